@@ -1,13 +1,16 @@
-"""Search across languages, measured: SIB-200 through the real index, dictionaries, merging, what a crawl teaches, and time.
+"""Search across languages, measured: SIB-200 through the real index, dictionaries, merging, what a
+crawl teaches, and time.
 
-    python -m bench.across sib [--dev K] [--plain] [--languages ne,kk]     learned tables, English both ways
-    python -m bench.across both [--dev K]                                  dictionaries only, learned only, both
-    python -m bench.across merging [--dev K]                               how lists of 26 languages become one
-    python -m bench.across speed --root DIR                                milliseconds on the index of a workspace
-    python -m bench.across crawl [--root DIR]                              what three sites teach; the workspace is made if it is not there
+    python -m bench.across sib [--dev K] [--plain] [--languages ne,kk]     learned tables, English
+    both ways python -m bench.across both [--dev K]                                  dictionaries
+    only, learned only, both python -m bench.across merging [--dev K]
+    how lists of 26 languages become one python -m bench.across speed --root DIR
+    milliseconds on the index of a workspace python -m bench.across crawl [--root DIR]
+    what three sites teach; the workspace is made if it is not there
 
-SIB-200: a sentence finds its fellow in the other language among those of the test part (index_id mod 5 = 0), MRR@10; tables are learned
-from the rest. `--dev K` holds index_id mod 5 = K of the learning part out instead: what is calibrated is calibrated there.
+SIB-200: a sentence finds its fellow in the other language among those of the test part (index_id
+mod 5 = 0), MRR@10; tables are learned from the rest. `--dev K` holds index_id mod 5 = K of the
+learning part out instead: what is calibrated is calibrated there.
 """
 
 from __future__ import annotations
@@ -29,7 +32,7 @@ import numpy as np
 
 from bench.search import SITES as SITES_FOLDER
 from bench.search import fill
-from lycosa.core.config import IndexSettings
+from lycosa.config.settings import IndexSettings
 from lycosa.graph.generation import make_generation
 from lycosa.graph.parallel import find_parallel
 from lycosa.index import generation as generations
@@ -49,17 +52,20 @@ from lycosa.store.live import LiveTables
 from lycosa.store.workspace import Workspace
 from lycosa.text.analyze import analyzer_for
 from lycosa.text.translation.dictd import dictd
-from lycosa.text.translation.dictionaries import Entry, as_table, wiktionary
+from lycosa.text.translation.dictionaries import DictionaryEntry, as_table, wiktionary
 from lycosa.text.translation.learner import learn
 from lycosa.text.translation.source import Sources, Translation, TranslationSource
 from lycosa.text.translation.table import TableInfo, TranslationTable, analyzers, write_table
 from lycosa.text.translation.terms import terms
 
-DATA = Path(os.environ.get("LYCOSA_TEST_DATA", Path(__file__).resolve().parents[2] / "shared" / "data"))
+DATA = Path(
+    os.environ.get("LYCOSA_TEST_DATA", Path(__file__).resolve().parents[2] / "shared" / "data")
+)
 # fmt: off
 LANGUAGES = ("zh", "ja", "ko", "de", "ur", "fr", "ru", "es", "pt", "ar", "hi", "it", "id", "ms", "my", "fa", "vi", "mn", "kk", "ky", "ne",
              "tl", "ps", "lo", "tg", "bo")
-# The larger of the issue's bars and of what a plain IBM-1 reaches on this split (`--plain`), English to the language.
+# The larger of the issue's bars and of what a plain IBM-1 reaches on this split (`--plain`),
+# English to the language.
 BARS = {"ne": .871, "kk": .80, "mn": .901, "ky": .822, "lo": .893, "ms": .964, "ar": .937, "fa": .977, "tg": .807, "bo": .875, "my": .730,
         "hi": .976, "ur": .922, "ps": .833, "zh": .921}  # fmt: skip
 # fmt: on
@@ -70,14 +76,22 @@ CUT = 10
 
 def sentences(language: str) -> dict[int, str]:
     """SIB-200's sentences by their index_id."""
-    rows = (line.split("\t", 2) for line in (DATA / "sib200" / f"{language}.tsv").read_text(encoding="utf-8").rstrip("\n").split("\n")[1:])
+    rows = (
+        line.split("\t", 2)
+        for line in (DATA / "sib200" / f"{language}.tsv")
+        .read_text(encoding="utf-8")
+        .rstrip("\n")
+        .split("\n")[1:]
+    )
     return {int(number): text.strip() for number, _, text in rows}
 
 
 def parts(held_out: int) -> tuple[list[int], list[int]]:
     """What is learned from, and what is asked: mod 5 = 0 is never learned from."""
     numbers = sorted(sentences("en"))
-    return [number for number in numbers if number % 5 not in (0, held_out)], [number for number in numbers if number % 5 == held_out]
+    return [number for number in numbers if number % 5 not in (0, held_out)], [
+        number for number in numbers if number % 5 == held_out
+    ]
 
 
 @contextmanager
@@ -88,7 +102,11 @@ def indexed(texts: Iterable[tuple[str, str, str]]) -> Iterator[OpenIndex]:
         index = generations.workshop(folder)
         builder = IndexBuilder(index, None, heap_bytes=50_000_000, threads=1)
         for number, (url, language, text) in enumerate(texts):
-            builder.put(IndexedPage(url, "sib.test", number, ["sib"], "", "", [], text, "", language, number))
+            builder.put(
+                IndexedPage(
+                    url, "sib.test", number, ["sib"], "", "", [], text, "", language, number
+                )
+            )
         builder.commit()
         documents, languages, collections = builder.counts()
         info = GenerationInfo(1, 0, "", documents, analysis_versions(), languages, collections, "")
@@ -99,7 +117,9 @@ def indexed(texts: Iterable[tuple[str, str, str]]) -> Iterator[OpenIndex]:
         shutil.rmtree(folder)
 
 
-def learned_table(folder: Path, source: str, target: str, numbers: Sequence[int]) -> TranslationTable:
+def learned_table(
+    folder: Path, source: str, target: str, numbers: Sequence[int]
+) -> TranslationTable:
     one, other = analyzer_for(source), analyzer_for(target)
     ours, theirs = sentences(source), sentences(target)
     found = learn((terms(one, ours[number]), terms(other, theirs[number])) for number in numbers)
@@ -111,7 +131,9 @@ def learned_table(folder: Path, source: str, target: str, numbers: Sequence[int]
 
 
 class PlainTable:
-    """Brown et al.'s model 1 in one direction, as it stands: the yardstick. Terms are those of the index."""
+    """Brown et al.'s model 1 in one direction, as it stands: the yardstick. Terms are those of the
+    index.
+    """
 
     def __init__(self, source: str, target: str, numbers: Sequence[int]) -> None:
         self._pair = source, target
@@ -121,7 +143,10 @@ class PlainTable:
         words: dict[str, int] = {}
         first, second, token, count = [], [], [], 0
         for number in numbers:
-            mine = [0, *(vocabulary.setdefault(term, len(vocabulary)) for term in one.terms(ours[number]))]
+            mine = [
+                0,
+                *(vocabulary.setdefault(term, len(vocabulary)) for term in one.terms(ours[number])),
+            ]
             for term in other.terms(theirs[number]):
                 word = words.setdefault(term, len(words))
                 first += mine
@@ -138,10 +163,16 @@ class PlainTable:
             probability = expected / np.bincount(of, weights=expected)[of]
         names, targets = list(vocabulary), list(words)
         self._found: dict[str, list[Translation]] = {}
-        for key, weight in sorted(zip(keys.tolist(), probability.tolist(), strict=True), key=lambda item: -item[1]):
+        for key, weight in sorted(
+            zip(keys.tolist(), probability.tolist(), strict=True), key=lambda item: -item[1]
+        ):
             known = self._found.setdefault(names[key // len(words)], [])
             if len(known) < PLAIN_TRANSLATIONS:
-                known.append(Translation(targets[key % len(words)], weight, targets[key % len(words)], "plain"))
+                known.append(
+                    Translation(
+                        targets[key % len(words)], weight, targets[key % len(words)], "plain"
+                    )
+                )
 
     def covers(self, source: str, target: str) -> bool:
         return (source, target) == self._pair
@@ -153,7 +184,9 @@ class PlainTable:
         return []
 
 
-def reciprocal_rank(index: OpenIndex, sources: Sources, source: str, target: str, asked: Sequence[int]) -> float:
+def reciprocal_rank(
+    index: OpenIndex, sources: Sources, source: str, target: str, asked: Sequence[int]
+) -> float:
     """MRR@10 of the sentences of one language asked in another."""
     ours = sentences(source)
     total = 0.0
@@ -161,31 +194,50 @@ def reciprocal_rank(index: OpenIndex, sources: Sources, source: str, target: str
         query = Translator(sources, ParsedQuery((Clause(ours[number]),)), source).into(target)
         search = LanguageSearch(index, query, Filters())
         hits = index.hits_of(search.find(CUT, folded=False).best, [])
-        total += next((1 / rank for rank, hit in enumerate(hits, 1) if hit.url.endswith(f"/{number}")), 0.0)
+        total += next(
+            (1 / rank for rank, hit in enumerate(hits, 1) if hit.url.endswith(f"/{number}")), 0.0
+        )
     return total / len(asked)
 
 
 def texts_of(languages: Iterable[str], numbers: Sequence[int]) -> list[tuple[str, str, str]]:
-    return [(f"http://sib.test/{language}/{number}", language, sentences(language)[number]) for language in languages for number in numbers]
+    return [
+        (f"http://sib.test/{language}/{number}", language, sentences(language)[number])
+        for language in languages
+        for number in numbers
+    ]
 
 
-def sib(languages: Sequence[str], held_out: int, *, plain: bool = False, together: bool = False) -> list[tuple[str, float, float]]:
-    """(language, MRR@10 from English, MRR@10 to English); each language in an index of its own, or all together in one."""
+def sib(
+    languages: Sequence[str], held_out: int, *, plain: bool = False, together: bool = False
+) -> list[tuple[str, float, float]]:
+    """(language, MRR@10 from English, MRR@10 to English); each language in an index of its own, or
+    all together in one.
+    """
     numbers, asked = parts(held_out)
     rows = []
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
-        english = stack.enter_context(indexed(texts_of(("en", *LANGUAGES) if together else ("en",), asked)))
+        english = stack.enter_context(
+            indexed(texts_of(("en", *LANGUAGES) if together else ("en",), asked))
+        )
         for language in languages:
             there: TranslationSource
             back: TranslationSource
             if plain:
-                there, back = PlainTable("en", language, numbers), PlainTable(language, "en", numbers)
+                there, back = (
+                    PlainTable("en", language, numbers),
+                    PlainTable(language, "en", numbers),
+                )
             else:
                 there = back = learned_table(folder, "en", language, numbers)
-            index = english if together else stack.enter_context(indexed(texts_of((language,), asked)))
+            index = (
+                english if together else stack.enter_context(indexed(texts_of((language,), asked)))
+            )
             forth = reciprocal_rank(index, Sources([there]), "en", language, asked)
-            rows.append((language, forth, reciprocal_rank(english, Sources([back]), language, "en", asked)))
+            rows.append(
+                (language, forth, reciprocal_rank(english, Sources([back]), language, "en", asked))
+            )
             print(f"{language} {forth:.3f} {rows[-1][2]:.3f}", flush=True)
     return rows
 
@@ -193,7 +245,9 @@ def sib(languages: Sequence[str], held_out: int, *, plain: bool = False, togethe
 SITES = ("apache-manual", "debian-reference", "installation-guide")
 MOST_HEADINGS = 60  # of a site and a language
 TOP = 5
-_NUMBER = re.compile(r"^\s*(?:(?:Chapter|Appendix)\s+)?(?:[A-Z]|\d+)(?:\.\d+)*\.\s+|\s+[-–]\s+Apache.*$")
+_NUMBER = re.compile(
+    r"^\s*(?:(?:Chapter|Appendix)\s+)?(?:[A-Z]|\d+)(?:\.\d+)*\.\s+|\s+[-–]\s+Apache.*$"
+)
 
 
 @dataclass(slots=True)
@@ -207,7 +261,9 @@ class Heading:
 
 
 def crawled(root: str) -> tuple[str, float]:
-    """A workspace with the three sites, indexed and ranked; made if it is not there. Returns its root and the seconds that ranking took."""
+    """A workspace with the three sites, indexed and ranked; made if it is not there. Returns its
+    root and the seconds that ranking took.
+    """
     if (Path(root) / "graph").is_dir():
         return root, 0.0
     with tempfile.TemporaryDirectory() as folder:
@@ -222,9 +278,11 @@ def crawled(root: str) -> tuple[str, float]:
 
 
 def headings(root: str, *, back: bool = False) -> list[Heading]:
-    """English headings and the translated pages that they are to find; `back`: headings of other languages and English pages.
+    """English headings and the translated pages that they are to find; `back`: headings of other
+    languages and English pages.
 
-    Headings that several pages of a language have are left out, and pages whose heading was not translated.
+    Headings that several pages of a language have are left out, and pages whose heading was not
+    translated.
     """
     workspace = Workspace.open(root)
     tables = LiveTables(workspace)
@@ -241,7 +299,9 @@ def headings(root: str, *, back: bool = False) -> list[Heading]:
         asked, wanted = (theirs, ours) if back else (ours, theirs)
         if asked[1] and asked[1].lower() != wanted[1].lower():
             site = wanted[0].partition("://")[2].partition(".")[0]
-            found.setdefault((site, language), []).append(Heading(site, language, asked[1], wanted[0]))
+            found.setdefault((site, language), []).append(
+                Heading(site, language, asked[1], wanted[0])
+            )
     chosen = []
     for listed in found.values():
         often = Counter(heading.text.lower() for heading in listed)
@@ -261,21 +321,34 @@ def crawl(root: str) -> None:
         ranks: dict[tuple[str, str], list[int]] = {}
         for heading in headings(root, back=back):
             source, target = (heading.language, "en") if back else ("en", heading.language)
-            request = SearchRequest(heading.text, count=CUT, language=target, per_host=0, folded=False, across=Across((target,), source))
+            request = SearchRequest(
+                heading.text,
+                count=CUT,
+                language=target,
+                per_host=0,
+                folded=False,
+                across=Across((target,), source),
+            )
             hits = [hit.url for hit in searcher.search(request).hits]
-            ranks.setdefault((heading.site, heading.language), []).append(hits.index(heading.url) + 1 if heading.url in hits else 0)
-        print("to English" if back else "from English", "(site, language, headings, success@1, success@5, MRR@10)")
+            ranks.setdefault((heading.site, heading.language), []).append(
+                hits.index(heading.url) + 1 if heading.url in hits else 0
+            )
+        print(
+            "to English" if back else "from English",
+            "(site, language, headings, success@1, success@5, MRR@10)",
+        )
         for (site, language), each in sorted(ranks.items()):
             first = sum(rank == 1 for rank in each) / len(each)
             top = sum(1 <= rank <= TOP for rank in each) / len(each)
             print(
-                f"{site:20s} {language} {len(each):3d} {first:.3f} {top:.3f} {sum(1 / rank for rank in each if rank) / len(each):.3f}",
+                f"{site:20s} {language} {len(each):3d} {first:.3f} {top:.3f} "
+                f"{sum(1 / rank for rank in each if rank) / len(each):.3f}",
                 flush=True,
             )
 
 
-# Written by hand, before any was asked: mixed queries, and characters in the other script than the page's. The page (without `.html`)
-# is to be among the first five of its language.
+# Written by hand, before any was asked: mixed queries, and characters in the other script than the
+# page's. The page (without `.html`) is to be among the first five of its language.
 WRITTEN = (
     ("Debian PPPoE 安装", "zh_CN/apds05"),
     ("USB 引导", "zh_CN/ch04s03"),
@@ -309,21 +382,41 @@ def written(root: str) -> None:
     searcher = Searcher(root)
     missed = []
     for query, wanted in WRITTEN:
-        hits = searcher.search(SearchRequest(query, per_host=0, folded=False, across=Across(("zh", "en")))).hits
-        ours = [hit.url.removesuffix(".html") for hit in hits if hit.language == ("en" if wanted.startswith("en/") else "zh")]
+        hits = searcher.search(
+            SearchRequest(query, per_host=0, folded=False, across=Across(("zh", "en")))
+        ).hits
+        ours = [
+            hit.url.removesuffix(".html")
+            for hit in hits
+            if hit.language == ("en" if wanted.startswith("en/") else "zh")
+        ]
         if not any(url.endswith(wanted) for url in ours[:TOP]):
             missed.append(query)
-    print(f"written list: {len(WRITTEN) - len(missed)} of {len(WRITTEN)} queries find their page", *missed, sep="\n    ")
+    print(
+        f"written list: {len(WRITTEN) - len(missed)} of {len(WRITTEN)} queries find their page",
+        *missed,
+        sep="\n    ",
+    )
 
 
 DICTIONARIES = ("de", "es", "ru", "zh", "fr", "it", "pt", "ja")
 _WIKTIONARY = {"zh": "cmn"}
-_FREEDICT = {"de": "deu", "es": "spa", "ru": "rus", "fr": "fra", "it": "ita", "pt": "por", "ja": "jpn"}
+_FREEDICT = {
+    "de": "deu",
+    "es": "spa",
+    "ru": "rus",
+    "fr": "fra",
+    "it": "ita",
+    "pt": "por",
+    "ja": "jpn",
+}
 
 
 def dictionary_table(folder: Path, target: str) -> TranslationTable:
-    """Wiktionary's list and FreeDict's dictionary of English and a language, as far as they are there, in one table."""
-    entries: list[Entry] = []
+    """Wiktionary's list and FreeDict's dictionary of English and a language, as far as they are
+    there, in one table.
+    """
+    entries: list[DictionaryEntry] = []
     path = DATA / "wiktionary" / f"en-{_WIKTIONARY.get(target, target)}.txt"
     if path.exists():
         entries += wiktionary(path.read_text(encoding="utf-8").splitlines())
@@ -342,10 +435,16 @@ def both(languages: Sequence[str], held_out: int) -> None:
     numbers, asked = parts(held_out)
     with tempfile.TemporaryDirectory() as folder:
         for language in languages:
-            told, learned = dictionary_table(Path(folder), language), learned_table(Path(folder), "en", language, numbers)
+            told, learned = (
+                dictionary_table(Path(folder), language),
+                learned_table(Path(folder), "en", language, numbers),
+            )
             with indexed(texts_of((language,), asked)) as index:
                 choices = ([told], [learned], [told, learned])
-                found = [reciprocal_rank(index, Sources(chosen), "en", language, asked) for chosen in choices]
+                found = [
+                    reciprocal_rank(index, Sources(chosen), "en", language, asked)
+                    for chosen in choices
+                ]
             print(language, f"{told.info.pairs:,}", *(f"{each:.3f}" for each in found), flush=True)
 
 
@@ -359,22 +458,44 @@ def average_precision(ranked: Sequence[str], wanted: set[str]) -> float:
 
 
 def merging(held_out: int) -> None:
-    """One list of 26 languages, of which a random half has the sentence that is asked for: average precision by how lists are merged."""
+    """One list of 26 languages, of which a random half has the sentence that is asked for: average
+    precision by how lists are merged.
+    """
     numbers, asked = parts(held_out)
     generator = random.Random(9)
-    there = {number: {language for language in LANGUAGES if generator.random() < 0.5} for number in asked}
-    texts = [row for row in texts_of(LANGUAGES, asked) if row[1] in there[int(row[0].rpartition("/")[2])]]
-    found: dict[str, list[float]] = {"by the best possible score": [], "by raw score": [], "by rank": []}
+    there = {
+        number: {language for language in LANGUAGES if generator.random() < 0.5} for number in asked
+    }
+    texts = [
+        row for row in texts_of(LANGUAGES, asked) if row[1] in there[int(row[0].rpartition("/")[2])]
+    ]
+    found: dict[str, list[float]] = {
+        "by the best possible score": [],
+        "by raw score": [],
+        "by rank": [],
+    }
     with tempfile.TemporaryDirectory() as folder, indexed(texts) as index:
-        sources = Sources([learned_table(Path(folder), "en", language, numbers) for language in LANGUAGES])
+        sources = Sources(
+            [learned_table(Path(folder), "en", language, numbers) for language in LANGUAGES]
+        )
         for number in asked:
             translator = Translator(sources, ParsedQuery((Clause(sentences("en")[number]),)), "en")
-            answers = [LanguageSearch(index, translator.into(language), Filters()).find(CUT, folded=False) for language in LANGUAGES]
+            answers = [
+                LanguageSearch(index, translator.into(language), Filters()).find(CUT, folded=False)
+                for language in LANGUAGES
+            ]
             wanted = {f"http://sib.test/{language}/{number}" for language in there[number]}
-            by_rank = sorted((rank, place) for place, answer in enumerate(answers) for rank in range(len(answer.best)))
+            by_rank = sorted(
+                (rank, place)
+                for place, answer in enumerate(answers)
+                for rank in range(len(answer.best))
+            )
             lists = {
                 "by the best possible score": [page for _, page in merged(answers)],
-                "by raw score": sorted((page for answer in answers for page in answer.best), key=lambda page: -page.score),
+                "by raw score": sorted(
+                    (page for answer in answers for page in answer.best),
+                    key=lambda page: -page.score,
+                ),
                 "by rank": [answers[place].best[rank] for rank, place in by_rank],
             }
             for name, pages in lists.items():
@@ -385,14 +506,25 @@ def merging(held_out: int) -> None:
 
 
 def speed(root: str, queries: int = 200) -> None:
-    """Milliseconds of a query of one to three English words in all 26 languages, ten results with snippets, on a workspace's index."""
+    """Milliseconds of a query of one to three English words in all 26 languages, ten results with
+    snippets, on a workspace's index.
+    """
     numbers, _ = parts(0)
     generations_ = [found for found in newest_of_all(root) if isinstance(found, Generation)]
     index = OpenIndex(generations_)
     with tempfile.TemporaryDirectory() as folder:
-        tables = OpenTables([learned_table(Path(folder), "en", language, numbers) for language in LANGUAGES])
+        tables = OpenTables(
+            [learned_table(Path(folder), "en", language, numbers) for language in LANGUAGES]
+        )
         generator = random.Random(4)
-        words = sorted({word for text in sentences("en").values() for word in text.lower().split() if word.isalpha() and len(word) > 3})
+        words = sorted(
+            {
+                word
+                for text in sentences("en").values()
+                for word in text.lower().split()
+                if word.isalpha() and len(word) > 3
+            }
+        )
         asked = [" ".join(generator.sample(words, generator.randint(1, 3))) for _ in range(queries)]
         took, processor = [], []
         for query in asked:
@@ -402,11 +534,15 @@ def speed(root: str, queries: int = 200) -> None:
             processor.append((time.process_time() - began) * 1000)
     print(f"{index.documents:,} pages, {queries} queries in {len(LANGUAGES) + 1} languages")
     for name, values in (("wall", took), ("CPU", processor)):
-        print(f"{name} p50 {np.percentile(values, 50):.1f} ms, p95 {np.percentile(values, 95):.1f} ms")
+        print(
+            f"{name} p50 {np.percentile(values, 50):.1f} ms, p95 {np.percentile(values, 95):.1f} ms"
+        )
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("what", choices=["sib", "both", "merging", "crawl", "written", "speed"])
     parser.add_argument("--dev", type=int, default=0)
     parser.add_argument("--plain", action="store_true")
@@ -429,7 +565,9 @@ def main() -> None:
     if options.what == "crawl":
         crawl(options.root or tempfile.mkdtemp(prefix="lycosa-across-"))
         return
-    rows = sib(options.languages.split(","), options.dev, plain=options.plain, together=options.together)
+    rows = sib(
+        options.languages.split(","), options.dev, plain=options.plain, together=options.together
+    )
     print(f"mean {np.mean([row[1] for row in rows]):.4f} {np.mean([row[2] for row in rows]):.4f}")
 
 

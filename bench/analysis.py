@@ -1,15 +1,19 @@
-"""Tokens per CPU-second of each language's analyzer, beside plain ICU and plain tantivy in the same rounds.
+"""Tokens per CPU-second of each language's analyzer, beside plain ICU and plain tantivy in the same
+rounds.
 
     python -m bench.analysis [--megabytes 1] [--rounds 3] [--korean kiwi] [--check] [--json FILE]
 
-A token is a word of ICU's that holds a letter or digit (a character or syllable that an analyzer adds is not counted), so all columns
-count the same things. The texts are SIB-200 and the Declaration of Human Rights, in documents of about 4 KB, in turn until there are
-enough bytes. So `ours` is what an analyzer with a memo does once it knows the words, and `ours, new words` the other end: its first
-pass over texts that do not repeat. A crawl lies between the two, nearer the first. Native analyzers have no memo.
+A token is a word of ICU's that holds a letter or digit (a character or syllable that an analyzer
+adds is not counted), so all columns count the same things. The texts are SIB-200 and the
+Declaration of Human Rights, in documents of about 4 KB, in turn until there are enough bytes. So
+`ours` is what an analyzer with a memo does once it knows the words, and `ours, new words` the other
+end: its first pass over texts that do not repeat. A crawl lies between the two, nearer the first.
+Native analyzers have no memo.
 
-Plain ICU: one WordBreaker over the document, nothing else. Plain tantivy: its simple tokenizer, lower case, and accents folded, by
-`TextAnalyzer.analyze`, which makes Python strings of the tokens; native analyzers are asked the same way here, though in the index
-tantivy's threads do their work without making strings.
+Plain ICU: one WordBreaker over the document, nothing else. Plain tantivy: its simple tokenizer,
+lower case, and accents folded, by `TextAnalyzer.analyze`, which makes Python strings of the tokens;
+native analyzers are asked the same way here, though in the index tantivy's threads do their work
+without making strings.
 """
 
 from __future__ import annotations
@@ -32,21 +36,34 @@ from bench.measure import load_average, machine, table
 from lycosa.text.analyze import BIGRAMS, KIWI, Analysis
 from lycosa.text.identify import LANGUAGES
 
-DATA = Path(os.environ.get("LYCOSA_TEST_DATA", Path(__file__).resolve().parents[2] / "shared" / "data"))
+DATA = Path(
+    os.environ.get("LYCOSA_TEST_DATA", Path(__file__).resolve().parents[2] / "shared" / "data")
+)
 FLOORS = Path(__file__).with_name("floors.toml")
 DOCUMENT = 4_000  # bytes
-UNSPACED = ("zh", "ja", "lo", "my", "bo")  # whose words ICU or a rule must find; the bar of .6 M is for zh and ja
+# whose words ICU or a rule must find; the bar of .6 M is for zh and ja
+UNSPACED = ("zh", "ja", "lo", "my", "bo")
 SPACED = tuple(sorted(set(LANGUAGES) - {*UNSPACED, "ko"}))
 
 
 def sentences(language: str) -> list[str]:
-    rows = (DATA / "sib200" / f"{language}.tsv").read_text(encoding="utf-8").rstrip("\n").split("\n")[1:]
+    rows = (
+        (DATA / "sib200" / f"{language}.tsv")
+        .read_text(encoding="utf-8")
+        .rstrip("\n")
+        .split("\n")[1:]
+    )
     root = ElementTree.parse(DATA / "udhr27" / f"{language}.xml").getroot()
-    return [*(row.split("\t", 2)[2].strip() for row in rows), *(" ".join(text.split()) for text in root.itertext() if text.strip())]
+    return [
+        *(row.split("\t", 2)[2].strip() for row in rows),
+        *(" ".join(text.split()) for text in root.itertext() if text.strip()),
+    ]
 
 
 def documents(language: str, limit: int) -> tuple[list[str], int]:
-    """Documents of about 4 KB, `limit` bytes of them or more; and how many of them come before the texts repeat."""
+    """Documents of about 4 KB, `limit` bytes of them or more; and how many of them come before the
+    texts repeat.
+    """
     once: list[str] = []
     part: list[str] = []
     length = 0
@@ -61,7 +78,9 @@ def documents(language: str, limit: int) -> tuple[list[str], int]:
 
 
 def words_in(language: str, texts: Sequence[str]) -> int:
-    return sum(any(map(str.isalnum, word)) for text in texts for word in WordBreaker(text, language))
+    return sum(
+        any(map(str.isalnum, word)) for text in texts for word in WordBreaker(text, language)
+    )
 
 
 def seconds(work: Callable[[str], object], texts: Sequence[str]) -> float:
@@ -83,7 +102,8 @@ def measure(language: str, limit: int, rounds: int, analysis: Analysis) -> dict[
     )
     analyzer = analysis.of(language)
     analyzer.terms("가")  # what is loaded at the first word is not the words'
-    # A native analyzer's own work is done by tantivy's indexing threads; asked from Python it also makes the strings.
+    # A native analyzer's own work is done by tantivy's indexing threads; asked from Python it also
+    # makes the strings.
     ours: Callable[[str], object] = analyzer.terms if analyzer.native else analyzer.joined
     found: dict[str, list[float]] = {"ours": [], "tantivy": [], "icu": []}
     fresh = seconds(ours, texts[:once])
@@ -91,32 +111,61 @@ def measure(language: str, limit: int, rounds: int, analysis: Analysis) -> dict[
         found["ours"].append(words / seconds(ours, texts))
         found["tantivy"].append(words / seconds(plain.analyze, texts))
         found["icu"].append(words / seconds(lambda text: list(WordBreaker(text, language)), texts))
-    return {name: statistics.median(values) for name, values in found.items()} | {"new_words": new_words / fresh}
+    return {name: statistics.median(values) for name, values in found.items()} | {
+        "new_words": new_words / fresh
+    }
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--megabytes", type=float, default=1.0, help="of text in each language")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--languages", nargs="*", default=sorted(LANGUAGES))
-    parser.add_argument("--check", action="store_true", help="fail below the floors of bench/floors.toml")
+    parser.add_argument(
+        "--check", action="store_true", help="fail below the floors of bench/floors.toml"
+    )
     parser.add_argument("--json", type=Path)
     parser.add_argument("--korean", choices=[BIGRAMS, KIWI], default=BIGRAMS)
     arguments = parser.parse_args()
     analysis = Analysis((arguments.korean,))
-    results = {language: measure(language, int(arguments.megabytes * 1e6), arguments.rounds, analysis) for language in arguments.languages}
+    results = {
+        language: measure(language, int(arguments.megabytes * 1e6), arguments.rounds, analysis)
+        for language in arguments.languages
+    }
     names = ("ours", "new_words", "tantivy", "icu")
-    rows = [[language, analysis.of(language).name, *(f"{found[name] / 1e6:.2f}" for name in names)] for language, found in results.items()]
-    print(table(["language", "analyzer", "ours", "ours, new words", "plain tantivy", "plain ICU"], rows))
-    print(f"million tokens per CPU-second, {arguments.megabytes} MB a language; {machine()}, load {load_average()}")
+    rows = [
+        [language, analysis.of(language).name, *(f"{found[name] / 1e6:.2f}" for name in names)]
+        for language, found in results.items()
+    ]
+    print(
+        table(
+            ["language", "analyzer", "ours", "ours, new words", "plain tantivy", "plain ICU"], rows
+        )
+    )
+    print(
+        f"million tokens per CPU-second, {arguments.megabytes} MB a language; {machine()}, load "
+        f"{load_average()}"
+    )
     spaced = [found["ours"] / 1e6 for language, found in results.items() if language in SPACED]
     summary = {
         "spaced": statistics.geometric_mean(spaced) if spaced else 0.0,
-        "zh_ja": min((found["ours"] / 1e6 for language, found in results.items() if language in ("zh", "ja")), default=0.0),
+        "zh_ja": min(
+            (
+                found["ours"] / 1e6
+                for language, found in results.items()
+                if language in ("zh", "ja")
+            ),
+            default=0.0,
+        ),
     }
     print(", ".join(f"{name} {value:.2f}" for name, value in summary.items()))
     if arguments.json:
-        arguments.json.write_text(json.dumps({"languages": results, "summary": summary}, indent=2) + "\n", encoding="utf-8")
+        arguments.json.write_text(
+            json.dumps({"languages": results, "summary": summary}, indent=2) + "\n",
+            encoding="utf-8",
+        )
     if arguments.check:
         floors = tomllib.loads(FLOORS.read_text(encoding="utf-8"))["analysis"]
         missed = [name for name, value in summary.items() if value < floors[name]]

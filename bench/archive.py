@@ -1,11 +1,14 @@
-"""What archiving costs: CPU a page to write and to read WARC, ours against warcio and fastwarc, and the size.
+"""What archiving costs: CPU a page to write and to read WARC, ours against warcio and fastwarc, and
+the size.
 
     python -m bench.archive [FOLDER] [--pages 600] [--rounds 5]
 
-FOLDER holds HTML pages (`*.html`, `*.html.gz` and what nginx serves like them); by default the sites that the crawl benchmark
-lays out. Each page is archived twice: plain, and as a server sends it with Content-Encoding: gzip. Ours writes three records an
-exchange (response, request, metadata with the visits row) in one write to the kernel; the others write the first two, digests
-included, buffered. Rounds alternate; the median counts. Prints one JSON document. Times are CPU, in milliseconds a page.
+FOLDER holds HTML pages (`*.html`, `*.html.gz` and what nginx serves like them); by default the
+sites that the crawl benchmark lays out. Each page is archived twice: plain, and as a server sends
+it with Content-Encoding: gzip. Ours writes three records an exchange (response, request, metadata
+with the visits row) in one write to the kernel; the others write the first two, digests included,
+buffered. Rounds alternate; the median counts. Prints one JSON document. Times are CPU, in
+milliseconds a page.
 """
 
 from __future__ import annotations
@@ -29,17 +32,25 @@ from warcio.archiveiterator import ArchiveIterator
 from warcio.statusandheaders import StatusAndHeaders
 from warcio.warcwriter import WARCWriter
 
-from lycosa.archive.members import read_records
-from lycosa.archive.reader import read_exchanges, read_response
-from lycosa.archive.record import sha1_digest
-from lycosa.archive.writer import WarcWriter, crawl_info
+from lycosa.archive.warc.members import read_records
+from lycosa.archive.warc.reader import read_exchanges, read_response
+from lycosa.archive.warc.record import sha1_digest
+from lycosa.archive.warc.writer import WarcWriter, crawl_info
 from lycosa.core.records import Exchange, Visit
 
 SITES = Path.home() / ".cache" / "lycosa-sites"
 AT = 1_795_256_778_123
 DATE = "2026-11-21T10:26:18.123Z"
-SERVER = [("Server", "nginx/1.22.1"), ("Date", "Sat, 21 Nov 2026 10:26:18 GMT"), ("Content-Type", "text/html; charset=utf-8")]
-VALIDATORS = [("Connection", "keep-alive"), ("Last-Modified", "Sat, 21 Nov 2026 08:00:00 GMT"), ("ETag", '"69200f80-1a2b"')]
+SERVER = [
+    ("Server", "nginx/1.22.1"),
+    ("Date", "Sat, 21 Nov 2026 10:26:18 GMT"),
+    ("Content-Type", "text/html; charset=utf-8"),
+]
+VALIDATORS = [
+    ("Connection", "keep-alive"),
+    ("Last-Modified", "Sat, 21 Nov 2026 08:00:00 GMT"),
+    ("ETag", '"69200f80-1a2b"'),
+]
 ASKED = [
     ("Host", "www.example.org"),
     ("User-Agent", "lycosa/0.1.0 (+https://www.example.org/robot)"),
@@ -51,15 +62,23 @@ Pages = Sequence[tuple[Exchange, Visit]]
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("folder", nargs="?", type=Path, default=SITES)
     parser.add_argument("--pages", type=int, default=600)
     parser.add_argument("--rounds", type=int, default=5)
     arguments = parser.parse_args()
     bodies = _bodies(arguments.folder, arguments.pages)
     if not bodies:
-        parser.error(f"{arguments.folder} holds no HTML pages; lay out the sites first, or name another folder")
-    result: dict[str, object] = {"pages": len(bodies), "mean_body_bytes": round(statistics.mean(map(len, bodies)))}
+        parser.error(
+            f"{arguments.folder} holds no HTML pages; lay out the sites first, or name "
+            "another folder"
+        )
+    result: dict[str, object] = {
+        "pages": len(bodies),
+        "mean_body_bytes": round(statistics.mean(map(len, bodies))),
+    }
     with tempfile.TemporaryDirectory() as folder:
         for encoding in ("", "gzip"):
             pages = [_exchange(number, body, encoding) for number, body in enumerate(bodies)]
@@ -71,7 +90,10 @@ def main() -> None:
 def _bodies(folder: Path, count: int) -> list[bytes]:
     files = sorted(path for pattern in ("*.html", "*.html.gz") for path in folder.rglob(pattern))
     chosen = random.Random(7).sample(files, min(count, len(files)))
-    return [gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes() for path in chosen]
+    return [
+        gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
+        for path in chosen
+    ]
 
 
 def _exchange(number: int, body: bytes, encoding: str) -> tuple[Exchange, Visit]:
@@ -79,7 +101,12 @@ def _exchange(number: int, body: bytes, encoding: str) -> tuple[Exchange, Visit]
     url = f"http://www.example.org{path}"
     if encoding:
         body = gzip.compress(body, 6)
-    headers = [*SERVER, ("Content-Length", str(len(body))), *VALIDATORS, *([("Content-Encoding", encoding)] if encoding else [])]
+    headers = [
+        *SERVER,
+        ("Content-Length", str(len(body))),
+        *VALIDATORS,
+        *([("Content-Encoding", encoding)] if encoding else []),
+    ]
     exchange = Exchange(
         url=url,
         kind="page",
@@ -122,8 +149,16 @@ def _lines(headers: Sequence[tuple[str, str]]) -> str:
 
 
 def _compare(folder: Path, pages: Pages, rounds: int) -> dict[str, dict[str, float]]:
-    writers: dict[str, Callable[[Path, Pages], None]] = {"lycosa": _lycosa, "fastwarc": _fastwarc, "warcio": _warcio}
-    readers: dict[str, Callable[[Path, Pages], None]] = {"lycosa": _read_lycosa, "fastwarc": _read_fastwarc, "warcio": _read_warcio}
+    writers: dict[str, Callable[[Path, Pages], None]] = {
+        "lycosa": _lycosa,
+        "fastwarc": _fastwarc,
+        "warcio": _warcio,
+    }
+    readers: dict[str, Callable[[Path, Pages], None]] = {
+        "lycosa": _read_lycosa,
+        "fastwarc": _read_fastwarc,
+        "warcio": _read_warcio,
+    }
     paths = {name: folder / f"{name}.warc.gz" for name in writers}
     write: dict[str, list[float]] = {name: [] for name in writers}
     read: dict[str, list[float]] = {name: [] for name in readers}
@@ -143,9 +178,13 @@ def _compare(folder: Path, pages: Pages, rounds: int) -> dict[str, dict[str, flo
         }
         for name in writers
     }
-    parts = [record for record in read_records(paths["lycosa"]) if record.type in ("request", "metadata")]
+    parts = [
+        record for record in read_records(paths["lycosa"]) if record.type in ("request", "metadata")
+    ]
     table["lycosa"]["read_by_offset_ms"] = round(statistics.median(by_offset), 4)
-    table["lycosa"]["bytes_beside_the_response"] = round(sum(record.length for record in parts) / len(pages))
+    table["lycosa"]["bytes_beside_the_response"] = round(
+        sum(record.length for record in parts) / len(pages)
+    )
     for name in ("fastwarc", "warcio"):
         table[name]["write_ratio"] = round(table[name]["write_ms"] / table["lycosa"]["write_ms"], 2)
         table[name]["read_ratio"] = round(table[name]["read_ms"] / table["lycosa"]["read_ms"], 2)
@@ -187,7 +226,8 @@ def _fastwarc(path: Path, pages: Pages) -> None:
                 record.headers["Content-Type"] = "application/http"
                 record.set_bytes_content(block)
                 buffer = io.BytesIO()
-                stream = GzipWriter(buffer, compression_level=6)  # one writer a record: else all share one member
+                # one writer a record: else all share one member
+                stream = GzipWriter(buffer, compression_level=6)
                 record.write(stream)
                 stream.close()
                 file.write(buffer.getvalue())
@@ -216,7 +256,9 @@ def _warcio(path: Path, pages: Pages) -> None:
 def _http_headers(head: bytes, protocol: str) -> StatusAndHeaders:
     first, *rest = head.decode("latin-1").split("\r\n")[:-2]
     fields = [(name, value) for name, _, value in (line.partition(": ") for line in rest)]
-    return StatusAndHeaders(first.removeprefix("HTTP/1.1 ") if protocol else first, fields, protocol=protocol)
+    return StatusAndHeaders(
+        first.removeprefix("HTTP/1.1 ") if protocol else first, fields, protocol=protocol
+    )
 
 
 def _read_lycosa(path: Path, pages: Pages) -> None:
@@ -225,18 +267,32 @@ def _read_lycosa(path: Path, pages: Pages) -> None:
 
 
 def _read_fastwarc(path: Path, pages: Pages) -> None:
-    found = sum(len(record.reader.read()) for record in FastIterator(path, parse_http=True) if record.headers["WARC-Type"] == "response")
+    found = sum(
+        len(record.reader.read())
+        for record in FastIterator(path, parse_http=True)
+        if record.headers["WARC-Type"] == "response"
+    )
     _expect(found, pages)
 
 
 def _read_warcio(path: Path, pages: Pages) -> None:
     with open(path, "rb") as file:
-        found = sum(len(record.raw_stream.read()) for record in ArchiveIterator(file) if record.rec_type == "response")
+        found = sum(
+            len(record.raw_stream.read())
+            for record in ArchiveIterator(file)
+            if record.rec_type == "response"
+        )
     _expect(found, pages)
 
 
 def _read_by_offset(path: Path, pages: Pages) -> None:
-    _expect(sum(len(read_response(path, visit.warc_offset, visit.warc_length).body) for _, visit in pages), pages)
+    _expect(
+        sum(
+            len(read_response(path, visit.warc_offset, visit.warc_length).body)
+            for _, visit in pages
+        ),
+        pages,
+    )
 
 
 def _expect(found: int, pages: Pages) -> None:

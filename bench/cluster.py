@@ -1,13 +1,17 @@
-"""What it costs to share a crawl out: CPU a page of one process and of several workers, on the same nginx and pages.
+"""What it costs to share a crawl out: CPU a page of one process and of several workers, on the same
+nginx and pages.
 
-    python -m bench.cluster [--runs 3] [--workers 4] [--target all] [--markdown]
-    python -m bench.cluster --workers 1,2,4 --partitions 16,64,256 --target tuxpaint-doc --copies 8 --runs 1
+    python -m bench.cluster [--runs 3] [--workers 4] [--target all] [--markdown] python -m
+    bench.cluster --workers 1,2,4 --partitions 16,64,256 --target tuxpaint-doc --copies 8 --runs 1
 
-The contenders take turns: one process as `lycosa crawl` has always been, and the same with `--engine local --workers N`. CPU is that
-of the command and of all processes below it, which it waits for: driver, coordinator, workers, indexer. No delay, so that CPU is the bound.
-`--copies`: every site on so many addresses, so that there are hosts to share out. Balance is the pages of the busiest worker over the mean.
+The contenders take turns: one process as `lycosa crawl` has always been, and the same with
+`--engine local --workers N`. CPU is that of the command and of all processes below it, which it
+waits for: driver, coordinator, workers, indexer. No delay, so that CPU is the bound. `--copies`:
+every site on so many addresses, so that there are hosts to share out. Balance is the pages of the
+busiest worker over the mean.
 
-What N workers give is N times the CPU a page of one process over theirs: so many times its pages, were there a core for each.
+What N workers give is N times the CPU a page of one process over theirs: so many times its pages,
+were there a core for each.
 """
 
 from __future__ import annotations
@@ -80,10 +84,19 @@ def run_once(contender: Contender, seeds: Sequence[str], server: Nginx) -> Run:
         command = lycosa(seeds, folder)
         made = [command[0], "-w", workspace, "init", "--partitions", str(contender.partitions)]
         subprocess.run(made, check=True, stdout=subprocess.DEVNULL)
-        usage = measure([*command, *contender.options], output=output, cwd=folder, environment=ENVIRONMENT)
-        answered = {line.url for line in server.requests(mark) if line.status == 200 and line.content_type.startswith("text/html")}
+        usage = measure(
+            [*command, *contender.options], output=output, cwd=folder, environment=ENVIRONMENT
+        )
+        answered = {
+            line.url
+            for line in server.requests(mark)
+            if line.status == 200 and line.content_type.startswith("text/html")
+        }
         if usage.exit_code or not answered:
-            raise RuntimeError(f"{contender} ended with {usage.exit_code}: {output.read_text(errors='replace')[-3_000:]}")
+            raise RuntimeError(
+                f"{contender} ended with {usage.exit_code}: "
+                f"{output.read_text(errors='replace')[-3_000:]}"
+            )
         balance = _balance(Workspace.open(workspace), contender.workers)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
@@ -103,45 +116,92 @@ def _copies(sites: Sequence[Site], copies: int) -> tuple[Site, ...]:
     made = []
     for site, number in product(sites, range(copies)):
         name = f"{site.name}-{number}" if number else site.name
-        made.append(replace(site, name=name, address=f"127.0.{1 + number}.{site.address.rpartition('.')[2]}"))
+        made.append(
+            replace(
+                site, name=name, address=f"127.0.{1 + number}.{site.address.rpartition('.')[2]}"
+            )
+        )
     return tuple(made)
 
 
 def main(arguments: Sequence[str]) -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--runs", type=int, default=3)
-    parser.add_argument("--workers", type=_numbers, default=[4], metavar="N,…", help="one process is always measured beside them")
+    parser.add_argument(
+        "--workers",
+        type=_numbers,
+        default=[4],
+        metavar="N,…",
+        help="one process is always measured beside them",
+    )
     parser.add_argument("--partitions", type=_numbers, default=[DEFAULT_PARTITIONS], metavar="N,…")
     parser.add_argument("--target", default="all", choices=("all", *NAMES))
     parser.add_argument("--copies", type=int, default=1, help="addresses of each site")
     parser.add_argument("--json", type=Path, help="write every run here")
     parser.add_argument("--markdown", action="store_true", help="append the report to RESULTS.md")
-    parser.add_argument("--check", action="store_true", help=f"exit 1 if a page costs more than {BAR} times the single process")
+    parser.add_argument(
+        "--check",
+        action="store_true",
+        help=f"exit 1 if a page costs more than {BAR} times the single process",
+    )
     options = parser.parse_args(arguments)
-    contenders = [Contender(*pair) for pair in product(dict.fromkeys([1, *options.workers]), options.partitions)]
+    contenders = [
+        Contender(*pair)
+        for pair in product(dict.fromkeys([1, *options.workers]), options.partitions)
+    ]
     runs: defaultdict[Contender, list[Run]] = defaultdict(list)
-    sites = _copies([site for site in lay_sites() if options.target in ("all", site.name)], options.copies)
+    sites = _copies(
+        [site for site in lay_sites() if options.target in ("all", site.name)], options.copies
+    )
     print(f"{machine()}; load {load_average():.1f}", file=sys.stderr)
     with serve_sites(sites, program=nginx_program()) as served:
         for _ in range(options.runs):
             for contender in contenders:
                 runs[contender].append(run_once(contender, served.seeds(), served.server))
-                print(runs[contender][-1], f"load {load_average():.1f}", file=sys.stderr, flush=True)
+                print(
+                    runs[contender][-1], f"load {load_average():.1f}", file=sys.stderr, flush=True
+                )
     costs = {contender: [run.cpu_ms_a_page for run in each] for contender, each in runs.items()}
     shared = [contender for contender in runs if contender.workers > 1]
-    ratios = {contender: median_ratio(costs[contender], costs[Contender(1, contender.partitions)]) for contender in shared}
+    ratios = {
+        contender: median_ratio(costs[contender], costs[Contender(1, contender.partitions)])
+        for contender in shared
+    }
     report = table(
-        ("contender", "runs", "pages", "CPU ms a page", "pages a CPU second", "wall s", "memory, MB", "balance", "times one process"),
-        [(name, len(each), *_figures(each), f"{name.workers / ratios.get(name, 1.0):.2f}") for name, each in runs.items()],
+        (
+            "contender",
+            "runs",
+            "pages",
+            "CPU ms a page",
+            "pages a CPU second",
+            "wall s",
+            "memory, MB",
+            "balance",
+            "times one process",
+        ),
+        [
+            (name, len(each), *_figures(each), f"{name.workers / ratios.get(name, 1.0):.2f}")
+            for name, each in runs.items()
+        ],
     )
     for contender, ratio in ratios.items():
-        report += f"\n\nCPU a page, {contender} / one process, median of pairs: {ratio:.3f} (bar {BAR})"
+        report += (
+            f"\n\nCPU a page, {contender} / one process, median of pairs: {ratio:.3f} (bar {BAR})"
+        )
     print(report)
     if options.json:
-        options.json.write_text(json.dumps({str(name): [asdict(run) for run in each] for name, each in runs.items()}, indent=1))
+        options.json.write_text(
+            json.dumps(
+                {str(name): [asdict(run) for run in each] for name, each in runs.items()}, indent=1
+            )
+        )
     if options.markdown:
         command = shlex.join(["python", "-m", "bench.cluster", *arguments])
-        append_results(Path(__file__).parent / "RESULTS.md", "Cost of distribution", command, report)
+        append_results(
+            Path(__file__).parent / "RESULTS.md", "Cost of distribution", command, report
+        )
     return 1 if options.check and max(ratios.values(), default=0.0) > BAR else 0
 
 

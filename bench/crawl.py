@@ -1,7 +1,9 @@
-"""Whole crawls against Scrapy, wget, Colly and Spider on the same nginx and pages, in alternating runs: `python -m bench.crawl --help`.
+"""Whole crawls against Scrapy, wget, Colly and Spider on the same nginx and pages, in alternating
+runs: `python -m bench.crawl --help`.
 
-Pages are counted the same way for all: answers of status 200 and type text/html in nginx's access log during the run.
-Floors are in `bench/floors.toml`, section [crawl]; `--check` compares with them.
+Pages are counted the same way for all: answers of status 200 and type text/html in nginx's access
+log during the run. Floors are in `bench/floors.toml`, section [crawl]; `--check` compares with
+them.
 """
 
 from __future__ import annotations
@@ -25,7 +27,15 @@ from tests.servers.nginx import Nginx
 from tests.servers.sites import NAMES, Site, SitesAbsent, lay_sites, serve_sites
 
 from bench import large_pages
-from bench.measure import CommandTimeout, append_results, load_average, machine, measure, median_ratio, table
+from bench.measure import (
+    CommandTimeout,
+    append_results,
+    load_average,
+    machine,
+    measure,
+    median_ratio,
+    table,
+)
 from bench.rivals.build import RivalAbsent
 from bench.rivals.commands import ACCEPTED_EXITS, COMMANDS, ENVIRONMENT, OURS, nginx_program
 
@@ -58,27 +68,50 @@ def run_once(contender: str, target: str, number: int, seeds: Sequence[str], ser
     """Crawl once, in an empty folder of its own that is removed afterwards.
 
     Raises:
-        RuntimeError: the program failed or fetched nothing; the message holds the end of its output.
+        RuntimeError: the program failed or fetched nothing; the message holds the end of its
+        output.
     """
     folder = Path(tempfile.mkdtemp(prefix=f"lycosa-bench-{contender}-"))
     try:
         output = folder / "output"
         mark = server.mark()
-        usage = measure(COMMANDS[contender](seeds, folder), output=output, cwd=folder, environment=ENVIRONMENT)
+        usage = measure(
+            COMMANDS[contender](seeds, folder), output=output, cwd=folder, environment=ENVIRONMENT
+        )
         asked = server.requests(mark)
-        pages = {line.url for line in asked if line.status == 200 and line.method == "GET" and line.content_type.startswith("text/html")}
+        pages = {
+            line.url
+            for line in asked
+            if line.status == 200
+            and line.method == "GET"
+            and line.content_type.startswith("text/html")
+        }
         if usage.exit_code not in ACCEPTED_EXITS.get(contender, (0,)) or not pages:
             ending = output.read_text(errors="replace")[-3000:]
-            raise RuntimeError(f"{contender} on {target} ended with {usage.exit_code} after {len(pages)} pages:\n{ending}")
+            raise RuntimeError(
+                f"{contender} on {target} ended with {usage.exit_code} after "
+                f"{len(pages)} pages:\n{ending}"
+            )
     finally:
         shutil.rmtree(folder, ignore_errors=True)
     return Run(
-        contender, target, number, len(pages), len(asked), usage.cpu_s, usage.wall_s, usage.peak_rss_mb, usage.tree_rss_mb, load_average()
+        contender,
+        target,
+        number,
+        len(pages),
+        len(asked),
+        usage.cpu_s,
+        usage.wall_s,
+        usage.peak_rss_mb,
+        usage.tree_rss_mb,
+        load_average(),
     )
 
 
 def targets(choice: str) -> list[tuple[str, tuple[str, ...]]]:
-    """`all` and `each` -> names of targets with the sites in them; a site's name is a target of one."""
+    """`all` and `each` -> names of targets with the sites in them; a site's name is a target of
+    one.
+    """
     if choice == "all":
         return [("all", NAMES)]
     if choice == "each":
@@ -87,7 +120,11 @@ def targets(choice: str) -> list[tuple[str, tuple[str, ...]]]:
 
 
 def crawl_target(
-    target: str, sites: tuple[Site, ...], contenders: Sequence[str], rounds: int, certificate: Certificate | None = None
+    target: str,
+    sites: tuple[Site, ...],
+    contenders: Sequence[str],
+    rounds: int,
+    certificate: Certificate | None = None,
 ) -> list[Run]:
     """Alternate: every contender once in each round."""
     runs = []
@@ -97,7 +134,8 @@ def crawl_target(
                 run = run_once(contender, target, number, served.seeds(), served.server)
                 runs.append(run)
                 print(
-                    f"{target} round {number} {contender}: {run.pages} pages, {run.pages_per_cpu_second:.1f} pages/CPU-s, "
+                    f"{target} round {number} {contender}: {run.pages} pages, "
+                    f"{run.pages_per_cpu_second:.1f} pages/CPU-s, "
                     f"{run.wall_s:.1f} s, {run.peak_rss_mb:.0f} MB",
                     file=sys.stderr,
                 )
@@ -137,7 +175,9 @@ def ratios(runs: Sequence[Run]) -> dict[str, float]:
     for run in runs:
         speeds[run.target, run.contender].append(run.pages_per_cpu_second)
     return {
-        f"{ours}/{rival} on {target}": round(median_ratio(speeds[target, ours], speeds[target, rival]), 2)
+        f"{ours}/{rival} on {target}": round(
+            median_ratio(speeds[target, ours], speeds[target, rival]), 2
+        )
         for target in dict.fromkeys(run.target for run in runs)
         for ours in OURS
         for rival in COMMANDS
@@ -157,7 +197,9 @@ def unequal_pages(runs: Sequence[Run]) -> list[str]:
 
 
 def below_floors(runs: Sequence[Run], floors: dict[str, float]) -> list[str]:
-    """What misses its floor. A floor whose runs were not made is a complaint too: a check that did not look must not pass."""
+    """What misses its floor. A floor whose runs were not made is a complaint too: a check that did
+    not look must not pass.
+    """
     measured = ratios(runs)
     complaints = []
     for floor, ratio in (
@@ -171,12 +213,15 @@ def below_floors(runs: Sequence[Run], floors: dict[str, float]) -> list[str]:
             complaints.append(f"{ratio}: {measured[ratio]} is below its floor {floors[floor]}")
     memory = max((run.tree_rss_mb for run in runs if run.contender == "lycosa"), default=0.0)
     if memory > floors["memory_mb"]:
-        complaints.append(f"lycosa: {memory:.0f} MB at the peak, the limit is {floors['memory_mb']} MB")
+        complaints.append(
+            f"lycosa: {memory:.0f} MB at the peak, the limit is {floors['memory_mb']} MB"
+        )
     return complaints
 
 
 def those_present(contenders: Sequence[str], tls: bool) -> list[str]:
-    """The contenders without the rivals that cannot be had here; says on standard error why not. Builds what must be built.
+    """The contenders without the rivals that cannot be had here; says on standard error why not.
+    Builds what must be built.
 
     Raises:
         RivalAbsent: we ourselves, or everybody else, are missing.
@@ -198,11 +243,15 @@ def those_present(contenders: Sequence[str], tls: bool) -> list[str]:
 
 @contextmanager
 def all_sites(wanted: Sequence[str]) -> Iterator[dict[str, Site]]:
-    """The six sites by name, and the one with large pages if it is wanted, which is made for the run."""
+    """The six sites by name, and the one with large pages if it is wanted, which is made for the
+    run.
+    """
     sites = {site.name: site for site in lay_sites()}
     with tempfile.TemporaryDirectory(prefix="lycosa-bench-") as folder:
         if large_pages.NAME in wanted:
-            sites[large_pages.NAME] = large_pages.lay(sites["python-doc"], Path(folder) / large_pages.NAME)
+            sites[large_pages.NAME] = large_pages.lay(
+                sites["python-doc"], Path(folder) / large_pages.NAME
+            )
         yield sites
 
 
@@ -219,7 +268,9 @@ def certificate_for(sites: Sequence[Site], tls: bool) -> Iterator[Certificate | 
     if shutil.which("openssl") is None:
         raise RivalAbsent("openssl is not installed")
     with tempfile.TemporaryDirectory(prefix="lycosa-bench-tls-") as folder:
-        yield make_certificate(Path(folder), "sites", ",".join(f"IP:{site.address}" for site in sites))
+        yield make_certificate(
+            Path(folder), "sites", ",".join(f"IP:{site.address}" for site in sites)
+        )
 
 
 def markdown(runs: Sequence[Run]) -> str:
@@ -228,18 +279,23 @@ def markdown(runs: Sequence[Run]) -> str:
     parts = [table(list(rows[0]), [list(row.values()) for row in rows])]
     found = ratios(runs)
     if found:
-        parts.append(table(("ratio of pages per CPU-second", "median of pairs"), list(found.items())))
+        parts.append(
+            table(("ratio of pages per CPU-second", "median of pairs"), list(found.items()))
+        )
     return "\n\n".join(parts)
 
 
 def parse_arguments(arguments: Sequence[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m bench.crawl", description=__doc__)
-    parser.add_argument("--runs", type=int, default=3, metavar="N", help="rounds of alternating runs (default 3)")
+    parser.add_argument(
+        "--runs", type=int, default=3, metavar="N", help="rounds of alternating runs (default 3)"
+    )
     parser.add_argument(
         "--target",
         action="append",
         choices=("all", "each", *NAMES, large_pages.NAME),
-        help=f"sites to crawl; may be repeated (default all and python-doc). {large_pages.NAME}: python-doc with pages of 240 KB",
+        help=f"sites to crawl; may be repeated (default all and python-doc). {large_pages.NAME}: "
+        "python-doc with pages of 240 KB",
     )
     parser.add_argument(
         "--folder",
@@ -247,16 +303,25 @@ def parse_arguments(arguments: Sequence[str]) -> argparse.Namespace:
         type=Path,
         default=[],
         metavar="DIR",
-        help="a folder with HTML files to serve and crawl as one site, instead of the bundled targets; may be repeated",
+        help="a folder with HTML files to serve and crawl as one site, instead of the bundled "
+        "targets; may be repeated",
     )
     parser.add_argument(
-        "--rivals", default="links,scrapy,wget", help=f"comma-separated, of {', '.join(COMMANDS)} (default links,scrapy,wget)"
+        "--rivals",
+        default="links,scrapy,wget",
+        help=f"comma-separated, of {', '.join(COMMANDS)} (default links,scrapy,wget)",
     )
-    parser.add_argument("--tls", action="store_true", help="over TLS: HTTP/2 for those who speak it")
+    parser.add_argument(
+        "--tls", action="store_true", help="over TLS: HTTP/2 for those who speak it"
+    )
     parser.add_argument("--without-lycosa", action="store_true", help="only the rivals")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write every run and the ratios")
-    parser.add_argument("--markdown", action="store_true", help="append the report to bench/RESULTS.md")
-    parser.add_argument("--check", action="store_true", help="exit 1 when a floor of bench/floors.toml is missed")
+    parser.add_argument(
+        "--markdown", action="store_true", help="append the report to bench/RESULTS.md"
+    )
+    parser.add_argument(
+        "--check", action="store_true", help="exit 1 when a floor of bench/floors.toml is missed"
+    )
     parsed = parser.parse_args(arguments)
     parsed.contenders = [] if parsed.without_lycosa else ["lycosa"]
     parsed.contenders += [rival for rival in parsed.rivals.split(",") if rival]
@@ -276,14 +341,23 @@ def main(arguments: Sequence[str]) -> int:
     runs: list[Run] = []
     try:
         contenders = those_present(options.contenders, options.tls)
-        with all_sites(options.target or ()) as sites, certificate_for(list(sites.values()), options.tls) as certificate:
+        with (
+            all_sites(options.target or ()) as sites,
+            certificate_for(list(sites.values()), options.tls) as certificate,
+        ):
             for number, folder in enumerate(options.folder):
                 site = Site(str(folder), folder.resolve(), f"127.0.1.{100 + number}")
                 runs += crawl_target(site.name, (site,), contenders, options.runs)
             for choice in options.target or ([] if options.folder else ["all", "python-doc"]):
                 for target, names in targets(choice):
                     name = f"{target} over TLS" if options.tls else target
-                    runs += crawl_target(name, tuple(sites[site] for site in names), contenders, options.runs, certificate)
+                    runs += crawl_target(
+                        name,
+                        tuple(sites[site] for site in names),
+                        contenders,
+                        options.runs,
+                        certificate,
+                    )
     except (RivalAbsent, SitesAbsent, CommandTimeout, RuntimeError) as error:
         print(error, file=sys.stderr)
         return 1

@@ -1,10 +1,12 @@
-"""The library: pages/s by CPU and by the clock, and the peak of memory, for each kind; and the tables of `status --by`.
+"""The library: pages/s by CPU and by the clock, and the peak of memory, for each kind; and the
+tables of `status --by`.
 
     python -m bench.export [--pages 100000] [--kinds xml,jsonl,parquet,text] [--workspace FOLDER]
 
-Generates the state straight into tables (no archive): pages of about 4 KB of text with 30 links, in ten collections on seven days,
-a second visit without a change each. Each kind is exported by `lycosa` itself in a fresh process, then again, when everything stands
-already. XML is then read by lxml, file by file, against the schema.
+Generates the state straight into tables (no archive): pages of about 4 KB of text with 30 links, in
+ten collections on seven days, a second visit without a change each. Each kind is exported by
+`lycosa` itself in a fresh process, then again, when everything stands already. XML is then read by
+lxml, file by file, against the schema.
 """
 
 from __future__ import annotations
@@ -42,21 +44,39 @@ _ALPHABETS = {
 
 
 def build(root: Path, pages: int) -> Workspace:
-    """The state. Texts are words at random: what an export costs does not depend on what they say."""
+    """The state. Texts are words at random: what an export costs does not depend on what they
+    say.
+    """
     workspace = Workspace.create(str(root))
     claim = workspace.claim("bench")
     chance = random.Random(5)
     words = {
-        name: ["".join(chance.choices(_ALPHABETS.get(name, "abcdefghijklmnopqrstuvwxyz"), k=chance.randint(2, 9))) for _ in range(3_000)]
+        name: [
+            "".join(
+                chance.choices(
+                    _ALPHABETS.get(name, "abcdefghijklmnopqrstuvwxyz"), k=chance.randint(2, 9)
+                )
+            )
+            for _ in range(3_000)
+        ]
         for name in COLLECTIONS
     }
     for start in range(0, pages, _COMMIT_PAGES):
         buffers = Buffers()
         for number in range(start, min(start + _COMMIT_PAGES, pages)):
             name = COLLECTIONS[number % len(COLLECTIONS)]
-            url = identify(workspace, f"https://www.site{number % HOSTS}.example/{name}/section/article-{number}.html")
+            url = identify(
+                workspace,
+                f"https://www.site{number % HOSTS}.example/{name}/section/article-{number}.html",
+            )
             at = START_MS + number % DAYS * DAY_MS + number
-            text = f"{number} " + "\n".join(" ".join(chance.choices(words[name], k=TEXT_CHARACTERS // 60)) for _ in range(8)) + " <&>"
+            text = (
+                f"{number} "
+                + "\n".join(
+                    " ".join(chance.choices(words[name], k=TEXT_CHARACTERS // 60)) for _ in range(8)
+                )
+                + " <&>"
+            )
             page = Page(
                 title=text[:40], headline=text[:40], text=text + "\nmenu", main_text=text, language=name, charset="utf-8",
                 text_digest=text_digest(text), size=4 * len(text),
@@ -65,8 +85,15 @@ def build(root: Path, pages: int) -> Workspace:
                     for each in range(LINKS)
                 ],
             )  # fmt: skip
-            for visit in (make_visit(url, at=at, collection=name), make_visit(url, at=at + DAY_MS // 2, collection=name)):
-                visit.content_type, visit.content_length, visit.changed = "text/html", page.size, visit.fetched_at == at
+            for visit in (
+                make_visit(url, at=at, collection=name),
+                make_visit(url, at=at + DAY_MS // 2, collection=name),
+            ):
+                visit.content_type, visit.content_length, visit.changed = (
+                    "text/html",
+                    page.size,
+                    visit.fetched_at == at,
+                )
                 visit.record_id = f"<urn:uuid:00000000-0000-4000-8000-{number:012d}>"
                 buffers.add_visit(visit)
             row = url_row(url, UrlState.VISITED)
@@ -99,7 +126,9 @@ def validate(folder: Path) -> int:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--pages", type=int, default=100_000)
     parser.add_argument("--kinds", default="xml,jsonl,parquet,text")
     parser.add_argument("--workspace", default="")
@@ -113,16 +142,28 @@ def main() -> None:
         for kind in options.kinds.split(","):
             target = scratch / kind
             for again in ("", " again"):
-                cpu, seconds, peak = run(scratch, "-w", str(root), "export", kind, str(target), "-q")
+                cpu, seconds, peak = run(
+                    scratch, "-w", str(root), "export", kind, str(target), "-q"
+                )
                 rate = (f"{options.pages / cpu:,.0f}", f"{options.pages / seconds:,.0f}")
                 rows.append([f"export {kind}{again}", *rate, f"{cpu:.1f}", f"{peak:.0f}"])
             size = sum(path.stat().st_size for path in target.rglob("*") if path.is_file())
             note = f"{validate(target):,} documents valid, " if kind == "xml" else ""
-            print(f"{kind}: {note}{size / 1e6:,.0f} MB in {sum(1 for path in target.rglob('*-*-*-*-*.*'))} files", flush=True)
+            print(
+                f"{kind}: {note}{size / 1e6:,.0f} MB in "
+                f"{sum(1 for path in target.rglob('*-*-*-*-*.*'))} files",
+                flush=True,
+            )
         for way in ("language", "host"):
             cpu, seconds, peak = run(scratch, "-w", str(root), "status", "--by", way)
             rows.append(
-                [f"status --by {way}", f"{options.pages / cpu:,.0f}", f"{options.pages / seconds:,.0f}", f"{cpu:.1f}", f"{peak:.0f}"]
+                [
+                    f"status --by {way}",
+                    f"{options.pages / cpu:,.0f}",
+                    f"{options.pages / seconds:,.0f}",
+                    f"{cpu:.1f}",
+                    f"{peak:.0f}",
+                ]
             )
         print(machine(), f"load {os.getloadavg()[0]:.0f}")
         print(table(["", "pages a CPU second", "pages a second", "CPU s", "peak MB"], rows))

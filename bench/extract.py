@@ -2,10 +2,11 @@
 
     .venv/bin/python -m bench.extract [--json] [--only lycosa|tags|resiliparse|trafilatura]
 
-Quality is the measure of the data's authors (scrapinghub/article-extraction-benchmark): tokens `\\w+`, multisets of 4-token
-shingles per page, true and false counts normalised to 1 a page, precision and recall averaged over pages, F1 of the averages.
-The extractor was tuned on one half of the pages (`tuned`); the other (`held`) was looked at only as a figure.
-Cost is CPU milliseconds a page, cold: each way in a process of its own, every page once; bytes in, text out.
+Quality is the measure of the data's authors (scrapinghub/article-extraction-benchmark): tokens
+`\\w+`, multisets of 4-token shingles per page, true and false counts normalised to 1 a page,
+precision and recall averaged over pages, F1 of the averages. The extractor was tuned on one half of
+the pages (`tuned`); the other (`held`) was looked at only as a figure. Cost is CPU milliseconds a
+page, cold: each way in a process of its own, every page once; bytes in, text out.
 """
 
 from __future__ import annotations
@@ -26,9 +27,9 @@ from pathlib import Path
 
 from selectolax.lexbor import LexborHTMLParser
 
-from lycosa.page.document import read_html
 from lycosa.page.encoding import decode
-from lycosa.page.main_text import main_text
+from lycosa.page.html.document import read_html
+from lycosa.page.html.main_text import main_text
 
 DATA = Path(__file__).resolve().parents[2] / "shared" / "data" / "article-extraction"
 SHINGLE = 4
@@ -61,11 +62,15 @@ def shingles(text: str) -> Counter[tuple[str, ...]]:
     tokens = _TOKEN.findall(text)
     if not tokens:
         return Counter()
-    return Counter(tuple(tokens[index : index + SHINGLE]) for index in range(max(1, len(tokens) - SHINGLE + 1)))
+    return Counter(
+        tuple(tokens[index : index + SHINGLE]) for index in range(max(1, len(tokens) - SHINGLE + 1))
+    )
 
 
 def matching(true: str, predicted: str) -> tuple[float, float, float]:
-    """True positives, false positives, false negatives of one page, their sum normalised to 1 (or all 0)."""
+    """True positives, false positives, false negatives of one page, their sum normalised to 1 (or
+    all 0).
+    """
     wanted, given = shingles(true), shingles(predicted)
     counts = ((wanted & given).total(), (given - wanted).total(), (wanted - given).total())
     total = sum(counts)
@@ -73,14 +78,22 @@ def matching(true: str, predicted: str) -> tuple[float, float, float]:
 
 
 def quality(matchings: Sequence[tuple[float, float, float]]) -> Quality:
-    """Average precision and recall over the pages where each is defined, and the F1 of the averages."""
+    """Average precision and recall over the pages where each is defined, and the F1 of the
+    averages.
+    """
     precision = statistics.mean([tp / (tp + fp) for tp, fp, _ in matchings if tp + fp > 0])
     recall = statistics.mean([tp / (tp + fn) for tp, _, fn in matchings if tp + fn > 0])
-    return Quality(2 * precision * recall / (precision + recall) if precision + recall else 0.0, precision, recall)
+    return Quality(
+        2 * precision * recall / (precision + recall) if precision + recall else 0.0,
+        precision,
+        recall,
+    )
 
 
 def is_tuned(stem: str) -> bool:
-    """Whether a page belongs to the half that the extractor was tuned on. Stems are SHA-256 in hexadecimal."""
+    """Whether a page belongs to the half that the extractor was tuned on. Stems are SHA-256 in
+    hexadecimal.
+    """
     return int(stem[:8], 16) % 2 == 0
 
 
@@ -105,7 +118,9 @@ def _way(name: str) -> Callable[[bytes], str] | None:
         if name == "resiliparse":
             extract = importlib.import_module("resiliparse.extract.html2text").extract_plain_text
             tree = importlib.import_module("resiliparse.parse.html").HTMLTree
-            return lambda payload: str(extract(tree.parse_from_bytes(payload, "utf-8"), main_content=True))
+            return lambda payload: str(
+                extract(tree.parse_from_bytes(payload, "utf-8"), main_content=True)
+            )
         extract = importlib.import_module("trafilatura").extract
         return lambda payload: extract(payload, include_comments=False) or ""
     except ImportError:
@@ -125,7 +140,9 @@ def measure(name: str) -> Result | None:
     return judged(name, milliseconds, truth, texts)
 
 
-def judged(name: str, milliseconds: float, truth: Mapping[str, str], texts: Mapping[str, str]) -> Result:
+def judged(
+    name: str, milliseconds: float, truth: Mapping[str, str], texts: Mapping[str, str]
+) -> Result:
     """Quality over all pages and both halves."""
     matchings = {stem: matching(truth[stem], text) for stem, text in texts.items()}
     return Result(
@@ -145,20 +162,27 @@ def load_truth() -> dict[str, str]:
 
 def load_pages(stems: Mapping[str, str]) -> dict[str, bytes]:
     """Stem -> the page's bytes."""
-    return {stem: gzip.decompress((DATA / "html" / f"{stem}.html.gz").read_bytes()) for stem in sorted(stems)}
+    return {
+        stem: gzip.decompress((DATA / "html" / f"{stem}.html.gz").read_bytes())
+        for stem in sorted(stems)
+    }
 
 
 def run(name: str) -> dict[str, object] | None:
     """Measure one way in a fresh process; None if it is not installed."""
     command = [sys.executable, "-m", "bench.extract", "--json", "--only", name]
-    output = subprocess.run(command, check=True, capture_output=True, text=True, cwd=Path(__file__).resolve().parents[1]).stdout
+    output = subprocess.run(
+        command, check=True, capture_output=True, text=True, cwd=Path(__file__).resolve().parents[1]
+    ).stdout
     result: dict[str, object] | None = json.loads(output)
     return result
 
 
 def main() -> None:
     """Print one line a way, or JSON."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--json", action="store_true")
     parser.add_argument("--only", choices=WAYS)
     arguments = parser.parse_args()
@@ -183,7 +207,11 @@ def _line(name: str, values: dict[str, object] | None) -> str:
     assert isinstance(tuned, dict)
     assert isinstance(held, dict)
     figures = (every["f1"], every["precision"], every["recall"], tuned["f1"], held["f1"])
-    return f"{name:12} " + " ".join(f"{figure:6.4f}" for figure in figures) + f" {values['milliseconds']:8.2f}"
+    return (
+        f"{name:12} "
+        + " ".join(f"{figure:6.4f}" for figure in figures)
+        + f" {values['milliseconds']:8.2f}"
+    )
 
 
 if __name__ == "__main__":

@@ -1,11 +1,13 @@
-"""Main text in many languages: real paragraphs of the sites' manuals in pages built like those of newspapers.
+"""Main text in many languages: real paragraphs of the sites' manuals in pages built like those of
+newspapers.
 
     .venv/bin/python -m bench.extract_sites [--pages 12]
 
-The article is what a manual's page says (headings, paragraphs, code, in its own markup); around it stand a menu, links to other pages of
-the same language, teasers of other articles, comments and a footer, all made of other real pages' titles and sentences. What is the
-article is known, since the page was built around it. The measure is that of `bench.extract`; each Han character and kana is a token, as
-those scripts have no spaces.
+The article is what a manual's page says (headings, paragraphs, code, in its own markup); around it
+stand a menu, links to other pages of the same language, teasers of other articles, comments and a
+footer, all made of other real pages' titles and sentences. What is the article is known, since the
+page was built around it. The measure is that of `bench.extract`; each Han character and kana is a
+token, as those scripts have no spaces.
 """
 
 from __future__ import annotations
@@ -24,11 +26,14 @@ from tests.servers.sites import lay_sites
 
 from bench.extract import Quality, lycosa, quality, stripped_tags
 
-LEAST_CHARACTERS = 600  # of an article; a third for scripts that need fewer
+MIN_CHARACTERS = 600  # of an article; a third for scripts that need fewer
 DENSE = frozenset({"zh", "ja", "ko"})
 _SUFFIX = re.compile(r"\.([a-z]{2})(?:-[a-z]+)?\.html$")
 _FOLDER = re.compile(r"/(?:apache-manual|installation-guide)/([a-z]{2})(?:-[a-z]+)?/")
-_CHROME = ".navheader, .navfooter, .toc, .titlepage hr, #page-header, #path, #quickview, #footer, .toplang, .bottomlang, .top, .up"
+_CHROME = (
+    ".navheader, .navfooter, .toc, .titlepage hr, #page-header, #path, #quickview, #footer, "
+    ".toplang, .bottomlang, .top, .up"
+)
 _TOKEN = re.compile(r"[\u3040-\u30ff\u3400-\u9fff]|[^\W\u3040-\u30ff\u3400-\u9fff]+")
 
 
@@ -48,7 +53,10 @@ def tokens(text: str) -> list[str]:
 
 def matching(true: str, predicted: str) -> tuple[float, float, float]:
     """As `bench.extract.matching`, by the tokens of this module."""
-    wanted, given = (Counter(zip(*(found[place:] for place in range(4)), strict=False)) for found in (tokens(true), tokens(predicted)))
+    wanted, given = (
+        Counter(zip(*(found[place:] for place in range(4)), strict=False))
+        for found in (tokens(true), tokens(predicted))
+    )
     counts = ((wanted & given).total(), (given - wanted).total(), (wanted - given).total())
     total = sum(counts)
     return (counts[0] / total, counts[1] / total, counts[2] / total) if total else (0.0, 0.0, 0.0)
@@ -78,9 +86,14 @@ def _read(path: Path, language: str) -> Article | None:
     blocks = [node for node in tree.body.css("h2, h3, p, pre") if not _within(node)]
     text = "\n".join(node.text() for node in blocks)
     longest = max((node.text().strip() for node in blocks if node.tag == "p"), key=len, default="")
-    if len(text) < LEAST_CHARACTERS // (3 if language in DENSE else 1) or not longest:
+    if len(text) < MIN_CHARACTERS // (3 if language in DENSE else 1) or not longest:
         return None
-    return Article(" ".join(title.text().split()), tuple(node.html or "" for node in blocks), text, " ".join(longest.split())[:160])
+    return Article(
+        " ".join(title.text().split()),
+        tuple(node.html or "" for node in blocks),
+        text,
+        " ".join(longest.split())[:160],
+    )
 
 
 def _within(node: LexborNode) -> bool:
@@ -93,15 +106,21 @@ def _within(node: LexborNode) -> bool:
     return False
 
 
-def built(article: Article, others: Sequence[Article], language: str, chance: random.Random) -> bytes:
+def built(
+    article: Article, others: Sequence[Article], language: str, chance: random.Random
+) -> bytes:
     """A page around an article."""
 
     def links(count: int) -> str:
         chosen = chance.choices(others, k=count)
-        return "".join(f'<li><a href="/{chance.randrange(10**6)}.html">{html.escape(other.title)}</a></li>' for other in chosen)
+        return "".join(
+            f'<li><a href="/{chance.randrange(10**6)}.html">{html.escape(other.title)}</a></li>'
+            for other in chosen
+        )
 
     teasers = "".join(
-        f'<div class="teaser"><h3><a href="/{number}.html">{html.escape(other.title)}</a></h3><p>{html.escape(other.first[:90])}…</p></div>'
+        '<div class="teaser"><h3><a '
+        f'href="/{number}.html">{html.escape(other.title)}</a></h3><p>{html.escape(other.first[:90])}…</p></div>'
         for number, other in enumerate(chance.choices(others, k=6))
     )
     comments = "".join(
@@ -109,23 +128,39 @@ def built(article: Article, others: Sequence[Article], language: str, chance: ra
         for number, other in enumerate(chance.choices(others, k=4))
     )
     return (
-        f'<!doctype html><html lang="{language}"><head><meta charset="utf-8"><title>{html.escape(article.title)}</title></head><body>'
-        f'<div id="top"><ul class="menu">{links(12)}</ul></div><div class="page"><div class="left"><ul>{links(10)}</ul></div>'
-        f'<div class="middle"><h1>{html.escape(article.title)}</h1><div class="text">{"".join(article.blocks)}</div>'
-        f'<div class="share"><a href="#">Facebook</a> <a href="#">Twitter</a></div><div id="comments">{comments}</div></div>'
+        f'<!doctype html><html lang="{language}"><head><meta '
+        f'charset="utf-8"><title>{html.escape(article.title)}</title></head><body>'
+        f'<div id="top"><ul class="menu">{links(12)}</ul></div><div class="page"><div '
+        f'class="left"><ul>{links(10)}</ul></div>'
+        f'<div class="middle"><h1>{html.escape(article.title)}</h1><div '
+        f'class="text">{"".join(article.blocks)}</div>'
+        '<div class="share"><a href="#">Facebook</a> <a href="#">Twitter</a></div><div '
+        f'id="comments">{comments}</div></div>'
         f'<div class="right">{teasers}</div></div><div id="footer"><ul>{links(8)}</ul>'
         f"<p>© 2026 {html.escape(article.title[:20])}</p></div></body></html>"
     ).encode()
 
 
-def scores(found: dict[str, list[Article]], pages: int) -> Iterator[tuple[str, int, Quality, Quality]]:
-    """Language, pages, our quality, that of stripping tags; for languages with at least four articles."""
+def scores(
+    found: dict[str, list[Article]], pages: int
+) -> Iterator[tuple[str, int, Quality, Quality]]:
+    """Language, pages, our quality, that of stripping tags; for languages with at least four
+    articles.
+    """
     for language, every in sorted(found.items()):
         if len(every) < 4:
             continue
         chance = random.Random(f"main text {language}")
         chosen = chance.sample(every, min(pages, len(every)))
-        made = [(article, built(article, [other for other in every if other is not article], language, chance)) for article in chosen]
+        made = [
+            (
+                article,
+                built(
+                    article, [other for other in every if other is not article], language, chance
+                ),
+            )
+            for article in chosen
+        ]
         ours = quality([matching(article.text, lycosa(page)) for article, page in made])
         plain = quality([matching(article.text, stripped_tags(page)) for article, page in made])
         yield language, len(made), ours, plain
@@ -133,12 +168,19 @@ def scores(found: dict[str, list[Article]], pages: int) -> Iterator[tuple[str, i
 
 def main() -> None:
     """Print a line a language."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--pages", type=int, default=12, help="at most, of a language")
     arguments = parser.parse_args()
     print(f"{'':4} {'pages':>5} {'F1':>6} {'prec.':>6} {'recall':>6} {'tags stripped':>14}")
-    for language, pages, ours, plain in scores(articles([site.root for site in lay_sites()]), arguments.pages):
-        print(f"{language:4} {pages:5} {ours.f1:6.3f} {ours.precision:6.3f} {ours.recall:6.3f} {plain.f1:14.3f}")
+    for language, pages, ours, plain in scores(
+        articles([site.root for site in lay_sites()]), arguments.pages
+    ):
+        print(
+            f"{language:4} {pages:5} {ours.f1:6.3f} {ours.precision:6.3f} {ours.recall:6.3f} "
+            f"{plain.f1:14.3f}"
+        )
 
 
 if __name__ == "__main__":

@@ -1,10 +1,12 @@
-"""Small requests per CPU-second against nginx on loopback: our fetcher, a bare pycurl loop, httpx; and what decoding costs.
+"""Small requests per CPU-second against nginx on loopback: our fetcher, a bare pycurl loop, httpx;
+and what decoding costs.
 
     python -m bench.fetch [--requests 6000] [--rounds 3] [--check] [--markdown]
 
-All fetch the same page with keep-alive at the same concurrency. The bare loop is the least that the library allows: it
-reuses handles, keeps head and body, and looks at nothing. CPU is that of this process (nginx is another). The runs
-alternate; each figure is the median of its rounds, the ratio that of the pairs.
+All fetch the same page with keep-alive at the same concurrency. The bare loop is the least that the
+library allows: it reuses handles, keeps head and body, and looks at nothing. CPU is that of this
+process (nginx is another). The runs alternate; each figure is the median of its rounds, the ratio
+that of the pairs.
 """
 
 from __future__ import annotations
@@ -25,24 +27,27 @@ import pycurl
 from tests.servers.nginx import Server, nginx
 
 from bench.measure import append_results, cpu_ms, load_average, machine, median_ratio, table
+from lycosa.config.settings import FetchSettings
 from lycosa.core.clock import SystemClock
-from lycosa.core.config import FetchSettings
 from lycosa.core.records import Exchange, Request
 from lycosa.fetch.client import CurlFetcher
-from lycosa.fetch.decode import decode_body
 from lycosa.fetch.guard import AddressGuard
+from lycosa.http.decode import decode_body
 
 HERE = Path(__file__).parent
 AT_ONCE = 32
 PAGE = b"<p>A small page, of the size of a short answer.</p>\n" * 20
 FLOOR_TO_BARE = 0.55
-"""Our requests per CPU-second as a share of the bare loop's: 0.57 to 0.62 measured. It only rises."""
+"""Our requests per CPU-second as a share of the bare loop's: 0.57 to 0.62 measured. It only rises.
+"""
 
 HTTPX_SHARE = 10  # httpx is given fewer requests: it takes that much longer
 
 
 def ours(url: str, port: int, count: int) -> None:
-    with CurlFetcher(FetchSettings(), AddressGuard([("127.0.0.1", port)]), SystemClock()) as fetcher:
+    with CurlFetcher(
+        FetchSettings(), AddressGuard([("127.0.0.1", port)]), SystemClock()
+    ) as fetcher:
         started = done = 0
         request = Request(url)
         while done < count:
@@ -103,27 +108,49 @@ def rate(run: Callable[[], object], count: int) -> float:
 
 def decoding() -> list[tuple[str, str]]:
     """CPU milliseconds of `decode_body` for a page of 57 KB."""
-    page = b"".join(b'<p class="x">Line %d of a page with <a href="/page/%d">links</a>.</p>\n' % (n, n * 7919) for n in range(800))
+    page = b"".join(
+        b'<p class="x">Line %d of a page with <a href="/page/%d">links</a>.</p>\n' % (n, n * 7919)
+        for n in range(800)
+    )
     rows = []
-    for name, body in (("plain", page), ("gzip", gzip.compress(page)), ("br", brotli.compress(page))):
+    for name, body in (
+        ("plain", page),
+        ("gzip", gzip.compress(page)),
+        ("br", brotli.compress(page)),
+    ):
         coding = b"" if name == "plain" else b"Content-Encoding: " + name.encode() + b"\r\n"
-        head = b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nServer: x\r\nDate: now\r\n" + coding + b"\r\n"
+        head = (
+            b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nServer: x\r\nDate: now\r\n"
+            + coding
+            + b"\r\n"
+        )
         exchange = Exchange("http://a.test/", "page", 0, 0, response_head=head, body=body)
         if decode_body(exchange, 10**7).payload != page:
             raise SystemExit(f"{name} does not decode")
-        milliseconds = cpu_ms(lambda exchange=exchange: [decode_body(exchange, 10**7) for _ in range(100)]) / 100  # type: ignore[misc]
+        milliseconds = (
+            cpu_ms(lambda exchange=exchange: [decode_body(exchange, 10**7) for _ in range(100)])  # type: ignore[misc]
+            / 100
+        )
         rows.append((f"decode {len(page) // 1000} KB, {name}", f"{milliseconds:.3f} ms"))
     return rows
 
 
 def main(arguments: list[str]) -> int:
     parser = argparse.ArgumentParser(
-        prog="python -m bench.fetch", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+        prog="python -m bench.fetch",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--requests", type=int, default=6_000)
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--check", action="store_true", help="exit 1 when the ratio to the bare loop falls below 0.8 of its floor")
-    parser.add_argument("--markdown", action="store_true", help="append the report to bench/RESULTS.md")
+    parser.add_argument(
+        "--check",
+        action="store_true",
+        help="exit 1 when the ratio to the bare loop falls below 0.8 of its floor",
+    )
+    parser.add_argument(
+        "--markdown", action="store_true", help="append the report to bench/RESULTS.md"
+    )
     options = parser.parse_args(arguments)
     count = options.requests
     rates: dict[str, list[float]] = {"ours": [], "bare": [], "httpx": []}
@@ -139,7 +166,10 @@ def main(arguments: list[str]) -> int:
     to_bare = median_ratio(rates["ours"], rates["bare"])
     to_httpx = median_ratio(rates["ours"], rates["httpx"])
     rows = [
-        *((f"{name}, requests per CPU-second", f"{statistics.median(values):,.0f}") for name, values in rates.items()),
+        *(
+            (f"{name}, requests per CPU-second", f"{statistics.median(values):,.0f}")
+            for name, values in rates.items()
+        ),
         ("ours to bare", f"{to_bare:.2f}"),
         ("ours to httpx", f"{to_httpx:.1f}"),
         *decoding(),
@@ -147,9 +177,14 @@ def main(arguments: list[str]) -> int:
     report = table(("what", "figure"), rows)
     print(f"{machine()}; load {load_average():.1f}\n\n{report}")
     if options.markdown:
-        append_results(HERE / "RESULTS.md", "Fetch", "python -m bench.fetch " + " ".join(arguments), report)
+        append_results(
+            HERE / "RESULTS.md", "Fetch", "python -m bench.fetch " + " ".join(arguments), report
+        )
     if options.check and to_bare < 0.8 * FLOOR_TO_BARE:
-        print(f"ours to bare: {to_bare:.2f} is below 0.8 of the floor {FLOOR_TO_BARE}", file=sys.stderr)
+        print(
+            f"ours to bare: {to_bare:.2f} is below 0.8 of the floor {FLOOR_TO_BARE}",
+            file=sys.stderr,
+        )
         return 1
     return 0
 

@@ -1,20 +1,25 @@
-"""Freshness in simulation: what share of the best possible each recrawl policy reaches at the same budget.
+"""Freshness in simulation: what share of the best possible each recrawl policy reaches at the same
+budget.
 
-    python -m bench.freshness [--json] [--markdown] [--check] [--seeds 1,2,3] [--budgets 1000,5000] [--only POLICY]
+    python -m bench.freshness [--json] [--markdown] [--check] [--seeds 1,2,3] [--budgets 1000,5000]
+    [--only POLICY]
 
-10,000 pages change as Poisson processes for 60 days. Their rates are skewed (log-normal, hosts differ by a factor of e, pages of a
-host by e^1.5, front pages faster; the median once in 5 days), their importance too (Pareto). The clock starts when a first crawl at
-the same budget has just ended, so copies are up to `pages / budget` days old; the whole 60 days count, learning included.
-The optimum is that of known rates and fetches at any moment, in the steady state; a share can pass 1 by what chance gives.
-Everybody may fetch the budget, spread evenly over the day; what is not used can be saved up for an hour.
+10,000 pages change as Poisson processes for 60 days. Their rates are skewed (log-normal, hosts
+differ by a factor of e, pages of a host by e^1.5, front pages faster; the median once in 5 days),
+their importance too (Pareto). The clock starts when a first crawl at the same budget has just
+ended, so copies are up to `pages / budget` days old; the whole 60 days count, learning included.
+The optimum is that of known rates and fetches at any moment, in the steady state; a share can pass
+1 by what chance gives. Everybody may fetch the budget, spread evenly over the day; what is not used
+can be saved up for an hour.
 
-    fresh           the product's schedule (`due_at`, `due_expr`, `solve`, `steer`), told the true rates
-    learned         the same, knowing nothing at the start: rates, their spread and hosts' leanings from one bit a visit
-    claims          the same, with lastmod claims on half of the hosts: 9 changes in 10 announced, one false claim a fortnight
-    uniform         the page that was not visited for longest
-    proportional    as often as it changes (true rates)
-    adaptive        the interval halved after a change, half as long again after none (as in AltaVista's robot and Nutch), between a
-                    day and a year: with less than a day (10 minutes, 1 hour, 6 hours tried) it chases what cannot be held and is worse
+    fresh           the product's schedule (`due_at`, `due_expr`, `solve`, `steer`), told the true
+    rates learned         the same, knowing nothing at the start: rates and their spread from one
+    bit a visit claims          the same, with lastmod claims on half of the hosts: 9 changes in 10
+    announced, one false claim a fortnight uniform         the page that was not visited for longest
+    proportional    as often as it changes (true rates) adaptive        the interval halved after a
+    change, half as long again after none (as in AltaVista's robot and Nutch), between a
+                    day and a year: with less than a day (10 minutes, 1 hour, 6 hours tried) it
+                    chases what cannot be held and is worse
 """
 
 from __future__ import annotations
@@ -34,9 +39,9 @@ from numpy.typing import NDArray
 
 from bench.measure import append_results, table
 from lycosa.core.records import UrlState
-from lycosa.frontier import change_rate, fresh
-from lycosa.frontier.change_rate import DAY_MS, ChangeStats, ClaimTrust, Floats
-from lycosa.frontier.recrawl import Policy, RecrawlRules, due_at, due_expr
+from lycosa.frontier.recrawl import change_rate, fresh
+from lycosa.frontier.recrawl.change_rate import DAY_MS, ChangeStats, ClaimTrust, Floats
+from lycosa.frontier.recrawl.due import Policy, RecrawlRules, due_at, due_expr
 
 HERE = Path(__file__).parent
 PAGES, DAYS, HOSTS = 10_000, 60, 200
@@ -61,7 +66,9 @@ class Web:
 
 @dataclass(slots=True, frozen=True)
 class Result:
-    """One policy on one web: freshness weighted by importance (0 to 1), over all days and over the second half."""
+    """One policy on one web: freshness weighted by importance (0 to 1), over all days and over the
+    second half.
+    """
 
     policy: str
     seed: int
@@ -81,7 +88,12 @@ def make_web(seed: int, pages: int = PAGES) -> Web:
     random = np.random.default_rng(seed)
     hosts = np.minimum(random.pareto(0.8, pages).astype(np.int64), HOSTS - 1)
     depth = random.integers(0, 5, pages)
-    logs = math.log(0.2) + random.normal(0, 1.0, HOSTS)[hosts] - 0.3 * (depth - 2) + random.normal(0, 1.5, pages)
+    logs = (
+        math.log(0.2)
+        + random.normal(0, 1.0, HOSTS)[hosts]
+        - 0.3 * (depth - 2)
+        + random.normal(0, 1.5, pages)
+    )
     importance = np.minimum(1 + random.pareto(1.1, pages), 1e4) * 0.74**depth
     return Web(hosts, np.clip(np.exp(logs), 1e-3, 96.0), importance / importance.sum())
 
@@ -94,7 +106,9 @@ def optimum(web: Web, budget: float) -> float:
 
 
 class Simulation:
-    """The pages in time. Exact: each page's next change is drawn when it is fetched, as the process has no memory."""
+    """The pages in time. Exact: each page's next change is drawn when it is fetched, as the process
+    has no memory.
+    """
 
     def __init__(self, web: Web, seed: int, budget: int, days: int = DAYS) -> None:
         self.web, self.budget, self.days = web, budget, days
@@ -108,7 +122,9 @@ class Simulation:
         self._draw(np.arange(pages))
 
     def fetch(self, pages: Indices, start: float) -> Flags:
-        """Fetch pages, spread over the slot that begins at day `start`; which of them had changed."""
+        """Fetch pages, spread over the slot that begins at day `start`; which of them had
+        changed.
+        """
         at = start + (np.arange(len(pages)) + 0.5) / max(len(pages), 1) / SLOTS
         changed: Flags = self.changes_at[pages] <= at
         self._count(pages, at)
@@ -120,23 +136,35 @@ class Simulation:
     def result(self, policy: str, seed: int, best: float) -> Result:
         """Close the books at the end of the last day."""
         self._count(np.arange(len(self.visited)), np.full(len(self.visited), float(self.days)))
-        return Result(policy, seed, self.budget, self.fetched / self.days, self._fresh, self._later, best)
+        return Result(
+            policy, seed, self.budget, self.fetched / self.days, self._fresh, self._later, best
+        )
 
     def _draw(self, pages: Indices) -> None:
         rates, now = self.web.rates[pages], self.visited[pages]
         recall = np.where(self.announcing[pages], RECALL, 1e-12)
         announced = now + self._random.exponential(1 / (rates * recall))
         silent = now + self._random.exponential(1 / (rates * (1 - recall)))
-        wrong = np.where(self.announcing[pages], now + self._random.exponential(1 / FALSE_CLAIMS, len(pages)), np.inf)
+        wrong = np.where(
+            self.announcing[pages],
+            now + self._random.exponential(1 / FALSE_CLAIMS, len(pages)),
+            np.inf,
+        )
         self.changes_at[pages] = np.minimum(announced, silent)
-        self.claims_at[pages] = np.where(self.announcing[pages], np.minimum(announced, wrong), np.inf)
+        self.claims_at[pages] = np.where(
+            self.announcing[pages], np.minimum(announced, wrong), np.inf
+        )
 
     def _count(self, pages: Indices, until: Floats) -> None:
         end = np.minimum(self.changes_at[pages], until)
         for begin in (0.0, self.days / 2):
             days = np.maximum(end - np.maximum(self.visited[pages], begin), 0.0)
             gained = float(self.web.importance[pages] @ days) / (self.days - begin)
-            self._fresh, self._later = (self._fresh + gained, self._later) if begin == 0 else (self._fresh, self._later + gained)
+            self._fresh, self._later = (
+                (self._fresh + gained, self._later)
+                if begin == 0
+                else (self._fresh, self._later + gained)
+            )
 
 
 def by_ratio(simulation: Simulation, intervals: Floats | float, adaptive: bool = False) -> None:
@@ -155,18 +183,26 @@ def by_ratio(simulation: Simulation, intervals: Floats | float, adaptive: bool =
 
 
 class FreshPolicy:
-    """The product's schedule, driven as a worker drives it: a row's due time at each visit, the threshold daily, steered."""
+    """The product's schedule, driven as a worker drives it: a row's due time at each visit, the
+    threshold daily, steered.
+    """
 
     def __init__(self, simulation: Simulation, *, known: bool, claims: bool = False) -> None:
         self._simulation, self._known, self._claims = simulation, known, claims
         web, pages = simulation.web, len(simulation.web.rates)
         self._stats = [ChangeStats() for _ in range(pages)]
-        self._prior, self._leans = change_rate.DEFAULT_PRIOR, np.zeros(HOSTS)
+        self._prior = change_rate.DEFAULT_PRIOR
         self._trust = [ClaimTrust() for _ in range(HOSTS)]
-        self._claimed, self._claim, self._silence = np.zeros(pages, dtype=np.bool_), np.zeros(pages), np.zeros(pages)
+        self._claimed, self._claim, self._silence = (
+            np.zeros(pages, dtype=np.bool_),
+            np.zeros(pages),
+            np.zeros(pages),
+        )
         self._rates = web.rates.copy() if known else self._estimated()
         self._correction = 1.0
-        self._rules = RecrawlRules(Policy.FRESH, budget_per_day=simulation.budget, shortest_ms=DAY_MS // SLOTS)
+        self._rules = RecrawlRules(
+            Policy.FRESH, budget_per_day=simulation.budget, shortest_ms=DAY_MS // SLOTS
+        )
         self._due = np.zeros(pages)
 
     def run(self) -> None:
@@ -199,9 +235,13 @@ class FreshPolicy:
         for place, page in enumerate(pages.tolist()):
             claimed, found = bool(self._claimed[page]), bool(changed[place])
             if claimed and found:
-                self._stats[page] = change_rate.observe_dated(self._stats[page], float(claims_at[place] - before[place]) * DAY_MS)
+                self._stats[page] = change_rate.observe_dated(
+                    self._stats[page], float(claims_at[place] - before[place]) * DAY_MS
+                )
             else:
-                self._stats[page] = change_rate.observe(self._stats[page], float(intervals[place]), found)
+                self._stats[page] = change_rate.observe(
+                    self._stats[page], float(intervals[place]), found
+                )
             if self._claims and simulation.announcing[page]:
                 host = int(simulation.web.hosts[page])
                 self._trust[host] = change_rate.observe_claim(self._trust[host], claimed, found)
@@ -212,8 +252,9 @@ class FreshPolicy:
 
     def _estimated(self, pages: Indices | None = None) -> Floats:
         rows = range(len(self._stats)) if pages is None else pages.tolist()
-        hosts = self._simulation.web.hosts if pages is None else self._simulation.web.hosts[pages]
-        return change_rate.rates(list(zip(*(self._stats[row] for row in rows), strict=True)), self._prior, self._leans[hosts])
+        return change_rate.rates(
+            list(zip(*(self._stats[row] for row in rows), strict=True)), self._prior
+        )
 
     def _solve(self) -> None:
         """Once a day: what the tables teach, and the threshold that spends the budget."""
@@ -221,13 +262,16 @@ class FreshPolicy:
         if not self._known:
             columns = list(zip(*self._stats, strict=True))
             self._prior = change_rate.learn_prior(columns)
-            self._leans = change_rate.learn_leans(columns, web.hosts, self._prior, self._leans)
             self._rates = self._estimated()
         if self._claims:
             self._silence = np.where(
-                self._simulation.announcing, [change_rate.silence_weight(self._trust[host]) for host in web.hosts], 0.0
+                self._simulation.announcing,
+                [change_rate.silence_weight(self._trust[host]) for host in web.hosts],
+                0.0,
             )
-        schedule = fresh.solve(web.importance, self._rates, self._simulation.budget, shortest_days=1 / SLOTS)
+        schedule = fresh.solve(
+            web.importance, self._rates, self._simulation.budget, shortest_days=1 / SLOTS
+        )
         self._rules = replace(self._rules, threshold=schedule.threshold)
 
     def _steered(self) -> RecrawlRules:
@@ -236,14 +280,27 @@ class FreshPolicy:
     def _schedule_all(self) -> None:
         frame = pl.DataFrame(
             {
-                "visited_at": np.round((self._simulation.visited + ORIGIN) * DAY_MS).astype(np.int64),
+                "visited_at": np.round((self._simulation.visited + ORIGIN) * DAY_MS).astype(
+                    np.int64
+                ),
                 "importance": self._simulation.web.importance,
                 "change_rate": self._rates,
                 "claim": self._claim,
                 "silence": self._silence,
             }
-        ).with_columns(state=pl.lit("visited"), not_before=pl.lit(None, dtype=pl.Int64), fails=pl.lit(0), depth=pl.lit(0))
-        due = frame.select(due_expr(self._steered())).to_series().cast(pl.Float64).fill_null(np.inf).to_numpy()
+        ).with_columns(
+            state=pl.lit("visited"),
+            not_before=pl.lit(None, dtype=pl.Int64),
+            fails=pl.lit(0),
+            depth=pl.lit(0),
+        )
+        due = (
+            frame.select(due_expr(self._steered()))
+            .to_series()
+            .cast(pl.Float64)
+            .fill_null(np.inf)
+            .to_numpy()
+        )
         self._due = due / DAY_MS - ORIGIN
 
     def _schedule(self, pages: Indices) -> None:
@@ -261,10 +318,14 @@ class FreshPolicy:
             self._due[page] = math.inf if due is None else due / DAY_MS - ORIGIN
 
     def _listen(self, start: float) -> None:
-        """Sitemaps are read each slot: new claims weigh as much as their host's have proved right."""
+        """Sitemaps are read each slot: new claims weigh as much as their host's have proved
+        right.
+        """
         pages = np.flatnonzero((self._simulation.claims_at <= start) & ~self._claimed)
         for page in pages.tolist():
-            self._claim[page] = change_rate.claim_weight(self._trust[int(self._simulation.web.hosts[page])])
+            self._claim[page] = change_rate.claim_weight(
+                self._trust[int(self._simulation.web.hosts[page])]
+            )
         self._claimed[pages] = True
         self._schedule(pages)
 
@@ -276,7 +337,9 @@ POLICIES: dict[str, Callable[[Simulation], None]] = {
     "uniform": lambda simulation: by_ratio(simulation, 1.0),
     "proportional": lambda simulation: by_ratio(simulation, 1 / simulation.web.rates),
     "adaptive": lambda simulation: by_ratio(
-        simulation, np.full(len(simulation.visited), len(simulation.visited) / simulation.budget), True
+        simulation,
+        np.full(len(simulation.visited), len(simulation.visited) / simulation.budget),
+        True,
     ),
 }
 
@@ -290,7 +353,9 @@ def run(policy: str, seed: int, budget: int, *, pages: int = PAGES, days: int = 
 
 
 def below_floors(results: Sequence[Result], floors: dict[str, float]) -> list[str]:
-    """What is wrong: shares below their floor, a rival that is as good, a budget that was passed, a policy that was not run."""
+    """What is wrong: shares below their floor, a rival that is as good, a budget that was passed, a
+    policy that was not run.
+    """
     complaints = []
     for policy, floor in (("fresh", floors["known"]), ("learned", floors["learned"])):
         ours = [result for result in results if result.policy == policy]
@@ -299,7 +364,9 @@ def below_floors(results: Sequence[Result], floors: dict[str, float]) -> list[st
         for result in ours:
             where = f"{policy}, budget {result.budget}, seed {result.seed}"
             if result.share < floor:
-                complaints.append(f"{where}: {result.share:.4f} of the optimum, the floor is {floor}")
+                complaints.append(
+                    f"{where}: {result.share:.4f} of the optimum, the floor is {floor}"
+                )
             if result.fetches > result.budget * 1.001:
                 complaints.append(f"{where}: {result.fetches:.0f} fetches a day")
             complaints += [
@@ -332,12 +399,25 @@ def markdown(results: Sequence[Result]) -> str:
                     f"{statistics.mean(result.later / result.optimum for result in ours):.4f}",
                 )
             )
-    return table(("budget a day", "policy", "fetches a day", "freshness", "share of optimum", "worst seed", "share, second half"), rows)
+    return table(
+        (
+            "budget a day",
+            "policy",
+            "fetches a day",
+            "freshness",
+            "share of optimum",
+            "worst seed",
+            "share, second half",
+        ),
+        rows,
+    )
 
 
 def main() -> None:
     """Run, print, and with --check leave by exit code 1 when a floor is missed."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--json", action="store_true")
     parser.add_argument("--markdown", action="store_true", help="append to RESULTS.md")
     parser.add_argument("--check", action="store_true", help="exit 1 when a floor is missed")
@@ -345,14 +425,31 @@ def main() -> None:
     parser.add_argument("--budgets", default="1000,5000")
     parser.add_argument("--only", choices=tuple(POLICIES), action="append")
     arguments = parser.parse_args()
-    seeds, budgets = ([int(part) for part in text.split(",")] for text in (arguments.seeds, arguments.budgets))
-    results = [run(policy, seed, budget) for budget in budgets for policy in arguments.only or POLICIES for seed in seeds]
+    seeds, budgets = (
+        [int(part) for part in text.split(",")] for text in (arguments.seeds, arguments.budgets)
+    )
+    results = [
+        run(policy, seed, budget)
+        for budget in budgets
+        for policy in arguments.only or POLICIES
+        for seed in seeds
+    ]
     if arguments.json:
-        print(json.dumps([{name: getattr(result, name) for name in Result.__slots__} | {"share": result.share} for result in results]))
+        print(
+            json.dumps(
+                [
+                    {name: getattr(result, name) for name in Result.__slots__}
+                    | {"share": result.share}
+                    for result in results
+                ]
+            )
+        )
     else:
         print(markdown(results))
     if arguments.markdown:
-        append_results(HERE / "RESULTS.md", "Freshness", "python -m bench.freshness", markdown(results))
+        append_results(
+            HERE / "RESULTS.md", "Freshness", "python -m bench.freshness", markdown(results)
+        )
     if arguments.check:
         floors = FLOORS | tomllib.loads((HERE / "floors.toml").read_text()).get("freshness", {})
         complaints = below_floors(results, floors)

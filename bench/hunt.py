@@ -1,13 +1,18 @@
 """How well a hunt finds, beside crawling breadth-first.
 
-    python -m bench.hunt [--webs N] [--share F] [--without-sites] [--without-webs] [--tuned] [--markdown]
+    python -m bench.hunt [--webs N] [--share F] [--without-sites] [--without-webs] [--tuned]
+    [--markdown]
 
-1. Five synthetic webs with topics (tests/servers/synthetic/topics.py; the generator knows what each page is about, and what share of
-   links stays within a topic): how many of the first 300 pages are about the topic that is asked for by its three words. Through the
-   whole product, with simulated time: `crawl` breadth-first and `hunt` with each strategy from the same first page, 15 connections.
-2. Twenty written questions (bench/hunt_questions.py) on python-doc and debian-reference, served by nginx: at which fetch from the home
-   page the right page comes, and whether it is among the results.
-3. The time to the first result, in the process that hunts and by the command, start-up included; and when the second one was shown.
+1. Five synthetic webs with topics (tests/servers/synthetic/topics.py; the generator knows what each
+   page is about, and what share of links stays within a topic): how many of the first 300 pages are
+   about the topic that is asked for by its three words. Through the whole product, with simulated
+   time: `crawl` breadth-first and `hunt` with each strategy from the same first page, 15
+   connections.
+2. Twenty written questions (bench/hunt_questions.py) on python-doc and debian-reference, served by
+   nginx: at which fetch from the home page the right page comes, and whether it is among the
+   results.
+3. The time to the first result, in the process that hunts and by the command, start-up included;
+   and when the second one was shown.
 """
 
 from __future__ import annotations
@@ -31,7 +36,7 @@ from bench.hunt_questions import ASKED, TUNED, Written
 from bench.measure import append_results, load_average, table
 from lycosa.app.crawling import CrawlOrder, crawl
 from lycosa.app.hunting import Ears, HuntOrder, HuntRequest, hunt
-from lycosa.core.config import Collection, parse_config
+from lycosa.config.settings import Collection, parse_config
 from lycosa.crawl.worker import Limits
 from lycosa.search.hunt import STRATEGIES, StrategyName
 from lycosa.store.live import LiveTables
@@ -45,21 +50,39 @@ TOPICS, PAGES, HOSTS, NAMED = 20, 6_000, 150, 0.3
 SHARES = (0.3, 0.5)
 """Shares of links that stay within a topic beside those that do by chance."""
 
-HELD_OUT, ASKED_TOPICS = (1, 2, 3, 4, 5), (3, 11)  # webs and topics of the figures; hunt_best's constants are from webs 101 to 104
+# webs and topics of the figures; hunt_best's constants are from webs 101 to 104
+HELD_OUT, ASKED_TOPICS = (1, 2, 3, 4, 5), (3, 11)
 RESULTS = Path(__file__).with_name("RESULTS.md")
 _CONFIG = parse_config("", overrides=("crawl.patience=3s",))
 
 
 def plan_of(seed: int, share: float) -> WebPlan:
-    return WebPlan.calm(seed=seed, hosts=HOSTS, pages=PAGES, languages=("en",), topics=TOPICS, topic_links=share, topic_named=NAMED)
+    return WebPlan.calm(
+        seed=seed,
+        hosts=HOSTS,
+        pages=PAGES,
+        languages=("en",),
+        topics=TOPICS,
+        topic_links=share,
+        topic_named=NAMED,
+    )
 
 
 def found_by_crawling(web: Web, topic: int, fetches: int = FETCHES) -> int:
     """Pages of the topic among the first that a breadth-first crawl fetches."""
     with tempfile.TemporaryDirectory() as folder:
         clock = SimulatedClock(web.plan.epoch_ms)
-        collection = Collection(name="default", scope="any", delay=0, courtesy_factor=0.0, connections=15, traps=False)
-        order = CrawlOrder(f"{folder}/w", _CONFIG, collection, tuple(web.seeds()), Limits(max_pages=fetches), index=False)
+        collection = Collection(
+            name="default", scope="any", delay=0, courtesy_factor=0.0, connections=15, traps=False
+        )
+        order = CrawlOrder(
+            f"{folder}/w",
+            _CONFIG,
+            collection,
+            tuple(web.seeds()),
+            Limits(max_pages=fetches),
+            index=False,
+        )
         crawl(order, clock=clock, fetcher=SimulatedFetcher(web, clock, _CONFIG.fetch))
         return _about(web, f"{folder}/w", topic)
 
@@ -69,9 +92,19 @@ def found_by_hunting(web: Web, topic: int, strategy: StrategyName, fetches: int 
     with tempfile.TemporaryDirectory() as folder:
         clock = SimulatedClock(web.plan.epoch_ms)
         request = HuntRequest(
-            " ".join(web.topics.words(topic)), tuple(web.seeds()), False, strategy, time_ms=None, pages=fetches, delay="0"
+            " ".join(web.topics.words(topic)),
+            tuple(web.seeds()),
+            False,
+            strategy,
+            time_ms=None,
+            pages=fetches,
+            delay="0",
         )
-        hunt(HuntOrder(f"{folder}/w", _CONFIG, request, index=False), clock=clock, fetcher=SimulatedFetcher(web, clock, _CONFIG.fetch))
+        hunt(
+            HuntOrder(f"{folder}/w", _CONFIG, request, index=False),
+            clock=clock,
+            fetcher=SimulatedFetcher(web, clock, _CONFIG.fetch),
+        )
         return _about(web, f"{folder}/w", topic)
 
 
@@ -89,23 +122,36 @@ def webs_table(webs: int, shares: Sequence[float]) -> tuple[str, dict[str, float
             web = Web(plan_of(seed, share))
             counts = {"breadth-first": sum(found_by_crawling(web, topic) for topic in ASKED_TOPICS)}
             for strategy in STRATEGIES:
-                counts[strategy] = sum(found_by_hunting(web, topic, strategy) for topic in ASKED_TOPICS)
+                counts[strategy] = sum(
+                    found_by_hunting(web, topic, strategy) for topic in ASKED_TOPICS
+                )
             for name, count in counts.items():
                 totals[name] += count
             base = max(counts["breadth-first"], 1)
             rows.append(
-                (seed, share, *(f"{count} ({count / base:.1f})" if name in STRATEGIES else count for name, count in counts.items()))
+                (
+                    seed,
+                    share,
+                    *(
+                        f"{count} ({count / base:.1f})" if name in STRATEGIES else count
+                        for name, count in counts.items()
+                    ),
+                )
             )
             print(rows[-1], flush=True)
     base = max(totals["breadth-first"], 1)
     ratios: dict[str, float] = {name: totals[name] / base for name in STRATEGIES}
-    rows.append(("all", "", base, *(f"{totals[name]} (**{ratios[name]:.1f}**)" for name in STRATEGIES)))
+    rows.append(
+        ("all", "", base, *(f"{totals[name]} (**{ratios[name]:.1f}**)" for name in STRATEGIES))
+    )
     return table(("web", "share within a topic", "breadth-first", *STRATEGIES), rows), ratios
 
 
 @dataclass(slots=True, frozen=True)
 class Answered:
-    """`at`: the how many-th page the right one was, 0: not fetched; `told`: among the results, with that score, at that place."""
+    """`at`: the how many-th page the right one was, 0: not fetched; `told`: among the results, with
+    that score, at that place.
+    """
 
     question: Written
     at: int
@@ -114,73 +160,158 @@ class Answered:
     first_ms: int
 
 
-def ask(web: ServedSites, question: Written, strategy: StrategyName = "best", pages: int = RIGHT_WITHIN) -> Answered:
+def ask(
+    web: ServedSites, question: Written, strategy: StrategyName = "best", pages: int = RIGHT_WITHIN
+) -> Answered:
     """Hunt for a question from the home page of its site."""
     origin = web.origin(question.site)
     told: list[int] = []
     with tempfile.TemporaryDirectory() as folder:
-        request = HuntRequest(question.text, (f"{origin}/",), False, strategy, time_ms=None, pages=pages, scope="host", delay="0")
-        report = hunt(HuntOrder(f"{folder}/w", _CONFIG, request, index=False), Ears(hit=lambda hit: told.append(hit.after_ms)))
-        visits = LiveTables(Workspace.open(f"{folder}/w")).scan("pages").select("url", "fetched_at").collect().sort("fetched_at")
+        request = HuntRequest(
+            question.text,
+            (f"{origin}/",),
+            False,
+            strategy,
+            time_ms=None,
+            pages=pages,
+            scope="host",
+            delay="0",
+        )
+        report = hunt(
+            HuntOrder(f"{folder}/w", _CONFIG, request, index=False),
+            Ears(hit=lambda hit: told.append(hit.after_ms)),
+        )
+        visits = (
+            LiveTables(Workspace.open(f"{folder}/w"))
+            .scan("pages")
+            .select("url", "fetched_at")
+            .collect()
+            .sort("fetched_at")
+        )
     fetched = visits["url"].to_list()
     right = [f"{origin}{path}" for path in question.right]
     at = min((fetched.index(url) + 1 for url in right if url in fetched), default=0)
-    ranked = [(place, score) for place, (found, score) in enumerate(report.ranked, 1) if found.url in right]
+    ranked = [
+        (place, score)
+        for place, (found, score) in enumerate(report.ranked, 1)
+        if found.url in right
+    ]
     found = [each.score for each, _ in report.ranked if each.url in right]
-    return Answered(question, at, max(found, default=0.0), ranked[0][0] if ranked else 0, told[0] if told else 0)
+    return Answered(
+        question, at, max(found, default=0.0), ranked[0][0] if ranked else 0, told[0] if told else 0
+    )
 
 
 def questions_table(web: ServedSites, questions: Sequence[Written]) -> tuple[str, int, int]:
-    """A row a question; how often the right page was fetched, and how often it was among the results."""
+    """A row a question; how often the right page was fetched, and how often it was among the
+    results.
+    """
     rows: list[Sequence[object]] = []
     answers = []
     for question in questions:
         answer = ask(web, question)
         answers.append(answer)
-        rows.append((question.text, question.site, answer.at or "-", f"{answer.score:.2f}" if answer.score else "-", answer.place or "-"))
+        rows.append(
+            (
+                question.text,
+                question.site,
+                answer.at or "-",
+                f"{answer.score:.2f}" if answer.score else "-",
+                answer.place or "-",
+            )
+        )
         print(rows[-1], flush=True)
-    header = ("question", "site", "fetch at which the right page came", "its score", "its place in the list")
-    return table(header, rows), sum(answer.at > 0 for answer in answers), sum(answer.place > 0 for answer in answers)
+    header = (
+        "question",
+        "site",
+        "fetch at which the right page came",
+        "its score",
+        "its place in the list",
+    )
+    return (
+        table(header, rows),
+        sum(answer.at > 0 for answer in answers),
+        sum(answer.place > 0 for answer in answers),
+    )
 
 
 def first_result(web: ServedSites) -> dict[str, float]:
-    """Seconds to the first result of one question: in the process, and from the command's start; and whether the others came one by one."""
+    """Seconds to the first result of one question: in the process, and from the command's start;
+    and whether the others came one by one.
+    """
     question = TUNED[0]
     origin = web.origin(question.site)
     inside = ask(web, question, pages=20).first_ms / 1000
     with tempfile.TemporaryDirectory() as folder:
-        command = [sys.executable, "-m", "lycosa.cli.main", "-w", f"{folder}/w", "hunt", question.text, "--seed", f"{origin}/"]
+        command = [
+            sys.executable,
+            "-m",
+            "lycosa.cli.main",
+            "-w",
+            f"{folder}/w",
+            "hunt",
+            question.text,
+            "--seed",
+            f"{origin}/",
+        ]
         command += ["--pages", "20", "--delay", "0", "--scope", "host", "--jsonl"]
         began = time.monotonic()
         with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
             assert process.stdout is not None
-            shown = [time.monotonic() - began for line in process.stdout if json.loads(line)["event"] == "found"]
-    return {"in the process": inside, "by the command": shown[0], "second result after the first": shown[1] - shown[0]}
+            shown = [
+                time.monotonic() - began
+                for line in process.stdout
+                if json.loads(line)["event"] == "found"
+            ]
+    return {
+        "in the process": inside,
+        "by the command": shown[0],
+        "second result after the first": shown[1] - shown[0],
+    }
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m bench.hunt")
     parser.add_argument("--webs", type=int, default=len(HELD_OUT))
-    parser.add_argument("--share", type=float, action="append", help="share of links that stay within a topic; repeatable")
+    parser.add_argument(
+        "--share",
+        type=float,
+        action="append",
+        help="share of links that stay within a topic; repeatable",
+    )
     parser.add_argument("--without-webs", action="store_true")
     parser.add_argument("--without-sites", action="store_true")
-    parser.add_argument("--tuned", action="store_true", help="ask the questions that constants were set on instead")
+    parser.add_argument(
+        "--tuned", action="store_true", help="ask the questions that constants were set on instead"
+    )
     parser.add_argument("--markdown", action="store_true", help="append to bench/RESULTS.md")
     options = parser.parse_args(arguments)
     parts, missed = [], []
     if not options.without_webs:
         shown, ratios = webs_table(options.webs, options.share or SHARES)
         parts.append(shown)
-        missed += [f"{name}: {ratios[name]:.2f}, the bar is {bar}" for name, bar in BARS.items() if ratios[name] < bar]
+        missed += [
+            f"{name}: {ratios[name]:.2f}, the bar is {bar}"
+            for name, bar in BARS.items()
+            if ratios[name] < bar
+        ]
     if not options.without_sites:
         with serve_sites(lay_sites()) as web:
             asked = TUNED if options.tuned else ASKED
             shown, fetched, told = questions_table(web, asked)
-            parts += [shown, f"The right page was fetched in {fetched} of {len(asked)}, and among the results in {told}."]
+            parts += [
+                shown,
+                f"The right page was fetched in {fetched} of {len(asked)}, and among "
+                f"the results in {told}.",
+            ]
             if not options.tuned and fetched < RIGHT_OF_20:
                 missed.append(f"{fetched} of 20 questions, the bar is {RIGHT_OF_20}")
             times = first_result(web)
-            parts.append("First result: " + ", ".join(f"{name} {seconds:.2f} s" for name, seconds in times.items()) + ".")
+            parts.append(
+                "First result: "
+                + ", ".join(f"{name} {seconds:.2f} s" for name, seconds in times.items())
+                + "."
+            )
     body = "\n\n".join([*parts, *(f"Missed: {each}" for each in missed)])
     print(body)
     if options.markdown:

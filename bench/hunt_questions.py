@@ -1,5 +1,6 @@
-"""Questions for hunts on two real sites, and the pages that answer them: written by reading the sites' tables of contents, before any hunt
-was run for them. Those of `TUNED` set the constants of `lycosa.search.hunt_question` and `hunt_best`; the figures are of `ASKED` alone.
+"""Questions for hunts on two real sites, and the pages that answer them: written by reading the
+sites' tables of contents, before any hunt was run for them. Those of `TUNED` set the constants of
+`lycosa.search.hunt_question` and `hunt_best`; the figures are of `ASKED` alone.
 """
 
 from __future__ import annotations
@@ -46,7 +47,9 @@ ASKED = (
     _python("shell-style wildcards for matching file names", "library/fnmatch", "library/glob"),
     _python("How do I write a C extension module?", "extending/extending"),
     _python("replace text with regular expressions", "library/re", "howto/regex"),
-    _python("Why are floating-point calculations so inaccurate?", "faq/design", "tutorial/floatingpoint"),
+    _python(
+        "Why are floating-point calculations so inaccurate?", "faq/design", "tutorial/floatingpoint"
+    ),
     _python("create a virtual environment", "library/venv", "tutorial/venv"),
     _python("profile a program to see where time is spent", "library/profile"),
     _python("weak references to objects that may be garbage collected", "library/weakref"),

@@ -1,18 +1,22 @@
-"""The real worker on a large frontier: memory over time, what commits, refills and merges take of the CPU, files, start.
+"""The real worker on a large frontier: memory over time, what commits, refills and merges take of
+the CPU, files, start.
 
     python -m bench.large [--urls 10000000 --hosts 1000000] [--fetches 200000] [--workspace FOLDER]
     python -m bench.large --urls 1000000 --hosts 100000
     python -m bench.large --urls 1000000 --hosts 100000 --bare --fetches 50000
 
-Generates the state by `tests/frontier/large.py` (or copies FOLDER), folds it as a crawl would have long before, then crawls it in a
-fresh process as `lycosa crawl` does: session, resume, worker, commits, upkeep; without the index. The web answers in process, on a
-clock that moves only when the worker waits: pages of 15 KB with 40 links, 34 of them to known URLs, 5 to new URLs of known hosts,
-and one page in ten leads to a new host. CPU is of all threads and of the merges' processes; what the web takes to make its pages is
-left out.
+Generates the state by `tests/frontier/large.py` (or copies FOLDER), folds it as a crawl would have
+long before, then crawls it in a fresh process as `lycosa crawl` does: session, resume, worker,
+commits, upkeep; without the index. The web answers in process, on a clock that moves only when the
+worker waits: pages of 15 KB with 40 links, 34 of them to known URLs, 5 to new URLs of known hosts,
+and one page in ten leads to a new host. CPU is of all threads and of the merges' processes; what
+the web takes to make its pages is left out.
 
-`--bare`: the frontier alone, with politeness and tables. Nothing is archived or parsed; a page is ten links, seven of them to known
-URLs, two to new ones of its host, one to a new one of a known host, and one page in forty leads to a new host. Counted are URLs that
-were scheduled, asked for, answered, and whose rows of `urls`, `hosts`, `visits`, `links` and `pages` were committed; robots files too.
+`--bare`: the frontier alone, with politeness and tables. Nothing is archived or parsed; a page is
+ten links, seven of them to known URLs, two to new ones of its host, one to a new one of a known
+host, and one page in forty leads to a new host. Counted are URLs that were scheduled, asked for,
+answered, and whose rows of `urls`, `hosts`, `visits`, `links` and `pages` were committed; robots
+files too.
 """
 
 from __future__ import annotations
@@ -43,22 +47,20 @@ import polars as pl
 from tests.frontier.large import COLLECTION, START_MS, Plan, build
 
 from bench.measure import load_average, machine, table
-from lycosa.app import upkeep as upkeep_jobs
-from lycosa.app.memory import tune_memory
-from lycosa.app.session import Session, open_session
 from lycosa.app.upkeep import Upkeep
+from lycosa.config.settings import Collection, parse_config
 from lycosa.core.clock import ManualClock
-from lycosa.core.config import Collection, StoreSettings, parse_config
 from lycosa.core.records import Exchange, Link, LinkKind, Page, Request, Visit
-from lycosa.core.stopping import StopFlag
-from lycosa.crawl.batch import Batch
-from lycosa.crawl.ledger import Job
-from lycosa.crawl.understand import Understood
+from lycosa.crawl.processing.page_reader import ParsedExchange
+from lycosa.crawl.session.session import CrawlSession, open_session
+from lycosa.crawl.state.batch import Batch
+from lycosa.crawl.state.task import Job
 from lycosa.crawl.worker import Limits
-from lycosa.frontier.reserve import Reserve
+from lycosa.frontier.scheduler.parked_hosts import ParkedHosts
+from lycosa.processes.memory import tune_memory
+from lycosa.processes.stopping import StopFlag
 from lycosa.store.merge import merge
 from lycosa.store.plan import MergeSettings
-from lycosa.store.sweep import sweep
 from lycosa.store.workspace import Workspace
 
 T = TypeVar("T")
@@ -77,9 +79,13 @@ _MISSING = b"HTTP/1.1 404 Not Found\r\nContent-Type: text/plain\r\n\r\n"
 
 
 class Web:
-    """A fetcher whose pages are made of their URL's digest, and take 50 to 150 ms of its own clock."""
+    """A fetcher whose pages are made of their URL's digest, and take 50 to 150 ms of its own
+    clock.
+    """
 
-    def __init__(self, clock: ManualClock, known: list[str], tasks: Meter, *, bare: bool = False) -> None:
+    def __init__(
+        self, clock: ManualClock, known: list[str], tasks: Meter, *, bare: bool = False
+    ) -> None:
         self._bare = bare
         self._clock = clock
         self._known = known
@@ -138,17 +144,26 @@ class Web:
     def close(self) -> None:
         self._running.clear()
 
-    def understand(self, exchange: Exchange, _: object) -> Understood:
-        """What a page says in place of the parser, where nothing else is measured than what follows from links."""
+    def parse(self, exchange: Exchange, _: object) -> ParsedExchange:
+        """What a page says in place of the parser, where nothing else is measured than what follows
+        from links.
+        """
         with self._meter.part("web"):
             url, digest, known = exchange.url, crc32(exchange.url.encode()), self._known
             targets = [known[(digest * (place + 1)) % len(known)] for place in range(8)]
             host, other = ("/".join(each.split("/", 3)[:3]) for each in (url, targets.pop()))
-            targets += [f"{host}/new/{digest:x}/0.html", f"{host}/new/{digest:x}/1.html", f"{other}/from/{digest:x}.html"]
+            targets += [
+                f"{host}/new/{digest:x}/0.html",
+                f"{host}/new/{digest:x}/1.html",
+                f"{other}/from/{digest:x}.html",
+            ]
             if digest % 40 == 0:
                 targets[0] = f"https://www.fresh{digest:x}.com/"
-            links = [Link(target, "a page", "", LinkKind.A.value, place) for place, target in enumerate(targets)]
-            return Understood(Page(title=url, language="en", text_digest=digest, links=links))
+            links = [
+                Link(target, "a page", "", LinkKind.A.value, place)
+                for place, target in enumerate(targets)
+            ]
+            return ParsedExchange(Page(title=url, language="en", text_digest=digest, links=links))
 
     def _links(self, url: str, digest: int) -> list[str]:
         host = "/".join(url.split("/", 3)[:3])
@@ -162,23 +177,23 @@ class Web:
 
     def _page(self, url: str, digest: int) -> bytes:
         links = self._links(url, digest)
-        text = [_WORDS[(digest + 7 * place + place * place) % len(_WORDS)] for place in range(1_200)]
+        text = [
+            _WORDS[(digest + 7 * place + place * place) % len(_WORDS)] for place in range(1_200)
+        ]
         anchors = "".join(
-            f'<li class="entry"><a href="{link}">{text[place]} {text[place + 1]}</a></li>\n' for place, link in enumerate(links)
+            f'<li class="entry"><a href="{link}">{text[place]} {text[place + 1]}</a></li>\n'
+            for place, link in enumerate(links)
         )
-        blocks = "".join(f"<p>{' '.join(text[first : first + 60])} {digest:x}.</p>\n" for first in range(0, 1_200, 60))
+        blocks = "".join(
+            f"<p>{' '.join(text[first : first + 60])} {digest:x}.</p>\n"
+            for first in range(0, 1_200, 60)
+        )
         return f"<!doctype html><title>Page {digest:x}</title><body><ul>{anchors}</ul><article>{blocks}</article></body>".encode()
 
 
-def _merge_and_sweep(root: str, settings: StoreSettings, merging: bool = True) -> None:
-    """In place of `upkeep.keep_up`, in its process."""
-    workspace = Workspace.open(root)
-    if merging:
-        merge(workspace, MergeSettings(settings.merge_commits))
-    sweep(workspace, keep_replaced_ms=settings.keep_replaced, keep_entries_ms=settings.keep_entries)
-
-
-def _not_archived(batch: Batch, exchange: Exchange, visit: Visit, revisit_of: object = None) -> None:
+def _not_archived(
+    batch: Batch, exchange: Exchange, visit: Visit, revisit_of: object = None
+) -> None:
     """In place of `Batch.archive`."""
     batch.exchanges += 1
 
@@ -231,15 +246,25 @@ class Part:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--urls", type=int, default=10_000_000)
     parser.add_argument("--hosts", type=int, default=1_000_000)
     parser.add_argument("--fetches", type=int, default=200_000)
     parser.add_argument("--workspace", type=Path, help="a state to copy, instead of generating one")
-    parser.add_argument("--set", action="append", default=[], help="a setting, as crawl.active_hosts=5000")
+    parser.add_argument(
+        "--set", action="append", default=[], help="a setting, as crawl.active_hosts=5000"
+    )
     parser.add_argument("--strategy", default="breadth-first")
-    parser.add_argument("--bare", action="store_true", help="the frontier alone: no archive, no parsing, ten links a page")
-    parser.add_argument("--seconds", type=int, default=0, help="stop after this many seconds of wall time")
+    parser.add_argument(
+        "--bare",
+        action="store_true",
+        help="the frontier alone: no archive, no parsing, ten links a page",
+    )
+    parser.add_argument(
+        "--seconds", type=int, default=0, help="stop after this many seconds of wall time"
+    )
     parser.add_argument("--json", type=Path, help="write the figures here")
     parser.add_argument("--profile", type=Path, help="write a profile of the main thread here")
     parser.add_argument("--inside", type=Path, help=argparse.SUPPRESS)
@@ -252,7 +277,11 @@ def main() -> None:
         if arguments.workspace:
             shutil.copytree(arguments.workspace, folder)
         else:
-            merge(build(str(folder), Plan(arguments.urls, arguments.hosts)), MergeSettings(), whole=True)
+            merge(
+                build(str(folder), Plan(arguments.urls, arguments.hosts)),
+                MergeSettings(),
+                whole=True,
+            )
         (folder / "known.json").write_text(json.dumps(_sample(Workspace.open(str(folder)))))
         print(f"{machine()}; load {load_average():.1f}\n", flush=True)
         command = [sys.executable, "-m", "bench.large", *sys.argv[1:], "--inside", str(folder)]
@@ -263,7 +292,11 @@ def _sample(workspace: Workspace) -> list[str]:
     """Known URLs out of all files of `urls`."""
     paths = [workspace.path(file.path) for file in workspace.state().files["urls"]]
     frames = [pl.read_parquet(path, columns=["url"]) for path in paths]
-    return [url for frame in frames for url in frame["url"].gather_every(max(1, frame.height * len(paths) // SAMPLE)).to_list()]
+    return [
+        url
+        for frame in frames
+        for url in frame["url"].gather_every(max(1, frame.height * len(paths) // SAMPLE)).to_list()
+    ]
 
 
 def _measure(arguments: argparse.Namespace) -> None:
@@ -277,12 +310,12 @@ def _measure(arguments: argparse.Namespace) -> None:
     meter = Meter()
     web = Web(clock, known, meter, bare=arguments.bare)
     for name, part in (("refill", "refill"), ("next_time", "next time"), ("refresh", "refresh")):
-        setattr(Reserve, name, meter.inside(part, getattr(Reserve, name)))
+        setattr(ParkedHosts, name, meter.inside(part, getattr(ParkedHosts, name)))
     Batch.cut = meter.inside("cut", Batch.cut)  # type: ignore[method-assign]
     Batch.commit = meter.beside("commit", Batch.commit)  # type: ignore[method-assign]
     with workspace.own("bench"):
-        upkeep_jobs.keep_up = _merge_and_sweep  # without the ranking, which comes once a day and is another row's business
-        upkeep = Upkeep(workspace, config, clock)
+        # it comes once a day and is another row's business
+        upkeep = Upkeep(workspace, config, clock, ranking=False)
         series = _Series(web)
         session = open_session(
             workspace,
@@ -294,16 +327,16 @@ def _measure(arguments: argparse.Namespace) -> None:
             observer=lambda _: series.look(session),
             tick=upkeep.tick,
             fetcher=web,
+            wrap_reader=(lambda _: web.parse) if arguments.bare else None,
         )
         if arguments.bare:
-            session.worker.absorber.understand = web.understand
             setattr(Batch, "archive", _not_archived)  # noqa: B010
         _note(series, session, "session")
         start, cpu = time.perf_counter(), time.process_time()
         session.take_up()
         resumed_s, resumed_cpu_s = time.perf_counter() - start, time.process_time() - cpu
         _note(series, session, "resumed")
-        known_before = len(session.ledger.assignments[COLLECTION].known)
+        known_before = len(session.crawl.assignments[COLLECTION].known)
         meter.cpu_s.clear()
         meter.calls.clear()
         series.every = max(1, arguments.fetches // 20)
@@ -325,21 +358,38 @@ def _measure(arguments: argparse.Namespace) -> None:
     own_s = cpu_s - meter.cpu_s["web"] + merge_s
     files = workspace.state().files
     urls = sum(file.rows for file in files["urls"])
-    known_after = len(session.ledger.assignments[COLLECTION].known)
+    known_after = len(session.crawl.assignments[COLLECTION].known)
     size = sum(file.bytes for file in files["urls"])
     print(
-        table(["", "fetches", "peak MiB", "anonymous MiB", "file MiB", "hosts at hand", "URLs at hand", "live files", "log"], series.rows)
+        table(
+            [
+                "",
+                "fetches",
+                "peak MiB",
+                "anonymous MiB",
+                "file MiB",
+                "hosts at hand",
+                "URLs at hand",
+                "live files",
+                "log",
+            ],
+            series.rows,
+        )
     )
     parts = [
         (name, f"{seconds:.1f}", f"{100 * seconds / own_s:.1f} %", meter.calls[name])
         for name, seconds in sorted(meter.cpu_s.items(), key=lambda part: -part[1])
     ]
     print(
-        table(["part", "CPU s", "share", "calls"], [*parts, ("merge (processes)", f"{merge_s:.1f}", f"{100 * merge_s / own_s:.1f} %", "")])
+        table(
+            ["part", "CPU s", "share", "calls"],
+            [*parts, ("merge (processes)", f"{merge_s:.1f}", f"{100 * merge_s / own_s:.1f} %", "")],
+        )
     )
     print(f"resume {resumed_s:.1f} s ({resumed_cpu_s:.1f} s of CPU), {known_before:,} URLs")
     print(
-        f"{progress.ended}: {progress.pages:,} pages, {web.fetches:,} fetches, {known_after - known_before:,} new URLs in {wall_s:.0f} s",
+        f"{progress.ended}: {progress.pages:,} pages, {web.fetches:,} fetches, "
+        f"{known_after - known_before:,} new URLs in {wall_s:.0f} s",
         end="",
     )
     print(
@@ -347,14 +397,21 @@ def _measure(arguments: argparse.Namespace) -> None:
         f"{(clock.now_ms() - NOW_MS) / 1000:.0f} s of the web's time"
     )
     alone_s = own_s - merge_s
-    print(f"{web.fetches / own_s:,.0f} URLs a CPU second, {web.fetches / alone_s:,.0f} without the merges")
-    print(f"`urls`: {size / known_after:.1f} bytes a known URL, {urls:,} rows in {len(files['urls'])} files")
+    print(
+        f"{web.fetches / own_s:,.0f} URLs a CPU second, {web.fetches / alone_s:,.0f} without "
+        "the merges"
+    )
+    print(
+        f"`urls`: {size / known_after:.1f} bytes a known URL, {urls:,} rows in "
+        f"{len(files['urls'])} files"
+    )
     if arguments.json:
         figures = {
             "resume_s": resumed_s,
             "peak_mib": max(row[2] for row in series.rows),
             "resident_mib": [row[3] + row[4] for row in series.rows],
-            "shares": {"merge": merge_s / own_s} | {name: seconds / own_s for name, seconds in meter.cpu_s.items()},
+            "shares": {"merge": merge_s / own_s}
+            | {name: seconds / own_s for name, seconds in meter.cpu_s.items()},
             "bytes_a_url": size / known_after,
             "files": max(row[7] for row in series.rows),
             "pages": progress.pages,
@@ -372,7 +429,7 @@ class _Series:
         self._next = 0
         self.rows: list[tuple[Any, ...]] = []
 
-    def look(self, session: Session) -> None:
+    def look(self, session: CrawlSession) -> None:
         if self.every and self._web.fetches >= self._next:
             self._next = self._web.fetches + self.every
             _note(self, session, "")
@@ -382,13 +439,24 @@ class _Series:
         return self._web.fetches
 
 
-def _note(series: _Series, session: Session, name: str) -> None:
+def _note(series: _Series, session: CrawlSession, name: str) -> None:
     """A row of the series; the peak is that since the last one."""
-    sizes = {field: int(size) // 1024 for field, size in _SIZES.findall(Path("/proc/self/status").read_text())}
-    state, ledger = session.claim.state, session.ledger
+    sizes = {
+        field: int(size) // 1024
+        for field, size in _SIZES.findall(Path("/proc/self/status").read_text())
+    }
+    state, crawl = session.claim.state, session.crawl
     files = sum(map(len, state.files.values()))
     memory = (sizes["VmHWM"], sizes["RssAnon"], sizes["RssFile"])
-    row = (name, series.fetches, *memory, len(ledger.frontier.hosts), len(ledger.frontier), files, state.head)
+    row = (
+        name,
+        series.fetches,
+        *memory,
+        len(crawl.frontier.hosts),
+        len(crawl.frontier),
+        files,
+        state.head,
+    )
     series.rows.append(row)
     print(*row, f"{time.process_time():.0f}s", flush=True, sep="\t")
     Path("/proc/self/clear_refs").write_text("5")

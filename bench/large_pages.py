@@ -1,7 +1,9 @@
-"""The python-doc site with every page as large as the web's mean (240 KB): a target of `bench.crawl`.
+"""The python-doc site with every page as large as the web's mean (240 KB): a target of
+`bench.crawl`.
 
-Each page gets the bodies of the pages after it in its folder until it is large enough. So markup and links are real ones, all links lead
-to pages that exist, and the set of pages is that of python-doc.
+Each page gets the bodies of the pages after it in its folder until it is large enough. So markup
+and links are real ones, all links lead to pages that exist, and the set of pages is that of
+python-doc.
 """
 
 from __future__ import annotations
@@ -22,7 +24,9 @@ _BODY = re.compile(rb"<body[^>]*>(.*)</body>", re.DOTALL)
 
 
 def lay(site: Site, folder: Path, size: int = SIZE) -> Site:
-    """Make the site out of another one in `folder`, which must not exist yet. What is no HTML is linked to."""
+    """Make the site out of another one in `folder`, which must not exist yet. What is no HTML is
+    linked to.
+    """
     shutil.copytree(site.root, folder, copy_function=os.symlink)
     for place in sorted({path.parent for path in site.root.rglob("*.html")}):
         pages = sorted(place.glob("*.html"))
@@ -30,7 +34,9 @@ def lay(site: Site, folder: Path, size: int = SIZE) -> Site:
         for number, page in enumerate(pages):
             target = folder / page.relative_to(site.root)
             target.unlink()
-            target.write_bytes(_padded(page.read_bytes(), bodies[number + 1 :] + bodies[:number], size))
+            target.write_bytes(
+                _padded(page.read_bytes(), bodies[number + 1 :] + bodies[:number], size)
+            )
     return Site(NAME, folder, ADDRESS)
 
 
@@ -40,7 +46,9 @@ def _body(page: bytes) -> bytes:
 
 
 def _padded(page: bytes, others: list[bytes], size: int) -> bytes:
-    """A page with further bodies at the end of its own, as many as it takes; over and over where they are few."""
+    """A page with further bodies at the end of its own, as many as it takes; over and over where
+    they are few.
+    """
     end = page.rfind(b"</body>")
     if end < 0 or not any(others):
         return page

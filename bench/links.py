@@ -1,7 +1,8 @@
-"""Our fetch + links alone, to stand beside Scrapy's: `python -m bench.links CONCURRENCY SEED…`. For the benchmark only.
+"""Our fetch + links alone, to stand beside Scrapy's: `python -m bench.links CONCURRENCY SEED…`. For
+the benchmark only.
 
-libcurl, one lexbor parse, every `a` and `area` resolved and de-duplicated, those on the seeds' origins followed. No
-archive, no text, no tables, no politeness. Prints what it fetched as JSON.
+libcurl, one lexbor parse, every `a` and `area` resolved and de-duplicated, those on the seeds'
+origins followed. No archive, no text, no tables, no politeness. Prints what it fetched as JSON.
 """
 
 from __future__ import annotations
@@ -13,13 +14,13 @@ from collections.abc import Iterator, Sequence
 
 from selectolax.lexbor import LexborHTMLParser
 
+from lycosa.config.settings import FetchSettings
 from lycosa.core.clock import SystemClock
-from lycosa.core.config import FetchSettings
 from lycosa.core.errors import Refusal
 from lycosa.core.records import Exchange, Request
 from lycosa.fetch.client import CurlFetcher
-from lycosa.fetch.decode import decode_body, parse_head
 from lycosa.fetch.guard import AddressGuard
+from lycosa.http.decode import decode_body, parse_head
 from lycosa.url.normalise import LinkResolver, normalise
 from lycosa.url.scope import hostname, url_origin
 
@@ -27,8 +28,11 @@ WAIT_MS = 1000
 
 
 def crawl(seeds: Sequence[str], concurrency: int) -> tuple[int, int]:
-    """Fetch all that is reachable on the seeds' origins. Returns the exchanges made and the links followed or known."""
-    settings = FetchSettings(connections=concurrency, verify_tls=False)  # over TLS the certificate is one made for the run
+    """Fetch all that is reachable on the seeds' origins. Returns the exchanges made and the links
+    followed or known.
+    """
+    # over TLS the certificate is one made for the run
+    settings = FetchSettings(connections=concurrency, verify_tls=False)
     origins = tuple(f"{url_origin(seed)}/" for seed in seeds)
     seen = {normalise(seed) for seed in seeds}
     waiting = deque(seen)

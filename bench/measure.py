@@ -1,7 +1,9 @@
-"""Measuring helpers that the benchmarks share: CPU, wall time and memory of a process tree, medians, the machine.
+"""Measuring helpers that the benchmarks share: CPU, wall time and memory of a process tree,
+medians, the machine.
 
-CPU seconds are user + system of the process and of every descendant it waited for, from `wait4`. They vary far less than
-wall time on a shared machine, but a busy sibling core still costs 10 to 15 %: compare only runs that alternate.
+CPU seconds are user + system of the process and of every descendant it waited for, from `wait4`.
+They vary far less than wall time on a shared machine, but a busy sibling core still costs 10 to 15
+%: compare only runs that alternate.
 """
 
 from __future__ import annotations
@@ -36,7 +38,8 @@ class Usage:
     system_s: float
     wall_s: float
     peak_rss_mb: float  # the largest process of the tree: its high-water mark
-    tree_rss_mb: float  # the largest sum over the tree at one moment; pages that processes share count in each
+    # the largest sum over the tree at one moment; pages that processes share count in each
+    tree_rss_mb: float
     exit_code: int  # negative: the signal that ended it
 
     @property
@@ -58,8 +61,8 @@ def measure(
 ) -> Usage:
     """Run a command to its end; its standard output and error go to `output`.
 
-    Memory is read from /proc twenty times a second, not taken from `wait4`, whose maximum includes this process's own
-    memory at the moment of the fork.
+    Memory is read from /proc twenty times a second, not taken from `wait4`, whose maximum includes
+    this process's own memory at the moment of the fork.
 
     Raises:
         CommandTimeout: it ran longer than `limit_s`.
@@ -79,10 +82,13 @@ def measure(
         sampler.start()
         _, status, usage = os.wait4(process.pid, 0)
         wall = time.perf_counter() - start
-    process.returncode = os.waitstatus_to_exitcode(status)  # `wait4` has reaped it: Popen must not wait again
+    # `wait4` has reaped it: Popen must not wait again
+    process.returncode = os.waitstatus_to_exitcode(status)
     sampler.stop()
     if sampler.timed_out:
-        raise CommandTimeout(f"{command[0]} was killed after {limit_s:.0f} s; its output is in {output}")
+        raise CommandTimeout(
+            f"{command[0]} was killed after {limit_s:.0f} s; its output is in {output}"
+        )
     return Usage(
         user_s=usage.ru_utime,
         system_s=usage.ru_stime,
@@ -94,7 +100,9 @@ def measure(
 
 
 class _Sampler(threading.Thread):
-    """Reads the resident memory of a process tree, in bytes, and kills its session at the deadline."""
+    """Reads the resident memory of a process tree, in bytes, and kills its session at the
+    deadline.
+    """
 
     def __init__(self, pid: int, deadline: float) -> None:
         super().__init__(daemon=True)
@@ -106,7 +114,10 @@ class _Sampler(threading.Thread):
     def run(self) -> None:
         while not self._stopped.wait(SAMPLE_INTERVAL_S):
             try:
-                pids = [self._pid, *(child.pid for child in psutil.Process(self._pid).children(recursive=True))]
+                pids = [
+                    self._pid,
+                    *(child.pid for child in psutil.Process(self._pid).children(recursive=True)),
+                ]
             except psutil.NoSuchProcess:
                 return
             sizes = [_resident(pid) for pid in pids]
@@ -122,7 +133,9 @@ class _Sampler(threading.Thread):
 
 
 def _resident(pid: int) -> tuple[int, int]:
-    """Resident bytes of a process now, and at their highest since it executed its program; zeros when it has ended."""
+    """Resident bytes of a process now, and at their highest since it executed its program; zeros
+    when it has ended.
+    """
     try:
         status = Path(f"/proc/{pid}/status").read_text()
     except OSError:
@@ -142,12 +155,16 @@ def cpu_ms(function: Callable[[], object], repeat: int = 5) -> float:
 
 
 def median_ratio(ours: Sequence[float], theirs: Sequence[float]) -> float:
-    """Median of the ratios pair by pair: what disturbs one round of alternating runs disturbs both of its halves."""
+    """Median of the ratios pair by pair: what disturbs one round of alternating runs disturbs both
+    of its halves.
+    """
     return statistics.median(mine / other for mine, other in zip(ours, theirs, strict=True))
 
 
 def quantile(values: Iterable[float], share: float) -> float:
-    """The value below which `share` (0 to 1) of the values lie, by the nearest rank; the values must not be empty."""
+    """The value below which `share` (0 to 1) of the values lie, by the nearest rank; the values
+    must not be empty.
+    """
     ordered = sorted(values)
     rank = math.ceil(round(share * len(ordered), 9))  # rounded: 0.07 * 100 is a little over 7
     return ordered[min(max(rank, 1), len(ordered)) - 1]
@@ -161,11 +178,16 @@ def machine() -> str:
             model = line.partition(":")[2].strip()
             break
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
-    return f"{model}, {os.cpu_count()} cores, {memory:.0f} GiB, Linux {platform.release()}, Python {platform.python_version()}"
+    return (
+        f"{model}, {os.cpu_count()} cores, {memory:.0f} GiB, Linux {platform.release()}, "
+        f"Python {platform.python_version()}"
+    )
 
 
 def load_average() -> float:
-    """Processes that wanted to run over the last minute: above the number of cores, figures suffer."""
+    """Processes that wanted to run over the last minute: above the number of cores, figures
+    suffer.
+    """
     return os.getloadavg()[0]
 
 
@@ -179,6 +201,12 @@ def table(header: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
 def append_results(path: Path, title: str, command: str, body: str) -> None:
     """Add a dated section to a results file: title, machine, command, then `body` as it stands."""
     date = datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC")
-    section = f"## {title}, {date}\n\n{machine()}; load {load_average():.1f}\n\n`{command}`\n\n{body}\n"
-    before = path.read_text() if path.exists() else "# Results\n\nNewest last; each section names its machine and its command.\n"
+    section = (
+        f"## {title}, {date}\n\n{machine()}; load {load_average():.1f}\n\n`{command}`\n\n{body}\n"
+    )
+    before = (
+        path.read_text()
+        if path.exists()
+        else "# Results\n\nNewest last; each section names its machine and its command.\n"
+    )
     path.write_text(f"{before.rstrip()}\n\n{section}")

@@ -1,10 +1,12 @@
-"""Near-duplicates: precision and recall on pairs of texts planted at known similarity, and what a text costs.
+"""Near-duplicates: precision and recall on pairs of texts planted at known similarity, and what a
+text costs.
 
     python -m bench.near [PAIRS]
 
-Texts are random words of a Zipf vocabulary (or random characters, for scripts without spaces). The second of a pair has runs of its words
-replaced; its true similarity is counted here with plain sets, of texts as `lycosa.graph.near_pages` reads them. Similarities lie evenly
-between .5 and 1, a quarter of them at .75 to .85, where errors are made.
+Texts are random words of a Zipf vocabulary (or random characters, for scripts without spaces). The
+second of a pair has runs of its words replaced; its true similarity is counted here with plain
+sets, of texts as `lycosa.graph.near_pages` reads them. Similarities lie evenly between .5 and 1, a
+quarter of them at .75 to .85, where errors are made.
 """
 
 from __future__ import annotations
@@ -42,7 +44,9 @@ class Planted:
 
 @dataclass(frozen=True)
 class Measured:
-    """What was found of the pairs: `precision` of pairs in one group, `recall` of pairs at `NEAR` or above."""
+    """What was found of the pairs: `precision` of pairs in one group, `recall` of pairs at `NEAR`
+    or above.
+    """
 
     precision: float
     recall: float
@@ -54,28 +58,42 @@ class Measured:
 def planted(pairs: int, seed: int = 7) -> list[Planted]:
     """So many pairs, a third of them in a script without spaces."""
     chance = random.Random(seed)
-    words = ["".join(chance.choices("abcdefghijklmnopqrstuvwxyz", k=chance.randint(2, 9))) for _ in range(8_000)]
+    words = [
+        "".join(chance.choices("abcdefghijklmnopqrstuvwxyz", k=chance.randint(2, 9)))
+        for _ in range(8_000)
+    ]
     weights = [1 / (rank + 10) for rank in range(len(words))]
     found = []
     for number in range(pairs):
         spaceless = number % 3 == 0
         length = int(60 * 30 ** chance.random())
-        tokens = chance.choices(_HAN, k=length) if spaceless else chance.choices(words, weights, k=length)
+        tokens = (
+            chance.choices(_HAN, k=length)
+            if spaceless
+            else chance.choices(words, weights, k=length)
+        )
         wanted = chance.uniform(0.75, 0.85) if number % 4 == 0 else chance.uniform(0.5, 1.0)
         changed = _changed(tokens, wanted, spaceless, words, chance)
         glue = "" if spaceless else " "
         true = jaccard(tokens, changed, CHARACTERS if spaceless else WORDS)
-        found.append(Planted("zh" if spaceless else "en", glue.join(tokens), glue.join(changed), true))
+        found.append(
+            Planted("zh" if spaceless else "en", glue.join(tokens), glue.join(changed), true)
+        )
     return found
 
 
 def jaccard(one: list[str], other: list[str], width: int) -> float:
     """By the definition."""
-    first, second = ({tuple(tokens[place : place + width]) for place in range(len(tokens) - width + 1)} for tokens in (one, other))
+    first, second = (
+        {tuple(tokens[place : place + width]) for place in range(len(tokens) - width + 1)}
+        for tokens in (one, other)
+    )
     return len(first & second) / len(first | second)
 
 
-def _changed(tokens: list[str], wanted: float, spaceless: bool, words: list[str], chance: random.Random) -> list[str]:
+def _changed(
+    tokens: list[str], wanted: float, spaceless: bool, words: list[str], chance: random.Random
+) -> list[str]:
     """With runs replaced until it is about as similar as wanted."""
     width = CHARACTERS if spaceless else WORDS
     changed = list(tokens)
@@ -98,16 +116,23 @@ def measure(pairs: list[Planted], folder: Path) -> Measured:
             corpus.add(
                 buffers,
                 f"http://h{number % 50}.test/{number}/{side}",
-                Page(main_text=text, text=text, language=pair.language, text_digest=text_digest(text)),
+                Page(
+                    main_text=text, text=text, language=pair.language, text_digest=text_digest(text)
+                ),
             )
     corpus.commit_buffers(buffers)
     started = time.perf_counter()
     make_generation(corpus.workspace)
     seconds = time.perf_counter() - started
     groups = _groups(corpus.workspace)
-    together = [groups.get(f"{number}/a", 0) == groups.get(f"{number}/b", 1) for number in range(len(pairs))]
-    others = len({group for group in groups.values() if group}) - sum(together)  # groups of what was never planted as a pair
-    right = sum(pair.similarity >= NEAR for pair, found in zip(pairs, together, strict=True) if found)
+    together = [
+        groups.get(f"{number}/a", 0) == groups.get(f"{number}/b", 1) for number in range(len(pairs))
+    ]
+    # groups of what was never planted as a pair
+    others = len({group for group in groups.values() if group}) - sum(together)
+    right = sum(
+        pair.similarity >= NEAR for pair, found in zip(pairs, together, strict=True) if found
+    )
     true = sum(pair.similarity >= NEAR for pair in pairs)
     found = sum(together) + abs(others)
     return Measured(right / max(found, 1), right / max(true, 1), true, found, seconds)
@@ -117,7 +142,7 @@ def _groups(workspace: Workspace) -> dict[str, int]:
     news = link_news(workspace, range(workspace.partitions))
     assert news is not None
     urls = LiveTables(workspace).scan("pages").select("url_key", "url").collect()
-    rows = news.pages.filter(pl.col("group") != 0).join(urls, on="url_key").select("url", "group")
+    rows = news.pages().filter(pl.col("group") != 0).join(urls, on="url_key").select("url", "group")
     return {url.split("/", 3)[3]: group for url, group in rows.iter_rows()}
 
 
@@ -125,9 +150,15 @@ def main() -> None:
     pairs = planted(int(sys.argv[1]) if len(sys.argv) > 1 else 2_000)
     with tempfile.TemporaryDirectory() as folder:
         seen = measure(pairs, Path(folder))
-    print(f"pairs {len(pairs):,}, near {seen.true:,}, found {seen.found:,}: precision {seen.precision:.3f}, recall {seen.recall:.3f}")
+    print(
+        f"pairs {len(pairs):,}, near {seen.true:,}, found {seen.found:,}: precision "
+        f"{seen.precision:.3f}, recall {seen.recall:.3f}"
+    )
     size = sum(len(pair.one) + len(pair.other) for pair in pairs)
-    print(f"rank {seen.seconds:.1f} s, {seen.seconds * 1000 / len(pairs) / 2:.2f} ms a page of {size / len(pairs) / 2:,.0f} characters")
+    print(
+        f"rank {seen.seconds:.1f} s, {seen.seconds * 1000 / len(pairs) / 2:.2f} ms a page of "
+        f"{size / len(pairs) / 2:,.0f} characters"
+    )
 
 
 if __name__ == "__main__":

@@ -1,11 +1,13 @@
-"""The search page over many pages: the server's time, bytes on the wire, and a hundred readers at once.
+"""The search page over many pages: the server's time, bytes on the wire, and a hundred readers at
+once.
 
     python -m bench.search_scale --folder DIR --make-only
     python -m bench.pages DIR [--readers N] [--processes N] [--results FILE]
 
-The workspace and the queries are those of `bench.search_scale`. `lycosa serve` answers from a process of its own, or from several
-(`--processes`); the page is the whole HTML with ten results and facets. Its CPU is read from the kernel, so that load beside it counts
-little; times by the clock are given with the load.
+The workspace and the queries are those of `bench.search_scale`. `lycosa serve` answers from a
+process of its own, or from several (`--processes`); the page is the whole HTML with ten results and
+facets. Its CPU is read from the kernel, so that load beside it counts little; times by the clock
+are given with the load.
 """
 
 from __future__ import annotations
@@ -33,12 +35,27 @@ REQUESTS, READERS, EACH = 400, 100, 10
 
 @contextlib.contextmanager
 def server(root: Path, processes: int) -> Iterator[tuple[str, psutil.Process]]:
-    """The address of `lycosa serve` over a workspace, and its process, the parent of others if there are several."""
-    command = [sys.executable, "-m", "lycosa.cli.main", "-w", str(root), "serve", "--port", "0", "--processes", str(processes)]
+    """The address of `lycosa serve` over a workspace, and its process, the parent of others if
+    there are several.
+    """
+    command = [
+        sys.executable,
+        "-m",
+        "lycosa.cli.main",
+        "-w",
+        str(root),
+        "serve",
+        "--port",
+        "0",
+        "--processes",
+        str(processes),
+    ]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         try:
-            address = next(word for word in process.stdout.readline().split() if word.startswith("http://"))
+            address = next(
+                word for word in process.stdout.readline().split() if word.startswith("http://")
+            )
             yield urlsplit(address).netloc, psutil.Process(process.pid)
         finally:
             process.terminate()
@@ -58,7 +75,9 @@ def cpu_ms(process: psutil.Process) -> float:
 
 
 def warm_up(address: str, queries: list[str], processes: int) -> None:
-    """The kernel deals connections out: several for each process, so that all have opened the index before it is measured."""
+    """The kernel deals connections out: several for each process, so that all have opened the index
+    before it is measured.
+    """
     for number in range(8 * processes if processes > 1 else 1):
         connection = http.client.HTTPConnection(address, timeout=60)
         for query in queries[: 20 if number == 0 else 2]:
@@ -67,7 +86,9 @@ def warm_up(address: str, queries: list[str], processes: int) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("folder", type=Path, metavar="DIR")
     parser.add_argument("--readers", type=int, default=READERS)
     parser.add_argument("--processes", type=int, default=1)
@@ -107,21 +128,37 @@ def main() -> None:
 
         before_all = cpu_ms(process)
         began = time.perf_counter()
-        threads = [threading.Thread(target=read, args=(number,)) for number in range(chosen.readers)]
+        threads = [
+            threading.Thread(target=read, args=(number,)) for number in range(chosen.readers)
+        ]
         for thread in threads:
             thread.start()
         for thread in threads:
             thread.join()
         rate = chosen.readers * EACH / (time.perf_counter() - began)
         parallel = (cpu_ms(process) - before_all) / (chosen.readers * EACH)
-        memory = sum(each.memory_info().rss for each in (process, *process.children(recursive=True))) / 2**20
+        memory = (
+            sum(each.memory_info().rss for each in (process, *process.children(recursive=True)))
+            / 2**20
+        )
     rows = [
-        ("server CPU a page, mean; p95", f"{sum(costs) / len(costs):.1f} ms; {quantile(costs, 0.95):.1f} ms"),
-        ("by the clock, p50; p95", f"{quantile(times, 0.5):.1f} ms; {quantile(times, 0.95):.1f} ms"),
-        ("page, with styles and scripts", f"{sum(sizes) / len(sizes) / 1000:.1f} KB, {(max(sizes) + static) / 1000:.1f} KB at most"),
+        (
+            "server CPU a page, mean; p95",
+            f"{sum(costs) / len(costs):.1f} ms; {quantile(costs, 0.95):.1f} ms",
+        ),
+        (
+            "by the clock, p50; p95",
+            f"{quantile(times, 0.5):.1f} ms; {quantile(times, 0.95):.1f} ms",
+        ),
+        (
+            "page, with styles and scripts",
+            f"{sum(sizes) / len(sizes) / 1000:.1f} KB, "
+            f"{(max(sizes) + static) / 1000:.1f} KB at most",
+        ),
         (
             f"{chosen.readers} readers at once",
-            f"{len(wrong)} errors, {rate:.0f} pages/s, p50 {quantile(waits, 0.5):.0f} ms, p99 {quantile(waits, 0.99):.0f} ms; "
+            f"{len(wrong)} errors, {rate:.0f} pages/s, p50 {quantile(waits, 0.5):.0f} ms, p99 "
+            f"{quantile(waits, 0.99):.0f} ms; "
             f"server CPU a page {parallel:.1f} ms",
         ),
         ("memory of the server, all processes", f"{memory:.0f} MiB"),
@@ -129,7 +166,12 @@ def main() -> None:
     text = table(("what", "measured"), rows)
     print(f"load {os.getloadavg()[0]:.1f}\n{text}")
     if chosen.results:
-        append_results(chosen.results, f"The search page over {made.pages:,} pages", "python -m bench.pages", text)
+        append_results(
+            chosen.results,
+            f"The search page over {made.pages:,} pages",
+            "python -m bench.pages",
+            text,
+        )
 
 
 if __name__ == "__main__":

@@ -1,32 +1,43 @@
-"""How well the first results answer: Cranfield's questions with their judgements, and articles found by their own words in 27 languages.
+"""Quality of the first results on collections with relevance judgements, compared with plain BM25
+in the same run.
 
-    python -m bench.relevance [--data DIR] [--results FILE]
+    python -m bench.relevance [--data DIR] [--only NAME]... [--results FILE]     NAME: a collection,
+    or mixed
 
-Cranfield: 1,400 abstracts, each a page with its title; 225 questions; judgement 1 to 4 is relevant. Mean average precision over the first
-1,000 results, for the odd and the even questions apart (weights were chosen on the odd ones alone) and for all. Beside it the same texts in
-plain tantivy: one field, English stemming, any of the words.
+Judged collections: Cranfield, CISI and Medline (mean average precision of the first 1,000 results)
+and XQuAD (mean reciprocal rank of the first ten: the paragraph that answers a question).
+Odd-numbered questions were used for tuning, even-numbered ones are held out. Two baselines rank the
+same texts with BM25 (k1 1.2, b 0.75) over one field of title and text, any of the words: `BM25`
+with our analysis, `tantivy` with its own stemmer where it has one.
 
-UDHR: each article of the Universal Declaration is a page; the query is the three words of its first sentence that fewest articles hold, the
-language is said. Success is the article itself as the first result; articles whose first sentence is that of others are counted as
-they come.
+Lycosa is measured without feedback (the figures to compare with BM25) and with `feedback=auto`, the
+default.
+
+`mixed`: XQuAD and the sentences of SIB-200 in all languages in one index, with and without the
+language of the query (mean reciprocal rank of the first ten). A SIB-200 query is every second word
+of a sentence; in languages without spaces, the middle half of it.
+
+UDHR: each article of the Universal Declaration is a page. The query is the three rarest words of
+its first sentence.
 """
 
 from __future__ import annotations
 
 import argparse
 import itertools
+import math
 import re
 import tempfile
 import xml.etree.ElementTree as ElementTree
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import tantivy
 
 from bench.measure import append_results, table
-from lycosa.core.config import IndexSettings
+from lycosa.config.settings import IndexSettings
 from lycosa.core.records import Page, Visit
 from lycosa.index.indexer import Indexer
 from lycosa.search.engine import Searcher, SearchRequest
@@ -38,13 +49,17 @@ from lycosa.url.keys import Identifier
 DATA = Path("/work/shared/data")
 DEPTH = 1_000
 FIRST_AT = 1_700_000_000_000
+K1, B = 1.2, 0.75
 _NUMBER = re.compile(r"\d+")
-_SENTENCE_END = re.compile(r"(?<=[.!?。！？။۔։।॥])\s|(?<=།)\s*།|\n")  # one Tibetan shad ends a clause, two a sentence
+# a Tibetan sentence ends with two shads
+_SENTENCE_END = re.compile(r"(?<=[.!?。！？။۔։।॥])\s|(?<=།)\s*།|\n")
+_WITHOUT_SPACES = frozenset({"bo", "ja", "ko", "lo", "my", "th", "zh"})
+_TANTIVY_STEMMERS = {"ar": "arabic", "en": "english", "es": "spanish"}
 
 
 @dataclass(slots=True)
-class Abstract:
-    """One document of Cranfield."""
+class Document:
+    """One document of a collection."""
 
     number: str
     title: str
@@ -52,44 +67,110 @@ class Abstract:
 
 
 @dataclass(slots=True)
-class Cranfield:
-    """The collection. Questions are numbered by their position, as the judgements number them."""
+class Collection:
+    """A test collection: documents, queries by number, and the numbers of the documents relevant to
+    each query.
+    """
 
-    abstracts: list[Abstract]
+    name: str
+    language: str
+    documents: list[Document]
     questions: dict[str, str]
-    relevant: Mapping[str, set[str]]
+    relevant: Mapping[str, set[str]] = field(default_factory=dict)
+
+    @property
+    def measure(self) -> Callable[[Sequence[str], set[str]], float]:
+        """Average precision, or reciprocal rank where one document answers."""
+        return reciprocal_rank if self.name.startswith("xquad") else average_precision
 
 
-def cranfield(folder: Path) -> Cranfield:
-    """Read the collection in TREC form; a text follows `.W`, and begins with its title again, which is left out of it."""
-    abstracts = []
-    for document in (folder / "cran.all.1400.trec-format").read_text().split("</DOC>")[:-1]:
-        number = re.search(r"<DOCNO>\s*(\d+)", document)
-        body = document.partition("<TEXT>")[2].partition("</TEXT>")[0]
+def cranfield(folder: Path) -> Collection:
+    """Read Cranfield in TREC form. A text follows `.W` and repeats its title, which is removed."""
+    documents = []
+    for entry in (folder / "cran.all.1400.trec-format").read_text().split("</DOC>")[:-1]:
+        number = re.search(r"<DOCNO>\s*(\d+)", entry)
+        body = entry.partition("<TEXT>")[2].partition("</TEXT>")[0]
         head, _, text = body.partition("\n.W\n")
         title = " ".join(head.partition("\n.A\n")[0].split())
         plain = " ".join(text.split())
         assert number is not None
-        abstracts.append(Abstract(number[1], title, plain.removeprefix(title).strip()))
+        documents.append(Document(number[1], title, plain.removeprefix(title).strip()))
     questions = {}
-    for place, top in enumerate((folder / "cran.qry.trec-format").read_text().split("</top>")[:-1], 1):
-        questions[str(place)] = " ".join(top.partition("Description:")[2].partition("<narr>")[0].split())
+    for place, top in enumerate(
+        (folder / "cran.qry.trec-format").read_text().split("</top>")[:-1], 1
+    ):
+        questions[str(place)] = " ".join(
+            top.partition("Description:")[2].partition("<narr>")[0].split()
+        )
     relevant: dict[str, set[str]] = defaultdict(set)
     for line in (folder / "cran.qrels.trec-format").read_text().splitlines():
         question, _, document, judgement = line.split()
         if 1 <= int(judgement) <= 4:
             relevant[question].add(document)
-    return Cranfield(abstracts, questions, relevant)
+    return Collection("cranfield", "en", documents, questions, relevant)
+
+
+def _rows(path: Path) -> list[list[str]]:
+    return [line.split("\t") for line in path.read_text(encoding="utf-8-sig").split("\n") if line]
+
+
+def abstracts(folder: Path) -> Collection:
+    """Read CISI or Medline: `docs.tsv`, `queries.tsv`, `qrels.tsv`."""
+    documents = [
+        Document(row[0], row[1], row[2] if len(row) > 2 else "")
+        for row in _rows(folder / "docs.tsv")
+    ]
+    relevant: dict[str, set[str]] = defaultdict(set)
+    for question, document, *_ in _rows(folder / "qrels.tsv"):
+        relevant[question].add(document)
+    return Collection(
+        folder.name,
+        "en",
+        documents,
+        {row[0]: row[1] for row in _rows(folder / "queries.tsv")},
+        relevant,
+    )
+
+
+def xquad(folder: Path, language: str) -> Collection:
+    """Read XQuAD: paragraphs without titles, and questions that one of them answers."""
+    documents = [
+        Document(number, "", text) for number, text in _rows(folder / f"{language}.paragraphs.tsv")
+    ]
+    rows = _rows(folder / f"{language}.questions.tsv")
+    questions = {str(number): text for number, (_, text) in enumerate(rows, 1)}
+    return Collection(
+        f"xquad-{language}",
+        language,
+        documents,
+        questions,
+        {str(n): {row[0]} for n, row in enumerate(rows, 1)},
+    )
+
+
+def judged(data: Path) -> list[Collection]:
+    """The collections with judgements that are in a folder."""
+    found = [cranfield(data / "cranfield")] if (data / "cranfield").is_dir() else []
+    found += [abstracts(data / name) for name in ("cisi", "med") if (data / name).is_dir()]
+    return found + [
+        xquad(data / "xquad", path.name[:2])
+        for path in sorted((data / "xquad").glob("*.paragraphs.tsv"))
+    ]
 
 
 def index_pages(root: str, pages: Iterable[tuple[str, Page]]) -> Searcher:
-    """Commit pages at their addresses, and index them."""
+    """Commit pages at their URLs, and index them."""
     workspace = Workspace.create(root)
     identifier = Identifier(workspace.domains, workspace.partitions)
     claim, buffers = workspace.claim("bench"), Buffers()
     for count, (url, page) in enumerate(pages):
         _, host, host_key, url_key, partition = identifier.identify(url)
-        buffers.add_page(Visit(url, host, partition, host_key, url_key, "page", "default", 0, FIRST_AT + count, 1), page)
+        buffers.add_page(
+            Visit(
+                url, host, partition, host_key, url_key, "page", "default", 0, FIRST_AT + count, 1
+            ),
+            page,
+        )
     claim.commit(claim.next_folder(), buffers.mapping())
     claim.release()
     with Indexer(root, IndexSettings()) as indexer:
@@ -97,35 +178,65 @@ def index_pages(root: str, pages: Iterable[tuple[str, Page]]) -> Searcher:
     return Searcher(root)
 
 
-def index_cranfield(root: str, collection: Cranfield) -> Searcher:
-    return index_pages(
-        root,
-        (
-            (
-                f"http://cranfield.test/{each.number}",
-                Page(title=each.title, main_text=each.text, text=each.text, headings=[each.title], language="en"),
-            )
-            for each in collection.abstracts
-        ),
+def pages_of(collection: Collection) -> Iterable[tuple[str, Page]]:
+    """The documents as pages of a host with the collection's name."""
+    for each in collection.documents:
+        headings = [each.title] if each.title else []
+        page = Page(
+            title=each.title,
+            main_text=each.text,
+            text=each.text,
+            headings=headings,
+            language=collection.language,
+        )
+        yield f"http://{collection.name}.test/{each.number}", page
+
+
+def index_collection(root: str, collection: Collection) -> Searcher:
+    return index_pages(root, pages_of(collection))
+
+
+def rankings(
+    searcher: Searcher,
+    collection: Collection,
+    numbers: Iterable[str] | None = None,
+    depth: int = DEPTH,
+    *,
+    language: str = "",
+    **request: object,
+) -> dict[str, list[str]]:
+    """For each question the numbers of the documents of the collection, the best first."""
+    found = {}
+    for number in collection.questions if numbers is None else numbers:
+        asked = SearchRequest(
+            collection.questions[number],
+            depth,
+            language=language or None,
+            per_host=0,
+            folded=False,
+            **request,  # type: ignore[arg-type]
+        )
+        prefix = f"http://{collection.name}.test/"
+        found[number] = [hit.url.removeprefix(prefix) for hit in searcher.search(asked).hits]
+    return found
+
+
+def tantivy_rankings(collection: Collection) -> dict[str, list[str]]:
+    """tantivy alone: title and text in one field, its stemmer for the language, any of the
+    words.
+    """
+    tokenizer = tantivy.TextAnalyzerBuilder(tantivy.Tokenizer.simple()).filter(
+        tantivy.Filter.lowercase()
     )
-
-
-def rankings(searcher: Searcher, questions: Mapping[str, str], depth: int = DEPTH) -> dict[str, list[str]]:
-    """For each question the numbers of the documents found, the best first."""
-    return {
-        number: [hit.url.rpartition("/")[2] for hit in searcher.search(SearchRequest(text, depth)).hits]
-        for number, text in questions.items()
-    }
-
-
-def plain_rankings(collection: Cranfield) -> dict[str, list[str]]:
-    """tantivy by itself: title and text in one field, stemmed, any of the words."""
+    if collection.language in _TANTIVY_STEMMERS:
+        tokenizer = tokenizer.filter(tantivy.Filter.stemmer(_TANTIVY_STEMMERS[collection.language]))
     builder = tantivy.SchemaBuilder()
     builder.add_text_field("number", stored=True, tokenizer_name="raw")
-    builder.add_text_field("text", tokenizer_name="en_stem")
+    builder.add_text_field("text", tokenizer_name="baseline")
     index = tantivy.Index(builder.build())
+    index.register_tokenizer("baseline", tokenizer.build())
     writer = index.writer(heap_size=50_000_000, num_threads=1)
-    for each in collection.abstracts:
+    for each in collection.documents:
         document = tantivy.Document()
         document.add_text("number", each.number)
         document.add_text("text", f"{each.title} {each.text}")
@@ -141,6 +252,38 @@ def plain_rankings(collection: Cranfield) -> dict[str, list[str]]:
     return found
 
 
+def bm25_rankings(collection: Collection) -> dict[str, list[str]]:
+    """BM25 over title and text with our analyzer, each word of the query as often as it occurs."""
+    analyzer = analyzer_for(collection.language)
+    postings: dict[str, dict[int, int]] = defaultdict(dict)
+    lengths = []
+    for place, each in enumerate(collection.documents):
+        terms = analyzer.terms(f"{each.title} {each.text}")
+        lengths.append(len(terms))
+        for term, count in Counter(terms).items():
+            postings[term][place] = count
+    average, documents = sum(lengths) / len(lengths), len(lengths)
+    found = {}
+    for number, text in collection.questions.items():
+        scores: dict[int, float] = defaultdict(float)
+        for term, times in Counter(
+            term for unit in analyzer.units(text) for term in unit.phrase
+        ).items():
+            holding = postings.get(term, {})
+            rarity = math.log(1 + (documents - len(holding) + 0.5) / (len(holding) + 0.5))
+            for place, count in holding.items():
+                scores[place] += (
+                    times
+                    * rarity
+                    * count
+                    * (K1 + 1)
+                    / (count + K1 * (1 - B + B * lengths[place] / average))
+                )
+        order = sorted(scores, key=lambda place: (-scores[place], place))[:DEPTH]
+        found[number] = [collection.documents[place].number for place in order]
+    return found
+
+
 def average_precision(ranking: Sequence[str], relevant: set[str]) -> float:
     seen, total = 0, 0.0
     for place, document in enumerate(ranking, 1):
@@ -150,15 +293,32 @@ def average_precision(ranking: Sequence[str], relevant: set[str]) -> float:
     return total / len(relevant)
 
 
-def mean_average_precision(found: Mapping[str, Sequence[str]], relevant: Mapping[str, set[str]], of: Iterable[str]) -> float:
-    values = [average_precision(found[number], relevant[number]) for number in of if relevant.get(number)]
+def reciprocal_rank(ranking: Sequence[str], relevant: set[str]) -> float:
+    return next(
+        (1 / place for place, document in enumerate(ranking[:10], 1) if document in relevant), 0.0
+    )
+
+
+def mean(
+    collection: Collection, found: Mapping[str, Sequence[str]], numbers: Iterable[str]
+) -> float:
+    """The collection's measure, averaged over those of these questions that have a relevant
+    document.
+    """
+    values = [
+        collection.measure(found[number], collection.relevant[number])
+        for number in numbers
+        if collection.relevant.get(number)
+    ]
     return sum(values) / len(values)
 
 
-def halves(collection: Cranfield) -> tuple[list[str], list[str]]:
+def halves(collection: Collection) -> tuple[list[str], list[str]]:
     """The odd questions (tuned on), the even ones (held out)."""
     numbers = list(collection.questions)
-    return [each for each in numbers if int(each) % 2], [each for each in numbers if not int(each) % 2]
+    return [each for each in numbers if int(each) % 2], [
+        each for each in numbers if not int(each) % 2
+    ]
 
 
 def declaration(path: Path) -> dict[int, str]:
@@ -168,7 +328,11 @@ def declaration(path: Path) -> dict[int, str]:
         number = _NUMBER.search(article.get("number", ""))
         if article.tag.rpartition("}")[2] != "article" or number is None:
             continue
-        paragraphs = [" ".join("".join(part.itertext()).split()) for part in article.iter() if part.tag.rpartition("}")[2] == "para"]
+        paragraphs = [
+            " ".join("".join(part.itertext()).split())
+            for part in article.iter()
+            if part.tag.rpartition("}")[2] == "para"
+        ]
         if text := "\n".join(filter(None, paragraphs)):
             found[int(number[0])] = text
     return found
@@ -182,7 +346,10 @@ def index_declarations(root: str, texts: Mapping[str, Mapping[int, str]]) -> Sea
     return index_pages(
         root,
         (
-            (f"http://{stem}.test/{number}", Page(main_text=text, text=text, language=stem.split("-")[0]))
+            (
+                f"http://{stem}.test/{number}",
+                Page(main_text=text, text=text, language=stem.split("-")[0]),
+            )
             for stem, articles in texts.items()
             for number, text in articles.items()
         ),
@@ -190,16 +357,30 @@ def index_declarations(root: str, texts: Mapping[str, Mapping[int, str]]) -> Sea
 
 
 def words_of(language: str, text: str) -> list[tuple[str, str]]:
-    """(what tells a word from others, how it is written). A Tibetan word is taken to be two syllables, as its index does."""
+    """(what tells a word from others, how it is written). A Tibetan word is taken to be two
+    syllables, as its index does.
+    """
     units = analyzer_for(language).units(text)
     if language == "bo":
-        return [(one.word, f"{one.surface}་{two.surface}") for one, two in itertools.pairwise(units) if one.word]
-    return [(" ".join(unit.phrase), unit.surface) for unit in units if len("".join(unit.phrase)) > 1]
+        return [
+            (one.word, f"{one.surface}་{two.surface}")
+            for one, two in itertools.pairwise(units)
+            if one.word
+        ]
+    return [
+        (" ".join(unit.phrase), unit.surface) for unit in units if len("".join(unit.phrase)) > 1
+    ]
 
 
 def rarest_words(language: str, articles: Mapping[int, str]) -> dict[int, str]:
-    """For each article the three words of its first sentence that fewest articles hold, as they are written."""
-    spread = Counter(word for text in articles.values() for word in {word for word, _ in words_of(language, text)})
+    """For each article the three words of its first sentence that fewest articles hold, as they are
+    written.
+    """
+    spread = Counter(
+        word
+        for text in articles.values()
+        for word in {word for word, _ in words_of(language, text)}
+    )
     found = {}
     for number, text in articles.items():
         sentence = _SENTENCE_END.split(text, maxsplit=1)[0]
@@ -219,27 +400,112 @@ def found_first(searcher: Searcher, stem: str, articles: Mapping[int, str]) -> f
     return right / len(articles)
 
 
+def collection_rows(root: str, collection: Collection) -> list[tuple[str, ...]]:
+    """Figures of one collection: for each way of ranking the odd, even and all questions."""
+    odd, even = halves(collection)
+    searcher = index_collection(root, collection)
+    ways = {
+        "BM25": bm25_rankings(collection),
+        "tantivy": tantivy_rankings(collection),
+        "Lycosa, no feedback": rankings(
+            searcher, collection, language=collection.language, feedback="off"
+        ),
+        "Lycosa": rankings(searcher, collection, language=collection.language),
+    }
+    return [
+        (
+            collection.name,
+            way,
+            *(f"{mean(collection, found, of):.3f}" for of in (odd, even, collection.questions)),
+        )
+        for way, found in ways.items()
+    ]
+
+
+def sib200(path: Path) -> Collection:
+    """Read the sentences of SIB-200 in one language, each with a part of itself as query."""
+    language = path.stem.split("-")[0]
+    documents = [Document(number, "", text) for number, _, text in _rows(path)[1:]]
+    questions = {each.number: _part_of(each.text, language) for each in documents}
+    return Collection(
+        path.stem, language, documents, questions, {number: {number} for number in questions}
+    )
+
+
+def _part_of(sentence: str, language: str) -> str:
+    if language in _WITHOUT_SPACES:
+        quarter = len(sentence) // 4
+        return sentence[quarter : len(sentence) - quarter]
+    return " ".join(sentence.split()[::2])
+
+
+def mixed_rows(root: str, data: Path, questions: int) -> list[tuple[str, ...]]:
+    """Mean reciprocal ranks in one index of all languages: with the language of the query, without
+    it.
+    """
+    collections = [each for each in judged(data) if each.name.startswith("xquad")]
+    sentences = [sib200(path) for path in sorted((data / "sib200").glob("*.tsv"))]
+    searcher = index_pages(
+        root, (page for each in (*collections, *sentences) for page in pages_of(each))
+    )
+
+    def rank(collection: Collection, numbers: Sequence[str], language: str) -> float:
+        found = rankings(searcher, collection, numbers, 10, language=language)
+        return sum(
+            reciprocal_rank(found[number], collection.relevant[number]) for number in numbers
+        ) / len(numbers)
+
+    rows: list[tuple[str, ...]] = []
+    for half, name in enumerate(("odd", "even")):
+        for group, label in (
+            *(([each], each.name) for each in collections),
+            (sentences, f"SIB-200, {len(sentences)} languages"),
+        ):
+            chosen = [(each, halves(each)[half]) for each in group]
+            sampled = [
+                (each, numbers[:: max(1, len(numbers) * len(group) // questions)])
+                for each, numbers in chosen
+            ]
+            given = [rank(each, numbers, each.language) for each, numbers in sampled]
+            missing = [rank(each, numbers, "") for each, numbers in sampled]
+            rows.append(
+                (
+                    label,
+                    name,
+                    f"{sum(given) / len(given):.3f}",
+                    f"{sum(missing) / len(missing):.3f}",
+                )
+            )
+    return rows
+
+
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--data", type=Path, default=DATA)
+    parser.add_argument("--only", action="append", default=[], help="a collection; may be repeated")
     parser.add_argument("--results", type=Path, help="append the figures to this file")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="lycosa-bench-") as folder:
-        collection = cranfield(options.data / "cranfield")
-        odd, even = halves(collection)
         rows = []
-        for name, found in (
-            ("Lycosa", rankings(index_cranfield(f"{folder}/cranfield", collection), collection.questions)),
-            ("tantivy", plain_rankings(collection)),
-        ):
-            figures = (mean_average_precision(found, collection.relevant, of) for of in (odd, even, collection.questions))
-            rows.append((name, *(f"{figure:.3f}" for figure in figures)))
-        body = table(("MAP on Cranfield", "odd questions (tuned on)", "even (held out)", "all"), rows)
-        texts = declarations(options.data / "udhr27")
-        searcher = index_declarations(f"{folder}/udhr", texts)
-        shares = {stem: found_first(searcher, stem, articles) for stem, articles in texts.items()}
-        listed = sorted(shares.items(), key=lambda item: item[1])
-        body += "\n\nUDHR, success@1: " + ", ".join(f"{stem} {share:.3f}" for stem, share in listed)
+        for collection in judged(options.data):
+            if not options.only or collection.name in options.only:
+                rows += collection_rows(f"{folder}/{collection.name}", collection)
+        body = (
+            table(
+                ("collection", "ranking", "odd questions (tuned on)", "even (held out)", "all"),
+                rows,
+            )
+            if rows
+            else ""
+        )
+        if not options.only or "mixed" in options.only:
+            mixed = mixed_rows(f"{folder}/mixed", options.data, 600)
+            body += "\n\n" + table(
+                ("one index of all languages", "questions", "language given", "no language given"),
+                mixed,
+            )
         print(body)
         if options.results:
             append_results(options.results, "Relevance", "python -m bench.relevance", body)

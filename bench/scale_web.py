@@ -1,4 +1,6 @@
-"""The web of `bench.scale`: in process, for several sessions that take turns, with links that mostly stay near."""
+"""The web of `bench.scale`: in process, for several sessions that take turns, with links that
+mostly stay near.
+"""
 
 from __future__ import annotations
 
@@ -45,7 +47,9 @@ class Turns:
 class SharedWeb(Web):
     """The web of `bench.large` with links as this module says, for one session among several."""
 
-    def __init__(self, clock: ManualClock, known: Known, meter: Meter, turns: Turns, number: int) -> None:
+    def __init__(
+        self, clock: ManualClock, known: Known, meter: Meter, turns: Turns, number: int
+    ) -> None:
         super().__init__(clock, known.all, meter)
         self._sample = known
         self._turns = turns
@@ -61,7 +65,10 @@ class SharedWeb(Web):
     def _links(self, url: str, digest: int) -> list[str]:
         known, sample = self._known, self._sample
         near = sample.near(url)
-        links = [known[digest * 7 * (place + 1) % (POPULAR if place % 2 else len(known))] for place in range(_ANYWHERE)]
+        links = [
+            known[digest * 7 * (place + 1) % (POPULAR if place % 2 else len(known))]
+            for place in range(_ANYWHERE)
+        ]
         links += [near[digest * (place + 1) % len(near)] for place in range(_AT_HOME)]
         host = "/".join(url.split("/", 3)[:3])
         links += [f"{host}/new/{digest:x}/{place}.html" for place in range(4)]

@@ -1,17 +1,23 @@
-"""Search over 100,000 pages: the API's latency and rate, the index's size and cost, beside SQLite's FTS5 and Xapian.
+"""Search over 100,000 pages: the API's latency and rate, the index's size and cost, beside SQLite's
+FTS5 and Xapian.
 
-    python -m bench.search_scale [--pages N] [--queries N] [--folder DIR] [--rivals fts5,xapian] [--results FILE]
+    python -m bench.search_scale [--pages N] [--queries N] [--folder DIR] [--rivals fts5,xapian]
+    [--results FILE]
 
-Pages are made from those of the documentation sites (`make_sites.sh`): each takes runs of blocks from one to three real pages of its
-language, and lies on one of 400 hosts, so that words are as frequent as in real text and no two pages are the same. All engines get the
-same texts and the same queries, drawn from these pages in every language (`bench.search.queries`), with the same work: the count of all
-matches, the ten best by BM25, a snippet each. `lycosa serve` answers over HTTP from a process of its own; FTS5 and Xapian are called in
-this one, without HTTP. Xapian (apt: python3-xapian) gets English stemming and its own words; it has none for Chinese and Japanese, as FTS5.
+Pages are made from those of the documentation sites (`make_sites.sh`): each takes runs of blocks
+from one to three real pages of its language, and lies on one of 400 hosts, so that words are as
+frequent as in real text and no two pages are the same. All engines get the same texts and the same
+queries, drawn from these pages in every language (`bench.search.queries`), with the same work: the
+count of all matches, the ten best by BM25, a snippet each. `lycosa serve` answers over HTTP from a
+process of its own; FTS5 and Xapian are called in this one, without HTTP. Xapian (apt:
+python3-xapian) gets English stemming and its own words; it has none for Chinese and Japanese, as
+FTS5.
 """
 
 from __future__ import annotations
 
 import argparse
+import functools
 import http.client
 import importlib
 import json
@@ -34,7 +40,7 @@ import polars as pl
 
 from bench.measure import append_results, quantile, table
 from bench.search import HITS, SITES, Fts, Sample, fill, latencies, queries
-from lycosa.core.config import IndexSettings
+from lycosa.config.settings import IndexSettings
 from lycosa.core.records import Link, Page, Visit
 from lycosa.index.indexer import Indexer
 from lycosa.store.tables import Buffers
@@ -43,6 +49,7 @@ from lycosa.text.digest import text_digest
 from lycosa.url.keys import Identifier
 
 PAGES, HOSTS = 100_000, 400
+WORDS = 12  # of a question
 COMMIT_PAGES = 5_000
 FIRST_AT = 1_700_000_000_000
 LINKS = 20
@@ -72,7 +79,10 @@ def made_pages(samples: list[Sample], count: int) -> Iterator[tuple[str, Page]]:
         headings = [block for block in blocks if len(block) < 60][:10]
         text = "\n".join(blocks)
         url = f"http://host{number % HOSTS}.test/{language}/{generator.randrange(50)}/page{number}.html"
-        links = [Link(generator.choice(urls), generator.choice(headings or [""]), "", "a", place) for place in range(LINKS if urls else 0)]
+        links = [
+            Link(generator.choice(urls), generator.choice(headings or [""]), "", "a", place)
+            for place in range(LINKS if urls else 0)
+        ]
         urls.append(url)
         title = f"{generator.choice(titles[language])} {number}"
         around = "Home Contents Index Next Previous"
@@ -92,7 +102,9 @@ def made_pages(samples: list[Sample], count: int) -> Iterator[tuple[str, Page]]:
 
 
 def prepare(root: str, sites: Path, count: int) -> tuple[list[Sample], int]:
-    """Commit the made pages to a new workspace. Returns what queries are drawn from, and the bytes of all text."""
+    """Commit the made pages to a new workspace. Returns what queries are drawn from, and the bytes
+    of all text.
+    """
     real: list[Sample] = []
     with tempfile.TemporaryDirectory(prefix="lycosa-bench-") as folder:
         fill(f"{folder}/w", sites, min(count, 10_000), [], None, every=real)
@@ -103,7 +115,18 @@ def prepare(root: str, sites: Path, count: int) -> tuple[list[Sample], int]:
     generator = random.Random(5)
     for number, (url, page) in enumerate(made_pages(real, count)):
         _, host, host_key, url_key, partition = identifier.identify(url)
-        visit = Visit(url, host, partition, host_key, url_key, "page", "default", 0, FIRST_AT + number * 1000, 1)
+        visit = Visit(
+            url,
+            host,
+            partition,
+            host_key,
+            url_key,
+            "page",
+            "default",
+            0,
+            FIRST_AT + number * 1000,
+            1,
+        )
         buffers.add_page(visit, page)
         buffers.links.add_links(visit, page.links)
         size += len(page.text.encode())
@@ -123,8 +146,21 @@ class Served:
     def __init__(self, root: str, processes: int = 1) -> None:
         with socket.create_server(("127.0.0.1", 0)) as free:
             self.port = free.getsockname()[1]
-        command = [sys.executable, "-m", "lycosa.cli.main", "serve", "-w", root, "--port", str(self.port), "--processes", str(processes)]
-        self._process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        command = [
+            sys.executable,
+            "-m",
+            "lycosa.cli.main",
+            "serve",
+            "-w",
+            root,
+            "--port",
+            str(self.port),
+            "--processes",
+            str(processes),
+        ]
+        self._process = subprocess.Popen(
+            command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+        )
         end = time.monotonic() + 60
         while True:
             try:
@@ -135,7 +171,9 @@ class Served:
                     raise
                 time.sleep(0.2)
 
-    def ask(self, connection: http.client.HTTPConnection, query: str, **more: str) -> dict[str, Any]:
+    def ask(
+        self, connection: http.client.HTTPConnection, query: str, **more: str
+    ) -> dict[str, Any]:
         connection.request("GET", "/api/v1/search?" + urlencode({"q": query, "n": HITS} | more))
         answer: dict[str, Any] = json.loads(connection.getresponse().read())
         return answer
@@ -211,12 +249,16 @@ class Xapian:
 def _texts(root: str) -> Iterator[tuple[str, str, str]]:
     workspace = Workspace.open(root)
     for file in workspace.state().files["pages"]:
-        yield from pl.read_parquet(workspace.path(file.path), columns=["url", "title", "text"]).iter_rows()
+        yield from pl.read_parquet(
+            workspace.path(file.path), columns=["url", "title", "text"]
+        ).iter_rows()
 
 
 @dataclass(slots=True)
 class Made:
-    """What lies in a folder: queries, bytes of text; CPU seconds and bytes of each engine's index."""
+    """What lies in a folder: queries, bytes of text; CPU seconds and bytes of each engine's
+    index.
+    """
 
     pages: int
     text_bytes: int
@@ -237,18 +279,46 @@ def make(folder: Path, sites: Path, pages: int, count: int, rivals: str) -> Made
         work()
         made.seconds[name] = time.process_time() - start
         made.index_bytes[name] = place()
-        print(f"{name}: {made.seconds[name]:.1f} s, {made.index_bytes[name] / size:.3f} of the text", file=sys.stderr, flush=True)
+        print(
+            f"{name}: {made.seconds[name]:.1f} s, {made.index_bytes[name] / size:.3f} of the text",
+            file=sys.stderr,
+            flush=True,
+        )
 
     def ours() -> None:
         with Indexer(root, IndexSettings()) as indexer:
             indexer.update()
 
-    timed("Lycosa", ours, lambda: _bytes(max(path for path in Path(root, "index").iterdir() if path.name.isdigit())))
+    timed(
+        "Lycosa",
+        ours,
+        lambda: _bytes(max(path for path in Path(root, "index").iterdir() if path.name.isdigit())),
+    )
     if "fts5" in rivals:
-        timed("FTS5", lambda: Fts(folder / "fts.db").fill(root), lambda: (folder / "fts.db").stat().st_size)
+        timed(
+            "FTS5",
+            lambda: Fts(folder / "fts.db").fill(root),
+            lambda: (folder / "fts.db").stat().st_size,
+        )
     if "xapian" in rivals:
-        timed("Xapian", lambda: Xapian(str(folder / "xapian")).fill(root), lambda: _bytes(folder / "xapian"))
+        timed(
+            "Xapian",
+            lambda: Xapian(str(folder / "xapian")).fill(root),
+            lambda: _bytes(folder / "xapian"),
+        )
     return made
+
+
+def questions(root: str, count: int) -> list[str]:
+    """Runs of words from texts all over the collection, as many as a question has."""
+    generator = random.Random(5)
+    runs = []
+    for number, (_, _, text) in enumerate(_texts(root)):
+        words = text.split()
+        if number % 97 == 0 and len(words) > 10 * WORDS:
+            start = generator.randrange(len(words) - WORDS)
+            runs.append(" ".join(words[start : start + WORDS]))
+    return generator.sample(runs, min(count, len(runs)))
 
 
 def measure(folder: Path, made: Made) -> str:
@@ -260,9 +330,19 @@ def measure(folder: Path, made: Made) -> str:
         connection = http.client.HTTPConnection("127.0.0.1", server.port)
         latencies(lambda query: server.ask(connection, query), asked[:100])
         took: list[float] = []
-        wall, _ = latencies(lambda query: took.append(server.ask(connection, query)["took_ms"]), asked)
+        wall, _ = latencies(
+            lambda query: took.append(server.ask(connection, query)["took_ms"]), asked
+        )
         found["Lycosa"] = wall, took
-        faceted, _ = latencies(lambda query: server.ask(connection, query, facets="language,host,type,date"), asked[:200])
+        faceted, _ = latencies(
+            lambda query: server.ask(connection, query, facets="language,host,type,date"),
+            asked[:200],
+        )
+        sentences = questions(str(folder / "workspace"), 200)
+        asking = {
+            mode: latencies(functools.partial(server.ask, connection, feedback=mode), sentences)[0]
+            for mode in ("off", "on")
+        }
         rate = server.rate(asked, clients=4, seconds=10)
     finally:
         server.close()
@@ -284,25 +364,66 @@ def measure(folder: Path, made: Made) -> str:
     rows = []
     for name, (wall, inside) in found.items():
         costs = made.seconds[name] * 1000 / made.pages, made.index_bytes[name] / made.text_bytes
-        figures = (*costs, quantile(wall, 0.5), quantile(wall, 0.95), quantile(inside, 0.5), quantile(inside, 0.95))
+        figures = (
+            *costs,
+            quantile(wall, 0.5),
+            quantile(wall, 0.95),
+            quantile(inside, 0.5),
+            quantile(inside, 0.95),
+        )
         rows.append((name, *(f"{figure:.2f}" for figure in figures)))
-    body = table(("engine", "index CPU ms a page", "index / text", "query p50 ms", "p95 ms", "inside p50 ms", "p95 ms"), rows)
-    body += f"\n\n{made.pages} pages, {made.text_bytes / 1e6:.0f} MB of text, {len(asked)} queries, {HITS} snippets each. "
-    body += f"On {cores} cores, the clients' share included: {rate:.0f} queries/s to 4 clients by one process, "
+    body = table(
+        (
+            "engine",
+            "index CPU ms a page",
+            "index / text",
+            "query p50 ms",
+            "p95 ms",
+            "inside p50 ms",
+            "p95 ms",
+        ),
+        rows,
+    )
+    body += (
+        f"\n\n{made.pages} pages, {made.text_bytes / 1e6:.0f} MB of text, {len(asked)} "
+        f"queries, {HITS} snippets each. "
+    )
+    body += (
+        f"On {cores} cores, the clients' share included: {rate:.0f} queries/s to 4 clients by "
+        "one process, "
+    )
     body += f"{together:.0f} to 8 by {cores}; "
-    body += f"with four facets p50 {quantile(faceted, 0.5):.1f}, p95 {quantile(faceted, 0.95):.1f} ms. "
+    body += (
+        f"with four facets p50 {quantile(faceted, 0.5):.1f}, p95 {quantile(faceted, 0.95):.1f} ms. "
+    )
+    for mode, times in asking.items():
+        body += (
+            f"Questions of {WORDS} words, feedback {mode}: p50 {quantile(times, 0.5):.1f}, "
+            f"p95 {quantile(times, 0.95):.1f} ms. "
+        )
     body += "Inside: of Lycosa without HTTP, of the others CPU time"
     slow = sorted(zip(found["Lycosa"][0], asked, strict=True), reverse=True)[:5]
-    print("slowest:", *(f"  {milliseconds:.1f} ms  {query}" for milliseconds, query in slow), sep="\n", file=sys.stderr)
+    print(
+        "slowest:",
+        *(f"  {milliseconds:.1f} ms  {query}" for milliseconds, query in slow),
+        sep="\n",
+        file=sys.stderr,
+    )
     return body
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--sites", type=Path, default=SITES)
     parser.add_argument("--pages", type=int, default=PAGES)
     parser.add_argument("--queries", type=int, default=400)
-    parser.add_argument("--folder", type=Path, help="where the indexes stay; what lies there is asked without being made again")
+    parser.add_argument(
+        "--folder",
+        type=Path,
+        help="where the indexes stay; what lies there is asked without being made again",
+    )
     parser.add_argument("--rivals", default="fts5,xapian")
     parser.add_argument("--make-only", action="store_true")
     parser.add_argument("--results", type=Path, help="append the figures to this file")
@@ -321,7 +442,9 @@ def main() -> None:
         body = measure(folder, made)
         print(body)
         if options.results:
-            append_results(options.results, "Search over 100,000 pages", "python -m bench.search_scale", body)
+            append_results(
+                options.results, "Search over 100,000 pages", "python -m bench.search_scale", body
+            )
 
 
 def _bytes(path: Path) -> int:

@@ -1,10 +1,13 @@
-"""From fetched to searchable: a changing web, `lycosa run` and `lycosa serve` with the settings that everybody gets.
+"""From fetched to searchable: a changing web, `lycosa run` and `lycosa serve` with the settings
+that everybody gets.
 
     python -m bench.searchable [--minutes N] [--pages N] [--results FILE]
 
-Every page holds a word that stands nowhere else, and another one each time it is asked for. The server notes when it sent which word; the
-log says when the commit with it was written, the index when a generation that has read that commit was published, and `lycosa serve` when
-it first answers with it. Pages are fetched again when they are two minutes old. The bar: 60 s for 95 of 100 (issue 5).
+Every page holds a word that stands nowhere else, and another one each time it is asked for. The
+server notes when it sent which word; the log says when the commit with it was written, the index
+when a generation that has read that commit was published, and `lycosa serve` when it first answers
+with it. Pages are fetched again when they are two minutes old. The bar: 60 s for 95 of 100 (issue
+5).
 """
 
 from __future__ import annotations
@@ -53,7 +56,9 @@ class Version:
 
 
 class Web:
-    """Hosts 127.0.3.1 and up, all their pages linked from each home page; notes every word that it sends."""
+    """Hosts 127.0.3.1 and up, all their pages linked from each home page; notes every word that it
+    sends.
+    """
 
     def __init__(self, pages: int) -> None:
         self.versions: dict[str, Version] = {}
@@ -68,7 +73,9 @@ class Web:
                 if self.path == "/robots.txt":
                     kind = "text/plain"
                 elif self.path == "/":
-                    body = "<title>Home</title>" + "".join(f'<p><a href="/p{number}.html">Page {number}</a>' for number in range(pages))
+                    body = "<title>Home</title>" + "".join(
+                        f'<p><a href="/p{number}.html">Page {number}</a>' for number in range(pages)
+                    )
                 else:
                     with lock:
                         mark = f"mark{next(numbers)}x"
@@ -87,7 +94,10 @@ class Web:
 
         with socket.create_server(("127.0.0.1", 0)) as free:
             self.port = free.getsockname()[1]
-        self._servers = [ThreadingHTTPServer((f"127.0.3.{number + 1}", self.port), Handler) for number in range(HOSTS)]
+        self._servers = [
+            ThreadingHTTPServer((f"127.0.3.{number + 1}", self.port), Handler)
+            for number in range(HOSTS)
+        ]
         for server in self._servers:
             threading.Thread(target=server.serve_forever, daemon=True).start()
 
@@ -108,7 +118,10 @@ def daemon(folder: Path, seeds: list[str]) -> Iterator[str]:
     program = (sys.executable, "-m", "lycosa.cli.main", "-w", str(root))
     subprocess.run((*program, "init"), check=True, stdout=subprocess.DEVNULL)
     listed = ", ".join(f'"{seed}"' for seed in seeds)
-    settings = f'[[collection]]\nname = "web"\nseeds = [{listed}]\ndelay = "100ms"\ntraps = false\nrecrawl = "age"\nmax_age = "120s"\n'
+    settings = (
+        f'[[collection]]\nname = "web"\nseeds = [{listed}]\ndelay = "100ms"\ntraps = '
+        'false\nrecrawl = "age"\nmax_age = "120s"\n'
+    )
     (root / "lycosa.toml").write_text(settings)
     with (folder / "said").open("wb") as said:
         process = subprocess.Popen((*program, "run"), stdout=said, stderr=said)
@@ -120,7 +133,9 @@ def daemon(folder: Path, seeds: list[str]) -> Iterator[str]:
 
 
 class Watcher:
-    """Looks at the log, the index and the server's answers, and notes when each version got there."""
+    """Looks at the log, the index and the server's answers, and notes when each version got
+    there.
+    """
 
     def __init__(self, root: str, versions: dict[str, Version]) -> None:
         self._workspace = Workspace.open(root)
@@ -151,13 +166,19 @@ class Watcher:
         self._state.refresh()
         if self._state.head == before:
             return
-        for frame in LiveTables(self._workspace, self._state).changes("pages", before, ("url_key", "text")):
+        for frame in LiveTables(self._workspace, self._state).changes(
+            "pages", before, ("url_key", "text")
+        ):
             for text, entry in frame.select("text", "entry").iter_rows():
                 mark = _MARK.search(text)
                 if mark and mark[0] in self._versions:
                     version = self._versions[mark[0]]
                     version.entry = version.entry or entry
-                    written = (Path(self._workspace.root) / "log" / f"{version.entry:08d}.json").stat().st_mtime
+                    written = (
+                        (Path(self._workspace.root) / "log" / f"{version.entry:08d}.json")
+                        .stat()
+                        .st_mtime
+                    )
                     version.committed = version.committed or written
 
     def _read_index(self) -> None:
@@ -174,7 +195,10 @@ class Watcher:
 def measure(minutes: float, pages: int) -> str:
     """Run it, and say how long the steps took."""
     web = Web(pages)
-    with tempfile.TemporaryDirectory(prefix="lycosa-bench-") as folder, daemon(Path(folder), web.seeds) as root:
+    with (
+        tempfile.TemporaryDirectory(prefix="lycosa-bench-") as folder,
+        daemon(Path(folder), web.seeds) as root,
+    ):
         while not (Path(root) / "workspace.json").exists():
             time.sleep(0.1)
         watcher = Watcher(root, web.versions)
@@ -188,7 +212,8 @@ def measure(minutes: float, pages: int) -> str:
             watcher.close()
     web.close()
     due = [version for version in web.versions.values() if version.sent < sent_until]
-    # A page that was fetched again before the index took in what it said is found by its newer word.
+    # A page that was fetched again before the index took in what it said is found by its newer
+    # word.
     found = [version for version in due if version.found]
     steps = {
         "fetched to committed": [version.committed - version.sent for version in found],
@@ -198,17 +223,25 @@ def measure(minutes: float, pages: int) -> str:
     }
     whole = sum(steps["fetched to searchable"])
     rows = [
-        (name, *(f"{quantile(took, share):.1f}" for share in (0.5, 0.95, 1.0)), f"{sum(took) / whole:.0%}") for name, took in steps.items()
+        (
+            name,
+            *(f"{quantile(took, share):.1f}" for share in (0.5, 0.95, 1.0)),
+            f"{sum(took) / whole:.0%}",
+        )
+        for name, took in steps.items()
     ]
     body = table(("step", "p50 s", "p95 s", "max s", "share"), rows)
     return (
-        f"{body}\n\n{len(due)} versions of {HOSTS * pages} pages in {minutes:g} minutes, {len(found)} of them found, "
+        f"{body}\n\n{len(due)} versions of {HOSTS * pages} pages in {minutes:g} minutes, "
+        f"{len(found)} of them found, "
         f"the others replaced before; load {load_average():.1f}"
     )
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--minutes", type=float, default=10)
     parser.add_argument("--pages", type=int, default=40, help=f"on each of {HOSTS} hosts")
     parser.add_argument("--results", type=Path, help="append the figures to this file")
@@ -216,7 +249,9 @@ def main() -> None:
     body = measure(options.minutes, options.pages)
     print(body)
     if options.results:
-        command = f"python -m bench.searchable --minutes {options.minutes:g} --pages {options.pages}"
+        command = (
+            f"python -m bench.searchable --minutes {options.minutes:g} --pages {options.pages}"
+        )
         append_results(options.results, "Fetched to searchable", command, body)
 
 

@@ -1,13 +1,16 @@
 """Search over shards against one index: do the first ten agree, and what does a query cost.
 
-    python -m bench.shards [--sites DIR] [--pages N] [--queries N] [--shards N] [--hosts N] [--results FILE]
+    python -m bench.shards [--sites DIR] [--pages N] [--queries N] [--shards N] [--hosts N]
+    [--results FILE]
 
-The pages of the documentation sites are committed once and indexed twice, whole and in shards; the same queries go to the one index, to
-the shards opened in this process, and to replicas in child processes. By default every page keeps its site, so shards differ as
-much as six sites do (some are empty); with `--hosts 27` each site is spread over so many hosts, as a crawl of many sites would be.
+The pages of the documentation sites are committed once and indexed twice, whole and in shards; the
+same queries go to the one index, to the shards opened in this process, and to replicas in child
+processes. By default every page keeps its site, so shards differ as much as six sites do (some are
+empty); with `--hosts 27` each site is spread over so many hosts, as a crawl of many sites would be.
 
-Agreement counts queries with ten pages or more: of the ten best of the one index, how many are among the ten best of the shards. A page
-whose score equals the tenth's to three decimals counts for it: which of equal pages come first is chance.
+Agreement counts queries with ten pages or more: of the ten best of the one index, how many are
+among the ten best of the shards. A page whose score equals the tenth's to three decimals counts for
+it: which of equal pages come first is chance.
 """
 
 from __future__ import annotations
@@ -27,8 +30,8 @@ import psutil
 
 from bench.measure import append_results, quantile, table
 from bench.search import HITS, SITES, Sample, fill, queries
-from lycosa.core.config import IndexSettings
-from lycosa.crawl.engines.local import LocalEngine
+from lycosa.cluster.engines.local import LocalEngine
+from lycosa.config.settings import IndexSettings
 from lycosa.index.indexer import Indexer
 from lycosa.search.engine import Searcher
 from lycosa.search.federation import Federation
@@ -54,9 +57,15 @@ class Agreement:
         return sum(self.agreed) / max(1, len(self.agreed))
 
     def line(self) -> str:
-        spread = ", ".join(f"{agreed}: {count}" for agreed, count in sorted(Counter(self.agreed).items(), reverse=True))
+        spread = ", ".join(
+            f"{agreed}: {count}"
+            for agreed, count in sorted(Counter(self.agreed).items(), reverse=True)
+        )
         same = sum(self.same_pages) / max(1, len(self.same_pages))
-        return f"{self.mean:.2f} of 10 (the very same pages {same:.2f}) over {len(self.agreed)} queries; {spread}"
+        return (
+            f"{self.mean:.2f} of 10 (the very same pages {same:.2f}) over {len(self.agreed)} "
+            f"queries; {spread}"
+        )
 
 
 def spread(number: int) -> Callable[[str], str]:
@@ -64,7 +73,9 @@ def spread(number: int) -> Callable[[str], str]:
 
     def moved(url: str) -> str:
         site = url.split("/")[2]
-        return url.replace(site, f"{site.removesuffix('.test')}-{zlib.crc32(url.encode()) % number}.test", 1)
+        return url.replace(
+            site, f"{site.removesuffix('.test')}-{zlib.crc32(url.encode()) % number}.test", 1
+        )
 
     return moved
 
@@ -90,15 +101,23 @@ def replicas(root: str) -> Iterator[tuple[Federation, list[psutil.Process]]]:
     with contextlib.ExitStack() as stack:
         engine = stack.enter_context(LocalEngine())
         keeper = stack.enter_context(contextlib.closing(ReplicaKeeper(engine, root, 1)))
-        federation = stack.enter_context(contextlib.closing(Federation(keeper.replicas, patience_s=30.0, deadline_s=60.0)))
+        federation = stack.enter_context(
+            contextlib.closing(Federation(keeper.replicas, patience_s=30.0, deadline_s=60.0))
+        )
         if not keeper.wait(_READY_S):
             raise TimeoutError("the replicas are not ready")
-        processes = [psutil.Process(replica.ask("process", timeout_s=30)) for shard in keeper.replicas() for replica in shard]
+        processes = [
+            psutil.Process(replica.ask("process", timeout_s=30))
+            for shard in keeper.replicas()
+            for replica in shard
+        ]
         yield federation, processes
 
 
 def timed(ask: Ask, asked: list[str], processes: list[psutil.Process]) -> tuple[list[float], float]:
-    """Wall milliseconds of each query, and CPU milliseconds of one, in this process and in those."""
+    """Wall milliseconds of each query, and CPU milliseconds of one, in this process and in
+    those.
+    """
 
     def cpu() -> float:
         used = [process.cpu_times() for process in processes]
@@ -114,7 +133,9 @@ def timed(ask: Ask, asked: list[str], processes: list[psutil.Process]) -> tuple[
     return wall, (cpu() - before) * 1000 / len(asked)
 
 
-def prepare(folder: str, sites: Path, pages: int, shards: int, hosts: int) -> tuple[str, str, list[Sample], int]:
+def prepare(
+    folder: str, sites: Path, pages: int, shards: int, hosts: int
+) -> tuple[str, str, list[Sample], int]:
     """Both workspaces: (the whole one, the one in shards, samples for queries, pages)."""
     one, many = f"{folder}/one", f"{folder}/many"
     samples: list[Sample] = []
@@ -127,7 +148,9 @@ def prepare(folder: str, sites: Path, pages: int, shards: int, hosts: int) -> tu
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--sites", type=Path, default=SITES)
     parser.add_argument("--pages", type=int, default=10_000)
     parser.add_argument("--queries", type=int, default=200)
@@ -136,7 +159,9 @@ def main() -> None:
     parser.add_argument("--results", type=Path, help="append the figures to this file")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="lycosa-bench-") as folder:
-        one, many, samples, pages = prepare(folder, options.sites, options.pages, options.shards, options.hosts)
+        one, many, samples, pages = prepare(
+            folder, options.sites, options.pages, options.shards, options.hosts
+        )
         asked = queries(samples, options.queries)
         whole, together = Searcher(one), Searcher(many)
         with replicas(many) as (federation, processes):
@@ -147,13 +172,26 @@ def main() -> None:
                 (f"{options.shards} shards, replicas", federation.search, processes),
             ):
                 wall, cpu = timed(ask, asked, others)
-                rows.append((name, f"{quantile(wall, 0.5):.2f}", f"{quantile(wall, 0.95):.2f}", f"{cpu:.2f}"))
+                rows.append(
+                    (
+                        name,
+                        f"{quantile(wall, 0.5):.2f}",
+                        f"{quantile(wall, 0.95):.2f}",
+                        f"{cpu:.2f}",
+                    )
+                )
             lines = [
                 f"{name}: {agreement(whole.search, ask, asked).line()}"
-                for name, ask in (("Shards in this process", together.search), ("Replicas", federation.search))
+                for name, ask in (
+                    ("Shards in this process", together.search),
+                    ("Replicas", federation.search),
+                )
             ]
         body = table(("search", "query p50 ms", "p95 ms", "CPU ms a query"), rows)
-        body += f"\n\n{pages} pages, {len(asked)} queries, {HITS} snippets each, sites on {options.hosts} hosts each. "
+        body += (
+            f"\n\n{pages} pages, {len(asked)} queries, {HITS} snippets each, sites on "
+            f"{options.hosts} hosts each. "
+        )
         body += "Agreement with one index: "
         body += ". ".join(lines)
         print(body)

@@ -1,7 +1,9 @@
-"""How long a site's report takes and what memory: `python -m bench.site [--pages N] [--links N] [--workspace DIR --site HOST]`.
+"""How long a site's report takes and what memory: `python -m bench.site [--pages N] [--links N]
+[--workspace DIR --site HOST]`.
 
-Without a workspace one is made: a site of N pages with `--links` links each, 2,000 characters of text, some broken, in commits of
-5,000 pages. Each report is a process of its own, as a user starts it; CPU, wall and peak memory of it are printed.
+Without a workspace one is made: a site of N pages with `--links` links each, 2,000 characters of
+text, some broken, in commits of 5,000 pages. Each report is a process of its own, as a user starts
+it; CPU, wall and peak memory of it are printed.
 """
 
 from __future__ import annotations
@@ -43,26 +45,62 @@ def _url(number: int) -> str:
     return f"{_ORIGIN}/{number % 37}/{number % 11}/page-{number}.html" if number else f"{_ORIGIN}/"
 
 
-def _commit(claim: Claim, identifier: Identifier, numbers: range, pages: int, links: int, draw: random.Random) -> None:
+def _commit(
+    claim: Claim,
+    identifier: Identifier,
+    numbers: range,
+    pages: int,
+    links: int,
+    draw: random.Random,
+) -> None:
     buffers = Buffers()
     for number in numbers:
         url = identifier.identify(_url(number))
         is_gone = number % _BROKEN == _BROKEN - 1
-        visit = Visit(url.url, url.host, url.partition, url.host_key, url.url_key, "page", "default", 1, _AT + number, 12)
+        visit = Visit(
+            url.url,
+            url.host,
+            url.partition,
+            url.host_key,
+            url.url_key,
+            "page",
+            "default",
+            1,
+            _AT + number,
+            12,
+        )
         visit.http_status, visit.content_type = (404 if is_gone else 200), "text/html"
         buffers.add_visit(visit)
         state = UrlState.GONE if is_gone else UrlState.VISITED
-        buffers.add_url(UrlRow(url, "default", 1, state=state, state_at=_AT, first_seen_at=_AT, visited_at=_AT))
+        buffers.add_url(
+            UrlRow(url, "default", 1, state=state, state_at=_AT, first_seen_at=_AT, visited_at=_AT)
+        )
         if is_gone:
             continue
-        targets = [number * 7 + 1, number * 7 + 2, *(draw.randrange(pages) for _ in range(links - 2))]
-        page = Page(title=f"Page {number}", text=f"{number} {_TEXT}", main_text=_TEXT, language="en", text_digest=number + 1, size=9_000)
-        page.links = [Link(_url(target % pages), f"to {target}", "", LinkKind.A, place) for place, target in enumerate(targets)]
+        targets = [
+            number * 7 + 1,
+            number * 7 + 2,
+            *(draw.randrange(pages) for _ in range(links - 2)),
+        ]
+        page = Page(
+            title=f"Page {number}",
+            text=f"{number} {_TEXT}",
+            main_text=_TEXT,
+            language="en",
+            text_digest=number + 1,
+            size=9_000,
+        )
+        page.links = [
+            Link(_url(target % pages), f"to {target}", "", LinkKind.A, place)
+            for place, target in enumerate(targets)
+        ]
         buffers.add_page(visit, page)
         buffers.links.add_links(visit, page.links)
     if not numbers.start:
         first = identifier.identify(f"{_ORIGIN}/")
-        buffers.add_host(HostRow(first.host, first.partition, first.host_key, "site.example", _AT, pages=pages))
+        buffers.add_host(
+            HostRow(first.host, first.partition, first.host_key, "site.example", _AT, pages=pages)
+        )
     claim.commit(claim.next_folder(), buffers.mapping())
 
 
@@ -79,7 +117,10 @@ def report(root: str, site: str, *options: str) -> str:
     if process.returncode:
         raise SystemExit(f"{' '.join(command)} ended with {process.returncode}")
     cpu = usage.ru_utime + usage.ru_stime
-    return f"{' '.join(options) or 'text':<8} {cpu:6.2f} s CPU  {wall:6.2f} s wall  {usage.ru_maxrss // 1024:6,} MiB peak  {size:,} bytes"
+    return (
+        f"{' '.join(options) or 'text':<8} {cpu:6.2f} s CPU  {wall:6.2f} s wall  "
+        f"{usage.ru_maxrss // 1024:6,} MiB peak  {size:,} bytes"
+    )
 
 
 def main() -> None:

@@ -1,14 +1,17 @@
-"""A daemon for hours: a web that changes, readers, and sudden deaths. Does memory grow, do answers slow down, is anything lost?
+"""A daemon for hours: a web that changes, readers, and sudden deaths. Does memory grow, do answers
+slow down, is anything lost?
 
-    python -m bench.soak [--hours H] [--hosts N] [--queries Q] [--seed S] [--workers N] [--folder DIR] [--results FILE]
-    python -m bench.soak --judge DIR                                # once more, of what a run has left
+    python -m bench.soak [--hours H] [--hosts N] [--queries Q] [--seed S] [--workers N] [--folder
+    DIR] [--results FILE] python -m bench.soak --judge DIR                                # once
+    more, of what a run has left
 
-`lycosa run --serve` crawls the synthetic web of the tests (pages change, come and go; hosts answer 429, 500, 503, redirect, hang, break
-off) and fetches what is older than some minutes again, for good. Readers ask 20 questions a second. Every one to five minutes some
-process gets SIGKILL: in the first half any of them, the daemon too, which is started again at once, as systemd would; in the second half
-only one worker, so that the others live long enough for a leak to show. What is measured goes to DIR while it runs; in the end
-`lycosa check --deep`, and the tables are held against the web's own log of requests (`bench.soak_verdict`). Exit code 1: something is
-wrong.
+`lycosa run --serve` crawls the synthetic web of the tests (pages change, come and go; hosts answer
+429, 500, 503, redirect, hang, break off) and fetches what is older than some minutes again, for
+good. Readers ask 20 questions a second. Every one to five minutes some process gets SIGKILL: in the
+first half any of them, the daemon too, which is started again at once, as systemd would; in the
+second half only one worker, so that the others live long enough for a leak to show. What is
+measured goes to DIR while it runs; in the end `lycosa check --deep`, and the tables are held
+against the web's own log of requests (`bench.soak_verdict`). Exit code 1: something is wrong.
 """
 
 from __future__ import annotations
@@ -62,9 +65,22 @@ class Daemon:
 
     def start(self) -> None:
         engine = ("--engine", "local", "--workers", str(self._workers)) if self._workers > 1 else ()
-        command = [sys.executable, "-m", "lycosa.cli.main", "-w", str(self.workspace), "run", "--serve", "--port", str(self.port), *engine]
+        command = [
+            sys.executable,
+            "-m",
+            "lycosa.cli.main",
+            "-w",
+            str(self.workspace),
+            "run",
+            "--serve",
+            "--port",
+            str(self.port),
+            *engine,
+        ]
         with self._said.open("ab") as said:
-            self._process = subprocess.Popen(command, stdout=said, stderr=said, start_new_session=True)
+            self._process = subprocess.Popen(
+                command, stdout=said, stderr=said, start_new_session=True
+            )
 
     def ended(self) -> int | None:
         """Its exit code; None while it lives."""
@@ -110,7 +126,10 @@ class Killer:
         if (code := self._daemon.ended()) is not None:
             self._down(DAEMON, time.time_ns() // 1_000_000, f"ended by itself with {code}")
         if time.monotonic() >= self._next:
-            if time.monotonic() - self._begun > self._plan.seconds - _LEFT_HOLDS * self._plan.hold_s:
+            if (
+                time.monotonic() - self._begun
+                > self._plan.seconds - _LEFT_HOLDS * self._plan.hold_s
+            ):
                 return  # what a worker leaves is to be taken up before the end
             self._kill()
             self._next = time.monotonic() + self._pause()
@@ -123,8 +142,14 @@ class Killer:
         late = time.monotonic() - self._begun > self._plan.seconds / 2
         wanted = "worker" if late else self._chance.choice(ROLES)
         if late and self._spared not in living:
-            self._spared = min((pid for pid, role in living.items() if role.startswith("worker")), default=0)
-        chosen = [pid for pid, role in living.items() if role.startswith(wanted) and (self._plan.workers == 1 or pid != self._spared)]
+            self._spared = min(
+                (pid for pid, role in living.items() if role.startswith("worker")), default=0
+            )
+        chosen = [
+            pid
+            for pid, role in living.items()
+            if role.startswith(wanted) and (self._plan.workers == 1 or pid != self._spared)
+        ]
         if not chosen:
             return
         pid = self._chance.choice(chosen)
@@ -147,13 +172,20 @@ class Killer:
                 time.sleep(0.1)
             back_ms = time.time_ns() // 1_000_000
         with self._notes.open("a") as notes:
-            notes.write(json.dumps({"at_ms": at_ms, "role": role, "how": how, "back_ms": back_ms}) + "\n")
+            notes.write(
+                json.dumps({"at_ms": at_ms, "role": role, "how": how, "back_ms": back_ms}) + "\n"
+            )
 
 
 @contextlib.contextmanager
 def served_web(plan: Plan, folder: Path) -> Iterator[dict[str, Any]]:
     """The web in a process of its own: what it says when it is ready."""
-    command = [sys.executable, "-m", "tests.servers.synthetic", *plan.web_options(folder / "requests.log")]
+    command = [
+        sys.executable,
+        "-m",
+        "tests.servers.synthetic",
+        *plan.web_options(folder / "requests.log"),
+    ]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         try:
             assert process.stdout is not None
@@ -166,12 +198,16 @@ def soak(plan: Plan, folder: Path) -> None:
     """Run, and leave in the folder all that `bench.soak_verdict.judge` needs."""
     plan = plan if plan.epoch_ms else replace(plan, epoch_ms=time.time_ns() // 1_000_000)
     (folder / "plan.json").write_text(json.dumps(asdict(plan)))
-    (folder / "seeds.txt").write_text("\n".join(plan.web(folder / "requests.log").seeds(max(plan.hosts // 10, 1))))
+    (folder / "seeds.txt").write_text(
+        "\n".join(plan.web(folder / "requests.log").seeds(max(plan.hosts // 10, 1)))
+    )
     daemon = Daemon(folder, plan.workers)
     (folder / "known").mkdir(exist_ok=True)
     with served_web(plan, folder) as said, (folder / "queries.csv").open("a") as queries:
         daemon.workspace.mkdir()
-        (daemon.workspace / "lycosa.toml").write_text(plan.settings(said["connect_to"], folder / "seeds.txt"))
+        (daemon.workspace / "lycosa.toml").write_text(
+            plan.settings(said["connect_to"], folder / "seeds.txt")
+        )
         daemon.start()
         _await(daemon)
         lock = threading.Lock()
@@ -183,7 +219,10 @@ def soak(plan: Plan, folder: Path) -> None:
         end = time.monotonic() + plan.seconds
         next_known = time.monotonic() + _KNOWN_EVERY_S
         try:
-            with Sampler(folder, daemon.workspace, lambda: daemon.pid), Readers(daemon.port, plan.queries, plan.seed, record):
+            with (
+                Sampler(folder, daemon.workspace, lambda: daemon.pid),
+                Readers(daemon.port, plan.queries, plan.seed, record),
+            ):
                 killer = Killer(plan, daemon, folder)
                 while time.monotonic() < end:
                     killer.look()
@@ -210,7 +249,9 @@ def _await(daemon: Daemon) -> None:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     defaults = Plan()
     parser.add_argument("--hours", type=float, default=defaults.seconds / 3600)
     parser.add_argument("--hosts", type=int, default=defaults.hosts)
@@ -218,15 +259,41 @@ def main() -> int:
     parser.add_argument("--queries", type=float, default=defaults.queries, help="a second")
     parser.add_argument("--workers", type=int, default=defaults.workers)
     parser.add_argument("--seed", type=int, default=defaults.seed)
-    parser.add_argument("--delay", type=float, default=defaults.delay_s, help="seconds between two requests to a host")
-    parser.add_argument("--max-age", type=float, default=defaults.max_age_s, help="seconds after which a page is fetched again")
-    parser.add_argument("--kills", type=float, nargs=2, default=(defaults.shortest_s, defaults.longest_s), metavar=("LEAST", "MOST"))
-    parser.add_argument("--folder", type=Path, help="where to keep what is measured; default: a folder that goes in the end")
-    parser.add_argument("--judge", type=Path, metavar="DIR", help="only judge what a run has left there")
+    parser.add_argument(
+        "--delay",
+        type=float,
+        default=defaults.delay_s,
+        help="seconds between two requests to a host",
+    )
+    parser.add_argument(
+        "--max-age",
+        type=float,
+        default=defaults.max_age_s,
+        help="seconds after which a page is fetched again",
+    )
+    parser.add_argument(
+        "--kills",
+        type=float,
+        nargs=2,
+        default=(defaults.shortest_s, defaults.longest_s),
+        metavar=("LEAST", "MOST"),
+    )
+    parser.add_argument(
+        "--folder",
+        type=Path,
+        help="where to keep what is measured; default: a folder that goes in the end",
+    )
+    parser.add_argument(
+        "--judge", type=Path, metavar="DIR", help="only judge what a run has left there"
+    )
     parser.add_argument("--results", type=Path, help="append the report to this file")
     chosen = parser.parse_args()
     with contextlib.ExitStack() as stack:
-        folder = chosen.judge or chosen.folder or Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="lycosa-soak-")))
+        folder = (
+            chosen.judge
+            or chosen.folder
+            or Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="lycosa-soak-")))
+        )
         if not chosen.judge:
             folder.mkdir(parents=True, exist_ok=True)
             plan = Plan(
@@ -245,7 +312,9 @@ def main() -> int:
         verdict = judge(folder)
     print(verdict.text())
     if chosen.results:
-        append_results(chosen.results, "Soak", "python -m bench.soak " + " ".join(sys.argv[1:]), verdict.text())
+        append_results(
+            chosen.results, "Soak", "python -m bench.soak " + " ".join(sys.argv[1:]), verdict.text()
+        )
     return 1 if verdict.faults else 0
 
 

@@ -1,4 +1,6 @@
-"""What `bench.soak` is to be like: the web, the crawl's settings, the readers, how often somebody dies."""
+"""What `bench.soak` is to be like: the web, the crawl's settings, the readers, how often somebody
+dies.
+"""
 
 from __future__ import annotations
 
@@ -10,8 +12,24 @@ from tests.servers.synthetic.__main__ import options_parser, read_plan
 from tests.servers.synthetic.web import Web
 
 FEATURES = (
-    *("subdomains=0.2", "size_exponent=0.3", "traps=0", "static=0.2", "changes_per_day=24", "news=0.15", "births_per_day=24"),
-    *("deaths_per_day=1.5", "failing=0.05", "limiting=0.05", "resetting=0.03", "closing=0.02", "hanging=0.02", "stalling=0.02"),
+    *(
+        "subdomains=0.2",
+        "size_exponent=0.3",
+        "traps=0",
+        "static=0.2",
+        "changes_per_day=24",
+        "news=0.15",
+        "births_per_day=24",
+    ),
+    *(
+        "deaths_per_day=1.5",
+        "failing=0.05",
+        "limiting=0.05",
+        "resetting=0.03",
+        "closing=0.02",
+        "hanging=0.02",
+        "stalling=0.02",
+    ),
 )
 
 
@@ -43,7 +61,9 @@ class Plan:
         return Web(read_plan(options_parser().parse_args(self.web_options(log))))
 
     def settings(self, connect_to: list[str], seeds: Path) -> str:
-        """The lycosa.toml. What is replaced goes after ten minutes, so that sweeps are part of it."""
+        """The lycosa.toml. What is replaced goes after ten minutes, so that sweeps are part of
+        it.
+        """
         return f"""
 [fetch]
 first_byte_timeout = "5s"

@@ -1,4 +1,6 @@
-"""Readers for `bench.soak` and `bench.load`: they ask the search page and the API at a steady rate, in the words of the synthetic web."""
+"""Readers for `bench.soak` and `bench.load`: they ask the search page and the API at a steady rate,
+in the words of the synthetic web.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,9 @@ _API, _PAGE = "/api/v1/search", "/"
 
 
 class Asked(NamedTuple):
-    """One question. `due_ms`: when it was to be asked, ms since 1970; `took_ms`: from then to the last byte; `status` 0: no answer."""
+    """One question. `due_ms`: when it was to be asked, ms since 1970; `took_ms`: from then to the
+    last byte; `status` 0: no answer.
+    """
 
     due_ms: int
     took_ms: float
@@ -34,12 +38,16 @@ class Question(NamedTuple):
 
 
 def question(chance: random.Random) -> Question:
-    """As people ask: one word or two of some language; mostly the first page of results; and what is suggested while they type."""
+    """As people ask: one word or two of some language; mostly the first page of results; and what
+    is suggested while they type.
+    """
     language = chance.choice(LANGUAGES)
     words = chance.sample(LEXICONS[language].content, chance.choice((1, 1, 2)))
     draw = chance.random()
     if draw < 0.15:
-        return Question("suggest", "/api/v1/suggest?" + urlencode({"q": words[0][: chance.randint(1, 4)]}))
+        return Question(
+            "suggest", "/api/v1/suggest?" + urlencode({"q": words[0][: chance.randint(1, 4)]})
+        )
     fields: dict[str, object] = {"q": " ".join(words)}
     if draw < 0.25:
         return Question("page", f"{_PAGE}?{urlencode(fields | {'page': chance.choice((2, 3))})}")
@@ -49,7 +57,11 @@ def question(chance: random.Random) -> Question:
         return Question("facets", f"{_API}?{urlencode(fields | {'facets': 'language,host'})}")
     if draw < 0.45:
         return Question("api", f"{_API}?{urlencode(fields | {'lang': language})}")
-    return Question("page", f"{_PAGE}?{urlencode(fields)}") if draw < 0.65 else Question("api", f"{_API}?{urlencode(fields)}")
+    return (
+        Question("page", f"{_PAGE}?{urlencode(fields)}")
+        if draw < 0.65
+        else Question("api", f"{_API}?{urlencode(fields)}")
+    )
 
 
 class Reader:
@@ -59,13 +71,21 @@ class Reader:
         self._port = port
         self._connection: http.client.HTTPConnection | None = None
 
-    def ask(self, path: str, method: str = "GET", body: bytes | None = None, headers: dict[str, str] | None = None) -> tuple[int, bytes]:
+    def ask(
+        self,
+        path: str,
+        method: str = "GET",
+        body: bytes | None = None,
+        headers: dict[str, str] | None = None,
+    ) -> tuple[int, bytes]:
         """Status and body; status 0: no answer."""
         try:
             if self._connection is not None and _was_closed(self._connection):
                 self.close()
             if self._connection is None:
-                self._connection = http.client.HTTPConnection("127.0.0.1", self._port, timeout=LIMIT_S)
+                self._connection = http.client.HTTPConnection(
+                    "127.0.0.1", self._port, timeout=LIMIT_S
+                )
             page = {"accept": "text/html"} if path.startswith(_PAGE + "?") else {}
             self._connection.request(method, path, body, page | (headers or {}))
             answer = self._connection.getresponse()
@@ -81,17 +101,26 @@ class Reader:
 
 
 def _was_closed(connection: http.client.HTTPConnection) -> bool:
-    """Whether the server has left a connection that rested, as it may: every client looks, or asks anew."""
+    """Whether the server has left a connection that rested, as it may: every client looks, or asks
+    anew.
+    """
     return connection.sock is not None and bool(select.select([connection.sock], [], [], 0)[0])
 
 
 class Readers:
-    """Ask `rate` questions a second, whatever becomes of them; a context manager. `record` is called from many threads."""
+    """Ask `rate` questions a second, whatever becomes of them; a context manager. `record` is
+    called from many threads.
+    """
 
-    def __init__(self, port: int, rate: float, seed: int, record: Callable[[Asked], None], clients: int = 20) -> None:
+    def __init__(
+        self, port: int, rate: float, seed: int, record: Callable[[Asked], None], clients: int = 20
+    ) -> None:
         self._port, self._rate, self._seed, self._record = port, rate, seed, record
         self._ending = threading.Event()
-        self._threads = [threading.Thread(target=self._ask, args=(number, clients), daemon=True) for number in range(clients)]
+        self._threads = [
+            threading.Thread(target=self._ask, args=(number, clients), daemon=True)
+            for number in range(clients)
+        ]
 
     def __enter__(self) -> Readers:
         self._begun = time.time()
@@ -105,7 +134,9 @@ class Readers:
             thread.join()
 
     def _ask(self, number: int, clients: int) -> None:
-        """Every `clients`th question. One that comes late, as the one before it took so long, counts from when it was due."""
+        """Every `clients`th question. One that comes late, as the one before it took so long,
+        counts from when it was due.
+        """
         chance = random.Random(self._seed * 1_000 + number)
         reader = Reader(self._port)
         due = self._begun + number / self._rate

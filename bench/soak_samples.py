@@ -1,4 +1,6 @@
-"""What `bench.soak` measures beside the readers: memory, handles and CPU of each process of a daemon, by role, and the workspace's size."""
+"""What `bench.soak` measures beside the readers: memory, handles and CPU of each process of a
+daemon, by role, and the workspace's size.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +29,9 @@ _DISK_EVERY = 6  # samples
 
 @dataclass(slots=True, frozen=True)
 class Sample:
-    """One process at one moment. Memory in MB (10^6 bytes): `anon_mb` is its own, `file_mb` what it has mapped of files."""
+    """One process at one moment. Memory in MB (10^6 bytes): `anon_mb` is its own, `file_mb` what it
+    has mapped of files.
+    """
 
     at_ms: int
     role: str
@@ -55,7 +59,9 @@ class Held:
 
 
 def role_of(process: psutil.Process, daemon: int) -> str:
-    """daemon, pages, index, coordinator, worker-1 …, upkeep and so on; "" for helpers of the standard library."""
+    """daemon, pages, index, coordinator, worker-1 …, upkeep and so on; "" for helpers of the
+    standard library.
+    """
     if process.pid == daemon:
         return DAEMON
     name = Path(f"/proc/{process.pid}/comm").read_text().strip()
@@ -83,7 +89,16 @@ def sample(pid: int, role: str, at_ms: int) -> Sample:
     memory = dict(_MEMORY.findall(Path(f"/proc/{pid}/status").read_text()))
     used = process.cpu_times()
     sizes = [round(int(memory.get(name, 0)) * 1024 / 1e6, 2) for name in ("RssAnon", "RssFile")]
-    return Sample(at_ms, role, pid, sizes[0], sizes[1], process.num_fds(), process.num_threads(), round(used.user + used.system, 2))
+    return Sample(
+        at_ms,
+        role,
+        pid,
+        sizes[0],
+        sizes[1],
+        process.num_fds(),
+        process.num_threads(),
+        round(used.user + used.system, 2),
+    )
 
 
 def disk_use(root: str) -> tuple[float, int]:
@@ -103,9 +118,13 @@ def disk_use(root: str) -> tuple[float, int]:
 
 
 class Sampler:
-    """Samples every `every_s` seconds in a thread of its own, into `samples.jsonl` and `held.jsonl`; a context manager."""
+    """Samples every `every_s` seconds in a thread of its own, into `samples.jsonl` and
+    `held.jsonl`; a context manager.
+    """
 
-    def __init__(self, folder: Path, root: Path, daemon: Callable[[], int], every_s: float = 10.0) -> None:
+    def __init__(
+        self, folder: Path, root: Path, daemon: Callable[[], int], every_s: float = 10.0
+    ) -> None:
         self._folder, self._root, self._daemon, self._every_s = folder, root, daemon, every_s
         self._ending = threading.Event()
         self._thread = threading.Thread(target=self._run, daemon=True)
@@ -122,14 +141,19 @@ class Sampler:
 
     def _run(self) -> None:
         number = 0
-        with (self._folder / "samples.jsonl").open("a") as samples, (self._folder / "held.jsonl").open("a") as held:
+        with (
+            (self._folder / "samples.jsonl").open("a") as samples,
+            (self._folder / "held.jsonl").open("a") as held,
+        ):
             while not self._ending.wait(self._every_s):
                 now = time.time_ns() // 1_000_000
                 for pid, role in family(self._daemon()).items():
                     with suppress(psutil.Error, OSError):
                         samples.write(json.dumps(asdict(sample(pid, role, now))) + "\n")
                 with suppress(LycosaError, OSError):
-                    held.write(json.dumps(asdict(self._held(now, disk=number % _DISK_EVERY == 0))) + "\n")
+                    held.write(
+                        json.dumps(asdict(self._held(now, disk=number % _DISK_EVERY == 0))) + "\n"
+                    )
                 samples.flush()
                 held.flush()
                 number += 1
@@ -142,4 +166,14 @@ class Sampler:
         counters = self._state.counters
         rows = sum(file.rows for file in self._state.files.get("urls", []))
         pages, visits = counters.get("pages", 0), counters.get("visits", 0)
-        return Held(now, size, files, pages, visits, self._state.head, self._merges, rows, round(os.getloadavg()[0], 2))
+        return Held(
+            now,
+            size,
+            files,
+            pages,
+            visits,
+            self._state.head,
+            self._merges,
+            rows,
+            round(os.getloadavg()[0], 2),
+        )

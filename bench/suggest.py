@@ -1,12 +1,16 @@
-"""Suggestions while typing, other spellings and similar pages: how good they are, and what they cost.
+"""Suggestions while typing, other spellings and similar pages: how good they are, and what they
+cost.
 
-    python -m bench.suggest latency WORKSPACE      suggestions over a workspace that was indexed (100,000 pages: bench.search_scale)
-    python -m bench.suggest spelling [WORKSPACE]   typos planted in words of the documentation sites, and of SIB-200's 27 languages
-    python -m bench.suggest similar [WORKSPACE]    pages of the same chapter, sentences of the same topic, among the five most similar
+    python -m bench.suggest latency WORKSPACE      suggestions over a workspace that was indexed
+    (100,000 pages: bench.search_scale) python -m bench.suggest spelling [WORKSPACE]   typos planted
+    in words of the documentation sites, and of SIB-200's 27 languages python -m bench.suggest
+    similar [WORKSPACE]    pages of the same chapter, sentences of the same topic, among the five
+    most similar
 
-WORKSPACE is one of the six documentation sites (`bench.search.fill`); it is made if it is not given. A typo is one letter left out, put in,
-replaced or exchanged with the next one, by a seeded rule; put in and replaced are letters of the same language's words. Words are drawn
-by bands of how many pages hold them. Even words are measured; odd ones (`--odd`) are for choosing constants.
+WORKSPACE is one of the six documentation sites (`bench.search.fill`); it is made if it is not
+given. A typo is one letter left out, put in, replaced or exchanged with the next one, by a seeded
+rule; put in and replaced are letters of the same language's words. Words are drawn by bands of how
+many pages hold them. Even words are measured; odd ones (`--odd`) are for choosing constants.
 """
 
 from __future__ import annotations
@@ -25,7 +29,7 @@ from icu4py.breakers import WordBreaker
 
 from bench.measure import append_results, quantile, table
 from bench.search import SITES, fill
-from lycosa.core.config import IndexSettings
+from lycosa.config.settings import IndexSettings
 from lycosa.core.records import Page, Visit
 from lycosa.index.indexer import Indexer
 from lycosa.index.suggest_fold import folded
@@ -64,23 +68,44 @@ def sentences() -> Iterator[tuple[str, str, str]]:
 def fill_sentences(root: str) -> None:
     """A workspace whose pages are SIB-200's sentences, at http://LANGUAGE.test/TOPIC/NUMBER."""
     workspace = Workspace.create(root)
-    identifier, claim, buffers = Identifier(workspace.domains, workspace.partitions), workspace.claim("bench"), Buffers()
+    identifier, claim, buffers = (
+        Identifier(workspace.domains, workspace.partitions),
+        workspace.claim("bench"),
+        Buffers(),
+    )
     for number, (language, topic, text) in enumerate(sentences()):
         url = f"http://{language}.test/{topic.replace('/', '-')}/{number}"
         _, host, host_key, url_key, partition = identifier.identify(url)
-        visit = Visit(url, host, partition, host_key, url_key, "page", "default", 0, 1_700_000_000_000 + number, 1)
+        visit = Visit(
+            url,
+            host,
+            partition,
+            host_key,
+            url_key,
+            "page",
+            "default",
+            0,
+            1_700_000_000_000 + number,
+            1,
+        )
         buffers.add_page(visit, Page(title="", main_text=text, text=text, language=language))
     claim.commit(claim.next_folder(), buffers.mapping())
     claim.release()
 
 
 def word_pages(root: str) -> dict[str, Counter[str]]:
-    """By language, on how many pages each word stands: counted here, by another rule than what is measured."""
+    """By language, on how many pages each word stands: counted here, by another rule than what is
+    measured.
+    """
     found: dict[str, Counter[str]] = defaultdict(Counter)
     for frame in LiveTables(Workspace.open(root)).ordered("pages", ("language", "main_text")):
         for language, text in frame.select("language", "main_text").iter_rows():
             if language in ("zh", "ja"):
-                words = {word for word in WordBreaker(text[:3_000], language) if len(word) >= 3 and _EAST_ASIAN.match(word)}
+                words = {
+                    word
+                    for word in WordBreaker(text[:3_000], language)
+                    if len(word) >= 3 and _EAST_ASIAN.match(word)
+                }
             else:
                 words = set(
                     re.findall(
@@ -115,25 +140,46 @@ def script_of(word: str) -> str:
     return next((name for name, letters in SCRIPTS if re.search(f"[{letters}]", word)), "other")
 
 
-def drawn(words: dict[str, Counter[str]], a_language: int, generator: random.Random, odd: bool) -> Iterator[tuple[str, str, int]]:
+def drawn(
+    words: dict[str, Counter[str]], a_language: int, generator: random.Random, odd: bool
+) -> Iterator[tuple[str, str, int]]:
     """(language, word, band): as many of each band."""
     for language in sorted(words):
         for band, (least, most) in enumerate(BANDS):
-            of_band = sorted(word for word, count in words[language].items() if least <= count <= most)[odd::2]
+            of_band = sorted(
+                word for word, count in words[language].items() if least <= count <= most
+            )[odd::2]
             for word in generator.sample(of_band, min(len(of_band), a_language // len(BANDS))):
                 yield language, word, band
 
 
 def spelling(name: str, root: str, a_language: int, odd: bool) -> list[str]:
-    """Lines of a table: by script and by band, how many typos are set right (with the query's language named, and without), in how many
-    cases nothing is said although less than three pages are found, in how many three or more are found as it was typed (by their stems);
-    and how often a correct rare word is doubted."""
+    """Lines of a table: by script and by band, how many typos are set right (with the query's
+    language named, and without), in how many cases nothing is said although less than three pages
+    are found, in how many three or more are found as it was typed (by their stems); and how often a
+    correct rare word is doubted.
+    """
     generator = random.Random(11)
     words, searcher = word_pages(root), Searcher(root)
-    right, unnamed, asked, silent, found = Counter[str](), Counter[str](), Counter[str](), Counter[str](), Counter[str]()
+    right, unnamed, asked, silent, found = (
+        Counter[str](),
+        Counter[str](),
+        Counter[str](),
+        Counter[str](),
+        Counter[str](),
+    )
     times: list[float] = []
     for language, word, band in drawn(words, a_language, generator, odd):
-        letters = "".join(sorted({letter for each in list(words[language])[:2_000] for letter in each if letter.isalpha()}))
+        letters = "".join(
+            sorted(
+                {
+                    letter
+                    for each in list(words[language])[:2_000]
+                    for letter in each
+                    if letter.isalpha()
+                }
+            )
+        )
         wrong = typo(word, letters, generator)
         start = time.process_time()
         plain = searcher.search(SearchRequest(wrong))
@@ -141,7 +187,9 @@ def spelling(name: str, root: str, a_language: int, odd: bool) -> list[str]:
         results = searcher.search(SearchRequest(wrong, language=language))
         for key in (script_of(word), f"on {BANDS[band][0]} pages or more", "all"):
             asked[key] += 1
-            unnamed[key] += plain.did_you_mean is not None and folded(plain.did_you_mean.query) == folded(word)
+            unnamed[key] += plain.did_you_mean is not None and folded(
+                plain.did_you_mean.query
+            ) == folded(word)
             if results.did_you_mean is None:
                 (found if not results.notes and results.total > 2 else silent)[key] += 1
             elif folded(results.did_you_mean.query) == folded(word):
@@ -152,23 +200,49 @@ def spelling(name: str, root: str, a_language: int, odd: bool) -> list[str]:
         for word in generator.sample(rare, min(len(rare), RARE_WORDS // len(words))):
             doubted[searcher.search(SearchRequest(word)).did_you_mean is not None] += 1
     rows = [
-        [name, key, asked[key], *(f"{counts[key] / asked[key]:.3f}" for counts in (right, unnamed, silent, found))] for key in sorted(asked)
+        [
+            name,
+            key,
+            asked[key],
+            *(f"{counts[key] / asked[key]:.3f}" for counts in (right, unnamed, silent, found)),
+        ]
+        for key in sorted(asked)
     ]
-    lines = [table(["words of", "which", "typos", "set right first", "language not named", "nothing said", "found as typed"], rows)]
-    lines.append(f"\n{name}: {doubted[True]} of {doubted.total()} correct words on one or two pages doubted; "
-                 f"CPU of the search p50 {quantile(times, 0.5):.1f}, p95 {quantile(times, 0.95):.1f} ms\n")  # fmt: skip
+    lines = [
+        table(
+            [
+                "words of",
+                "which",
+                "typos",
+                "set right first",
+                "language not named",
+                "nothing said",
+                "found as typed",
+            ],
+            rows,
+        )
+    ]
+    lines.append(f"\n{name}: {doubted[True]} of {doubted.total()} correct words on one or two "
+                 "pages doubted; "
+                 f"CPU of the search p50 {quantile(times, 0.5):.1f}, p95 "
+                 f"{quantile(times, 0.95):.1f} ms\n")  # fmt: skip
     return lines
 
 
 def similar(name: str, root: str, pattern: str, count: int = 200) -> str:
-    """How many of the five most similar pages are of the page's own group, and how many would be by chance."""
+    """How many of the five most similar pages are of the page's own group, and how many would be by
+    chance.
+    """
     group_of = re.compile(pattern)
     groups: dict[str, str] = {}
     for frame in LiveTables(Workspace.open(root)).ordered("pages", ("url",)):
         for (url,) in frame.select("url").iter_rows():
             if found := group_of.match(url):
                 groups[url] = found[1] + "/" + found[2]
-    sizes, sites = Counter(groups.values()), Counter(group.partition("/")[0] for group in groups.values())
+    sizes, sites = (
+        Counter(groups.values()),
+        Counter(group.partition("/")[0] for group in groups.values()),
+    )
     searcher, generator = Searcher(root), random.Random(3)
     hits = same = 0
     chance: list[float] = []
@@ -180,12 +254,16 @@ def similar(name: str, root: str, pattern: str, count: int = 200) -> str:
         hits += len(found_pages)
         same += sum(groups.get(hit.url) == groups[url] for hit in found_pages)
         chance.append((sizes[groups[url]] - 1) / max(1, sites[groups[url].partition("/")[0]] - 1))
-    return (f"{name}: {same / max(1, hits):.3f} of {hits} pages among the five most similar are of the same group, by chance "
-            f"{sum(chance) / len(chance):.3f}; CPU p50 {quantile(times, 0.5):.1f}, p95 {quantile(times, 0.95):.1f} ms")  # fmt: skip
+    return (f"{name}: {same / max(1, hits):.3f} of {hits} pages among the five most similar are "
+            "of the same group, by chance "
+            f"{sum(chance) / len(chance):.3f}; CPU p50 {quantile(times, 0.5):.1f}, p95 "
+            f"{quantile(times, 0.95):.1f} ms")  # fmt: skip
 
 
 def latency(root: str, count: int = 2_000) -> list[str]:
-    """What a suggestion costs, by how many letters were typed; what is typed are beginnings of titles and of words in them."""
+    """What a suggestion costs, by how many letters were typed; what is typed are beginnings of
+    titles and of words in them.
+    """
     searcher, generator = Searcher(root), random.Random(7)
     titles = []
     for frame in LiveTables(Workspace.open(root)).ordered("pages", ("title",)):
@@ -199,9 +277,19 @@ def latency(root: str, count: int = 2_000) -> list[str]:
         searcher.suggest(SuggestRequest(typed))
         key = "1 letter" if len(typed) == 1 else "2 and 3" if len(typed) < 4 else "4 to 12"
         for each in (key, "all"):
-            by_length[each].append(((time.perf_counter() - start) * 1000, (time.process_time() - cpu) * 1000))
+            by_length[each].append(
+                ((time.perf_counter() - start) * 1000, (time.process_time() - cpu) * 1000)
+            )
     rows = [
-        [key, len(values), *(f"{quantile([value[kind] for value in values], share):.2f}" for kind in (0, 1) for share in (0.5, 0.95))]
+        [
+            key,
+            len(values),
+            *(
+                f"{quantile([value[kind] for value in values], share):.2f}"
+                for kind in (0, 1)
+                for share in (0.5, 0.95)
+            ),
+        ]
         for key, values in sorted(by_length.items())
     ]
     return [table(["typed", "times", "p50 ms", "p95 ms", "CPU p50 ms", "CPU p95 ms"], rows)]
@@ -220,10 +308,16 @@ def made(folder: str, sites: bool) -> str:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("what", choices=["latency", "spelling", "similar"])
     parser.add_argument("workspace", nargs="?", default="", help="one that is indexed")
-    parser.add_argument("--odd", action="store_true", help="the words for choosing constants, instead of those for measuring")
+    parser.add_argument(
+        "--odd",
+        action="store_true",
+        help="the words for choosing constants, instead of those for measuring",
+    )
     parser.add_argument("--results", type=Path, default=None, help="append the tables to this file")
     given = parser.parse_args()
     lines: list[str] = []
@@ -235,11 +329,24 @@ def main() -> None:
             lines += spelling("six sites", root, SITE_WORDS // 8, given.odd)
             lines += spelling("SIB-200", made(folder, sites=False), LANGUAGE_WORDS, given.odd)
         else:
-            lines.append(similar("python-doc, by chapter", root, r"^http://(python-doc)\.test/([^/]+)/"))
-            lines.append(similar("SIB-200, by topic", made(folder, sites=False), r"^http://([a-z]+)\.test/([^/]+)/"))
+            lines.append(
+                similar("python-doc, by chapter", root, r"^http://(python-doc)\.test/([^/]+)/")
+            )
+            lines.append(
+                similar(
+                    "SIB-200, by topic",
+                    made(folder, sites=False),
+                    r"^http://([a-z]+)\.test/([^/]+)/",
+                )
+            )
     print("\n".join(lines))
     if given.results is not None:
-        append_results(given.results, "Suggestions, spellings, similar pages", f"python -m bench.suggest {given.what}", "\n".join(lines))
+        append_results(
+            given.results,
+            "Suggestions, spellings, similar pages",
+            f"python -m bench.suggest {given.what}",
+            "\n".join(lines),
+        )
 
 
 if __name__ == "__main__":

@@ -1,9 +1,12 @@
-"""What checks of availability cost, and how soon outages are found: `python -m bench.uptime [--monitors N] [--seconds T] [--hosts H]`.
+"""What checks of availability cost, and how soon outages are found: `python -m bench.uptime
+[--monitors N] [--seconds T] [--hosts H]`.
 
-A real nginx serves H loopback addresses, a fifth of them over TLS; `lycosa uptime watch`, a process as a user starts it, checks N URLs
-there every 60 s. Five more servers go wrong half a minute after the start: one stops, one answers 500, one says something else, one shows
-an expired certificate, one takes too long. Printed: CPU-seconds of the process and of what it starts, from its first good check on and in
-all; checks a minute; for each planted outage the time from planting to the line that says so.
+A real nginx serves H loopback addresses, a fifth of them over TLS; `lycosa uptime watch`, a process
+as a user starts it, checks N URLs there every 60 s. Five more servers go wrong half a minute after
+the start: one stops, one answers 500, one says something else, one shows an expired certificate,
+one takes too long. Printed: CPU-seconds of the process and of what it starts, from its first good
+check on and in all; checks a minute; for each planted outage the time from planting to the line
+that says so.
 """
 
 from __future__ import annotations
@@ -33,7 +36,10 @@ from lycosa.store.workspace import Workspace
 EVERY_S = 60
 _PLANT_AT_S = 30.0
 _TLS_EACH = 5  # every so manieth host
-_PAGE = "<title>Page</title><p>All is well here.\n" + "<p>The quick brown fox jumps over the lazy dog.\n" * 400
+_PAGE = (
+    "<title>Page</title><p>All is well here.\n"
+    + "<p>The quick brown fox jumps over the lazy dog.\n" * 400
+)
 
 
 def main() -> None:
@@ -58,25 +64,47 @@ def run(folder: Path, stack: ExitStack, monitors: int, hosts: int, seconds: floa
     with socket.socket() as free:
         free.bind((addresses[0], 0))
         port = free.getsockname()[1]
-    tls = f"ssl_certificate {good.certificate};\nssl_certificate_key {good.key};\nlisten {{}}:{port} ssl;"
-    servers = [Server(each, pages, extra=tls.format(each) if place % _TLS_EACH == 0 else "") for place, each in enumerate(addresses)]
+    tls = (
+        f"ssl_certificate {good.certificate};\nssl_certificate_key {good.key};\nlisten "
+        f"{{}}:{port} ssl;"
+    )
+    servers = [
+        Server(each, pages, extra=tls.format(each) if place % _TLS_EACH == 0 else "")
+        for place, each in enumerate(addresses)
+    ]
     web = stack.enter_context(nginx(servers))
-    planted = {name: stack.enter_context(Moody(certificate=good if name == "expired" else None)) for name in _PLANS}
+    planted = {
+        name: stack.enter_context(Moody(certificate=good if name == "expired" else None))
+        for name in _PLANS
+    }
     urls = []
     for place in range(monitors - len(planted)):
         address = addresses[place % hosts]
-        start = f"https://{address}:{port}" if place % hosts % _TLS_EACH == 0 else f"http://{address}:{web.port}"
+        start = (
+            f"https://{address}:{port}"
+            if place % hosts % _TLS_EACH == 0
+            else f"http://{address}:{web.port}"
+        )
         urls.append(f"{start}/?{place}")
     urls += [server.url for server in planted.values()]
     Workspace.create(str(root))
-    settings = "".join(f"[[monitor]]\nurl = '{url}'\nevery = '{EVERY_S}s'\nexpect = 'well'\ncertificate = '1h'\n" for url in urls)
+    settings = "".join(
+        f"[[monitor]]\nurl = '{url}'\nevery = '{EVERY_S}s'\nexpect = 'well'\ncertificate = '1h'\n"
+        for url in urls
+    )
     (root / "lycosa.toml").write_text(f"[fetch]\nca_file = '{authority.certificate}'\n{settings}")
     process = subprocess.Popen(
-        [sys.executable, "-m", "lycosa.cli.main", "-w", str(root), "uptime", "watch"], stderr=subprocess.PIPE, text=True
+        [sys.executable, "-m", "lycosa.cli.main", "-w", str(root), "uptime", "watch"],
+        stderr=subprocess.PIPE,
+        text=True,
     )
     stack.callback(process.kill)
     found: dict[str, float] = {}
-    threading.Thread(target=_listen, args=(process, {server.url: name for name, server in planted.items()}, found), daemon=True).start()
+    threading.Thread(
+        target=_listen,
+        args=(process, {server.url: name for name, server in planted.items()}, found),
+        daemon=True,
+    ).start()
     while not (root / "run" / "uptime.json").exists():
         time.sleep(0.1)
     began, before = time.monotonic(), _cpu_s(process.pid)
@@ -93,8 +121,14 @@ def run(folder: Path, stack: ExitStack, monitors: int, hosts: int, seconds: floa
     memory = psutil.Process(process.pid).memory_info().rss / 1e6
     process.terminate()
     process.wait(60)
-    print(f"{monitors} monitors every {EVERY_S} s at {hosts} hosts, {elapsed:.0f} s, load {load_average()}")
-    print(f"CPU {after - before:.2f} s: {(after - before) / elapsed:.1%} of one; {after:.2f} s in all with the start; {memory:.0f} MB")
+    print(
+        f"{monitors} monitors every {EVERY_S} s at {hosts} hosts, {elapsed:.0f} s, load "
+        f"{load_average()}"
+    )
+    print(
+        f"CPU {after - before:.2f} s: {(after - before) / elapsed:.1%} of one; {after:.2f} s in "
+        f"all with the start; {memory:.0f} MB"
+    )
     _print_checks(root)
     for name in _PLANS:
         seen = found.get(name)
@@ -142,14 +176,35 @@ def _cpu_s(pid: int) -> float:
 
 
 def _print_checks(root: Path) -> None:
-    rows = LiveTables(Workspace.open(str(root))).scan("visits").select("fetched_at", "verdict", "duration_ms").collect()
+    rows = (
+        LiveTables(Workspace.open(str(root)))
+        .scan("visits")
+        .select("fetched_at", "verdict", "duration_ms")
+        .collect()
+    )
     minutes = (rows["fetched_at"].max() - rows["fetched_at"].min()).total_seconds() / 60  # type: ignore[operator, union-attr]
     good = rows.filter(pl.col("verdict") == "up")["duration_ms"]
-    size = {name: sum(path.stat().st_size for path in root.rglob(name)) for name in ("*.warc.gz", "*.parquet")}
+    size = {
+        name: sum(path.stat().st_size for path in root.rglob(name))
+        for name in ("*.warc.gz", "*.parquet")
+    }
     verdicts = rows.group_by("verdict").len().sort("len", descending=True)
     print("verdicts", dict(verdicts.iter_rows()))
-    told = {"checks": rows.height, "a minute": round(rows.height / minutes), "p50_ms": good.median(), "p95_ms": good.quantile(0.95)}
-    print(json.dumps(told | {f"bytes a check in {name}": round(number / rows.height) for name, number in size.items()}))
+    told = {
+        "checks": rows.height,
+        "a minute": round(rows.height / minutes),
+        "p50_ms": good.median(),
+        "p95_ms": good.quantile(0.95),
+    }
+    print(
+        json.dumps(
+            told
+            | {
+                f"bytes a check in {name}": round(number / rows.height)
+                for name, number in size.items()
+            }
+        )
+    )
 
 
 if __name__ == "__main__":

@@ -1,11 +1,13 @@
-"""Links per CPU-second: resolved, identified and admitted by us, against `urljoin` + w3lib's `canonicalize_url` alone.
+"""Links per CPU-second: resolved, identified and admitted by us, against `urljoin` + w3lib's
+`canonicalize_url` alone.
 
     python -m bench.url [--pages 600] [--rounds 5] [--json FILE] FOLDER…
 
-The folders hold HTML pages; without any, the sites under `~/.cache/lycosa-sites` are taken. The hrefs of `a` and `area`
-are collected before anything is timed, and keep their order and their duplicates. Both sides run in alternating rounds in
-this one process, and ours starts each round with empty caches. The rival does less: no keys, no registrable domain, no
-scope. The ratio is the median of the rounds' ratios.
+The folders hold HTML pages; without any, the sites under `~/.cache/lycosa-sites` are taken. The
+hrefs of `a` and `area` are collected before anything is timed, and keep their order and their
+duplicates. Both sides run in alternating rounds in this one process, and ours starts each round
+with empty caches. The rival does less: no keys, no registrable domain, no scope. The ratio is the
+median of the rounds' ratios.
 """
 
 from __future__ import annotations
@@ -22,7 +24,7 @@ from selectolax.lexbor import LexborHTMLParser
 from w3lib.url import canonicalize_url
 
 from bench.measure import load_average, machine, median_ratio, table
-from lycosa.core.config import Collection
+from lycosa.config.settings import Collection
 from lycosa.core.errors import Refusal
 from lycosa.url import normalise
 from lycosa.url.domain import Domains, bundled_suffix_list
@@ -99,7 +101,9 @@ def cpu_seconds(run: Callable[[Pages, Domains], int], pages: Pages, domains: Dom
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("folder", nargs="*", type=Path)
     parser.add_argument("--pages", type=int, default=600)
     parser.add_argument("--rounds", type=int, default=5)
@@ -120,12 +124,19 @@ def main() -> None:
     result = {
         "pages": len(pages),
         "links": links,
-        "links_per_cpu_second": {name: round(statistics.median(values)) for name, values in rates.items()},
-        "microseconds_per_link": {name: round(1e6 / statistics.median(values), 2) for name, values in rates.items()},
+        "links_per_cpu_second": {
+            name: round(statistics.median(values)) for name, values in rates.items()
+        },
+        "microseconds_per_link": {
+            name: round(1e6 / statistics.median(values), 2) for name, values in rates.items()
+        },
         "ratio": round(median_ratio(rates["ours"], rates["urljoin + canonicalize_url"]), 1),
     }
     print(f"{machine()}; load {load_average():.1f}; {len(pages)} pages, {links} links")
-    rows = [(name, f"{statistics.median(values):,.0f}", f"{1e6 / statistics.median(values):.2f}") for name, values in rates.items()]
+    rows = [
+        (name, f"{statistics.median(values):,.0f}", f"{1e6 / statistics.median(values):.2f}")
+        for name, values in rates.items()
+    ]
     print(table(("contender", "links per CPU-second", "µs a link"), rows))
     print(f"ratio {result['ratio']}")
     if arguments.json:

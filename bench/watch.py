@@ -1,10 +1,14 @@
-"""What watches cost a crawl, and how fast `find` is: `python -m bench.watch [watch|find|wheels]... [--texts N] [--pages N] [--folder DIR]`.
+"""What watches cost a crawl, and how fast `find` is: `python -m bench.watch [watch|find|wheels]...
+[--texts N] [--pages N] [--folder DIR]`.
 
-watch   The documentation sites are crawled from a real nginx as `lycosa crawl` does, with N texts watched: phrases of two words that
-        are drawn from the sites, a hundredth of them single words, exact or with case, accents and width ignored. Printed: CPU-seconds of
-        the crawl and, by the thread's own clock, of looking. Shares of one run, so a busy machine weighs on both alike.
-find    Pages made of the sites' text as `bench.search_scale` makes them; every one is looked through. Megabytes of text a second.
-wheels  The automata of ahocorasick_rs and (if it is installed) pyahocorasick on the sites' pages.
+watch   The documentation sites are crawled from a real nginx as `lycosa crawl` does, with N texts
+watched: phrases of two words that
+        are drawn from the sites, a hundredth of them single words, exact or with case, accents and
+        width ignored. Printed: CPU-seconds of the crawl and, by the thread's own clock, of looking.
+        Shares of one run, so a busy machine weighs on both alike.
+find    Pages made of the sites' text as `bench.search_scale` makes them; every one is looked
+through. Megabytes of text a second. wheels  The automata of ahocorasick_rs and (if it is installed)
+pyahocorasick on the sites' pages.
 """
 
 from __future__ import annotations
@@ -25,13 +29,13 @@ from tests.servers.sites import require_sites, serve_sites
 from bench.measure import load_average
 from bench.search import SITES, html_files
 from bench.search_scale import prepare
-from lycosa.app import session
 from lycosa.app.crawling import CrawlOrder, crawl
 from lycosa.app.finding import find_stored
 from lycosa.app.watching import add_watch
-from lycosa.core.config import Collection, Config
+from lycosa.config.settings import Collection, Config
 from lycosa.core.records import Visit
-from lycosa.crawl.watching import Match
+from lycosa.crawl.processing.page_matcher import PatternMatch
+from lycosa.crawl.session import session
 from lycosa.monitor.watching import Watcher
 from lycosa.page.parse import parse_page
 from lycosa.store.workspace import Workspace
@@ -46,7 +50,10 @@ def sample(sites: Path, count: int) -> list[str]:
     """The texts of some pages, the same at every call."""
     files = list(html_files(sites))
     random.Random(3).shuffle(files)
-    return [parse_page(path.read_bytes(), url=url, content_type="text/html").text for url, path in files[:count]]
+    return [
+        parse_page(path.read_bytes(), url=url, content_type="text/html").text
+        for url, path in files[:count]
+    ]
 
 
 def phrases(texts: Sequence[str], count: int) -> list[str]:
@@ -69,7 +76,7 @@ def watch(texts: Sequence[str], ignored: tuple[str, ...], pages: int, *, index: 
             looked += len(text)
             return super().look(visit, text)
 
-        def found(self) -> list[tuple[Visit, Match]]:
+        def found(self) -> list[tuple[Visit, PatternMatch]]:
             nonlocal spent, found
             start = time.thread_time_ns()
             matches = super().found()
@@ -78,11 +85,16 @@ def watch(texts: Sequence[str], ignored: tuple[str, ...], pages: int, *, index: 
             return matches
 
     sites = require_sites()
-    with tempfile.TemporaryDirectory(prefix="lycosa-bench-") as folder, serve_sites(sites) as served:
+    with (
+        tempfile.TemporaryDirectory(prefix="lycosa-bench-") as folder,
+        serve_sites(sites) as served,
+    ):
         root = Workspace.create(f"{folder}/w").root
         if texts:
             add_watch(root, Config(), texts, ignored)
-        collection = Collection.model_validate({"delay": 0, "courtesy_factor": 0.0, "max_pages": pages})
+        collection = Collection.model_validate(
+            {"delay": 0, "courtesy_factor": 0.0, "max_pages": pages}
+        )
         seeds = tuple(f"{served.origin(site.name)}/" for site in sites)
         setattr(session, "Watcher", Timed)  # noqa: B010 - what the session makes
         try:
@@ -93,9 +105,11 @@ def watch(texts: Sequence[str], ignored: tuple[str, ...], pages: int, *, index: 
             setattr(session, "Watcher", Watcher)  # noqa: B010
     share = spent / 1e9 / cpu_s
     print(
-        f"watch{'' if index else ', no index'}: {len(texts):,} texts, ignored: {', '.join(ignored) or 'nothing'}: "
+        f"watch{'' if index else ', no index'}: {len(texts):,} texts, ignored: "
+        f"{', '.join(ignored) or 'nothing'}: "
         f"{progress.pages:,} pages in {cpu_s:.1f} CPU-s "
-        f"({cpu_s * 1000 / progress.pages:.2f} ms a page, {looked / progress.pages / 1000:.1f} K characters), looking "
+        f"({cpu_s * 1000 / progress.pages:.2f} ms a page, {looked / progress.pages / 1000:.1f} K "
+        "characters), looking "
         f"{spent / 1e6 / progress.pages:.3f} ms a page = {share:.1%}; {found:,} matches"
     )
 
@@ -111,8 +125,10 @@ def find(sites: Path, pages: int, folder: str) -> None:
             found = sum(1 for _ in scan.run())
             wall_s, cpu_s = time.perf_counter() - start, time.process_time() - cpu
             print(
-                f"find: {needle!r}, ignored: {', '.join(ignored) or 'nothing'}: {scan.pages:,} pages, {scan.bytes / 1e6:.0f} MB in "
-                f"{wall_s:.2f} s = {scan.bytes / 1e6 / wall_s:.0f} MB/s ({cpu_s:.2f} CPU-s), {found:,} pages hold it"
+                f"find: {needle!r}, ignored: {', '.join(ignored) or 'nothing'}: {scan.pages:,} "
+                f"pages, {scan.bytes / 1e6:.0f} MB in "
+                f"{wall_s:.2f} s = {scan.bytes / 1e6 / wall_s:.0f} MB/s ({cpu_s:.2f} CPU-s), "
+                f"{found:,} pages hold it"
             )
 
 
@@ -137,7 +153,10 @@ def wheels(texts: Sequence[str], needles: Sequence[str]) -> None:
         ways["pyahocorasick"] = lambda text: list(other.iter(text))
     for name, search in ways.items():
         best = min(_time(search, texts) for _ in range(3))
-        print(f"wheels: {name}: {best * 1000 / len(texts):.3f} ms a page, {size / 1e6 / best:.0f} MB/s")
+        print(
+            f"wheels: {name}: {best * 1000 / len(texts):.3f} ms a page, {size / 1e6 / best:.0f} "
+            "MB/s"
+        )
 
 
 def _letters(automaton: AhoCorasick, text: str) -> object:
@@ -157,13 +176,19 @@ def _time(search: Callable[[str], object], texts: Sequence[str]) -> float:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("what", nargs="*", choices=["watch", "find", "wheels", []], help="all by default")
+    parser.add_argument(
+        "what", nargs="*", choices=["watch", "find", "wheels", []], help="all by default"
+    )
     parser.add_argument("--texts", type=int, default=TEXTS)
     parser.add_argument("--pages", type=int, default=PAGES, help="for find")
     parser.add_argument("--crawled", type=int, default=CRAWLED, help="for watch")
-    parser.add_argument("--no-index", action="store_true", help="for watch: crawl without the index")
+    parser.add_argument(
+        "--no-index", action="store_true", help="for watch: crawl without the index"
+    )
     parser.add_argument("--sites", type=Path, default=SITES)
-    parser.add_argument("--folder", default="", help="where the pages for find are kept; else they are made anew")
+    parser.add_argument(
+        "--folder", default="", help="where the pages for find are kept; else they are made anew"
+    )
     options = parser.parse_args()
     print(f"load {load_average():.1f} of 1 minute")
     texts = sample(options.sites, _SAMPLE)

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Write the parts of docs/ that come from the code: settings, columns, commands. `tests/test_docs.py` holds docs against it.
+"""Write the parts of docs/ that come from the code: settings, columns, commands.
+`tests/test_docs.py` holds docs against it.
 
 Usage: .venv/bin/python scripts/make_docs.py
 """

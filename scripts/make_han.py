@@ -1,9 +1,10 @@
-"""Make src/lycosa/text/han.txt: each Traditional character that has one Simplified form, in two lines of equal length.
+"""Make src/lycosa/text/han.txt: each Traditional character that has one Simplified form, in two
+lines of equal length.
 
     PYTHONPATH=. .venv/bin/python scripts/make_han.py
 
-Source: the transliterator Traditional-Simplified of the Unicode CLDR, asked through the ICU library that the wheel of icu4py bundles (which
-exposes no transliterators). Unicode License v3.
+Source: the transliterator Traditional-Simplified of the Unicode CLDR, asked through the ICU library
+that the wheel of icu4py bundles (which exposes no transliterators). Unicode License v3.
 """
 
 from __future__ import annotations
@@ -23,7 +24,10 @@ def main() -> None:
             simple = simplify(chr(code))
             if len(simple) == 1 and simple != chr(code):
                 pairs.append((chr(code), simple))
-    OUTPUT.write_text("".join(old for old, _ in pairs) + "\n" + "".join(new for _, new in pairs) + "\n", encoding="utf-8")
+    OUTPUT.write_text(
+        "".join(old for old, _ in pairs) + "\n" + "".join(new for _, new in pairs) + "\n",
+        encoding="utf-8",
+    )
     print(f"{len(pairs)} characters")
 
 

@@ -2,10 +2,11 @@
 
     PYTHONPATH=. .venv/bin/python scripts/make_malay.py [first|second]
 
-Sources, all outside the repository (LYCOSA_TEST_DATA or ../shared/data): the two translations of the Universal Declaration of Human
-Rights (unicode-org/udhr), the words that only one of the two has in Wiktionary's translations of English words
-(open-dsl-dict/wiktionary-dict, CC BY-SA 3.0), and one half of SIB-200 (dadelani/sib-200, CC BY-SA 4.0): the `first` by `index_id`, so that
-articles are not parted and the other half stays a test.
+Sources, all outside the repository (LYCOSA_TEST_DATA or ../shared/data): the two translations of
+the Universal Declaration of Human Rights (unicode-org/udhr), the words that only one of the two has
+in Wiktionary's translations of English words (open-dsl-dict/wiktionary-dict, CC BY-SA 3.0), and one
+half of SIB-200 (dadelani/sib-200, CC BY-SA 4.0): the `first` by `index_id`, so that articles are
+not parted and the other half stays a test.
 """
 
 from __future__ import annotations
@@ -34,7 +35,12 @@ def words(text: str) -> list[str]:
 
 def listed(language: str) -> set[str]:
     lines = (DATA / "wiktionary" / f"en-{language}.txt").read_text(encoding="utf-8").split("\n")
-    return {word for line in lines if "::" in line for word in words(_NOTES.sub(" ", line.split("::", 1)[1]))}
+    return {
+        word
+        for line in lines
+        if "::" in line
+        for word in words(_NOTES.sub(" ", line.split("::", 1)[1]))
+    }
 
 
 def counted(language: str, sentences: Iterable[str], only_here: set[str]) -> Counter[str]:
@@ -55,10 +61,14 @@ def weights(half: str) -> dict[str, float]:
     part = slice(0, cut) if half == "first" else slice(cut, None)
     lists = {language: listed(language) for language in rows}
     id_, ms = (
-        counted(language, [text for _, text in rows[language][part]], lists[language] - lists[other])
+        counted(
+            language, [text for _, text in rows[language][part]], lists[language] - lists[other]
+        )
         for language, other in (("id", "ms"), ("ms", "id"))
     )
-    odds = {word: math.log((id_[word] + SMOOTHING) / (ms[word] + SMOOTHING)) for word in {*id_, *ms}}
+    odds = {
+        word: math.log((id_[word] + SMOOTHING) / (ms[word] + SMOOTHING)) for word in {*id_, *ms}
+    }
     return {word: round(value, 1) for word, value in odds.items() if abs(value) >= LEAST}
 
 

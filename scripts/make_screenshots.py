@@ -1,5 +1,7 @@
 #!/usr/bin/env python3
-"""Take the pictures of the README: `make demo SERVE=0`, then this, with Chromium. Writes docs/*.png."""
+"""Take the pictures of the README: `make demo SERVE=0`, then this, with Chromium. Writes
+docs/*.png.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,16 @@ def main() -> int:
     if not (WORKSPACE / "workspace.json").exists():
         print("there is no demo-data: `make demo SERVE=0` makes it", file=sys.stderr)
         return 1
-    command = [sys.executable, "-m", "lycosa.cli.main", "-w", str(WORKSPACE), "serve", "--port", "0"]
+    command = [
+        sys.executable,
+        "-m",
+        "lycosa.cli.main",
+        "-w",
+        str(WORKSPACE),
+        "serve",
+        "--port",
+        "0",
+    ]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:
         assert server.stdout is not None
         try:
@@ -31,13 +42,20 @@ def main() -> int:
             if found is None:
                 return 1
             for name, path, width, height in PICTURES:
-                flags = ["--headless", "--disable-gpu", "--hide-scrollbars", *(["--no-sandbox"] if os.geteuid() == 0 else [])]
+                flags = [
+                    "--headless",
+                    "--disable-gpu",
+                    "--hide-scrollbars",
+                    *(["--no-sandbox"] if os.geteuid() == 0 else []),
+                ]
                 taken = [
                     f"--window-size={width},{height}",
                     f"--screenshot={ROOT / 'docs' / name}",
                     found[0] + path.format(host="127.0.2.1"),
                 ]
-                subprocess.run(["chromium", *flags, *taken], check=True, capture_output=True, timeout=120)
+                subprocess.run(
+                    ["chromium", *flags, *taken], check=True, capture_output=True, timeout=120
+                )
                 print(f"docs/{name}")
         finally:
             server.terminate()

@@ -1,8 +1,10 @@
 #!/usr/bin/env python3
-"""Gather the messages of the pages into `src/lycosa/serve/translations/*.po`, beside the translations that are there.
+"""Gather the messages of the pages into `src/lycosa/serve/translations/*.po`, beside the
+translations that are there.
 
-Messages are the texts in the templates' `t(…)` and `th(…)`, and in `message(…)` of the code. What is new is empty until somebody
-translates it, what nobody says any more is taken out. With --check nothing is written: it fails if a file would change.
+Messages are the texts in the templates' `t(…)` and `th(…)`, and in `message(…)` of the code. What
+is new is empty until somebody translates it, what nobody says any more is taken out. With --check
+nothing is written: it fails if a file would change.
 """
 
 from __future__ import annotations
@@ -17,38 +19,58 @@ from jinja2 import Environment, nodes
 
 SERVE = Path(__file__).resolve().parent.parent / "src" / "lycosa" / "serve"
 
-_SAID = "Said("
-CALLED = ("HTTPException", "Said", "_unauthorised", "message", "t", "html")
+_SAID = "Message("
+CALLED = ("HTTPException", "Message", "_unauthorised", "message", "t", "html")
 
 
 def template_messages(path: Path) -> Iterator[str]:
-    """Every text in the first argument of `t` and `th`: there may be several, where a condition chooses."""
+    """Every text in the first argument of `t` and `th`: there may be several, where a condition
+    chooses.
+    """
     tree = Environment(autoescape=True).parse(path.read_text(encoding="utf-8"))
     for call in tree.find_all(nodes.Call):
         if isinstance(call.node, nodes.Name) and call.node.name in ("t", "th") and call.args:
             first = call.args[0]
             texts = [first] if isinstance(first, nodes.Const) else []
             if isinstance(first, nodes.CondExpr):
-                texts = [each for each in (first.expr1, first.expr2) if isinstance(each, nodes.Const)]
+                texts = [
+                    each for each in (first.expr1, first.expr2) if isinstance(each, nodes.Const)
+                ]
             yield from (text.value for text in texts if isinstance(text.value, str))
 
 
 def code_messages(path: Path) -> Iterator[str]:
-    """Every text in `message(…)`, `words.t(…)` and `words.html(…)`, the titles of `HTTPException(…)`, which a page
-    shows, and the second of `Said(CODE, …)`."""
+    """Every text in `message(…)`, `words.t(…)` and `words.html(…)`, the titles of
+    `HTTPException(…)`, which a page shows, and the second of `Message(CODE, …)`.
+    """
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if not isinstance(node, ast.Call) or not node.args:
             continue
-        called = node.func.attr if isinstance(node.func, ast.Attribute) else node.func.id if isinstance(node.func, ast.Name) else ""
-        first = node.args[1] if called in ("HTTPException", "Said") and len(node.args) > 1 else node.args[0]
+        called = (
+            node.func.attr
+            if isinstance(node.func, ast.Attribute)
+            else node.func.id
+            if isinstance(node.func, ast.Name)
+            else ""
+        )
+        first = (
+            node.args[1]
+            if called in ("HTTPException", "Message") and len(node.args) > 1
+            else node.args[0]
+        )
         if called in CALLED and isinstance(first, ast.Constant) and isinstance(first.value, str):
             yield first.value
 
 
 def said_messages() -> dict[str, str]:
-    """The messages of `Said(CODE, …)` outside of the pages, and a file that says each."""
+    """The messages of `Message(CODE, …)` outside of the pages, and a file that says each."""
     paths = (path for path in sorted(SERVE.parent.rglob("*.py")) if path.parent != SERVE)
-    return {text: str(path.relative_to(SERVE.parent)) for path in paths if _SAID in path.read_text() for text in code_messages(path)}
+    return {
+        text: str(path.relative_to(SERVE.parent))
+        for path in paths
+        if _SAID in path.read_text()
+        for text in code_messages(path)
+    }
 
 
 def messages() -> dict[str, list[str]]:
@@ -68,11 +90,23 @@ def messages() -> dict[str, list[str]]:
 def catalog(code: str, found: dict[str, list[str]]) -> polib.POFile:
     """The file of a language as it should be."""
     path = SERVE / "translations" / f"{code}.po"
-    before = {entry.msgid: entry.msgstr for entry in polib.pofile(str(path))} if path.exists() else {}
+    before = (
+        {entry.msgid: entry.msgstr for entry in polib.pofile(str(path))} if path.exists() else {}
+    )
     made = polib.POFile(wrapwidth=140)
-    made.metadata = {"Content-Type": "text/plain; charset=UTF-8", "Content-Transfer-Encoding": "8bit", "Language": code}
+    made.metadata = {
+        "Content-Type": "text/plain; charset=UTF-8",
+        "Content-Transfer-Encoding": "8bit",
+        "Language": code,
+    }
     for text, places in found.items():
-        made.append(polib.POEntry(msgid=text, msgstr=before.get(text, ""), occurrences=[(place, "") for place in places]))
+        made.append(
+            polib.POEntry(
+                msgid=text,
+                msgstr=before.get(text, ""),
+                occurrences=[(place, "") for place in places],
+            )
+        )
     return made
 
 

@@ -1,4 +1,6 @@
-"""For all tests: no example of hypothesis has a deadline, for how long one takes says more of the machine's load than of us."""
+"""For all tests: no example of hypothesis has a deadline, for how long one takes says more of the
+machine's load than of us.
+"""
 
 from __future__ import annotations
 

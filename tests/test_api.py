@@ -1,4 +1,6 @@
-"""The Python API: every example of docs/python.md runs, in its order, over a real site; who only searches loads no tables."""
+"""The Python API: every example of docs/python.md runs, in its order, over a real site; who only
+searches loads no tables.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,11 @@ from lycosa.core.errors import UsageError, WorkspaceError
 from tests.cli.conftest import SITE
 from tests.servers.nginx import Server, nginx
 
-EXAMPLES = re.findall(r"```python\n(.*?)```", (Path(__file__).parent.parent / "docs/python.md").read_text(encoding="utf-8"), re.DOTALL)
+EXAMPLES = re.findall(
+    r"```python\n(.*?)```",
+    (Path(__file__).parent.parent / "docs/python.md").read_text(encoding="utf-8"),
+    re.DOTALL,
+)
 QUICK = ("crawl.patience=0", "index.heap=15MiB")
 
 
@@ -34,12 +40,14 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 def root(site: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A workspace that holds the site, made by the API."""
     path = tmp_path_factory.mktemp("api") / "lycosa-data"
-    progress = open_workspace(path, QUICK).crawl(site, delay="0")
+    progress = open_workspace(path, QUICK).crawl([site], delay=0)
     assert (progress.pages, progress.ended) == (2, "finished")
     return path
 
 
-def test_every_example_of_the_page_runs(site: str, root: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_every_example_of_the_page_runs(
+    site: str, root: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     monkeypatch.chdir(root.parent)
     assert len(EXAMPLES) >= 9
     names: dict[str, Any] = {}
@@ -62,9 +70,12 @@ def test_searching_loads_nothing_that_reads_tables(root: Path) -> None:
         "import sys, lycosa; assert 'lycosa.api' not in sys.modules\n"
         f"hits = [hit.url for hit in lycosa.open_workspace({str(root)!r}).search('shape')]\n"
         "assert len(hits) == 1 and hits[0].endswith('/eyes.html'), hits\n"
-        "assert not {'polars', 'pyarrow', 'numpy', 'pycurl'} & sys.modules.keys(), sorted(sys.modules)"
+        "assert not {'polars', 'pyarrow', 'numpy', 'pycurl'} & sys.modules.keys(), "
+        "sorted(sys.modules)"
     )
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False, timeout=60)
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=False, timeout=60
+    )
     assert done.returncode == 0, done.stderr
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from functools import cache
+from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,7 @@ from typer.testing import CliRunner
 
 from lycosa.app.reference import PAGES
 from lycosa.cli.main import COMMANDS, app, app_for
-from lycosa.core.config import Config, parse_config
+from lycosa.config.settings import Config, parse_config
 
 ROOT = Path(__file__).resolve().parent.parent
 DOCS = ROOT / "docs"
@@ -20,22 +21,38 @@ DOCS = ROOT / "docs"
 
 @pytest.mark.parametrize("name", sorted(PAGES))
 def test_pages_made_from_the_code_are_up_to_date(name: str) -> None:
-    assert (DOCS / name).read_text(encoding="utf-8") == PAGES[name](), f"run .venv/bin/python scripts/make_docs.py: docs/{name} is old"
+    assert (DOCS / name).read_text(encoding="utf-8") == PAGES[name](), (
+        f"run .venv/bin/python scripts/make_docs.py: docs/{name} is old"
+    )
 
 
 PROCESSES = {"worker", "pages", "coordina"}
 """Names in `ps`, in docs/operations.md."""
-COMMAND_PAGES = ("commands-crawl.md", "commands-search.md", "commands-monitor.md", "commands-data.md")
-GROUPS = {str(group.name): group.typer_instance for group in app.registered_groups if group.typer_instance is not None}
+COMMAND_PAGES = (
+    "commands-crawl.md",
+    "commands-search.md",
+    "commands-monitor.md",
+    "commands-data.md",
+)
+GROUPS = {
+    str(group.name): group.typer_instance
+    for group in app.registered_groups
+    if group.typer_instance is not None
+}
 _OPTION = re.compile(r"(?<![\w-])--[a-z][a-z-]+")
 
 
 def _names(title: str) -> list[str]:
-    """The commands of a heading: `export xml, text` names two of a group, `watch` all commands of its group."""
+    """The commands of a heading: `export xml, text` names two of a group, `watch` all commands of
+    its group.
+    """
     first, *others = title.replace(",", "").split()
     if first not in GROUPS:
         return [first]
-    return [f"{first} {other}" for other in others or sorted(typer.main.get_group(GROUPS[first]).commands)]
+    return [
+        f"{first} {other}"
+        for other in others or sorted(typer.main.get_group(GROUPS[first]).commands)
+    ]
 
 
 def _sections() -> list[tuple[str, str, str]]:
@@ -54,27 +71,45 @@ SECTIONS = _sections()
 
 def _conventions() -> set[str]:
     """The options that docs/commands.md describes for all commands."""
-    section = (DOCS / "commands.md").read_text(encoding="utf-8").partition("\n## Conventions\n")[2].partition("\n## ")[0]
+    section = (
+        (DOCS / "commands.md")
+        .read_text(encoding="utf-8")
+        .partition("\n## Conventions\n")[2]
+        .partition("\n## ")[0]
+    )
     return set(_OPTION.findall(section))
 
 
 def test_every_command_is_documented() -> None:
     documented = [name for _, title, _ in SECTIONS for name in _names(title)]
-    assert sorted(documented) == sorted([*COMMANDS, *(name for group in GROUPS for name in _names(group))])
+    assert sorted(documented) == sorted(
+        [*COMMANDS, *(name for group in GROUPS for name in _names(group))]
+    )
 
 
 @pytest.mark.parametrize("name", [*COMMANDS, *GROUPS])
 def test_every_command_is_in_the_table_of_all_commands(name: str) -> None:
-    table = (DOCS / "commands.md").read_text(encoding="utf-8").partition("\n## All commands\n")[2].partition("\n## ")[0]
+    table = (
+        (DOCS / "commands.md")
+        .read_text(encoding="utf-8")
+        .partition("\n## All commands\n")[2]
+        .partition("\n## ")[0]
+    )
     assert re.search(rf"^\| \[?`{name}`", table, flags=re.M)
 
 
-@pytest.mark.parametrize(("page", "title", "body"), SECTIONS, ids=[title for _, title, _ in SECTIONS])
-def test_options_of_a_command_are_those_that_the_docs_name(page: str, title: str, body: str) -> None:
+@pytest.mark.parametrize(
+    ("page", "title", "body"), SECTIONS, ids=[title for _, title, _ in SECTIONS]
+)
+def test_options_of_a_command_are_those_that_the_docs_name(
+    page: str, title: str, body: str
+) -> None:
     options = set[str]().union(*map(_options, _names(title)))
     named = set(_OPTION.findall(re.sub(r"`lycosa [^`]+`", "", body)))  # those are checked below
     assert named - options == set(), f"docs/{page} names options that {title} does not have"
-    assert options - named - _conventions() == set(), f"docs/{page} does not name options of {title}"
+    assert options - named - _conventions() == set(), (
+        f"docs/{page} does not name options of {title}"
+    )
 
 
 def test_options_that_commands_share_exist() -> None:
@@ -82,17 +117,25 @@ def test_options_that_commands_share_exist() -> None:
     assert named <= _options("crawl") | {"--version"}
 
 
-@pytest.mark.parametrize("path", [*sorted(DOCS.glob("*.md")), ROOT / "README.md"], ids=lambda path: path.name)
+@pytest.mark.parametrize(
+    "path", [*sorted(DOCS.glob("*.md")), ROOT / "README.md"], ids=lambda path: path.name
+)
 def test_calls_in_the_docs_name_commands_and_options_that_exist(path: Path) -> None:
     text = path.read_text(encoding="utf-8")
-    calls = re.findall(r"`lycosa\s([^`]+)`", text) + re.findall(r"^ {4,}\$? ?lycosa ([^#\n]+)", text, flags=re.M)
+    calls = re.findall(r"`lycosa\s([^`]+)`", text) + re.findall(
+        r"^ {4,}\$? ?lycosa ([^#\n]+)", text, flags=re.M
+    )
     for call in calls:
         words = re.sub(r"(?:^|\s)(?:-w|--set)\s+(?:'[^']*'|\S+)", " ", call).split()
         name = next((word for word in words if not word.startswith("-")), "")
         if not re.fullmatch("[a-z]+", name) or call in PROCESSES:  # COMMAND, …
             continue
         assert name in COMMANDS or name in GROUPS, f"{path.name}: lycosa {call}"
-        names = [f"{name} {word}" for word in words if name in GROUPS and f"{name} {word}" in _names(name)] or _names(name)
+        names = [
+            f"{name} {word}"
+            for word in words
+            if name in GROUPS and f"{name} {word}" in _names(name)
+        ] or _names(name)
         known = set[str]().union(*map(_options, names)) | {"--help", "--version"}
         assert set(_OPTION.findall(" ".join(words))) <= known, f"{path.name}: lycosa {call}"
 
@@ -100,7 +143,11 @@ def test_calls_in_the_docs_name_commands_and_options_that_exist(path: Path) -> N
 @cache
 def _options(name: str) -> frozenset[str]:
     """The long options of a command: of the names at the start of each line of its help."""
-    names = re.findall(r"^  (?:-\w, )?--[a-z][a-z-]+(?: / --[a-z-]+)?", _help(name).partition("\nExamples:")[0], flags=re.M)
+    names = re.findall(
+        r"^  (?:-\w, )?--[a-z][a-z-]+(?: / --[a-z-]+)?",
+        _help(name).partition("\nExamples:")[0],
+        flags=re.M,
+    )
     return frozenset(_OPTION.findall("\n".join(names)))
 
 
@@ -116,11 +163,13 @@ def _help(name: str) -> str:
 
 
 def test_every_documented_setting_default_is_one_that_the_schema_takes() -> None:
-    from lycosa.app.template import configuration_template
+    from lycosa.config.template import configuration_template
 
     template = configuration_template()
     assert parse_config(template) == Config()
-    live = re.sub(r"^# (?=[a-z_0-9]+ = (?!…))", "", template, flags=re.M).replace("# [[collection]]", "[[collection]]")
+    live = re.sub(r"^# (?=[a-z_0-9]+ = (?!…))", "", template, flags=re.M).replace(
+        "# [[collection]]", "[[collection]]"
+    )
     parsed = parse_config(live)
     assert parsed.fetch == Config().fetch
     assert [collection.name for collection in parsed.collection] == ["default"]
@@ -130,7 +179,9 @@ def test_links_between_documents_lead_somewhere() -> None:
     for path in [*DOCS.rglob("*.md"), *ROOT.glob("*.md")]:
         for target in re.findall(r"\]\(([^)#\s]+)", path.read_text(encoding="utf-8")):
             if "://" not in target:
-                assert (path.parent / target).exists(), f"{path.relative_to(ROOT)} links to {target}"
+                assert (path.parent / target).exists(), (
+                    f"{path.relative_to(ROOT)} links to {target}"
+                )
 
 
 def _anchor(heading: str) -> str:
@@ -147,28 +198,73 @@ def _anchors(path: Path) -> frozenset[str]:
 
 def test_anchors_of_links_between_documents_exist() -> None:
     for path in [*DOCS.glob("*.md"), *ROOT.glob("*.md")]:
-        for target, anchor in re.findall(r"\]\(([^)#\s]*)#([^)\s]+)\)", path.read_text(encoding="utf-8")):
+        for target, anchor in re.findall(
+            r"\]\(([^)#\s]*)#([^)\s]+)\)", path.read_text(encoding="utf-8")
+        ):
             other = (path.parent / target).resolve() if target else path
             if other.suffix == ".md" and other.parent in (DOCS, ROOT):
-                assert anchor in _anchors(other), f"{path.relative_to(ROOT)} links to {target}#{anchor}"
+                assert anchor in _anchors(other), (
+                    f"{path.relative_to(ROOT)} links to {target}#{anchor}"
+                )
 
 
 ROBOTS = {"Lycosa", "Scrapy", "Nutch", "Heritrix", "StormCrawler", "BUbiNG", "YaCy", "Larbin"}
 
 
 def test_every_robot_has_a_line_with_a_source_in_every_part_of_the_comparison() -> None:
-    pages = [(DOCS / name).read_text(encoding="utf-8") for name in ("compare-crawling.md", "compare-storage-search.md")]
+    pages = [
+        (DOCS / name).read_text(encoding="utf-8")
+        for name in ("compare-crawling.md", "compare-storage-search.md")
+    ]
     parts = [part for page in pages for part in re.split(r"^## ", page, flags=re.M)[1:]]
     assert len(parts) == 9
     for part in parts:
-        rows = [row for row in re.findall(r"^\| (\w+) \| (.*) \|$", part, flags=re.M) if row[0] in ROBOTS]
+        rows = [
+            row
+            for row in re.findall(r"^\| (\w+) \| (.*) \|$", part, flags=re.M)
+            if row[0] in ROBOTS
+        ]
         assert {name for name, _ in rows} == ROBOTS, part[:40]
         for name, known in rows:
             assert "](" in known, f"{part[:20]!r} says of {name} what it has no source for"
 
 
 def test_commands_of_the_readme_exist() -> None:
-    names = set(re.findall(r"^\s+lycosa (?:-w \S+ )?([a-z]+)", (ROOT / "README.md").read_text(encoding="utf-8"), flags=re.M))
+    names = set(
+        re.findall(
+            r"^\s+lycosa (?:-w \S+ )?([a-z]+)",
+            (ROOT / "README.md").read_text(encoding="utf-8"),
+            flags=re.M,
+        )
+    )
     known = {*COMMANDS, *(group.name for group in app.registered_groups)}
     assert names
     assert names <= known
+
+
+_CODE = re.compile(r"`((?:[a-z]+)(?:\.\w+)+)`")
+
+
+def _exists(name: str) -> bool:
+    """Whether a dotted name is a module of Lycosa, something in one, or a setting."""
+    parts = f"lycosa.{name}".split(".")
+    for length in range(len(parts), 1, -1):
+        try:
+            found: object = import_module(".".join(parts[:length]))
+        except ImportError:
+            continue
+        for attribute in parts[length:]:
+            found = getattr(found, attribute, None)
+        if found is not None:
+            return True
+    section, _, key = name.partition(".")
+    settings = getattr(Config(), section, None)
+    return settings is not None and hasattr(settings, key)
+
+
+def test_modules_that_the_architecture_page_names_exist() -> None:
+    packages = {path.name for path in (ROOT / "src" / "lycosa").iterdir() if path.is_dir()}
+    names = set(_CODE.findall((ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8")))
+    named = {name for name in names if name.partition(".")[0] in packages}
+    assert len(named) > 50
+    assert not [name for name in sorted(named) if not _exists(name)]

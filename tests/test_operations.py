@@ -1,4 +1,6 @@
-"""The recipes of docs/maintenance.md work: a backup made during a crawl can be restored and crawled on."""
+"""The recipes of docs/maintenance.md work: a backup made during a crawl can be restored and crawled
+on.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,11 @@ BACKUPS = 4
 
 def recipe(title: str) -> str:
     """The shell lines that stand in the handbook behind a comment with this title."""
-    found = re.search(rf"^```sh\n# {re.escape(title)}\n(.*?)^```", RECIPES.read_text(encoding="utf-8"), flags=re.M | re.S)
+    found = re.search(
+        rf"^```sh\n# {re.escape(title)}\n(.*?)^```",
+        RECIPES.read_text(encoding="utf-8"),
+        flags=re.M | re.S,
+    )
     assert found is not None, f"docs/maintenance.md has no recipe {title!r}"
     return found[1]
 
@@ -33,7 +39,12 @@ def recipe(title: str) -> str:
 def run(title: str, workspace: str, backup: str) -> None:
     script = f"set -eu\n{recipe(title)}"
     done = subprocess.run(
-        ["sh", "-c", script], env={**os.environ, "W": workspace, "B": backup}, capture_output=True, text=True, timeout=60, check=False
+        ["sh", "-c", script],
+        env={**os.environ, "W": workspace, "B": backup},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
     )
     assert done.returncode == 0, done.stderr
 
@@ -79,7 +90,9 @@ def test_backup_of_a_living_workspace(tmp_path: Path) -> None:
 
 
 def _use(root: str, before: int) -> None:
-    """A restored workspace holds all that was committed when its backup began, is sound, and can be worked on."""
+    """A restored workspace holds all that was committed when its backup began, is sound, and can be
+    worked on.
+    """
     workspace = Workspace.open(root)
     state = workspace.state()
     assert state.head >= before

@@ -1,4 +1,6 @@
-"""What is installed: the locks agree with pyproject.toml, and the bill of materials names all that Lycosa needs."""
+"""What is installed: the locks agree with pyproject.toml, and the bill of materials names all that
+Lycosa needs.
+"""
 
 from __future__ import annotations
 
@@ -35,14 +37,20 @@ def wanted(*extras: str) -> list[Requirement]:
     return [Requirement(text) for text in texts]
 
 
-@pytest.mark.parametrize(("lock", "extras"), [("run.lock", ()), ("dev.lock", ("dev",)), ("bench.lock", ("dev", "bench"))])
+@pytest.mark.parametrize(
+    ("lock", "extras"), [("run.lock", ()), ("dev.lock", ("dev",)), ("bench.lock", ("dev", "bench"))]
+)
 def test_a_lock_holds_what_is_wanted(lock: str, extras: tuple[str, ...]) -> None:
-    """`scripts/lock` renews them. Each line has its hashes, without which `pip install --require-hashes` takes none."""
+    """`scripts/lock` renews them. Each line has its hashes, without which `pip install
+    --require-hashes` takes none.
+    """
     versions = pinned(lock)
     for each in wanted(*extras):
         held = versions.get(canonicalize_name(each.name), set())
         assert held, f"{each.name} is not in {lock}: run scripts/lock"
-        assert all(each.specifier.contains(version) for version in held), f"{lock}: {each}: run scripts/lock"
+        assert all(each.specifier.contains(version) for version in held), (
+            f"{lock}: {each}: run scripts/lock"
+        )
     text = (ROOT / "requirements" / lock).read_text()
     entries = re.split(r"^(?=[\w.-]+==)", text, flags=re.MULTILINE)[1:]
     assert len(entries) == len(_PINNED.findall(text)) > 40
@@ -50,7 +58,9 @@ def test_a_lock_holds_what_is_wanted(lock: str, extras: tuple[str, ...]) -> None
 
 
 def test_the_bill_of_materials() -> None:
-    said = subprocess.run([sys.executable, ROOT / "scripts" / "sbom"], capture_output=True, text=True, check=True).stdout
+    said = subprocess.run(
+        [sys.executable, ROOT / "scripts" / "sbom"], capture_output=True, text=True, check=True
+    ).stdout
     document = json.loads(said)
     assert (document["bomFormat"], document["specVersion"]) == ("CycloneDX", "1.6")
     parts = {part["name"]: part for part in document["components"]}
@@ -60,23 +70,35 @@ def test_the_bill_of_materials() -> None:
     for name, part in parts.items():
         assert part["purl"] == f"pkg:pypi/{name}@{part['version']}"
         assert part["licenses"], name
-    refs = {part["bom-ref"] for part in parts.values()} | {document["metadata"]["component"]["bom-ref"]}
-    assert {ref for each in document["dependencies"] for ref in (each["ref"], *each["dependsOn"])} == refs
+    refs = {part["bom-ref"] for part in parts.values()} | {
+        document["metadata"]["component"]["bom-ref"]
+    }
+    assert {
+        ref for each in document["dependencies"] for ref in (each["ref"], *each["dependsOn"])
+    } == refs
 
 
-PERMISSIVE = re.compile(r"0BSD|Apache|BSD|CC0|ISC|MIT|PSF|Python Software Foundation|Zlib|dependency licenses", re.I)
+PERMISSIVE = re.compile(
+    r"0BSD|Apache|BSD|CC0|ISC|MIT|PSF|Python Software "
+    r"Foundation|Zlib|dependency licenses",
+    re.I,
+)
 WEAK_COPYLEFT = {"publicsuffixlist", "tqdm"}
 """Packages under the Mozilla Public License 2.0, named in NOTICE."""
 
 
 def test_dependencies_have_licences_that_apache_2_0_may_depend_on() -> None:
-    output = subprocess.run([sys.executable, ROOT / "scripts" / "sbom"], capture_output=True, text=True, check=True).stdout
+    output = subprocess.run(
+        [sys.executable, ROOT / "scripts" / "sbom"], capture_output=True, text=True, check=True
+    ).stdout
     parts = json.loads(output)["components"]
     assert len(parts) > 40
     for part in parts:
         names = [each.get("expression") or each["license"]["name"] for each in part["licenses"]]
         terms = [term for name in names for term in re.split(r" AND |, |;", name)]
-        allowed = part["name"] in WEAK_COPYLEFT and all("MPL" in term or "Mozilla" in term or PERMISSIVE.search(term) for term in terms)
+        allowed = part["name"] in WEAK_COPYLEFT and all(
+            "MPL" in term or "Mozilla" in term or PERMISSIVE.search(term) for term in terms
+        )
         assert allowed or all(PERMISSIVE.search(term) for term in terms), (part["name"], names)
     notice = (ROOT / "NOTICE").read_text(encoding="utf-8")
     assert all(name in notice for name in WEAK_COPYLEFT)

@@ -1,6 +1,7 @@
 """Every text that a user reads, and the wording rules of CONTRIBUTING.md applied to it.
 
-Usage: python -m tests.wording [--list] [PATH]...   (violations, or with --list the texts; PATH limits both to files below it)
+Usage: python -m tests.wording [--list] [PATH]...   (violations, or with --list the texts; PATH
+limits both to files below it)
 """
 
 from __future__ import annotations
@@ -19,33 +20,15 @@ ROOT = Path(__file__).resolve().parent.parent
 MAX_COLUMNS = 100
 MAX_SENTENCE_WORDS = 25
 
-ALLOWED: Mapping[str, tuple[str, ...]] = {}
+ALLOWED: Mapping[str, tuple[str, ...]] = {
+    "whole": ("a whole number", "whole day"),
+}
 """Phrase -> parts of the texts in which it is used in its ordinary sense."""
 
-NOT_YET = ("bench/", "demo/", "docs/", "src/lycosa/")
-REWRITTEN = (
-    "demo/",
-    "docs/commands",
-    "docs/compare",
-    "docs/guide.md",
-    "docs/languages.md",
-    "docs/translation.md",
-    "docs/operations.md",
-    "docs/maintenance.md",
-    "docs/cluster.md",
-    "docs/monitoring.md",
-    "docs/scaling.md",
-    "docs/pages.md",
-    "docs/python.md",
-    "docs/webmasters.md",
-    "src/lycosa/cli/",
-)
-"""Files that do not follow the rules yet, and those among them that do. Remove the first when it is empty."""
-
-_DOCUMENTS = ("*.md", "docs/**/*.md", "bench/*.md", "demo/*.md")
+_DOCUMENTS = ("*.md", "docs/**/*.md", "bench/*.md", "src/lycosa/app/demo_web/*.md")
 _CODE_SPAN = re.compile(r"`[^`]*`")
 _LINK = re.compile(r"\[([^\]]*)\]\([^)]*\)")
-_NUMBER_WITHOUT_ZERO = re.compile(r"(?<![\w.\])/*])\.\d")
+_NUMBER_WITHOUT_ZERO = re.compile(r"(?<![\w.\])/*:])\.\d+(?!\d*em)")
 _SENTENCE_END = re.compile(r"(?<=[.!?:;])[)\"”]*\s+")
 _WORD = re.compile(r"\w")
 
@@ -61,9 +44,18 @@ class Text(NamedTuple):
 @cache
 def terms() -> dict[str, str]:
     """The table "Terms" of CONTRIBUTING.md: phrase to avoid -> replacement."""
-    section = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8").partition("\n## Terms\n")[2].partition("\n## ")[0]
+    section = (
+        (ROOT / "CONTRIBUTING.md")
+        .read_text(encoding="utf-8")
+        .partition("\n## Terms\n")[2]
+        .partition("\n## ")[0]
+    )
     rows = re.findall(r"^\| (?!avoid|---)(.+?) \| (.+?) \|$", section, flags=re.M)
-    return {phrase.strip(): replacement for phrases, replacement in rows for phrase in phrases.split(",")}
+    return {
+        phrase.strip(): replacement
+        for phrases, replacement in rows
+        for phrase in phrases.split(",")
+    }
 
 
 @cache
@@ -82,12 +74,17 @@ def problems(text: Text) -> Iterator[str]:
             replacement = next(new for old, new in terms().items() if old.lower() == phrase)
             yield f"{text.path}:{text.line}: “{match[1]}” ({replacement}): {around.strip()!r}"
     for match in _NUMBER_WITHOUT_ZERO.finditer(prose):
-        yield f"{text.path}:{text.line}: number without a leading zero: {prose[max(match.start() - 20, 0) : match.end() + 10]!r}"
+        yield (
+            f"{text.path}:{text.line}: number without a leading zero: "
+            f"{prose[max(match.start() - 20, 0) : match.end() + 10]!r}"
+        )
 
 
 def documents(root: Path = ROOT) -> list[Path]:
     """The Markdown files of the repository, without its environments."""
-    return sorted({path for pattern in _DOCUMENTS for path in root.glob(pattern) if ".venv" not in path.parts})
+    return sorted(
+        {path for pattern in _DOCUMENTS for path in root.glob(pattern) if ".venv" not in path.parts}
+    )
 
 
 def document_texts(path: Path) -> Iterator[Text]:
@@ -107,7 +104,11 @@ def layout_problems(path: Path) -> Iterator[str]:
     start = 0
     for number, line in [*_prose_lines(path), (0, "")]:
         is_table = line.startswith("|")
-        if len(line) > MAX_COLUMNS and not is_table and not re.fullmatch(r"\s*(\[[^\]]*\]: )?\S+", line):
+        if (
+            len(line) > MAX_COLUMNS
+            and not is_table
+            and not re.fullmatch(r"\s*(\[[^\]]*\]: )?\S+", line)
+        ):
             yield f"{name}:{number}: {len(line)} columns"
         begins = not line.strip() or is_table or re.match(r"\s*([-*]|\d+\.|#+|>) ", line)
         if begins:
@@ -137,14 +138,18 @@ def _prose_lines(path: Path) -> Iterator[tuple[int, str]]:
         if line.lstrip().startswith("```"):
             fenced = not fenced
             continue
-        indented = line.startswith("    ") and (indented or (previous_blank and not re.match(r"\s+([-*]|\d+\.) ", line)))
+        indented = line.startswith("    ") and (
+            indented or (previous_blank and not re.match(r"\s+([-*]|\d+\.) ", line))
+        )
         previous_blank = not line.strip()
         if not fenced and not indented:
             yield number, line
 
 
 def code_texts(path: Path) -> Iterator[Text]:
-    """The string constants of a module that read like sentences, and the docstrings that become help."""
+    """The string constants of a module that read like sentences, and the docstrings that become
+    help.
+    """
     name = str(path.relative_to(ROOT))
     tree = ast.parse(path.read_text(encoding="utf-8"))
     docstrings = {
@@ -154,23 +159,32 @@ def code_texts(path: Path) -> Iterator[Text]:
         and node.body
         and isinstance(node.body[0], ast.Expr)
     }
+    of_constants = {
+        id(node.value) for node in tree.body if isinstance(node, ast.Expr)
+    } - docstrings.keys()
     for node in ast.walk(tree):
         if not isinstance(node, ast.Constant) or not isinstance(node.value, str):
             continue
         owner = docstrings.get(id(node))
-        if owner is not None and not _is_help(path, owner):
+        if id(node) in of_constants or (owner is not None and not _is_help(path, owner)):
             continue
         if len(re.findall(r"[A-Za-z]{2,}", node.value)) >= 2 and " " in node.value.strip():
             yield Text(name, node.lineno, node.value)
 
 
 def _is_help(path: Path, owner: ast.AST) -> bool:
-    """Whether a docstring is shown to users: commands, sections of the configuration, the Python API."""
+    """Whether a docstring is shown to users: commands, sections of the configuration, the Python
+    API.
+    """
     if path.name == "api.py" and path.parent.name == "lycosa":
         return True
     if path.parent.name == "cli" and isinstance(owner, ast.FunctionDef):
         return not owner.name.startswith("_")
-    bases = [base.id for base in owner.bases if isinstance(base, ast.Name)] if isinstance(owner, ast.ClassDef) else []
+    bases = (
+        [base.id for base in owner.bases if isinstance(base, ast.Name)]
+        if isinstance(owner, ast.ClassDef)
+        else []
+    )
     return "Section" in bases
 
 
@@ -185,11 +199,6 @@ def template_texts(path: Path) -> Iterator[Text]:
     for constant in tree.find_all(nodes.Const):
         if isinstance(constant.value, str) and re.search(r"[A-Za-z]{2,}", constant.value):
             yield Text(name, constant.lineno, constant.value)
-
-
-def is_checked(path: str) -> bool:
-    """Whether a file follows the rules already."""
-    return path.startswith(REWRITTEN) or not path.startswith(NOT_YET)
 
 
 def all_texts() -> Iterator[Text]:

@@ -1,7 +1,8 @@
-"""Builds the rivals that are programs of Go and Rust, once for each state of their sources, outside the repository.
+"""Builds the rivals that are programs of Go and Rust, once for each state of their sources, outside
+the repository.
 
-The sources lie beside this file, with the versions of everything they use written down; the libraries come from the languages'
-registries. Spider takes some twenty minutes of CPU, colly one.
+The sources lie beside this file, with the versions of everything they use written down; the
+libraries come from the languages' registries. Spider takes some twenty minutes of CPU, colly one.
 """
 
 from __future__ import annotations
@@ -26,10 +27,12 @@ class RivalAbsent(Exception):
 
 
 def built(name: str) -> Path:
-    """The program of a rival; builds it when its sources changed. Safe to call from several processes at once.
+    """The program of a rival; builds it when its sources changed. Safe to call from several
+    processes at once.
 
     Raises:
-        RivalAbsent: the compiler is not installed, or the build fails (its libraries cannot be fetched); the message says which.
+        RivalAbsent: the compiler is not installed, or the build fails (its libraries cannot be
+        fetched); the message says which.
     """
     compiler = _PROGRAMS[name]
     program = CACHE / f"{name}-{_digest(SOURCES / name)}"
@@ -49,16 +52,31 @@ def built(name: str) -> Path:
 def _build(name: str, program: Path) -> None:
     target = CACHE / f"{name}-target"
     made = target / "release" / "lycosa-bench-spider" if name == "spider" else target / "colly"
-    command = ["cargo", "build", "--release", "--locked"] if name == "spider" else ["go", "build", "-o", str(made), "."]
+    command = (
+        ["cargo", "build", "--release", "--locked"]
+        if name == "spider"
+        else ["go", "build", "-o", str(made), "."]
+    )
     environment = {**os.environ, "CARGO_TARGET_DIR": str(target)}
     try:
         result = subprocess.run(
-            command, cwd=SOURCES / name, env=environment, capture_output=True, text=True, timeout=BUILD_LIMIT_S, check=False
+            command,
+            cwd=SOURCES / name,
+            env=environment,
+            capture_output=True,
+            text=True,
+            timeout=BUILD_LIMIT_S,
+            check=False,
         )
     except subprocess.TimeoutExpired as error:
-        raise RivalAbsent(f"{name} was not built within {BUILD_LIMIT_S:.0f} s; {target} keeps what was compiled") from error
+        raise RivalAbsent(
+            f"{name} was not built within {BUILD_LIMIT_S:.0f} s; {target} keeps what was compiled"
+        ) from error
     if result.returncode:
-        raise RivalAbsent(f"{name} cannot be built: {' '.join(command)} ended with {result.returncode}:\n{result.stderr[-2000:]}")
+        raise RivalAbsent(
+            f"{name} cannot be built: {' '.join(command)} ended with "
+            f"{result.returncode}:\n{result.stderr[-2000:]}"
+        )
     for old in CACHE.glob(f"{name}-{'?' * 16}"):
         old.unlink()
     shutil.copy2(made, program.with_suffix(".part"))

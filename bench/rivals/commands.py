@@ -14,7 +14,9 @@ CONCURRENCY = 32
 """Connections at once, over all hosts. wget has one."""
 
 PER_HOST = 8
-"""Scrapy's connections to one host. It is bound by CPU; with 1 or 32 instead of 8 it was 2 to 8 % slower on tuxpaint-doc."""
+"""Scrapy's connections to one host. It is bound by CPU; with 1 or 32 instead of 8 it was 2 to 8 %
+slower on tuxpaint-doc.
+"""
 
 WGET_DEPTH = "inf"
 
@@ -32,20 +34,40 @@ def nginx_program() -> str:
 
 
 def over_tls(seeds: Sequence[str]) -> bool:
-    """Whether the sites are served over TLS. Nobody verifies the certificate then: Scrapy does not, unless told."""
+    """Whether the sites are served over TLS. Nobody verifies the certificate then: Scrapy does not,
+    unless told.
+    """
     return seeds[0].startswith("https:")
 
 
 def lycosa(seeds: Sequence[str], folder: Path) -> list[str]:
-    """Our whole pipeline: fetch, archive, parse, links, text, language, tables, index. Documents stay unread, as with the others."""
+    """Our whole pipeline: fetch, archive, parse, links, text, language, tables, index. Documents
+    stay unread, as with the others.
+    """
     program = Path(sys.executable).parent / "lycosa"
     if not program.exists():
-        raise RivalAbsent(f"{program} does not exist: install the project into this virtual environment")
+        raise RivalAbsent(
+            f"{program} does not exist: install the project into this virtual environment"
+        )
     workspace = str(folder / "workspace")
     return [
         *(str(program), "-w", workspace, "crawl", *seeds),
-        *("--delay", "0", "--quiet", "--json", "--set", f"fetch.connections={CONCURRENCY}", "--set", "collection.media_types=*"),
-        *("--set", "crawl.documents=0", "--set", f"fetch.verify_tls={'false' if over_tls(seeds) else 'true'}"),
+        *(
+            "--delay",
+            "0",
+            "--quiet",
+            "--json",
+            "--set",
+            f"fetch.connections={CONCURRENCY}",
+            "--set",
+            "collection.media_types=*",
+        ),
+        *(
+            "--set",
+            "crawl.documents=0",
+            "--set",
+            f"fetch.verify_tls={'false' if over_tls(seeds) else 'true'}",
+        ),
     ]
 
 
@@ -56,14 +78,29 @@ def links(seeds: Sequence[str], folder: Path) -> list[str]:
 
 def scrapy(seeds: Sequence[str], folder: Path) -> list[str]:
     """Scrapy, fetch + LinkExtractor only."""
-    return [sys.executable, "-m", "bench.rivals.scrapy_spider", str(CONCURRENCY), str(PER_HOST), *seeds]
+    return [
+        sys.executable,
+        "-m",
+        "bench.rivals.scrapy_spider",
+        str(CONCURRENCY),
+        str(PER_HOST),
+        *seeds,
+    ]
 
 
 def scrapy_http2(seeds: Sequence[str], folder: Path) -> list[str]:
     """The same over HTTP/2, one connection a host."""
     if not over_tls(seeds):
         raise RivalAbsent("Scrapy speaks HTTP/2 over TLS alone: --tls")
-    return [sys.executable, "-m", "bench.rivals.scrapy_spider", "--http2", str(CONCURRENCY), str(PER_HOST), *seeds]
+    return [
+        sys.executable,
+        "-m",
+        "bench.rivals.scrapy_spider",
+        "--http2",
+        str(CONCURRENCY),
+        str(PER_HOST),
+        *seeds,
+    ]
 
 
 def colly(seeds: Sequence[str], folder: Path) -> list[str]:
@@ -82,9 +119,26 @@ def wget(seeds: Sequence[str], folder: Path) -> list[str]:
     if program is None:
         raise RivalAbsent("wget is not installed")
     return [
-        *(program, "--no-config", "--recursive", f"--level={WGET_DEPTH}", "--no-parent", "--execute", "robots=off"),
-        *("--no-verbose", "--tries=1", "--no-check-certificate", "--ignore-tags=img,link,script,embed,object,input,source,video,audio"),
-        *(f"--directory-prefix={folder / 'files'}", f"--warc-file={folder / 'wget'}", f"--warc-tempdir={folder}"),
+        *(
+            program,
+            "--no-config",
+            "--recursive",
+            f"--level={WGET_DEPTH}",
+            "--no-parent",
+            "--execute",
+            "robots=off",
+        ),
+        *(
+            "--no-verbose",
+            "--tries=1",
+            "--no-check-certificate",
+            "--ignore-tags=img,link,script,embed,object,input,source,video,audio",
+        ),
+        *(
+            f"--directory-prefix={folder / 'files'}",
+            f"--warc-file={folder / 'wget'}",
+            f"--warc-tempdir={folder}",
+        ),
         *seeds,
     ]
 
@@ -100,9 +154,15 @@ COMMANDS = {
 }
 OURS = ("lycosa", "links")
 
-ENVIRONMENT = {"PYTHONPATH": os.pathsep.join([str(Path(__file__).resolve().parents[2])]), "PYTHONDONTWRITEBYTECODE": ""}
-"""`bench` is not installed: the programs started with -m find it through the path. Where bytecode is not to be written, an editable
-installation compiles its 170 modules at every start (.13 s), and what pip installed does not: that would not be a like comparison."""
+ENVIRONMENT = {
+    "PYTHONPATH": os.pathsep.join([str(Path(__file__).resolve().parents[2])]),
+    "PYTHONDONTWRITEBYTECODE": "",
+}
+"""`bench` is not installed: the programs started with -m find it through the path. Where bytecode
+is not to be written, an editable installation compiles its 170 modules at every start (.13 s), and
+what pip installed does not: that would not be a like comparison.
+"""
 
-# wget leaves with 8 when the server answered an error (404) to any of the requests, which the sites do.
+# wget leaves with 8 when the server answered an error (404) to any of the requests, which the sites
+# do.
 ACCEPTED_EXITS = {"wget": (0, 8)}

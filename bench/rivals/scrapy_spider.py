@@ -1,8 +1,10 @@
-"""Scrapy doing the least a crawler can do: fetch, extract links, follow those that stay on the seeds' hosts.
+"""Scrapy doing the least a crawler can do: fetch, extract links, follow those that stay on the
+seeds' hosts.
 
-Run as a program: `python -m bench.rivals.scrapy_spider [--http2] CONCURRENCY PER_HOST SEED…`. Settings are chosen for speed: no
-logging, no robots, no cookies, no retries, no throttle, no statistics of its own beyond the core's. Every response is
-parsed by the default `LinkExtractor`, which takes `a` and `area`.
+Run as a program: `python -m bench.rivals.scrapy_spider [--http2] CONCURRENCY PER_HOST SEED…`.
+Settings are chosen for speed: no logging, no robots, no cookies, no retries, no throttle, no
+statistics of its own beyond the core's. Every response is parsed by the default `LinkExtractor`,
+which takes `a` and `area`.
 """
 
 from __future__ import annotations
@@ -34,7 +36,8 @@ def settings(concurrency: int, per_host: int, http2: bool) -> dict[str, Any]:
         "HTTPCACHE_ENABLED": False,
         "LOG_ENABLED": False,
         "MEMUSAGE_ENABLED": False,
-        "METAREFRESH_ENABLED": False,  # else the page that refreshes would never reach the spider and its links would be lost
+        # else the page that refreshes would never reach the spider and its links would be lost
+        "METAREFRESH_ENABLED": False,
         "RANDOMIZE_DOWNLOAD_DELAY": False,
         "REDIRECT_ENABLED": True,
         "REFERER_ENABLED": False,
@@ -53,7 +56,8 @@ class LinksSpider(scrapy.Spider):  # type: ignore[misc]  # scrapy is an optional
     def __init__(self, seeds: Sequence[str]) -> None:
         super().__init__()
         self.seeds = seeds
-        hosts = sorted({urlsplit(seed).netloc for seed in seeds})  # Scrapy compares netloc, so the port belongs to it
+        # Scrapy compares netloc, so the port belongs to it
+        hosts = sorted({urlsplit(seed).netloc for seed in seeds})
         self.extractor = LinkExtractor(allow_domains=hosts, deny_extensions=[])
 
     async def start(self) -> AsyncIterator[Request]:

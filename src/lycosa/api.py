@@ -1,15 +1,26 @@
-"""A workspace from Python: search it, add to it, ask its tables. docs/python.md shows it.
+"""The Python API: search, crawl and query a workspace. See docs/python.md.
 
-Like a command, a method imports what it needs when it is called: who only searches never loads what reads tables.
+Methods import their dependencies when they are called, so a program that only searches does not
+load the table libraries.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from lycosa.core.errors import UsageError
+from lycosa.core.parameters import (
+    Duration,
+    Settings,
+    duration_ms,
+    overrides_of,
+    texts,
+    whole_number,
+)
 from lycosa.search.engine import Searcher, SearchRequest, SearchResults
+from lycosa.search.feedback import MODES
 from lycosa.search.results import PER_HOST
 from lycosa.search.translated import Across
 
@@ -17,7 +28,7 @@ if TYPE_CHECKING:
     import polars as pl
 
     from lycosa.app.submission import Submitted
-    from lycosa.crawl.progress import Progress
+    from lycosa.crawl.state.progress import Progress
     from lycosa.graph.generation import GraphInfo
     from lycosa.index.indexer import IndexReport
 
@@ -26,15 +37,22 @@ DEFAULT_COLLECTION = "default"
 
 
 class OpenWorkspace:
-    """A workspace at a folder or a URL (`s3://…`). It need not be there yet: `crawl` makes it.
+    """A workspace at a folder or a URL (`s3://…`). `crawl` creates it if it does not exist.
 
-    Several threads may search with it. All errors that are meant for people are `lycosa.core.errors.LycosaError`.
+    `search` is thread-safe. Expected errors are subclasses of `lycosa.core.errors.LycosaError`.
     """
 
-    def __init__(self, root: str | os.PathLike[str] = DEFAULT_ROOT, settings: Sequence[str] = ()) -> None:
-        """`settings`: as after `--set`, `"fetch.user_agent=…"`; they override those of lycosa.toml."""
+    def __init__(
+        self, root: str | os.PathLike[str] = DEFAULT_ROOT, settings: Settings = ()
+    ) -> None:
+        """`settings`: overrides of lycosa.toml, as a mapping (`{"fetch": {"user_agent": "…"}}`) or
+        as for `--set` (`["fetch.user_agent=…"]`).
+
+        Raises:
+            UsageError: they are neither.
+        """
         self.root = os.fspath(root)
-        self.settings = tuple(settings)
+        self.settings = overrides_of(settings)
         self._searcher: Searcher | None = None
 
     def __repr__(self) -> str:
@@ -54,28 +72,37 @@ class OpenWorkspace:
         folded: bool = True,
         facets: Sequence[str] = (),
         explain: bool = False,
+        feedback: str = "auto",
         across: Sequence[str] | None = None,
     ) -> SearchResults:
-        """Search the newest index; iterate over the answer for its hits. Parameters are those of `SearchRequest`.
+        """Search the newest index and return the results; iterate over them for the hits. The
+        parameters are those of `SearchRequest`.
 
-        `across`: ask in these languages too (ISO 639 codes); `()`: in all that the index has.
+        `across`: also search in these languages (ISO 639 codes); `()`: in all languages of the
+        index.
 
         Raises:
+            UsageError: a parameter has the wrong type.
             WorkspaceError: there is no workspace, or its index is damaged.
         """
+        if not isinstance(query, str):
+            raise UsageError(f"query: {query!r} is not text")
+        if feedback not in MODES:
+            raise UsageError(f"feedback: {feedback!r}: choose {', '.join(MODES)}")
         request = SearchRequest(
             query,
-            count=count,
-            offset=offset,
+            count=whole_number("count", count) or 0,
+            offset=whole_number("offset", offset) or 0,
             language=language or None,
             collection=collection or None,
             host=host or None,
             order=order,
             per_host=per_host,
             folded=folded,
-            facets=tuple(facets),
+            facets=texts("facets", facets),
             explain=explain,
-            across=None if across is None else Across(tuple(across)),
+            feedback=feedback,
+            across=None if across is None else Across(texts("across", across)),
         )
         searcher = self._searcher
         if searcher is None:
@@ -86,51 +113,67 @@ class OpenWorkspace:
 
     def crawl(
         self,
-        *urls: str,
+        *urls: str | Iterable[str],
         collection: str = DEFAULT_COLLECTION,
         max_pages: int | None = None,
-        max_time: str = "",
+        max_time: Duration | None = None,
         depth: int | None = None,
-        delay: str = "",
+        delay: Duration | None = None,
         scope: str = "",
         strategy: str = "",
         index: bool = True,
     ) -> Progress:
-        """Crawl to the end, or to a limit, and index; without URLs go on where the last call stopped. As `lycosa crawl`.
+        """Crawl until no URL is due or a limit is reached, and index the pages. Without URLs,
+        continue the last crawl. See `lycosa crawl`.
+
+        `max_time`, `delay`: seconds, a `timedelta`, or text such as "10m". `Progress.failures`
+        names seeds that could not be fetched.
 
         Raises:
-            UsageError: no seed, now or before; a seed or an option that cannot be used.
-            ConfigError: a setting is wrong.
-            OwnedError: somebody crawls in this workspace.
+            UsageError: there is no seed, or a seed or a parameter is invalid.
+            ConfigError: a setting is invalid.
+            OwnedError: another process is crawling in this workspace.
             WorkError: the disk is full, the archive or the log is damaged.
         """
-        from lycosa.app.configuring import called_collection, read_config
         from lycosa.app.crawling import CrawlOrder, crawl
-        from lycosa.app.planning import read_seeds
-        from lycosa.core.units import parse_duration_ms
+        from lycosa.crawl.session.seeds import read_seeds
+        from lycosa.crawl.session.workspace_config import called_collection, read_config
         from lycosa.crawl.worker import Limits
 
         config = read_config(self.root, self.settings, collection)
         seed_file = next(entry for entry in config.collection if entry.name == collection).seed_file
         seeds = read_seeds(seed_file) if seed_file else ()
-        chosen = called_collection(config, collection, depth=depth, delay=delay, scope=scope, strategy=strategy, seeds=seeds)
-        limits = Limits(max_pages, parse_duration_ms(max_time) if max_time else None)
-        return crawl(CrawlOrder(self.root, config, chosen, urls, limits, index=index))
+        chosen = called_collection(
+            config,
+            collection,
+            depth=whole_number("depth", depth),
+            delay=duration_ms("delay", delay),
+            scope=scope,
+            strategy=strategy,
+            seeds=seeds,
+        )
+        limits = Limits(whole_number("max_pages", max_pages), duration_ms("max_time", max_time))
+        return crawl(
+            CrawlOrder(self.root, config, chosen, texts("urls", urls), limits, index=index)
+        )
 
-    def add(self, *urls: str, collection: str = "") -> Submitted:
-        """Submit URLs to a crawl, whether it runs or rests; one that is known is fetched again. As `lycosa add`.
+    def add(self, *urls: str | Iterable[str], collection: str = "") -> Submitted:
+        """Submit URLs to a running or stopped crawl. Known URLs are fetched again. See `lycosa
+        add`.
 
         Raises:
-            UsageError: which collection is not clear, or a URL cannot be used.
+            UsageError: the collection is ambiguous, or a URL is invalid.
             WorkspaceError: there is no workspace, or it is damaged.
         """
-        from lycosa.app.configuring import read_config
         from lycosa.app.submission import submit
+        from lycosa.crawl.session.workspace_config import read_config
 
-        return submit(self.root, read_config(self.root, self.settings), urls, collection)
+        return submit(
+            self.root, read_config(self.root, self.settings), texts("urls", urls), collection
+        )
 
     def status(self) -> Mapping[str, object]:
-        """The workspace's counts, as `lycosa status --json` prints them.
+        """Return the counts of the workspace, as printed by `lycosa status --json`.
 
         Raises:
             WorkspaceError: there is no workspace, or it is damaged.
@@ -140,10 +183,11 @@ class OpenWorkspace:
         return workspace_status(self.root)
 
     def sql(self, query: str) -> pl.DataFrame:
-        """SQL over the live tables (docs/tables.md). As `lycosa sql`.
+        """Run a SQL query on the live tables (docs/tables.md) and return the rows. See `lycosa
+        sql`.
 
         Raises:
-            UsageError: the query is wrong.
+            UsageError: the query is invalid.
             WorkspaceError: there is no workspace, or it is damaged.
         """
         from lycosa.store.live import LiveTables
@@ -152,7 +196,8 @@ class OpenWorkspace:
         return LiveTables(Workspace.open(self.root)).sql(query)
 
     def table(self, name: str) -> pl.LazyFrame:
-        """The live rows of a table as they are now, read when they are collected.
+        """Return the current live rows of a table as a lazy frame; they are read when it is
+        collected.
 
         Raises:
             UsageError: there is no such table.
@@ -164,30 +209,35 @@ class OpenWorkspace:
         return LiveTables(Workspace.open(self.root)).scan(name)
 
     def index(self) -> IndexReport:
-        """Bring the search index up to what was crawled. As `lycosa index`.
+        """Add all crawled pages to the search index. See `lycosa index`.
 
         Raises:
             OwnedError: another process is indexing this workspace.
             WorkspaceError: there is no workspace, or it is damaged.
         """
-        from lycosa.app.configuring import read_config
+        from lycosa.crawl.session.workspace_config import read_config
         from lycosa.index.indexer import Indexer
 
         with Indexer(self.root, read_config(self.root, self.settings).index) as indexer:
             return indexer.update()
 
     def rank(self) -> GraphInfo:
-        """Work out what follows from all pages together: ranks, texts of links, copies. As `lycosa rank`; `index` takes it in.
+        """Compute link ranks, anchor texts and duplicates of all pages; `index` then uses them. See
+        `lycosa rank`.
 
         Raises:
             WorkspaceError: there is no workspace, or it is damaged.
-            WorkError: the tables' files went away again and again.
+            WorkError: table files were deleted repeatedly while they were read.
         """
         from lycosa.app.batch import rank_workspace
 
         return rank_workspace(self.root)
 
 
-def open_workspace(root: str | os.PathLike[str] = DEFAULT_ROOT, settings: Sequence[str] = ()) -> OpenWorkspace:
-    """The workspace at a folder or a URL (`s3://…`); nothing is read or made before a method is called."""
+def open_workspace(
+    root: str | os.PathLike[str] = DEFAULT_ROOT, settings: Settings = ()
+) -> OpenWorkspace:
+    """Return the workspace at a folder or a URL (`s3://…`). Nothing is read or created before a
+    method is called.
+    """
     return OpenWorkspace(root, settings)

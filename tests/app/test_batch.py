@@ -6,14 +6,15 @@ import os
 import signal
 import threading
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import psutil
 
 from lycosa.app.batch import index_on, merge_on, rank_on, rank_workspace, sweep_on
 from lycosa.app.exporting import LibraryTask, export_on, export_task
-from lycosa.core.config import IndexSettings, StoreSettings, parse_config
-from lycosa.crawl.engines.local import LocalEngine
+from lycosa.cluster.engines.local import LocalEngine
+from lycosa.config.settings import IndexSettings, StoreSettings, parse_config
 from lycosa.export.editions import LibrarySelection
 from lycosa.store.merge import maintenance, merge_is_due
 from lycosa.store.plan import MergeSettings
@@ -29,7 +30,9 @@ def filled(root: Path) -> Workspace:
     workspace = Workspace.create(str(root), partitions=8)
     claim = workspace.claim("test")
     for number in range(12):
-        commit_pages(workspace, claim, range(3 * number, 3 * number + 3), host=f"h{number % 5}.test")
+        commit_pages(
+            workspace, claim, range(3 * number, 3 * number + 3), host=f"h{number % 5}.test"
+        )
     claim.release()
     return workspace
 
@@ -63,9 +66,10 @@ def test_a_merge_whose_processes_are_killed_is_done_all_the_same(tmp_path: Path)
         """Of the first processes that appear, one."""
         while not ending.is_set():
             for child in psutil.Process().children():
-                if "spawn_main" in " ".join(child.cmdline()):
-                    os.kill(child.pid, signal.SIGKILL)
-                    return
+                with suppress(psutil.NoSuchProcess):
+                    if "spawn_main" in " ".join(child.cmdline()):
+                        os.kill(child.pid, signal.SIGKILL)
+                        return
             time.sleep(0.005)
 
     killer = threading.Thread(target=kill_one)
@@ -83,7 +87,15 @@ def test_ranks_and_libraries_are_made_on_an_engine_as_in_one_process(tmp_path: P
     workspace = filled(tmp_path / "w")
     config, languages = parse_config(""), dict[str, str]()
     here, there = (
-        LibraryTask(workspace.root, str(tmp_path / name), "jsonl", LibrarySelection(), config, languages, 2**26)
+        LibraryTask(
+            workspace.root,
+            str(tmp_path / name),
+            "jsonl",
+            LibrarySelection(),
+            config,
+            languages,
+            2**26,
+        )
         for name in ("here", "there")
     )
     with LocalEngine(2) as engine:
@@ -93,6 +105,12 @@ def test_ranks_and_libraries_are_made_on_an_engine_as_in_one_process(tmp_path: P
         assert (again.pages, again.duplicates) == (info.pages, info.duplicates) == (36, 0)
         report, other = export_on(engine, there), export_task(here)
     assert (report.documents, report.files) == (other.documents, other.files) != (0, 0)
-    files = [sorted(path.relative_to(root) for path in root.rglob("*.jsonl*")) for root in (tmp_path / "here", tmp_path / "there")]
+    files = [
+        sorted(path.relative_to(root) for path in root.rglob("*.jsonl*"))
+        for root in (tmp_path / "here", tmp_path / "there")
+    ]
     assert files[0] == files[1]
-    assert all((tmp_path / "here" / path).read_bytes() == (tmp_path / "there" / path).read_bytes() for path in files[0])
+    assert all(
+        (tmp_path / "here" / path).read_bytes() == (tmp_path / "there" / path).read_bytes()
+        for path in files[0]
+    )

@@ -1,4 +1,6 @@
-"""Damage of every kind, done to a whole workspace as a stranger might: found, named with what to do, and mended where it can be."""
+"""Damage of every kind, done to a whole workspace as a stranger might: found, named with what to
+do, and mended where it can be.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,7 @@ import pytest
 from lycosa.app.checking import check_workspace
 from lycosa.app.repairing import repair_workspace
 from lycosa.app.tokens import Tokens
-from lycosa.core.config import Config
+from lycosa.config.settings import Config
 from lycosa.core.errors import WorkspaceError
 from lycosa.graph.generation import make_generation
 from lycosa.index.indexer import Indexer
@@ -30,7 +32,9 @@ PAGES = 6
 
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A workspace with more than a hundred log entries, an index, a graph, a token and a configuration."""
+    """A workspace with more than a hundred log entries, an index, a graph, a token and a
+    configuration.
+    """
     root = tmp_path_factory.mktemp("whole") / "w"
     workspace = Workspace.create(str(root), partitions=4)
     claim = workspace.claim("w1", settings={"default": {"depth": 2}})
@@ -144,14 +148,19 @@ def index_that_lacks_a_page(root: Path) -> None:
     entry = workspace.log.read(workspace.state().head)
     assert entry is not None
     for path in root.glob("index/*/generation.json"):
-        document = json.loads(path.read_text()) | {"log_entry": entry.number, "attempt": entry.attempt}
+        document = json.loads(path.read_text()) | {
+            "log_entry": entry.number,
+            "attempt": entry.attempt,
+        }
         path.write_text(json.dumps(document))
         (path.parent / "files").unlink()
 
 
 @dataclass(frozen=True)
 class Case:
-    """`where`: what the finding names begins so; `what`: and says so; `mended` by `--repair`; `deep`: only a deep check sees it."""
+    """`where`: what the finding names begins so; `what`: and says so; `mended` by `--repair`;
+    `deep`: only a deep check sees it.
+    """
 
     name: str
     harm: Callable[[Path], None]
@@ -217,7 +226,11 @@ CASES = (
 def test_damage_is_found_and_named_and_mended_where_it_can_be(damaged: Path, case: Case) -> None:
     case.harm(damaged)
     report = check_workspace(str(damaged), deep=case.deep)
-    found = [each for each in report.findings if each.where.startswith(case.where) and case.what in each.what]
+    found = [
+        each
+        for each in report.findings
+        if each.where.startswith(case.where) and case.what in each.what
+    ]
     assert found, report.findings
     assert found[0].severity == case.severity
     assert len(found[0].remedy) > 10
@@ -228,7 +241,10 @@ def test_damage_is_found_and_named_and_mended_where_it_can_be(damaged: Path, cas
         assert repaired.failed == []
         assert repaired.done
         assert repaired.report.findings == []
-        assert Searcher(str(damaged)).search(SearchRequest("page", count=20, per_host=0)).total >= PAGES
+        assert (
+            Searcher(str(damaged)).search(SearchRequest("page", count=20, per_host=0)).total
+            >= PAGES
+        )
 
 
 def test_cdxj_files_are_written_again_as_they_were(damaged: Path) -> None:
@@ -268,15 +284,21 @@ def test_nothing_is_repaired_under_somebody_who_crawls(damaged: Path) -> None:
     assert (damaged / "run/.ab.aside").exists()
 
 
-@pytest.mark.parametrize("harm", [flip("workspace.json"), cut("workspace.json"), delete("workspace.json")])
-def test_without_its_first_file_nothing_can_be_said(damaged: Path, harm: Callable[[Path], None]) -> None:
+@pytest.mark.parametrize(
+    "harm", [flip("workspace.json"), cut("workspace.json"), delete("workspace.json")]
+)
+def test_without_its_first_file_nothing_can_be_said(
+    damaged: Path, harm: Callable[[Path], None]
+) -> None:
     harm(damaged)
     with pytest.raises(WorkspaceError, match=r"workspace\.json"):
         check_workspace(str(damaged))
 
 
 def test_tables_that_are_lost_come_back_by_import(damaged: Path, tmp_path: Path) -> None:
-    """What the remedy of a damaged table says: the archive alone makes a new workspace, with the same pages."""
+    """What the remedy of a damaged table says: the archive alone makes a new workspace, with the
+    same pages.
+    """
     from lycosa.app.importing import import_files
 
     for path in damaged.glob("data/*/*.parquet"):

@@ -1,10 +1,14 @@
-"""The demonstration's web: served as its README says, every page reachable, every link good but the one that is meant to be broken."""
+"""The demonstration's web: served as its README says, every page reachable, every link good but the
+one that is meant to be broken.
+"""
 
 from __future__ import annotations
 
 import http.client
 import json
+import os
 import re
+import shutil
 import socket
 import subprocess
 import sys
@@ -15,7 +19,8 @@ from urllib.parse import urldefrag, urljoin, urlsplit
 
 import pytest
 
-from lycosa.app.demo import SITES, DemoWeb, free_port, load_site, run_demo, serve_demo_web, web_folder
+import lycosa
+from lycosa.app.demo import SITES, WEB, DemoWeb, free_port, load_site, run_demo, serve_demo_web
 from lycosa.core.errors import UsageError, WorkError
 
 BROKEN = "/drawings-1998.html"
@@ -29,11 +34,17 @@ def web() -> Iterator[DemoWeb]:
 
 
 class Answer:
-    def __init__(self, url: str, method: str = "GET", headers: dict[str, str] | None = None) -> None:
+    def __init__(
+        self, url: str, method: str = "GET", headers: dict[str, str] | None = None
+    ) -> None:
         parts = urlsplit(url)
         connection = http.client.HTTPConnection(parts.hostname or "", parts.port, timeout=10)
         try:
-            connection.request(method, parts.path + (f"?{parts.query}" if parts.query else ""), headers=headers or {})
+            connection.request(
+                method,
+                parts.path + (f"?{parts.query}" if parts.query else ""),
+                headers=headers or {},
+            )
             response = connection.getresponse()
             self.status = response.status
             self.headers = response.headers
@@ -62,7 +73,9 @@ class Anchors(HTMLParser):
 
 
 def walk(web: DemoWeb) -> dict[str, Answer]:
-    """Every URL that links lead to from the front pages, with its answer; redirects are followed, other machines are not asked."""
+    """Every URL that links lead to from the front pages, with its answer; redirects are followed,
+    other machines are not asked.
+    """
     origins = set(web.origins.values())
     waiting, seen = list(web.seeds()), {}
     while waiting:
@@ -85,11 +98,15 @@ def walked(web: DemoWeb) -> dict[str, Answer]:
 
 
 def test_every_link_works_but_the_broken_one(web: DemoWeb, walked: dict[str, Answer]) -> None:
-    statuses = {url: answer.status for url, answer in walked.items() if answer.status not in (200, 301, 302)}
+    statuses = {
+        url: answer.status for url, answer in walked.items() if answer.status not in (200, 301, 302)
+    }
     assert statuses == {web.origins["wolfspiders"] + BROKEN: 404}
 
 
-def test_links_reach_every_page_that_robots_may_read(web: DemoWeb, walked: dict[str, Answer]) -> None:
+def test_links_reach_every_page_that_robots_may_read(
+    web: DemoWeb, walked: dict[str, Answer]
+) -> None:
     walked_bodies = {answer.body for answer in walked.values()}
     unreached = {
         path
@@ -148,14 +165,18 @@ def test_head_and_revalidation(web: DemoWeb) -> None:
     assert (again.status, again.body) == (304, b"")
 
 
-@pytest.mark.parametrize("path", ["/../pyproject.toml", "/%2e%2e/%2e%2e/pyproject.toml", "/_redirects", "/life/../../x"])
+@pytest.mark.parametrize(
+    "path", ["/../pyproject.toml", "/%2e%2e/%2e%2e/pyproject.toml", "/_redirects", "/life/../../x"]
+)
 def test_serves_its_pages_and_nothing_else(web: DemoWeb, path: str) -> None:
     assert Answer(web.origins["wolfspiders"] + path).status == 404
 
 
 def test_listens_on_loopback_only(web: DemoWeb) -> None:
     port = urlsplit(web.seeds()[0]).port
-    assert [urlsplit(seed).hostname for seed in web.seeds()] == [f"127.0.2.{number}" for number in range(1, 9)]
+    assert [urlsplit(seed).hostname for seed in web.seeds()] == [
+        f"127.0.2.{number}" for number in range(1, 9)
+    ]
     with pytest.raises(OSError):
         socket.create_connection(("127.0.2.9", port), timeout=1)
 
@@ -180,7 +201,7 @@ def test_a_broken_redirects_line_is_an_error(tmp_path: Path) -> None:
 
 
 def test_every_folder_is_a_site() -> None:
-    assert {path.name for path in web_folder().iterdir() if path.is_dir()} == set(SITES)
+    assert {path.name for path in WEB.iterdir() if path.is_dir()} == set(SITES)
 
 
 def test_free_port_skips_what_is_taken() -> None:
@@ -205,14 +226,25 @@ def test_the_whole_demonstration(tmp_path: Path) -> None:
     earlier.parent.mkdir()
     earlier.write_text("an earlier demonstration, of a format nobody knows")
     command = [sys.executable, "-m", "lycosa.cli.main", "demo", "--no-serve"]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=120, check=False)
+    done = subprocess.run(
+        command, cwd=tmp_path, capture_output=True, text=True, timeout=120, check=False
+    )
     assert done.returncode == 0, done.stderr
-    commands = [line for line in done.stdout.splitlines() if line.startswith("$ lycosa -w demo-data ")]
+    commands = [
+        line for line in done.stdout.splitlines() if line.startswith("$ lycosa -w demo-data ")
+    ]
     assert [line.split()[4] for line in commands] == ["crawl", "search", "search"]
     assert "--delay 50ms" in commands[0]
     english, chinese = done.stdout.split(commands[1])[1].split(commands[2])
-    assert re.search(r"^ 1\. Mothers with a load .*\n +http://127\.0\.2\.1:\d+/life/mothers\.html +en ", english, re.MULTILINE)
-    assert re.search(r"^ 1\. 龙井茶 .*\n +http://127\.0\.2\.4:\d+/longjing\.html +zh ", chinese, re.MULTILINE)
+    assert re.search(
+        r"^ 1\. Mothers with a load .*\n +http://127\.0\.2\.1:\d+/life/mothers\.html "
+        r"+en ",
+        english,
+        re.MULTILINE,
+    )
+    assert re.search(
+        r"^ 1\. 龙井茶 .*\n +http://127\.0\.2\.4:\d+/longjing\.html +zh ", chinese, re.MULTILINE
+    )
 
 
 def test_a_crawl_finds_every_page_and_obeys_robots(tmp_path: Path) -> None:
@@ -223,13 +255,44 @@ def test_a_crawl_finds_every_page_and_obeys_robots(tmp_path: Path) -> None:
     with serve_demo_web() as web:
         crawled = lycosa("crawl", "--quiet", *web.seeds(), "--delay", "0")
     assert crawled.returncode == 0, crawled.stderr
-    files = {str(path.relative_to(web_folder())) for path in web_folder().rglob("*.html")}
+    files = {str(path.relative_to(WEB)) for path in WEB.rglob("*.html")}
     found = json.loads(lycosa("status", "--json").stdout)
-    assert found["pages"] == len(files - {"wolfspiders/links-unchecked.html", "wolfspiders/private/notebook.html"})
+    assert found["pages"] == len(
+        files - {"wolfspiders/links-unchecked.html", "wolfspiders/private/notebook.html"}
+    )
     assert found["urls"]["excluded"] == 1  # by robots.txt
     assert found["urls"]["gone"] == 1
     assert found["refused_links"]["nofollow"] == 1
     assert set(found["languages"]) == {"en", "de", "fr", "es", "pt", "ru", "zh", "ja", "ar"}
-    assert json.loads(lycosa("search", "--json", "武阳买茶").stdout)["hits"][0]["url"].endswith("/chashi.html")  # GB18030
-    assert json.loads(lycosa("search", "--json", "canicule").stdout)["hits"][0]["url"].endswith("/horaires.html")  # ISO-8859-1
+    # GB18030
+    assert json.loads(lycosa("search", "--json", "武阳买茶").stdout)["hits"][0]["url"].endswith(
+        "/chashi.html"
+    )
+    # ISO-8859-1
+    assert json.loads(lycosa("search", "--json", "canicule").stdout)["hits"][0]["url"].endswith(
+        "/horaires.html"
+    )
     assert json.loads(lycosa("search", "--json", "quagmirelantern").stdout)["total"] == 0
+
+
+def test_an_installed_package_has_the_demo_sites(tmp_path: Path) -> None:
+    """The demo failed unless it was run from a clone: everything it needs is a part of the
+    package.
+    """
+    package = Path(lycosa.__file__).parent
+    installed = tmp_path / "site-packages"
+    shutil.copytree(package, installed / "lycosa", ignore=shutil.ignore_patterns("__pycache__"))
+    code = (
+        "from lycosa.app.demo import serve_demo_web\nwith serve_demo_web() as web: "
+        "print(len(web.seeds()))"
+    )
+    environment = {**os.environ, "PYTHONPATH": str(installed)}
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        cwd=tmp_path,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert (done.stdout.strip(), done.stderr) == (str(len(SITES)), "")

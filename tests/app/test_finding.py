@@ -1,4 +1,6 @@
-"""`find`: exact positions in stored pages, and as an operation that links inherit, beside what else goes on in a workspace."""
+"""`find`: exact positions in stored pages, and as an operation that links inherit, beside what else
+goes on in a workspace.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,7 @@ import pytest
 
 from lycosa.app.finding import Ordered, Results, find_stored, order_in_site, submit_find
 from lycosa.app.submission import submit
-from lycosa.core.config import parse_config
+from lycosa.config.settings import parse_config
 from lycosa.core.errors import UsageError
 from lycosa.monitor.find_site import Site
 from lycosa.monitor.watch_orders import remove_order
@@ -33,9 +35,15 @@ def lay(site: Paper, pages: int = 12) -> None:
     site.page("/", "Home.", "/docs/1", "/other")
     site.page("/other", "The Needle elsewhere.")
     for number in range(1, pages + 1):
-        text = f"Page {number} " + ("with a Needle, and a needle." if number % 3 == 0 else "with hay.")
+        text = f"Page {number} " + (
+            "with a Needle, and a needle." if number % 3 == 0 else "with hay."
+        )
         site.page(
-            f"/docs/{number}", text, *(f"/docs/{child}" for child in (2 * number, 2 * number + 1) if child <= pages), "/other", "/missing"
+            f"/docs/{number}",
+            text,
+            *(f"/docs/{child}" for child in (2 * number, 2 * number + 1) if child <= pages),
+            "/other",
+            "/missing",
         )
 
 
@@ -51,7 +59,9 @@ def needles(pages: int = 12) -> list[str]:
     return sorted(f"/docs/{number}" for number in range(1, pages + 1) if number % 3 == 0)
 
 
-def find_in_site(root: str, site: Paper, texts: list[str], max_age_ms: int = DAY_MS, path: str = "/docs/1") -> Ordered:
+def find_in_site(
+    root: str, site: Paper, texts: list[str], max_age_ms: int = DAY_MS, path: str = "/docs/1"
+) -> Ordered:
     start = Site.of(f"{site.origin}{path}")
     ordered = order_in_site(root, texts, [], start, "default", max_age_ms)
     crawled(root, start.start, config=QUIET, site=start.start)
@@ -70,7 +80,13 @@ def test_stored_pages_are_looked_through_in_every_script(tmp_path: Path) -> None
         del site.pages["/gone"]
         submit(root, QUIET, [f"{site.origin}/gone"])
         crawled(root, f"{site.origin}/")
-        texts = dict(LiveTables(Workspace.open(root)).scan("pages").select("url", "text").collect().iter_rows())
+        texts = dict(
+            LiveTables(Workspace.open(root))
+            .scan("pages")
+            .select("url", "text")
+            .collect()
+            .iter_rows()
+        )
     for needle, ignored, path, number in (
         ("北京", [], "/zh", 2),
         ("وزارة", [], "/ar", 2),
@@ -84,7 +100,9 @@ def test_stored_pages_are_looked_through_in_every_script(tmp_path: Path) -> None
         assert found.count == number == len(found.positions)
         if not ignored:
             text = texts[found.url]
-            assert found.positions == tuple(at for at in range(len(text)) if text.startswith(needle, at))
+            assert found.positions == tuple(
+                at for at in range(len(text)) if text.startswith(needle, at)
+            )
     scan = find_stored(root, ["nowhere"], site=f"{site.origin}/below/")
     assert list(scan.run()) == []
     assert scan.pages == 0
@@ -109,7 +127,12 @@ def test_links_inherit_it_within_the_site_and_stored_copies_serve(tmp_path: Path
         third = find_in_site(root, site, ["Needle"], max_age_ms=0)
         assert found_urls(root, third, site) == sorted([*needles(), "/docs/5", "/docs/13"])
         assert {site.asked[f"/docs/{number}"] for number in range(1, 14)} == {1}
-    rows = LiveTables(Workspace.open(root)).scan("urls").filter(pl.col("operation") == f"find:{third.order.id}").collect()
+    rows = (
+        LiveTables(Workspace.open(root))
+        .scan("urls")
+        .filter(pl.col("operation") == f"find:{third.order.id}")
+        .collect()
+    )
     assert set(rows["state"]) == {"visited"}
     assert verify(Workspace.open(root)).ok
 
@@ -121,13 +144,23 @@ def test_redirects_pages_that_are_gone_and_an_order_that_is_called_off(tmp_path:
         find_in_site(root, site, ["Needle"], path="/")
         with_missing = find_in_site(root, site, ["Needle"], path="/")
         assert found_urls(root, with_missing, site) == ["/docs/3", "/docs/6", "/other"]
-        rows = LiveTables(Workspace.open(root)).scan("urls").filter(pl.col("url").str.ends_with("/missing")).collect()
+        rows = (
+            LiveTables(Workspace.open(root))
+            .scan("urls")
+            .filter(pl.col("url").str.ends_with("/missing"))
+            .collect()
+        )
         assert set(rows["state"]) == {"gone"}
         start = Site.of(site.origin)
         off = order_in_site(root, ["Needle"], [], start, "default", DAY_MS)
         remove_order(Workspace.open(root).storage, off.order.id)
         crawled(root, start.start, config=QUIET, site=start.start)
-    rows = LiveTables(Workspace.open(root)).scan("urls").filter(pl.col("operation") == f"find:{off.order.id}").collect()
+    rows = (
+        LiveTables(Workspace.open(root))
+        .scan("urls")
+        .filter(pl.col("operation") == f"find:{off.order.id}")
+        .collect()
+    )
     assert rows.select("state", "reason").rows() == [("excluded", "operation_over")]
     assert verify(Workspace.open(root)).ok
 
@@ -162,7 +195,7 @@ def test_only_the_site_is_fetched(tmp_path: Path) -> None:
 CRAWL = """
 import sys
 from tests.monitor.paper import crawled
-from lycosa.core.config import parse_config
+from lycosa.config.settings import parse_config
 crawled(sys.argv[1], sys.argv[2], site=sys.argv[2], config=parse_config("", overrides=("crawl.patience=1s", "crawl.commit_pages=7")))
 """
 
@@ -190,16 +223,35 @@ def test_kill_nine_finds_each_once(tmp_path: Path, wanted: int) -> None:
 
 
 def test_the_command(tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "lycosa.cli.main", "find", "-w", str(tmp_path / "w"), "--set", "crawl.patience=1s"]
+    command = [
+        sys.executable,
+        "-m",
+        "lycosa.cli.main",
+        "find",
+        "-w",
+        str(tmp_path / "w"),
+        "--set",
+        "crawl.patience=1s",
+    ]
     with paper("127.0.7.88") as site:
         lay(site, 3)
         options = ["--site", f"{site.origin}/docs/1", "--crawl", "--delay", "0", "--json"]
-        done = subprocess.run([*command, "Needle", *options], capture_output=True, text=True, check=True, timeout=60)
+        done = subprocess.run(
+            [*command, "Needle", *options], capture_output=True, text=True, check=True, timeout=60
+        )
         document = json.loads(done.stdout)
         assert [each["url"] for each in document["matches"]] == [f"{site.origin}/docs/3"]
         assert (document["fetched"], document["left"]) == (3, 0)
-    stored = subprocess.run([*command, "needle", "--ignore", "case"], capture_output=True, text=True, check=True, timeout=60)
+    stored = subprocess.run(
+        [*command, "needle", "--ignore", "case"],
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=60,
+    )
     assert "1 match on 1 page, 3 pages searched" in stored.stderr
     assert "/docs/3" in stored.stdout
-    wrong = subprocess.run([*command, "x", "--crawl"], capture_output=True, text=True, check=False, timeout=60)
+    wrong = subprocess.run(
+        [*command, "x", "--crawl"], capture_output=True, text=True, check=False, timeout=60
+    )
     assert (wrong.returncode, "--site" in wrong.stderr) == (2, True)

@@ -1,4 +1,6 @@
-"""What hunts find in synthetic webs whose pages have topics, beside a breadth-first crawl: the whole product, with simulated time."""
+"""What hunts find in synthetic webs whose pages have topics, beside a breadth-first crawl: the
+whole product, with simulated time.
+"""
 
 from __future__ import annotations
 
@@ -6,10 +8,19 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from bench.hunt import ASKED_TOPICS, BARS, FETCHES, HELD_OUT, SHARES, found_by_crawling, found_by_hunting, plan_of
+from bench.hunt import (
+    ASKED_TOPICS,
+    BARS,
+    FETCHES,
+    HELD_OUT,
+    SHARES,
+    found_by_crawling,
+    found_by_hunting,
+    plan_of,
+)
 
 from lycosa.app.hunting import HuntOrder, HuntRequest, hunt
-from lycosa.core.config import parse_config
+from lycosa.config.settings import parse_config
 from lycosa.search.hunt import StrategyName
 from tests.crawl.polite import BACKOFF_MS, COURTESY, DELAY_MS, PLACES, promises, without_visit
 from tests.servers.synthetic.plan import WebPlan
@@ -31,18 +42,47 @@ def test_hunts_find_more_than_breadth_first() -> None:
 
 
 def test_a_hunt_is_as_polite_as_a_crawl(tmp_path: Path) -> None:
-    """A web with all its failures, hosts of common domains, robots.txt of every kind: judged by what its servers saw."""
-    features = {"window_ms": 15_000, "fault_window_ms": 5_000, "size_exponent": 0.5, "subdomains": 0.4, "failing": 0.1, "limiting": 0.1}
-    web = Web(WebPlan(seed=11, hosts=60, pages=600, languages=("en",), traps=0.0, topics=6, topic_links=0.5, topic_named=0.5, **features))  # type: ignore[arg-type]
+    """A web with all its failures, hosts of common domains, robots.txt of every kind: judged by
+    what its servers saw.
+    """
+    features = {
+        "window_ms": 15_000,
+        "fault_window_ms": 5_000,
+        "size_exponent": 0.5,
+        "subdomains": 0.4,
+        "failing": 0.1,
+        "limiting": 0.1,
+    }
+    web = Web(
+        WebPlan(
+            seed=11,
+            hosts=60,
+            pages=600,
+            languages=("en",),
+            traps=0.0,
+            topics=6,
+            topic_links=0.5,
+            topic_named=0.5,
+            **features,  # type: ignore[arg-type]
+        )
+    )
     clock = SimulatedClock(web.plan.epoch_ms)
-    pace = f'delay = "{DELAY_MS}ms"\ncourtesy_factor = {COURTESY}\nbackoff = "{BACKOFF_MS}ms"\ndomain_connections = {PLACES}\n'
+    pace = (
+        f'delay = "{DELAY_MS}ms"\ncourtesy_factor = {COURTESY}\nbackoff = '
+        f'"{BACKOFF_MS}ms"\ndomain_connections = {PLACES}\n'
+    )
     config = parse_config(
-        f'[[collection]]\nname = "default"\n{pace}address_connections = 256\n', overrides=("fetch.first_byte_timeout=5s",)
+        f'[[collection]]\nname = "default"\n{pace}address_connections = 256\n',
+        overrides=("fetch.first_byte_timeout=5s",),
     )
     log: list[Logged] = []
-    request = HuntRequest(" ".join(web.topics.words(3)), tuple(web.seeds()), False, time_ms=40_000, agents=50)
+    request = HuntRequest(
+        " ".join(web.topics.words(3)), tuple(web.seeds()), False, time_ms=40_000, agents=50
+    )
     fetcher = SimulatedFetcher(web, clock, config.fetch, record=log.append)
-    report = hunt(HuntOrder(str(tmp_path / "w"), config, request, index=False), clock=clock, fetcher=fetcher)
+    report = hunt(
+        HuntOrder(str(tmp_path / "w"), config, request, index=False), clock=clock, fetcher=fetcher
+    )
     assert report.pages > 100
     assert len({each.host for each in log}) > 20
     unseen, repeated = without_visit(tmp_path / "w", log)
@@ -56,5 +96,7 @@ def test_a_hunt_is_as_polite_as_a_crawl(tmp_path: Path) -> None:
 def test_over_five_webs(strategy: StrategyName) -> None:
     webs = [Web(plan_of(seed, share)) for share in SHARES for seed in HELD_OUT]
     base = sum(found_by_crawling(web, topic, FETCHES) for web in webs for topic in ASKED_TOPICS)
-    found = sum(found_by_hunting(web, topic, strategy, FETCHES) for web in webs for topic in ASKED_TOPICS)
+    found = sum(
+        found_by_hunting(web, topic, strategy, FETCHES) for web in webs for topic in ASKED_TOPICS
+    )
     assert found >= BARS.get(strategy, BARS["fish"]) * base

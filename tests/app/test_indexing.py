@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from lycosa.app.indexing import IndexFollower
+from lycosa.config.settings import IndexSettings
 from lycosa.core.clock import SystemClock
-from lycosa.core.config import IndexSettings
 from lycosa.core.errors import WorkspaceError
 from lycosa.index import generation as generations
 from lycosa.index import suggest_file
@@ -21,13 +21,19 @@ def corpus(tmp_path: Path) -> Corpus:
 
 
 def follower(corpus: Corpus, interval: str) -> IndexFollower:
-    return IndexFollower(corpus.root, IndexSettings.model_validate({"heap": "15MiB", "interval": interval}), SystemClock())
+    return IndexFollower(
+        corpus.root,
+        IndexSettings.model_validate({"heap": "15MiB", "interval": interval}),
+        SystemClock(),
+    )
 
 
 def test_commits_within_the_interval_make_one_generation(corpus: Corpus) -> None:
     follows = follower(corpus, "1h")
     for number in range(3):
-        follows.committed(corpus.commit([(f"http://a.test/{number}", page("One page of a short crawl."))]))
+        follows.committed(
+            corpus.commit([(f"http://a.test/{number}", page("One page of a short crawl."))])
+        )
     follows.finish()
     follows.close()
     info = current_generation(corpus.root)
@@ -38,7 +44,9 @@ def test_commits_within_the_interval_make_one_generation(corpus: Corpus) -> None
 def test_a_long_crawl_is_found_while_it_goes_on(corpus: Corpus) -> None:
     follows = follower(corpus, "20ms")
     for number in range(2):
-        follows.committed(corpus.commit([(f"http://a.test/{number}", page("One page of a long crawl."))]))
+        follows.committed(
+            corpus.commit([(f"http://a.test/{number}", page("One page of a long crawl."))])
+        )
         deadline = time.monotonic() + 60
         while (info := current_generation(corpus.root)) is None or info.documents <= number:
             assert time.monotonic() < deadline
@@ -48,7 +56,9 @@ def test_a_long_crawl_is_found_while_it_goes_on(corpus: Corpus) -> None:
 
 def test_suggestions_are_made_once_at_the_end_of_a_short_crawl(corpus: Corpus) -> None:
     follows = follower(corpus, "20ms")
-    follows.committed(corpus.commit([("http://a.test/", page("A page of a crawl that is over soon."))]))
+    follows.committed(
+        corpus.commit([("http://a.test/", page("A page of a crawl that is over soon."))])
+    )
     deadline = time.monotonic() + 60
     while (found := generations.newest(corpus.root)) is None:
         assert time.monotonic() < deadline

@@ -1,4 +1,6 @@
-"""The template `news27` over sockets: `fetch.connect_to` maps all its hosts to the synthetic web, which speaks TLS under their names."""
+"""The template `news27` over sockets: `fetch.connect_to` maps all its hosts to the synthetic web,
+which speaks TLS under their names.
+"""
 
 from __future__ import annotations
 
@@ -13,10 +15,10 @@ from urllib.parse import urlsplit
 import pytest
 
 from lycosa.app.news_template import news_template
-from lycosa.app.planning import make_plan
-from lycosa.app.session import open_session
 from lycosa.app.templates.news27 import LANGUAGES
 from lycosa.core.clock import SystemClock
+from lycosa.crawl.session.planning import make_plan
+from lycosa.crawl.session.session import open_session
 from lycosa.store.check import verify
 from lycosa.store.live import LiveTables
 from lycosa.store.workspace import Workspace
@@ -45,7 +47,10 @@ class SecureStandIn(StandIn):
             self.languages[parts.hostname or ""].add(request_headers.get("accept-language", ""))
         answer = super().answer(parts._replace(scheme="https").geturl(), request_headers, at_ms)
         body = answer.body.replace(b"http://", b"https://")
-        headers = tuple((name, str(len(body)) if name == "Content-Length" else value) for name, value in answer.headers)
+        headers = tuple(
+            (name, str(len(body)) if name == "Content-Length" else value)
+            for name, value in answer.headers
+        )
         return dataclasses.replace(answer, headers=headers, body=body)
 
 
@@ -56,35 +61,50 @@ class SecureStandIn(StandIn):
         pytest.param(list(LANGUAGES), PLAN, id="all", marks=pytest.mark.prove),
     ],
 )
-def test_collections_are_crawled_whole_by_https(tmp_path: Path, codes: list[str], plan: WebPlan) -> None:
+def test_collections_are_crawled_whole_by_https(
+    tmp_path: Path, codes: list[str], plan: WebPlan
+) -> None:
     text, _ = news_template(None)
     every = make_plan(text, "news27", overrides=CONTACT)
     jobs = [job for job in every.jobs if job.collection.name in codes]
-    homes = {job.collection.name: [re.sub("^http:", "https:", normalise(seed)) for seed in job.seeds] for job in jobs}
+    homes = {
+        job.collection.name: [re.sub("^http:", "https:", normalise(seed)) for seed in job.seeds]
+        for job in jobs
+    }
     hosts = list(dict.fromkeys(hostname(home) for each in homes.values() for home in each))
     own = [host.name for host in Web(plan).open_hosts()]
     names = dict(zip(hosts, own[1:], strict=False))
     assert len(names) == len(hosts)
     web = SecureStandIn(plan, names, {home for each in homes.values() for home in each})
     authority = make_certificate(tmp_path, "authority", "")
-    certificate = make_certificate(tmp_path, "server", ",".join(f"DNS:{host}" for host in hosts), authority)
+    certificate = make_certificate(
+        tmp_path, "server", ",".join(f"DNS:{host}" for host in hosts), authority
+    )
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(certificate.certificate, certificate.key)
     workspace = Workspace.create(str(tmp_path / "w"))
     with WebServer(web, pace=0.0, tls=context) as server:
-        # The real names must never be dialled: one entry maps every host, and the certificate's authority is the only one trusted.
+        # The real names must never be dialled: one entry maps every host, and the certificate's
+        # authority is the only one trusted.
         assert server.connect_to[-1] == f"::{server.addresses[0]}:{server.port}"
         config = every.config.model_copy(
             update={
                 "fetch": every.config.fetch.model_copy(
-                    update={"connect_to": server.connect_to[-1:], "ca_file": str(authority.certificate)}
+                    update={
+                        "connect_to": server.connect_to[-1:],
+                        "ca_file": str(authority.certificate),
+                    }
                 ),
                 "crawl": every.config.crawl.model_copy(update={"patience": 2_000}),
             }
         )
         quick = {"delay": 0, "courtesy_factor": 0.0, "recrawl": "never"}
         swift = [
-            dataclasses.replace(job, collection=job.collection.model_copy(update=quick), seeds=tuple(homes[job.collection.name]))
+            dataclasses.replace(
+                job,
+                collection=job.collection.model_copy(update=quick),
+                seeds=tuple(homes[job.collection.name]),
+            )
             for job in jobs
         ]
         session = open_session(workspace, config, swift, command="run", clock=SystemClock())
@@ -97,7 +117,9 @@ def test_collections_are_crawled_whole_by_https(tmp_path: Path, codes: list[str]
     assert progress.ended == "finished"
     assert not progress.errors, dict(progress.errors)
     found: dict[str, set[str]] = defaultdict(set)
-    for collection, url in LiveTables(workspace).scan("pages").select("collection", "url").collect().iter_rows():
+    for collection, url in (
+        LiveTables(workspace).scan("pages").select("collection", "url").collect().iter_rows()
+    ):
         found[collection].add(url)
     pages_of: dict[str, set[str]] = defaultdict(set)
     for url in Web(plan).real_pages():

@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 from lycosa.app.tables_by import groups_of, hosts_of
 from lycosa.app.tally import Tally
 from lycosa.cli.main import app
-from lycosa.core.config import parse_config
+from lycosa.config.settings import parse_config
 from lycosa.core.records import HostRow
 from lycosa.store.live import LiveTables
 from lycosa.store.merge import merge
@@ -24,30 +24,67 @@ from lycosa.store.workspace import Workspace
 from tests.export.library_pages import Fetched, at, commit
 from tests.store.builders import identify
 
-ENGLISH = "The dormouse sleeps all winter long under the leaves of the old oak, and wakes when the first warm days of spring have come."
-GERMAN = "Die Haselmaus schläft den ganzen Winter unter dem Laub der alten Eiche und wacht auf, wenn die ersten warmen Tage kommen."
-CONFIG = '[[collection]]\nname = "de"\nseeds = ["http://a.example/"]\n[[collection]]\nname = "mixed"\nseeds = ["http://a.example/"]\n'
+ENGLISH = (
+    "The dormouse sleeps all winter long under the leaves of the old oak, and wakes when "
+    "the first warm days of spring have come."
+)
+GERMAN = (
+    "Die Haselmaus schläft den ganzen Winter unter dem Laub der alten Eiche und wacht auf, "
+    "wenn die ersten warmen Tage kommen."
+)
+CONFIG = (
+    '[[collection]]\nname = "de"\nlanguage = "de"\nseeds = '
+    '["http://a.example/"]\n[[collection]]\nname = "mixed"\nseeds = ["http://a.example/"]\n'
+)
 
 
 @pytest.fixture
 def workspace(tmp_path: Path) -> Workspace:
-    """Two collections on five hosts, fetched on several days; one of them also unchanged, gone and as 304."""
+    """Two collections on five hosts, fetched on several days; one of them also unchanged, gone and
+    as 304.
+    """
     workspace = Workspace.create(str(tmp_path / "w"), partitions=4)
     claim = workspace.claim("test")
     digests: dict[tuple[str, str], int] = {}
     first = [
-        Fetched(f"http://h{n % 5}.example:8080/{n}", n % 4, f"<p>{(ENGLISH, GERMAN)[n % 2]} {n}", "mixed", second=n) for n in range(40)
+        Fetched(
+            f"http://h{n % 5}.example:8080/{n}",
+            n % 4,
+            f"<p>{(ENGLISH, GERMAN)[n % 2]} {n}",
+            "mixed",
+            second=n,
+        )
+        for n in range(40)
     ]
-    first += [Fetched(f"http://d{n % 2}.example/{n}", n % 3, f"<p>{ENGLISH} {n}", "de", second=n) for n in range(9)]
+    first += [
+        Fetched(f"http://d{n % 2}.example/{n}", n % 3, f"<p>{ENGLISH} {n}", "de", second=n)
+        for n in range(9)
+    ]
     commit(workspace, claim, first, digests)
     later = [
-        Fetched(f"http://h{n % 5}.example:8080/{n}", 6, None if n % 3 else f"<p>{ENGLISH} again {n}", "mixed", second=n) for n in range(10)
+        Fetched(
+            f"http://h{n % 5}.example:8080/{n}",
+            6,
+            None if n % 3 else f"<p>{ENGLISH} again {n}",
+            "mixed",
+            second=n,
+        )
+        for n in range(10)
     ]
     commit(workspace, claim, [*later, Fetched("http://h1.example:8080/1", 7, "", "mixed")], digests)
     buffers = Buffers()
     for number in range(5):
         identity = identify(workspace, f"http://h{number}.example:8080/")
-        row = HostRow(identity.host, identity.partition, identity.host_key, "example", at(number // 2), pages=number, known=3, bytes=1000)
+        row = HostRow(
+            identity.host,
+            identity.partition,
+            identity.host_key,
+            "example",
+            at(number // 2),
+            pages=number,
+            known=3,
+            bytes=1000,
+        )
         row.server = ("nginx", "apache", "")[number % 3]
         buffers.add_host(row)
     claim.commit(claim.next_folder(), buffers.mapping())
@@ -60,35 +97,60 @@ def test_it_says_what_sql_counts(workspace: Workspace) -> None:
     for _ in range(2):
         sql = LiveTables(workspace).sql
         by_collection = groups_of(workspace, "collection", config, sites=True)
-        expected = sql("SELECT collection, COUNT(*) AS n, SUM(size) AS s, COUNT(DISTINCT host_key) AS h FROM pages GROUP BY collection")
-        assert {(row.name, row.pages, row.bytes, row.sites) for row in by_collection.rows} == set(expected.iter_rows())
+        expected = sql(
+            "SELECT collection, COUNT(*) AS n, SUM(size) AS s, COUNT(DISTINCT "
+            "host_key) AS h FROM pages GROUP BY collection"
+        )
+        assert {(row.name, row.pages, row.bytes, row.sites) for row in by_collection.rows} == set(
+            expected.iter_rows()
+        )
         fetched = (
-            "SELECT v.collection, COUNT(*), SUM(v.content_length), MIN(v.fetched_at), MAX(v.fetched_at) FROM visits v JOIN pages p ON "
-            "p.collection = v.collection AND p.url_key = v.url_key WHERE v.http_status = 200 GROUP BY v.collection"
+            "SELECT v.collection, COUNT(*), SUM(v.content_length), MIN(v.fetched_at), "
+            "MAX(v.fetched_at) FROM visits v JOIN pages p ON "
+            "p.collection = v.collection AND p.url_key = v.url_key WHERE v.http_status = 200 "
+            "GROUP BY v.collection"
         )
-        assert {(row.name, row.fetched, row.fetched_bytes, row.first, row.newest) for row in by_collection.rows} == set(
-            sql(fetched).iter_rows()
-        )
-        assert (by_collection.total.pages, by_collection.total.sites, by_collection.total.fetched) == (49, 7, 53)
+        assert {
+            (row.name, row.fetched, row.fetched_bytes, row.first, row.newest)
+            for row in by_collection.rows
+        } == set(sql(fetched).iter_rows())
+        assert (
+            by_collection.total.pages,
+            by_collection.total.sites,
+            by_collection.total.fetched,
+        ) == (49, 7, 53)
         assert [(site.name, site.host, site.pages) for site in by_collection.sites][:2] == [
             ("de", "d0.example", 5),
             ("de", "d1.example", 4),
         ]
 
         by_language = {row.name: row.pages for row in groups_of(workspace, "language", config).rows}
-        rows = sql("SELECT CASE WHEN collection = 'de' THEN 'de' ELSE language END AS name, COUNT(*) AS n FROM pages GROUP BY name")
+        rows = sql(
+            "SELECT CASE WHEN collection = 'de' THEN 'de' ELSE language END AS name, "
+            "COUNT(*) AS n FROM pages GROUP BY name"
+        )
         assert by_language == dict(rows.iter_rows())
         by_type = groups_of(workspace, "type", config)
         assert by_type.total.pages == 49
         assert {row.name: row.fetched for row in by_type.rows} == dict(
-            sql("SELECT content_type, COUNT(*) FROM visits WHERE http_status = 200 GROUP BY content_type").iter_rows()
+            sql(
+                "SELECT content_type, COUNT(*) FROM visits WHERE http_status = 200 GROUP BY "
+                "content_type"
+            ).iter_rows()
         )
         merge(workspace, whole=True)
 
 
 def test_means_are_over_calendar_days(workspace: Workspace) -> None:
-    (mixed,) = (row for row in groups_of(workspace, "collection", parse_config(CONFIG)).rows if row.name == "mixed")
-    assert (mixed.first, mixed.newest) == (datetime.fromisoformat("2026-11-01T06:00:00Z"), datetime.fromisoformat("2026-11-07T06:00:09Z"))
+    (mixed,) = (
+        row
+        for row in groups_of(workspace, "collection", parse_config(CONFIG)).rows
+        if row.name == "mixed"
+    )
+    assert (mixed.first, mixed.newest) == (
+        datetime.fromisoformat("2026-11-01T06:00:00Z"),
+        datetime.fromisoformat("2026-11-07T06:00:09Z"),
+    )
     assert mixed.days == 7
     assert mixed.pages_a_day == round(mixed.fetched / 7, 1) == round(44 / 7, 1)
 
@@ -122,17 +184,30 @@ def test_nothing_is_a_table_too(tmp_path: Path) -> None:
     for way in ("language", "collection", "type"):
         table = groups_of(workspace, way, parse_config(""))
         assert (table.rows, table.total.pages, table.total.first) == ([], 0, None)
-    assert _run("-w", workspace.root, "status", "--by", "language").splitlines()[-1].startswith("total")
+    assert (
+        _run("-w", workspace.root, "status", "--by", "language")
+        .splitlines()[-1]
+        .startswith("total")
+    )
     assert _run("-w", workspace.root, "status", "--by", "host")
 
 
 def test_a_tally_adds_up_in_portions(monkeypatch: pytest.MonkeyPatch) -> None:
     import polars as pl
 
-    monkeypatch.setattr("lycosa.app.tally._MOST_WAITING", 10)
+    monkeypatch.setattr("lycosa.app.tally._MAX_WAITING", 10)
     tally = Tally(["key"], ["sum"], ["low"], ["high"])
     for number in range(50):
-        tally.add(pl.DataFrame({"key": [number % 3, 7], "sum": [number, 1], "low": [number, 5], "high": [number, 5]}))
+        tally.add(
+            pl.DataFrame(
+                {
+                    "key": [number % 3, 7],
+                    "sum": [number, 1],
+                    "low": [number, 5],
+                    "high": [number, 5],
+                }
+            )
+        )
     result = tally.result()
     assert result is not None
     assert result.rows() == [

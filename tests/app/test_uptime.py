@@ -1,4 +1,6 @@
-"""`lycosa uptime` with real processes and servers: planted outages, a kill, a daemon that crawls besides."""
+"""`lycosa uptime` with real processes and servers: planted outages, a kill, a daemon that crawls
+besides.
+"""
 
 from __future__ import annotations
 
@@ -15,16 +17,16 @@ from typing import Any
 import pytest
 
 from lycosa.app.excluding import exclude_and_purge
-from lycosa.app.session import open_session
 from lycosa.app.uptime import add_monitor, monitors_of, remove_monitor
+from lycosa.config.settings import Config, parse_config
 from lycosa.core.clock import SystemClock
-from lycosa.core.config import Config, parse_config
 from lycosa.core.errors import UsageError
 from lycosa.core.records import CHECKS, Exchange, Visit, VisitKind
+from lycosa.crawl.session.session import open_session
 from lycosa.store.claim import Claim
 from lycosa.store.live import LiveTables
 from lycosa.store.workspace import Workspace
-from tests.app.daemons import collection, daemon, site
+from tests.daemon.daemons import collection, daemon, site
 from tests.servers.certificates import make_certificate
 from tests.servers.moody import Moody, expired_certificate
 
@@ -34,13 +36,17 @@ QUICK = {"every": "1s", "timeout": "5s", "confirm_after": "200ms", "pause": 0}
 
 
 def call(workspace: Path, *arguments: str) -> str:
-    return subprocess.run([*LYCOSA, "-w", str(workspace), *arguments], capture_output=True, text=True, check=True).stdout
+    return subprocess.run(
+        [*LYCOSA, "-w", str(workspace), *arguments], capture_output=True, text=True, check=True
+    ).stdout
 
 
 @contextmanager
 def watching(workspace: Path) -> Iterator[subprocess.Popen[bytes]]:
     with (workspace / "said").open("ab") as said:
-        process = subprocess.Popen([*LYCOSA, "-w", str(workspace), "uptime", "watch"], stdout=said, stderr=said)
+        process = subprocess.Popen(
+            [*LYCOSA, "-w", str(workspace), "uptime", "watch"], stdout=said, stderr=said
+        )
         try:
             yield process
         finally:
@@ -68,23 +74,36 @@ def notices(path: Path) -> list[dict[str, Any]]:
 
 
 def urls_of(found: list[dict[str, Any]], kind: str) -> set[str]:
-    return {url for notice in found if notice["kind"] == kind for url in notice["facts"]["urls"].split()}
+    return {
+        url for notice in found if notice["kind"] == kind for url in notice["facts"]["urls"].split()
+    }
 
 
 @pytest.mark.prove  # the same decisions are tested in simulated time
-def test_planted_outages_are_found_told_once_over_a_kill_and_told_to_be_over(tmp_path: Path) -> None:
+def test_planted_outages_are_found_told_once_over_a_kill_and_told_to_be_over(
+    tmp_path: Path,
+) -> None:
     authority = make_certificate(tmp_path, "authority", "")
     good = make_certificate(tmp_path, "good", "IP:127.0.0.1", authority)
     told, workspace = tmp_path / "told.jsonl", tmp_path / "ws"
-    with Moody() as stopped, Moody() as broken, Moody() as changed, Moody(certificate=good) as expired, Moody() as fine:
+    with (
+        Moody() as stopped,
+        Moody() as broken,
+        Moody() as changed,
+        Moody(certificate=good) as expired,
+        Moody() as fine,
+    ):
         servers = [stopped, broken, changed, expired, fine]
         Workspace.create(str(workspace))
         settings = "".join(
-            f"[[monitor]]\nurl = '{each.url}'\nexpect = 'well'\nevery = '1s'\ntimeout = '5s'\nconfirm_after = '200ms'\n"
+            f"[[monitor]]\nurl = '{each.url}'\nexpect = 'well'\nevery = '1s'\ntimeout = "
+            "'5s'\nconfirm_after = '200ms'\n"
             f"certificate = '0s'\nnotify = ['file {told}']\n"
             for each in servers
         )
-        (workspace / "lycosa.toml").write_text(f"[fetch]\nca_file = '{authority.certificate}'\n{settings}")
+        (workspace / "lycosa.toml").write_text(
+            f"[fetch]\nca_file = '{authority.certificate}'\n{settings}"
+        )
         with watching(workspace) as process:
             until(process, workspace, lambda: list(states(workspace).values()) == ["up"] * 5)
             stopped.stop()
@@ -94,7 +113,8 @@ def test_planted_outages_are_found_told_once_over_a_kill_and_told_to_be_over(tmp
             expired.certificate = expired_certificate(tmp_path, "old", "IP:127.0.0.1", authority)
             expired.start()
             until(process, workspace, lambda: "is down" in (workspace / "said").read_text())
-            process.send_signal(signal.SIGKILL)  # in the middle of it: some are confirmed, some not, perhaps nothing was told
+            # in the middle of it: some are confirmed, some not, perhaps nothing was told
+            process.send_signal(signal.SIGKILL)
             process.wait()
         bad = {each.url for each in servers[:4]}
         with watching(workspace) as process:
@@ -109,13 +129,24 @@ def test_planted_outages_are_found_told_once_over_a_kill_and_told_to_be_over(tmp
             assert process.wait(LIMIT_S) == 0
     ids = [notice["id"] for notice in notices(told)]
     assert len(ids) == len(set(ids))  # the kill came before any of them left, or behind it
-    assert sum(notice["facts"]["monitors"] for notice in notices(told) if notice["kind"] == "down") == 4
+    assert (
+        sum(notice["facts"]["monitors"] for notice in notices(told) if notice["kind"] == "down")
+        == 4
+    )
     rows = LiveTables(Workspace.open(str(workspace))).scan("visits").collect()
     assert set(rows["kind"]) == {"check"}
     assert rows["record_id"].is_unique().all()
     listed = json.loads(call(workspace, "uptime", "--json"))
-    causes = {each["url"]: {outage["cause"] for outage in each["outages"]} for each in listed["monitors"]}
-    assert causes == {stopped.url: {"connect"}, broken.url: {"status"}, changed.url: {"content"}, expired.url: {"tls"}, fine.url: set()}
+    causes = {
+        each["url"]: {outage["cause"] for outage in each["outages"]} for each in listed["monitors"]
+    }
+    assert causes == {
+        stopped.url: {"connect"},
+        broken.url: {"status"},
+        changed.url: {"content"},
+        expired.url: {"tls"},
+        fine.url: set(),
+    }
     assert all(outage["until"] for each in listed["monitors"] for outage in each["outages"])
     assert "no faults" in call(workspace, "check", "--deep")
     assert len(list(workspace.rglob("*.warc.gz"))) <= 1  # the killed one's, which was replayed
@@ -123,14 +154,29 @@ def test_planted_outages_are_found_told_once_over_a_kill_and_told_to_be_over(tmp
 
 
 @pytest.mark.prove  # three quarters of a minute, of waiting
-def test_a_daemon_checks_beside_its_crawl_takes_monitors_while_it_runs_and_goes_on_after_a_kill(tmp_path: Path) -> None:
+def test_a_daemon_checks_beside_its_crawl_takes_monitors_while_it_runs_and_goes_on_after_a_kill(
+    tmp_path: Path,
+) -> None:
     with site(tmp_path / "site", "127.0.3.90", 8) as server, Moody() as other:
         home = f"http://127.0.3.90:{server.port}/"
-        settings = collection("a", home) + f"[[monitor]]\nurl = '{home}'\nevery = '1s'\ntimeout = '5s'\n"
+        settings = (
+            collection("a", home) + f"[[monitor]]\nurl = '{home}'\nevery = '1s'\ntimeout = '5s'\n"
+        )
         with daemon(tmp_path / "ws", settings) as running:
             running.until_pages(9)
             running.until(lambda: states(tmp_path / "ws"))
-            call(tmp_path / "ws", "uptime", "add", other.url, "--every", "1s", "--timeout", "5s", "--expect", "well")
+            call(
+                tmp_path / "ws",
+                "uptime",
+                "add",
+                other.url,
+                "--every",
+                "1s",
+                "--timeout",
+                "5s",
+                "--expect",
+                "well",
+            )
             running.until(lambda: states(tmp_path / "ws").get(other.url) == "up")
             running.until(lambda: len(other.asked) >= 3)
             worker = running.worker
@@ -146,7 +192,8 @@ def test_a_daemon_checks_beside_its_crawl_takes_monitors_while_it_runs_and_goes_
         assert {row["url"] for row in checks} == {home, other.url}
         assert len(running.rows("pages")) == 9
         ours = [row for row in checks if row["url"] == other.url]
-        assert len(ours) >= len(other.asked) - 2  # one may have been under way at the kill, and one at the end
+        # one may have been under way at the kill, and one at the end
+        assert len(ours) >= len(other.asked) - 2
         assert {row["verdict"] for row in checks} == {"up"}
         report = json.loads(call(tmp_path / "ws", "uptime", f"127.0.3.90:{server.port}", "--json"))
         assert report["pages"]["pages"] == 9
@@ -161,13 +208,19 @@ def test_what_cannot_be_watched_is_said(tmp_path: Path) -> None:
         add_monitor(root, config, {"url": "http://example.org/", "status": ["9xx"]})
     with pytest.raises(UsageError, match="not a notification target"):
         add_monitor(root, config, {"url": "http://example.org/", "notify": ["mail me"]})
-    assert add_monitor(root, config, {"url": "HTTP://Example.org", **QUICK}).monitor.url == "http://example.org/"
+    assert (
+        add_monitor(root, config, {"url": "HTTP://Example.org", **QUICK}).monitor.url
+        == "http://example.org/"
+    )
     with pytest.raises(UsageError, match="already monitored"):
         add_monitor(root, config, {"url": "http://example.org/"})
     configured = parse_config("[[monitor]]\nurl = 'http://example.org/b'\n")
     with pytest.raises(UsageError, match=r"lycosa.toml"):
         remove_monitor(root, configured, "http://example.org/b")
-    assert set(monitors_of(Workspace.open(root).storage, configured)) == {"http://example.org/", "http://example.org/b"}
+    assert set(monitors_of(Workspace.open(root).storage, configured)) == {
+        "http://example.org/",
+        "http://example.org/b",
+    }
     remove_monitor(root, config, "http://example.org/")
     with pytest.raises(UsageError, match="not monitored"):
         remove_monitor(root, config, "http://example.org/")
@@ -183,20 +236,35 @@ def test_a_purge_forgets_the_monitors_of_what_is_excluded(tmp_path: Path) -> Non
         add_monitor(root, Config(), {"url": "http://a.example/x"})
 
 
-def test_a_kill_right_behind_a_commit_leaves_a_journal_that_is_counted_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_kill_right_behind_a_commit_leaves_a_journal_that_is_counted_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     workspace = Workspace.create(str(tmp_path / "ws"))
     monkeypatch.setattr(Claim, "drop_journal", lambda claim, folder: None)
     for number in range(3):
-        session = open_session(workspace, Config(), (), command="test", clock=SystemClock(), forever=True)
+        session = open_session(
+            workspace, Config(), (), command="test", clock=SystemClock(), forever=True
+        )
         session.take_up()
-        assert session.ledger.progress.replayed == 0
-        identity = session.ledger.identifier.identify("http://example.org/")
+        assert session.crawl.progress.replayed == 0
+        identity = session.crawl.identifier.identify("http://example.org/")
         at = 1_700_000_000_000 + number
         visit = Visit(
-            identity.url, identity.host, identity.partition, identity.host_key, identity.url_key, VisitKind.CHECK, CHECKS, 0, at, 5
+            identity.url,
+            identity.host,
+            identity.partition,
+            identity.host_key,
+            identity.url_key,
+            VisitKind.CHECK,
+            CHECKS,
+            0,
+            at,
+            5,
         )
         visit.verdict = "up"
-        session.ledger.batch.add_check(Exchange(identity.url, VisitKind.CHECK, at, 5, status=200), visit)
+        session.crawl.buffer.batch.add_check(
+            Exchange(identity.url, VisitKind.CHECK, at, 5, status=200), visit
+        )
         session.worker.commit_now()
         session.claim.release()
         session.close()

@@ -1,4 +1,6 @@
-"""Watches over real crawls: what is found, stored once, and told; beside merges, exclusions, several collections and kills."""
+"""Watches over real crawls: what is found, stored once, and told; beside merges, exclusions,
+several collections and kills.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,7 @@ from lycosa.app.excluding import exclude_and_purge
 from lycosa.app.submission import submit
 from lycosa.app.watch_post import WatchPost
 from lycosa.app.watching import add_watch, list_watches, matches, remove_watch
-from lycosa.core.config import parse_config
+from lycosa.config.settings import parse_config
 from lycosa.core.errors import UsageError
 from lycosa.monitor.watch_orders import FOLDER
 from lycosa.store.check import verify
@@ -42,7 +44,9 @@ def lay(site: Paper) -> None:
 
 
 def texts_of(root: str) -> dict[str, str]:
-    return dict(LiveTables(Workspace.open(root)).scan("pages").select("url", "text").collect().iter_rows())
+    return dict(
+        LiveTables(Workspace.open(root)).scan("pages").select("url", "text").collect().iter_rows()
+    )
 
 
 def test_every_page_from_then_on_exactly_where_it_stands(root: str) -> None:
@@ -58,12 +62,15 @@ def test_every_page_from_then_on_exactly_where_it_stands(root: str) -> None:
     for each in found:
         text = pages[each.url]
         if each.watch == exact.order.id:
-            assert each.positions == tuple(at for at in range(len(text)) if text.startswith(each.text, at))
+            assert each.positions == tuple(
+                at for at in range(len(text)) if text.startswith(each.text, at)
+            )
         else:
             assert [text[at : at + 4].lower() for at in each.positions] == ["wolf"] * 3
         assert each.count == len(each.positions)
         assert each.text in each.context or each.watch == folded.order.id
-    assert Counter((each.watch, each.text) for each in found) == Counter(  # "Front page" was fetched before
+    # "Front page" was fetched before
+    assert Counter((each.watch, each.text) for each in found) == Counter(
         {(exact.order.id, "Wolf"): 1, (exact.order.id, "狼"): 1, (folded.order.id, "WOLF"): 1}
     )
     assert matches(root, "any wolf")[1] == 1
@@ -135,7 +142,11 @@ def test_a_merge_changes_nothing_and_an_exclusion_takes_matches_away(root: str) 
         assert [each.text for each in matches(root)[0]] == ["狼"]
         rows = LiveTables(Workspace.open(root)).all_rows("matches").collect()
         assert rows["text"].to_list() == ["狼"]  # the last byte of it is gone
-        waiting = [path.read_text() for path in Path(root, "run/outbox").iterdir() if shut in path.read_text()]
+        waiting = [
+            path.read_text()
+            for path in Path(root, "run/outbox").iterdir()
+            if shut in path.read_text()
+        ]
         assert ["wolf" in text for text in waiting] == [False]
         assert "/zh" in waiting[0]
         assert matches(root, site=f"{site.origin}/below/")[1] == 0
@@ -177,7 +188,7 @@ def test_removed_and_damaged_ones_stop_nothing(root: str) -> None:
 CRAWL = """
 import sys
 from tests.monitor.paper import crawled
-from lycosa.core.config import parse_config
+from lycosa.config.settings import parse_config
 crawled(sys.argv[1], sys.argv[2], config=parse_config("", overrides=("crawl.patience=1s", "crawl.commit_pages=7")))
 """
 
@@ -187,7 +198,9 @@ def test_kill_nine_stores_and_tells_each_match_once(root: str, tmp_path: Path, w
     told = tmp_path / "told.jsonl"
     with paper("127.0.7.79") as site:
         for number in range(60):
-            site.page(f"/{number}", f"Page {number} tells of a wolf.", f"/{number + 1}", f"/{number + 2}")
+            site.page(
+                f"/{number}", f"Page {number} tells of a wolf.", f"/{number + 1}", f"/{number + 2}"
+            )
         add_watch(root, QUIET, ["wolf"], notify=[f"file {told}"])
         kills = 0
         while True:

@@ -64,4 +64,13 @@ def pair(
 
 def failure(url: str = "http://www.example.org/gone") -> tuple[Exchange, Visit]:
     """An exchange without an answer."""
-    return pair(url, head=b"", body=b"", request=b"", protocol="", status=0, error="dns", error_text="Could not resolve host")
+    return pair(
+        url,
+        head=b"",
+        body=b"",
+        request=b"",
+        protocol="",
+        status=0,
+        error="dns",
+        error_text="Could not resolve host",
+    )

@@ -1,4 +1,6 @@
-"""Archives as other programs write them: WARC by warcio in every wrapping, ARC by hand after its description."""
+"""Archives as other programs write them: WARC by warcio in every wrapping, ARC by hand after its
+description.
+"""
 
 from __future__ import annotations
 
@@ -33,16 +35,26 @@ class Answer(NamedTuple):
     headers: tuple[tuple[str, str], ...] = (("Content-Type", "text/html; charset=utf-8"),)
 
 
-def html(title: str, *links: str, words: str = "Moths fly at night, and they are drawn to light.") -> bytes:
+def html(
+    title: str, *links: str, words: str = "Moths fly at night, and they are drawn to light."
+) -> bytes:
     anchors = "".join(f'<p><a href="{link}">a link to {link}</a></p>' for link in links)
     return f"<html lang=en><head><title>{title}</title></head><body><p>{words} {title}.</p>{anchors}</body></html>".encode()
 
 
 ANSWERS = (
     Answer(f"{HOST}/", html("Home", "/eyes", "/wings", "http://other.example/")),
-    Answer(f"{HOST}/eyes", html("Compound eyes", "/", words="An eye of many facets sees movement before it sees shape.")),
+    Answer(
+        f"{HOST}/eyes",
+        html(
+            "Compound eyes", "/", words="An eye of many facets sees movement before it sees shape."
+        ),
+    ),
     Answer(f"{HOST}/old", b"", "301 Moved Permanently", (("Location", "/wings"),)),
-    Answer(f"{HOST}/wings", html("Wings", "/", words="Scales cover the wings and give them their colours.")),
+    Answer(
+        f"{HOST}/wings",
+        html("Wings", "/", words="Scales cover the wings and give them their colours."),
+    ),
     Answer(f"{HOST}/gone", b"gone", "404 Not Found"),
 )
 
@@ -58,8 +70,12 @@ def warc(answers: tuple[Answer, ...] = ANSWERS, *, gzipped: bool = False, date: 
             answer.url, "response", io.BytesIO(answer.body), http_headers=head,
             warc_headers_dict={"WARC-Date": date, "WARC-IP-Address": "192.0.2.7"},
         )  # fmt: skip
-        asked = StatusAndHeaders("GET / HTTP/1.1", [("Host", "moths.example")], is_http_request=True)
-        request = writer.create_warc_record(answer.url, "request", http_headers=asked, warc_headers_dict={"WARC-Date": date})
+        asked = StatusAndHeaders(
+            "GET / HTTP/1.1", [("Host", "moths.example")], is_http_request=True
+        )
+        request = writer.create_warc_record(
+            answer.url, "request", http_headers=asked, warc_headers_dict={"WARC-Date": date}
+        )
         writer.write_request_response_pair(request, record)
     return output.getvalue()
 
@@ -68,7 +84,9 @@ def zstd(plain: bytes, *, dictionary: bool) -> bytes:
     """As .warc.zst: frames one after the other, the dictionary in a skippable frame before them."""
     if not dictionary:
         half = len(plain) // 2
-        return b"".join(zstandard.ZstdCompressor().compress(part) for part in (plain[:half], plain[half:]))
+        return b"".join(
+            zstandard.ZstdCompressor().compress(part) for part in (plain[:half], plain[half:])
+        )
     words = zstandard.ZstdCompressionDict(plain[:2000], dict_type=zstandard.DICT_TYPE_RAWCONTENT)
     packed = zstandard.ZstdCompressor().compress(words.as_bytes())
     frame = b"\x5d\x2a\x4d\x18" + len(packed).to_bytes(4, "little") + packed
@@ -84,17 +102,32 @@ def wacz(path: Path, *members: tuple[str, bytes]) -> Path:
 
 
 def arc(answers: tuple[Answer, ...] = ANSWERS, *, version: int = 1) -> list[bytes]:
-    """The records of an ARC file, the first of them describing it (https://archive.org/web/researcher/ArcFileFormat.php)."""
+    """The records of an ARC file, the first of them describing it
+    (https://archive.org/web/researcher/ArcFileFormat.php).
+    """
     if version == 1:
         names = "URL IP-address Archive-date Content-type Archive-length"
     else:
-        names = "URL IP-address Archive-date Content-type Result-code Checksum Location Offset Filename Archive-length"
+        names = (
+            "URL IP-address Archive-date Content-type Result-code Checksum Location Offset "
+            "Filename Archive-length"
+        )
     about = f"{version} 0 SomeCrawler\n{names}\n".encode()
     more = "" if version == 1 else "200 - - 0 moths.arc "
-    records = [f"filedesc://moths.arc 0.0.0.0 20261121100000 text/plain {more}{len(about)}\n".encode() + about + b"\n"]
-    records.append(b"dns:moths.example 192.0.2.1 20261121100000 text/dns " + more.encode() + b"4\nabcd\n")
+    records = [
+        f"filedesc://moths.arc 0.0.0.0 20261121100000 text/plain {more}{len(about)}\n".encode()
+        + about
+        + b"\n"
+    ]
+    records.append(
+        b"dns:moths.example 192.0.2.1 20261121100000 text/dns " + more.encode() + b"4\nabcd\n"
+    )
     for answer in answers:
-        head = f"HTTP/1.1 {answer.status}\r\n" + "".join(f"{name}: {value}\r\n" for name, value in answer.headers) + "\r\n"
+        head = (
+            f"HTTP/1.1 {answer.status}\r\n"
+            + "".join(f"{name}: {value}\r\n" for name, value in answer.headers)
+            + "\r\n"
+        )
         block = head.encode() + answer.body
         line = f"{answer.url} 192.0.2.7 20261121100000 text/html {more}{len(block)}\n"
         records.append(line.encode() + block + b"\n")

@@ -1,4 +1,6 @@
-"""The CDXJ index: keys as the surt package 0.3.1 (which pywb uses) computes them, lines sorted by bytes."""
+"""The CDXJ index: keys as the surt package 0.3.1 (which pywb uses) computes them, lines sorted by
+bytes.
+"""
 
 from __future__ import annotations
 
@@ -14,8 +16,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lycosa.archive.cdxj import _PLAIN_PATH, _path_key, cdxj_line, surt, write_cdxj
-from lycosa.archive.reader import read_response
-from lycosa.archive.writer import RevisitTarget, WarcWriter
+from lycosa.archive.warc.reader import read_response
+from lycosa.archive.warc.writer import RevisitTarget, WarcWriter
 from lycosa.core.errors import WorkError
 from tests.archive.exchanges import AT, failure, pair
 
@@ -56,7 +58,10 @@ SESSION = "0123456789abcdef0123456789ABCDEF"
         (f"http://example.com/?sid={SESSION}", "com,example)/"),
         (f"http://example.com/?jsessionid={SESSION}&a", "com,example)/?a"),
         ("http://example.com/?cfid=12&cftoken=34&a=1", "com,example)/?a=1"),
-        (f"http://example.com/a;jsessionid={SESSION}", f"com,example)/a;jsessionid={SESSION.lower()}"),
+        (
+            f"http://example.com/a;jsessionid={SESSION}",
+            f"com,example)/a;jsessionid={SESSION.lower()}",
+        ),
         ("http://example.com/(s(abcdefghijklmnopqrstuvwx))/x.aspx", "com,example)/x.aspx"),
         ("http://example.com/(abcdefghijklmnopqrstuvwx)/x.aspx?a", "com,example)/x.aspx?a"),
     ],
@@ -65,7 +70,11 @@ def test_keys(url: str, key: str) -> None:
     assert surt(url) == key
 
 
-@given(st.one_of(st.text(), st.builds("http://{}/{}?{}".format, st.text(max_size=5), st.text(), st.text())))
+@given(
+    st.one_of(
+        st.text(), st.builds("http://{}/{}?{}".format, st.text(max_size=5), st.text(), st.text())
+    )
+)
 def test_keys_never_raise_and_hold_no_separator(url: str) -> None:
     key = surt(url)
     assert key.isascii()
@@ -82,7 +91,15 @@ def test_plain_paths_have_the_keys_that_all_others_have(tail: str) -> None:
 
 def test_a_line_is_json_whatever_servers_say() -> None:
     line = cdxj_line(
-        "http://é/", 0, content_type='a"\\\n/b;c', status=200, digest="sha1:A", filename="a.warc.gz", offset=1, length=2, revisit=False
+        "http://é/",
+        0,
+        content_type='a"\\\n/b;c',
+        status=200,
+        digest="sha1:A",
+        filename="a.warc.gz",
+        offset=1,
+        length=2,
+        revisit=False,
     )
     assert line.isascii()
     assert json.loads(line.partition("{")[1] + line.partition("{")[2]) == {
@@ -97,7 +114,9 @@ def test_a_line_is_json_whatever_servers_say() -> None:
 
 
 def test_the_index_of_a_file(tmp_path: Path) -> None:
-    writer = WarcWriter(tmp_path / "archive.warc.gz", relative_path="data/1-1/archive.warc.gz", info={})
+    writer = WarcWriter(
+        tmp_path / "archive.warc.gz", relative_path="data/1-1/archive.warc.gz", info={}
+    )
     first, visit = pair("http://www.example.org/b?é")
     writer.append(first, visit)
     visits = [visit, replace(visit, collection="another")]
@@ -106,7 +125,10 @@ def test_the_index_of_a_file(tmp_path: Path) -> None:
         (pair("http://www.example.org/A.html"), None),
         (failure(), None),
         (pair("http://www.example.org/odd", head=b"ICY 200\r\n\r\n"), None),
-        (pair(first.url, at=AT + 1_000), RevisitTarget(visit.url, visit.fetched_at, visit.record_id, visit.digest)),
+        (
+            pair(first.url, at=AT + 1_000),
+            RevisitTarget(visit.url, visit.fetched_at, visit.record_id, visit.digest),
+        ),
     ):
         writer.append(*item, revisit_of=target)
         visits.append(item[1])
@@ -114,7 +136,9 @@ def test_the_index_of_a_file(tmp_path: Path) -> None:
     path = tmp_path / "archive.cdxj"
     assert write_cdxj(path, visits, record_types=writer.record_types) == 4
     lines = path.read_text().splitlines()
-    ordered = subprocess.run(["sort"], env={"LC_ALL": "C"}, input=path.read_bytes(), capture_output=True, check=True).stdout
+    ordered = subprocess.run(
+        ["sort"], env={"LC_ALL": "C"}, input=path.read_bytes(), capture_output=True, check=True
+    ).stdout
     assert path.read_bytes() == ordered
     assert [line.split(" ", 2)[:2] for line in lines] == [
         ["org,example)/a", "20261121102718"],
@@ -134,7 +158,9 @@ def test_the_index_of_a_file(tmp_path: Path) -> None:
     }
     assert [field["mime"] for field in fields] == ["text/html"] * 3 + ["warc/revisit"]
     for field in fields:
-        assert read_response(tmp_path / field["filename"], int(field["offset"]), int(field["length"])).url in (
+        assert read_response(
+            tmp_path / field["filename"], int(field["offset"]), int(field["length"])
+        ).url in (
             field["url"],
             "http://www.example.org/b?%C3%A9",
         )

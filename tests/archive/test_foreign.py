@@ -1,4 +1,6 @@
-"""Archives of other programs, read: every format gives the same captures, and damage gives a message instead of anything else."""
+"""Archives of other programs, read: every format gives the same captures, and damage gives a
+message instead of anything else.
+"""
 
 from __future__ import annotations
 
@@ -10,8 +12,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lycosa.archive.folder import folder_captures
-from lycosa.archive.foreign import Capture, made_up_head, parse_time, read_captures, usable
+from lycosa.archive.import_formats import (
+    ImportedCapture,
+    made_up_head,
+    parse_time,
+    read_captures,
+    usable,
+)
+from lycosa.archive.page_folder import folder_captures
 from lycosa.core.errors import ArchiveError, UsageError
 from tests.archive.foreign_files import ANSWERS, HOST, arc, every_kind, warc
 
@@ -24,12 +32,12 @@ KINDS = (
 WHOLE = (warc(), warc(gzipped=True), b"".join(arc()))
 
 
-def read(path: Path, limit: int = LIMIT) -> tuple[list[Capture], Counter[str]]:
+def read(path: Path, limit: int = LIMIT) -> tuple[list[ImportedCapture], Counter[str]]:
     others: Counter[str] = Counter()
     return list(read_captures(path, limit=limit, others=others)), others
 
 
-def until_damage(path: Path) -> tuple[list[Capture], str]:
+def until_damage(path: Path) -> tuple[list[ImportedCapture], str]:
     found = []
     try:
         for capture in read_captures(path, limit=LIMIT, others=Counter()):
@@ -55,7 +63,10 @@ def test_every_format_gives_the_same(kind: str, tmp_path: Path) -> None:
         assert others == {"response of dns:": 1}
     else:
         assert not others
-        assert all(each.request_head == b"GET / HTTP/1.1\r\nHost: moths.example\r\n\r\n" for each in captures)
+        assert all(
+            each.request_head == b"GET / HTTP/1.1\r\nHost: moths.example\r\n\r\n"
+            for each in captures
+        )
 
 
 def test_a_body_is_cut_at_the_limit(tmp_path: Path) -> None:
@@ -65,7 +76,17 @@ def test_a_body_is_cut_at_the_limit(tmp_path: Path) -> None:
     assert all(len(each.head) + len(each.body) <= 100 for each in captures)
 
 
-@pytest.mark.parametrize("kind", ["members.warc.gz", "whole.warc.gz", "frames.warc.zst", "members.arc.gz", "plain.warc", "one.arc"])
+@pytest.mark.parametrize(
+    "kind",
+    [
+        "members.warc.gz",
+        "whole.warc.gz",
+        "frames.warc.zst",
+        "members.arc.gz",
+        "plain.warc",
+        "one.arc",
+    ],
+)
 def test_a_torn_file_gives_what_comes_before(kind: str, tmp_path: Path) -> None:
     path = every_kind(tmp_path)[kind]
     whole = path.read_bytes()
@@ -90,7 +111,9 @@ def test_bytes_that_changed_are_told(tmp_path: Path) -> None:
 
 @settings(max_examples=200)
 @given(st.data())
-def test_no_bytes_raise_anything_else(tmp_path_factory: pytest.TempPathFactory, data: st.DataObject) -> None:
+def test_no_bytes_raise_anything_else(
+    tmp_path_factory: pytest.TempPathFactory, data: st.DataObject
+) -> None:
     content = bytearray(data.draw(st.sampled_from(WHOLE)))
     for _ in range(data.draw(st.integers(1, 6))):
         at = data.draw(st.integers(0, len(content) - 1))
@@ -110,7 +133,9 @@ def test_what_is_no_archive(tmp_path: Path) -> None:
         list(read_captures(tmp_path / "none.warc", limit=LIMIT, others=Counter()))
 
 
-@pytest.mark.parametrize("method", [zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED, zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA])
+@pytest.mark.parametrize(
+    "method", [zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED, zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA]
+)
 def test_a_damaged_zip_of_any_method_is_told(method: int, tmp_path: Path) -> None:
     path = tmp_path / "one.wacz"
     with zipfile.ZipFile(path, "w", method) as archive:
@@ -122,20 +147,24 @@ def test_a_damaged_zip_of_any_method_is_told(method: int, tmp_path: Path) -> Non
     for at in range(start, directory, max((directory - start) // 40, 1)):
         path.write_bytes(good[:at] + bytes([good[at] ^ 0xFF]) + good[at + 1 :])
         captures, damage = until_damage(path)
-        assert damage or [each.body for each in captures] == bodies  # not every bit of a coding says something
+        # not every bit of a coding says something
+        assert damage or [each.body for each in captures] == bodies
     encrypted = bytearray(good)
     encrypted[6] |= 1
     encrypted[directory + 8] |= 1
     path.write_bytes(encrypted)
     assert "encrypted" in until_damage(path)[1]
     lengths = b"\xff\xff\x00\x00" * 2
-    path.write_bytes(good[: directory + 20] + lengths + good[directory + 28 :])  # longer than the file
+    # longer than the file
+    path.write_bytes(good[: directory + 20] + lengths + good[directory + 28 :])
     assert until_damage(path)[1] or method != zipfile.ZIP_STORED  # others may know their own end
 
 
 def test_lengths_of_many_digits_and_padding(tmp_path: Path) -> None:
     path = tmp_path / "one.arc"
-    path.write_bytes(b"".join(arc()) + b"http://h/ 192.0.2.7 20261121100000 text/html " + b"9" * 5000 + b"\n")
+    path.write_bytes(
+        b"".join(arc()) + b"http://h/ 192.0.2.7 20261121100000 text/html " + b"9" * 5000 + b"\n"
+    )
     captures, damage = until_damage(path)
     assert (len(captures), "expected an ARC record" in damage) == (len(ANSWERS), True)
     path.write_bytes(warc(gzipped=True) + bytes(100_000))  # a tape, padded
@@ -173,19 +202,33 @@ def test_times(text: str, expected: int) -> None:
     assert parse_time(text) == expected
 
 
-def folder(root: Path, base: str = "") -> dict[str, Capture]:
+def folder(root: Path, base: str = "") -> dict[str, ImportedCapture]:
     return {each.url: each for each in folder_captures(root, base, limit=LIMIT, others=Counter())}
 
 
 def test_a_folder_of_pages(tmp_path: Path) -> None:
-    for name in ("index.html", "a b/index.html", "a b/x.css", "page.php?id=1&n=2", "ü.txt", "plain"):
+    for name in (
+        "index.html",
+        "a b/index.html",
+        "a b/x.css",
+        "page.php?id=1&n=2",
+        "ü.txt",
+        "plain",
+    ):
         path = tmp_path / "moths.example" / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(b"<!DOCTYPE html><p>x")
     (tmp_path / "moths.example" / "way").symlink_to("/etc/passwd")
     found = folder(tmp_path)
     assert sorted(found) == sorted(
-        [f"{HOST}/", f"{HOST}/a%20b/", f"{HOST}/a%20b/x.css", f"{HOST}/page.php?id=1&n=2", f"{HOST}/%C3%BC.txt", f"{HOST}/plain"]
+        [
+            f"{HOST}/",
+            f"{HOST}/a%20b/",
+            f"{HOST}/a%20b/x.css",
+            f"{HOST}/page.php?id=1&n=2",
+            f"{HOST}/%C3%BC.txt",
+            f"{HOST}/plain",
+        ]
     )
     assert found[f"{HOST}/plain"].head == made_up_head("text/html", 19)
     assert b"text/css" in found[f"{HOST}/a%20b/x.css"].head

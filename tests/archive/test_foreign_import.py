@@ -1,4 +1,6 @@
-"""`lycosa import`: what other robots archived stands in the tables and the index as if we had fetched it, once, however often it comes."""
+"""`lycosa import`: what other robots archived stands in the tables and the index as if we had
+fetched it, once, however often it comes.
+"""
 
 from __future__ import annotations
 
@@ -14,17 +16,28 @@ from warcio.statusandheaders import StatusAndHeaders
 
 from lycosa.app.crawling import CrawlOrder, crawl
 from lycosa.app.importing import import_files
-from lycosa.archive.reader import read_exchanges
-from lycosa.core.config import Collection, parse_config
+from lycosa.archive.warc.reader import read_exchanges
+from lycosa.config.settings import Collection, parse_config
 from lycosa.core.errors import UsageError
-from lycosa.crawl.importing import Imported
+from lycosa.crawl.recovery.import_archives import Imported
 from lycosa.export.warc import export_warc
 from lycosa.search.engine import Searcher
 from lycosa.search.results import SearchRequest
 from lycosa.store.check import verify
 from lycosa.store.live import LiveTables
 from lycosa.store.workspace import Workspace
-from tests.archive.foreign_files import ANSWERS, AT, HOST, Answer, Writer, arc, every_kind, html, wacz, warc
+from tests.archive.foreign_files import (
+    ANSWERS,
+    AT,
+    HOST,
+    Answer,
+    Writer,
+    arc,
+    every_kind,
+    html,
+    wacz,
+    warc,
+)
 from tests.crawl.conftest import ServeWeb, page, serve
 from tests.servers.system import require_program
 
@@ -34,9 +47,27 @@ CONFIG = parse_config("", overrides=("crawl.patience=0",))
 PAGES = {f"{HOST}/": "Home", f"{HOST}/eyes": "Compound eyes", f"{HOST}/wings": "Wings"}
 
 
-def take(root: Path, *paths: Path, index: bool = False, settings: dict[str, object] | None = None, **more: object) -> Imported:
-    collection = Collection.model_validate({"name": "default", **(settings or {})}) if settings is not None else None
-    return import_files(str(root), CONFIG, "default", [str(path) for path in paths], collection=collection, index=index, **more)  # type: ignore[arg-type]
+def take(
+    root: Path,
+    *paths: Path,
+    index: bool = False,
+    settings: dict[str, object] | None = None,
+    **more: object,
+) -> Imported:
+    collection = (
+        Collection.model_validate({"name": "default", **(settings or {})})
+        if settings is not None
+        else None
+    )
+    return import_files(
+        str(root),
+        CONFIG,
+        "default",
+        [str(path) for path in paths],
+        collection=collection,
+        index=index,
+        **more,  # type: ignore[arg-type]
+    )
 
 
 def rows(root: Path, table: str) -> pl.DataFrame:
@@ -48,7 +79,9 @@ def titles(root: Path) -> dict[str, str]:
 
 
 def states(root: Path) -> dict[str, str]:
-    return dict(rows(root, "urls").filter(pl.col("operation") == "").select("url", "state").iter_rows())
+    return dict(
+        rows(root, "urls").filter(pl.col("operation") == "").select("url", "state").iter_rows()
+    )
 
 
 def sound(root: Path) -> None:
@@ -56,27 +89,42 @@ def sound(root: Path) -> None:
     assert report.ok, report.findings
 
 
-@pytest.mark.parametrize("kind", ["plain.warc", "members.warc.gz", "dictionary.warc.zst", "two.arc", "moths.wacz"])
+@pytest.mark.parametrize(
+    "kind", ["plain.warc", "members.warc.gz", "dictionary.warc.zst", "two.arc", "moths.wacz"]
+)
 def test_every_format(kind: str, tmp_path: Path) -> None:
     path = every_kind(tmp_path)[kind]
     root = tmp_path / "workspace"
     report = take(root, path, index=kind == "moths.wacz")
     assert (report.captures, report.imported, report.pages, dict(report.left_out)) == (5, 5, 3, {})
     assert titles(root) == PAGES
-    assert states(root) == {**dict.fromkeys([*PAGES, f"{HOST}/old"], "visited"), f"{HOST}/gone": "gone"}
+    assert states(root) == {
+        **dict.fromkeys([*PAGES, f"{HOST}/old"], "visited"),
+        f"{HOST}/gone": "gone",
+    }
     again = take(root, path)
     assert (again.imported, again.already_there) == (0, 5)
     assert rows(root, "visits").height == 5
-    assert rows(root, "pages").filter(pl.col("url") == f"{HOST}/wings")["redirect_from"].to_list() == [f"{HOST}/old"]
+    assert rows(root, "pages").filter(pl.col("url") == f"{HOST}/wings")[
+        "redirect_from"
+    ].to_list() == [f"{HOST}/old"]
     links = rows(root, "links").filter(pl.col("source") == f"{HOST}/")
-    assert sorted(links["target"]) == ["http://moths.example/eyes", "http://moths.example/wings", "http://other.example/"]
+    assert sorted(links["target"]) == [
+        "http://moths.example/eyes",
+        "http://moths.example/wings",
+        "http://other.example/",
+    ]
     workspace = Workspace.open(str(root))
     bodies = {
-        stored.exchange.url: stored.exchange.body for file in workspace.state().warcs for stored in read_exchanges(workspace.path(file))
+        stored.exchange.url: stored.exchange.body
+        for file in workspace.state().warcs
+        for stored in read_exchanges(workspace.path(file))
     }
     assert bodies == {answer.url: answer.body for answer in ANSWERS}
     if kind == "moths.wacz":
-        assert [result.url for result in Searcher(str(root)).search(SearchRequest("facets")).hits] == [f"{HOST}/eyes"]
+        assert [
+            result.url for result in Searcher(str(root)).search(SearchRequest("facets")).hits
+        ] == [f"{HOST}/eyes"]
     sound(root)
 
 
@@ -106,11 +154,18 @@ def test_what_the_operator_excluded_stays_out(tmp_path: Path) -> None:
 
 def revisit(writer: Writer, url: str, original: str, date: str, body: bytes) -> None:
     digest = writer.create_warc_record(
-        original, "response", io.BytesIO(body), http_headers=StatusAndHeaders("200 OK", [], protocol="HTTP/1.1")
+        original,
+        "response",
+        io.BytesIO(body),
+        http_headers=StatusAndHeaders("200 OK", [], protocol="HTTP/1.1"),
     )
     writer.ensure_digest(digest, block=False, payload=True)
-    head = StatusAndHeaders("200 OK", [("Content-Type", "text/html; charset=utf-8")], protocol="HTTP/1.1")
-    record = writer.create_revisit_record(url, digest.rec_headers.get_header("WARC-Payload-Digest"), original, AT, http_headers=head)
+    head = StatusAndHeaders(
+        "200 OK", [("Content-Type", "text/html; charset=utf-8")], protocol="HTTP/1.1"
+    )
+    record = writer.create_revisit_record(
+        url, digest.rec_headers.get_header("WARC-Payload-Digest"), original, AT, http_headers=head
+    )
     record.rec_headers.replace_header("WARC-Date", date)
     writer.write_record(record)
 
@@ -119,8 +174,10 @@ def test_revisits_find_their_originals(tmp_path: Path) -> None:
     output = io.BytesIO()
     writer = Writer(output, gzip=True)
     body = ANSWERS[1].body
-    revisit(writer, f"{HOST}/eyes", f"{HOST}/eyes", "2026-11-21T11:00:00Z", body)  # the same page later
-    revisit(writer, f"{HOST}/eyes-too", f"{HOST}/eyes", "2026-11-21T11:00:01Z", body)  # another URL with the same payload
+    # the same page later
+    revisit(writer, f"{HOST}/eyes", f"{HOST}/eyes", "2026-11-21T11:00:00Z", body)
+    # another URL with the same payload
+    revisit(writer, f"{HOST}/eyes-too", f"{HOST}/eyes", "2026-11-21T11:00:01Z", body)
     later, first = tmp_path / "later.warc.gz", tmp_path / "first.warc.gz"
     later.write_bytes(output.getvalue())
     first.write_bytes(warc(gzipped=True))
@@ -139,7 +196,9 @@ def test_revisits_find_their_originals(tmp_path: Path) -> None:
 def test_an_older_capture_does_not_replace_a_newer_one(tmp_path: Path) -> None:
     new, old = tmp_path / "new.warc", tmp_path / "old.warc"
     new.write_bytes(warc())
-    old.write_bytes(warc((Answer(f"{HOST}/", html("Home as it was")),), date="2020-01-01T00:00:00Z"))
+    old.write_bytes(
+        warc((Answer(f"{HOST}/", html("Home as it was")),), date="2020-01-01T00:00:00Z")
+    )
     root = tmp_path / "w"
     take(root, new)
     assert take(root, old).imported == 1
@@ -171,8 +230,16 @@ def test_a_crawl_goes_round(tmp_path: Path, serve: ServeWeb) -> None:
         f"/{name}.html": page("/", f"/{(number + 1) % 12}.html", text=f"words of page {name}")
         for number, name in enumerate(map(str, range(12)))
     }
-    web = serve({"/index.html": page("/0.html", "/5.html", "/none.html", text="The start of it"), **site})
-    settings = {"name": "default", "delay": 0, "courtesy_factor": 0.0, "traps": False, "seeds": [web.url()]}
+    web = serve(
+        {"/index.html": page("/0.html", "/5.html", "/none.html", text="The start of it"), **site}
+    )
+    settings = {
+        "name": "default",
+        "delay": 0,
+        "courtesy_factor": 0.0,
+        "traps": False,
+        "seeds": [web.url()],
+    }
     collection = Collection.model_validate(settings)
     one, two = tmp_path / "one", tmp_path / "two"
     crawl(CrawlOrder(str(one), CONFIG, collection))
@@ -180,16 +247,45 @@ def test_a_crawl_goes_round(tmp_path: Path, serve: ServeWeb) -> None:
     report = take(two, tmp_path / "out", index=True, settings=settings)
     assert report.imported == exported.captures
     same = {
-        "pages": ["url", "fetched_at", "title", "text", "main_text", "language", "redirect_from", "record_id", "text_digest"],
+        "pages": [
+            "url",
+            "fetched_at",
+            "title",
+            "text",
+            "main_text",
+            "language",
+            "redirect_from",
+            "record_id",
+            "text_digest",
+        ],
         "links": ["source", "target", "anchor", "kind", "position"],
         "urls": ["url", "depth", "state", "visited_at", "referrer", "digest", "record_id"],
-        "visits": ["url", "kind", "fetched_at", "http_status", "digest", "redirect_to", "depth", "record_id"],
+        "visits": [
+            "url",
+            "kind",
+            "fetched_at",
+            "http_status",
+            "digest",
+            "redirect_to",
+            "depth",
+            "record_id",
+        ],
     }
     for table, columns in same.items():
         first, second = (rows(root, table).select(columns).sort(columns) for root in (one, two))
-        assert first.equals(second), (table, first.join(second, on=columns, how="anti"), second.join(first, on=columns, how="anti"))
+        assert first.equals(second), (
+            table,
+            first.join(second, on=columns, how="anti"),
+            second.join(first, on=columns, how="anti"),
+        )
     for query in ("start", "words page", "7"):
-        found = [[(each.url, each.title) for each in Searcher(str(root)).search(SearchRequest(query)).hits] for root in (one, two)]
+        found = [
+            [
+                (each.url, each.title)
+                for each in Searcher(str(root)).search(SearchRequest(query)).hits
+            ]
+            for root in (one, two)
+        ]
         assert found[0] == found[1]
         assert found[0]
     sound(two)
@@ -197,7 +293,12 @@ def test_a_crawl_goes_round(tmp_path: Path, serve: ServeWeb) -> None:
 
 def test_killed_in_the_middle_it_goes_on(tmp_path: Path) -> None:
     path, root = tmp_path / "many.warc.gz", tmp_path / "w"
-    path.write_bytes(warc(tuple(Answer(f"http://h{n % 7}.example/{n}", html(f"Page {n}")) for n in range(900)), gzipped=True))
+    path.write_bytes(
+        warc(
+            tuple(Answer(f"http://h{n % 7}.example/{n}", html(f"Page {n}")) for n in range(900)),
+            gzipped=True,
+        )
+    )
     command = [
         sys.executable,
         "-m",
@@ -212,7 +313,11 @@ def test_killed_in_the_middle_it_goes_on(tmp_path: Path) -> None:
     ]
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     deadline = time.monotonic() + 60
-    while time.monotonic() < deadline and process.poll() is None and len(list(root.glob("data/*/pages.parquet"))) < 2:
+    while (
+        time.monotonic() < deadline
+        and process.poll() is None
+        and len(list(root.glob("data/*/pages.parquet"))) < 2
+    ):
         time.sleep(0.005)
     process.kill()
     process.wait()
@@ -228,7 +333,11 @@ def test_killed_in_the_middle_it_goes_on(tmp_path: Path) -> None:
 def test_files_by_wget(tmp_path: Path, serve: ServeWeb) -> None:
     wget = require_program("wget")
     web = serve(
-        {"/index.html": page("/a.html", "/sub/", text="start"), "/a.html": page(text="first"), "/sub/index.html": page(text="second")}
+        {
+            "/index.html": page("/a.html", "/sub/", text="start"),
+            "/a.html": page(text="first"),
+            "/sub/index.html": page(text="second"),
+        }
     )
     call = [wget, "-q", "--no-proxy", "-r", "-e", "robots=off", web.url()]
     subprocess.run([*call, "--warc-file=w", "-P", "one"], cwd=tmp_path, check=True, timeout=60)
@@ -238,7 +347,11 @@ def test_files_by_wget(tmp_path: Path, serve: ServeWeb) -> None:
     assert report.pages == 3
     assert sum(report.others.values()) == 2  # wget's own notes
     assert take(by_folder, tmp_path / "mirror").pages == 3
-    assert titles(by_warc) == titles(by_folder) == {web.url(): "start", web.url("/a.html"): "first", web.url("/sub/"): "second"}
+    assert (
+        titles(by_warc)
+        == titles(by_folder)
+        == {web.url(): "start", web.url("/a.html"): "first", web.url("/sub/"): "second"}
+    )
 
 
 def test_a_page_for_two_collections(tmp_path: Path) -> None:
@@ -247,5 +360,8 @@ def test_a_page_for_two_collections(tmp_path: Path) -> None:
     take(root, path)
     report = import_files(str(root), CONFIG, "second", [str(path)], index=False)
     assert report.pages == 3
-    assert rows(root, "pages").group_by("collection").len().sort("collection").rows() == [("default", 3), ("second", 3)]
+    assert rows(root, "pages").group_by("collection").len().sort("collection").rows() == [
+        ("default", 3),
+        ("second", 3),
+    ]
     sound(root)

@@ -13,10 +13,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from warcio.warcwriter import WARCWriter
 
-from lycosa.archive.members import Damage, read_records
-from lycosa.archive.reader import read_exchanges, read_response
-from lycosa.archive.record import gzip_record
-from lycosa.archive.writer import WarcWriter
+from lycosa.archive.warc.members import Damage, read_records
+from lycosa.archive.warc.reader import read_exchanges, read_response
+from lycosa.archive.warc.record import gzip_record
+from lycosa.archive.warc.writer import WarcWriter
 from lycosa.core.errors import ArchiveError
 from lycosa.core.records import Exchange, Visit
 from tests.archive.exchanges import AT, HEAD, failure, pair
@@ -99,7 +99,11 @@ visits = st.builds(
 )
 
 
-@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
+@settings(
+    max_examples=100,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
 @given(pairs=st.lists(st.tuples(exchanges, visits), max_size=3))
 def test_what_was_appended_is_read_back_equal(tmp_path: Path, pairs: list[Pair]) -> None:
     path = tmp_path / "a.warc.gz"
@@ -112,17 +116,28 @@ def test_what_was_appended_is_read_back_equal(tmp_path: Path, pairs: list[Pair])
 
 def test_fields_that_differ_between_exchange_and_visit_are_kept(tmp_path: Path) -> None:
     exchange, visit = pair()
-    pairs = [(replace(exchange, started_at=AT - 7, truncated="length"), replace(visit, error="bad_encoding", truncated="decoded"))]
+    pairs = [
+        (
+            replace(exchange, started_at=AT - 7, truncated="length"),
+            replace(visit, error="bad_encoding", truncated="decoded"),
+        )
+    ]
     write(tmp_path / "a.warc.gz", *pairs)
     assert read(tmp_path / "a.warc.gz") == pairs
 
 
 @pytest.mark.parametrize("last", ["page", "stored", "failure"])
-def test_a_file_cut_at_any_byte_gives_every_earlier_exchange_and_nothing_else(tmp_path: Path, last: str) -> None:
+def test_a_file_cut_at_any_byte_gives_every_earlier_exchange_and_nothing_else(
+    tmp_path: Path, last: str
+) -> None:
     path, torn = tmp_path / "a.warc.gz", tmp_path / "torn.warc.gz"
     tail = {
         "page": pair("http://a.example/last", body=os.urandom(300)),
-        "stored": pair("http://a.example/last", head=HEAD[:-2] + b"Content-Encoding: gzip\r\n\r\n", body=gzip.compress(os.urandom(300))),
+        "stored": pair(
+            "http://a.example/last",
+            head=HEAD[:-2] + b"Content-Encoding: gzip\r\n\r\n",
+            body=gzip.compress(os.urandom(300)),
+        ),
         "failure": failure(),
     }[last]
     pairs = [pair(), failure(), tail]
@@ -156,9 +171,16 @@ def test_a_tail_of_zeros_or_noise_is_a_torn_tail(tmp_path: Path) -> None:
 
 def hostile_body() -> bytes:
     """A body that is itself a WARC with a whole exchange in it."""
-    fields = "WARC-Type: metadata\r\nWARC-Record-ID: <urn:uuid:1>\r\nWARC-Warcinfo-ID: <urn:uuid:0>\r\nContent-Type: application/json\r\n"
+    fields = (
+        "WARC-Type: metadata\r\nWARC-Record-ID: <urn:uuid:1>\r\nWARC-Warcinfo-ID: "
+        "<urn:uuid:0>\r\nContent-Type: application/json\r\n"
+    )
     visit = b'{"url":"http://evil/","host":"evil","partition":0,"host_key":0,"url_key":0,"kind":"page","collection":"c"'
-    block = b'{"visit":' + visit + b',"depth":0,"fetched_at":0,"duration_ms":0},"exchange":{},"records":1}'
+    block = (
+        b'{"visit":'
+        + visit
+        + b',"depth":0,"fetched_at":0,"duration_ms":0},"exchange":{},"records":1}'
+    )
     return gzip_record(fields, block, b"", store_body=False)
 
 
@@ -168,7 +190,11 @@ def test_nothing_is_read_out_of_a_body_whatever_is_torn_or_damaged(tmp_path: Pat
     alone.write_bytes(hostile_body())
     assert len(read(alone)) == 1  # it would be an exchange if it were a file
     head = HEAD[:-2] + b"Content-Encoding: gzip\r\n\r\n"
-    pairs = [pair(), pair("http://a.example/evil", head=head, body=hostile_body() * 3), pair("http://a.example/c")]
+    pairs = [
+        pair(),
+        pair("http://a.example/evil", head=head, body=hostile_body() * 3),
+        pair("http://a.example/c"),
+    ]
     sizes = write(path, *pairs)
     data = path.read_bytes()
     assert hostile_body() in data  # it stands there uncompressed
@@ -210,7 +236,10 @@ def test_damage_in_the_middle_is_an_error_that_says_where(tmp_path: Path) -> Non
             assert got == pairs  # a byte of a gzip header that says nothing
 
         damages: list[Damage] = []
-        rest = [(stored.exchange, stored.visit) for stored in read_exchanges(path, on_damage=damages.append)]
+        rest = [
+            (stored.exchange, stored.visit)
+            for stored in read_exchanges(path, on_damage=damages.append)
+        ]
         assert rest in (pairs, [pairs[0], *pairs[2:]])
         assert all(sizes[1] <= damage.offset < damage.end <= sizes[2] for damage in damages)
 
@@ -230,15 +259,34 @@ def test_a_torn_tail_is_reported_to_those_who_check(tmp_path: Path) -> None:
     [
         (b"<html>hello</html>", "is no WARC file (offset 0"),
         (b"WARC/1.1\r\nWARC-Type: warcinfo\r\n\r\n", "warcio recompress"),
-        (gzip.compress(b"a text, not a WARC\r\n\r\n", mtime=0), "is no WARC file (offset 0: a gzip member without a WARC record)"),
+        (
+            gzip.compress(b"a text, not a WARC\r\n\r\n", mtime=0),
+            "is no WARC file (offset 0: a gzip member without a WARC record)",
+        ),
         (gzip.compress(bytes(10_000_000), mtime=0), "is no WARC file"),
-        (gzip.compress(b"WARC/1.1\r\nContent-Length: 99999999999\r\n\r\n" + bytes(5_000_000), mtime=0), "at most"),
-        (gzip.compress(b"WARC/1.1\r\nContent-Length: \xc2\xb2\r\n\r\n", mtime=0), "without Content-Length"),
-        (gzip.compress(b"WARC/1.1\r\nContent-Length: 4\r\n\r\nfourfour\r\n\r\n", mtime=0), "a record longer than its Content-Length"),
-        (gzip.compress(b"WARC/1.1\r\nContent-Length: 4\r\n\r\nfo\r\n\r\n", mtime=0), "a record shorter than its Content-Length"),
+        (
+            gzip.compress(
+                b"WARC/1.1\r\nContent-Length: 99999999999\r\n\r\n" + bytes(5_000_000), mtime=0
+            ),
+            "at most",
+        ),
+        (
+            gzip.compress(b"WARC/1.1\r\nContent-Length: \xc2\xb2\r\n\r\n", mtime=0),
+            "without Content-Length",
+        ),
+        (
+            gzip.compress(b"WARC/1.1\r\nContent-Length: 4\r\n\r\nfourfour\r\n\r\n", mtime=0),
+            "a record longer than its Content-Length",
+        ),
+        (
+            gzip.compress(b"WARC/1.1\r\nContent-Length: 4\r\n\r\nfo\r\n\r\n", mtime=0),
+            "a record shorter than its Content-Length",
+        ),
     ],
 )
-def test_what_is_no_warc_is_refused_with_a_reason(tmp_path: Path, content: bytes, message: str) -> None:
+def test_what_is_no_warc_is_refused_with_a_reason(
+    tmp_path: Path, content: bytes, message: str
+) -> None:
     path = tmp_path / "a.warc.gz"
     path.write_bytes(content)
     with pytest.raises(ArchiveError) as caught:
@@ -273,9 +321,18 @@ def test_a_response_is_only_read_where_one_is(tmp_path: Path) -> None:
 
 def test_metadata_of_an_unknown_version_is_an_error_of_another_program_not(tmp_path: Path) -> None:
     path = tmp_path / "a.warc.gz"
-    fields = "WARC-Type: metadata\r\nWARC-Record-ID: <urn:uuid:1>\r\nContent-Type: application/json\r\n"
-    path.write_bytes(gzip_record(fields, b'{"visit":{"novelty":1},"exchange":{},"records":1}', b"", store_body=False))
-    with pytest.raises(ArchiveError, match="offset 0: the metadata record was written by another program or version"):
+    fields = (
+        "WARC-Type: metadata\r\nWARC-Record-ID: <urn:uuid:1>\r\nContent-Type: application/json\r\n"
+    )
+    path.write_bytes(
+        gzip_record(
+            fields, b'{"visit":{"novelty":1},"exchange":{},"records":1}', b"", store_body=False
+        )
+    )
+    with pytest.raises(
+        ArchiveError,
+        match="offset 0: the metadata record was written by another program or version",
+    ):
         list(read_exchanges(path))
     path.write_bytes(gzip_record(fields, b'{"pages":[]}', b"", store_body=False))
     assert list(read_exchanges(path)) == []
@@ -295,11 +352,25 @@ def test_the_records_of_another_writer_are_read(tmp_path: Path) -> None:
     assert list(read_exchanges(path)) == []
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(changes=st.lists(st.tuples(st.integers(0, 10**6), st.binary(min_size=1, max_size=40)), min_size=1, max_size=4), report=st.booleans())
-def test_whatever_is_damaged_no_exchange_is_invented_or_changed(tmp_path: Path, changes: list[tuple[int, bytes]], report: bool) -> None:
+@settings(
+    max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+@given(
+    changes=st.lists(
+        st.tuples(st.integers(0, 10**6), st.binary(min_size=1, max_size=40)), min_size=1, max_size=4
+    ),
+    report=st.booleans(),
+)
+def test_whatever_is_damaged_no_exchange_is_invented_or_changed(
+    tmp_path: Path, changes: list[tuple[int, bytes]], report: bool
+) -> None:
     path = tmp_path / "a.warc.gz"
-    pairs = [pair(), failure(), pair("http://a.example/b", body=b"\x1f\x8b\x08\0" * 30), pair("http://a.example/c")]
+    pairs = [
+        pair(),
+        failure(),
+        pair("http://a.example/b", body=b"\x1f\x8b\x08\0" * 30),
+        pair("http://a.example/c"),
+    ]
     write(path, *pairs)
     data = bytearray(path.read_bytes())
     for position, noise in changes:
@@ -310,7 +381,10 @@ def test_whatever_is_damaged_no_exchange_is_invented_or_changed(tmp_path: Path, 
     got: list[Exchange] = []
     message = ""
     try:
-        got.extend(stored.exchange for stored in read_exchanges(path, on_damage=damages.append if report else None))
+        got.extend(
+            stored.exchange
+            for stored in read_exchanges(path, on_damage=damages.append if report else None)
+        )
     except ArchiveError as error:
         message = str(error)
     archived = [exchange for exchange, _ in pairs]
@@ -322,7 +396,11 @@ def test_a_torn_body_full_of_member_headers_is_passed_over_quickly(tmp_path: Pat
     path = tmp_path / "a.warc.gz"
     head = HEAD[:-2] + b"Content-Encoding: gzip\r\n\r\n"
     for pattern in (b"\x1f\x8b\x08", b"\x1f\x8b\x08\0\0\0\0\0\0\xff\x01\x05\x00\xfa\xffWARC/"):
-        write(path, pair(), pair("http://a.example/b", head=head, body=pattern * (2**20 // len(pattern))))
+        write(
+            path,
+            pair(),
+            pair("http://a.example/b", head=head, body=pattern * (2**20 // len(pattern))),
+        )
         os.truncate(path, 2**20)
         start = time.process_time()
         assert len(read(path)) == 1

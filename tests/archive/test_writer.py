@@ -25,10 +25,16 @@ from hypothesis import strategies as st
 from warcio.archiveiterator import ArchiveIterator
 from warcio.checker import Checker
 
-from lycosa.archive.members import read_records
-from lycosa.archive.reader import read_exchanges, read_response
-from lycosa.archive.record import RECORD_LIMIT_BYTES, field_value, gzip_record, new_record_id, warc_date
-from lycosa.archive.writer import RevisitTarget, WarcWriter, crawl_info, payload_digest
+from lycosa.archive.warc.members import read_records
+from lycosa.archive.warc.reader import read_exchanges, read_response
+from lycosa.archive.warc.record import (
+    RECORD_LIMIT_BYTES,
+    field_value,
+    gzip_record,
+    new_record_id,
+    warc_date,
+)
+from lycosa.archive.warc.writer import RevisitTarget, WarcWriter, crawl_info, payload_digest
 from lycosa.core.clock import ManualClock
 from lycosa.core.errors import WorkError
 from lycosa.core.records import Exchange, Visit
@@ -45,7 +51,11 @@ def ids() -> Callable[[], str]:
 
 def new_writer(path: Path) -> WarcWriter:
     return WarcWriter(
-        path, relative_path=RELATIVE, info={"software": "Lycosa/0.1.0", **crawl_info("lycosa/0.1.0")}, new_id=ids(), clock=ManualClock(AT)
+        path,
+        relative_path=RELATIVE,
+        info={"software": "Lycosa/0.1.0", **crawl_info("lycosa/0.1.0")},
+        new_id=ids(),
+        clock=ManualClock(AT),
     )
 
 
@@ -86,7 +96,11 @@ def test_every_record_is_a_gzip_member_and_they_follow_each_other(tmp_path: Path
         path,
         pair(),
         failure(),
-        pair("https://www.example.org/b", head=b"HTTP/2 200 \r\ncontent-encoding: gzip\r\n\r\n", body=b"\x1f\x8b" + bytes(70_000)),
+        pair(
+            "https://www.example.org/b",
+            head=b"HTTP/2 200 \r\ncontent-encoding: gzip\r\n\r\n",
+            body=b"\x1f\x8b" + bytes(70_000),
+        ),
     )
     data = path.read_bytes()
     kinds = []
@@ -106,7 +120,12 @@ def test_a_page_reads_back_byte_for_byte_here_and_elsewhere(tmp_path: Path) -> N
     write(path, pair(), (exchange, visit))
     assert path.stat().st_size > visit.warc_offset + visit.warc_length
     stored = read_response(path, visit.warc_offset, visit.warc_length)
-    assert (stored.head, stored.body, stored.status, stored.url) == (exchange.response_head, exchange.body, 200, exchange.url)
+    assert (stored.head, stored.body, stored.status, stored.url) == (
+        exchange.response_head,
+        exchange.body,
+        200,
+        exchange.url,
+    )
     assert stored.headers["warc-record-id"] == f"<{visit.record_id}>"
     with open(path, "rb") as file:
         file.seek(visit.warc_offset)
@@ -121,7 +140,11 @@ CHUNKED = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
 def fast_digests(path: Path) -> Iterator[tuple[str, bool, bool]]:
     with open(path, "rb") as file:
         for record in FastIterator(file, parse_http=False):
-            yield record.headers["WARC-Type"], record.verify_block_digest(), "WARC-Payload-Digest" in record.headers
+            yield (
+                record.headers["WARC-Type"],
+                record.verify_block_digest(),
+                "WARC-Payload-Digest" in record.headers,
+            )
     with open(path, "rb") as file:
         for record in FastIterator(file, parse_http=True):
             if record.headers["WARC-Type"] == "response":
@@ -131,15 +154,24 @@ def fast_digests(path: Path) -> Iterator[tuple[str, bool, bool]]:
 def test_other_readers_agree_with_every_digest(tmp_path: Path) -> None:
     path = tmp_path / "a.warc.gz"
     first, first_visit = pair()
-    chunked, chunked_visit = pair("http://www.example.org/c", head=CHUNKED, body=b"5\r\nhello\r\n0\r\n\r\n")
+    chunked, chunked_visit = pair(
+        "http://www.example.org/c", head=CHUNKED, body=b"5\r\nhello\r\n0\r\n\r\n"
+    )
     packed = gzip.compress(b"hi" * 50)
     gzipped, gzipped_visit = pair(
         "http://www.example.org/g",
         head=CHUNKED[:-2] + b"Content-Encoding: gzip\r\n\r\n",
         body=b"%x\r\n%s\r\n0\r\n\r\n" % (len(packed), packed),
     )
-    empty, empty_visit = pair("http://www.example.org/e", head=b"HTTP/1.1 301 \r\nLocation: /a\r\n\r\n", body=b"", status=301)
-    not_http, not_http_visit = pair("http://www.example.org/i", head=b"ICY 200 OK\r\n\r\n", status=200)
+    empty, empty_visit = pair(
+        "http://www.example.org/e",
+        head=b"HTTP/1.1 301 \r\nLocation: /a\r\n\r\n",
+        body=b"",
+        status=301,
+    )
+    not_http, not_http_visit = pair(
+        "http://www.example.org/i", head=b"ICY 200 OK\r\n\r\n", status=200
+    )
     writer = new_writer(path)
     for item in (
         (first, first_visit),
@@ -150,9 +182,14 @@ def test_other_readers_agree_with_every_digest(tmp_path: Path) -> None:
         (not_http, not_http_visit),
     ):
         writer.append(*item)
-    target = RevisitTarget(first.url, first_visit.fetched_at, first_visit.record_id, first_visit.digest)
+    target = RevisitTarget(
+        first.url, first_visit.fetched_at, first_visit.record_id, first_visit.digest
+    )
     writer.append(*pair(at=AT + 1000), revisit_of=target)
-    writer.append(*pair(head=b"HTTP/1.1 304 Not Modified\r\n\r\n", body=b"", status=304, at=AT + 2000), revisit_of=target)
+    writer.append(
+        *pair(head=b"HTTP/1.1 304 Not Modified\r\n\r\n", body=b"", status=304, at=AT + 2000),
+        revisit_of=target,
+    )
     writer.close()
 
     code, output = warcio_check(path)
@@ -191,7 +228,11 @@ def test_revisit_records_name_what_they_repeat(tmp_path: Path) -> None:
     stored = read_response(path, same_visit.warc_offset, same_visit.warc_length)
     assert stored.body == b""
     assert stored.head == same.response_head
-    assert {name: stored.headers[name] for name in stored.headers if name.startswith(("warc-refers", "warc-profile", "warc-payload"))} == {
+    assert {
+        name: stored.headers[name]
+        for name in stored.headers
+        if name.startswith(("warc-refers", "warc-profile", "warc-payload"))
+    } == {
         "warc-profile": "http://netpreserve.org/warc/1.1/revisit/identical-payload-digest",
         "warc-refers-to": f"<{visit.record_id}>",
         "warc-refers-to-target-uri": exchange.url,
@@ -199,14 +240,22 @@ def test_revisit_records_name_what_they_repeat(tmp_path: Path) -> None:
         "warc-payload-digest": visit.digest,
     }
     assert old_visit.digest == visit.digest
-    assert read_response(path, old_visit.warc_offset, old_visit.warc_length).headers["warc-profile"].endswith("/server-not-modified")
+    assert (
+        read_response(path, old_visit.warc_offset, old_visit.warc_length)
+        .headers["warc-profile"]
+        .endswith("/server-not-modified")
+    )
     # Replay copies a revisit, whose body is gone, into another file.
     stored_revisit = list(read_exchanges(path))[1]
     copy = WarcWriter(tmp_path / "b.warc.gz", relative_path="b.warc.gz", info={})
     copy.append(stored_revisit.exchange, stored_revisit.visit, revisit_of=stored_revisit.revisit_of)
     copy.close()
     (again,) = read_exchanges(tmp_path / "b.warc.gz")
-    assert (again.revisit_of, again.visit.digest, again.visit.record_id) == (target, visit.digest, same_visit.record_id)
+    assert (again.revisit_of, again.visit.digest, again.visit.record_id) == (
+        target,
+        visit.digest,
+        same_visit.record_id,
+    )
 
 
 def test_a_copied_exchange_keeps_its_record_id(tmp_path: Path) -> None:
@@ -215,8 +264,12 @@ def test_a_copied_exchange_keeps_its_record_id(tmp_path: Path) -> None:
     for stored in read_exchanges(tmp_path / "orphan.warc.gz"):
         copy.append(stored.exchange, stored.visit)
     copy.close()
-    before, after = (list(read_exchanges(tmp_path / name)) for name in ("orphan.warc.gz", "copy.warc.gz"))
-    assert [stored.visit.record_id for stored in before] == [stored.visit.record_id for stored in after]
+    before, after = (
+        list(read_exchanges(tmp_path / name)) for name in ("orphan.warc.gz", "copy.warc.gz")
+    )
+    assert [stored.visit.record_id for stored in before] == [
+        stored.visit.record_id for stored in after
+    ]
     assert [stored.exchange for stored in before] == [stored.exchange for stored in after]
     assert len({record.id() for record in read_records(tmp_path / "copy.warc.gz")}) == 5
 
@@ -264,9 +317,13 @@ head_bytes = st.one_of(
 )
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
 @given(head=head_bytes, request=head_bytes, body=st.binary(max_size=60))
-def test_no_head_however_odd_makes_the_file_unreadable_for_others(tmp_path: Path, head: bytes, request: bytes, body: bytes) -> None:
+def test_no_head_however_odd_makes_the_file_unreadable_for_others(
+    tmp_path: Path, head: bytes, request: bytes, body: bytes
+) -> None:
     path = tmp_path / "a.warc.gz"
     path.unlink(missing_ok=True)
     odd = pair(head=head, request=request, body=body)
@@ -279,7 +336,9 @@ def test_no_head_however_odd_makes_the_file_unreadable_for_others(tmp_path: Path
     assert after.exchange.url == "http://www.example.org/after"
 
 
-def test_a_full_disk_leaves_whole_exchanges_and_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_full_disk_leaves_whole_exchanges_and_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     path = tmp_path / "a.warc.gz"
     writer = new_writer(path)
     writer.append(*pair())
@@ -294,20 +353,27 @@ def test_a_full_disk_leaves_whole_exchanges_and_says_so(tmp_path: Path, monkeypa
         room[0] -= taken
         return real_write(file, data[:taken])
 
-    monkeypatch.setattr("lycosa.archive.writer.os.write", write_until_full)
-    with pytest.raises(WorkError, match=r"No space left on device after \d+ bytes.*all earlier records are complete"):
+    monkeypatch.setattr("lycosa.archive.warc.writer.os.write", write_until_full)
+    with pytest.raises(
+        WorkError,
+        match=r"No space left on device after \d+ bytes.*all earlier "
+        r"records are complete",
+    ):
         writer.append(*pair("http://www.example.org/b"))
     assert writer.size == size == path.stat().st_size
     monkeypatch.undo()
     writer.append(*pair("http://www.example.org/c"))
     writer.close()
-    assert [stored.exchange.url for stored in read_exchanges(path)] == ["http://www.example.org/a", "http://www.example.org/c"]
+    assert [stored.exchange.url for stored in read_exchanges(path)] == [
+        "http://www.example.org/a",
+        "http://www.example.org/c",
+    ]
 
 
 LIMITED = """
 import os, resource, sys
 from pathlib import Path
-from lycosa.archive.writer import WarcWriter
+from lycosa.archive.warc.writer import WarcWriter
 from lycosa.core.errors import WorkError
 from tests.archive.exchanges import pair
 
@@ -326,18 +392,27 @@ writer.close()
 
 def test_a_limit_of_the_system_is_met_as_a_full_disk(tmp_path: Path) -> None:
     path = tmp_path / "a.warc.gz"
-    run = subprocess.run([sys.executable, "-c", LIMITED, str(path)], capture_output=True, text=True, check=True, cwd=ROOT)
+    run = subprocess.run(
+        [sys.executable, "-c", LIMITED, str(path)],
+        capture_output=True,
+        text=True,
+        check=True,
+        cwd=ROOT,
+    )
     count, size, message = run.stdout.split(" ", 2)
     assert "File too large" in message
     assert 15_000 < int(size) < path.stat().st_size <= 20_000
     found = [stored.exchange.url for stored in read_exchanges(path)]
-    assert found == [*(f"http://a.example/{number}" for number in range(int(count))), "http://a.example/small"]
+    assert found == [
+        *(f"http://a.example/{number}" for number in range(int(count))),
+        "http://a.example/small",
+    ]
 
 
 KILLED = """
 import os, sys
 from pathlib import Path
-from lycosa.archive.writer import WarcWriter
+from lycosa.archive.warc.writer import WarcWriter
 from tests.archive.exchanges import pair
 
 writer = WarcWriter(Path(sys.argv[1]), relative_path="a", info={})
@@ -350,7 +425,9 @@ for number in range(10_000_000):
 def test_what_append_returned_from_outlives_a_kill(tmp_path: Path) -> None:
     for kill_after in (1, 23, 57):
         path = tmp_path / f"{kill_after}.warc.gz"
-        with subprocess.Popen([sys.executable, "-c", KILLED, str(path)], stdout=subprocess.PIPE, cwd=ROOT) as process:
+        with subprocess.Popen(
+            [sys.executable, "-c", KILLED, str(path)], stdout=subprocess.PIPE, cwd=ROOT
+        ) as process:
             assert process.stdout is not None
             for _ in range(kill_after):
                 process.stdout.readline()
@@ -361,7 +438,9 @@ def test_what_append_returned_from_outlives_a_kill(tmp_path: Path) -> None:
         assert said <= len(found) <= said + 1
 
 
-def test_nothing_follows_a_tail_that_could_not_be_cut_off(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nothing_follows_a_tail_that_could_not_be_cut_off(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     path = tmp_path / "a.warc.gz"
     writer = new_writer(path)
     writer.append(*pair())
@@ -375,8 +454,8 @@ def test_nothing_follows_a_tail_that_could_not_be_cut_off(tmp_path: Path, monkey
     def fail(file: int, length: int) -> None:
         raise OSError(errno.EIO, os.strerror(errno.EIO))
 
-    monkeypatch.setattr("lycosa.archive.writer.os.write", fail_half_way)
-    monkeypatch.setattr("lycosa.archive.writer.os.ftruncate", fail)
+    monkeypatch.setattr("lycosa.archive.warc.writer.os.write", fail_half_way)
+    monkeypatch.setattr("lycosa.archive.warc.writer.os.ftruncate", fail)
     with pytest.raises(WorkError, match="Input/output error"):
         writer.append(*pair("http://www.example.org/b"))
     monkeypatch.undo()
@@ -391,7 +470,9 @@ def test_nothing_follows_a_tail_that_could_not_be_cut_off(tmp_path: Path, monkey
 
 def test_short_writes_are_continued(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     real_write = os.write
-    monkeypatch.setattr("lycosa.archive.writer.os.write", lambda file, data: real_write(file, data[:97]))
+    monkeypatch.setattr(
+        "lycosa.archive.warc.writer.os.write", lambda file, data: real_write(file, data[:97])
+    )
     path = tmp_path / "a.warc.gz"
     exchange, visit = pair(body=os.urandom(2_000))
     write(path, (exchange, visit))
@@ -410,11 +491,13 @@ def test_a_file_is_never_written_twice(tmp_path: Path) -> None:
         new_writer(tmp_path / "missing" / "a.warc.gz")
 
 
-def test_a_file_that_cannot_be_begun_leaves_nothing_open(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_that_cannot_be_begun_leaves_nothing_open(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def fail(file: int, data: memoryview) -> int:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    monkeypatch.setattr("lycosa.archive.writer.os.write", fail)
+    monkeypatch.setattr("lycosa.archive.warc.writer.os.write", fail)
     before = os.listdir("/proc/self/fd")
     with pytest.raises(WorkError, match="No space left on device after 0 bytes"):
         new_writer(tmp_path / "a.warc.gz")
@@ -446,12 +529,24 @@ def test_a_body_beyond_the_limit_is_refused(tmp_path: Path) -> None:
     writer.close()
 
 
-@given(head=st.binary(max_size=200), body=st.binary(max_size=200), blocks=st.integers(0, 3), stored=st.booleans())
+@given(
+    head=st.binary(max_size=200),
+    body=st.binary(max_size=200),
+    blocks=st.integers(0, 3),
+    stored=st.booleans(),
+)
 @settings(max_examples=60)
-def test_members_inflate_to_what_went_in(head: bytes, body: bytes, blocks: int, stored: bool) -> None:
+def test_members_inflate_to_what_went_in(
+    head: bytes, body: bytes, blocks: int, stored: bool
+) -> None:
     body += bytes(65_535 * blocks)
     member = gzip_record("A: b\r\n", head, body, store_body=stored)
-    expected = b"WARC/1.1\r\nA: b\r\nContent-Length: %d\r\n\r\n" % (len(head) + len(body)) + head + body + b"\r\n\r\n"
+    expected = (
+        b"WARC/1.1\r\nA: b\r\nContent-Length: %d\r\n\r\n" % (len(head) + len(body))
+        + head
+        + body
+        + b"\r\n\r\n"
+    )
     assert gzip.decompress(member) == expected
 
 
@@ -487,7 +582,11 @@ def test_a_forked_process_gives_other_record_ids() -> None:
 
 @pytest.mark.parametrize(
     ("at", "date"),
-    [(0, "1970-01-01T00:00:00.000Z"), (AT, "2026-11-21T10:26:18.123Z"), (951_782_400_007, "2000-02-29T00:00:00.007Z")],
+    [
+        (0, "1970-01-01T00:00:00.000Z"),
+        (AT, "2026-11-21T10:26:18.123Z"),
+        (951_782_400_007, "2000-02-29T00:00:00.007Z"),
+    ],
 )
 def test_dates_have_milliseconds(at: int, date: str) -> None:
     assert warc_date(at) == date

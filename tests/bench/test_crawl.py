@@ -1,4 +1,6 @@
-"""The report of the crawl benchmark: ratios pair by pair, floors that bite, complaints about unequal work."""
+"""The report of the crawl benchmark: ratios pair by pair, floors that bite, complaints about
+unequal work.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,9 @@ from tests.servers.system import require_program
 FLOORS = {"scrapy_all": 2.5, "scrapy_python_doc": 4.5, "links_all": 12.0, "memory_mb": 400.0}
 
 
-def _run(contender: str, target: str, number: int, pages: int, cpu_s: float, memory: float = 100.0) -> Run:
+def _run(
+    contender: str, target: str, number: int, pages: int, cpu_s: float, memory: float = 100.0
+) -> Run:
     return Run(contender, target, number, pages, pages, cpu_s, cpu_s, memory, memory, 0.1)
 
 
@@ -71,9 +75,13 @@ def test_markdown_names_every_contender() -> None:
 
 
 def test_pages_are_counted_from_the_log_of_nginx(tmp_path: Path) -> None:
-    """wget on a little site: one index, one page, one text; the missing page and the text are requests, not pages."""
+    """wget on a little site: one index, one page, one text; the missing page and the text are
+    requests, not pages.
+    """
     require_program("wget")
-    (tmp_path / "index.html").write_text('<a href="a.html">x</a><a href="b.txt">x</a><a href="missing.html">x</a><img src="i.png">')
+    (tmp_path / "index.html").write_text(
+        '<a href="a.html">x</a><a href="b.txt">x</a><a href="missing.html">x</a><img src="i.png">'
+    )
     (tmp_path / "a.html").write_text("<p>x")
     (tmp_path / "b.txt").write_text("x")
     with nginx([Server("127.0.0.1", tmp_path)]) as server:

@@ -6,13 +6,23 @@ from bench.load import Time, report
 from bench.soak_readers import Asked
 
 
-def times(alone: tuple[int, int] = (600, 600), loaded: int = 550, slow: int = 0, status: int = 200) -> list[Time]:
+def times(
+    alone: tuple[int, int] = (600, 600), loaded: int = 550, slow: int = 0, status: int = 200
+) -> list[Time]:
     """Two rounds of ten seconds. `slow`: answers of a hundred that took a second."""
     answers = [Asked(0, 1_000.0 if number < slow else 20.0, 200, "api") for number in range(99)]
     found = []
     for pages in alone:
         found.append(Time("crawl alone", 10.0, pages, {"worker": 1.0}))
-        found.append(Time("with load", 10.0, loaded, {"worker": 1.0, "pages": 2.0}, [*answers, Asked(0, 20.0, status, "page")]))
+        found.append(
+            Time(
+                "with load",
+                10.0,
+                loaded,
+                {"worker": 1.0, "pages": 2.0},
+                [*answers, Asked(0, 20.0, status, "page")],
+            )
+        )
     return found
 
 

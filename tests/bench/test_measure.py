@@ -1,4 +1,6 @@
-"""The measuring helpers measure: known work costs what it must, children count, what hangs is killed."""
+"""The measuring helpers measure: known work costs what it must, children count, what hangs is
+killed.
+"""
 
 from __future__ import annotations
 
@@ -7,14 +9,25 @@ import time
 from pathlib import Path
 
 import pytest
-from bench.measure import CommandTimeout, append_results, cpu_ms, measure, median_ratio, quantile, table
+from bench.measure import (
+    CommandTimeout,
+    append_results,
+    cpu_ms,
+    measure,
+    median_ratio,
+    quantile,
+    table,
+)
 
 BURN = "import time\nwhile time.process_time() < {seconds}: pass"
 
 
 def test_measures_a_command_and_its_children(tmp_path: Path) -> None:
     burn = BURN.format(seconds=0.3)
-    program = f"import subprocess, sys\nsubprocess.run([sys.executable, '-c', {burn!r}], check=True)\nprint('done')"
+    program = (
+        f"import subprocess, sys\nsubprocess.run([sys.executable, '-c', {burn!r}], "
+        "check=True)\nprint('done')"
+    )
     usage = measure([sys.executable, "-c", program], output=tmp_path / "output")
     assert usage.exit_code == 0
     assert 0.3 <= usage.cpu_s < 1.5
@@ -24,7 +37,10 @@ def test_measures_a_command_and_its_children(tmp_path: Path) -> None:
 
 def test_memory_is_that_of_the_largest_process_and_of_the_tree(tmp_path: Path) -> None:
     hold = "import time; block = bytearray(b'x') * 60_000_000; time.sleep(0.8)"
-    program = f"import subprocess, sys\nhold = {hold!r}\nchildren = [subprocess.Popen([sys.executable, '-c', hold]) for _ in range(2)]\n"
+    program = (
+        f"import subprocess, sys\nhold = {hold!r}\nchildren = "
+        "[subprocess.Popen([sys.executable, '-c', hold]) for _ in range(2)]\n"
+    )
     program += "for child in children: child.wait()"
     usage = measure([sys.executable, "-c", program], output=tmp_path / "output")
     assert 60 < usage.peak_rss_mb < 100
@@ -39,7 +55,10 @@ def test_memory_of_the_measuring_process_does_not_count(tmp_path: Path) -> None:
 
 
 def test_reports_how_a_command_ended(tmp_path: Path) -> None:
-    assert measure([sys.executable, "-c", "raise SystemExit(3)"], output=tmp_path / "output").exit_code == 3
+    assert (
+        measure([sys.executable, "-c", "raise SystemExit(3)"], output=tmp_path / "output").exit_code
+        == 3
+    )
 
 
 def test_kills_what_runs_too_long(tmp_path: Path) -> None:
@@ -67,4 +86,10 @@ def test_results_are_appended(tmp_path: Path) -> None:
     append_results(path, "Second", "make second", "two")
     text = path.read_text()
     assert text.startswith("# Results\n")
-    assert text.index("## First") < text.index("`make first`") < text.index("one") < text.index("## Second") < text.index("two")
+    assert (
+        text.index("## First")
+        < text.index("`make first`")
+        < text.index("one")
+        < text.index("## Second")
+        < text.index("two")
+    )

@@ -1,4 +1,6 @@
-"""Rivals that are built from sources: left out with a reason where they cannot be, built again when their sources change."""
+"""Rivals that are built from sources: left out with a reason where they cannot be, built again when
+their sources change.
+"""
 
 from __future__ import annotations
 
@@ -30,12 +32,16 @@ def test_a_rival_without_its_compiler_is_left_out_by_name(
     with pytest.raises(RivalAbsent, match="go is not installed"):
         built("colly")
     assert those_present(["links", "colly"], tls=False) == ["links"]
-    assert "colly is left out: colly cannot be built: go is not installed" in capsys.readouterr().err
+    assert (
+        "colly is left out: colly cannot be built: go is not installed" in capsys.readouterr().err
+    )
     with pytest.raises(RivalAbsent, match="nothing is left"):
         those_present(["colly"], tls=False)
 
 
-def test_a_failed_build_says_what_the_compiler_said(sources: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failed_build_says_what_the_compiler_said(
+    sources: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     compiler = sources.parent / "go"
     compiler.write_text("#!/bin/sh\necho no such module >&2; exit 3\n")
     compiler.chmod(0o755)
@@ -44,9 +50,14 @@ def test_a_failed_build_says_what_the_compiler_said(sources: Path, monkeypatch: 
         built("colly")
 
 
-def test_a_program_is_built_once_for_each_state_of_its_sources(sources: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_program_is_built_once_for_each_state_of_its_sources(
+    sources: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     compiler = sources.parent / "go"
-    compiler.write_text(f"#!/bin/sh\necho run >> {sources.parent}/runs; mkdir -p $(dirname $3); cp main.go $3\n")  # go build -o TARGET .
+    # go build -o TARGET .
+    compiler.write_text(
+        f"#!/bin/sh\necho run >> {sources.parent}/runs; mkdir -p $(dirname $3); cp main.go $3\n"
+    )
     compiler.chmod(0o755)
     monkeypatch.setenv("PATH", f"{sources.parent}:/bin:/usr/bin")
     first = built("colly")
@@ -62,7 +73,9 @@ def test_a_program_is_built_once_for_each_state_of_its_sources(sources: Path, mo
 def test_scrapy_over_http2_needs_tls(capsys: pytest.CaptureFixture[str]) -> None:
     options = parse_arguments(["--rivals", "scrapy,scrapy-http2", "--without-lycosa"])
     assert those_present(options.contenders, tls=False) == ["scrapy"]
-    assert "scrapy-http2 is left out: Scrapy speaks HTTP/2 over TLS alone" in capsys.readouterr().err
+    assert (
+        "scrapy-http2 is left out: Scrapy speaks HTTP/2 over TLS alone" in capsys.readouterr().err
+    )
     assert those_present(options.contenders, tls=True) == ["scrapy", "scrapy-http2"]
 
 

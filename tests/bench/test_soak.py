@@ -1,4 +1,6 @@
-"""The verdict of the soak: it sees what grows, what fails, what comes too early; and a soak of a minute, whole."""
+"""The verdict of the soak: it sees what grows, what fails, what comes too early; and a soak of a
+minute, whole.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,9 @@ HOUR_MS = 3_600_000
 
 def test_a_trend_is_not_moved_by_single_values() -> None:
     chance = random.Random(1)
-    points = [(number / 360, 100 + 10 * number / 360 + chance.uniform(-2, 2)) for number in range(720)]
+    points = [
+        (number / 360, 100 + 10 * number / 360 + chance.uniform(-2, 2)) for number in range(720)
+    ]
     points[::40] = [(at, 20.0) for at, _ in points[::40]]  # processes that have just started
     found = trend(points)
     assert found.an_hour == pytest.approx(0.1, abs=0.01)
@@ -33,7 +37,12 @@ def test_a_trend_is_not_moved_by_single_values() -> None:
     assert trend([(at, 100 + (at * 1_000) % 3) for at, _ in points]).flat()
 
 
-def _measured(folder: Path, change: Callable[[Sample], Sample] = lambda each: each, slow_ms: float = 20.0, status: int = 200) -> Verdict:
+def _measured(
+    folder: Path,
+    change: Callable[[Sample], Sample] = lambda each: each,
+    slow_ms: float = 20.0,
+    status: int = 200,
+) -> Verdict:
     """Two hours as they would be written down, with one death, judged."""
     times = range(0, 2 * HOUR_MS, 10_000)
     kill = {"at_ms": HOUR_MS, "role": "daemon", "how": "killed", "back_ms": HOUR_MS + 5_000}
@@ -42,9 +51,14 @@ def _measured(folder: Path, change: Callable[[Sample], Sample] = lambda each: ea
     (folder / "samples.jsonl").write_text("\n".join(json.dumps(asdict(each)) for each in samples))
     held = [Held(at, 10, 5, 100, 200, 3, 0, 50, 1.0) for at in times]
     (folder / "held.jsonl").write_text("\n".join(json.dumps(asdict(each)) for each in held))
-    asked = [Asked(at, slow_ms if at > 1.5 * HOUR_MS else 20.0, 200, "api") for at in range(0, 2 * HOUR_MS, 1_000)]
+    asked = [
+        Asked(at, slow_ms if at > 1.5 * HOUR_MS else 20.0, 200, "api")
+        for at in range(0, 2 * HOUR_MS, 1_000)
+    ]
     asked += [Asked(HOUR_MS + 2_000, 5.0, 0, "api"), Asked(HOUR_MS // 2, 5.0, status, "page")]
-    (folder / "queries.csv").write_text("".join(f"{each.due_ms},{each.took_ms},{each.status},{each.what}\n" for each in asked))
+    (folder / "queries.csv").write_text(
+        "".join(f"{each.due_ms},{each.took_ms},{each.status},{each.what}\n" for each in asked)
+    )
     (folder / "end.json").write_text('{"at_ms": 7200000, "code": 0}')
     return judge_measured(folder, Plan())
 
@@ -52,14 +66,21 @@ def _measured(folder: Path, change: Callable[[Sample], Sample] = lambda each: ea
 def test_what_is_flat_is_not_a_fault(tmp_path: Path) -> None:
     verdict = _measured(tmp_path)
     assert verdict.faults == []
-    assert "| around deaths | 9 |" in verdict.text()  # asked while nobody was there, and in two seconds more
+    # asked while nobody was there, and in two seconds more
+    assert "| around deaths | 9 |" in verdict.text()
 
 
 @pytest.mark.parametrize(
     ("change", "told"),
     [
-        ({"change": lambda each: replace(each, anon_mb=100 + 30 * each.at_ms / HOUR_MS)}, "memory of pages"),
-        ({"change": lambda each: replace(each, handles=30 + each.at_ms // 400_000)}, "open handles of pages"),
+        (
+            {"change": lambda each: replace(each, anon_mb=100 + 30 * each.at_ms / HOUR_MS)},
+            "memory of pages",
+        ),
+        (
+            {"change": lambda each: replace(each, handles=30 + each.at_ms // 400_000)},
+            "open handles of pages",
+        ),
         ({"slow_ms": 40.0}, "answers slow down"),
         ({"status": 503}, "no good answer: 503: 1"),
     ],
@@ -75,14 +96,32 @@ def test_pages_that_come_too_early() -> None:
     host = web.layout.hosts.get(0).name
     first, soon, late = (Logged(host, "/", at, at + 5, 200, 1) for at in (0, 50_000, 400_000))
     assert asked_early([first, late], frozenset(), {}, web, 300_000) == []
-    assert asked_early([first, soon, late], frozenset(), {}, web, 300_000) == [(f"http://{host}/", 50_000)]
-    assert asked_early([first, soon, late], frozenset({first}), {}, web, 300_000) == []  # whoever asked died before it was written
-    assert asked_early([first, soon, late], frozenset(), {f"http://{host}/": [(0, 5)]}, web, 300_000) == []  # it was no whole answer
+    assert asked_early([first, soon, late], frozenset(), {}, web, 300_000) == [
+        (f"http://{host}/", 50_000)
+    ]
+    # whoever asked died before it was written
+    assert asked_early([first, soon, late], frozenset({first}), {}, web, 300_000) == []
+    # it was no whole answer
+    assert (
+        asked_early([first, soon, late], frozenset(), {f"http://{host}/": [(0, 5)]}, web, 300_000)
+        == []
+    )
 
 
 @pytest.mark.prove
 def test_a_minute(tmp_path: Path) -> None:
-    plan = Plan(seconds=60, hosts=100, pages=400, queries=10, seed=3, delay_s=2, max_age_s=20, shortest_s=10, longest_s=20, hold_s=2)
+    plan = Plan(
+        seconds=60,
+        hosts=100,
+        pages=400,
+        queries=10,
+        seed=3,
+        delay_s=2,
+        max_age_s=20,
+        shortest_s=10,
+        longest_s=20,
+        hold_s=2,
+    )
     soak(plan, tmp_path)
     verdict = judge(tmp_path)
     print(verdict.text())

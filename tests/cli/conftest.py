@@ -24,13 +24,17 @@ LIMIT_S = 60.0
 SITE = {
     "robots.txt": "User-agent: *\nDisallow: /private/\n",
     "index.html": (
-        '<html lang="en"><head><title>The home of <script> & moths</title><meta name="description" content="About moths."></head>'
-        "<body><h1>Moths</h1><p>Moths fly at night, and they are drawn to light. This page speaks of moths at length.</p>"
-        '<a href="/eyes.html">Eyes of moths</a> <a href="/private/x.html">no</a> <a href="/gone.html">gone</a>'
+        '<html lang="en"><head><title>The home of <script> & moths</title><meta '
+        'name="description" content="About moths."></head>'
+        "<body><h1>Moths</h1><p>Moths fly at night, and they are drawn to light. This page speaks "
+        "of moths at length.</p>"
+        '<a href="/eyes.html">Eyes of moths</a> <a href="/private/x.html">no</a> <a '
+        'href="/gone.html">gone</a>'
         '<a href="mailto:a@b.example">mail</a></body></html>'
     ),
     "eyes.html": (
-        "<html><head><title>Compound eyes</title></head><body><p>A compound eye sees movement before it sees shape.</p></body></html>"
+        "<html><head><title>Compound eyes</title></head><body><p>A compound eye sees movement "
+        "before it sees shape.</p></body></html>"
     ),
     "private/x.html": "<p>not for robots",
 }
@@ -75,13 +79,25 @@ def workspace(site: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def run(*arguments: str, cwd: Path | None = None, text: str | None = None) -> Said:
     """Run `lycosa`."""
-    result = subprocess.run([*LYCOSA, *arguments], capture_output=True, text=True, timeout=LIMIT_S, check=False, cwd=cwd, input=text)
+    result = subprocess.run(
+        [*LYCOSA, *arguments],
+        capture_output=True,
+        text=True,
+        timeout=LIMIT_S,
+        check=False,
+        cwd=cwd,
+        input=text,
+    )
     return Said(result.returncode, result.stdout, result.stderr)
 
 
 def run_here(*arguments: str, cwd: Path | None = None, text: str | None = None) -> Said:
-    """Run `lycosa` in this process, through its own `main`: half a second faster. For commands that look and end."""
-    out, err = (io.TextIOWrapper(io.BytesIO(), encoding="utf-8", write_through=True) for _ in range(2))
+    """Run `lycosa` in this process, through its own `main`: half a second faster. For commands that
+    look and end.
+    """
+    out, err = (
+        io.TextIOWrapper(io.BytesIO(), encoding="utf-8", write_through=True) for _ in range(2)
+    )
     collecting, code = gc.get_threshold(), 0
     with pytest.MonkeyPatch.context() as patch, redirect_stdout(out), redirect_stderr(err):
         patch.setattr(sys, "argv", [LYCOSA[-1], *arguments])
@@ -107,5 +123,7 @@ def lycosa() -> Lycosa:
 
 @pytest.fixture
 def here() -> Lycosa:
-    """The program in this process: where a test elsewhere runs the same command in one of its own."""
+    """The program in this process: where a test elsewhere runs the same command in one of its
+    own.
+    """
     return run_here

@@ -1,4 +1,6 @@
-"""Each command on a real workspace: what it prints, its JSON, its exit code; and what wrong calls say."""
+"""Each command on a real workspace: what it prints, its JSON, its exit code; and what wrong calls
+say.
+"""
 
 from __future__ import annotations
 
@@ -18,8 +20,12 @@ from lycosa.cli import main
 from tests.cli.conftest import LYCOSA, Lycosa
 
 
-def test_crawl_prints_a_summary_that_a_person_can_read(lycosa: Lycosa, site: str, tmp_path: Path) -> None:
-    said = lycosa("-w", str(tmp_path / "w"), "crawl", site, "--delay", "0", "--set", "crawl.patience=0")
+def test_crawl_prints_a_summary_that_a_person_can_read(
+    lycosa: Lycosa, site: str, tmp_path: Path
+) -> None:
+    said = lycosa(
+        "-w", str(tmp_path / "w"), "crawl", site, "--delay", "0", "--set", "crawl.patience=0"
+    )
     assert said.code == 0
     assert "Finished: no URLs are due" in said.out
     assert "visited 2" in said.out
@@ -29,18 +35,51 @@ def test_crawl_prints_a_summary_that_a_person_can_read(lycosa: Lycosa, site: str
 
 
 def test_crawl_in_json_and_quiet(lycosa: Lycosa, site: str, tmp_path: Path) -> None:
-    said = lycosa("crawl", site, "--delay", "0", "--json", "-w", str(tmp_path / "w"), "--set", "crawl.patience=0")
+    said = lycosa(
+        "crawl",
+        site,
+        "--delay",
+        "0",
+        "--json",
+        "-w",
+        str(tmp_path / "w"),
+        "--set",
+        "crawl.patience=0",
+    )
     assert said.json["pages"] == 2
     assert said.json["states"] == {"visited": 2, "gone": 1, "excluded": 1}
     assert said.json["ended"] == "finished"
-    quiet = lycosa("-w", str(tmp_path / "w2"), "crawl", site, "--delay", "0", "--quiet", "--set", "crawl.patience=0")
+    quiet = lycosa(
+        "-w",
+        str(tmp_path / "w2"),
+        "crawl",
+        site,
+        "--delay",
+        "0",
+        "--quiet",
+        "--set",
+        "crawl.patience=0",
+    )
     assert (quiet.code, quiet.out, quiet.err) == (0, "", "")
 
 
 def test_a_host_without_scheme_and_a_seed_file(lycosa: Lycosa, site: str, tmp_path: Path) -> None:
     seeds = tmp_path / "seeds.txt"
-    seeds.write_text(f"# seeds\n\n{site.removeprefix('http://')}/eyes.html # one\n", encoding="utf-8-sig")
-    said = lycosa("-w", str(tmp_path / "w"), "crawl", "--seeds", str(seeds), "--depth", "0", "--json", "--delay", "0")
+    seeds.write_text(
+        f"# seeds\n\n{site.removeprefix('http://')}/eyes.html # one\n", encoding="utf-8-sig"
+    )
+    said = lycosa(
+        "-w",
+        str(tmp_path / "w"),
+        "crawl",
+        "--seeds",
+        str(seeds),
+        "--depth",
+        "0",
+        "--json",
+        "--delay",
+        "0",
+    )
     assert said.json["pages"] == 1
 
 
@@ -63,7 +102,9 @@ def test_search_finds_marks_and_counts(lycosa: Lycosa, here: Lycosa, workspace: 
 
 def test_search_pages_and_filters(here: Lycosa, workspace: Path) -> None:
     first = here("-w", str(workspace), "search", "eye OR moths", "-n", "1", "--json").json
-    second = here("-w", str(workspace), "search", "eye OR moths", "-n", "1", "--page", "2", "--json").json
+    second = here(
+        "-w", str(workspace), "search", "eye OR moths", "-n", "1", "--page", "2", "--json"
+    ).json
     assert first["hits"] != second["hits"] or first["total"] == 1
     assert here("-w", str(workspace), "search", "moths", "--lang", "zh").code == 1
 
@@ -93,9 +134,19 @@ def test_explain_says_why(lycosa: Lycosa, here: Lycosa, workspace: Path, site: s
 
 
 def test_sql(lycosa: Lycosa, here: Lycosa, workspace: Path) -> None:
-    rows = json.loads(lycosa("-w", str(workspace), "sql", "SELECT url, title FROM pages ORDER BY url", "--json").out)
+    rows = json.loads(
+        lycosa(
+            "-w", str(workspace), "sql", "SELECT url, title FROM pages ORDER BY url", "--json"
+        ).out
+    )
     assert [row["title"] for row in rows] == ["The home of <script> & moths", "Compound eyes"]
-    csv = here("-w", str(workspace), "sql", "SELECT state, COUNT(*) AS n FROM urls GROUP BY state ORDER BY state", "--csv").out
+    csv = here(
+        "-w",
+        str(workspace),
+        "sql",
+        "SELECT state, COUNT(*) AS n FROM urls GROUP BY state ORDER BY state",
+        "--csv",
+    ).out
     assert csv.split() == ["state,n", "excluded,1", "gone,1", "visited,2"]
     assert "visited" in here("-w", str(workspace), "sql", "SELECT * FROM urls").out
     wrong = here("-w", str(workspace), "sql", "SELECT x FROM pages")
@@ -108,7 +159,9 @@ def test_a_terminal_that_knows_ascii_alone_gets_what_it_can_show(workspace: Path
     out = io.TextIOWrapper(io.BytesIO(), encoding="ascii")
     collecting = gc.get_threshold()
     with pytest.MonkeyPatch.context() as patch, redirect_stdout(out), suppress(SystemExit):
-        patch.setattr(sys, "argv", ["lycosa", "-w", str(workspace), "sql", "select 'caf\u00e9' as place"])
+        patch.setattr(
+            sys, "argv", ["lycosa", "-w", str(workspace), "sql", "select 'caf\u00e9' as place"]
+        )
         main.main()
     gc.set_threshold(*collecting)
     out.flush()
@@ -120,7 +173,9 @@ def test_a_path_that_no_library_can_open_is_refused(here: Lycosa, tmp_path: Path
     assert (said.code, "not valid UTF-8" in said.err) == (2, True)
 
 
-def test_looking_at_one_step_writes_nothing(lycosa: Lycosa, here: Lycosa, site: str, tmp_path: Path) -> None:
+def test_looking_at_one_step_writes_nothing(
+    lycosa: Lycosa, here: Lycosa, site: str, tmp_path: Path
+) -> None:
     fetched = lycosa("fetch", f"{site}/eyes.html", cwd=tmp_path)
     assert fetched.out.startswith("GET /eyes.html HTTP/1.1\n")
     assert "HTTP/1.1 200 OK" in fetched.out
@@ -147,7 +202,9 @@ def test_parse_reads_files_and_standard_input(lycosa: Lycosa, here: Lycosa, tmp_
     assert here("parse", str(tmp_path / "missing.html")).code == 2
 
 
-def test_export_check_reparse_index(lycosa: Lycosa, here: Lycosa, workspace: Path, tmp_path: Path) -> None:
+def test_export_check_reparse_index(
+    lycosa: Lycosa, here: Lycosa, workspace: Path, tmp_path: Path
+) -> None:
     exported = lycosa("-w", str(workspace), "export", "warc", str(tmp_path / "out"), "--json").json
     assert exported["captures"] == 4  # two pages, one 404, robots.txt
     assert lycosa("-w", str(workspace), "check", "--deep").code == 0
@@ -170,13 +227,27 @@ def test_check_finds_a_changed_byte(lycosa: Lycosa, site: str, tmp_path: Path) -
     assert "archive.warc.gz" in said.out
 
 
-def test_init_writes_a_configuration_that_crawl_takes(lycosa: Lycosa, here: Lycosa, site: str, tmp_path: Path) -> None:
+def test_init_writes_a_configuration_that_crawl_takes(
+    lycosa: Lycosa, here: Lycosa, site: str, tmp_path: Path
+) -> None:
     root = tmp_path / "w"
     assert lycosa("-w", str(root), "init").code == 0
     assert "max_body" in (root / "lycosa.toml").read_text()
     assert here("-w", str(root), "init").code == 2
-    (root / "lycosa.toml").write_text('[[collection]]\nname = "moths"\ndelay = "0s"\ndepth = 0\ncourtesy_factor = 0.0\n')
-    said = lycosa("-w", str(root), "crawl", site, "--collection", "moths", "--json", "--set", "crawl.patience=0")
+    (root / "lycosa.toml").write_text(
+        '[[collection]]\nname = "moths"\ndelay = "0s"\ndepth = 0\ncourtesy_factor = 0.0\n'
+    )
+    said = lycosa(
+        "-w",
+        str(root),
+        "crawl",
+        site,
+        "--collection",
+        "moths",
+        "--json",
+        "--set",
+        "crawl.patience=0",
+    )
     assert said.json["pages"] == 1
     (root / "lycosa.toml").write_text("[fetch]\nuser_agnt = 'x'\n")
     wrong = here("-w", str(root), "crawl")
@@ -189,7 +260,7 @@ def test_init_writes_a_configuration_that_crawl_takes(lycosa: Lycosa, here: Lyco
     ("arguments", "says"),
     [
         (("crawl",), "nothing to crawl"),
-        (("crawl", "mailto:a@b"), "cannot be used as a URL"),
+        (("crawl", "mailto:a@b"), "'mailto:a@b' cannot be used: only http"),
         (("crawl", "http://h.example/", "--scope", "world"), "choose host, domain, prefix or any"),
         (("crawl", "http://h.example/", "--delay", "5"), "is not a duration"),
         (("crawl", "http://h.example/", "--set", "fetch.colour=red"), "no setting 'colour'"),
@@ -199,7 +270,9 @@ def test_init_writes_a_configuration_that_crawl_takes(lycosa: Lycosa, here: Lyco
         (("nonsense",), "nonsense"),
     ],
 )
-def test_wrong_calls_say_what_to_do_and_leave_nothing(here: Lycosa, tmp_path: Path, arguments: tuple[str, ...], says: str) -> None:
+def test_wrong_calls_say_what_to_do_and_leave_nothing(
+    here: Lycosa, tmp_path: Path, arguments: tuple[str, ...], says: str
+) -> None:
     said = here(*arguments, cwd=tmp_path)
     assert said.code == 2
     assert says in said.err
@@ -207,7 +280,19 @@ def test_wrong_calls_say_what_to_do_and_leave_nothing(here: Lycosa, tmp_path: Pa
     assert not list(tmp_path.rglob("log/*"))
 
 
-@pytest.mark.parametrize("command", ["search x", "status", "explain http://h/", "sql SELECT", "index", "check", "export warc out", "serve"])
+@pytest.mark.parametrize(
+    "command",
+    [
+        "search x",
+        "status",
+        "explain http://h/",
+        "sql SELECT",
+        "index",
+        "check",
+        "export warc out",
+        "serve",
+    ],
+)
 def test_commands_without_a_workspace_say_so(here: Lycosa, tmp_path: Path, command: str) -> None:
     said = here(*command.split(), cwd=tmp_path)
     assert said.code == 1
@@ -223,18 +308,33 @@ def test_help_is_quick_and_imports_nothing_heavy() -> None:
     spent = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
     print(f"lycosa --help: {spent:.2f} s of CPU")
     modules = subprocess.run(
-        [sys.executable, "-c", "import sys, lycosa.cli.main; print(*sorted({name.partition('.')[0] for name in sys.modules}))"],
+        [
+            sys.executable,
+            "-c",
+            "import sys, lycosa.cli.main; "
+            "print(*sorted({name.partition('.')[0] for name in sys.modules}))",
+        ],
         check=True,
         capture_output=True,
         text=True,
     ).stdout.split()
-    assert not {"polars", "pyarrow", "pydantic", "tantivy", "numpy", "pycurl", "fastapi"} & set(modules)
+    assert not {"polars", "pyarrow", "pydantic", "tantivy", "numpy", "pycurl", "fastapi"} & set(
+        modules
+    )
 
 
 def test_the_end_does_not_look_for_cycles_among_all_objects() -> None:
-    told = "import atexit, gc, sys; atexit.register(lambda: print(gc.get_freeze_count(), len(gc.get_objects())))"  # called last
-    program = f"{told}; from lycosa.cli.main import main; sys.argv = ['lycosa', '--version']; main()"
-    said = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True).stdout.split()
+    # called last
+    told = (
+        "import atexit, gc, sys; atexit.register(lambda: print(gc.get_freeze_count(), "
+        "len(gc.get_objects())))"
+    )
+    program = (
+        f"{told}; from lycosa.cli.main import main; sys.argv = ['lycosa', '--version']; main()"
+    )
+    said = subprocess.run(
+        [sys.executable, "-c", program], check=True, capture_output=True, text=True
+    ).stdout.split()
     assert int(said[-2]) > 100 * int(said[-1])
 
 
@@ -245,5 +345,10 @@ def test_only_the_command_that_is_called_is_built() -> None:
     assert names("crawl", "search") == names("-w", "search", "--set", "add", "crawl") == ["crawl"]
     for words in ((), ("--help", "crawl"), ("export", "warc"), ("crwal",), ("-w",)):
         assert main.app_for(words) is main.app
-    valued = {name for each in typer.main.get_command(main.app).params if not getattr(each, "is_flag", False) for name in each.opts}
+    valued = {
+        name
+        for each in typer.main.get_command(main.app).params
+        if not getattr(each, "is_flag", False)
+        for name in each.opts
+    }
     assert valued == main._OPTIONS_WITH_A_VALUE

@@ -31,6 +31,10 @@ def test_examples_use_existing_commands_and_options(name: str) -> None:
             words = words[2:]
         path = words[:2] if " ".join(words[:2]) in EXAMPLES else words[:1]
         assert " ".join(path).startswith(name.split()[0])
-        described = CliRunner().invoke(app, [*path, "--help"], env={"COLUMNS": "110"}).output.partition("\n  Examples:")[0]
+        described = (
+            CliRunner()
+            .invoke(app, [*path, "--help"], env={"COLUMNS": "110"})
+            .output.partition("\n  Examples:")[0]
+        )
         for option in (word for word in words if re.fullmatch(r"-{1,2}[a-z][a-z-]*", word)):
             assert re.search(rf"(?<![\w-]){option}(?![\w-])", described), f"{option} of {line!r}"

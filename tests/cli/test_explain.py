@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 
 import pytest
 
@@ -12,8 +15,10 @@ from tests.servers.nginx import Nginx, Server, nginx
 PAGES = {
     "robots.txt": "User-agent: *\nCrawl-delay: 0.2\nDisallow: /closed/\nSitemap: /sitemap.xml\n",
     "sitemap.xml": '<urlset xmlns="http://www.sitemaps.org/schemas/sitemap/0.9"><url><loc>ADDRESS/listed.html</loc></url></urlset>',
-    "index.html": '<p>Home, with words of its own.</p><a href="/one.html">1</a><a href="/pic.jpg">p</a><a href="/list.html?a=1&b=2">ab</a>'
-    '<a href="/list.html?b=2&a=1">ba</a><a href="/cal/2099-05-05/">c</a><a href="/ad.html" rel="nofollow">ad</a><a href="/print/one.html">',
+    "index.html": '<p>Home, with words of its own.</p><a href="/one.html">1</a><a '
+    'href="/pic.jpg">p</a><a href="/list.html?a=1&b=2">ab</a>'
+    '<a href="/list.html?b=2&a=1">ba</a><a href="/cal/2099-05-05/">c</a><a href="/ad.html" '
+    'rel="nofollow">ad</a><a href="/print/one.html">',
     "one.html": '<p>The first page tells of rivers.</p><a href="/two.html">2</a>',
     "two.html": '<p>The second page tells of hills.</p><a href="/three.html">3</a>',
     "listed.html": "<p>Only the sitemap names this page about lakes.</p>",
@@ -52,7 +57,9 @@ def workspace(site: Nginx, tmp_path_factory: pytest.TempPathFactory) -> str:
 
     root = tmp_path_factory.mktemp("explain") / "w"
     root.mkdir()
-    (root / "lycosa.toml").write_text(CONFIGURATION.replace("EXCLUSIONS", str(root.parent / "exclusions.txt")))
+    (root / "lycosa.toml").write_text(
+        CONFIGURATION.replace("EXCLUSIONS", str(root.parent / "exclusions.txt"))
+    )
     (root.parent / "exclusions.txt").write_text("host bad.example  # they wrote to us\n")
     said = run("-w", str(root), "crawl", f"http://127.0.4.3:{site.port}/", "--collection", "news")
     assert said.code == 0, said.err
@@ -63,16 +70,25 @@ def workspace(site: Nginx, tmp_path_factory: pytest.TempPathFactory) -> str:
     ("path", "says"),
     [
         ("/pic.jpg", "refused (unindexable_image)"),
-        ("/cal/2099-05-05/", "refused (trap_calendar): suspected crawler trap: a date more than 2 years ahead"),
+        (
+            "/cal/2099-05-05/",
+            "refused (trap_calendar): suspected crawler trap: a date more than 2 years ahead",
+        ),
         ("/x/a/b/a/b/a/b/", "refused (trap_repeated_segments)"),
         ("/page.html;jsessionid=0123456789ABCDEF0123456789ABCDEF", "refused (trap_session_id)"),
         ("/ad.html", "refused (nofollow): the only link to it is marked nofollow"),
-        ("/three.html", "refused (depth): the nearest page that links to it is at depth 2, and the limit (depth) is 2"),
+        (
+            "/three.html",
+            "refused (depth): the nearest page that links to it is at depth 2, and "
+            "the limit (depth) is 2",
+        ),
         ("/print/one.html", "refused (pattern): deny '/print/' matches"),
         ("/nobody-links-here.html", "no link to it was found, and no rule would refuse it"),
     ],
 )
-def test_what_refuses_a_url_that_was_never_admitted(here: Lycosa, workspace: str, site: Nginx, path: str, says: str) -> None:
+def test_what_refuses_a_url_that_was_never_admitted(
+    here: Lycosa, workspace: str, site: Nginx, path: str, says: str
+) -> None:
     said = here("-w", workspace, "explain", f"http://127.0.4.3:{site.port}{path}")
     assert said.code == 0, said.err
     assert "never admitted" in said.out
@@ -80,9 +96,15 @@ def test_what_refuses_a_url_that_was_never_admitted(here: Lycosa, workspace: str
 
 
 def test_the_other_order_of_a_query_is_named(here: Lycosa, workspace: str, site: Nginx) -> None:
-    said = [here("-w", workspace, "explain", f"http://127.0.4.3:{site.port}/list.html?{query}").out for query in ("a=1&b=2", "b=2&a=1")]
+    said = [
+        here("-w", workspace, "explain", f"http://127.0.4.3:{site.port}/list.html?{query}").out
+        for query in ("a=1&b=2", "b=2&a=1")
+    ]
     refused = next(text for text in said if "trap_query_permutation" in text)
-    assert "a URL with the same query parameters in another order is already known: http://127.0.4.3" in refused
+    assert (
+        "a URL with the same query parameters in another order is already known: http://127.0.4.3"
+        in refused
+    )
     assert sum("visited" in text for text in said) >= 1
 
 
@@ -104,10 +126,48 @@ def test_a_sitemap_is_explained_as_what_it_is(here: Lycosa, workspace: str, site
     said = here("-w", workspace, "explain", f"http://127.0.4.3:{site.port}/sitemap.xml").out
     assert "in news (sitemap)" in said
     assert "read periodically" in said
-    assert "found on" in here("-w", workspace, "explain", f"http://127.0.4.3:{site.port}/listed.html").out
+    assert (
+        "found on"
+        in here("-w", workspace, "explain", f"http://127.0.4.3:{site.port}/listed.html").out
+    )
 
 
 def test_exclusions_are_named_with_their_reason(here: Lycosa, workspace: str) -> None:
     said = here("-w", workspace, "explain", "http://bad.example/x").out
     assert "crawl.exclusions: host bad.example (line 1: they wrote to us)" in said
     assert "refused (excluded): excluded by the operator" in said
+
+
+class _Failing(BaseHTTPRequestHandler):
+    def do_GET(self) -> None:
+        self.send_error(503)
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+def test_a_robots_txt_that_cannot_be_fetched_delays_its_urls(here: Lycosa, tmp_path: Path) -> None:
+    with ThreadingHTTPServer(("127.0.0.1", 0), _Failing) as server:
+        threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True).start()
+        url = f"http://127.0.0.1:{server.server_address[1]}/page.html"
+        crawled = here(
+            "-w",
+            str(tmp_path / "w"),
+            "crawl",
+            url,
+            "--delay",
+            "0",
+            "--set",
+            "crawl.patience=0",
+            "--set",
+            "fetch.retries=0",
+        )
+        server.shutdown()
+    assert crawled.code == 1
+    said = here("-w", str(tmp_path / "w"), "explain", url)
+    assert said.code == 0, said.err
+    assert (
+        "when robots.txt is requested again: no URL is allowed: robots.txt is unreachable"
+        in said.out
+    )
+    assert "due now" not in said.out

@@ -10,9 +10,26 @@ from lxml import etree
 from tests.cli.conftest import Lycosa
 
 
-def test_from_a_crawl_to_a_library_and_back_to_nothing(lycosa: Lycosa, here: Lycosa, site: str, tmp_path: Path) -> None:
+def test_from_a_crawl_to_a_library_and_back_to_nothing(
+    lycosa: Lycosa, here: Lycosa, site: str, tmp_path: Path
+) -> None:
     workspace, out = str(tmp_path / "w"), tmp_path / "out"
-    assert lycosa("-w", workspace, "crawl", site, "--delay", "0", "--collection", "en", "-q").code == 0
+    assert (
+        lycosa(
+            "-w",
+            workspace,
+            "crawl",
+            site,
+            "--delay",
+            "0",
+            "--collection",
+            "en",
+            "--set",
+            "collection.language=en",
+            "-q",
+        ).code
+        == 0
+    )
     assert lycosa("-w", workspace, "merge", "--whole").code == 0
     ranked = lycosa("-w", workspace, "rank", "--json")
     assert (ranked.code, ranked.json["duplicates"]) == (0, 0)
@@ -20,11 +37,16 @@ def test_from_a_crawl_to_a_library_and_back_to_nothing(lycosa: Lycosa, here: Lyc
     assert said.code == 0, said.err
     assert (said.json["languages"], said.json["documents"]) == (1, 2)
     (path,) = (out / "xml" / "en").glob("*/*.xml")
-    etree.XMLSchema(etree.parse(str(out / "xml" / "library.xsd"))).assertValid(etree.parse(str(path)))
+    etree.XMLSchema(etree.parse(str(out / "xml" / "library.xsd"))).assertValid(
+        etree.parse(str(path))
+    )
     again = lycosa("-w", workspace, "export", "xml", str(out))
     assert "0 new files" in again.out
     for kind in ("jsonl", "parquet", "text"):
-        assert lycosa("-w", workspace, "export", kind, str(out), "--lang", "en", "--full", "-q").code == 0
+        assert (
+            lycosa("-w", workspace, "export", kind, str(out), "--lang", "en", "--full", "-q").code
+            == 0
+        )
         assert list((out / kind / "en").glob("*/*"))
     assert here("-w", workspace, "export", "xml", str(out), "--max-size", "1KiB").code == 2
     table = lycosa("-w", workspace, "status", "--by", "language", "--csv")

@@ -1,4 +1,6 @@
-"""Commands on a disk that is full, or that nothing may be written to: one message, and what only reads still works."""
+"""Commands on a disk that is full, or that nothing may be written to: one message, and what only
+reads still works.
+"""
 
 from __future__ import annotations
 

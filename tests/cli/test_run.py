@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.app.daemons import QUICK, collection, daemon, rows, site
 from tests.cli.conftest import Lycosa
+from tests.daemon.daemons import QUICK, collection, daemon, rows, site
 
 HOME = "http://127.0.0.1:9/"
 
@@ -20,10 +20,16 @@ HOME = "http://127.0.0.1:9/"
         ("", (), "no [[collection]]"),
         (collection("one", "https://www.debian.org/"), (), "fetch.contact is not set"),
         (collection("one", HOME), ("--set", "fetch.connect_to=x"), "HOST:PORT:HOST:PORT"),
-        (collection("one", HOME), ("--set", "crawl.exclusions=/nowhere/list"), "exclusion list /nowhere/list cannot be read"),
+        (
+            collection("one", HOME),
+            ("--set", "crawl.exclusions=/nowhere/list"),
+            "exclusion list /nowhere/list cannot be read",
+        ),
     ],
 )
-def test_what_run_refuses(lycosa: Lycosa, tmp_path: Path, settings: str, arguments: tuple[str, ...], says: str) -> None:
+def test_what_run_refuses(
+    lycosa: Lycosa, tmp_path: Path, settings: str, arguments: tuple[str, ...], says: str
+) -> None:
     (tmp_path / "lycosa.toml").write_text(settings)
     said = lycosa("-w", str(tmp_path), "run", *arguments)
     assert said.code == 2, said.err
@@ -31,18 +37,33 @@ def test_what_run_refuses(lycosa: Lycosa, tmp_path: Path, settings: str, argumen
     assert "Traceback" not in said.err
 
 
-def test_add_is_taken_up_within_seconds_and_known_urls_are_fetched_again(lycosa: Lycosa, tmp_path: Path) -> None:
+def test_add_is_taken_up_within_seconds_and_known_urls_are_fetched_again(
+    lycosa: Lycosa, tmp_path: Path
+) -> None:
     workspace = tmp_path / "w"
     with site(tmp_path / "site", "127.0.6.11", 2, {"hidden.html": "<p>found by nobody"}) as server:
         home = f"http://127.0.6.11:{server.port}/"
-        with daemon(workspace, QUICK + collection("one", home) + collection("bad", "htp:/x")) as running:
+        with daemon(
+            workspace, QUICK + collection("one", home) + collection("bad", "htp:/x")
+        ) as running:
             running.until_pages(3)
             second = lycosa("-w", str(workspace), "run")
             assert second.code == 1
             assert f"process {running.process.pid} " in second.err
-            said = lycosa("-w", str(workspace), "add", f"{home.removeprefix('http://')}hidden.html", home, "--collection", "one")
+            said = lycosa(
+                "-w",
+                str(workspace),
+                "add",
+                f"{home.removeprefix('http://')}hidden.html",
+                home,
+                "--collection",
+                "one",
+            )
             assert said.code == 0, said.err
-            assert f"2 URLs submitted to collection one; process {running.process.pid} fetches them" in said.out
+            assert (
+                f"2 URLs submitted to collection one; process {running.process.pid} fetches them"
+                in said.out
+            )
             before = time.monotonic()
             running.until(lambda: [request.uri for request in server.requests()].count("/") == 2)
             running.until(lambda: "/hidden.html" in [request.uri for request in server.requests()])
@@ -51,7 +72,8 @@ def test_add_is_taken_up_within_seconds_and_known_urls_are_fetched_again(lycosa:
             running.until(lambda: not list((workspace / "inbox").glob("*.json")))
             assert running.stop() == 0, running.errors
     assert took < 30  # it is seconds; the machine may be busy
-    assert len(rows(workspace, "visits")) == 6  # robots.txt, three pages, one of them again, and the hidden one
+    # robots.txt, three pages, one of them again, and the hidden one
+    assert len(rows(workspace, "visits")) == 6
 
 
 def test_add_at_rest_waits_for_the_next_run(lycosa: Lycosa, tmp_path: Path) -> None:

@@ -1,4 +1,6 @@
-"""A crawl while it runs: Ctrl-C and SIGTERM commit and end, status sees it, search finds what is committed."""
+"""A crawl while it runs: Ctrl-C and SIGTERM commit and end, status sees it, search finds what is
+committed.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,9 @@ def slow_site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     links = "".join(f'<a href="/{number}.html">{number}</a>' for number in range(PAGES))
     (root / "index.html").write_text(f"<title>Home</title><p>The dormouse sleeps.</p>{links}")
     for number in range(PAGES):
-        (root / f"{number}.html").write_text(f"<title>Page {number}</title><p>The dormouse sleeps for the {number}th month.</p>")
+        (root / f"{number}.html").write_text(
+            f"<title>Page {number}</title><p>The dormouse sleeps for the {number}th month.</p>"
+        )
     with nginx([Server("127.0.4.2", root, index="index.html", autoindex=False)]) as server:
         yield f"http://127.0.4.2:{server.port}/"
 
@@ -32,7 +36,11 @@ def slow_site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 @contextmanager
 def crawling(workspace: Path, seed: str) -> Iterator[subprocess.Popen[str]]:
     """A crawl that commits and indexes twice a second."""
-    settings = ("crawl.commit_interval=500ms", "index.interval=200ms", "collection.courtesy_factor=0")
+    settings = (
+        "crawl.commit_interval=500ms",
+        "index.interval=200ms",
+        "collection.courtesy_factor=0",
+    )
     overrides = [part for setting in settings for part in ("--set", setting)]
     command = [*LYCOSA, "-w", str(workspace), *overrides, "crawl", seed, "--delay", "100ms"]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
@@ -80,4 +88,4 @@ def test_search_and_status_while_it_crawls(lycosa: Lycosa, slow_site: str, tmp_p
         assert process.poll() is None, "it ended before it could be looked at"
     assert status["running"]["pid"] == process.pid  # type: ignore[index]
     assert refused.code == 1
-    assert "crawls in" in refused.err
+    assert "crawling in" in refused.err

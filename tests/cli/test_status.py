@@ -11,11 +11,11 @@ from typing import Any
 
 import polars as pl
 
-from lycosa.app.cluster_view import FILE as CLUSTER
-from lycosa.app.live import write_live
 from lycosa.app.status import _traps, workspace_status
+from lycosa.cluster.status import FILE as CLUSTER
 from lycosa.core.clock import ManualClock, SystemClock
 from lycosa.core.units import format_time
+from lycosa.crawl.session.live_status import write_live
 from lycosa.store.workspace import Workspace
 from tests.cli.conftest import Lycosa
 
@@ -33,19 +33,37 @@ def test_what_waits_and_why(lycosa: Lycosa, here: Lycosa, site: str, tmp_path: P
     again = ("--set", "collection.recrawl=age", "--set", "collection.max_age=1h")
     assert lycosa("-w", root, "crawl", site, "--max-pages", "1", "--delay", "2s", *again).code == 0
     assert "waiting " in here("-w", root, "status").out
-    last_visit = datetime.fromisoformat(str(here("-w", root, "status", "--json").json["last_visit"])).timestamp()
+    last_visit = datetime.fromisoformat(
+        str(here("-w", root, "status", "--json").json["last_visit"])
+    ).timestamp()
     at_once = workspace_status(root, ManualClock(round(last_visit * 1000) + 100))
     assert at_once["waiting"] == {"host_paused": 3}
     collection = _only(at_once)
-    assert (collection["recrawl"], collection["strategy"], collection["open_now"]) == ("age", "breadth-first", True)
+    assert (collection["recrawl"], collection["strategy"], collection["open_now"]) == (
+        "age",
+        "breadth-first",
+        True,
+    )
     then = workspace_status(root, ManualClock(round(last_visit * 1000) + 2 * 3_600_000))
     assert then["waiting"] == {"due": 3}
     assert (_only(then)["due_again"], collection["due_again"]) == (1, 0)
 
 
-def test_hours_and_pauses_of_collections(lycosa: Lycosa, here: Lycosa, site: str, tmp_path: Path) -> None:
+def test_hours_and_pauses_of_collections(
+    lycosa: Lycosa, here: Lycosa, site: str, tmp_path: Path
+) -> None:
     root = str(tmp_path / "w")
-    lycosa("-w", root, "crawl", site, *FOREVER, "--set", "collection.schedule=22:00-06:00", "--set", "collection.max_pages=10")
+    lycosa(
+        "-w",
+        root,
+        "crawl",
+        site,
+        *FOREVER,
+        "--set",
+        "collection.schedule=22:00-06:00",
+        "--set",
+        "collection.max_pages=10",
+    )
     night, noon = (ManualClock(hour * 3_600_000) for hour in (23, 12))
     assert _only(workspace_status(root, night))["open_now"] is True
     assert _only(workspace_status(root, noon))["open_now"] is False
@@ -63,24 +81,58 @@ def test_what_a_living_daemon_says_is_shown(lycosa: Lycosa, workspace: Path) -> 
     with opened.own("run"):
         write_live(opened.storage, document)
         said = lycosa("-w", str(workspace), "status").out
-    for text in ("1.5 pages/s", "timeout 2", "the disk is full", "left out: old", "seed_file is missing", "inactive", "entry 7"):
+    for text in (
+        "1.5 pages/s",
+        "timeout 2",
+        "the disk is full",
+        "left out: old",
+        "seed_file is missing",
+        "inactive",
+        "entry 7",
+    ):
         assert text in said
     assert "the disk is full" not in lycosa("-w", str(workspace), "status").out
 
 
 def test_traps_are_counted_by_rule() -> None:
-    rows = [("calendar", 2, 30), ("stopped:near_identical:/a/", 1, 9), ("stopped:near_identical:/b/", 1, 7), ("near_identical", 1, 4)]
+    rows = [
+        ("calendar", 2, 30),
+        ("stopped:near_identical:/a/", 1, 9),
+        ("stopped:near_identical:/b/", 1, 7),
+        ("near_identical", 1, 4),
+    ]
     frame = pl.DataFrame(rows, schema=["name", "len", "count"], orient="row")
-    assert _traps(frame) == [{"rule": "calendar", "urls": 30, "parts": 0}, {"rule": "near_identical", "urls": 4, "parts": 2}]
+    assert _traps(frame) == [
+        {"rule": "calendar", "urls": 30, "parts": 0},
+        {"rule": "near_identical", "urls": 4, "parts": 2},
+    ]
 
 
-def test_a_cluster_is_shown_and_told_when_it_has_fallen_silent(here: Lycosa, workspace: Path) -> None:
+def test_a_cluster_is_shown_and_told_when_it_has_fallen_silent(
+    here: Lycosa, workspace: Path
+) -> None:
     storage = Workspace.open(str(workspace)).storage
     assert here("-w", str(workspace), "status", "--json").json["cluster"] is None
 
     def worker(name: str, node: str, **more: object) -> dict[str, object]:
-        progress = {"pages": 1_200, "visits": 1_300, "rate": 2.5, "queue": 3, "hosts": 2, "in_flight": 7, "errors": {"timeout": 2}}
-        said = {"worker": name, "node": node, "claim": 5, "partitions": 16, "idle": False, "last_ping_ms_ago": 400, "lag_entries": 0}
+        progress = {
+            "pages": 1_200,
+            "visits": 1_300,
+            "rate": 2.5,
+            "queue": 3,
+            "hosts": 2,
+            "in_flight": 7,
+            "errors": {"timeout": 2},
+        }
+        said = {
+            "worker": name,
+            "node": node,
+            "claim": 5,
+            "partitions": 16,
+            "idle": False,
+            "last_ping_ms_ago": 400,
+            "lag_entries": 0,
+        }
         return said | {"waiting": 51_000, "progress": progress} | more
 
     document = {
@@ -94,17 +146,22 @@ def test_a_cluster_is_shown_and_told_when_it_has_fallen_silent(here: Lycosa, wor
         storage.replace(CLUSTER, json.dumps(document).encode())
         said = here("-w", str(workspace), "status").out
         for text in (
-            "engine ray, led by ray-head-77: 2 nodes (1 dead), 3 workers, 64 partitions (2 unassigned), log entry 9",
+            "engine ray, led by ray-head-77: 2 nodes (1 dead), 3 workers, 64 partitions (2 "
+            "unassigned), log entry 9",
             "running             a cluster",
             "http://127.0.0.1:8265",
             "news 500 pages",
             "10.0.0.1, 8 CPUs, 2 workers, 32 partitions, 5.0 pages/s",
             "dead; 10.0.0.2, 4 CPUs, 1 worker, 16 partitions, 0.0 pages/s",
-            "2.5 pages/s, 1,200 pages, 7 in flight; 51,000 waiting; behind by 3 log entries; idle; errors timeout 2",
+            "2.5 pages/s, 1,200 pages, 7 in flight; 51,000 waiting; behind by 3 log entries; "
+            "idle; errors timeout 2",
         ):
             assert text in said
         nodes = here("-w", str(workspace), "status", "--json").json["cluster"]["nodes"]  # type: ignore[index]
-        assert [(node["name"], node["rate"], node["partitions"]) for node in nodes] == [("a", 5.0, 32), ("b", 0, 16)]
+        assert [(node["name"], node["rate"], node["partitions"]) for node in nodes] == [
+            ("a", 5.0, 32),
+            ("b", 0, 16),
+        ]
         document["written_at"] = "2026-01-01T00:00:00Z"
         storage.replace(CLUSTER, json.dumps(document).encode())
         said = here("-w", str(workspace), "status").out
@@ -112,7 +169,11 @@ def test_a_cluster_is_shown_and_told_when_it_has_fallen_silent(here: Lycosa, wor
         assert "since 2026-01-01T00:00:00Z" in said
         assert "10.0.0.1" not in said
         assert "no crawl is running" in said
-        document |= {"ended": True, "workers": [], "written_at": format_time(SystemClock().now_ms())}
+        document |= {
+            "ended": True,
+            "workers": [],
+            "written_at": format_time(SystemClock().now_ms()),
+        }
         storage.replace(CLUSTER, json.dumps(document).encode())
         said = here("-w", str(workspace), "status").out
         assert "ended at" in said

@@ -1,11 +1,13 @@
-"""Dictionaries, what a crawl teaches, and searches across languages, as a user types them and as the API is asked."""
+"""Dictionaries, what a crawl teaches, and searches across languages, as a user types them and as
+the API is asked.
+"""
 
 from __future__ import annotations
 
 from pathlib import Path
 
 from lycosa.app.translating import learn_table, tables_of
-from lycosa.core.config import IndexSettings
+from lycosa.config.settings import IndexSettings
 from lycosa.index.indexer import Indexer
 from lycosa.serve.app import create_app
 from tests.cli.conftest import Lycosa
@@ -13,7 +15,9 @@ from tests.index.corpus import Corpus, page
 from tests.serve.client import Client
 
 PAGES = {
-    "http://a.test/haus": page("Alte Häuser am Fluss sind teuer. Ein Haus braucht ein Dach.", title="Häuser", language="de"),
+    "http://a.test/haus": page(
+        "Alte Häuser am Fluss sind teuer. Ein Haus braucht ein Dach.", title="Häuser", language="de"
+    ),
     "http://a.test/rumah": page("Rumah itu besar dan mahal.", title="Rumah", language="ms"),
     "http://a.test/house": page("An old house is dear.", title="House", language="en"),
 }
@@ -38,24 +42,42 @@ def test_from_a_dictionary_to_a_search_in_other_languages(lycosa: Lycosa, tmp_pa
     hits = found.json["hits"]
     assert isinstance(hits, list)
     assert {hit["url"] for hit in hits} == set(PAGES)
-    edited = lycosa(*w, "search", "houses", "--into", "de", "--translate", "de:houses=Dach", "--json")
+    edited = lycosa(
+        *w, "search", "houses", "--into", "de", "--translate", "de:houses=Dach", "--json"
+    )
     translations = edited.json["translations"]
     assert isinstance(translations, list)
     assert [query["language"] for query in translations] == ["en", "de"]
-    assert translations[1]["terms"] == [{"source": "houses", "alternatives": [{"text": "Dach", "weight": 1.0, "from": "given"}]}]
+    assert translations[1]["terms"] == [
+        {"source": "houses", "alternatives": [{"text": "Dach", "weight": 1.0, "from": "given"}]}
+    ]
     assert lycosa(*w, "search", "x", "--into", "de", "--translate", "nonsense").code == 2
     assert lycosa(*w, "translate", "remove", "en-de").code == 0
     assert lycosa(*w, "translate", "remove", "en-de").code == 2
-    answered = Client(create_app(corpus.root, dict)).get("/api/v1/search", {"q": "houses", "across": "all", "translate": "ms:houses=mahal"})
+    answered = Client(create_app(corpus.root, dict)).get(
+        "/api/v1/search", {"q": "houses", "across": "all", "translate": "ms:houses=mahal"}
+    )
     document = answered.json()
-    assert {hit["url"] for hit in document["hits"]} == {"http://a.test/house", "http://a.test/rumah"}
+    assert {hit["url"] for hit in document["hits"]} == {
+        "http://a.test/house",
+        "http://a.test/rumah",
+    }
     by_language = {query["language"]: query["terms"] for query in document["translations"]}
-    assert by_language["ms"][0]["alternatives"][0] == {"text": "mahal", "weight": 1.0, "origin": "given"}
+    assert by_language["ms"][0]["alternatives"][0] == {
+        "text": "mahal",
+        "weight": 1.0,
+        "origin": "given",
+    }
 
 
 def test_sentences_teach_a_table(tmp_path: Path) -> None:
     corpus = Corpus(str(tmp_path / "w"))
-    rows = [("the red house", "das rote Haus"), ("the red book", "das rote Buch"), ("a book", "ein Buch"), ("a house", "ein Haus")] * 3
+    rows = [
+        ("the red house", "das rote Haus"),
+        ("the red book", "das rote Buch"),
+        ("a book", "ein Buch"),
+        ("a house", "ein Haus"),
+    ] * 3
     one, other, columns = tmp_path / "text.en", tmp_path / "text.de", tmp_path / "text.tsv"
     one.write_text("".join(f"{row[0]}\n" for row in rows))
     other.write_text("".join(f"{row[1]}\n" for row in rows))

@@ -1,4 +1,6 @@
-"""A crawl on several workers by the command line, and hands on its processes: who is alive, kill, stop, let go on."""
+"""A crawl on several workers by the command line, and hands on its processes: who is alive, kill,
+stop, let go on.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +34,9 @@ def now_ms() -> int:
 
 @dataclass
 class ClusterCrawl:
-    """`lycosa crawl` with an engine, from start to end. Times are ms since 1970. What asks for processes wants a workspace in a folder."""
+    """`lycosa crawl` with an engine, from start to end. Times are ms since 1970. What asks for
+    processes wants a workspace in a folder.
+    """
 
     workspace: Path | str
     served: ServedWeb
@@ -42,15 +46,32 @@ class ClusterCrawl:
     process: subprocess.Popen[str] = field(init=False)
 
     def __enter__(self) -> ClusterCrawl:
-        command = [sys.executable, "-m", "lycosa.cli.main", "-w", str(self.workspace), *overrides(self.served), *self.settings]
+        command = [
+            sys.executable,
+            "-m",
+            "lycosa.cli.main",
+            "-w",
+            str(self.workspace),
+            *overrides(self.served),
+            *self.settings,
+        ]
         command += ["crawl", self.served.seeds[0], "--quiet", "--json", "--no-index", *self.engine]
         self._errors = tempfile.NamedTemporaryFile("w+", prefix="lycosa-errors-")
         self.process = subprocess.Popen(
-            command, stdout=subprocess.PIPE, stderr=self._errors, text=True, env={**os.environ, **self.environment}
+            command,
+            stdout=subprocess.PIPE,
+            stderr=self._errors,
+            text=True,
+            env={**os.environ, **self.environment},
         )
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
         with self._errors:
             below = self.descendants()
             self.process.kill()
@@ -67,7 +88,9 @@ class ClusterCrawl:
     def status(self) -> dict[str, Any]:
         """What the coordinator wrote last; empty before."""
         try:
-            found: dict[str, Any] = json.loads(Path(self.workspace, "run", "cluster.json").read_text())
+            found: dict[str, Any] = json.loads(
+                Path(self.workspace, "run", "cluster.json").read_text()
+            )
         except FileNotFoundError:
             return {}
         return found
@@ -79,7 +102,9 @@ class ClusterCrawl:
 
     def workers(self) -> list[int]:
         """The living processes of the workers that hold partitions."""
-        pids = [_pid(str(each["worker"])) for each in self.status().get("workers", []) if each["claim"]]
+        pids = [
+            _pid(str(each["worker"])) for each in self.status().get("workers", []) if each["claim"]
+        ]
         return [pid for pid in pids if psutil.pid_exists(pid)]
 
     def await_work(self, enough: int, limit_s: float = START_LIMIT_S) -> None:
@@ -102,13 +127,17 @@ class ClusterCrawl:
         try:
             output, _ = self.process.communicate(timeout=limit_s)
         except subprocess.TimeoutExpired:
-            raise AssertionError(f"the crawl does not end: {self.status()}; {self.said()}") from None
+            raise AssertionError(
+                f"the crawl does not end: {self.status()}; {self.said()}"
+            ) from None
         assert self.process.returncode == 0, self.said()
         time.sleep(0.4)  # the server writes its log ten times a second
         try:
             printed: dict[str, Any] = json.loads(output)
         except json.JSONDecodeError:
-            raise AssertionError(f"its output is no JSON document: {output[:2_000]!r}; {self.said()}") from None
+            raise AssertionError(
+                f"its output is no JSON document: {output[:2_000]!r}; {self.said()}"
+            ) from None
         return printed
 
     def said(self) -> str:

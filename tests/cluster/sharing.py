@@ -1,7 +1,9 @@
-"""A model of a polite crawl that several workers share: sites as trees, a page a second from each; the coordinator is the real one.
+"""A model of a polite crawl that several workers share: sites as trees, a page a second from each;
+the coordinator is the real one.
 
-Seconds of simulated days, so that many seeds can be looked at. What it leaves out: bytes, parsing, failures; what it keeps is what decides
-about balance: a site's pages come one after the other, its size shows only while it is fetched, and a hand-over costs time.
+Seconds of simulated days, so that many seeds can be looked at. What it leaves out: bytes, parsing,
+failures; what it keeps is what decides about balance: a site's pages come one after the other, its
+size shows only while it is fetched, and a hand-over costs time.
 """
 
 from __future__ import annotations
@@ -9,9 +11,9 @@ from __future__ import annotations
 import random
 from dataclasses import dataclass, field
 
+from lycosa.cluster.coordinator import Coordinator
+from lycosa.config.settings import ClusterSettings
 from lycosa.core.clock import ManualClock
-from lycosa.core.config import ClusterSettings
-from lycosa.crawl.coordinator import Coordinator
 from lycosa.crawl.membership import Lease, Ping
 from lycosa.store.claim import Claim
 from lycosa.store.leadership import Candidate, Timing
@@ -26,7 +28,9 @@ _CLAIM_S = 2  # the claim, taking up
 
 @dataclass(slots=True)
 class Site:
-    """A tree of pages. `waiting`: known and not fetched; children are found when their parent is fetched, breadth first."""
+    """A tree of pages. `waiting`: known and not fetched; children are found when their parent is
+    fetched, breadth first.
+    """
 
     size: int
     branching: int
@@ -90,7 +94,12 @@ class Worker:
         for site in crawl.sites:
             if site.partition in held and site.known:
                 waiting[site.partition] = waiting.get(site.partition, 0) + site.waiting
-        idle = self.claim is not None and crawl.second >= self.ready_at and not any(waiting.values()) and not crawl.under_way
+        idle = (
+            self.claim is not None
+            and crawl.second >= self.ready_at
+            and not any(waiting.values())
+            and not crawl.under_way
+        )
         head = crawl.coordinator.head if idle else 0
         ping = Ping(
             self.name,
@@ -146,11 +155,18 @@ class Crawl:
     workers: int = 4
     known: bool = False
     second: int = 0
-    under_way: list[tuple[int, int]] = field(default_factory=list)  # (second, site) of links that wait for their owner
+    # (second, site) of links that wait for their owner
+    under_way: list[tuple[int, int]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.clock = ManualClock()
-        leadership = Candidate(self.workspace.storage, "leader", "cluster", Timing(SETTINGS.hold, SETTINGS.reassign), self.clock).look()
+        leadership = Candidate(
+            self.workspace.storage,
+            "leader",
+            "cluster",
+            Timing(SETTINGS.hold, SETTINGS.reassign),
+            self.clock,
+        ).look()
         assert leadership is not None
         self.leadership = leadership
         leadership.touch()
@@ -169,7 +185,9 @@ class Crawl:
         self.sites[0].known = max(self.sites[0].known, 1)
 
     def find(self, site: Site, held: frozenset[int]) -> None:
-        """A first page was fetched: the sites that it leads to are found, at once or when their owner hears of them."""
+        """A first page was fetched: the sites that it leads to are found, at once or when their
+        owner hears of them.
+        """
         for number in site.links:
             at = self.second + (0 if self.sites[number].partition in held else _HAND_ON_S)
             self.under_way.append((at, number))

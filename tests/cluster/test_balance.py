@@ -1,4 +1,6 @@
-"""Every worker gets its share of the pages, as far as single sites allow: the real coordinator and sessions, in simulated time."""
+"""Every worker gets its share of the pages, as far as single sites allow: the real coordinator and
+sessions, in simulated time.
+"""
 
 from __future__ import annotations
 
@@ -8,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from lycosa.core.config import ClusterSettings
-from lycosa.crawl.coordinator import Coordinator
+from lycosa.cluster.coordinator import Coordinator
+from lycosa.config.settings import ClusterSettings
 from lycosa.crawl.membership import Lease, Ping
 from lycosa.store.leadership import Candidate, Timing
 from lycosa.store.workspace import DEFAULT_PARTITIONS, Workspace
@@ -39,12 +41,15 @@ class Steered:
     clock: SimulatedClock
     leases: dict[str, Lease] = field(default_factory=dict)
     moves: int = 0
-    former: Counter[str] = field(default_factory=Counter)  # pages that a worker fetched under earlier claims
+    # pages that a worker fetched under earlier claims
+    former: Counter[str] = field(default_factory=Counter)
 
     def __post_init__(self) -> None:
         workspace = self.crew.workspace()
         timing = Timing(SETTINGS.hold, SETTINGS.reassign)
-        self.leadership = Candidate(workspace.storage, "leader", "cluster", timing, self.clock).look()
+        self.leadership = Candidate(
+            workspace.storage, "leader", "cluster", timing, self.clock
+        ).look()
         assert self.leadership is not None
         self.leadership.touch()
         options = {"expected": len(NAMES), "ends": True}
@@ -74,7 +79,9 @@ class Steered:
                 for name in NAMES:
                     self._ping(name)
                     if self.leases[name].answer.soon:
-                        next_ping = min(next_ping, self.clock.monotonic_ms() + SETTINGS.ping_interval // 10)
+                        next_ping = min(
+                            next_ping, self.clock.monotonic_ms() + SETTINGS.ping_interval // 10
+                        )
 
     def _ping(self, name: str) -> None:
         lease, session = self.leases[name], self.crew.members.get(name)
@@ -82,9 +89,24 @@ class Steered:
         claim, held, head, idle, waiting = 0, frozenset[int](), 0, False, dict[int, int]()
         fetched = self.former[name] + (session.worker.progress.pages if session is not None else 0)
         if session is not None:
-            claim, held, waiting = session.claim.entry, session.claim.partitions, session.worker.waiting_by_partition()
+            claim, held, waiting = (
+                session.claim.entry,
+                session.claim.partitions,
+                session.worker.waiting_by_partition(),
+            )
             idle, head = session.worker.idle()
-        ping = Ping(name, "node", claim, held, head, idle, waiting=waiting, heard=lease.heard, ready=bool(claim), fetched=fetched)
+        ping = Ping(
+            name,
+            "node",
+            claim,
+            held,
+            head,
+            idle,
+            waiting=waiting,
+            heard=lease.heard,
+            ready=bool(claim),
+            fetched=fetched,
+        )
         lease.answered(sent, self.coordinator.ping(ping))
         wanted = lease.wanted
         if wanted is None or wanted == held:
@@ -98,14 +120,24 @@ class Steered:
 
 
 def crawled(folder: Path, seed: int, pages: int, *, known: bool) -> Balance:
-    """Crawl 164 sites, the largest with a sixth of all pages, each its own registrable domain. `known`: all URLs are from the start."""
+    """Crawl 164 sites, the largest with a sixth of all pages, each its own registrable domain.
+    `known`: all URLs are from the start.
+    """
     web = Web(WebPlan.calm(seed=seed, hosts=164, pages=pages, static=1.0))
     clock = SimulatedClock(web.plan.epoch_ms)
-    crew = Workers(folder, clock, job(web.real_pages() if known else web.seeds()), lambda name: SimulatedFetcher(web, clock))
+    crew = Workers(
+        folder,
+        clock,
+        job(web.real_pages() if known else web.seeds()),
+        lambda name: SimulatedFetcher(web, clock),
+    )
     steered = Steered(crew, clock)
     steered.run()
     found = balance(folder, len(NAMES))
-    print(f"{found}; {steered.moves} times a worker got other partitions; {(clock.now_ms() - web.plan.epoch_ms) / 1_000:,.0f} s")
+    print(
+        f"{found}; {steered.moves} times a worker got other partitions; "
+        f"{(clock.now_ms() - web.plan.epoch_ms) / 1_000:,.0f} s"
+    )
     assert sum(found.pages) >= pages
     return found
 
@@ -121,6 +153,8 @@ def test_sites_of_known_size(tmp_path: Path, seed: int) -> None:
 @pytest.mark.prove
 @pytest.mark.parametrize("seed", [1, 2, 3])
 def test_sites_of_unknown_size(tmp_path: Path, seed: int) -> None:
-    """The first crawl: sizes are found out while pages are fetched, and what one has fetched nobody can take over."""
+    """The first crawl: sizes are found out while pages are fetched, and what one has fetched nobody
+    can take over.
+    """
     found = crawled(tmp_path / "crawl", seed, 4_000, known=False)
     assert found.apart <= max(BAR, found.best + 0.05)

@@ -1,4 +1,6 @@
-"""A workspace on a real HDFS: a whole crawl with merges and search, and one that loses a DataNode in its middle."""
+"""A workspace on a real HDFS: a whole crawl with merges and search, and one that loses a DataNode
+in its middle.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +32,9 @@ LOST = 1
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[HdfsCluster]:
-    """Two copies of everything on three DataNodes. A silent one is believed alive for much longer than a crawl waits for anything."""
+    """Two copies of everything on three DataNodes. A silent one is believed alive for much longer
+    than a crawl waits for anything.
+    """
     with hdfs_cluster(datanodes=3, replication=2, dead_after_s=60) as running:
         yield running
 
@@ -42,7 +46,9 @@ def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def lycosa(root: str, *arguments: str) -> Any:
     """A command's JSON."""
-    done = subprocess.run([str(LYCOSA), "-w", root, *arguments, "--json"], capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [str(LYCOSA), "-w", root, *arguments, "--json"], capture_output=True, text=True, check=False
+    )
     assert done.returncode == 0, done.stdout + done.stderr
     return json.loads(done.stdout)
 
@@ -51,7 +57,12 @@ def test_a_whole_crawl(tmp_path: Path, cluster: HdfsCluster) -> None:
     root = cluster.url("/whole")
     with served_web(tmp_path, *options(SEED, hosts=20, pages=300)) as served:
         expected = truth(served.web, tmp_path / "truth")
-        with ClusterCrawl(root, served, ("--engine", "local", "--workers", "1"), settings=("--set", "store.merge_commits=4")) as crawl:
+        with ClusterCrawl(
+            root,
+            served,
+            ("--engine", "local", "--workers", "1"),
+            settings=("--set", "store.merge_commits=4"),
+        ) as crawl:
             assert crawl.finish()["ended"] == "finished"
         print(judge(root, served.web, served.requests(), expected, []))
     before = facts(root)
@@ -61,12 +72,20 @@ def test_a_whole_crawl(tmp_path: Path, cluster: HdfsCluster) -> None:
     assert facts(root) == before
     is_sound(root)
     lycosa(root, "index")
-    rows = lycosa(root, "sql", "SELECT url, title FROM pages WHERE title != '' AND may_index ORDER BY url LIMIT 20")
-    asked = [(row["url"], lycosa(root, "search", str(row["title"]), "-n", "10")) for row in rows[:5]]
+    rows = lycosa(
+        root,
+        "sql",
+        "SELECT url, title FROM pages WHERE title != '' AND may_index ORDER BY url LIMIT 20",
+    )
+    asked = [
+        (row["url"], lycosa(root, "search", str(row["title"]), "-n", "10")) for row in rows[:5]
+    ]
     assert sum(any(hit["url"] == url for hit in answer["hits"]) for url, answer in asked) >= 4
 
 
-def test_a_datanode_dies(tmp_path: Path, cluster: HdfsCluster, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_datanode_dies(
+    tmp_path: Path, cluster: HdfsCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Reads and commits go on, though the NameNode goes on sending us to it for a minute."""
     root = cluster.url("/dies")
     with served_web(tmp_path, *options(SEED + 1, hosts=20, pages=400)) as served:
@@ -78,13 +97,15 @@ def test_a_datanode_dies(tmp_path: Path, cluster: HdfsCluster, monkeypatch: pyte
             at = time.monotonic()
             crawl.until(lambda: _commits(root) >= before + 3, 60)
             print(
-                f"three commits in {time.monotonic() - at:.1f} s after it died; the NameNode believes in {cluster.state().live} DataNodes"
+                f"three commits in {time.monotonic() - at:.1f} s after it died; the NameNode "
+                f"believes in {cluster.state().live} DataNodes"
             )
             assert not crawl.over
             assert crawl.finish()["ended"] == "finished"
         assert cluster.state().missing == 0
         print(judge(root, served.web, served.requests(), expected, []))
-    monkeypatch.setenv("LYCOSA_CACHE", str(tmp_path / "another"))  # a machine that has no copies of anything
+    # a machine that has no copies of anything
+    monkeypatch.setenv("LYCOSA_CACHE", str(tmp_path / "another"))
     is_sound(root)
     assert facts(root).states == expected.states
 

@@ -1,4 +1,6 @@
-"""Every worker gets its share of the pages, in a model of a polite crawl with the real coordinator: many seeds, few seconds."""
+"""Every worker gets its share of the pages, in a model of a polite crawl with the real coordinator:
+many seeds, few seconds.
+"""
 
 from __future__ import annotations
 
@@ -13,13 +15,24 @@ BAR = 0.15
 SITES = 164
 
 
-def crawled(folder: Path, seed: int, pages: int, *, exponent: float = 1.0, number: int = SITES, known: bool = False) -> tuple[float, Crawl]:
+def crawled(
+    folder: Path,
+    seed: int,
+    pages: int,
+    *,
+    exponent: float = 1.0,
+    number: int = SITES,
+    known: bool = False,
+) -> tuple[float, Crawl]:
     """How far from the mean the worst worker is."""
     web = sites(seed, number, pages, DEFAULT_PARTITIONS, exponent)
     crawl = Crawl(Workspace.create(str(folder / f"w{seed}"), DEFAULT_PARTITIONS), web, known=known)
     found = crawl.run()
     assert sum(found) == sum(site.size for site in web)
-    print(f"seed {seed}: {found}, {apart(found):.1%}, {crawl.hand_overs} hand-overs, {crawl.second} s; the largest site {web[0].size}")
+    print(
+        f"seed {seed}: {found}, {apart(found):.1%}, {crawl.hand_overs} hand-overs, "
+        f"{crawl.second} s; the largest site {web[0].size}"
+    )
     return apart(found), crawl
 
 
@@ -31,9 +44,15 @@ def test_pages_a_worker_come_out_even(tmp_path: Path, known: bool) -> None:
 
 
 @pytest.mark.prove
-@pytest.mark.parametrize(("exponent", "number", "pages"), [(1.0, SITES, 4_000), (1.2, SITES, 4_000), (0.7, 400, 20_000)])
-def test_pages_a_worker_come_out_even_whatever_the_web(tmp_path: Path, exponent: float, number: int, pages: int) -> None:
+@pytest.mark.parametrize(
+    ("exponent", "number", "pages"), [(1.0, SITES, 4_000), (1.2, SITES, 4_000), (0.7, 400, 20_000)]
+)
+def test_pages_a_worker_come_out_even_whatever_the_web(
+    tmp_path: Path, exponent: float, number: int, pages: int
+) -> None:
     """Seeds that nothing was chosen by."""
-    every = [crawled(tmp_path, seed, pages, exponent=exponent, number=number) for seed in range(301, 321)]
+    every = [
+        crawled(tmp_path, seed, pages, exponent=exponent, number=number) for seed in range(301, 321)
+    ]
     assert max(worst for worst, _ in every) <= BAR
     assert max(crawl.hand_overs for _, crawl in every) <= 60

@@ -19,7 +19,9 @@ Log = list[Logged]
 
 
 def _later(request: Logged, by_ms: int) -> Logged:
-    return request._replace(arrived_at_ms=request.arrived_at_ms + by_ms, answered_at_ms=request.answered_at_ms + by_ms)
+    return request._replace(
+        arrived_at_ms=request.arrived_at_ms + by_ms, answered_at_ms=request.answered_at_ms + by_ms
+    )
 
 
 def _again_at_once(log: Log) -> Log:
@@ -37,7 +39,9 @@ def _without_robots(log: Log) -> Log:
 def _closer(log: Log) -> Log:
     """The second page of a host comes right after the first."""
     host = log[0].host
-    first, second = [request for request in log if request.host == host and request.path != "/robots.txt"][:2]
+    first, second = [
+        request for request in log if request.host == host and request.path != "/robots.txt"
+    ][:2]
     at = first.answered_at_ms - second.arrived_at_ms + 50
     return [_later(request, at) if request is second else request for request in log]
 
@@ -52,7 +56,9 @@ def _closer(log: Log) -> Log:
     ],
 )
 def test_it_sees(tmp_path: Path, tampered: Callable[[Log], Log], complaint: str) -> None:
-    web = Web(read_plan(options_parser().parse_args([*options(3, 6, 60), "--epoch-ms", "1790000000000"])))
+    web = Web(
+        read_plan(options_parser().parse_args([*options(3, 6, 60), "--epoch-ms", "1790000000000"]))
+    )
     chosen = {"delay": "200ms", "courtesy_factor": 0.0, "backoff": "1s", "domain_connections": 4}
     robot = simulated_robot(web, tmp_path / "w", **chosen, traps=False)
     robot.crawl()
@@ -60,7 +66,13 @@ def test_it_sees(tmp_path: Path, tampered: Callable[[Log], Log], complaint: str)
     right = Truth(found.states, found.pages)
     assert judge(tmp_path / "w", web, robot.log, right, []).lost == 0
     with pytest.raises(AssertionError, match=complaint):
-        judge(tmp_path / "w", web, tampered(sorted(robot.log, key=lambda request: request.arrived_at_ms)), right, [])
+        judge(
+            tmp_path / "w",
+            web,
+            tampered(sorted(robot.log, key=lambda request: request.arrived_at_ms)),
+            right,
+            [],
+        )
     short = replace(right, pages=right.pages - {sorted(right.pages)[0]})
     with pytest.raises(AssertionError, match="http://"):
         judge(tmp_path / "w", web, robot.log, short, [])

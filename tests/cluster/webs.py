@@ -1,4 +1,6 @@
-"""The webs that clusters crawl in tests: the same answers at any time, so that any two crawls to the end must come to the same."""
+"""The webs that clusters crawl in tests: the same answers at any time, so that any two crawls to
+the end must come to the same.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,9 @@ STEADY = (
     *("robots_missing=0.12", "robots_closed=0.03", "robots_named=0.15"),
     *("sitemaps=0.4", "feeds=0.3", "compressed=0.2", "chunked=0.15"),
 )
-"""Features of a web that answers a question in the same way whenever it is asked, and lets a crawl end soon (no long pauses)."""
+"""Features of a web that answers a question in the same way whenever it is asked, and lets a crawl
+end soon (no long pauses).
+"""
 
 SETTINGS = {
     "crawl.patience": "3s",
@@ -49,7 +53,11 @@ def options(seed: int, hosts: int, pages: int) -> tuple[str, ...]:
 
 def overrides(served: ServedWeb, **changes: str) -> list[str]:
     """Options `--set` for a crawl of this web; `changes` are settings of the collection."""
-    settings = SETTINGS | {"fetch.connect_to": json.dumps(served.connect_to)} | {f"collection.{key}": text for key, text in changes.items()}
+    settings = (
+        SETTINGS
+        | {"fetch.connect_to": json.dumps(served.connect_to)}
+        | {f"collection.{key}": text for key, text in changes.items()}
+    )
     return [part for name, value in settings.items() for part in ("--set", f"{name}={value}")]
 
 

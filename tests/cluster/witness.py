@@ -1,7 +1,8 @@
-"""What a crawl left behind, looked at from outside: the tables, the log, and the server's own log of requests.
+"""What a crawl left behind, looked at from outside: the tables, the log, and the server's own log
+of requests.
 
-An exchange that its worker did not live to commit, or could not commit any more, is in the server's log and has no visit. How many
-there may be, and when, is what a cluster promises about its deaths.
+An exchange that its worker did not live to commit, or could not commit any more, is in the server's
+log and has no visit. How many there may be, and when, is what a cluster promises about its deaths.
 """
 
 from __future__ import annotations
@@ -62,7 +63,12 @@ class Truth:
 
 def truth(web: Web, folder: Path) -> Truth:
     """Crawl a web with one worker, in process."""
-    chosen = {"delay": f"{DELAY_MS}ms", "courtesy_factor": COURTESY, "backoff": f"{BACKOFF_MS}ms", "domain_connections": PLACES}
+    chosen = {
+        "delay": f"{DELAY_MS}ms",
+        "courtesy_factor": COURTESY,
+        "backoff": f"{BACKOFF_MS}ms",
+        "domain_connections": PLACES,
+    }
     robot = simulated_robot(web, folder, **chosen, traps=False)
     progress = robot.crawl()
     assert progress is not None
@@ -81,42 +87,83 @@ class Report:
     hosts: int
 
     def __str__(self) -> str:
-        return f"{self.requests:,} requests to {self.hosts} hosts, {self.lost} answers lost, {self.asked_again} of them asked for again"
+        return (
+            f"{self.requests:,} requests to {self.hosts} hosts, {self.lost} answers lost, "
+            f"{self.asked_again} of them asked for again"
+        )
 
 
-def judge(root: Path | str, web: Web, log: Sequence[Logged], expected: Truth, troubles: Sequence[tuple[int, int]]) -> Report:
-    """Nothing lost, nothing committed twice, nobody annoyed, nothing fetched again but what was uncommitted.
+def judge(
+    root: Path | str,
+    web: Web,
+    log: Sequence[Logged],
+    expected: Truth,
+    troubles: Sequence[tuple[int, int]],
+) -> Report:
+    """Nothing lost, nothing committed twice, nobody annoyed, nothing fetched again but what was
+    uncommitted.
 
     Args:
-        troubles: when a process was killed or cut off, and until when at the latest what it had under way may have been lost by it:
+        troubles: when a process was killed or cut off, and until when at the latest what it had
+            under way may have been lost by it:
             pairs of ms since 1970.
     """
     found = facts(root)
-    wrong = {key: (found.states.get(key), expected.states.get(key)) for key in found.states.keys() ^ expected.states.keys()}
-    wrong |= {key: (state, expected.states.get(key)) for key, state in found.states.items() if state != expected.states.get(key)}
-    assert not wrong, f"{len(wrong)} URLs end otherwise than for one worker, as {list(wrong.items())[:3]}"
+    wrong = {
+        key: (found.states.get(key), expected.states.get(key))
+        for key in found.states.keys() ^ expected.states.keys()
+    }
+    wrong |= {
+        key: (state, expected.states.get(key))
+        for key, state in found.states.items()
+        if state != expected.states.get(key)
+    }
+    assert not wrong, (
+        f"{len(wrong)} URLs end otherwise than for one worker, as {list(wrong.items())[:3]}"
+    )
     assert found.pages == expected.pages, sorted(found.pages ^ expected.pages)[:5]
     assert max(found.record_ids.values()) == 1
-    twice = {url: count for url, count in found.visits.items() if count > 1 and (url, "") in found.states}
+    twice = {
+        url: count for url, count in found.visits.items() if count > 1 and (url, "") in found.states
+    }
     unseen, repeated = without_visit(root, log)
     unseen = really_unseen(unseen, log, found)
-    assert repeated == {}, f"two requests within the time of one visit: {list(repeated.items())[:5]}"
+    assert repeated == {}, (
+        f"two requests within the time of one visit: {list(repeated.items())[:5]}"
+    )
     assert not twice, f"visited twice: {list(twice.items())[:5]}"
     apart = [*troubles, *moves(root)]
-    strange = [each for each in unseen if not any(start <= each.answered_at_ms and each.arrived_at_ms <= end for start, end in apart)]
-    assert not strange, f"{len(strange)} requests left no visit though nobody was in trouble, as {strange[:3]}"
+    strange = [
+        each
+        for each in unseen
+        if not any(
+            start <= each.answered_at_ms and each.arrived_at_ms <= end for start, end in apart
+        )
+    ]
+    assert not strange, (
+        f"{len(strange)} requests left no visit though nobody was in trouble, as {strange[:3]}"
+    )
     bad = violations(log, rules(web, unseen))
     assert not bad, f"{Counter(each.rule.value for each in bad)}, as {bad[:3]}"
     asked = Counter((request.host, request.path) for request in log)
-    again = {(request.host, request.path) for request in unseen if asked[request.host, request.path] > 1}
+    again = {
+        (request.host, request.path) for request in unseen if asked[request.host, request.path] > 1
+    }
     return Report(len(log), len(unseen), len(again), len({request.host for request in log}))
 
 
-def really_unseen(unseen: frozenset[Logged], log: Sequence[Logged], found: Facts) -> frozenset[Logged]:
-    """Without the requests that a busy machine began so late that they lie beside their visit's time: as many as there are visits left."""
-    spare = found.exchanges - Counter(f"http://{each.host}{each.path}" for each in log if each not in unseen)
+def really_unseen(
+    unseen: frozenset[Logged], log: Sequence[Logged], found: Facts
+) -> frozenset[Logged]:
+    """Without the requests that a busy machine began so late that they lie beside their visit's
+    time: as many as there are visits left.
+    """
+    spare = found.exchanges - Counter(
+        f"http://{each.host}{each.path}" for each in log if each not in unseen
+    )
     lost = []
-    for request in sorted(unseen, key=lambda each: each.arrived_at_ms, reverse=True):  # the last one is the one that was committed
+    # the last one is the one that was committed
+    for request in sorted(unseen, key=lambda each: each.arrived_at_ms, reverse=True):
         url = f"http://{request.host}{request.path}"
         if spare[url] > 0:
             spare[url] -= 1
@@ -126,12 +173,20 @@ def really_unseen(unseen: frozenset[Logged], log: Sequence[Logged], found: Facts
 
 
 MOVE_MS = 4_000
-"""A hand-over: at most 3 s for what is in flight, which is then left (STORE.md), and a busy machine."""
+"""A hand-over: at most 3 s for what is in flight, which is then left (docs/protocol.md), and a busy
+machine.
+"""
 
 
 def moves(root: Path | str) -> list[tuple[int, int]]:
-    """When partitions were given back or claimed, with the time before in which a request may have been left for it."""
-    times = [entry.at for entry in Workspace.open(str(root)).log.entries() if entry.kind in (CLAIM, RELEASE)]
+    """When partitions were given back or claimed, with the time before in which a request may have
+    been left for it.
+    """
+    times = [
+        entry.at
+        for entry in Workspace.open(str(root)).log.entries()
+        if entry.kind in (CLAIM, RELEASE)
+    ]
     stamps = [round(datetime.fromisoformat(at).timestamp() * 1_000) for at in times]
     return [(at - MOVE_MS, at) for at in stamps]
 
@@ -143,5 +198,10 @@ def lost_before(kills: Iterable[int], before_ms: int, after_ms: int) -> list[tup
 
 def is_sound(root: Path | str) -> None:
     """`lycosa check --deep` has nothing to say."""
-    done = subprocess.run([str(LYCOSA), "-w", str(root), "check", "--deep"], capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [str(LYCOSA), "-w", str(root), "check", "--deep"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     assert done.returncode == 0, done.stdout + done.stderr

@@ -5,9 +5,22 @@ from __future__ import annotations
 import pytest
 
 from lycosa.core import errors
-from lycosa.core.errors import RETRY_STATUSES, ConfigError, FetchError, LycosaError, Refusal, UrlError, UsageError, WorkError
+from lycosa.core.errors import (
+    RETRY_STATUSES,
+    ConfigError,
+    FetchError,
+    LycosaError,
+    Refusal,
+    UrlError,
+    UsageError,
+    WorkError,
+)
 
-CLASSES = [value for value in vars(errors).values() if isinstance(value, type) and issubclass(value, LycosaError)]
+CLASSES = [
+    value
+    for value in vars(errors).values()
+    if isinstance(value, type) and issubclass(value, LycosaError)
+]
 
 
 @pytest.mark.parametrize("error", CLASSES, ids=lambda error: str(error.__name__))
@@ -21,12 +34,13 @@ def test_every_error_has_its_exit_code_and_a_text(error: type[LycosaError]) -> N
 def test_a_url_error_says_which_and_why() -> None:
     error = UrlError(Refusal.SCHEME, "mailto:\ud800x")
     assert (error.reason, error.url) == (Refusal.SCHEME, "mailto:\ud800x")
-    assert "scheme" in str(error)
+    assert "only http, https" in str(error)
     assert str(error).encode()  # a lone surrogate does not break what prints it
 
 
 def test_what_may_be_tried_again() -> None:
     assert {error for error in FetchError if not error.retry} == {
+        FetchError.NAME_UNKNOWN,
         FetchError.TLS,
         FetchError.TLS_CERTIFICATE,
         FetchError.HEADERS_TOO_LARGE,

@@ -36,7 +36,18 @@ def test_hours(text: str, inside: tuple[str, ...], outside: tuple[str, ...]) -> 
 
 
 @pytest.mark.parametrize(
-    "text", ["22-6", "22:00", "25:00-03:00", "24:01-03:00", "10:60-11:00", "10:00-10:00", "10:00-11:00,", "x", "24:00-00:00"]
+    "text",
+    [
+        "22-6",
+        "22:00",
+        "25:00-03:00",
+        "24:01-03:00",
+        "10:60-11:00",
+        "10:00-10:00",
+        "10:00-11:00,",
+        "x",
+        "24:00-00:00",
+    ],
 )
 def test_what_are_no_hours_is_told(text: str) -> None:
     with pytest.raises(UsageError, match=r"HH:MM-HH:MM|not a time of day|empty time range"):

@@ -7,7 +7,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lycosa.core.errors import UsageError
-from lycosa.core.units import format_duration, format_size, format_time, parse_duration_ms, parse_size, write_size
+from lycosa.core.units import (
+    format_duration,
+    format_size,
+    format_time,
+    parse_duration_ms,
+    parse_size,
+    write_size,
+)
 
 
 @pytest.mark.parametrize(
@@ -135,7 +142,16 @@ def test_sizes_are_read_as_written(size: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("size", "text"), [(0, "0B"), (1, "1B"), (1_500, "1500B"), (2**16, "64KiB"), (10 * 2**20, "10MiB"), (2**40, "1TiB"), (2**50, "1024TiB")]
+    ("size", "text"),
+    [
+        (0, "0B"),
+        (1, "1B"),
+        (1_500, "1500B"),
+        (2**16, "64KiB"),
+        (10 * 2**20, "10MiB"),
+        (2**40, "1TiB"),
+        (2**50, "1024TiB"),
+    ],
 )
 def test_sizes_are_written_exactly(size: int, text: str) -> None:
     assert write_size(size) == text

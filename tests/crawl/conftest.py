@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -11,8 +12,8 @@ import polars as pl
 import pytest
 
 from lycosa.app.crawling import CrawlOrder, crawl
-from lycosa.core.config import Collection, parse_config
-from lycosa.crawl.progress import Progress
+from lycosa.config.settings import Collection, parse_config
+from lycosa.crawl.state.progress import Progress
 from lycosa.crawl.worker import Limits, Worker
 from lycosa.store.live import LiveTables
 from lycosa.store.workspace import Workspace
@@ -30,7 +31,9 @@ class SmallWeb:
 
     def asked(self, mark: int = 0) -> list[str]:
         """Paths asked for, in order, robots.txt left out."""
-        return [request.uri for request in self.server.requests(mark) if request.uri != "/robots.txt"]
+        return [
+            request.uri for request in self.server.requests(mark) if request.uri != "/robots.txt"
+        ]
 
 
 ServeWeb = Callable[..., SmallWeb]
@@ -58,7 +61,11 @@ def serve(tmp_path: Path) -> Iterator[ServeWeb]:
                     file.write_text(content)
                 root.mkdir(exist_ok=True)
                 more = extra[number - 1] if extra else ""
-                servers.append(Server(f"127.0.3.{number}", root, index="index.html", autoindex=False, extra=more))
+                servers.append(
+                    Server(
+                        f"127.0.3.{number}", root, index="index.html", autoindex=False, extra=more
+                    )
+                )
             return SmallWeb(stack.enter_context(nginx(servers)))
 
         yield start
@@ -76,7 +83,10 @@ class Crawled:
 
     def states(self) -> dict[str, tuple[str, str]]:
         """Path -> (state, reason)."""
-        return {path_of(str(row["url"])): (str(row["state"]), str(row["reason"])) for row in self.rows("urls")}
+        return {
+            path_of(str(row["url"])): (str(row["state"]), str(row["reason"]))
+            for row in self.rows("urls")
+        }
 
     def depths(self) -> dict[str, int]:
         return {path_of(str(row["url"])): int(str(row["depth"])) for row in self.rows("urls")}
@@ -95,12 +105,17 @@ def path_of(url: str) -> str:
     return "/" + url.split("/", 3)[3]
 
 
+AS_ROOT = ("render.sandbox=false",) if os.geteuid() == 0 else ()
+"""Chromium's sandbox does not work as root."""
+
 RunCrawl = Callable[..., Crawled]
 
 
 @pytest.fixture
 def run(tmp_path: Path) -> RunCrawl:
-    """`run(url, …, depth=2, settings=("fetch.retries=1",))` crawls into one workspace, call after call."""
+    """`run(url, …, depth=2, settings=("fetch.retries=1",))` crawls into one workspace, call after
+    call.
+    """
 
     def start(
         *seeds: str,
@@ -112,9 +127,16 @@ def run(tmp_path: Path) -> RunCrawl:
         budget: int | None = None,
         **collection: object,
     ) -> Crawled:
-        quick = ("crawl.patience=3s", "fetch.retry_wait=100ms", "fetch.first_byte_timeout=2s", *settings)
+        quick = (
+            "crawl.patience=3s",
+            "fetch.retry_wait=100ms",
+            "fetch.first_byte_timeout=2s",
+            *AS_ROOT,
+            *settings,
+        )
         config = parse_config("", overrides=quick)
-        # Pages made up for a test say the same: to the rules about content a site of them is a trap.
+        # Pages made up for a test say the same: to the rules about content a site of them is a
+        # trap.
         chosen = Collection.model_validate(
             {
                 "traps": False,
@@ -126,7 +148,14 @@ def run(tmp_path: Path) -> RunCrawl:
                 **collection,
             }
         )
-        order = CrawlOrder(str(tmp_path / "workspace"), config, chosen, seeds, Limits(max_pages, max_time_ms), index=index)
+        order = CrawlOrder(
+            str(tmp_path / "workspace"),
+            config,
+            chosen,
+            seeds,
+            Limits(max_pages, max_time_ms),
+            index=index,
+        )
         return Crawled(tmp_path / "workspace", crawl(order, started=started))
 
     return start

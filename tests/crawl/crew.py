@@ -9,19 +9,25 @@ from pathlib import Path
 
 import polars as pl
 
-from lycosa.app.session import Session, open_session
+from lycosa.config.settings import Collection, parse_config
 from lycosa.core.clock import Clock
-from lycosa.core.config import Collection, parse_config
 from lycosa.core.errors import ClaimLost
-from lycosa.crawl.ledger import Job
 from lycosa.crawl.membership import Lease
+from lycosa.crawl.session.session import CrawlSession, open_session
+from lycosa.crawl.state.task import Job
 from lycosa.fetch.fetcher import Fetcher
+from lycosa.monitor.plugins import PLUGINS
 from lycosa.store.live import LiveTables
 from lycosa.store.workspace import Workspace
 
 PARTITIONS = 16
-QUICK = ("crawl.patience=2s", "crawl.commit_pages=40", "crawl.commit_interval=20s", "fetch.retry_wait=1s")
-_MOST_TURNS = 200_000
+QUICK = (
+    "crawl.patience=2s",
+    "crawl.commit_pages=40",
+    "crawl.commit_interval=20s",
+    "fetch.retry_wait=1s",
+)
+_MAX_TURNS = 200_000
 
 MakeFetcher = Callable[[str], Fetcher | None]
 
@@ -36,7 +42,7 @@ class Crew:
     fetcher: MakeFetcher = lambda name: None
     settings: tuple[str, ...] = ()
     longest_wait_ms: int = 200
-    members: dict[str, Session] = field(default_factory=dict)
+    members: dict[str, CrawlSession] = field(default_factory=dict)
     turns: int = 0
     pages: int = 0
     found_rows: int = 0
@@ -45,8 +51,13 @@ class Crew:
         return Workspace.open_or_create(str(self.root), PARTITIONS)
 
     def join(
-        self, name: str, partitions: Iterable[int] | None, *, lease: Lease | None = None, granted: dict[str, int] | None = None
-    ) -> Session:
+        self,
+        name: str,
+        partitions: Iterable[int] | None,
+        *,
+        lease: Lease | None = None,
+        granted: dict[str, int] | None = None,
+    ) -> CrawlSession:
         """A member claims these partitions and takes up what is stored there."""
         config = parse_config("", overrides=(*QUICK, *self.settings))
         session = open_session(
@@ -62,6 +73,7 @@ class Crew:
             worker=name,
             lease=lease,
             granted=granted,
+            plugins=PLUGINS,
         )
         self.members[name] = session
         session.take_up()
@@ -73,7 +85,9 @@ class Crew:
             self.join(name, range(number, PARTITIONS, len(names)))
 
     def kill(self, name: str) -> frozenset[int]:
-        """As SIGKILL would have it: what is not committed stays in its WARC. Gives back what it held."""
+        """As SIGKILL would have it: what is not committed stays in its WARC. Gives back what it
+        held.
+        """
         session = self.members.pop(name)
         held = session.claim.partitions
         self._count(session)
@@ -96,14 +110,18 @@ class Crew:
             session.inbox.apply()
 
     def ended(self) -> bool:
-        """The rule for the end of a crawl: all are idle up to the same entry, and that is the log's last."""
+        """The rule for the end of a crawl: all are idle up to the same entry, and that is the log's
+        last.
+        """
         standings = {session.worker.idle() for session in self.members.values()}
-        return len(standings) == 1 and all(idle and head == self.workspace().state().head for idle, head in standings)
+        return len(standings) == 1 and all(
+            idle and head == self.workspace().state().head for idle, head in standings
+        )
 
     def run(self, until: Callable[[], bool] | None = None) -> None:
         """Turn after turn, until that or the end."""
         done = until or self.ended
-        for _ in range(_MOST_TURNS):
+        for _ in range(_MAX_TURNS):
             self.turn()
             if done():
                 return
@@ -114,21 +132,32 @@ class Crew:
             with suppress(ClaimLost):
                 self.leave(name)
 
-    def _count(self, session: Session) -> None:
+    def _count(self, session: CrawlSession) -> None:
         self.pages += session.worker.progress.pages
         self.found_rows += session.found.rows
 
-    # -- what it left -------------------------------------------------------------------------------------------------
+    # -- what it left
+    # ------------------------------------------------------------
 
     def table(self, name: str) -> pl.DataFrame:
         return LiveTables(self.workspace()).scan(name).collect()
 
     def facts(self) -> dict[str, list[tuple[object, ...]]]:
-        """The tables up to time, to who fetched, and to which of several pages led to a URL first."""
-        urls = self.table("urls").select("collection", "operation", "url", "depth", "state", "reason", "text_digest", "digest")
-        pages = self.table("pages").select("collection", "url", "text_digest", "simhash", "language", "title")
+        """The tables up to time, to who fetched, and to which of several pages led to a URL
+        first.
+        """
+        urls = self.table("urls").select(
+            "collection", "operation", "url", "depth", "state", "reason", "text_digest", "digest"
+        )
+        pages = self.table("pages").select(
+            "collection", "url", "text_digest", "simhash", "language", "title"
+        )
         links = self.table("links").select("source", "target", "anchor", "kind", "position")
-        visits = self.table("visits").filter(pl.col("kind") != "robots").select("collection", "url", "kind", "http_status", "digest")
+        visits = (
+            self.table("visits")
+            .filter(pl.col("kind") != "robots")
+            .select("collection", "url", "kind", "http_status", "digest")
+        )
         return {
             "urls": sorted(urls.rows()),
             "pages": sorted(pages.rows()),
@@ -138,6 +167,15 @@ class Crew:
 
 
 def job(seeds: Iterable[str], **settings: object) -> Job:
-    """A collection for a synthetic web: one second between fetches, as simulated time costs nothing."""
-    quick = {"scope": "any", "delay": "1s", "courtesy_factor": 0.0, "backoff": "1s", "traps": False, "connections": 100}
+    """A collection for a synthetic web: one second between fetches, as simulated time costs
+    nothing.
+    """
+    quick = {
+        "scope": "any",
+        "delay": "1s",
+        "courtesy_factor": 0.0,
+        "backoff": "1s",
+        "traps": False,
+        "connections": 100,
+    }
     return Job(Collection.model_validate({**quick, **settings}), tuple(seeds))

@@ -10,9 +10,9 @@ import signal
 import sys
 
 from lycosa.app.crawling import CrawlOrder, crawl
-from lycosa.core.config import Collection, parse_config
+from lycosa.config.settings import Collection, parse_config
 from lycosa.core.records import Page
-from lycosa.crawl import understand
+from lycosa.crawl.processing import page_reader as parse
 from lycosa.page.parse import parse_page
 
 
@@ -22,7 +22,7 @@ def _deadly(payload: bytes, **about: object) -> Page:
     return parse_page(payload, **about)  # type: ignore[arg-type]
 
 
-understand.parse_page = _deadly  # type: ignore[attr-defined]
+parse.parse_page = _deadly  # type: ignore[attr-defined]
 
 if __name__ == "__main__":
     config = parse_config("", overrides=("crawl.patience=1s",))

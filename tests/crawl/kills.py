@@ -1,7 +1,8 @@
 """SIGKILL at random moments of a crawl, and what must be true after each one and at the end.
 
-After every kill the whole exchanges of all WARCs are noted, and where the server's log ends: what was whole may never be
-asked for again. When a crawl has at last come to its end, tables, archive and index hold every page exactly once.
+After every kill the whole exchanges of all WARCs are noted, and where the server's log ends: what
+was whole may never be asked for again. When a crawl has at last come to its end, tables, archive
+and index hold every page exactly once.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from pathlib import Path
 
 from fastwarc.warc import ArchiveIterator, WarcRecordType
 
-from lycosa.archive.reader import read_exchanges
+from lycosa.archive.warc.reader import read_exchanges
 from tests.servers.nginx import Nginx
 
 LYCOSA = Path(sys.executable).parent / "lycosa"
@@ -46,16 +47,44 @@ class KilledCrawl:
 def crawl_command(workspace: Path, seed: str, delay: str) -> list[str]:
     """Small commits, so that kills fall before, within and after them."""
     commits = ("crawl.commit_pages=25", "crawl.commit_interval=300ms", "index.interval=200ms")
-    settings = (*commits, "collection.courtesy_factor=0", "collection.media_types=*", "crawl.patience=1s")
+    settings = (
+        *commits,
+        "collection.courtesy_factor=0",
+        "collection.media_types=*",
+        "crawl.patience=1s",
+    )
     overrides = [part for setting in settings for part in ("--set", setting)]
-    return [str(LYCOSA), "-w", str(workspace), *overrides, "crawl", seed, "--delay", delay, "--json", "--quiet"]
+    return [
+        str(LYCOSA),
+        "-w",
+        str(workspace),
+        *overrides,
+        "crawl",
+        seed,
+        "--delay",
+        delay,
+        "--json",
+        "--quiet",
+    ]
 
 
-def kill_until(server: Nginx, workspace: Path, seed: str, *, kills: int, chance: random.Random, delay: str = "10ms") -> KilledCrawl:
-    """Start, kill at a random moment, note, start again; after `kills` kills, or when a start ends by itself, let it finish."""
+def kill_until(
+    server: Nginx,
+    workspace: Path,
+    seed: str,
+    *,
+    kills: int,
+    chance: random.Random,
+    delay: str = "10ms",
+) -> KilledCrawl:
+    """Start, kill at a random moment, note, start again; after `kills` kills, or when a start ends
+    by itself, let it finish.
+    """
     crawl = KilledCrawl(workspace)
     while len(crawl.kills) < kills:
-        process = subprocess.Popen(crawl_command(workspace, seed, delay), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+        process = subprocess.Popen(
+            crawl_command(workspace, seed, delay), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
+        )
         if chance.random() < 5 / 6:
             await_request(process, server)
         wait = chance.uniform(0.05, 2.0)
@@ -69,14 +98,22 @@ def kill_until(server: Nginx, workspace: Path, seed: str, *, kills: int, chance:
             continue
         assert process.returncode == 0, errors.decode(errors="replace")
         break
-    result = subprocess.run(crawl_command(workspace, seed, delay), capture_output=True, text=True, timeout=RUN_LIMIT_S, check=False)
+    result = subprocess.run(
+        crawl_command(workspace, seed, delay),
+        capture_output=True,
+        text=True,
+        timeout=RUN_LIMIT_S,
+        check=False,
+    )
     assert result.returncode == 0, result.stderr
     assert json.loads(result.stdout)["ended"] == "finished"
     return crawl
 
 
 def await_request(process: subprocess.Popen[bytes], server: Nginx) -> None:
-    """Wait until a crawl has asked for something, however long a busy machine takes to get there."""
+    """Wait until a crawl has asked for something, however long a busy machine takes to get
+    there.
+    """
     before, deadline = server.mark(), time.monotonic() + RUN_LIMIT_S
     while server.mark() == before and process.poll() is None and time.monotonic() < deadline:
         time.sleep(0.01)
@@ -86,16 +123,27 @@ def whole_pages(workspace: Path) -> frozenset[str]:
     """URLs of pages with a whole exchange in any WARC of the workspace, committed or not."""
     warcs = sorted(workspace.glob("data/*/archive.warc.gz"))
     return frozenset(
-        stored.visit.url for warc in warcs for stored in read_exchanges(warc) if stored.visit.kind == "page" and stored.visit.http_status
+        stored.visit.url
+        for warc in warcs
+        for stored in read_exchanges(warc)
+        if stored.visit.kind == "page" and stored.visit.http_status
     )
 
 
 def assert_nothing_lost(crawl: KilledCrawl, server: Nginx, expected: dict[str, int]) -> None:
-    """The promises of the store, checked from outside: server's log, tables, archive (by another reader), index."""
+    """The promises of the store, checked from outside: server's log, tables, archive (by another
+    reader), index.
+    """
     for kill in crawl.kills:
         again = {request.url for request in server.requests(kill.log_mark)} & kill.whole
-        assert not again, f"fetched again though whole when killed after {kill.after_s:.2f} s: {sorted(again)[:5]}"
-    visits = ask(crawl.workspace, "SELECT url, http_status, record_id, warc_file FROM visits WHERE kind = 'page'")
+        assert not again, (
+            f"fetched again though whole when killed after {kill.after_s:.2f} s: "
+            f"{sorted(again)[:5]}"
+        )
+    visits = ask(
+        crawl.workspace,
+        "SELECT url, http_status, record_id, warc_file FROM visits WHERE kind = 'page'",
+    )
     seen = Counter(row["url"] for row in visits)
     wrong = {url: number for url, number in seen.items() if number != 1 or url not in expected}
     missing = sorted(expected.keys() - seen.keys())
@@ -112,7 +160,12 @@ def assert_nothing_lost(crawl: KilledCrawl, server: Nginx, expected: dict[str, i
     assert archived == Counter(expected.keys())
     status = run_json(crawl.workspace, "status", "--json")
     assert status["index"]["documents"] == sum(row["may_index"] is True for row in pages)
-    checked = subprocess.run([str(LYCOSA), "-w", str(crawl.workspace), "check", "--deep"], capture_output=True, text=True, check=False)
+    checked = subprocess.run(
+        [str(LYCOSA), "-w", str(crawl.workspace), "check", "--deep"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     assert checked.returncode == 0, checked.stdout + checked.stderr
 
 
@@ -125,7 +178,9 @@ def ask(workspace: Path, query: str) -> list[dict[str, object]]:
 
 def run_json(workspace: Path, *arguments: str) -> dict[str, dict[str, object]]:
     """A command's JSON."""
-    result = subprocess.run([str(LYCOSA), "-w", str(workspace), *arguments], capture_output=True, text=True, check=False)
+    result = subprocess.run(
+        [str(LYCOSA), "-w", str(workspace), *arguments], capture_output=True, text=True, check=False
+    )
     assert result.returncode == 0, result.stderr
     document: dict[str, dict[str, object]] = json.loads(result.stdout)
     return document

@@ -1,7 +1,9 @@
-"""A small web that never rests, for kills: pages that change, sitemaps, a feed, an inbox; and what must be true at the end.
+"""A small web that never rests, for kills: pages that change, sitemaps, a feed, an inbox; and what
+must be true at the end.
 
-Every page is reached in one way only (a link, the sitemap, the feed, the inbox, a redirect), so each way that loses something
-shows. While a crawl of it runs, `Stirring` rewrites pages and drops inbox files, and now and then kills the child that merges.
+Every page is reached in one way only (a link, the sitemap, the feed, the inbox, a redirect), so
+each way that loses something shows. While a crawl of it runs, `Stirring` rewrites pages and drops
+inbox files, and now and then kills the child that merges.
 """
 
 from __future__ import annotations
@@ -19,9 +21,9 @@ from pathlib import Path
 
 import psutil
 
-from lycosa.archive.reader import read_exchanges
+from lycosa.archive.warc.reader import read_exchanges
 from lycosa.core.errors import ArchiveError
-from lycosa.crawl.inbox import submission
+from lycosa.crawl.admission.inbox import submission
 from lycosa.graph.generation import current_duplicates
 from lycosa.store.workspace import Workspace
 from tests.crawl.conftest import page
@@ -44,13 +46,21 @@ SETTINGS = (
     "collection.traps=false",
     "collection.backoff=100ms",
 )
-_ATOM = '<?xml version="1.0"?><feed xmlns="http://www.w3.org/2005/Atom"><title>news</title><id>urn:x</id>{}</feed>'
-_ENTRY = "<entry><title>{0}</title><id>{0}</id><link href='{0}'/><updated>2026-01-0{1}T00:00:00Z</updated></entry>"
+_ATOM = (
+    '<?xml version="1.0"?><feed '
+    'xmlns="http://www.w3.org/2005/Atom"><title>news</title><id>urn:x</id>{}</feed>'
+)
+_ENTRY = (
+    "<entry><title>{0}</title><id>{0}</id><link "
+    "href='{0}'/><updated>2026-01-0{1}T00:00:00Z</updated></entry>"
+)
 
 
 @dataclass
 class LivelyWeb:
-    """Two hosts on loopback; `port` is known only when they are served, so `lay` writes the pages then."""
+    """Two hosts on loopback; `port` is known only when they are served, so `lay` writes the pages
+    then.
+    """
 
     roots: tuple[Path, Path]
     port: int = 0
@@ -58,7 +68,10 @@ class LivelyWeb:
     def servers(self) -> list[Server]:
         for root in self.roots:
             root.mkdir(parents=True)
-        return [Server(address, root, autoindex=False, extra=MOVED) for address, root in zip(ADDRESSES, self.roots, strict=True)]
+        return [
+            Server(address, root, autoindex=False, extra=MOVED)
+            for address, root in zip(ADDRESSES, self.roots, strict=True)
+        ]
 
     def origin(self, host: int) -> str:
         return f"http://{ADDRESSES[host]}:{self.port}"
@@ -68,11 +81,21 @@ class LivelyWeb:
         self.port = port
         for host, root in enumerate(self.roots):
             origin = self.origin(host)
-            links = [f"/l/{number}.html" for number in range(6)] + [f"/moved-{number}" for number in range(5)]
+            links = [f"/l/{number}.html" for number in range(6)] + [
+                f"/moved-{number}" for number in range(5)
+            ]
             feed = '<link rel="alternate" type="application/atom+xml" href="/feed.xml">'
-            self.write(root, "index.html", page(*links, f"{self.origin(1 - host)}/", head=feed, text="home"))
+            self.write(
+                root,
+                "index.html",
+                page(*links, f"{self.origin(1 - host)}/", head=feed, text="home"),
+            )
             for number in range(LINKED):
-                more = [f"/l/{number * 5 + step}.html" for step in range(1, 6) if number * 5 + step < LINKED]
+                more = [
+                    f"/l/{number * 5 + step}.html"
+                    for step in range(1, 6)
+                    if number * 5 + step < LINKED
+                ]
                 self.write(root, f"l/{number}.html", page(*more, text=f"linked {number}"))
             for number in range(5):
                 self.write(root, f"arrived-{number}.html", page(text=f"arrived {number}"))
@@ -82,15 +105,34 @@ class LivelyWeb:
                 self.write(root, f"f/{number}.html", page(text=f"fed {number}"))
             for number in range(SENT):
                 self.write(root, f"i/{number}.html", page(text=f"sent {number}"))
-            index = "".join(f"<sitemap><loc>{origin}/maps/{part}.xml.gz</loc></sitemap>" for part in range(3))
-            self.write(root, "maps.xml", f"<?xml version='1.0'?><sitemapindex>{index}</sitemapindex>")
+            index = "".join(
+                f"<sitemap><loc>{origin}/maps/{part}.xml.gz</loc></sitemap>" for part in range(3)
+            )
+            self.write(
+                root, "maps.xml", f"<?xml version='1.0'?><sitemapindex>{index}</sitemapindex>"
+            )
             for part in range(3):
-                listed = "".join(f"<url><loc>{origin}/s/{number}.html</loc></url>" for number in range(part, LISTED, 3))
+                listed = "".join(
+                    f"<url><loc>{origin}/s/{number}.html</loc></url>"
+                    for number in range(part, LISTED, 3)
+                )
                 file = root / "maps" / f"{part}.xml.gz"
                 file.parent.mkdir(exist_ok=True)
-                file.write_bytes(gzip.compress(f"<?xml version='1.0'?><urlset>{listed}</urlset>".encode()))
-            self.write(root, "feed.xml", _ATOM.format("".join(_ENTRY.format(f"{origin}/f/{n}.html", n % 9 + 1) for n in range(FED))))
-            self.write(root, "robots.txt", f"User-agent: *\nDisallow: /never/\nSitemap: {origin}/maps.xml\n")
+                file.write_bytes(
+                    gzip.compress(f"<?xml version='1.0'?><urlset>{listed}</urlset>".encode())
+                )
+            self.write(
+                root,
+                "feed.xml",
+                _ATOM.format(
+                    "".join(_ENTRY.format(f"{origin}/f/{n}.html", n % 9 + 1) for n in range(FED))
+                ),
+            )
+            self.write(
+                root,
+                "robots.txt",
+                f"User-agent: *\nDisallow: /never/\nSitemap: {origin}/maps.xml\n",
+            )
 
     def write(self, root: Path, path: str, content: str) -> None:
         """A page appears, or changes, at once."""
@@ -102,8 +144,16 @@ class LivelyWeb:
 
     def pages(self, sent: set[int]) -> set[str]:
         """Every page that a crawl must have, when these inbox pages were sent."""
-        paths = ["/", *(f"/l/{n}.html" for n in range(LINKED)), *(f"/arrived-{n}.html" for n in range(5))]
-        paths += [*(f"/s/{n}.html" for n in range(LISTED)), *(f"/f/{n}.html" for n in range(FED)), *(f"/i/{n}.html" for n in sent)]
+        paths = [
+            "/",
+            *(f"/l/{n}.html" for n in range(LINKED)),
+            *(f"/arrived-{n}.html" for n in range(5)),
+        ]
+        paths += [
+            *(f"/s/{n}.html" for n in range(LISTED)),
+            *(f"/f/{n}.html" for n in range(FED)),
+            *(f"/i/{n}.html" for n in sent),
+        ]
         return {self.origin(host) + path for host in range(2) for path in paths}
 
 
@@ -133,7 +183,9 @@ class Stirring:
     def _stir(self) -> None:
         while not self._ended.wait(self.chance.uniform(0.02, 0.3)):
             host, number = self.chance.randrange(2), self.chance.randrange(6, LINKED)
-            links = [f"/l/{number * 5 + step}.html" for step in range(1, 6) if number * 5 + step < LINKED]
+            links = [
+                f"/l/{number * 5 + step}.html" for step in range(1, 6) if number * 5 + step < LINKED
+            ]
             text = f"linked {number}, new words {self.chance.randrange(1_000_000)}"
             self.web.write(self.web.roots[host], f"l/{number}.html", page(*links, text=text))
             if self.chance.random() < 0.3 and (self.workspace / "workspace.json").exists():
@@ -147,7 +199,9 @@ class Stirring:
         at = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
         file = self.workspace / "inbox" / f"{time.time_ns()}.json"
         file.parent.mkdir(exist_ok=True)
-        file.with_suffix(".new").write_bytes(submission("default", [*urls, known, "mailto:no@where"], at))
+        file.with_suffix(".new").write_bytes(
+            submission("default", [*urls, known, "mailto:no@where"], at)
+        )
         file.with_suffix(".new").rename(file)
         self.sent.add(number)
 
@@ -162,7 +216,9 @@ class Stirring:
 
 @dataclass
 class LivelyCrawl:
-    """A crawl that was killed again and again. `whole`: record id -> kind and URL of every exchange that was whole in some WARC."""
+    """A crawl that was killed again and again. `whole`: record id -> kind and URL of every exchange
+    that was whole in some WARC.
+    """
 
     web: LivelyWeb
     workspace: Path
@@ -175,10 +231,14 @@ class LivelyCrawl:
     def note_whole(self) -> None:
         """Read the WARCs that grew since the last look."""
         for warc in sorted(self.workspace.glob("data/*/archive.warc.gz")):
-            with suppress(FileNotFoundError, ArchiveError):  # an orphaned merge may sweep it meanwhile
+            # an orphaned merge may sweep it meanwhile
+            with suppress(FileNotFoundError, ArchiveError):
                 size = warc.stat().st_size
                 if self._sizes.get(warc) != size:
-                    self.whole.update((each.visit.record_id, f"{each.visit.kind} {each.visit.url}") for each in read_exchanges(warc))
+                    self.whole.update(
+                        (each.visit.record_id, f"{each.visit.kind} {each.visit.url}")
+                        for each in read_exchanges(warc)
+                    )
                     self._sizes[warc] = size
 
 
@@ -186,19 +246,33 @@ def command(crawl: LivelyCrawl, *more: str) -> list[str]:
     """`lycosa crawl` of the lively web; `more` settings."""
     overrides = [part for setting in (*SETTINGS, *more) for part in ("--set", setting)]
     seeds = [f"{crawl.web.origin(host)}/" for host in range(2)]
-    return [str(LYCOSA), "-w", str(crawl.workspace), *overrides, "crawl", *seeds, "--delay", "5ms", "--json", "--quiet"]
+    return [
+        str(LYCOSA),
+        "-w",
+        str(crawl.workspace),
+        *overrides,
+        "crawl",
+        *seeds,
+        "--delay",
+        "5ms",
+        "--json",
+        "--quiet",
+    ]
 
 
 def kill_lively(crawl: LivelyCrawl, server: Nginx, *, kills: int, chance: random.Random) -> None:
-    """Crawl with everything going on, killed `kills` times at random moments; then let it come to rest.
+    """Crawl with everything going on, killed `kills` times at random moments; then let it come to
+    rest.
 
-    Most moments are counted from the first request of a run, however long a busy machine takes to get there; one in six from
-    the start of the process.
+    Most moments are counted from the first request of a run, however long a busy machine takes to
+    get there; one in six from the start of the process.
     """
     with Stirring(crawl.web, crawl.workspace, chance) as stirring:
         while crawl.kills < kills:
             process = subprocess.Popen(
-                command(crawl, "collection.recrawl=age", "collection.max_age=2s", "crawl.patience=1m"),
+                command(
+                    crawl, "collection.recrawl=age", "collection.max_age=2s", "crawl.patience=1m"
+                ),
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.PIPE,
             )
@@ -213,10 +287,14 @@ def kill_lively(crawl: LivelyCrawl, server: Nginx, *, kills: int, chance: random
                 crawl.note_whole()
                 crawl.kills += 1
                 continue
-            raise AssertionError(f"ended by itself with {process.returncode}: {errors.decode(errors='replace')}")
+            raise AssertionError(
+                f"ended by itself with {process.returncode}: {errors.decode(errors='replace')}"
+            )
         stirring.crawler = 0
     crawl.sent, crawl.children_killed = stirring.sent, stirring.children_killed
-    result = subprocess.run(command(crawl), capture_output=True, text=True, timeout=RUN_LIMIT_S, check=False)
+    result = subprocess.run(
+        command(crawl), capture_output=True, text=True, timeout=RUN_LIMIT_S, check=False
+    )
     assert result.returncode == 0, result.stderr
     assert '"finished"' in result.stdout, result.stdout
 
@@ -242,7 +320,10 @@ def assert_nothing_lost(crawl: LivelyCrawl) -> None:
     ids = Counter(str(row["record_id"]) for row in visits)
     assert [name for name, number in ids.items() if number > 1] == [], "committed twice"
     missing = sorted(text for name, text in crawl.whole.items() if name not in ids)
-    assert not missing, f"{len(missing)} of {len(crawl.whole)} exchanges that were whole are in no visit: {missing[:5]}"
+    assert not missing, (
+        f"{len(missing)} of {len(crawl.whole)} exchanges that were whole are in no visit: "
+        f"{missing[:5]}"
+    )
     rows = ask(crawl.workspace, "SELECT collection, operation, url, state, reason FROM urls")
     keys = Counter((row["collection"], row["operation"], row["url"]) for row in rows)
     assert [key for key, number in keys.items() if number > 1] == []
@@ -255,12 +336,28 @@ def assert_nothing_lost(crawl: LivelyCrawl) -> None:
     waiting = {(row["operation"], row["reason"]) for row in rows if row["state"] == "known"}
     assert waiting <= {("sitemap", "scheduled"), ("feed", "scheduled")}, waiting
     assert not list((crawl.workspace / "inbox").glob("*.json"))
-    hosts = ask(crawl.workspace, "SELECT sum(known) AS known, sum(visited) AS visited, sum(pages) AS pages FROM hosts")[0]
+    hosts = ask(
+        crawl.workspace,
+        "SELECT sum(known) AS known, sum(visited) AS visited, sum(pages) AS pages FROM hosts",
+    )[0]
     states = Counter(row["state"] for row in rows)
     assert (hosts["known"], hosts["visited"]) == (states["known"], states["visited"])
     indexed = run_json(crawl.workspace, "status", "--json")["index"]["documents"]
-    shown = {(row["collection"], row["url"]) for row in ask(crawl.workspace, "SELECT collection, url FROM pages WHERE may_index")}
-    copies = set(current_duplicates(Workspace.open(str(crawl.workspace))).select("collection", "url").iter_rows())  # if it was ranked
+    shown = {
+        (row["collection"], row["url"])
+        for row in ask(crawl.workspace, "SELECT collection, url FROM pages WHERE may_index")
+    }
+    # if it was ranked
+    copies = set(
+        current_duplicates(Workspace.open(str(crawl.workspace)))
+        .select("collection", "url")
+        .iter_rows()
+    )
     assert indexed == len(shown - copies), (indexed, len(shown), len(copies))
-    checked = subprocess.run([str(LYCOSA), "-w", str(crawl.workspace), "check", "--deep"], capture_output=True, text=True, check=False)
+    checked = subprocess.run(
+        [str(LYCOSA), "-w", str(crawl.workspace), "check", "--deep"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     assert checked.returncode == 0, checked.stdout + checked.stderr

@@ -1,4 +1,5 @@
-"""Months of a crawl on a web that changes, in simulated time: what they cost, and how fresh the tables are.
+"""Months of a crawl on a web that changes, in simulated time: what they cost, and how fresh the
+tables are.
 
 python -m tests.crawl.months [DAYS] [PAGES] [FETCHES_A_DAY] [WORKSPACE]
 """
@@ -14,12 +15,12 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 
-from lycosa.app.session import open_session
-from lycosa.core.config import Collection, Config, parse_config
-from lycosa.crawl.ledger import Job
+from lycosa.config.settings import Collection, Config, parse_config
+from lycosa.crawl.session.session import open_session
+from lycosa.crawl.state.task import Job
 from lycosa.crawl.worker import Limits
-from lycosa.frontier.change_rate import DAY_MS
-from lycosa.frontier.fresh import freshness, rates, solve
+from lycosa.frontier.recrawl.change_rate import DAY_MS
+from lycosa.frontier.recrawl.fresh import freshness, rates, solve
 from lycosa.store.live import LiveTables
 from lycosa.store.merge import merge, merge_is_due
 from lycosa.store.plan import MergeSettings
@@ -35,7 +36,9 @@ _SAMPLE_MS = DAY_MS // 4
 
 @dataclass(slots=True)
 class Day:
-    """The state at the end of a simulated day. `fresh`: weighted share of the pages whose newest version is in the tables."""
+    """The state at the end of a simulated day. `fresh`: weighted share of the pages whose newest
+    version is in the tables.
+    """
 
     day: int
     fresh: float
@@ -47,8 +50,9 @@ class Day:
 
 @dataclass(slots=True)
 class Months:
-    """What became of it. The freshness of `uniform` and of the `optimum` are what theory gives for the true rates at the same
-    budget."""
+    """What became of it. The freshness of `uniform` and of the `optimum` are what theory gives for
+    the true rates at the same budget.
+    """
 
     days: list[Day] = field(default_factory=list)
     again: list[int] = field(default_factory=list)  # fetches of known pages, by day
@@ -67,14 +71,19 @@ class Months:
         lines = ["day | again | changed | fresh | resident MB | archive MB | tables MB | files"]
         for each in self.days:
             if each.day in (1, 2, 3, 5) or each.day % 10 == 0:
-                again, changed = (list_[each.day - 1] if each.day <= len(list_) else 0 for list_ in (self.again, self.changed))
+                again, changed = (
+                    list_[each.day - 1] if each.day <= len(list_) else 0
+                    for list_ in (self.again, self.changed)
+                )
                 lines.append(
-                    f"{each.day} | {again} | {changed} | {each.fresh:.3f} | {each.resident_mb:.0f} | {each.archive_mb:.2f} "
+                    f"{each.day} | {again} | {changed} | {each.fresh:.3f} | "
+                    f"{each.resident_mb:.0f} | {each.archive_mb:.2f} "
                     f"| {each.tables_mb:.2f} | {each.files}"
                 )
         half = self.days[-1].day // 2
         lines.append(
-            f"pages {self.pages}; from day {half}: fresh {self.fresh(half):.3f}, uniform {self.uniform:.3f}, best {self.optimum:.3f}"
+            f"pages {self.pages}; from day {half}: fresh {self.fresh(half):.3f}, uniform "
+            f"{self.uniform:.3f}, best {self.optimum:.3f}"
         )
         lines.append(f"{self.seconds:.0f} s; errors {self.errors}")
         return "\n".join(lines)
@@ -83,8 +92,16 @@ class Months:
 class _Observer:
     """Does at its simulated times what stands beside a worker: merges and sweeps, and samples."""
 
-    def __init__(self, web: Web, workspace: Workspace, clock: SimulatedClock, config: Config, months: Months) -> None:
-        self._web, self._workspace, self._clock, self._config, self._months = web, workspace, clock, config, months
+    def __init__(
+        self, web: Web, workspace: Workspace, clock: SimulatedClock, config: Config, months: Months
+    ) -> None:
+        self._web, self._workspace, self._clock, self._config, self._months = (
+            web,
+            workspace,
+            clock,
+            config,
+            months,
+        )
         self._next_upkeep = self._next_sample = clock.now_ms() + _UPKEEP_MS
         self._samples: list[float] = []
         self._day = 1 + (clock.now_ms() - web.plan.epoch_ms) // DAY_MS
@@ -96,14 +113,21 @@ class _Observer:
             self._next_upkeep = now + _UPKEEP_MS
             if merge_is_due(self._workspace.state(), settings):
                 merge(self._workspace, settings, clock=self._clock)
-            sweep(self._workspace, keep_replaced_ms=3_600_000, keep_entries_ms=DAY_MS, clock=self._clock)
+            sweep(
+                self._workspace,
+                keep_replaced_ms=3_600_000,
+                keep_entries_ms=DAY_MS,
+                clock=self._clock,
+            )
         if now >= self._next_sample:
             self._next_sample = now + _SAMPLE_MS
             self._samples.append(self._fresh(now))
         if now >= self._web.plan.epoch_ms + self._day * DAY_MS:
             state = self._workspace.state()
             files = [file for name in state.files for file in state.files[name]]
-            archive = sum(path.stat().st_size for path in Path(self._workspace.root).rglob("*.warc.gz"))
+            archive = sum(
+                path.stat().st_size for path in Path(self._workspace.root).rglob("*.warc.gz")
+            )
             self._months.days.append(
                 Day(
                     self._day,
@@ -119,18 +143,31 @@ class _Observer:
 
     def _fresh(self, now: int) -> float:
         pages = visited_pages(self._workspace, self._web)
-        held = [self._web.version(url, at) == self._web.version(url, now) for url, at in pages.select("url", "visited_at").iter_rows()]
+        held = [
+            self._web.version(url, at) == self._web.version(url, now)
+            for url, at in pages.select("url", "visited_at").iter_rows()
+        ]
         weight = pages["importance"].to_numpy()
         return float((weight * held).sum() / weight.sum()) if weight.sum() > 0 else 0.0
 
 
 def visited_pages(workspace: Workspace, web: Web) -> pl.DataFrame:
-    """The live rows of real pages: url, visited_at (ms), importance (1 before the first ranking)."""
+    """The live rows of real pages: url, visited_at (ms), importance (1 before the first
+    ranking).
+    """
     rows = (
         LiveTables(workspace)
         .scan("urls")
-        .filter((pl.col("state") == "visited") & (pl.col("operation") == "") & (pl.col("record_id") != ""))
-        .select("url", pl.col("visited_at").dt.epoch("ms"), pl.when(pl.col("importance") > 0).then("importance").otherwise(1.0))
+        .filter(
+            (pl.col("state") == "visited")
+            & (pl.col("operation") == "")
+            & (pl.col("record_id") != "")
+        )
+        .select(
+            "url",
+            pl.col("visited_at").dt.epoch("ms"),
+            pl.when(pl.col("importance") > 0).then("importance").otherwise(1.0),
+        )
         .collect()
     )
     real = set(web.real_pages(int(web.plan.epoch_ms + 10_000 * DAY_MS)))
@@ -139,12 +176,20 @@ def visited_pages(workspace: Workspace, web: Web) -> pl.DataFrame:
 
 def resident_mb() -> float:
     """VmRSS of this process."""
-    line = next(line for line in Path("/proc/self/status").read_text().splitlines() if line.startswith("VmRSS"))
+    line = next(
+        line
+        for line in Path("/proc/self/status").read_text().splitlines()
+        if line.startswith("VmRSS")
+    )
     return int(line.split()[1]) / 1024
 
 
-def live(root: Path, plan: WebPlan, *, days: int, fetches_per_day: int, from_day: int = 0) -> Months:
-    """Crawl a web for so many simulated days with a real worker, under `fresh`; anew, or on from a day in the same folder."""
+def live(
+    root: Path, plan: WebPlan, *, days: int, fetches_per_day: int, from_day: int = 0
+) -> Months:
+    """Crawl a web for so many simulated days with a real worker, under `fresh`; anew, or on from a
+    day in the same folder.
+    """
     web = Web(plan)
     clock = SimulatedClock(plan.epoch_ms + from_day * DAY_MS)
     config = parse_config("", overrides=("crawl.commit_interval='2h'", "store.merge_commits=4"))
@@ -195,13 +240,24 @@ def _count(workspace: Workspace, web: Web, months: Months, days: int) -> None:
         .filter(pl.col("kind") == "page")
         .select("url", "changed", "http_status", "error", at=pl.col("fetched_at").dt.epoch("ms"))
         .sort("at")
-        .with_columns(number=pl.int_range(pl.len()).over("url"), day=(pl.col("at") - web.plan.epoch_ms) // DAY_MS)
+        .with_columns(
+            number=pl.int_range(pl.len()).over("url"),
+            day=(pl.col("at") - web.plan.epoch_ms) // DAY_MS,
+        )
         .collect()
     )
-    first = visits.filter((pl.col("http_status").is_in([200, 301, 302, 303, 307, 308, 404, 410])) & (pl.col("error") == ""))
+    first = visits.filter(
+        (pl.col("http_status").is_in([200, 301, 302, 303, 307, 308, 404, 410]))
+        & (pl.col("error") == "")
+    )
     known_since = first.group_by("url").agg(since=pl.col("at").min())
     again = visits.join(known_since, on="url").filter(pl.col("at") > pl.col("since"))
-    by_day = {day: (count, changed) for day, count, changed in again.group_by("day").agg(pl.len(), pl.col("changed").sum()).iter_rows()}
+    by_day = {
+        day: (count, changed)
+        for day, count, changed in again.group_by("day")
+        .agg(pl.len(), pl.col("changed").sum())
+        .iter_rows()
+    }
     for day in range(days):
         count, changed = by_day.get(day, (0, 0))
         months.again.append(count)
@@ -217,13 +273,20 @@ def _compare(workspace: Workspace, web: Web, months: Months, budget: int) -> Non
     even = np.full(pages.height, budget / max(pages.height, 1))
     months.uniform = float((weight * freshness(even, changing)).sum() / weight.sum())
     best = solve(weight, changing, budget)
-    months.optimum = float((weight * freshness(rates(weight, changing, best), changing)).sum() / weight.sum())
+    months.optimum = float(
+        (weight * freshness(rates(weight, changing, best), changing)).sum() / weight.sum()
+    )
 
 
 if __name__ == "__main__":
-    days_, pages_, budget_ = (int(text) for text in (sys.argv[1:4] + ["10", "500", "200"][len(sys.argv) - 1 :]))
+    days_, pages_, budget_ = (
+        int(text) for text in (sys.argv[1:4] + ["10", "500", "200"][len(sys.argv) - 1 :])
+    )
     with tempfile.TemporaryDirectory() as folder:
         made = live(
-            Path(sys.argv[4] if len(sys.argv) > 4 else folder), WebPlan(hosts=30, pages=pages_), days=days_, fetches_per_day=budget_
+            Path(sys.argv[4] if len(sys.argv) > 4 else folder),
+            WebPlan(hosts=30, pages=pages_),
+            days=days_,
+            fetches_per_day=budget_,
         )
         print(made.table())

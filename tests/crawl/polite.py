@@ -1,7 +1,8 @@
-"""A crawl of the synthetic web by the command line, killed again and again, and what it looked like to the servers.
+"""A crawl of the synthetic web by the command line, killed again and again, and what it looked like
+to the servers.
 
-The web runs in a process of its own, so its log goes on over every kill. An answer that the robot did not live to take note of
-is in the log and not in the tables; all others have exactly one visit.
+The web runs in a process of its own, so its log goes on over every kill. An answer that the robot
+did not live to take note of is in the log and not in the tables; all others have exactly one visit.
 """
 
 from __future__ import annotations
@@ -22,9 +23,9 @@ from pathlib import Path
 import polars as pl
 
 from lycosa.app.crawling import CrawlOrder, crawl
-from lycosa.core.config import Collection, parse_config
+from lycosa.config.settings import Collection, parse_config
 from lycosa.core.records import Exchange
-from lycosa.crawl.progress import Progress
+from lycosa.crawl.state.progress import Progress
 from lycosa.crawl.worker import Limits
 from lycosa.store.live import LiveTables
 from lycosa.store.workspace import Workspace
@@ -81,12 +82,27 @@ class ServedWeb:
 @contextmanager
 def served_web(folder: Path, *arguments: str) -> Iterator[ServedWeb]:
     """`arguments` as for `python -m tests.servers.synthetic`."""
-    options = [*arguments, "--epoch-ms", str(time.time_ns() // 1_000_000), "--log", str(folder / "requests.log")]
-    process = subprocess.Popen([sys.executable, "-m", "tests.servers.synthetic", *options], stdout=subprocess.PIPE, text=True)
+    options = [
+        *arguments,
+        "--epoch-ms",
+        str(time.time_ns() // 1_000_000),
+        "--log",
+        str(folder / "requests.log"),
+    ]
+    process = subprocess.Popen(
+        [sys.executable, "-m", "tests.servers.synthetic", *options],
+        stdout=subprocess.PIPE,
+        text=True,
+    )
     try:
         assert process.stdout is not None
         ready = json.loads(process.stdout.readline())
-        yield ServedWeb(Web(read_plan(options_parser().parse_args(options))), folder / "requests.log", ready["connect_to"], ready["seeds"])
+        yield ServedWeb(
+            Web(read_plan(options_parser().parse_args(options))),
+            folder / "requests.log",
+            ready["connect_to"],
+            ready["seeds"],
+        )
     finally:
         process.terminate()
         process.communicate(timeout=20)
@@ -94,18 +110,31 @@ def served_web(folder: Path, *arguments: str) -> Iterator[ServedWeb]:
 
 @dataclass
 class KilledRobot:
-    """A crawl in a workspace that was started as often as it was killed, and once more. Times are ms since 1970."""
+    """A crawl in a workspace that was started as often as it was killed, and once more. Times are
+    ms since 1970.
+    """
 
     served: ServedWeb
     workspace: Path
     kills: list[int] = field(default_factory=list)
-    ends: list[int] = field(default_factory=list)  # of all runs: a stop gives up what takes too long, too
+    # of all runs: a stop gives up what takes too long, too
+    ends: list[int] = field(default_factory=list)
 
     def start(self, *more: str) -> subprocess.Popen[str]:
         self.workspace.mkdir(exist_ok=True)
         settings = SETTINGS.replace("CONNECT_TO", json.dumps(self.served.connect_to))
         (self.workspace / "lycosa.toml").write_text(settings, encoding="utf-8")
-        command = [str(LYCOSA), "-w", str(self.workspace), "crawl", self.served.seeds[0], "--quiet", "--json", "--no-index", *more]
+        command = [
+            str(LYCOSA),
+            "-w",
+            str(self.workspace),
+            "crawl",
+            self.served.seeds[0],
+            "--quiet",
+            "--json",
+            "--no-index",
+            *more,
+        ]
         return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
     def kill_in_work(self, chance: random.Random, longest_s: float) -> bool:
@@ -144,25 +173,45 @@ class KilledRobot:
         return without_visit(self.workspace, log)
 
     def noticed(self, log: Sequence[Logged]) -> list[Logged]:
-        """The log, with the requests marked that the robot had left before a busy server wrote its answer: their visits have none."""
-        visited = LiveTables(Workspace.open(str(self.workspace))).scan("visits").filter(pl.col("error") == "first_byte_timeout")
+        """The log, with the requests marked that the robot had left before a busy server wrote its
+        answer: their visits have none.
+        """
+        visited = (
+            LiveTables(Workspace.open(str(self.workspace)))
+            .scan("visits")
+            .filter(pl.col("error") == "first_byte_timeout")
+        )
         given_up: dict[str, list[tuple[int, int]]] = defaultdict(list)
-        for url, at_ms, duration_ms in visited.select("url", pl.col("fetched_at").cast(pl.Int64), "duration_ms").collect().iter_rows():
+        for url, at_ms, duration_ms in (
+            visited.select("url", pl.col("fetched_at").cast(pl.Int64), "duration_ms")
+            .collect()
+            .iter_rows()
+        ):
             given_up[url].append((at_ms - CLOCKS_MS, at_ms + duration_ms + CLOCKS_MS))
         return [
             request._replace(left=True)
-            if any(start <= request.arrived_at_ms <= end for start, end in given_up.get(f"http://{request.host}{request.path}", ()))
+            if any(
+                start <= request.arrived_at_ms <= end
+                for start, end in given_up.get(f"http://{request.host}{request.path}", ())
+            )
             else request
             for request in log
         ]
 
 
 CLOCKS_MS = 5
-"""How far the robot's and the server's dates of the same moment may lie apart: both are whole milliseconds of one clock."""
+"""How far the robot's and the server's dates of the same moment may lie apart: both are whole
+milliseconds of one clock.
+"""
 
 
 def promises(
-    web: Web, unseen: frozenset[Logged], *, delay_ms: int = DELAY_MS, courtesy_factor: float = COURTESY, domain_places: int = PLACES
+    web: Web,
+    unseen: frozenset[Logged],
+    *,
+    delay_ms: int = DELAY_MS,
+    courtesy_factor: float = COURTESY,
+    domain_places: int = PLACES,
 ) -> Rules:
     """What the robot of these tests promises."""
     return Rules(
@@ -178,10 +227,18 @@ def promises(
     )
 
 
-def without_visit(workspace: Path | str, log: Sequence[Logged]) -> tuple[frozenset[Logged], dict[str, int]]:
-    """The requests that no visit tells of; and by URL how many requests too many fell into the time of one visit."""
+def without_visit(
+    workspace: Path | str, log: Sequence[Logged]
+) -> tuple[frozenset[Logged], dict[str, int]]:
+    """The requests that no visit tells of; and by URL how many requests too many fell into the time
+    of one visit.
+    """
     visited = LiveTables(Workspace.open(str(workspace))).scan("visits")
-    frame = visited.select("url", pl.col("fetched_at").cast(pl.Int64), "duration_ms").collect().sort("fetched_at")
+    frame = (
+        visited.select("url", pl.col("fetched_at").cast(pl.Int64), "duration_ms")
+        .collect()
+        .sort("fetched_at")
+    )
     visits: dict[str, list[tuple[int, int]]] = defaultdict(list)
     for url, at_ms, duration_ms in frame.iter_rows():
         visits[url].append((at_ms - CLOCKS_MS, at_ms + duration_ms + CLOCKS_MS))
@@ -204,7 +261,9 @@ class _Killed(Exception):
 
 
 class _DyingFetcher(SimulatedFetcher):
-    """What it has at the moment of death nobody gets. `turns` counts how often it was waited for."""
+    """What it has at the moment of death nobody gets. `turns` counts how often it was waited
+    for.
+    """
 
     dies_at = 0
     turns = 0
@@ -219,7 +278,9 @@ class _DyingFetcher(SimulatedFetcher):
 
 @dataclass
 class SimulatedRobot:
-    """Crawls of a simulated web in one workspace, one after the other, each from where the clock stands."""
+    """Crawls of a simulated web in one workspace, one after the other, each from where the clock
+    stands.
+    """
 
     web: Web
     workspace: Path
@@ -231,10 +292,24 @@ class SimulatedRobot:
 
     def crawl(self, *, die_after_ms: int = 0, max_time_ms: int | None = None) -> Progress | None:
         """A crawl to its end, or for some time, or to a sudden death (then None)."""
-        quick = ("crawl.patience=2s", "crawl.commit_pages=400", "crawl.commit_interval=1s", "fetch.connections=200", "fetch.retry_wait=1s")
-        # A merge runs in a process of its own, with a clock of its own: to it all that this one wrote is years old.
+        quick = (
+            "crawl.patience=2s",
+            "crawl.commit_pages=400",
+            "crawl.commit_interval=1s",
+            "fetch.connections=200",
+            "fetch.retry_wait=1s",
+        )
+        # A merge runs in a process of its own, with a clock of its own: to it all that this one
+        # wrote is years old.
         config = parse_config(
-            "", overrides=(*quick, "store.merge_commits=1000", "fetch.first_byte_timeout=5s", "fetch.slow_time=4s", *self.settings)
+            "",
+            overrides=(
+                *quick,
+                "store.merge_commits=1000",
+                "fetch.first_byte_timeout=5s",
+                "fetch.slow_time=4s",
+                *self.settings,
+            ),
         )
         chosen = {
             "scope": "any",
@@ -249,7 +324,14 @@ class SimulatedRobot:
         fetcher = _DyingFetcher(self.web, self.clock, config.fetch, record=self.log.append)
         fetcher.dies_at = self.clock.now_ms() + die_after_ms if die_after_ms else 0
         limits = Limits(max_time_ms=max_time_ms)
-        order = CrawlOrder(str(self.workspace), config, Collection.model_validate(chosen), tuple(self.web.seeds()), limits, index=False)
+        order = CrawlOrder(
+            str(self.workspace),
+            config,
+            Collection.model_validate(chosen),
+            tuple(self.web.seeds()),
+            limits,
+            index=False,
+        )
         try:
             return crawl(order, clock=self.clock, fetcher=fetcher)
         except _Killed:
@@ -264,5 +346,9 @@ class SimulatedRobot:
         return without_visit(self.workspace, log)
 
 
-def simulated_robot(web: Web, workspace: Path, *settings: str, **collection: object) -> SimulatedRobot:
-    return SimulatedRobot(web, workspace, SimulatedClock(web.plan.epoch_ms), settings=settings, collection=collection)
+def simulated_robot(
+    web: Web, workspace: Path, *settings: str, **collection: object
+) -> SimulatedRobot:
+    return SimulatedRobot(
+        web, workspace, SimulatedClock(web.plan.epoch_ms), settings=settings, collection=collection
+    )

@@ -1,8 +1,10 @@
-"""A small cluster over the real store, coordinator and leadership, in simulated time, moved step by step by a test.
+"""A small cluster over the real store, coordinator and leadership, in simulated time, moved step by
+step by a test.
 
-Every process has a clock of its own, which may run fast or slow, and a thread that stops before each thing it does to storage and
-goes on when the test says so: it can sleep there for as long as the test likes, or be killed. Pings and answers are messages that
-come late, out of order, or not at all. Workers fetch an imaginary web; what they archive, commit and find are real files and rows.
+Every process has a clock of its own, which may run fast or slow, and a thread that stops before
+each thing it does to storage and goes on when the test says so: it can sleep there for as long as
+the test likes, or be killed. Pings and answers are messages that come late, out of order, or not at
+all. Workers fetch an imaginary web; what they archive, commit and find are real files and rows.
 """
 
 from __future__ import annotations
@@ -15,12 +17,12 @@ from pathlib import Path
 
 import polars as pl
 
-from lycosa.core.config import ClusterSettings
+from lycosa.cluster.coordinator import Coordinator
+from lycosa.cluster.quota_leases import PageBudget
+from lycosa.config.settings import ClusterSettings
 from lycosa.core.errors import ClaimLost
 from lycosa.core.records import UrlId, UrlState
-from lycosa.crawl.coordinator import Coordinator
-from lycosa.crawl.grants import PageBudget
-from lycosa.crawl.membership import Answer, Lease, Ping
+from lycosa.crawl.membership import Lease, Ping, PingReply
 from lycosa.store.claim import Claim, DataFolder
 from lycosa.store.entry import COMMIT, FOLDER, Entry, decode_entry
 from lycosa.store.leadership import Candidate, Leadership, Timing
@@ -38,7 +40,9 @@ from lycosa.url.domain import Domains, bundled_suffix_list
 from lycosa.url.keys import Identifier
 from tests.store.builders import url_row
 
-SETTINGS = ClusterSettings.model_validate({"ping_interval": "200ms", "hold": "1500ms", "reassign": "3s"})
+SETTINGS = ClusterSettings.model_validate(
+    {"ping_interval": "200ms", "hold": "1500ms", "reassign": "3s"}
+)
 PARTITIONS = 4
 PAGES = 24
 TURN_MS = 200
@@ -91,7 +95,9 @@ class Process:
         return self._thread is not None
 
     def begin(self, work: Callable[[], None]) -> None:
-        """Begin to do something; it stands before the first thing that it would do to storage, or is done."""
+        """Begin to do something; it stands before the first thing that it would do to storage, or
+        is done.
+        """
         assert self.alive
         assert not self.busy
 
@@ -142,7 +148,9 @@ class Process:
 
 
 class SteppedStorage(LocalStorage):
-    """Real storage that a process touches step by step. Log entries are kept aside as they are written: sweeps delete them."""
+    """Real storage that a process touches step by step. Log entries are kept aside as they are
+    written: sweeps delete them.
+    """
 
     def __init__(self, world: World, process: Process) -> None:
         super().__init__(world.workspace.root)
@@ -155,7 +163,9 @@ class SteppedStorage(LocalStorage):
             self._world.wrote(relative, content)
         return created
 
-    def replace(self, relative: str, content: bytes, *, mode: int = 0o644, sync: bool = False) -> None:
+    def replace(
+        self, relative: str, content: bytes, *, mode: int = 0o644, sync: bool = False
+    ) -> None:
         self._process.stand()
         super().replace(relative, content, mode=mode, sync=sync)
 
@@ -179,15 +189,17 @@ class Message:
     sent: int
     to: CoordinatorProcess
     ping: Ping
-    answer: Answer | None = None
+    answer: PingReply | None = None
 
 
 class CoordinatorProcess(Process):
-    """As `lycosa.crawl.coordinating`, but moved by hand."""
+    """As `lycosa.cluster.coordinator_service`, but moved by hand."""
 
     def __init__(self, world: World, name: str, cluster: str, percent: int) -> None:
         super().__init__(world, name, percent)
-        self._candidate = Candidate(self.storage, name, cluster, Timing(SETTINGS.hold, SETTINGS.reassign), self.clock)
+        self._candidate = Candidate(
+            self.storage, name, cluster, Timing(SETTINGS.hold, SETTINGS.reassign), self.clock
+        )
         self.leadership: Leadership | None = None
         self.coordinator: Coordinator | None = None
 
@@ -217,14 +229,19 @@ class CoordinatorProcess(Process):
 
     @property
     def is_done(self) -> bool:
-        return self.coordinator is not None and self.coordinator.done and self.leadership is not None and self.leadership.holds
+        return (
+            self.coordinator is not None
+            and self.coordinator.done
+            and self.leadership is not None
+            and self.leadership.holds
+        )
 
-    def answer(self, ping: Ping) -> Answer:
-        return self.coordinator.ping(ping) if self.coordinator is not None else Answer(lost=True)
+    def answer(self, ping: Ping) -> PingReply:
+        return self.coordinator.ping(ping) if self.coordinator is not None else PingReply(lost=True)
 
 
 class WorkerProcess(Process):
-    """As `lycosa.app.member` with `lycosa.app.session`, over an imaginary web."""
+    """As `lycosa.cluster.member` with `lycosa.crawl.session.session`, over an imaginary web."""
 
     def __init__(self, world: World, name: str, percent: int) -> None:
         super().__init__(world, name, percent)
@@ -252,16 +269,27 @@ class WorkerProcess(Process):
         self.used: list[str] = []
         self.news = False  # found rows were applied
 
-    # -- what it tells ------------------------------------------------------------------------------------------------
+    # -- what it tells
+    # ------------------------------------------------------------
 
     def ping(self) -> Ping:
-        heard, granted = self.lease.heard, dict(self.lease.granted(self.claim.entry if self.claim else 0))
+        heard, granted = (
+            self.lease.heard,
+            dict(self.lease.granted(self.claim.entry if self.claim else 0)),
+        )
         head, idle = 0, False
         if self.claim is not None and self.ready and not self.busy:
             self.read_on()
         if self.claim is not None and self.ready:
             idle = not (
-                self.flying or self.known - self.visited or self.pages or self.fresh or self.found or self.used or self.news or self.busy
+                self.flying
+                or self.known - self.visited
+                or self.pages
+                or self.fresh
+                or self.found
+                or self.used
+                or self.news
+                or self.busy
             )
             head = self.read_to
         return Ping(
@@ -273,13 +301,17 @@ class WorkerProcess(Process):
             idle,
             granted,
             {"default": self.added + len(self.flying)},
-            {p: sum(world_partition(self.world, page) == p for page in self.known - self.visited) for p in self.intent},
+            {
+                p: sum(world_partition(self.world, page) == p for page in self.known - self.visited)
+                for p in self.intent
+            },
             heard=heard,
             ready=self.ready,
             committed={"default": self.claim.counted["pages.default"] if self.claim else 0},
         )
 
-    # -- what it does -------------------------------------------------------------------------------------------------
+    # -- what it does
+    # ------------------------------------------------------------
 
     def act(self) -> None:
         """Do what the answer in force says about partitions."""
@@ -351,7 +383,12 @@ class WorkerProcess(Process):
         self.ready = True
 
     def load(self, tables: LiveTables) -> None:
-        rows = tables.scan("urls").filter(pl.col("partition").is_in(list(self.intent))).select("url", "state").collect()
+        rows = (
+            tables.scan("urls")
+            .filter(pl.col("partition").is_in(list(self.intent)))
+            .select("url", "state")
+            .collect()
+        )
         for url, state in rows.iter_rows():
             page = int(url.rpartition("/")[2])
             self.known.add(page)
@@ -390,7 +427,10 @@ class WorkerProcess(Process):
         """Start some fetches."""
         for page in sorted(self.known - self.visited - self.flying)[:count]:
             partition = world_partition(self.world, page)
-            room = not self.world.budget or self.added + len(self.flying) < self.lease.granted(self.claim.entry)["default"]  # type: ignore[union-attr]
+            room = (
+                not self.world.budget
+                or self.added + len(self.flying) < self.lease.granted(self.claim.entry)["default"]  # type: ignore[union-attr]
+            )
             if self.ready and room and self.lease.allows(partition):
                 self.world.check_start(self, partition)
                 self.flying.add(page)
@@ -425,9 +465,19 @@ class WorkerProcess(Process):
         folder = self.folder or claim.next_folder()
         buffers = Buffers()
         for page in sorted({*self.pages, *self.fresh}):
-            buffers.add_url(url_row(self.world.url(page), UrlState.VISITED if page in self.visited else UrlState.KNOWN))
+            buffers.add_url(
+                url_row(
+                    self.world.url(page),
+                    UrlState.VISITED if page in self.visited else UrlState.KNOWN,
+                )
+            )
         for source, target in sorted(self.found):
-            row = found_row(url_row(self.world.url(target)), source=self.world.url(source).url, anchor="", kind="a")
+            row = found_row(
+                url_row(self.world.url(target)),
+                source=self.world.url(source).url,
+                anchor="",
+                kind="a",
+            )
             buffers.found.add(row)
         number = claim.commit(
             folder,
@@ -437,7 +487,9 @@ class WorkerProcess(Process):
             applied=dict.fromkeys(claim.partitions, self.read_to) if self.news else {},
             counters={"pages.default": len(self.pages)},
         )
-        self.world.committed(folder.attempt, number, claim.entry, self.pages, {target for _, target in self.found})
+        self.world.committed(
+            folder.attempt, number, claim.entry, self.pages, {target for _, target in self.found}
+        )
         self._begin_batch()
 
     def mine(self, page: int) -> bool:
@@ -467,7 +519,10 @@ def world_partition(world: World, page: int) -> int:
 @cache
 def _urls() -> list[UrlId]:
     identifier = Identifier(Domains(bundled_suffix_list()), PARTITIONS)
-    return [identifier.identify(f"http://site{page % 9}.example{page % 9}.org/{page}") for page in range(PAGES)]
+    return [
+        identifier.identify(f"http://site{page % 9}.example{page % 9}.org/{page}")
+        for page in range(PAGES)
+    ]
 
 
 @dataclass
@@ -501,9 +556,12 @@ class World:
 
     @property
     def coordinators(self) -> list[CoordinatorProcess]:
-        return [each for each in self.processes if isinstance(each, CoordinatorProcess) and each.alive]
+        return [
+            each for each in self.processes if isinstance(each, CoordinatorProcess) and each.alive
+        ]
 
-    # -- what happens -------------------------------------------------------------------------------------------------
+    # -- what happens
+    # ------------------------------------------------------------
 
     def send(self, worker: WorkerProcess, to: CoordinatorProcess) -> Message:
         message = Message(worker, worker.lease.sending(), to, worker.ping())
@@ -546,9 +604,15 @@ class World:
     def sweep(self) -> None:
         self._mirror_on()
         now = 1_700_000_000_000 + self.now + 10**12
-        sweep(self.workspace, keep_replaced_ms=10**13 if any(worker.claim for worker in self.workers) else 0, keep_entries_ms=0, now_ms=now)
+        sweep(
+            self.workspace,
+            keep_replaced_ms=10**13 if any(worker.claim for worker in self.workers) else 0,
+            keep_entries_ms=0,
+            now_ms=now,
+        )
 
-    # -- what must hold -----------------------------------------------------------------------------------------------
+    # -- what must hold
+    # ------------------------------------------------------------
 
     def wrote(self, relative: str, content: bytes) -> None:
         number = int(relative[len(FOLDER) + 1 : -5])
@@ -559,7 +623,9 @@ class World:
         if self.budget and pages > self.budget:
             raise Violation(f"{pages} pages are committed, the budget is {self.budget}")
 
-    def committed(self, attempt: str, number: int, claim: int, pages: list[int], found: set[int]) -> None:
+    def committed(
+        self, attempt: str, number: int, claim: int, pages: list[int], found: set[int]
+    ) -> None:
         self.acknowledged.append(Acknowledged(attempt, number, claim, list(pages), set(found)))
 
     def check(self) -> None:
@@ -567,15 +633,25 @@ class World:
         for partition in range(PARTITIONS):
             allowed = [worker.name for worker in self.workers if worker.lease.allows(partition)]
             if len(allowed) > 1:
-                raise Violation(f"{' and '.join(allowed)} may both fetch from partition {partition}")
+                raise Violation(
+                    f"{' and '.join(allowed)} may both fetch from partition {partition}"
+                )
 
     def check_start(self, worker: WorkerProcess, partition: int) -> None:
         self.starts += 1
         for other in self.workers:
             if other is not worker and (
-                other.lease.allows(partition) or any(world_partition(self, page) == partition for page in other.flying if other.lease.holds)
+                other.lease.allows(partition)
+                or any(
+                    world_partition(self, page) == partition
+                    for page in other.flying
+                    if other.lease.holds
+                )
             ):
-                raise Violation(f"{worker.name} fetches from partition {partition}, which {other.name} may fetch from")
+                raise Violation(
+                    f"{worker.name} fetches from partition {partition}, which "
+                    f"{other.name} may fetch from"
+                )
 
     def check_finished(self) -> None:
         """A crawl that ends has no row unapplied and nothing left to fetch."""
@@ -587,11 +663,15 @@ class World:
             raise Violation(f"the crawl ended without {sorted(left)}")
 
     def visited(self) -> set[int]:
-        rows = LiveTables(self.workspace).scan("urls").filter(pl.col("state") == "visited").collect()
+        rows = (
+            LiveTables(self.workspace).scan("urls").filter(pl.col("state") == "visited").collect()
+        )
         return {int(url.rpartition("/")[2]) for url in rows["url"]}
 
     def check_log(self) -> None:
-        """Every acknowledged commit counts, once, with its rows; nothing counts twice; the log says the same however it is read."""
+        """Every acknowledged commit counts, once, with its rows; nothing counts twice; the log says
+        the same however it is read.
+        """
         self._mirror_on()
         by_attempt: dict[str, list[Entry]] = {}
         for entry in self.entries.values():
@@ -601,16 +681,32 @@ class World:
         rows |= set(LiveTables(self.workspace).scan("found").collect()["url"])
         for commit in self.acknowledged:
             entries = by_attempt.get(commit.attempt, [])
-            if len(entries) != 1 or entries[0].number != commit.number or entries[0].claim != commit.claim:
-                raise Violation(f"a commit that was acknowledged as {commit.number} is in the log {len(entries)} times")
+            if (
+                len(entries) != 1
+                or entries[0].number != commit.number
+                or entries[0].claim != commit.claim
+            ):
+                raise Violation(
+                    f"a commit that was acknowledged as {commit.number} is in the log "
+                    f"{len(entries)} times"
+                )
             if not set(commit.pages) <= visited:
                 raise Violation(f"pages of commit {commit.number} are not in the tables")
             if not {self.url(target).url for target in commit.found} <= rows:
-                raise Violation(f"found rows of commit {commit.number} are neither applied nor waiting")
+                raise Violation(
+                    f"found rows of commit {commit.number} are neither applied nor waiting"
+                )
         state = self.workspace.state()
-        counted = sum(entry.counters.get("pages.default", 0) for entry in self.entries.values() if entry.kind == COMMIT)
+        counted = sum(
+            entry.counters.get("pages.default", 0)
+            for entry in self.entries.values()
+            if entry.kind == COMMIT
+        )
         if not state.counters["pages.default"] == counted == len(visited):
-            raise Violation(f"{len(visited)} pages are in the tables, {counted} were committed: one was committed twice, or is lost")
+            raise Violation(
+                f"{len(visited)} pages are in the tables, {counted} were committed: "
+                "one was committed twice, or is lost"
+            )
         anew = LogState(Log(self.workspace.storage))
         anew.settings = {}
         for number in range(1, state.head + 1):

@@ -7,16 +7,17 @@ from pathlib import Path
 
 import polars as pl
 
-from lycosa.app.session import Session, open_session
+from lycosa.config.settings import Collection, parse_config
 from lycosa.core.clock import Clock, SystemClock
-from lycosa.core.config import Collection, parse_config
-from lycosa.crawl.ledger import Job
+from lycosa.crawl.session.session import CrawlSession, open_session
+from lycosa.crawl.state.task import Job
 from lycosa.crawl.worker import Limits
+from lycosa.monitor.plugins import PLUGINS
 from lycosa.store.live import LiveTables
 from lycosa.store.workspace import Workspace
-from tests.crawl.conftest import Crawled
+from tests.crawl.conftest import AS_ROOT, Crawled
 
-QUICK = ("crawl.patience=3s", "fetch.retry_wait=100ms", "fetch.first_byte_timeout=2s")
+QUICK = ("crawl.patience=3s", "fetch.retry_wait=100ms", "fetch.first_byte_timeout=2s", *AS_ROOT)
 
 
 class LaterClock(SystemClock):
@@ -31,7 +32,13 @@ class LaterClock(SystemClock):
 
 def collection(name: str, **settings: object) -> Collection:
     """A collection for made-up pages on loopback: no pause, all media types, no traps."""
-    quick = {"traps": False, "media_types": ["*"], "delay": 0, "courtesy_factor": 0.0, "backoff": "100ms"}
+    quick = {
+        "traps": False,
+        "media_types": ["*"],
+        "delay": 0,
+        "courtesy_factor": 0.0,
+        "backoff": "100ms",
+    }
     return Collection.model_validate({"name": name, **quick, **settings})
 
 
@@ -42,11 +49,13 @@ def work(
     settings: tuple[str, ...] = (),
     clock: Clock | None = None,
     limits: Limits | None = None,
-    tick: Callable[[Session], None] | None = None,
+    tick: Callable[[CrawlSession], None] | None = None,
 ) -> Crawled:
-    """One session of all these collections with their seeds, to the end. `tick` is called once a second."""
+    """One session of all these collections with their seeds, to the end. `tick` is called once a
+    second.
+    """
     workspace = Workspace.open_or_create(str(root))
-    sessions: list[Session] = []
+    sessions: list[CrawlSession] = []
     with workspace.own("test"):
         session = open_session(
             workspace,
@@ -56,12 +65,13 @@ def work(
             clock=clock or SystemClock(),
             limits=limits,
             tick=lambda: tick(sessions[0]) if tick else None,
+            plugins=PLUGINS,
         )
         sessions.append(session)
         try:
             session.take_up()
             progress = session.worker.run()
-            while progress.ended == "finished" and session.walk_fallen():
+            while progress.ended == "finished" and session.walk_depth_decreased():
                 progress = session.worker.run()
             session.claim.release()
         finally:
@@ -72,5 +82,7 @@ def work(
 def select(workspace: Path, query: str) -> list[dict[str, object]]:
     """Rows as `lycosa sql` gives them, without a process."""
     tables = LiveTables(Workspace.open(str(workspace)))
-    context = pl.SQLContext(frames={name: tables.scan(name) for name in ("visits", "pages", "urls")})
+    context = pl.SQLContext(
+        frames={name: tables.scan(name) for name in ("visits", "pages", "urls")}
+    )
     return context.execute(query).collect().to_dicts()

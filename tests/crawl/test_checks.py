@@ -1,4 +1,6 @@
-"""Checks and a crawl at one host: neither breaks its pause, neither starves, back-off keeps the crawl away and not the checks."""
+"""Checks and a crawl at one host: neither breaks its pause, neither starves, back-off keeps the
+crawl away and not the checks.
+"""
 
 from __future__ import annotations
 
@@ -7,10 +9,10 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 from lycosa.core.records import HostRow, UrlId, UrlRow
-from lycosa.crawl.checks import CheckPace
-from lycosa.crawl.ledger import Ledger
-from lycosa.frontier.clocks import ClockRules, Clocks
-from lycosa.frontier.frontier import Frontier
+from lycosa.crawl.policy.availability_checks import CheckPace
+from lycosa.crawl.state.crawl_state import CrawlState
+from lycosa.frontier.politeness.clocks import ClockRules, Clocks
+from lycosa.frontier.scheduler.frontier import Frontier
 from lycosa.url.keys import host_key, url_key
 
 HOST = "a.example"
@@ -25,13 +27,15 @@ def identity(path: str) -> UrlId:
 
 def made(rows: int) -> tuple[Frontier, CheckPace]:
     frontier = Frontier(Clocks(ClockRules()))
-    ledger = SimpleNamespace(frontier=frontier, assignments={"a": SimpleNamespace(pace=SimpleNamespace(delay_ms=PAUSE))})
-    ledger.domains = SimpleNamespace(registrable=lambda host: host)
+    crawl = SimpleNamespace(
+        frontier=frontier, assignments={"a": SimpleNamespace(pace=SimpleNamespace(delay_ms=PAUSE))}
+    )
+    crawl.domains = SimpleNamespace(registrable=lambda host: host)
     if rows:
         frontier.open_host(HostRow(HOST, 0, host_key(HOST), HOST, 0))
     for number in range(rows):
         frontier.add(UrlRow(identity(str(number)), "a", 0))
-    return frontier, CheckPace(cast(Ledger, cast(Any, ledger)))
+    return frontier, CheckPace(cast(CrawlState, cast(Any, crawl)))
 
 
 def test_a_host_that_is_checked_as_often_as_it_may_be_is_crawled_all_the_same() -> None:
@@ -91,7 +95,8 @@ def test_a_host_that_rests_in_the_tables_is_booked_on_its_clock_and_woken() -> N
     frontier, pace = made(rows=0)
     checked = identity("check")
     queued = pace.start(checked, 0)
-    frontier.open_host(HostRow(HOST, 0, host_key(HOST), HOST, 0))  # the crawl takes it in while the check is under way
+    # the crawl takes it in while the check is under way
+    frontier.open_host(HostRow(HOST, 0, host_key(HOST), HOST, 0))
     frontier.add(UrlRow(identity("1"), "a", 0))
     assert frontier.next(50) == ()
     pace.finish(checked, 100, PAUSE, queued=queued)

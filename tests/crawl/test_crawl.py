@@ -1,4 +1,6 @@
-"""Whole crawls of small sites: order, depth, robots, redirects, politeness, retries, limits, resuming."""
+"""Whole crawls of small sites: order, depth, robots, redirects, politeness, retries, limits,
+resuming.
+"""
 
 from __future__ import annotations
 
@@ -56,7 +58,9 @@ def test_robots_comes_first_and_once_for_each_origin(serve: ServeWeb, run: RunCr
         assert paths.count("/robots.txt") == 1
 
 
-def test_depth_limits_and_a_second_call_goes_deeper_without_fetching_again(serve: ServeWeb, run: RunCrawl) -> None:
+def test_depth_limits_and_a_second_call_goes_deeper_without_fetching_again(
+    serve: ServeWeb, run: RunCrawl
+) -> None:
     web = serve(CHAIN)
     first = run(web.url(), depth=1)
     assert first.pages() == ["/", "/1.html", "/2.html"]
@@ -72,18 +76,26 @@ def test_depth_limits_and_a_second_call_goes_deeper_without_fetching_again(serve
     assert_counts_add_up(third)
 
 
-def test_a_narrower_call_stops_what_waits_and_a_wider_one_takes_it_up(serve: ServeWeb, run: RunCrawl) -> None:
+def test_a_narrower_call_stops_what_waits_and_a_wider_one_takes_it_up(
+    serve: ServeWeb, run: RunCrawl
+) -> None:
     web = serve(CHAIN)
     run(web.url(), max_pages=1)
     narrow = run(depth=0)
-    assert narrow.states() == {"/": ("visited", ""), "/1.html": ("excluded", "depth"), "/2.html": ("excluded", "depth")}
+    assert narrow.states() == {
+        "/": ("visited", ""),
+        "/1.html": ("excluded", "depth"),
+        "/2.html": ("excluded", "depth"),
+    }
     assert_counts_add_up(narrow)
     wide = run()
     assert wide.pages() == ["/", "/1.html", "/1/a.html", "/1/b.html", "/2.html"]
     assert_counts_add_up(wide)
 
 
-def test_depth_is_exact_although_a_slow_host_finds_the_short_way_last(serve: ServeWeb, run: RunCrawl) -> None:
+def test_depth_is_exact_although_a_slow_host_finds_the_short_way_last(
+    serve: ServeWeb, run: RunCrawl
+) -> None:
     """Host 1 reaches host 2's page by a long way at once; the short way leads over a slow page."""
     slow = "location /short.html { limit_rate 4k; }"
     web = serve({}, {}, extra=[slow, ""])
@@ -97,15 +109,28 @@ def test_depth_is_exact_although_a_slow_host_finds_the_short_way_last(serve: Ser
     (other / "t.html").write_text(page("/u.html"))
     (other / "u.html").write_text(page("/v.html"))
     (other / "v.html").write_text(page())
-    crawled = run(web.url(), web.url("/named.html", host=2), scope="any", depth=4, connections_per_host=4)
-    depths = {"/": 0, "/named.html": 0, "/short.html": 1, "/l1.html": 1, "/l2.html": 2, "/t.html": 2, "/u.html": 3, "/v.html": 4}
+    crawled = run(
+        web.url(), web.url("/named.html", host=2), scope="any", depth=4, connections_per_host=4
+    )
+    depths = {
+        "/": 0,
+        "/named.html": 0,
+        "/short.html": 1,
+        "/l1.html": 1,
+        "/l2.html": 2,
+        "/t.html": 2,
+        "/u.html": 3,
+        "/v.html": 4,
+    }
     assert crawled.depths() == depths
     assert "/v.html" in crawled.pages()
     assert_counts_add_up(crawled)
 
 
 def test_max_pages_is_exact_and_the_next_call_goes_on(serve: ServeWeb, run: RunCrawl) -> None:
-    site = {"/index.html": page(*(f"/{number}.html" for number in range(20)))} | {f"/{number}.html": page() for number in range(20)}
+    site = {"/index.html": page(*(f"/{number}.html" for number in range(20)))} | {
+        f"/{number}.html": page() for number in range(20)
+    }
     web = serve(site)
     first = run(web.url(), max_pages=7, connections_per_host=4)
     assert first.progress.ended == "max_pages"
@@ -129,7 +154,10 @@ def test_a_collections_budget_counts_all_calls(serve: ServeWeb, run: RunCrawl) -
 
 
 def test_robots_rules_are_obeyed_and_explainable(serve: ServeWeb, run: RunCrawl) -> None:
-    robots = "User-agent: lycosa\nDisallow: /private\nAllow: /private/open\n\nUser-agent: *\nDisallow: /\n"
+    robots = (
+        "User-agent: lycosa\nDisallow: /private\nAllow: /private/open\n\nUser-agent: "
+        "*\nDisallow: /\n"
+    )
     web = serve(
         {
             "/robots.txt": robots,
@@ -146,7 +174,9 @@ def test_robots_rules_are_obeyed_and_explainable(serve: ServeWeb, run: RunCrawl)
 
 
 @pytest.mark.parametrize("answer", ["return 503;", "return 500;", "return 444;"])
-def test_nothing_is_fetched_while_robots_cannot_be_had(serve: ServeWeb, run: RunCrawl, answer: str) -> None:
+def test_nothing_is_fetched_while_robots_cannot_be_had(
+    serve: ServeWeb, run: RunCrawl, answer: str
+) -> None:
     web = serve(CHAIN, extra=[f"location = /robots.txt {{ {answer} }}"])
     crawled = run(web.url(), settings=("fetch.retries=1", "crawl.patience=1s"))
     assert web.asked() == []
@@ -156,7 +186,9 @@ def test_nothing_is_fetched_while_robots_cannot_be_had(serve: ServeWeb, run: Run
 
 
 @pytest.mark.parametrize("status", [401, 403, 404, 410])
-def test_a_robots_file_that_is_not_there_allows_all(serve: ServeWeb, run: RunCrawl, status: int) -> None:
+def test_a_robots_file_that_is_not_there_allows_all(
+    serve: ServeWeb, run: RunCrawl, status: int
+) -> None:
     web = serve(CHAIN, extra=[f"location = /robots.txt {{ return {status}; }}"])
     assert len(run(web.url()).pages()) == 5
 
@@ -171,13 +203,17 @@ def test_robots_redirects_are_followed_to_another_host(serve: ServeWeb, run: Run
 
 
 def test_redirects_are_urls_of_their_own(serve: ServeWeb, run: RunCrawl) -> None:
-    hops = "".join(f"location = /hop{number} {{ return 302 /hop{number + 1}; }}\n" for number in range(15))
+    hops = "".join(
+        f"location = /hop{number} {{ return 302 /hop{number + 1}; }}\n" for number in range(15)
+    )
     rules = (
         hops
         + "location = /once { return 301 /end.html; }\nlocation = /loop { return 302 /loop; }\n"
         + "location = /out { return 301 http://127.0.3.9/; }"
     )
-    web = serve({"/index.html": page("/once", "/hop0", "/loop", "/out"), "/end.html": page()}, extra=[rules])
+    web = serve(
+        {"/index.html": page("/once", "/hop0", "/loop", "/out"), "/end.html": page()}, extra=[rules]
+    )
     crawled = run(web.url())
     states = crawled.states()
     assert states["/once"] == ("visited", "redirect")
@@ -198,7 +234,9 @@ def test_redirects_are_urls_of_their_own(serve: ServeWeb, run: RunCrawl) -> None
     assert_counts_add_up(crawled)
 
 
-def test_the_pause_between_two_fetches_holds_in_the_servers_log(serve: ServeWeb, run: RunCrawl) -> None:
+def test_the_pause_between_two_fetches_holds_in_the_servers_log(
+    serve: ServeWeb, run: RunCrawl
+) -> None:
     web = serve(CHAIN)
     run(web.url(), delay=0, courtesy_factor=0.0)
     quick = [request.at for request in web.server.requests()]
@@ -218,7 +256,9 @@ def test_crawl_delay_outranks_ours(serve: ServeWeb, run: RunCrawl) -> None:
     assert min(after - before for before, after in itertools.pairwise(times)) >= 395
 
 
-def test_busy_servers_are_tried_again_and_each_attempt_is_recorded(serve: ServeWeb, run: RunCrawl) -> None:
+def test_busy_servers_are_tried_again_and_each_attempt_is_recorded(
+    serve: ServeWeb, run: RunCrawl
+) -> None:
     web = serve(
         {"/index.html": page("/busy", "/fine.html"), "/fine.html": page()},
         extra=["location = /busy { add_header Retry-After 1 always; return 503; }"],
@@ -227,7 +267,11 @@ def test_busy_servers_are_tried_again_and_each_attempt_is_recorded(serve: ServeW
     assert web.asked().count("/busy") == 3
     times = [request.at for request in web.server.requests() if request.uri == "/busy"]
     assert all(after - before >= 995 for before, after in itertools.pairwise(times))
-    attempts = sorted(int(str(row["attempt"])) for row in crawled.rows("visits") if str(row["url"]).endswith("/busy"))
+    attempts = sorted(
+        int(str(row["attempt"]))
+        for row in crawled.rows("visits")
+        if str(row["url"]).endswith("/busy")
+    )
     assert attempts == [1, 2, 3]
     assert crawled.states()["/busy"] == ("known", "http_503")
     assert crawled.progress.later == Counter({"http_503": 1})
@@ -241,7 +285,8 @@ def test_busy_servers_are_tried_again_and_each_attempt_is_recorded(serve: ServeW
 
 def test_gone_and_other_answers(serve: ServeWeb, run: RunCrawl) -> None:
     rules = (
-        "location = /gone { return 410; } location = /odd { return 418; } location = /image.png { default_type image/png; return 200 x; }"
+        "location = /gone { return 410; } location = /odd { return 418; } location = /image.png { "
+        "default_type image/png; return 200 x; }"
     )
     web = serve({"/index.html": page("/gone", "/missing", "/odd", "/image.png")}, extra=[rules])
     crawled = run(web.url())
@@ -261,7 +306,9 @@ def test_what_pages_say_about_following_and_indexing(serve: ServeWeb, run: RunCr
         {
             "/index.html": page("/closed.html", "/hidden.html"),
             "/closed.html": page("/behind.html", head='<meta name="robots" content="nofollow">'),
-            "/hidden.html": page("/seen.html", head='<meta name="lycosa" content="noindex">', text="zebrafinch"),
+            "/hidden.html": page(
+                "/seen.html", head='<meta name="lycosa" content="noindex">', text="zebrafinch"
+            ),
             "/seen.html": page(text="zebrafinch here"),
             "/behind.html": page(),
         }
@@ -277,15 +324,21 @@ def test_what_pages_say_about_following_and_indexing(serve: ServeWeb, run: RunCr
     assert [hit.url for hit in found.hits] == [web.url("/seen.html")]
 
 
-def test_private_addresses_that_nobody_named_are_not_dialled(serve: ServeWeb, run: RunCrawl) -> None:
+def test_private_addresses_that_nobody_named_are_not_dialled(
+    serve: ServeWeb, run: RunCrawl
+) -> None:
     web = serve({}, {"/index.html": page()})
     inner = web.url("/", host=2)
     (web.server.servers[0].root / "index.html").write_text(page(inner))
     crawled = run(web.url(), scope="any")
-    assert [request.host for request in web.server.requests() if request.host.startswith("127.0.3.2")] == []
+    assert [
+        request.host for request in web.server.requests() if request.host.startswith("127.0.3.2")
+    ] == []
     reached = {str(row["url"]): str(row["error"]) for row in crawled.rows("visits")}
     assert reached[f"{inner}robots.txt"] == "address_refused"
-    assert {str(row["url"]): (row["state"], row["reason"]) for row in crawled.rows("urls")}[inner] == ("excluded", "address_refused")
+    assert {str(row["url"]): (row["state"], row["reason"]) for row in crawled.rows("urls")}[
+        inner
+    ] == ("excluded", "address_refused")
     named = run(web.url(), inner, scope="any")  # typed by the operator: allowed
     assert named.count("pages") == 2
 
@@ -301,7 +354,9 @@ def test_several_hosts_at_once_share_nothing_but_the_loop(serve: ServeWeb, run: 
 
 
 def test_stop_commits_and_the_next_call_goes_on(serve: ServeWeb, run: RunCrawl) -> None:
-    site = {"/index.html": page(*(f"/{number}.html" for number in range(40)))} | {f"/{number}.html": page() for number in range(40)}
+    site = {"/index.html": page(*(f"/{number}.html" for number in range(40)))} | {
+        f"/{number}.html": page() for number in range(40)
+    }
     web = serve(site)
     workers: list[Worker] = []
 
@@ -318,7 +373,9 @@ def test_stop_commits_and_the_next_call_goes_on(serve: ServeWeb, run: RunCrawl) 
     assert Counter(web.asked()).most_common(1)[0][1] == 1
 
 
-def test_a_disk_that_fills_during_a_commit_loses_nothing(serve: ServeWeb, run: RunCrawl, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_disk_that_fills_during_a_commit_loses_nothing(
+    serve: ServeWeb, run: RunCrawl, monkeypatch: pytest.MonkeyPatch
+) -> None:
     web = serve(CHAIN)
 
     _stop_with_everything_uncommitted(run, monkeypatch, web.url())
@@ -330,7 +387,9 @@ def test_a_disk_that_fills_during_a_commit_loses_nothing(serve: ServeWeb, run: R
     assert_counts_add_up(again)
 
 
-def _stop_with_everything_uncommitted(run: RunCrawl, monkeypatch: pytest.MonkeyPatch, *seeds: str, **how: object) -> None:
+def _stop_with_everything_uncommitted(
+    run: RunCrawl, monkeypatch: pytest.MonkeyPatch, *seeds: str, **how: object
+) -> None:
     """A crawl that ends as a killed one does: the archive is whole, nothing is committed."""
 
     def full(*_: object, **__: object) -> int:
@@ -342,7 +401,9 @@ def _stop_with_everything_uncommitted(run: RunCrawl, monkeypatch: pytest.MonkeyP
             run(*seeds, **how)
 
 
-def test_replay_leaves_another_collections_exchanges_to_it(serve: ServeWeb, run: RunCrawl, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_replay_leaves_another_collections_exchanges_to_it(
+    serve: ServeWeb, run: RunCrawl, monkeypatch: pytest.MonkeyPatch
+) -> None:
     web = serve(CHAIN)
     _stop_with_everything_uncommitted(run, monkeypatch, web.url(), name="first")
     other = run(web.url(), name="second", depth=0)
@@ -355,8 +416,12 @@ def test_replay_leaves_another_collections_exchanges_to_it(serve: ServeWeb, run:
     assert first.count("pages", collection="first") == 5
 
 
-def test_a_depth_that_fell_is_walked_again_by_the_next_call(serve: ServeWeb, run: RunCrawl, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The page is visited by the long way first; the short way is found, and the process ends before it walks again."""
+def test_a_depth_that_fell_is_walked_again_by_the_next_call(
+    serve: ServeWeb, run: RunCrawl, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The page is visited by the long way first; the short way is found, and the process ends
+    before it walks again.
+    """
     slow = "location /short.html { limit_rate 4k; }"
     web = serve({}, {}, extra=[slow, ""])
     root, other = web.server.servers[0].root, web.server.servers[1].root
@@ -376,7 +441,7 @@ def test_a_depth_that_fell_is_walked_again_by_the_next_call(serve: ServeWeb, run
 
     how: dict[str, object] = {"scope": "any", "depth": 4, "connections_per_host": 4}
     with monkeypatch.context() as broken:
-        broken.setattr("lycosa.app.session.find_again", end)
+        broken.setattr("lycosa.crawl.session.session.find_again", end)
         with pytest.raises(Ended):
             run(web.url(), web.url("/named.html", host=2), **how)
     assert "/v.html" not in Crawled(root.parent / "workspace", None).pages()  # type: ignore[arg-type]
@@ -396,7 +461,7 @@ def test_only_one_crawl_at_a_time(serve: ServeWeb, run: RunCrawl) -> None:
         failures.append(str(refused.value))
 
     run(web.url(), started=second)
-    assert "crawls in" in failures[0]
+    assert "crawling in" in failures[0]
 
 
 def test_wrong_calls_change_nothing(run: RunCrawl, serve: ServeWeb) -> None:

@@ -1,4 +1,6 @@
-"""A whole crawl of a server that misbehaves in every known way: each endpoint is a counted outcome, nobody else waits."""
+"""A whole crawl of a server that misbehaves in every known way: each endpoint is a counted outcome,
+nobody else waits.
+"""
 
 from __future__ import annotations
 
@@ -44,12 +46,22 @@ def _outcomes(crawled: Crawled) -> dict[str, list[str]]:
     return seen
 
 
-def test_every_endpoint_is_a_counted_outcome_and_the_good_host_does_not_wait(server: HostileServer, run: RunCrawl) -> None:
+def test_every_endpoint_is_a_counted_outcome_and_the_good_host_does_not_wait(
+    server: HostileServer, run: RunCrawl
+) -> None:
     assert len(ENDPOINTS) >= 40
     home, good = f"{server.origin()}/", f"{server.origin('good')}/"
-    # A busy answer with a long Retry-After rests the whole host, as it should; those have a test of their own.
+    # A busy answer with a long Retry-After rests the whole host, as it should; those have a test of
+    # their own.
     crawled = run(
-        home, good, settings=QUICK, connections_per_host=8, depth=GOOD_PAGES + 2, delay="1ms", deny=[BUSY, r"/links/\d\d"], index=True
+        home,
+        good,
+        settings=QUICK,
+        connections_per_host=8,
+        depth=GOOD_PAGES + 2,
+        delay="1ms",
+        deny=[BUSY, r"/links/\d\d"],
+        index=True,
     )
     assert crawled.progress.ended == "finished"
     outcomes = _outcomes(crawled)
@@ -60,13 +72,17 @@ def test_every_endpoint_is_a_counted_outcome_and_the_good_host_does_not_wait(ser
         row = rows[url]
         if row["state"] != UrlState.EXCLUDED:
             assert outcomes[url], f"{endpoint.name} left no visit"
-        assert row["state"] != UrlState.KNOWN or row["reason"], f"{endpoint.name} waits without a reason"
+        assert row["state"] != UrlState.KNOWN or row["reason"], (
+            f"{endpoint.name} waits without a reason"
+        )
     vocabulary = {error.value for error in FetchError}
     assert {str(row["error"]) for row in crawled.rows("visits")} - {""} <= vocabulary
     received = [request for request in server.requests("good") if request.path != "/robots.txt"]
     assert len({request.path for request in received}) == GOOD_PAGES + 1
     whole = [request.at_ms for request in (*server.requests("hostile"), *received)]
-    good_took = max(request.at_ms for request in received) - min(request.at_ms for request in received)
+    good_took = max(request.at_ms for request in received) - min(
+        request.at_ms for request in received
+    )
     assert good_took < (max(whole) - min(whole)) / 2  # it ends long before the hostile host does
     stored = Counter(str(row["state"]) for row in rows.values())
     assert +crawled.progress.states == stored
@@ -74,12 +90,15 @@ def test_every_endpoint_is_a_counted_outcome_and_the_good_host_does_not_wait(ser
     assert report.ok, [finding.what for finding in report.findings]
 
 
-def test_a_busy_host_is_left_alone_for_as_long_as_it_says(server: HostileServer, run: RunCrawl) -> None:
+def test_a_busy_host_is_left_alone_for_as_long_as_it_says(
+    server: HostileServer, run: RunCrawl
+) -> None:
     busy = [endpoint.name for endpoint in ENDPOINTS if endpoint.name.startswith("busy-")]
     assert len(busy) >= 3
     for name in busy:
         crawled = run(server.url(name), settings=(*QUICK, "crawl.patience=0"), depth=0)
         row = next(row for row in crawled.rows("urls") if row["url"] == server.url(name))
         assert row["state"] == UrlState.KNOWN
-        assert row["reason"] in {"http_429", "http_503", ""}  # "": an earlier one's Retry-After still holds for the host
+        # "": an earlier one's Retry-After still holds for the host
+        assert row["reason"] in {"http_429", "http_503", ""}
     assert any(row["reason"] for row in crawled.rows("urls"))

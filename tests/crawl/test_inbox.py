@@ -10,19 +10,24 @@ from pathlib import Path
 
 import pytest
 
-from lycosa.app.session import Session
 from lycosa.core.clock import SystemClock
 from lycosa.core.errors import WorkError
 from lycosa.core.records import UrlId, UrlRow
-from lycosa.crawl import inbox
-from lycosa.crawl.inbox import submission
+from lycosa.crawl.admission import inbox
+from lycosa.crawl.admission.inbox import submission
+from lycosa.crawl.session.session import CrawlSession
 from lycosa.crawl.worker import Limits
-from lycosa.frontier.reserve import Reserve
+from lycosa.frontier.scheduler.parked_hosts import ParkedHosts
 from lycosa.store.claim import Claim
 from tests.crawl.conftest import Crawled, RunCrawl, ServeWeb, page, path_of
 from tests.crawl.sessions import collection, work
 
-SITE = {"/index.html": page("/a.html"), "/a.html": page(text="a"), "/alone.html": page("/behind.html"), "/behind.html": page(text="b")}
+SITE = {
+    "/index.html": page("/a.html"),
+    "/a.html": page(text="a"),
+    "/alone.html": page("/behind.html"),
+    "/behind.html": page(text="b"),
+}
 
 
 def now(ahead_s: float = 0) -> str:
@@ -41,7 +46,14 @@ def test_new_urls_are_crawled_and_known_ones_fetched_again(serve: ServeWeb, run:
     first = run(web.url())
     assert first.pages() == ["/", "/a.html"]
     mark = web.server.mark()
-    file = send(first.root, "1", web.url("/alone.html"), web.url("/a.html"), "mailto:x@y", "http://127.0.3.99/")
+    file = send(
+        first.root,
+        "1",
+        web.url("/alone.html"),
+        web.url("/a.html"),
+        "mailto:x@y",
+        "http://127.0.3.99/",
+    )
     second = run()
     assert sorted(web.asked(mark)) == ["/a.html", "/alone.html", "/behind.html"]
     assert second.depths()["/alone.html"] == 0
@@ -54,7 +66,7 @@ def test_while_it_runs(serve: ServeWeb, tmp_path: Path) -> None:
     web = serve(SITE)
     sent: list[Path] = []
 
-    def tick(session: Session) -> None:
+    def tick(session: CrawlSession) -> None:
         if not sent:
             sent.append(send(tmp_path / "w", "1", web.url("/alone.html")))
         session.inbox.apply()
@@ -64,7 +76,9 @@ def test_while_it_runs(serve: ServeWeb, tmp_path: Path) -> None:
     assert not sent[0].exists()
 
 
-def test_a_crowd_of_submissions_is_looked_up_at_once(serve: ServeWeb, run: RunCrawl, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_crowd_of_submissions_is_looked_up_at_once(
+    serve: ServeWeb, run: RunCrawl, monkeypatch: pytest.MonkeyPatch
+) -> None:
     pages = [f"/{number}.html" for number in range(12)]
     web = serve({"/index.html": page(*pages), **{name: page(text=name) for name in pages}})
     first = run(web.url())
@@ -72,13 +86,13 @@ def test_a_crowd_of_submissions_is_looked_up_at_once(serve: ServeWeb, run: RunCr
     for number, name in enumerate(pages):
         send(first.root, str(number), web.url(name))
     looks: list[int] = []
-    stored = Reserve.stored
+    stored = ParkedHosts.stored
 
-    def counted(reserve: Reserve, identities: Sequence[UrlId]) -> Iterator[UrlRow]:
+    def counted(parked_hosts: ParkedHosts, identities: Sequence[UrlId]) -> Iterator[UrlRow]:
         looks.append(len(identities))
-        return stored(reserve, identities)
+        return stored(parked_hosts, identities)
 
-    monkeypatch.setattr(Reserve, "stored", counted)
+    monkeypatch.setattr(ParkedHosts, "stored", counted)
     run()
     assert sorted(web.asked(mark)) == sorted(pages)
     assert looks.count(12) == 1
@@ -86,7 +100,9 @@ def test_a_crowd_of_submissions_is_looked_up_at_once(serve: ServeWeb, run: RunCr
 
 
 def test_what_was_visited_since_is_not_fetched_again(serve: ServeWeb, run: RunCrawl) -> None:
-    """A kill between the commit's entry and the deletion of the file leaves the file, and so does one before the commit."""
+    """A kill between the commit's entry and the deletion of the file leaves the file, and so does
+    one before the commit.
+    """
     web = serve(SITE)
     sent_at = now(-60)
     first = run(web.url())
@@ -96,7 +112,9 @@ def test_what_was_visited_since_is_not_fetched_again(serve: ServeWeb, run: RunCr
     assert web.asked(mark) == []
 
 
-def test_what_cannot_be_read_is_used_up_once_it_is_settled(serve: ServeWeb, run: RunCrawl, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_cannot_be_read_is_used_up_once_it_is_settled(
+    serve: ServeWeb, run: RunCrawl, monkeypatch: pytest.MonkeyPatch
+) -> None:
     web = serve(SITE)
     first = run(web.url())
     folder = first.root / "inbox"
@@ -126,8 +144,12 @@ def test_other_collections_files_stay_for_them(serve: ServeWeb, run: RunCrawl) -
     assert not file.exists()
 
 
-def test_what_was_fetched_and_not_committed_is_taken_up(serve: ServeWeb, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The worker dies after it fetched what was submitted: the exchange is in its archive, the file still in the inbox."""
+def test_what_was_fetched_and_not_committed_is_taken_up(
+    serve: ServeWeb, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The worker dies after it fetched what was submitted: the exchange is in its archive, the file
+    still in the inbox.
+    """
     web = serve(SITE)
     jobs = [(collection("default"), [web.url()])]
     work(tmp_path / "w", jobs)
@@ -146,13 +168,18 @@ def test_what_was_fetched_and_not_committed_is_taken_up(serve: ServeWeb, tmp_pat
     assert web.asked(mark) == []
     assert crawled.progress.replayed == 3
     assert crawled.pages() == ["/", "/a.html", "/alone.html", "/behind.html"]
-    visits = Counter(path_of(str(row["url"])) for row in crawled.rows("visits") if row["kind"] == "page")
+    visits = Counter(
+        path_of(str(row["url"])) for row in crawled.rows("visits") if row["kind"] == "page"
+    )
     assert visits == Counter({"/": 1, "/a.html": 2, "/alone.html": 1, "/behind.html": 1})
     assert not file.exists()
 
 
 def test_what_failed_and_waits_is_tried_at_once(serve: ServeWeb, tmp_path: Path) -> None:
-    web = serve({"/index.html": page("/late.html")}, extra=["location = /late.html { if (!-f $document_root/late.html) { return 500; } }"])
+    web = serve(
+        {"/index.html": page("/late.html")},
+        extra=["location = /late.html { if (!-f $document_root/late.html) { return 500; } }"],
+    )
     jobs = [(collection("default"), [web.url()])]
     first = work(tmp_path / "w", jobs, settings=("fetch.retries=0",))
     assert first.states()["/late.html"][0] == "known"

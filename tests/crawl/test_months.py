@@ -1,4 +1,6 @@
-"""Months of a real worker on a web that changes, in simulated time: what may not grow does not, and the tables stay fresh."""
+"""Months of a real worker on a web that changes, in simulated time: what may not grow does not, and
+the tables stay fresh.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +9,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from lycosa.frontier.change_rate import DAY_MS
+from lycosa.frontier.recrawl.change_rate import DAY_MS
 from lycosa.store.check import verify
 from lycosa.store.live import LiveTables
 from lycosa.store.workspace import Workspace
@@ -29,7 +31,9 @@ def assert_whole(root: Path) -> None:
 
 
 def test_some_days_of_a_small_web(tmp_path: Path) -> None:
-    """Two days, and after a day of rest a third, for which all hosts rest in the tables at first."""
+    """Two days, and after a day of rest a third, for which all hosts rest in the tables at
+    first.
+    """
     plan = WebPlan(hosts=8, pages=60, seed=3)
     live(tmp_path, plan, days=2, fetches_per_day=50)
     months = live(tmp_path, plan, days=1, fetches_per_day=50, from_day=3)
@@ -39,11 +43,18 @@ def test_some_days_of_a_small_web(tmp_path: Path) -> None:
     assert min(months.again[1], months.again[3]) >= 0.5 * 50  # it is used
     assert 0 < sum(months.changed) < sum(months.again)
     tables = LiveTables(Workspace.open(str(tmp_path)))
-    visited = tables.scan("urls").filter((pl.col("state") == "visited") & (pl.col("operation") == "")).collect()
+    visited = (
+        tables.scan("urls")
+        .filter((pl.col("state") == "visited") & (pl.col("operation") == ""))
+        .collect()
+    )
     assert (visited["importance"] > 0).all()
     assert visited.filter(pl.col("checks") > 0)["change_rate"].n_unique() > 10
     assert months.fresh(4) > months.uniform * 0.8  # little is known of a web in its first days
-    assert tables.scan("pages").select(pl.struct("url").is_duplicated().any()).collect().item() is False
+    assert (
+        tables.scan("pages").select(pl.struct("url").is_duplicated().any()).collect().item()
+        is False
+    )
     assert_whole(tmp_path)
 
 
@@ -57,10 +68,12 @@ def test_sixty_days(tmp_path: Path) -> None:
     assert sum(months.again[10:]) >= 0.9 * 300 * 50
     tenth, last = months.days[9], months.days[59]
     assert last.resident_mb <= 1.1 * tenth.resident_mb
-    assert last.tables_mb <= 1.5 * tenth.tables_mb + sum(months.again) * 0.0005  # a visit's row is less than half a kilobyte
+    # a visit's row is less than half a kilobyte
+    assert last.tables_mb <= 1.5 * tenth.tables_mb + sum(months.again) * 0.0005
     text_mb = months.days[0].archive_mb / months.pages  # of a page, with what surrounds it
     grown = last.archive_mb - months.days[0].archive_mb
-    assert grown <= 1.3 * text_mb * sum(months.changed) + 0.0025 * sum(months.again)  # a revisit's records: some kilobytes at most
+    # a revisit's records: some kilobytes at most
+    assert grown <= 1.3 * text_mb * sum(months.changed) + 0.0025 * sum(months.again)
     assert months.fresh(30) > months.uniform
     assert months.fresh(30) >= 0.9 * months.optimum
     assert_whole(tmp_path)

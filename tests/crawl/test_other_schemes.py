@@ -1,4 +1,6 @@
-"""Crawls of ftp and gopher servers: all that a walk over the folder finds, once; archived, indexed, killed and taken up like the web."""
+"""Crawls of ftp and gopher servers: all that a walk over the folder finds, once; archived, indexed,
+killed and taken up like the web.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,7 @@ from warcio.archiveiterator import ArchiveIterator as WarcioIterator
 
 from tests.crawl.kills import LYCOSA, run_json
 from tests.crawl.sessions import LaterClock, collection, select, work
-from tests.crawl.test_unread import _await
+from tests.crawl.test_unparsed import _await
 from tests.page.made import docx, pdf
 from tests.servers.ftp import ftp, ftp_log
 from tests.servers.gopher import gopher
@@ -33,8 +35,12 @@ def _command(workspace: Path, *arguments: str, settings: tuple[str, ...] = ()) -
     return [str(LYCOSA), "-w", str(workspace), *overrides, *arguments]
 
 
-def _crawl(workspace: Path, *urls: str, settings: tuple[str, ...] = (), more: tuple[str, ...] = ()) -> dict[str, object]:
-    command = _command(workspace, "crawl", *urls, "--delay", "0s", "--quiet", "--json", *more, settings=settings)
+def _crawl(
+    workspace: Path, *urls: str, settings: tuple[str, ...] = (), more: tuple[str, ...] = ()
+) -> dict[str, object]:
+    command = _command(
+        workspace, "crawl", *urls, "--delay", "0s", "--quiet", "--json", *more, settings=settings
+    )
     said = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
     assert said.returncode == 0, said.stderr
     summary: dict[str, object] = json.loads(said.stdout)
@@ -42,16 +48,32 @@ def _crawl(workspace: Path, *urls: str, settings: tuple[str, ...] = (), more: tu
 
 
 def _lay(root: Path) -> None:
-    """Some fifty files in folders, with names that need escapes, documents, and what is not read."""
-    for folder in ("", "pub", "pub/spiders", "pub/with space", "pub/ключ", "deep/er/still", "empty"):
+    """Some fifty files in folders, with names that need escapes, documents, and what is not
+    read.
+    """
+    for folder in (
+        "",
+        "pub",
+        "pub/spiders",
+        "pub/with space",
+        "pub/ключ",
+        "deep/er/still",
+        "empty",
+    ):
         (root / folder).mkdir(parents=True, exist_ok=True)
     for number in range(30):
-        (root / "pub" / "spiders" / f"page{number:02}.txt").write_text(f"Spider number {number} hunts at night in the meadow.\n")
+        (root / "pub" / "spiders" / f"page{number:02}.txt").write_text(
+            f"Spider number {number} hunts at night in the meadow.\n"
+        )
     for number in range(8):
-        (root / "deep" / "er" / "still" / f"page{number}.html").write_text(f"<title>Web {number}</title><p>Orb web {number} is round.")
+        (root / "deep" / "er" / "still" / f"page{number}.html").write_text(
+            f"<title>Web {number}</title><p>Orb web {number} is round."
+        )
     (root / "pub" / "spiders" / "wolf.pdf").write_bytes(pdf(b"They hunt without a web."))
     (root / "pub" / "spiders" / "wolf.docx").write_bytes(docx())
-    (root / "pub" / "with space" / "read me?.txt").write_text("A name with a question mark, and words about tarantulas.\n")
+    (root / "pub" / "with space" / "read me?.txt").write_text(
+        "A name with a question mark, and words about tarantulas.\n"
+    )
     (root / "pub" / "with space" / "100% #1;a=b.txt").write_text("A name with everything in it.\n")
     (root / "pub" / "ключ" / "паук.txt").write_text("Пауки охотятся ночью в поле и в лесу.\n")
     (root / "README").write_text("A file without an extension, in plain words.\n")
@@ -64,7 +86,9 @@ def _walk(root: Path, origin: str, top: str = "") -> set[str]:
     for place, folders, files in os.walk(root / top):
         here = os.path.relpath(place, root)
         here = "" if here == "." else f"{here}/"
-        found |= {f"{here}{folder}/" for folder in folders} | {f"{here}{file}" for file in files if not file.endswith(".gz")}
+        found |= {f"{here}{folder}/" for folder in folders} | {
+            f"{here}{file}" for file in files if not file.endswith(".gz")
+        }
     return {f"{origin}{quote(name, safe=_KEPT)}" for name in (*found, f"{top}/" if top else "")}
 
 
@@ -83,12 +107,19 @@ def test_an_ftp_server_is_crawled_whole(tmp_path: Path) -> None:
         assert summary["ended"] == "finished"
         expected = _walk(root, origin)
         asked = Counter(f"{origin}{path}" for path in ftp_log(log, root))
-    visits = select(workspace, "SELECT url, http_status, protocol, content_type FROM visits WHERE kind = 'page'")
+    visits = select(
+        workspace, "SELECT url, http_status, protocol, content_type FROM visits WHERE kind = 'page'"
+    )
     assert Counter(str(row["url"]) for row in visits) == Counter(expected)
     assert {(row["http_status"], row["protocol"]) for row in visits} == {(200, "ftp")}
-    assert {row["content_type"] for row in visits if str(row["url"]).endswith("/")} == {"text/ftp-dir-listing"}
+    assert {row["content_type"] for row in visits if str(row["url"]).endswith("/")} == {
+        "text/ftp-dir-listing"
+    }
     assert {url: number for url, number in asked.items() if number > 1} == {}
-    pages = {str(row["url"]): row for row in select(workspace, "SELECT url, title, text, language FROM pages")}
+    pages = {
+        str(row["url"]): row
+        for row in select(workspace, "SELECT url, title, text, language FROM pages")
+    }
     assert set(pages) == expected
     assert pages[f"{origin}pub/"]["title"] == "Index of /pub/"
     assert pages[f"{origin}pub/spiders/wolf.pdf"]["text"] == "They hunt without a web."
@@ -101,9 +132,13 @@ def test_an_ftp_server_is_crawled_whole(tmp_path: Path) -> None:
 
 
 def _assert_archive(workspace: Path, expected: set[str]) -> None:
-    """Three readers agree: one resource record a page, with its bytes; and `check` finds nothing wrong."""
+    """Three readers agree: one resource record a page, with its bytes; and `check` finds nothing
+    wrong.
+    """
     for warc in workspace.glob("data/*/archive.warc.gz"):
-        subprocess.run([str(LYCOSA.parent / "warcio"), "check", str(warc)], check=True, capture_output=True)
+        subprocess.run(
+            [str(LYCOSA.parent / "warcio"), "check", str(warc)], check=True, capture_output=True
+        )
     read = {}
     for warc in workspace.glob("data/*/archive.warc.gz"):
         with warc.open("rb") as stream:
@@ -113,23 +148,38 @@ def _assert_archive(workspace: Path, expected: set[str]) -> None:
         with warc.open("rb") as stream:
             for record in WarcioIterator(stream):
                 if record.rec_type == "resource":
-                    assert read[record.rec_headers.get_header("WARC-Target-URI")] == record.content_stream().read()
+                    assert (
+                        read[record.rec_headers.get_header("WARC-Target-URI")]
+                        == record.content_stream().read()
+                    )
     assert {url for url in read if not url.endswith("robots.txt")} == expected
-    checked = subprocess.run([str(LYCOSA), "-w", str(workspace), "check", "--deep"], capture_output=True, text=True, check=False)
+    checked = subprocess.run(
+        [str(LYCOSA), "-w", str(workspace), "check", "--deep"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     assert checked.returncode == 0, checked.stdout + checked.stderr
 
 
 def test_a_folder_and_below_with_its_robots(tmp_path: Path) -> None:
-    """Scope `prefix`; what robots.txt (RFC 9309 section 2.3 has it for FTP too) forbids is not asked for."""
+    """Scope `prefix`; what robots.txt (RFC 9309 section 2.3 has it for FTP too) forbids is not
+    asked for.
+    """
     root, workspace = tmp_path / "root", tmp_path / "workspace"
     _lay(root)
     (root / "robots.txt").write_text("User-agent: *\nDisallow: /pub/with%20space/\n")
     with _served(root) as (origin, log):
-        work(workspace, [(collection("default", media_types=[], scope="prefix"), [f"{origin}pub/"])])
+        work(
+            workspace, [(collection("default", media_types=[], scope="prefix"), [f"{origin}pub/"])]
+        )
         expected = {url for url in _walk(root, origin, "pub") if "space" not in url}
         asked = {f"{origin}{path}" for path in ftp_log(log, root)}
     assert asked == {*expected, f"{origin}robots.txt"}
-    states = {(row["state"], row["reason"]) for row in select(workspace, "SELECT state, reason FROM urls WHERE url LIKE '%space%'")}
+    states = {
+        (row["state"], row["reason"])
+        for row in select(workspace, "SELECT state, reason FROM urls WHERE url LIKE '%space%'")
+    }
     assert states == {("excluded", "robots")}
 
 
@@ -140,14 +190,22 @@ def test_files_that_did_not_change_are_not_sent_again(tmp_path: Path) -> None:
         (root / "pub" / name).write_text("The words of the first day.\n")
         os.utime(root / "pub" / name, (1_700_000_000, 1_700_000_000))
     with _served(root) as (origin, log):
-        job = (collection("default", media_types=[], recrawl="age", max_age="1d"), [f"{origin}pub/"])
+        job = (
+            collection("default", media_types=[], recrawl="age", max_age="1d"),
+            [f"{origin}pub/"],
+        )
         work(workspace, [job], clock=LaterClock(-3 * _DAY_MS))
         (root / "pub" / "other.txt").write_text("The words of another day.\n")
         before = len(ftp_log(log, root))
         work(workspace, [job])
         assert sorted(ftp_log(log, root)[before:]) == ["pub/", "pub/other.txt"]
-    query = "SELECT url, http_status, changed FROM visits WHERE kind = 'page' ORDER BY url, fetched_at"
-    said = [(str(row["url"]).removeprefix(origin), row["http_status"], row["changed"]) for row in select(workspace, query)]
+    query = (
+        "SELECT url, http_status, changed FROM visits WHERE kind = 'page' ORDER BY url, fetched_at"
+    )
+    said = [
+        (str(row["url"]).removeprefix(origin), row["http_status"], row["changed"])
+        for row in select(workspace, query)
+    ]
     assert said == [
         ("pub/", 200, True),
         ("pub/", 200, False),
@@ -156,7 +214,12 @@ def test_files_that_did_not_change_are_not_sent_again(tmp_path: Path) -> None:
         ("pub/same.txt", 200, True),
         ("pub/same.txt", 304, False),
     ]
-    checked = subprocess.run([str(LYCOSA), "-w", str(workspace), "check", "--deep"], capture_output=True, text=True, check=False)
+    checked = subprocess.run(
+        [str(LYCOSA), "-w", str(workspace), "check", "--deep"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     assert checked.returncode == 0, checked.stdout + checked.stderr
 
 
@@ -165,7 +228,15 @@ def test_kill_nine_and_reparse(tmp_path: Path) -> None:
     _lay(root)
     with _served(root) as (origin, log):
         process = subprocess.Popen(
-            _command(workspace, "crawl", origin, "--delay", "0s", "--quiet", settings=("crawl.document_timeout=300s",))
+            _command(
+                workspace,
+                "crawl",
+                origin,
+                "--delay",
+                "0s",
+                "--quiet",
+                settings=("crawl.document_timeout=300s",),
+            )
         )
         _await(lambda: len(ftp_log(log, root)) > 30, process)
         process.send_signal(signal.SIGKILL)
@@ -177,12 +248,18 @@ def test_kill_nine_and_reparse(tmp_path: Path) -> None:
     assert sum(number - 1 for number in asked.values()) <= 1  # what was on its way
     assert {str(row["url"]) for row in select(workspace, "SELECT url FROM pages")} == expected
     report: dict[str, object] = {**run_json(workspace, "reparse", "--json")}
-    assert {name: report[name] for name in ("pages", "changed", "unreadable")} == {"pages": len(expected), "changed": 0, "unreadable": 0}
+    assert {name: report[name] for name in ("pages", "changed", "unreadable")} == {
+        "pages": len(expected),
+        "changed": 0,
+        "unreadable": 0,
+    }
 
 
 MENU = (
-    "iWelcome to the spider hole\tfake\t(NULL)\t0\r\n0About spiders\t/about.txt\t{host}\t{port}\r\n1More\t/more\t{host}\t{port}\r\n"
-    "1Private\t/private\t{host}\t{port}\r\n7Search\t/search\t{host}\t{port}\r\nIA picture\t/spider.png\t{host}\t{port}\r\n"
+    "iWelcome to the spider hole\tfake\t(NULL)\t0\r\n0About "
+    "spiders\t/about.txt\t{host}\t{port}\r\n1More\t/more\t{host}\t{port}\r\n"
+    "1Private\t/private\t{host}\t{port}\r\n7Search\t/search\t{host}\t{port}\r\nIA "
+    "picture\t/spider.png\t{host}\t{port}\r\n"
     "hElsewhere\tURL:http://127.0.0.1:1/\t{host}\t{port}\r\n.\r\n"
 )
 MORE = (
@@ -206,13 +283,23 @@ def test_a_gopher_hole_is_crawled_whole(tmp_path: Path) -> None:
         content["/more"] = MORE.format(**host).encode()
         origin = f"gopher://127.0.0.1:{port}"
         work(workspace, [(collection("default", media_types=[]), [f"{origin}/"])])
-    assert Counter(asked) == Counter(["robots.txt", "", "/about.txt", "/more", "/wolf.pdf", "/missing", "/page", "/other.html"])
-    pages = {str(row["url"]): row for row in select(workspace, "SELECT url, title, text FROM pages")}
-    assert set(pages) == {f"{origin}{path}" for path in ("/", "/0/about.txt", "/1/more", "/9/wolf.pdf", "/h/page", "/h/other.html")}
+    assert Counter(asked) == Counter(
+        ["robots.txt", "", "/about.txt", "/more", "/wolf.pdf", "/missing", "/page", "/other.html"]
+    )
+    pages = {
+        str(row["url"]): row for row in select(workspace, "SELECT url, title, text FROM pages")
+    }
+    assert set(pages) == {
+        f"{origin}{path}"
+        for path in ("/", "/0/about.txt", "/1/more", "/9/wolf.pdf", "/h/page", "/h/other.html")
+    }
     assert pages[f"{origin}/"]["title"] == "Welcome to the spider hole"
     assert pages[f"{origin}/0/about.txt"]["text"] == "Wolf spiders hunt at night."
     assert pages[f"{origin}/9/wolf.pdf"]["text"] == "They hunt without a web."
-    states = {str(row["url"]): (row["state"], row["reason"]) for row in select(workspace, "SELECT url, state, reason FROM urls")}
+    states = {
+        str(row["url"]): (row["state"], row["reason"])
+        for row in select(workspace, "SELECT url, state, reason FROM urls")
+    }
     assert states[f"{origin}/0/missing"] == ("gone", "http_404")
     assert states[f"{origin}/1/private"] == ("excluded", "robots")
 
@@ -234,4 +321,8 @@ def test_a_page_of_the_web_leads_there_only_if_it_is_wanted(tmp_path: Path) -> N
         assert rows == [{"state": "excluded", "reason": "address_refused"}]
         assert ftp_log(log, files) == []
         work(tmp_path / "named", [(collection("default", media_types=[]), [home, origin])])
-        assert {str(row["url"]) for row in select(tmp_path / "named", "SELECT url FROM pages")} == {home, origin, f"{origin}a.txt"}
+        assert {str(row["url"]) for row in select(tmp_path / "named", "SELECT url FROM pages")} == {
+            home,
+            origin,
+            f"{origin}a.txt",
+        }

@@ -6,15 +6,17 @@ import pytest
 
 from lycosa.core.errors import FetchError
 from lycosa.core.records import Exchange
-from lycosa.crawl.outcome import Outcome, judge
-from lycosa.fetch.decode import parse_head
+from lycosa.crawl.policy.outcome import FetchOutcome, judge
+from lycosa.http.decode import parse_head
 
 NOW = 1_700_000_000_000
 
 
 def exchange(status: int, head: str = "", error: str = "", body: bytes = b"") -> Exchange:
     fields = f"HTTP/1.1 {status} X\r\n{head}\r\n".encode() if status else b""
-    return Exchange("http://h/", "page", NOW, 5, response_head=fields, body=body, status=status, error=error)
+    return Exchange(
+        "http://h/", "page", NOW, 5, response_head=fields, body=body, status=status, error=error
+    )
 
 
 def outcome(answer: Exchange, last: bool = False) -> tuple[str, str, bool, int]:
@@ -58,7 +60,7 @@ def test_statuses(status: int, expected: tuple[str, str, bool, int]) -> None:
 def test_redirects_need_a_location(status: int) -> None:
     answer = exchange(status, "Location: /x\r\n")
     verdict = judge(answer, parse_head(answer.response_head), now_ms=NOW, last_attempt=False)
-    assert (verdict.outcome, verdict.location) == (Outcome.REDIRECT, "/x")
+    assert (verdict.outcome, verdict.location) == (FetchOutcome.REDIRECT, "/x")
     assert outcome(exchange(status)) == ("later", "bad_redirect", False, 0)
     assert outcome(exchange(status, "Location:  \r\n")) == ("later", "bad_redirect", False, 0)
 
@@ -84,7 +86,17 @@ def test_every_error_has_an_outcome(error: FetchError) -> None:
         return
     assert kind == ("retry" if error.retry else "later")
     assert reason == error
-    assert host_failed == (error in {"dns", "connect", "connect_refused", "connect_timeout", "first_byte_timeout"})
+    assert host_failed == (
+        error
+        in {
+            "dns",
+            "name_unknown",
+            "connect",
+            "connect_refused",
+            "connect_timeout",
+            "first_byte_timeout",
+        }
+    )
 
 
 def test_a_body_that_broke_off_is_read_when_no_attempt_is_left() -> None:

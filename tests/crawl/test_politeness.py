@@ -1,6 +1,8 @@
-"""Nobody can fault the robot: no host and no registrable domain is asked too soon, whoever is killed when.
+"""Nobody can fault the robot: no host and no registrable domain is asked too soon, whoever is
+killed when.
 
-What the servers saw is judged, by rules that know nothing of the robot's code (tests/servers/synthetic/politeness.py).
+What the servers saw is judged, by rules that know nothing of the robot's code
+(tests/servers/synthetic/politeness.py).
 """
 
 from __future__ import annotations
@@ -31,7 +33,9 @@ HARSH = (
     "limiting=0.1",
 )
 LOST_MS = 5_000
-"""How long before a kill an answer may have come that the robot took no note of: it reads them in the order of their ends."""
+"""How long before a kill an answer may have come that the robot took no note of: it reads them in
+the order of their ends.
+"""
 
 BUSY_MS = 2_000
 """How much later a busy server may read a request that was on its way when the robot died."""
@@ -44,10 +48,14 @@ BUSY_MS = 2_000
         pytest.param(2_400, 12_000, 12, 9.0, "240s", marks=pytest.mark.prove),
     ],
 )
-def test_polite_over_kills(tmp_path: Path, hosts: int, pages: int, kills: int, longest_s: float, finish: str) -> None:
+def test_polite_over_kills(
+    tmp_path: Path, hosts: int, pages: int, kills: int, longest_s: float, finish: str
+) -> None:
     chance = random.Random(SEED)
     features = [part for feature in HARSH for part in ("--set", feature)]
-    with served_web(tmp_path, "--seed", str(SEED), "--hosts", str(hosts), "--pages", str(pages), *features) as served:
+    with served_web(
+        tmp_path, "--seed", str(SEED), "--hosts", str(hosts), "--pages", str(pages), *features
+    ) as served:
         robot = KilledRobot(served, tmp_path / "workspace")
         while len(robot.kills) < kills and robot.kill_in_work(chance, longest_s):
             pass
@@ -57,13 +65,18 @@ def test_polite_over_kills(tmp_path: Path, hosts: int, pages: int, kills: int, l
     unseen, repeated = robot.unseen(log)
     assert repeated == {}  # each exchange is one request to the server
     for request in unseen:
-        assert any(request.arrived_at_ms <= end + BUSY_MS and request.answered_at_ms >= end - LOST_MS for end in robot.ends), request
+        assert any(
+            request.arrived_at_ms <= end + BUSY_MS and request.answered_at_ms >= end - LOST_MS
+            for end in robot.ends
+        ), request
     found = violations(log, robot.rules(unseen))
     asked = {request.host for request in log}
     statuses = Counter(request.status for request in log)
     print(
-        f"{len(log):,} requests to {len(asked):,} hosts of {len({served.web.registrable(host) for host in asked}):,} domains, "
-        f"{len(robot.kills)} kills, {len(unseen)} answers lost by them, {len(found)} violations; {dict(statuses)}; {progress['ended']}"
+        f"{len(log):,} requests to {len(asked):,} hosts of "
+        f"{len({served.web.registrable(host) for host in asked}):,} domains, "
+        f"{len(robot.kills)} kills, {len(unseen)} answers lost by them, {len(found)} violations; "
+        f"{dict(statuses)}; {progress['ended']}"
     )
     assert Counter(violation.rule.value for violation in found) == {}, found[:5]
     assert len(robot.kills) == kills
@@ -71,10 +84,15 @@ def test_polite_over_kills(tmp_path: Path, hosts: int, pages: int, kills: int, l
 
 
 @pytest.mark.parametrize(
-    ("hosts", "kills", "seed"), [(60, 5, 1), *(pytest.param(150, 25, seed, marks=pytest.mark.prove) for seed in (0, 2, 3, 4))]
+    ("hosts", "kills", "seed"),
+    [(60, 5, 1), *(pytest.param(150, 25, seed, marks=pytest.mark.prove) for seed in (0, 2, 3, 4))],
 )
-def test_polite_over_kills_that_take_no_time(tmp_path: Path, hosts: int, kills: int, seed: int) -> None:
-    """In simulated time the next robot begins at the very moment at which the last one died, with answers in its hands."""
+def test_polite_over_kills_that_take_no_time(
+    tmp_path: Path, hosts: int, kills: int, seed: int
+) -> None:
+    """In simulated time the next robot begins at the very moment at which the last one died, with
+    answers in its hands.
+    """
     chance = random.Random(seed)
     web = Web(
         WebPlan(
@@ -101,20 +119,33 @@ def test_polite_over_kills_that_take_no_time(tmp_path: Path, hosts: int, kills: 
     robot.crawl(max_time_ms=10_000)
     unseen, repeated = robot.unseen(robot.log)
     found = violations(robot.log, robot.rules(unseen))
-    print(f"{len(robot.log):,} requests, {len(unseen)} answers lost, {len(found)} violations, {Counter(each.status for each in robot.log)}")
+    print(
+        f"{len(robot.log):,} requests, {len(unseen)} answers lost, {len(found)} violations, "
+        f"{Counter(each.status for each in robot.log)}"
+    )
     assert repeated == {}
     assert Counter(violation.rule.value for violation in found) == {}, found[:5]
     assert {200, 302, 404, 503} <= {request.status for request in robot.log}
     assert len(unseen) >= kills // 2
 
 
-@pytest.mark.parametrize(("pages", "seconds"), [(2_000, 30), pytest.param(8_000, 120, marks=pytest.mark.prove)])
+@pytest.mark.parametrize(
+    ("pages", "seconds"), [(2_000, 30), pytest.param(8_000, 120, marks=pytest.mark.prove)]
+)
 def test_no_host_waits_for_another(tmp_path: Path, pages: int, seconds: int) -> None:
-    """500 hosts, from some hundred pages down to one: each is asked as often as its own pause allows, and at once."""
+    """500 hosts, from some hundred pages down to one: each is asked as often as its own pause
+    allows, and at once.
+    """
     delay_ms, courtesy = 1_000, 10.0
     web = Web(WebPlan.calm(seed=5, hosts=500, pages=pages, static=1.0))
     robot = simulated_robot(
-        web, tmp_path / "workspace", "fetch.connections=600", delay="1s", courtesy_factor=courtesy, connections=600, domain_connections=1
+        web,
+        tmp_path / "workspace",
+        "fetch.connections=600",
+        delay="1s",
+        courtesy_factor=courtesy,
+        connections=600,
+        domain_connections=1,
     )
     robot.collection |= {"seeds": tuple(web.seeds(500)), "scope": "host", "traps": False}
     start = robot.clock.now_ms()
@@ -127,7 +158,9 @@ def test_no_host_waits_for_another(tmp_path: Path, pages: int, seconds: int) -> 
     waits = []
     for host in web.open_hosts():
         requests = [request for request in by_host[host.name] if request.arrived_at_ms < end]
-        took = sum(request.answered_at_ms - request.arrived_at_ms for request in requests) / len(requests)
+        took = sum(request.answered_at_ms - request.arrived_at_ms for request in requests) / len(
+            requests
+        )
         cycle = took + max(delay_ms, courtesy * took)
         bound += min(host.size + 1, seconds * 1_000 / cycle)  # its robots.txt too
         asked += len(requests)
@@ -136,8 +169,10 @@ def test_no_host_waits_for_another(tmp_path: Path, pages: int, seconds: int) -> 
             waits.append(after.arrived_at_ms - before.answered_at_ms - pause)
     waits.sort()
     print(
-        f"{asked:,.0f} requests in {seconds} s to {len(by_host)} hosts of 1 to {web.layout.hosts.size(0)} pages: {asked / bound:.3f} "
-        f"of what politeness allows; beyond its pause a host waits {waits[len(waits) // 2]:.0f} ms (median), {waits[-1]:.0f} ms at most"
+        f"{asked:,.0f} requests in {seconds} s to {len(by_host)} hosts of 1 to "
+        f"{web.layout.hosts.size(0)} pages: {asked / bound:.3f} "
+        f"of what politeness allows; beyond its pause a host waits {waits[len(waits) // 2]:.0f} "
+        f"ms (median), {waits[-1]:.0f} ms at most"
     )
     assert len(by_host) == 500
     assert asked >= 0.9 * bound
@@ -145,14 +180,36 @@ def test_no_host_waits_for_another(tmp_path: Path, pages: int, seconds: int) -> 
 
 
 def test_few_hosts_at_hand_and_many_files_to_wait_for(tmp_path: Path) -> None:
-    """Hosts are sent back while other hosts' robots.txt files wait for them; the crawl ends, asks everybody, and does not spin."""
-    web = Web(WebPlan(seed=9, hosts=50, pages=150, robots_foreign=0.4, robots_redirecting=0.2, failing=0.2, window_ms=4_000, traps=0.0))
+    """Hosts are sent back while other hosts' robots.txt files wait for them; the crawl ends, asks
+    everybody, and does not spin.
+    """
+    web = Web(
+        WebPlan(
+            seed=9,
+            hosts=50,
+            pages=150,
+            robots_foreign=0.4,
+            robots_redirecting=0.2,
+            failing=0.2,
+            window_ms=4_000,
+            traps=0.0,
+        )
+    )
     # The domain of many hosts rests now and then: patience beyond that.
-    robot = simulated_robot(web, tmp_path / "workspace", "crawl.active_hosts=4", "crawl.waiting_urls=100", "crawl.patience=900s")
+    robot = simulated_robot(
+        web,
+        tmp_path / "workspace",
+        "crawl.active_hosts=4",
+        "crawl.waiting_urls=100",
+        "crawl.patience=900s",
+    )
     progress = robot.crawl(max_time_ms=6_000_000)
     assert progress is not None
     assert progress.ended == "finished"
     assert {host.name for host in web.open_hosts()} <= {request.host for request in robot.log}
     assert violations(robot.log, robot.rules(frozenset())) == []
-    print(f"{len(robot.log):,} requests, {robot.turns:,} turns, {progress.ended_ms - progress.started_ms:,} ms")
+    print(
+        f"{len(robot.log):,} requests, {robot.turns:,} turns, "
+        f"{progress.ended_ms - progress.started_ms:,} ms"
+    )
     assert robot.turns < 8 * len(robot.log)

@@ -1,8 +1,10 @@
-"""The protocol of the cluster against random schedules: sleeps, kills, late and lost answers, take-overs, merges and sweeps.
+"""The protocol of the cluster against random schedules: sleeps, kills, late and lost answers,
+take-overs, merges and sweeps.
 
-The real store, coordinator, leadership and lease, in simulated time (`tests.crawl.protocol`). After every step: no two workers may
-fetch from one partition, no budget is exceeded, no entry is written twice. When a crawl is said to have ended, nothing is left to
-do. At the end of every schedule all that still lives is let go on: the crawl ends, with every page there once.
+The real store, coordinator, leadership and lease, in simulated time (`tests.crawl.protocol`). After
+every step: no two workers may fetch from one partition, no budget is exceeded, no entry is written
+twice. When a crawl is said to have ended, nothing is left to do. At the end of every schedule all
+that still lives is let go on: the crawl ends, with every page there once.
 """
 
 from __future__ import annotations
@@ -16,11 +18,17 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule, run_state_machine_as_test
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    initialize,
+    precondition,
+    rule,
+    run_state_machine_as_test,
+)
 
+from lycosa.cluster.coordinator import Coordinator, MemberState
+from lycosa.cluster.quota_leases import Grants
 from lycosa.core.errors import WorkspaceError
-from lycosa.crawl.coordinator import Coordinator, Member
-from lycosa.crawl.grants import Grants
 from lycosa.crawl.membership import Lease
 from lycosa.store import claim, log, snapshot, state, sweep
 from lycosa.store.leadership import Leadership
@@ -30,7 +38,7 @@ from tests.crawl.protocol import PAGES, CoordinatorProcess, Violation, WorkerPro
 
 _PATIENCE = 250  # turns in which everything that still lives comes to its end
 _SPEEDS = st.sampled_from([-2, 0, 2])  # clocks, in percent
-_MOST_WORKERS, _MOST_COORDINATORS = 4, 3
+_MAX_WORKERS, _MAX_COORDINATORS = 4, 3
 
 picks = st.integers(0, 11)
 
@@ -43,7 +51,11 @@ class Protocol(RuleBasedStateMachine):
         self._folder = tempfile.mkdtemp(dir="/dev/shm" if Path("/dev/shm").is_dir() else None)
         self.world: World
 
-    @initialize(budget=st.sampled_from([0, 8, 16]), workers=st.integers(2, 3), speeds=st.lists(_SPEEDS, min_size=4, max_size=4))
+    @initialize(
+        budget=st.sampled_from([0, 8, 16]),
+        workers=st.integers(2, 3),
+        speeds=st.lists(_SPEEDS, min_size=4, max_size=4),
+    )
     def begin(self, budget: int, workers: int, speeds: list[int]) -> None:
         self.world = World(f"{self._folder}/w", budget=budget, expected=workers)
         CoordinatorProcess(self.world, "leader-0", "ours", speeds[3])
@@ -52,7 +64,8 @@ class Protocol(RuleBasedStateMachine):
         for _ in range(4):
             self.world.turn()
 
-    # -- things go their way ------------------------------------------------------------------------------------------
+    # -- things go their way
+    # ------------------------------------------------------------
 
     @rule(turns=st.integers(1, 12))
     def go_on(self, turns: int) -> None:
@@ -64,7 +77,8 @@ class Protocol(RuleBasedStateMachine):
         self.world.now += milliseconds
         self.world.check()
 
-    # -- messages -----------------------------------------------------------------------------------------------------
+    # -- messages
+    # ------------------------------------------------------------
 
     @rule(who=picks, whom=picks)
     def send(self, who: int, whom: int) -> None:
@@ -83,7 +97,8 @@ class Protocol(RuleBasedStateMachine):
     def lose(self, which: int) -> None:
         del self.world.messages[which % len(self.world.messages)]
 
-    # -- processes ----------------------------------------------------------------------------------------------------
+    # -- processes
+    # ------------------------------------------------------------
 
     @precondition(lambda self: self.world.workers)
     @rule(which=picks, turns=st.integers(1, 18), sleeps=st.booleans())
@@ -121,15 +136,15 @@ class Protocol(RuleBasedStateMachine):
         self.world.check()
 
     @precondition(lambda self: len(self.world.workers) > 1)
-    @rule(which=picks, known=st.booleans())
-    def kill_a_worker(self, which: int, known: bool) -> None:
+    @rule(which=picks, known=st.booleans(), certain=st.booleans())
+    def kill_a_worker(self, which: int, known: bool, certain: bool) -> None:
         worker = self.world.workers[which % len(self.world.workers)]
         worker.kill()
         for coordinator in self.world.coordinators:
             if known and coordinator.coordinator is not None:
-                coordinator.coordinator.gone(worker.name)
+                coordinator.coordinator.gone(worker.name, certain)
 
-    @precondition(lambda self: len(self.world.workers) < _MOST_WORKERS)
+    @precondition(lambda self: len(self.world.workers) < _MAX_WORKERS)
     @rule(speed=_SPEEDS)
     def start_a_worker(self, speed: int) -> None:
         WorkerProcess(self.world, f"worker-{len(self.world.processes)}", speed)
@@ -142,7 +157,9 @@ class Protocol(RuleBasedStateMachine):
     @precondition(lambda self: self.world.coordinators and self.world.workers)
     @rule(which=picks, turns=st.integers(1, 8), dead=st.booleans())
     def take_over(self, which: int, turns: int, dead: bool) -> None:
-        """The engine starts the coordinator anew while a worker is cut off; the former life may be dead or only thought to be."""
+        """The engine starts the coordinator anew while a worker is cut off; the former life may be
+        dead or only thought to be.
+        """
         self.world.workers[which % len(self.world.workers)].stalled = True
         for coordinator in self.world.coordinators:
             if dead:
@@ -152,13 +169,16 @@ class Protocol(RuleBasedStateMachine):
         for _ in range(turns):
             self.world.turn()
 
-    @precondition(lambda self: len(self.world.coordinators) < _MOST_COORDINATORS)
+    @precondition(lambda self: len(self.world.coordinators) < _MAX_COORDINATORS)
     @rule(ours=st.booleans(), speed=_SPEEDS)
     def start_a_coordinator(self, ours: bool, speed: int) -> None:
         """Whether or not the former one is dead."""
-        CoordinatorProcess(self.world, f"leader-{len(self.world.processes)}", "ours" if ours else "theirs", speed)
+        CoordinatorProcess(
+            self.world, f"leader-{len(self.world.processes)}", "ours" if ours else "theirs", speed
+        )
 
-    # -- upkeep -------------------------------------------------------------------------------------------------------
+    # -- upkeep
+    # ------------------------------------------------------------
 
     @rule()
     def merge(self) -> None:
@@ -168,7 +188,8 @@ class Protocol(RuleBasedStateMachine):
     def sweep(self) -> None:
         self.world.sweep()
 
-    # -- the end ------------------------------------------------------------------------------------------------------
+    # -- the end
+    # ------------------------------------------------------------
 
     def teardown(self) -> None:
         if not hasattr(self, "world"):
@@ -188,11 +209,16 @@ class Protocol(RuleBasedStateMachine):
         for _ in range(_PATIENCE):
             world.turn()
             if any(
-                each.coordinator is not None and each.coordinator.done and each.leadership and each.leadership.holds
+                each.coordinator is not None
+                and each.coordinator.done
+                and each.leadership
+                and each.leadership.holds
                 for each in world.coordinators
             ):
                 break
-            if not any(each.leadership is None or not each.leadership.lost for each in world.coordinators):
+            if not any(
+                each.leadership is None or not each.leadership.lost for each in world.coordinators
+            ):
                 CoordinatorProcess(world, f"leader-{len(world.processes)}", "ours", 0)
             if all(worker.ended for worker in world.workers):
                 WorkerProcess(world, f"worker-{len(world.processes)}", 0)
@@ -210,7 +236,9 @@ def short_hundreds(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(module, "INTERVAL", 8)
 
 
-def explore(machine: type[Protocol], schedules: int, steps: int, *, always_the_same: bool = False) -> None:
+def explore(
+    machine: type[Protocol], schedules: int, steps: int, *, always_the_same: bool = False
+) -> None:
     run_state_machine_as_test(
         machine,
         settings=settings(
@@ -237,7 +265,8 @@ def test_the_protocol_holds_under_many_random_schedules() -> None:
     explore(Protocol, 1_000, 50)
 
 
-# -- the checks can fail: one rule after the other is broken, and schedules are found in which that does harm ----------------------
+# -- the checks can fail: one rule after the other is broken, and schedules are found in which that
+# does harm ----------------------
 
 
 def _fetches_without_lease(patch: pytest.MonkeyPatch) -> None:
@@ -261,9 +290,13 @@ def _new_leader_does_not_wait(patch: pytest.MonkeyPatch) -> None:
 def _gives_away_what_may_be_held(patch: pytest.MonkeyPatch) -> None:
     deliver = Coordinator._deliver
 
-    def at_once(self: Coordinator, active: dict[str, Member], now: int) -> None:
+    def at_once(self: Coordinator, active: dict[str, MemberState], now: int) -> None:
         for member in self.members.values():
-            member.exposed = {partition: number for partition, number in member.exposed.items() if partition in member.assigned}
+            member.exposed = {
+                partition: number
+                for partition, number in member.exposed.items()
+                if partition in member.assigned
+            }
         deliver(self, active, now)
 
     patch.setattr(Coordinator, "_deliver", at_once)
@@ -288,7 +321,11 @@ def _new_coordinator_grants_at_once(patch: pytest.MonkeyPatch) -> None:
 
 
 def _ends_without_looking_at_the_head(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(Coordinator, "_all_idle", lambda self: bool(self.members) and all(each.ping.idle for each in self.members.values()))
+    patch.setattr(
+        Coordinator,
+        "_all_idle",
+        lambda self: bool(self.members) and all(each.ping.idle for each in self.members.values()),
+    )
 
 
 def _outranked_claims_commit(patch: pytest.MonkeyPatch) -> None:
@@ -297,7 +334,11 @@ def _outranked_claims_commit(patch: pytest.MonkeyPatch) -> None:
 
 def _applies_less_than_it_says(patch: pytest.MonkeyPatch) -> None:
     read = WorkerProcess.unapplied
-    patch.setattr(WorkerProcess, "unapplied", lambda self, tables: read(self, tables)[1:] or [0][: bool(read(self, tables))])
+    patch.setattr(
+        WorkerProcess,
+        "unapplied",
+        lambda self, tables: read(self, tables)[1:] or [0][: bool(read(self, tables))],
+    )
 
 
 BREAKS = [
@@ -315,14 +356,18 @@ BREAKS = [
 
 @pytest.mark.usefixtures("short_hundreds")
 @pytest.mark.parametrize("broken", BREAKS)
-def test_a_broken_rule_is_found(broken: Callable[[pytest.MonkeyPatch], None], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_broken_rule_is_found(
+    broken: Callable[[pytest.MonkeyPatch], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
     broken(monkeypatch)
     with pytest.raises((Violation, WorkspaceError)):
         explore(Protocol, 400, 40, always_the_same=True)
 
 
 @pytest.mark.parametrize("careful", [True, False])
-def test_a_partition_that_moves_is_told_to_the_taker_when_the_giver_has_let_it_go(careful: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_partition_that_moves_is_told_to_the_taker_when_the_giver_has_let_it_go(
+    careful: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
     if not careful:
         _gives_away_what_may_be_held(monkeypatch)
     schedule = Protocol()

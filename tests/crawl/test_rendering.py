@@ -14,11 +14,11 @@ from pathlib import Path
 import pytest
 
 from lycosa.app.reparsing import reparse_workspace
-from lycosa.archive.reader import read_exchanges
-from lycosa.core.config import Config
+from lycosa.archive.warc.reader import read_exchanges
+from lycosa.config.settings import Config
 from lycosa.core.records import Link, Page
-from lycosa.crawl.progress import Progress
-from lycosa.crawl.render_learning import FIRST_SAMPLES, Plan, RenderLearner, gains
+from lycosa.crawl.rendering.learning import FIRST_SAMPLES, RenderLearner, RenderPlan, gains
+from lycosa.crawl.state.progress import Progress
 from lycosa.store.check import verify
 from lycosa.store.workspace import Workspace
 from tests.crawl.conftest import Crawled, RunCrawl
@@ -27,12 +27,17 @@ from tests.fetch.test_browser import HOSTILE
 from tests.servers.members import Asked, members
 from tests.servers.system import require_program
 
-WORDS = "The wolf spider hunts on the ground and carries her young on her back through the whole of the summer. " * 4
+WORDS = (
+    "The wolf spider hunts on the ground and carries her young on her back through the whole of "
+    "the summer. " * 4
+)
 
 
 @dataclass
 class Scripted:
-    """`/` is a shell; the script at `/app.js` asks `/api/N.json` for its words and links. `/plain/N` need no script, and have one."""
+    """`/` is a shell; the script at `/app.js` asks `/api/N.json` for its words and links.
+    `/plain/N` need no script, and have one.
+    """
 
     pages: int = 3
     robots: str = ""
@@ -49,22 +54,41 @@ class Scripted:
     def answer(self, asked: Asked) -> tuple[int, list[tuple[str, str]], str]:
         path = asked.path
         if path == "/robots.txt":
-            return (200, [("Content-Type", "text/plain")], self.robots) if self.robots else (404, [], "")
+            return (
+                (200, [("Content-Type", "text/plain")], self.robots)
+                if self.robots
+                else (404, [], "")
+            )
         if path == "/app.js":
             return 200, [("Content-Type", "text/javascript")], _APP
         if path.startswith("/api/"):
             number = int(path.removeprefix("/api/").removesuffix(".json"))
-            links = [f"/app/{following}" for following in range(1, self.pages)] if number == 0 else []
+            links = (
+                [f"/app/{following}" for following in range(1, self.pages)] if number == 0 else []
+            )
             links_text = ",".join(f'"{link}"' for link in links)
-            return 200, [("Content-Type", "application/json")], f'{{"title": "made {number}", "text": "{WORDS}", "links": [{links_text}]}}'
+            return (
+                200,
+                [("Content-Type", "application/json")],
+                f'{{"title": "made {number}", "text": "{WORDS}", "links": [{links_text}]}}',
+            )
         if path == "/" or path.startswith("/app/"):
             elsewhere = f"<script src='{self.elsewhere}'></script>" if self.elsewhere else ""
             shell = (
-                f"<!doctype html><html><head><title>shell</title>{elsewhere}<script src=/app.js defer></script></head><body></body></html>"
+                f"<!doctype html><html><head><title>shell</title>{elsewhere}<script src=/app.js "
+                "defer></script></head><body></body></html>"
             )
-            return 200, [("Content-Type", "text/html"), ("ETag", '"same"'), ("Set-Cookie", "seen=1")], shell
+            return (
+                200,
+                [("Content-Type", "text/html"), ("ETag", '"same"'), ("Set-Cookie", "seen=1")],
+                shell,
+            )
         if path.startswith("/plain"):
-            anchors = "".join(f"<a href=/plain/{number}>{number}</a> " for number in range(self.pages)) if path == "/plain" else ""
+            anchors = (
+                "".join(f"<a href=/plain/{number}>{number}</a> " for number in range(self.pages))
+                if path == "/plain"
+                else ""
+            )
             body = f"<p>{WORDS}</p>{anchors}<script>var x = 1</script>"
             return (
                 200,
@@ -102,14 +126,24 @@ def test_pages_made_by_scripts_are_found_and_read(run: RunCrawl) -> None:
     with members(Scripted(robots="User-agent: *\nDisallow: /api/2.json")) as site:
         crawled = run(site.url(), render="always", cookies=True)
     assert titles(crawled) == ["made 0", "made 1", "shell"]  # the third one's data is forbidden
-    assert Counter(site.paths()) == Counter(["/robots.txt", "/", "/app/1", "/app/2", "/app.js", "/api/0.json", "/api/1.json"])
+    assert Counter(site.paths()) == Counter(
+        ["/robots.txt", "/", "/app/1", "/app/2", "/app.js", "/api/0.json", "/api/1.json"]
+    )
     assert all(each.headers["user-agent"].startswith("lycosa/") for each in site.asked)
-    assert [each.headers.get("cookie") for each in site.asked if each.path == "/api/1.json"] == ["seen=1"]
+    assert [each.headers.get("cookie") for each in site.asked if each.path == "/api/1.json"] == [
+        "seen=1"
+    ]
     pages = {str(row["title"]): row for row in crawled.rows("pages")}
     assert WORDS.strip() in str(pages["made 1"]["text"])
     assert all("rendered" in row["faults"] for row in pages.values())  # type: ignore[operator]
-    assert Counter(str(row["kind"]) for row in crawled.rows("visits")) == {"robots": 1, "page": 3, "requisite": 3}
-    assert {str(row["target"]).rpartition("/")[2] for row in crawled.rows("links") if row["kind"] == "a"} == {"1", "2"}
+    assert Counter(str(row["kind"]) for row in crawled.rows("visits")) == {
+        "robots": 1,
+        "page": 3,
+        "requisite": 3,
+    }
+    assert {
+        str(row["target"]).rpartition("/")[2] for row in crawled.rows("links") if row["kind"] == "a"
+    } == {"1", "2"}
     assert verify(Workspace.open(str(crawled.root)), deep=True).ok
     assert not list(crawled.root.glob("data/*/unread*"))
 
@@ -118,10 +152,17 @@ def test_the_archive_holds_both_documents(run: RunCrawl) -> None:
     with members(Scripted(pages=1)) as site:
         crawled = run(site.url(), render="always")
     [warc] = crawled.root.glob("data/*/archive.warc.gz")
-    [home] = [stored.exchange for stored in read_exchanges(warc) if stored.exchange.url == site.url()]
+    [home] = [
+        stored.exchange for stored in read_exchanges(warc) if stored.exchange.url == site.url()
+    ]
     assert b"<title>shell</title>" in home.body
     assert b"<h1>made 0</h1>" in home.rendered
-    assert subprocess.run([Path(sys.executable).with_name("warcio"), "check", str(warc)], capture_output=True).returncode == 0
+    assert (
+        subprocess.run(
+            [Path(sys.executable).with_name("warcio"), "check", str(warc)], capture_output=True
+        ).returncode
+        == 0
+    )
     index = subprocess.run([Path(sys.executable).with_name("warcio"), "index", "-f", "warc-type,warc-target-uri", str(warc)],
                            capture_output=True, text=True, check=True).stdout  # fmt: skip
     assert index.count('"conversion"') == 1
@@ -180,7 +221,9 @@ def test_requisites_keep_the_hosts_pace(run: RunCrawl) -> None:
 
 @pytest.mark.parametrize("named", [(), ("localhost",)])
 def test_other_sites_are_left_alone(run: RunCrawl, named: tuple[str, ...]) -> None:
-    """Even one that is named is not asked where the guard does not allow its address: nobody typed that private one."""
+    """Even one that is named is not asked where the guard does not allow its address: nobody typed
+    that private one.
+    """
     with members(Scripted(pages=1)) as other, members(Scripted(pages=1)) as site:
         site.elsewhere = f"http://localhost:{other.port}/app.js"
         crawled = run(site.url(), render="always", render_hosts=named)
@@ -192,7 +235,13 @@ def test_other_sites_are_left_alone(run: RunCrawl, named: tuple[str, ...]) -> No
 def test_a_named_site_gives_its_script(run: RunCrawl) -> None:
     with members(Scripted(pages=1)) as other, members(Scripted(pages=1)) as site:
         site.elsewhere = f"http://localhost:{other.port}/app.js"
-        run(site.url(), render="always", render_hosts=("localhost",), feed_urls=(f"http://localhost:{other.port}/feed",), depth=0)
+        run(
+            site.url(),
+            render="always",
+            render_hosts=("localhost",),
+            feed_urls=(f"http://localhost:{other.port}/feed",),
+            depth=0,
+        )
         assert [each.path for each in other.asked if each.path == "/app.js"] == ["/app.js"]
         assert all(each.path in ("/robots.txt", "/feed", "/app.js") for each in other.asked)
 
@@ -207,13 +256,18 @@ def test_a_page_that_hangs_is_read_as_it_was_sent(run: RunCrawl) -> None:
             return answer(asked)
 
         site.answer = hostile  # type: ignore[method-assign]
-        crawled = run(site.url(), site.url("/plain"), render="always", settings=("crawl.render_timeout=1s",))
+        crawled = run(
+            site.url(), site.url("/plain"), render="always", settings=("render.timeout=1s",)
+        )
     assert titles(crawled) == ["/plain", "/plain/0", "shell"]
     assert verify(Workspace.open(str(crawled.root)), deep=True).ok
 
 
 def page(text: str = "", links: int = 0) -> Page:
-    return Page(main_text=text, links=[Link(f"http://h/{number}", "", "", "a", number) for number in range(links)])
+    return Page(
+        main_text=text,
+        links=[Link(f"http://h/{number}", "", "", "a", number) for number in range(links)],
+    )
 
 
 def test_what_counts_as_a_gain() -> None:
@@ -225,15 +279,22 @@ def test_what_counts_as_a_gain() -> None:
     assert not gains(page("some", 5), page("some", 5))
 
 
-@pytest.mark.parametrize(("share", "rendered_at_least", "rendered_at_most"), [(1.0, 990, 1_000), (0.0, 3, 15), (0.5, 700, 1_000)])
+@pytest.mark.parametrize(
+    ("share", "rendered_at_least", "rendered_at_most"),
+    [(1.0, 990, 1_000), (0.0, 3, 15), (0.5, 700, 1_000)],
+)
 def test_learning(share: float, rendered_at_least: int, rendered_at_most: int) -> None:
     learner = RenderLearner()
     rendered = 0
     for number in range(1_000):
         plan = learner.plan("h", shell=False)
-        rendered += plan is not Plan.PLAIN
-        if plan is Plan.COMPARE:
-            learner.observe("h", shell=False, gained=number % 10 < 10 * share if share != 0.5 else number % 2 == 0)
+        rendered += plan is not RenderPlan.PLAIN
+        if plan is RenderPlan.COMPARE:
+            learner.observe(
+                "h",
+                shell=False,
+                gained=number % 10 < 10 * share if share != 0.5 else number % 2 == 0,
+            )
     assert rendered_at_least <= rendered <= rendered_at_most
 
 
@@ -249,25 +310,40 @@ def test_a_kill_while_a_page_is_in_the_browser_costs_the_rendering_alone(tmp_pat
             return answer(asked)
 
         site.answer = slow  # type: ignore[method-assign]
-        command: list[str | Path] = [Path(sys.executable).with_name("lycosa"), "-w", tmp_path / "w", "--set", "collection.render=always"]
-        with subprocess.Popen([*command, "crawl", site.url(), "--delay", "0s"], stderr=subprocess.DEVNULL) as crawl:
+        command: list[str | Path] = [
+            Path(sys.executable).with_name("lycosa"),
+            "-w",
+            tmp_path / "w",
+            "--set",
+            "collection.render=always",
+        ]
+        with subprocess.Popen(
+            [*command, "crawl", site.url(), "--delay", "0s"], stderr=subprocess.DEVNULL
+        ) as crawl:
             deadline = time.monotonic() + 60
             while "/api/0.json" not in site.paths():
                 assert time.monotonic() < deadline
                 time.sleep(0.05)
             crawl.kill()
         killed.set()
-        subprocess.run([*command, "--set", "crawl.patience=1s", "crawl", site.url()], check=True, capture_output=True)
+        subprocess.run(
+            [*command, "--set", "crawl.patience=1s", "crawl", site.url()],
+            check=True,
+            capture_output=True,
+        )
         assert site.paths().count("/") == 1
     crawled = Crawled(tmp_path / "w", Progress(0))
     assert titles(crawled) == ["shell"]
-    assert crawled.count("visits", kind="page") == crawled.count("visits", kind="requisite") == 1  # the script had come
+    # the script had come
+    assert crawled.count("visits", kind="page") == crawled.count("visits", kind="requisite") == 1
     assert verify(Workspace.open(str(crawled.root)), deep=True).ok
 
 
 @pytest.mark.prove
 def test_hostile_pages_in_a_crawl(run: RunCrawl) -> None:
-    """Every page comes to its end, the well ones rendered; nothing else is asked for than robots, pages and what they may load."""
+    """Every page comes to its end, the well ones rendered; nothing else is asked for than robots,
+    pages and what they may load.
+    """
     names = {f"/h{number}": markup for number, markup in enumerate(HOSTILE.values())}
     with members(Scripted(pages=1)) as site:
         answer = site.answer
@@ -277,11 +353,20 @@ def test_hostile_pages_in_a_crawl(run: RunCrawl) -> None:
                 links = "".join(f"<a href={path}>{path}</a>" for path in [*names, "/"])
                 return 200, [("Content-Type", "text/html")], f"<title>index</title>{links}"
             if asked.path in names:
-                return 200, [("Content-Type", "text/html")], f"<!doctype html><title>{asked.path}</title><body>{names[asked.path]}</body>"
+                return (
+                    200,
+                    [("Content-Type", "text/html")],
+                    f"<!doctype html><title>{asked.path}</title><body>{names[asked.path]}</body>",
+                )
             return answer(asked)
 
         site.answer = hostile  # type: ignore[method-assign]
-        crawled = run(site.url("/index"), render="always", depth=1, settings=("crawl.render_timeout=3s", "crawl.render_requests=5"))
+        crawled = run(
+            site.url("/index"),
+            render="always",
+            depth=1,
+            settings=("render.timeout=3s", "render.requests=5"),
+        )
     assert set(names) < set(titles(crawled))
     assert "made 0" in titles(crawled)
     assert all(each.method == "GET" for each in site.asked)

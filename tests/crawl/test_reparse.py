@@ -1,4 +1,6 @@
-"""Parsing the archive again: nothing changes when nothing changed; what reads otherwise gets new rows; nothing is fetched."""
+"""Parsing the archive again: nothing changes when nothing changed; what reads otherwise gets new
+rows; nothing is fetched.
+"""
 
 from __future__ import annotations
 
@@ -7,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from lycosa.app.reparsing import reparse_workspace
-from lycosa.core.config import Config
+from lycosa.config.settings import Config
 from lycosa.core.records import Link, Page
-from lycosa.crawl import understand
+from lycosa.crawl.processing import page_reader as parse
 from lycosa.index.indexer import Indexer
 from lycosa.page.parse import parse_page
 from lycosa.search.engine import Searcher, SearchRequest
@@ -47,13 +49,15 @@ def test_what_reads_otherwise_gets_new_rows_and_its_new_links_are_followed(
             read.links.append(Link(web.url("/c.html"), "c", "", "a", len(read.links)))
         return read
 
-    monkeypatch.setattr(understand, "parse_page", newer)
+    monkeypatch.setattr(parse, "parse_page", newer)
     report = reparse_workspace(str(crawled.root), Config(), None, None, "test")
     assert (report.pages, report.changed, report.text_changed) == (3, 1, 0)
     titles = {str(row["url"]).rsplit("/", 1)[1]: row["title"] for row in crawled.rows("pages")}
     assert titles["b.html"] == "B, read anew"
     assert len(crawled.rows("pages")) == 3
-    assert [row["source"] for row in crawled.rows("links") if row["target"] == web.url("/c.html")] == [web.url("/b.html")]
+    assert [
+        row["source"] for row in crawled.rows("links") if row["target"] == web.url("/c.html")
+    ] == [web.url("/b.html")]
     mark = web.server.mark()
     again = run()
     assert web.asked(mark) == ["/c.html"]
@@ -63,11 +67,16 @@ def test_what_reads_otherwise_gets_new_rows_and_its_new_links_are_followed(
 def test_only_what_is_asked_for(serve: ServeWeb, run: RunCrawl) -> None:
     crawled = run(serve(SITE).url())
     assert reparse_workspace(str(crawled.root), Config(), "other", None, "test").pages == 0
-    assert reparse_workspace(str(crawled.root), Config(), "default", 4_000_000_000_000, "test").pages == 0
+    assert (
+        reparse_workspace(str(crawled.root), Config(), "default", 4_000_000_000_000, "test").pages
+        == 0
+    )
     assert reparse_workspace(str(crawled.root), Config(), "default", 0, "test").pages == 3
 
 
-def test_what_is_gone_does_not_come_back(serve: ServeWeb, run: RunCrawl, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_gone_does_not_come_back(
+    serve: ServeWeb, run: RunCrawl, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     crawled = run(serve(SITE).url(), index=True)
     (tmp_path / "site-1/a.html").unlink()
     run(recrawl="age", max_age="1s", max_pages=20, max_time_ms=4_000, index=True)
@@ -80,7 +89,7 @@ def test_what_is_gone_does_not_come_back(serve: ServeWeb, run: RunCrawl, tmp_pat
         read.title = "read anew"
         return read
 
-    monkeypatch.setattr(understand, "parse_page", newer)
+    monkeypatch.setattr(parse, "parse_page", newer)
     assert reparse_workspace(root, Config(), None, None, "test").pages == 2
     with Indexer(root) as indexer:
         indexer.update()

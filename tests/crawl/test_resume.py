@@ -19,12 +19,15 @@ DAY_MS = 86_400_000
 
 
 def many(number: int) -> dict[str, str]:
-    return {"/index.html": page(*(f"/{n}.html" for n in range(number)))} | {f"/{n}.html": page(text=f"page {n}") for n in range(number)}
+    return {"/index.html": page(*(f"/{n}.html" for n in range(number)))} | {
+        f"/{n}.html": page(text=f"page {n}") for n in range(number)
+    }
 
 
 def test_more_waits_than_memory_may_hold_and_all_is_fetched(serve: ServeWeb, run: RunCrawl) -> None:
     web = serve(many(260), many(120))
-    tight = ("crawl.waiting_urls=100", "crawl.commit_interval=200ms", "fetch.first_byte_timeout=1m")  # a busy machine is no retry
+    # a busy machine is no retry
+    tight = ("crawl.waiting_urls=100", "crawl.commit_interval=200ms", "fetch.first_byte_timeout=1m")
     crawled = run(web.url(), web.url(host=2), settings=tight)
     assert crawled.count("pages") == 382
     assert Counter(request.url for request in web.server.requests()).most_common(1)[0][1] == 1
@@ -40,7 +43,10 @@ def test_more_hosts_than_places(serve: ServeWeb, run: RunCrawl) -> None:
         (server.root / "a.html").write_text(page("/b.html", *following, text=f"a {number}"))
         (server.root / "b.html").write_text(page(text=f"b {number}"))
     crawled = run(
-        *(web.url("/robots.txt", host=number) for number in range(1, 7)), web.url(), scope="any", settings=("crawl.active_hosts=1",)
+        *(web.url("/robots.txt", host=number) for number in range(1, 7)),
+        web.url(),
+        scope="any",
+        settings=("crawl.active_hosts=1",),
     )
     assert crawled.count("pages") == 18
     assert crawled.progress.later == Counter()
@@ -48,10 +54,18 @@ def test_more_hosts_than_places(serve: ServeWeb, run: RunCrawl) -> None:
 
 
 def test_a_page_that_moves_for_a_while_keeps_what_it_had(serve: ServeWeb, tmp_path: Path) -> None:
-    """Page, then redirect, then the same page again: asked for by its ETag, the last answer has no body and the page stays."""
+    """Page, then redirect, then the same page again: asked for by its ETag, the last answer has no
+    body and the page stays.
+    """
     moved = "location = /a.html { if (-f $document_root/moved) { return 302 /b.html; } }"
     web = serve(
-        {"/index.html": page("/a.html"), "/a.html": page("/c.html", text="a"), "/b.html": page(text="b"), "/c.html": page()}, extra=[moved]
+        {
+            "/index.html": page("/a.html"),
+            "/a.html": page("/c.html", text="a"),
+            "/b.html": page(text="b"),
+            "/c.html": page(),
+        },
+        extra=[moved],
     )
     chosen = collection("default", recrawl="age", max_age="1d")
     root = web.server.servers[0].root
@@ -67,7 +81,9 @@ def test_a_page_that_moves_for_a_while_keeps_what_it_had(serve: ServeWeb, tmp_pa
     assert {request.uri: request.status for request in web.server.requests(mark)}["/a.html"] == 304
     assert third.states()["/a.html"] == ("visited", "")
     assert third.pages() == ["/", "/a.html", "/b.html", "/c.html"]
-    statuses = [row["http_status"] for row in third.rows("visits") if str(row["url"]).endswith("/a.html")]
+    statuses = [
+        row["http_status"] for row in third.rows("visits") if str(row["url"]).endswith("/a.html")
+    ]
     assert sorted(int(str(status)) for status in statuses) == [200, 302, 304]
     assert [row["pages"] for row in third.rows("hosts")] == [4]
     assert_counts_add_up(third)
@@ -89,17 +105,28 @@ def test_an_answer_that_said_unchanged_is_replayed_only_for_who_holds_the_page(
             work(tmp_path / "w", [(chosen, [web.url()])], clock=LaterClock(2 * DAY_MS))
     both = [(chosen, [web.url()]), (collection("two"), [web.url()])]
     crawled = work(tmp_path / "w", both, clock=LaterClock(2 * DAY_MS))
-    assert Counter(str(row["collection"]) for row in crawled.rows("pages")) == Counter(["one", "two"])
-    assert [request.status for request in web.server.requests() if request.uri == "/"] == [200, 304, 200]
+    assert Counter(str(row["collection"]) for row in crawled.rows("pages")) == Counter(
+        ["one", "two"]
+    )
+    assert [request.status for request in web.server.requests() if request.uri == "/"] == [
+        200,
+        304,
+        200,
+    ]
 
 
 def test_a_robots_txt_behind_a_redirect_is_taken_up_and_not_asked_for_again(
     serve: ServeWeb, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The worker dies when its first hop is committed and its last is not: the host whose file it is has nothing at hand then."""
+    """The worker dies when its first hop is committed and its last is not: the host whose file it
+    is has nothing at hand then.
+    """
     other = serve({}, {"/there.txt": "User-agent: *\nDisallow: /1.html\n"})
     moved = f"location = /robots.txt {{ return 302 {other.url('/there.txt', host=2)}; }}"
-    web = serve({"/index.html": page("/1.html", "/2.html"), "/1.html": page(), "/2.html": page()}, extra=[moved])
+    web = serve(
+        {"/index.html": page("/1.html", "/2.html"), "/1.html": page(), "/2.html": page()},
+        extra=[moved],
+    )
     jobs = [(collection("default"), [web.url(), other.url("/there.txt", host=2)])]
 
     commit = Claim.commit
@@ -119,12 +146,18 @@ def test_a_robots_txt_behind_a_redirect_is_taken_up_and_not_asked_for_again(
             work(tmp_path / "w", jobs, settings=one_by_one)
     mark = web.server.mark()
     crawled = work(tmp_path / "w", jobs)
-    assert "/robots.txt" not in [request.uri for request in web.server.requests(mark) if request.host.startswith("127.0.3.1:")]
+    assert "/robots.txt" not in [
+        request.uri
+        for request in web.server.requests(mark)
+        if request.host.startswith("127.0.3.1:")
+    ]
     assert crawled.states()["/1.html"] == ("excluded", "robots")
     assert "/2.html" in crawled.pages()
 
 
-def test_what_a_replay_could_not_read_is_told_and_fetched_again(serve: ServeWeb, run: RunCrawl) -> None:
+def test_what_a_replay_could_not_read_is_told_and_fetched_again(
+    serve: ServeWeb, run: RunCrawl
+) -> None:
     """A power cut after a crawl: the commit is gone, and a byte of its archive is another."""
     web = serve(many(8))
     first = run(web.url())

@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from lycosa.core.records import Exchange
-from lycosa.crawl.sandbox import ChildReader
-from lycosa.crawl.understand import Reader
-from lycosa.fetch.decode import parse_head
+from lycosa.crawl.documents.sandbox import ChildReader
+from lycosa.crawl.processing.page_reader import Reader
+from lycosa.http.decode import parse_head
 from tests.crawl.conftest import Crawled, ServeWeb, page
 
 SCRIPT = Path(__file__).with_name("deadly.py")
@@ -22,7 +22,16 @@ ROOT = Path(__file__).resolve().parents[2]
 
 def _exchange(body: bytes) -> Exchange:
     head = b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n\r\n"
-    return Exchange("http://h/", "page", 1_700_000_000_000, 1, response_head=head, body=body, status=200, token=object())
+    return Exchange(
+        "http://h/",
+        "page",
+        1_700_000_000_000,
+        1,
+        response_head=head,
+        body=body,
+        status=200,
+        token=object(),
+    )
 
 
 def test_a_child_reads_as_this_process_does() -> None:
@@ -33,7 +42,9 @@ def test_a_child_reads_as_this_process_does() -> None:
         assert child(exchange, headers) == reader(exchange, headers)
 
 
-def test_what_kills_the_parser_is_recorded_and_the_crawl_goes_on(serve: ServeWeb, tmp_path: Path) -> None:
+def test_what_kills_the_parser_is_recorded_and_the_crawl_goes_on(
+    serve: ServeWeb, tmp_path: Path
+) -> None:
     web = serve(
         {
             "/index.html": page("/a.html", "/deadly.html", "/z.html"),
@@ -45,9 +56,13 @@ def test_what_kills_the_parser_is_recorded_and_the_crawl_goes_on(serve: ServeWeb
     workspace = tmp_path / "workspace"
     command = [sys.executable, str(SCRIPT), str(workspace), web.url()]
     for _ in range(2):  # it dies of the page, then of its replay
-        died = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, check=False, env=_environment())
+        died = subprocess.run(
+            command, capture_output=True, text=True, cwd=ROOT, check=False, env=_environment()
+        )
         assert died.returncode == -signal.SIGSEGV, died.stderr
-    lived = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, check=False, env=_environment())
+    lived = subprocess.run(
+        command, capture_output=True, text=True, cwd=ROOT, check=False, env=_environment()
+    )
     assert (lived.returncode, lived.stdout.strip()) == (0, "finished"), lived.stderr
     crawled = Crawled(workspace, None)  # type: ignore[arg-type]
     assert crawled.states()["/deadly.html"] == ("excluded", "parse_crashed")

@@ -1,10 +1,13 @@
-"""When known pages come again: what the tables teach, links that make pages due, what lists claim, revisits."""
+"""When known pages come again: what the tables teach, links that make pages due, what lists claim,
+revisits.
+"""
 
 from __future__ import annotations
 
 import io
 import itertools
 import json
+import subprocess
 import time
 from collections import defaultdict
 from dataclasses import replace
@@ -15,21 +18,23 @@ import polars as pl
 import pytest
 from warcio.archiveiterator import ArchiveIterator
 
-from lycosa.app.ranking import RankerBeside
-from lycosa.core.clock import SystemClock
-from lycosa.core.config import Collection, parse_config
+from lycosa.app.upkeep import Upkeep
+from lycosa.config.settings import Collection, parse_config
+from lycosa.core.clock import ManualClock, SystemClock
 from lycosa.core.records import FOLLOWED_KINDS, UrlState
-from lycosa.crawl.assignment import recrawl_rules
-from lycosa.crawl.ranking import CHANGED, Solved, rank
-from lycosa.frontier.change_rate import DEFAULT_PRIOR
-from lycosa.frontier.clocks import ClockRules, Clocks
-from lycosa.frontier.directory import HostDirectory
-from lycosa.frontier.fresh import interval_of
-from lycosa.frontier.frontier import Frontier
-from lycosa.frontier.heads import Pending
-from lycosa.frontier.recrawl import RecrawlRules, importance
-from lycosa.frontier.reserve import Reserve, Shelves
-from lycosa.frontier.shelf import Shelf
+from lycosa.crawl.recrawl.ranking import CHANGED, Solved, rank
+from lycosa.crawl.recrawl.ranking_process import RankerBeside
+from lycosa.crawl.state.assignment import recrawl_rules
+from lycosa.frontier.hosts.directory import HostDirectory
+from lycosa.frontier.politeness.clocks import ClockRules, Clocks
+from lycosa.frontier.recrawl.change_rate import DEFAULT_PRIOR
+from lycosa.frontier.recrawl.due import RecrawlRules, importance
+from lycosa.frontier.recrawl.fresh import interval_of
+from lycosa.frontier.rows.row_reader import HostRowReader
+from lycosa.frontier.scheduler.frontier import Frontier
+from lycosa.frontier.scheduler.heads import Pending
+from lycosa.frontier.scheduler.parked_hosts import ParkedHosts, RowReaders
+from lycosa.graph.generation import newest
 from lycosa.store.live import LiveTables
 from lycosa.store.workspace import Workspace
 from tests.crawl.conftest import Crawled, RunCrawl, ServeWeb, page, path_of
@@ -43,25 +48,37 @@ def ranked(crawled: Crawled, rules: RecrawlRules) -> tuple[Solved, dict[str, flo
     solved = rank(LiveTables(Workspace.open(str(crawled.root))), "default", rules, changes)
     rows = np.frombuffer(changes.getvalue(), CHANGED)
     paths = {row["url_key"]: path_of(str(row["url"])) for row in crawled.rows("urls")}
-    return solved, {paths[key]: weight for key, weight in zip(rows["url_key"].tolist(), rows["importance"].tolist(), strict=True)}
+    return solved, {
+        paths[key]: weight
+        for key, weight in zip(rows["url_key"].tolist(), rows["importance"].tolist(), strict=True)
+    }
 
 
-def test_importance_counts_linking_pages_and_other_hosts_once_each(serve: ServeWeb, run: RunCrawl) -> None:
+def test_importance_counts_linking_pages_and_other_hosts_once_each(
+    serve: ServeWeb, run: RunCrawl
+) -> None:
     """Against a count of the links table row by row."""
     web = serve({}, {}, {})
     hub = web.url("/hub.html")
     for number in (1, 2, 3):
         root = web.server.servers[number - 1].root
         names = [f"/p{page_number}.html" for page_number in range(6)]
-        (root / "index.html").write_text(page(*names, hub, hub, *(web.url(host=host) for host in (1, 2, 3))))
+        (root / "index.html").write_text(
+            page(*names, hub, hub, *(web.url(host=host) for host in (1, 2, 3)))
+        )
         for name in names:
             (root / name[1:]).write_text(page("/p0.html", hub, *([name] if number > 1 else [])))
-    (web.server.servers[0].root / "hub.html").write_text(page("/p1.html", web.url("/p1.html", host=2)))
+    (web.server.servers[0].root / "hub.html").write_text(
+        page("/p1.html", web.url("/p1.html", host=2))
+    )
     crawled = run(*(web.url(host=host) for host in (1, 2, 3)), scope="any")
     solved, found = ranked(crawled, recrawl_rules(FRESH))
     sources: dict[str, set[str]] = defaultdict(set)
     for link in crawled.rows("links"):
-        if link["kind"] in {kind.value for kind in FOLLOWED_KINDS} and link["source"] != link["target"]:
+        if (
+            link["kind"] in {kind.value for kind in FOLLOWED_KINDS}
+            and link["source"] != link["target"]
+        ):
             sources[str(link["target"])].add(str(link["source"]))
     host = {str(row["url"]): row["host_key"] for row in crawled.rows("urls")}
     expected: dict[str, set[float]] = defaultdict(set)
@@ -69,28 +86,40 @@ def test_importance_counts_linking_pages_and_other_hosts_once_each(serve: ServeW
     for row in visited:
         url = str(row["url"])
         others = {host[source] for source in sources[url]} - {row["host_key"]}
-        expected[path_of(url)].add(round(importance(len(sources[url]), int(str(row["depth"])), len(others)), 4))
+        expected[path_of(url)].add(
+            round(importance(len(sources[url]), int(str(row["depth"])), len(others)), 4)
+        )
     assert solved.pages == solved.changed == len(visited) == 22
-    assert {path: round(weight, 4) for path, weight in found.items() if len(expected[path]) == 1} == {
-        path: min(weights) for path, weights in expected.items() if len(weights) == 1
-    }
+    assert {
+        path: round(weight, 4) for path, weight in found.items() if len(expected[path]) == 1
+    } == {path: min(weights) for path, weights in expected.items() if len(weights) == 1}
     assert all(round(weight, 4) in expected[path] for path, weight in found.items())
     assert found["/hub.html"] == pytest.approx((np.sqrt(1 + 21) + 2) * 0.7)
 
 
 def test_the_threshold_spends_the_budget(serve: ServeWeb, run: RunCrawl) -> None:
     names = [f"/{number}.html" for number in range(40)]
-    web = serve({"/index.html": page(*names)} | {name: page(*names[number:]) for number, name in enumerate(names)})
+    web = serve(
+        {"/index.html": page(*names)}
+        | {name: page(*names[number:]) for number, name in enumerate(names)}
+    )
     crawled = run(web.url())
     solved, weights = ranked(crawled, recrawl_rules(FRESH))
-    fetches = sum(1 / interval_of(weight, solved.default_rate, solved.threshold) for weight in weights.values())
+    fetches = sum(
+        1 / interval_of(weight, solved.default_rate, solved.threshold)
+        for weight in weights.values()
+    )
     assert fetches == pytest.approx(4, rel=0.01)
     assert solved.prior == DEFAULT_PRIOR
-    empty = rank(LiveTables(Workspace.open(str(crawled.root))), "other", recrawl_rules(FRESH), io.BytesIO())
+    empty = rank(
+        LiveTables(Workspace.open(str(crawled.root))), "other", recrawl_rules(FRESH), io.BytesIO()
+    )
     assert (empty.pages, empty.changed) == (0, 0)
 
 
-def test_a_process_of_its_own_finds_the_same(serve: ServeWeb, run: RunCrawl, tmp_path: Path) -> None:
+def test_a_process_of_its_own_finds_the_same(
+    serve: ServeWeb, run: RunCrawl, tmp_path: Path
+) -> None:
     web = serve({"/index.html": page("/1.html"), "/1.html": page()})
     crawled = run(web.url())
     solved, _ = ranked(crawled, recrawl_rules(FRESH))
@@ -109,11 +138,39 @@ def test_a_process_of_its_own_finds_the_same(serve: ServeWeb, run: RunCrawl, tmp
     assert not list(tmp_path.glob("ranking*"))
 
 
-def test_a_resumed_crawl_ranks_first_and_writes_what_it_found(serve: ServeWeb, run: RunCrawl) -> None:
-    web = serve({"/index.html": page("/1.html", "/2.html"), "/1.html": page("/2.html"), "/2.html": page()})
+def test_upkeep_merges_in_a_job(serve: ServeWeb, run: RunCrawl) -> None:
+    web = serve({"/index.html": page("/1.html"), "/1.html": page()})
+    crawled = run(web.url())
+    workspace = Workspace.open(str(crawled.root))
+    clock = ManualClock(SystemClock().now_ms())
+    upkeep = Upkeep(
+        workspace,
+        parse_config("", overrides=("store.merge_commits=2", "run.merge_interval=1m")),
+        clock,
+    )
+    upkeep.tick()
+    assert upkeep._job is None
+    for _ in range(2):
+        clock.advance(3_600_001)
+        upkeep.tick()
+        job = upkeep._job
+        assert isinstance(job, subprocess.Popen)
+        assert job.wait(60) == 0
+    assert newest(workspace) is not None
+    upkeep.close()
+
+
+def test_a_resumed_crawl_ranks_first_and_writes_what_it_found(
+    serve: ServeWeb, run: RunCrawl
+) -> None:
+    web = serve(
+        {"/index.html": page("/1.html", "/2.html"), "/1.html": page("/2.html"), "/2.html": page()}
+    )
     run(web.url())
     crawled = run(recrawl="fresh", fetches_per_day=4)
-    weights = {path_of(str(row["url"])): float(str(row["importance"])) for row in crawled.rows("urls")}
+    weights = {
+        path_of(str(row["url"])): float(str(row["importance"])) for row in crawled.rows("urls")
+    }
     assert weights == {path: pytest.approx(weight) for path, weight in ranked_all(crawled).items()}
     assert ranked(crawled, recrawl_rules(FRESH))[0].changed == 0
 
@@ -128,7 +185,7 @@ def test_hosts_that_rest_wake_under_new_rules(serve: ServeWeb, run: RunCrawl) ->
     web = serve({"/index.html": page("/1.html"), "/1.html": page()})
     workspace = Workspace.open(str(run(web.url()).root))
     rules, clock = recrawl_rules(FRESH), SystemClock()
-    reserve = Reserve(
+    parked_hosts = ParkedHosts(
         Frontier(Clocks(ClockRules.strictest([FRESH]), clock.monotonic_ms()), {}),
         HostDirectory(),
         rules={"default": rules},
@@ -139,19 +196,23 @@ def test_hosts_that_rest_wake_under_new_rules(serve: ServeWeb, run: RunCrawl) ->
         depth=lambda row: row.depth,
         in_flight=lambda _: False,
     )
-    shelves = Shelves(Shelf("urls", workspace.path), Shelf("hosts", workspace.path))
-    shelves.refresh(workspace.state())
-    assert sum(frame.height for frame in reserve.load(shelves)) == 2
-    assert reserve.next_time() is None
-    reserve.set_rules("default", replace(rules, threshold=1e-9))
-    assert reserve.next_time() is None
-    assert len(list(reserve.renew())) == 1
-    due = reserve.next_time()
+    row_readers = RowReaders(
+        HostRowReader("urls", workspace.path), HostRowReader("hosts", workspace.path)
+    )
+    row_readers.refresh(workspace.state())
+    assert sum(frame.height for frame in parked_hosts.load(row_readers)) == 2
+    assert parked_hosts.next_time() is None
+    parked_hosts.set_rules("default", replace(rules, threshold=1e-9))
+    assert parked_hosts.next_time() is None
+    assert len(list(parked_hosts.renew())) == 1
+    due = parked_hosts.next_time()
     assert due is not None
     assert due <= clock.monotonic_ms() + 2 * rules.shortest_ms
 
 
-def test_a_link_makes_a_page_due_when_it_is_older_than_max_age(serve: ServeWeb, run: RunCrawl) -> None:
+def test_a_link_makes_a_page_due_when_it_is_older_than_max_age(
+    serve: ServeWeb, run: RunCrawl
+) -> None:
     web = serve({"/index.html": page("/old.html"), "/old.html": page()})
     on_link = {"recrawl": "age", "recrawl_triggers": ["on_link"], "max_age": "1s"}
     run(web.url(), **on_link)
@@ -170,9 +231,13 @@ def test_a_link_makes_a_page_due_when_it_is_older_than_max_age(serve: ServeWeb, 
     assert web.asked(mark) == ["/newer.html"]  # young enough
 
 
-def test_a_claim_is_heeded_as_far_as_the_hosts_claims_were_right(serve: ServeWeb, run: RunCrawl) -> None:
+def test_a_claim_is_heeded_as_far_as_the_hosts_claims_were_right(
+    serve: ServeWeb, run: RunCrawl
+) -> None:
     pages = {f"/{number}.html": page() for number in range(3)}
-    entries = "".join(f"<url><loc>%s{name}</loc><lastmod>2099-01-01</lastmod></url>" for name in pages)
+    entries = "".join(
+        f"<url><loc>%s{name}</loc><lastmod>2099-01-01</lastmod></url>" for name in pages
+    )
     web = serve({"/index.html": page(*pages)} | pages)
     origin = web.url()[:-1]
     root = web.server.servers[0].root
@@ -181,14 +246,20 @@ def test_a_claim_is_heeded_as_far_as_the_hosts_claims_were_right(serve: ServeWeb
     (root / "list.xml").write_text(head + entries.replace("%s", origin) + "</urlset>")
     crawled = run(recrawl="fresh", fetches_per_day=1_000, feed_urls=[f"{origin}/list.xml"])
     claims = {path_of(str(row["url"])): row["claim"] for row in crawled.rows("urls")}
-    assert {name: claims[name] for name in pages} == dict.fromkeys(pages, 0.5)  # nothing is known of this host's claims
+    # nothing is known of this host's claims
+    assert {name: claims[name] for name in pages} == dict.fromkeys(pages, 0.5)
     assert claims["/"] == 0.0
 
 
-def test_unchanged_pages_are_asked_for_conditionally_and_stored_as_revisits(serve: ServeWeb, run: RunCrawl) -> None:
+def test_unchanged_pages_are_asked_for_conditionally_and_stored_as_revisits(
+    serve: ServeWeb, run: RunCrawl
+) -> None:
     """Three servers: ETags, Last-Modified alone, neither."""
     web = serve(
-        *({"/index.html": page(text=f"the text of {kind}")} for kind in ("tags", "dates", "neither")),
+        *(
+            {"/index.html": page(text=f"the text of {kind}")}
+            for kind in ("tags", "dates", "neither")
+        ),
         extra=["", "etag off;", 'etag off; if_modified_since off; add_header Last-Modified "";'],
     )
     again = {"recrawl": "age", "max_age": "4s"}
@@ -197,23 +268,33 @@ def test_unchanged_pages_are_asked_for_conditionally_and_stored_as_revisits(serv
     time.sleep(4.1)
     mark = web.server.mark()
     second = run(**again, max_pages=None)
-    statuses = {request.host.split(":")[0]: request.status for request in web.server.requests(mark) if request.uri == "/"}
+    statuses = {
+        request.host.split(":")[0]: request.status
+        for request in web.server.requests(mark)
+        if request.uri == "/"
+    }
     assert statuses == {"127.0.3.1": 304, "127.0.3.2": 304, "127.0.3.3": 200}
     assert len(first.rows("pages")) == len(second.rows("pages")) == second.count("pages") == 3
     visits = pl.DataFrame(second.rows("visits")).filter(pl.col("kind") == "page").sort("fetched_at")
     assert visits["changed"].to_list()[:6] == [True] * 3 + [False] * 3
-    assert not any(visits["changed"].to_list()[6:]), "a slow machine may look a second time, and finds no more"
+    assert not any(visits["changed"].to_list()[6:]), (
+        "a slow machine may look a second time, and finds no more"
+    )
     records = defaultdict(list)
     for warc in sorted(second.root.rglob("*.warc.gz")):
         with warc.open("rb") as file:
             for record in ArchiveIterator(file):
                 fields, uri = record.rec_headers, record.rec_headers.get_header("WARC-Target-URI")
                 if uri in hosts:
-                    records[uri, record.rec_type].append((fields, record.http_headers, record.content_stream().read()))
+                    records[uri, record.rec_type].append(
+                        (fields, record.http_headers, record.content_stream().read())
+                    )
     for number, uri in enumerate(hosts):
         (response,), (revisit, *_) = records[uri, "response"], records[uri, "revisit"]
         assert revisit[0].get_header("WARC-Refers-To") == response[0].get_header("WARC-Record-ID")
-        assert revisit[0].get_header("WARC-Payload-Digest") == response[0].get_header("WARC-Payload-Digest")
+        assert revisit[0].get_header("WARC-Payload-Digest") == response[0].get_header(
+            "WARC-Payload-Digest"
+        )
         assert revisit[2] == b""
         asked = records[uri, "request"][1][1]
         assert bool(asked.get_header("If-None-Match")) == (number == 0)
@@ -229,7 +310,9 @@ def test_a_page_that_always_fails_is_tried_ever_more_rarely(serve: ServeWeb, run
     crawled = run(web.url(), settings=quick, max_time_ms=None)
     at = failures_at(crawled)
     waits = [later - earlier for earlier, later in itertools.pairwise(at[1:])]
-    assert len(at) == 4  # at once, quickly, after 600 ms, after 1.2 s; the next one, after 2.4 s, is beyond the crawl's patience
+    # at once, quickly, after 600 ms, after 1.2 s; the next one, after 2.4 s, is beyond the crawl's
+    # patience
+    assert len(at) == 4
     assert waits[0] >= 600
     assert waits[1] >= 1_200
     assert crawled.states()["/bad.html"] == ("known", "http_500")
@@ -237,19 +320,35 @@ def test_a_page_that_always_fails_is_tried_ever_more_rarely(serve: ServeWeb, run
 
 def failures_at(crawled: Crawled) -> list[int]:
     """When a page failed, ms since 1970."""
-    visits = LiveTables(Workspace.open(str(crawled.root))).scan("visits").filter(pl.col("http_status") == 500)
-    times: list[int] = visits.select(pl.col("fetched_at").dt.epoch("ms")).collect().to_series().sort().to_list()
+    visits = (
+        LiveTables(Workspace.open(str(crawled.root)))
+        .scan("visits")
+        .filter(pl.col("http_status") == 500)
+    )
+    times: list[int] = (
+        visits.select(pl.col("fetched_at").dt.epoch("ms")).collect().to_series().sort().to_list()
+    )
     return times
 
 
-def test_a_host_with_more_visited_pages_than_a_head_takes_is_not_read_for_ever(serve: ServeWeb, run: RunCrawl) -> None:
-    """What is due in a day leaves nothing to do: the crawl ends, and looks into the tables a few times only."""
+def test_a_host_with_more_visited_pages_than_a_head_takes_is_not_read_for_ever(
+    serve: ServeWeb, run: RunCrawl
+) -> None:
+    """What is due in a day leaves nothing to do: the crawl ends, and looks into the tables a few
+    times only.
+    """
     names = [f"/{number}.html" for number in range(150)]
     web = serve({"/index.html": page(*names)} | dict.fromkeys(names, page()))
     run(web.url(), settings=("crawl.waiting_urls=100",))
     mark = web.server.mark()
     (web.server.servers[0].root / "new.html").write_text(page())
-    crawled = run(web.url("/new.html"), settings=("crawl.waiting_urls=100",), recrawl="age", max_age="1d", max_time_ms=20_000)
+    crawled = run(
+        web.url("/new.html"),
+        settings=("crawl.waiting_urls=100",),
+        recrawl="age",
+        max_age="1d",
+        max_time_ms=20_000,
+    )
     assert web.asked(mark) == ["/new.html"]
     assert crawled.progress.ended == "finished"
 

@@ -1,4 +1,6 @@
-"""Several workers share the partitions: what they find together is what one finds alone, whoever dies on the way."""
+"""Several workers share the partitions: what they find together is what one finds alone, whoever
+dies on the way.
+"""
 
 from __future__ import annotations
 
@@ -14,9 +16,9 @@ import pytest
 
 from lycosa.core.clock import SystemClock
 from lycosa.core.errors import ClaimLost
-from lycosa.crawl.inbox import submission
-from lycosa.crawl.ledger import Job
-from lycosa.crawl.membership import Answer, Lease
+from lycosa.crawl.admission.inbox import submission
+from lycosa.crawl.membership import Lease, PingReply
+from lycosa.crawl.state.task import Job
 from lycosa.store.check import verify
 from tests.crawl.conftest import ServeWeb, page
 from tests.crawl.crew import PARTITIONS, Crew, job
@@ -25,7 +27,16 @@ from tests.servers.synthetic.request_log import Logged
 from tests.servers.synthetic.simulated import SimulatedClock, SimulatedFetcher
 from tests.servers.synthetic.web import Web
 
-PLAN = WebPlan.calm(seed=11, hosts=20, pages=120, subdomains=0.3, sitemaps=0.5, redirects=0.06, gone=0.03, robots_foreign=0.1)
+PLAN = WebPlan.calm(
+    seed=11,
+    hosts=20,
+    pages=120,
+    subdomains=0.3,
+    sitemaps=0.5,
+    redirects=0.06,
+    gone=0.03,
+    robots_foreign=0.1,
+)
 
 Facts = dict[str, list[tuple[object, ...]]]
 
@@ -61,14 +72,16 @@ def alone(root: Path, plan: WebPlan = PLAN, **settings: object) -> Facts:
     with crew(root, plan, **settings) as one:
         session = one.join("one", None)
         progress = session.worker.run()
-        while progress.ended == "finished" and session.walk_fallen():
+        while progress.ended == "finished" and session.walk_depth_decreased():
             progress = session.worker.run()
         one.leave("one")
         return one.facts()
 
 
 def assert_one_worker_a_host(logs: dict[str, list[Logged]]) -> None:
-    """No host was asked by two at once, nor by the second within the pause after the first (a redirected robots.txt apart)."""
+    """No host was asked by two at once, nor by the second within the pause after the first (a
+    redirected robots.txt apart).
+    """
     asked: dict[str, list[tuple[int, int, str]]] = defaultdict(list)
     for name, log in logs.items():
         for request in log:
@@ -77,7 +90,9 @@ def assert_one_worker_a_host(logs: dict[str, list[Logged]]) -> None:
     for host, requests in asked.items():
         requests.sort()
         for (_, ended, one), (began, _, other) in pairwise(requests):
-            assert one == other or began >= ended + 1_000, f"{host}: {one} until {ended}, {other} from {began}"
+            assert one == other or began >= ended + 1_000, (
+                f"{host}: {one} until {ended}, {other} from {began}"
+            )
 
 
 @pytest.mark.parametrize("workers", [2, 4])
@@ -96,7 +111,9 @@ def test_many_find_what_one_finds(tmp_path: Path, expected: Facts, workers: int)
         assert not verify(many.workspace()).findings
 
 
-def test_a_depth_limit_gives_the_same_pages_however_many_work(tmp_path: Path, expected: Facts) -> None:
+def test_a_depth_limit_gives_the_same_pages_however_many_work(
+    tmp_path: Path, expected: Facts
+) -> None:
     shallow = alone(tmp_path / "one", depth=3)
     assert shallow["urls"] != expected["urls"]
     with crew(tmp_path / "many", depth=3) as many:
@@ -108,10 +125,15 @@ def test_a_depth_limit_gives_the_same_pages_however_many_work(tmp_path: Path, ex
         assert found[table] == shallow[table], table
 
 
-@pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.prove) for seed in range(1, 21))])
-def test_nothing_is_lost_or_doubled_when_workers_die(tmp_path: Path, expected: Facts, seed: int) -> None:
+@pytest.mark.parametrize(
+    "seed", [0, *(pytest.param(seed, marks=pytest.mark.prove) for seed in range(1, 21))]
+)
+def test_nothing_is_lost_or_doubled_when_workers_die(
+    tmp_path: Path, expected: Facts, seed: int
+) -> None:
     chance = random.Random(seed)
-    # With a limit, however wide, whoever takes over finds out what depths a dead worker was about to lower.
+    # With a limit, however wide, whoever takes over finds out what depths a dead worker was about
+    # to lower.
     with crew(tmp_path / "many", depth=100) as many:
         names = iter(f"w{number}" for number in range(100))
         many.share([next(names) for _ in range(3)])
@@ -146,7 +168,7 @@ def test_a_single_worker_applies_what_was_found_for_others(tmp_path: Path, expec
         many.leave("b")
         session = many.join("all", None)
         session.worker.run()
-        session.walk_fallen()
+        session.walk_depth_decreased()
         session.worker.run()
         many.leave("all")
         assert many.facts()["urls"] == expected["urls"]
@@ -164,7 +186,9 @@ def test_idle_workers_do_not_make_each_other_commit(tmp_path: Path) -> None:
 
 
 def test_nobody_commits_between_two_fetches_from_a_host(tmp_path: Path) -> None:
-    """Where each worker has few hosts, nothing is due most of the time: a WARC for each page would be the end of a workspace."""
+    """Where each worker has few hosts, nothing is due most of the time: a WARC for each page would
+    be the end of a workspace.
+    """
     with crew(tmp_path / "many", WebPlan.calm(seed=3, hosts=6, pages=240)) as many:
         many.share(["a", "b", "c"])
         many.run()
@@ -174,7 +198,7 @@ def test_nobody_commits_between_two_fetches_from_a_host(tmp_path: Path) -> None:
 def test_without_a_lease_nothing_starts_and_what_is_in_flight_waits_again(tmp_path: Path) -> None:
     with crew(tmp_path / "w", WebPlan.calm(seed=5, hosts=8, pages=60, latency_ms=400.0)) as many:
         lease = Lease(many.clock, 20_000)
-        everything = Answer(partitions=frozenset(range(PARTITIONS)), number=1)
+        everything = PingReply(partitions=frozenset(range(PARTITIONS)), number=1)
         session = many.join("a", range(PARTITIONS), lease=lease)
         many.run(lambda: many.turns > 20)
         assert not many.logs["a"]
@@ -185,33 +209,54 @@ def test_without_a_lease_nothing_starts_and_what_is_in_flight_waits_again(tmp_pa
         many.run(lambda: not lease.holds and many.clock.monotonic_ms() > until + 2_000)
         last = max(request.arrived_at_ms for request in many.logs["a"])
         assert last < until
-        assert max(request.answered_at_ms for request in many.logs["a"]) <= until + many.longest_wait_ms
-        lease.answered(lease.sending(), Answer(partitions=frozenset(range(PARTITIONS)), number=2))
+        assert (
+            max(request.answered_at_ms for request in many.logs["a"])
+            <= until + many.longest_wait_ms
+        )
+        lease.answered(
+            lease.sending(), PingReply(partitions=frozenset(range(PARTITIONS)), number=2)
+        )
         asked = len(many.logs["a"])
         many.run(lambda: len(many.logs["a"]) > asked)
-        lease.answered(lease.sending(), Answer(partitions=frozenset(range(1, PARTITIONS)), number=3))
+        lease.answered(
+            lease.sending(), PingReply(partitions=frozenset(range(1, PARTITIONS)), number=3)
+        )
         asked = many.clock.now_ms()
         many.run(lambda: many.clock.now_ms() > asked + 2_000)
-        assert all(request.arrived_at_ms <= asked for request in many.logs["a"])  # the claim is to end: it starts nothing at all
+        # the claim is to end: it starts nothing at all
+        assert all(request.arrived_at_ms <= asked for request in many.logs["a"])
 
 
 def test_a_robots_txt_that_was_dropped_is_asked_for_again_after_the_pause(tmp_path: Path) -> None:
-    """The coordinator is dead for a moment, and the lease with it: what was in flight counts as asked."""
+    """The coordinator is dead for a moment, and the lease with it: what was in flight counts as
+    asked.
+    """
     with crew(tmp_path / "w", WebPlan.calm(seed=5, hosts=8, pages=60, latency_ms=4_000.0)) as many:
         lease = Lease(many.clock, 3_000)
-        answers = (Answer(partitions=frozenset(range(PARTITIONS)), number=number) for number in count(1))
+        answers = (
+            PingReply(partitions=frozenset(range(PARTITIONS)), number=number) for number in count(1)
+        )
         many.join("a", range(PARTITIONS), lease=lease)
         for _ in range(4):  # it dies again and again
             lease.answered(lease.sending(), next(answers))
             many.run(lambda: not lease.holds)
             many.turn()
             many.turn()
-        dropped = {request for request in many.logs["a"] if not request.status and request.path == "/robots.txt"}
+        dropped = {
+            request
+            for request in many.logs["a"]
+            if not request.status and request.path == "/robots.txt"
+        }
         assert len(dropped) >= 4
         asked: dict[str, list[Logged]] = defaultdict(list)
         for request in many.logs["a"]:
             asked[request.host].append(request)
-        again = [(one, other) for requests in asked.values() for one, other in pairwise(requests) if one in dropped]
+        again = [
+            (one, other)
+            for requests in asked.values()
+            for one, other in pairwise(requests)
+            if one in dropped
+        ]
         assert len(again) >= 3
         assert all(other.arrived_at_ms >= one.answered_at_ms + 1_000 for one, other in again)
 
@@ -227,26 +272,32 @@ def test_one_that_was_outranked_commits_nothing(tmp_path: Path) -> None:
             lost.worker.run()
         lost.close()
         log = many.workspace().state()
-        assert all(info.number != lost.claim.entry or not log.holds(info.number) for info in log.claims.values())
+        assert all(
+            info.number != lost.claim.entry or not log.holds(info.number)
+            for info in log.claims.values()
+        )
         assert many.workspace().state().head == before
 
 
 def test_a_grant_is_never_exceeded_and_may_grow(tmp_path: Path) -> None:
     with crew(tmp_path / "w", max_pages=1_000) as many:
-        sessions = [many.join(name, range(number, PARTITIONS, 2), granted={"default": 12}) for number, name in enumerate("ab")]
+        sessions = [
+            many.join(name, range(number, PARTITIONS, 2), granted={"default": 12})
+            for number, name in enumerate("ab")
+        ]
         most = [0, 0]
 
         def look() -> bool:
             for number, session in enumerate(sessions):
-                added = session.worker.added()["default"]
+                added = session.worker.quota.added()["default"]
                 most[number] = max(most[number], added)
-                assert added <= session.ledger.assignments["default"].grant  # type: ignore[operator]
+                assert added <= session.crawl.assignments["default"].grant  # type: ignore[operator]
             return many.turns > 600
 
         many.run(look)
         assert most == [12, 12]
         assert not any(session.worker.idle()[0] for session in sessions)  # there is more to fetch
-        sessions[0].worker.grant({"default": 20})
+        sessions[0].worker.quota.grant({"default": 20})
         many.turns = 0
         many.run(look)
         assert most == [20, 12]
@@ -262,12 +313,18 @@ def test_an_inbox_file_is_applied_once_and_its_urls_reach_their_owners(tmp_path:
         many.workspace().storage.replace("inbox/some.json", text)
         many.run(lambda: "some.json" in many.workspace().state().inbox)
         many.run()
-        visited = many.table("urls").filter((pl.col("state") == "visited") & (pl.col("operation") == ""))["url"].to_list()
+        visited = (
+            many.table("urls")
+            .filter((pl.col("state") == "visited") & (pl.col("operation") == ""))["url"]
+            .to_list()
+        )
         assert sorted(visited) == sorted({*hosts, *many.job.seeds})
         assert not many.workspace().storage.names("inbox")
 
 
-def test_partitions_that_are_claimed_later_see_what_changed_in_the_settings(tmp_path: Path, expected: Facts) -> None:
+def test_partitions_that_are_claimed_later_see_what_changed_in_the_settings(
+    tmp_path: Path, expected: Facts
+) -> None:
     with crew(tmp_path / "w", deny=["go"]) as many:
         many.share(["a", "b"])
         many.run()
@@ -288,20 +345,37 @@ def test_real_servers_see_one_worker_each(tmp_path: Path, serve: ServeWeb) -> No
     sites = []
     for number in range(1, hosts + 1):
         others = [f"http://127.0.3.{other}:PORT/p{other}.html" for other in range(1, hosts + 1)]
-        sites.append({"/index.html": "HOME", **{f"/p{at}.html": page("/", *others, text=f"page {at} of {number}") for at in range(1, 9)}})
+        sites.append(
+            {
+                "/index.html": "HOME",
+                **{
+                    f"/p{at}.html": page("/", *others, text=f"page {at} of {number}")
+                    for at in range(1, 9)
+                },
+            }
+        )
     web = serve(*({path: page() for path in site} for site in sites))
     for number, site in enumerate(sites, 1):
         links = [f"/p{at}.html" for at in range(1, 9)]
         for path, content in site.items():
-            text = page(*links) if content == "HOME" else content.replace("PORT", str(web.server.port))
+            text = (
+                page(*links) if content == "HOME" else content.replace("PORT", str(web.server.port))
+            )
             (tmp_path / f"site-{number}" / path.lstrip("/")).write_text(text)
-    seeds = [web.url("/", number) for number in range(1, hosts + 1)]  # private addresses are for those that are named
+    # private addresses are for those that are named
+    seeds = [web.url("/", number) for number in range(1, hosts + 1)]
     quick = {"delay": "10ms", "media_types": ["*"]}
     counts = {}
     for name, workers in (("one", 0), ("three", 3)):
         mark = web.server.mark()
         settings = ("crawl.patience=1s", "crawl.commit_interval=2s")
-        crew_of = Crew(tmp_path / name, SystemClock(), job(seeds, **quick), settings=settings, longest_wait_ms=20)
+        crew_of = Crew(
+            tmp_path / name,
+            SystemClock(),
+            job(seeds, **quick),
+            settings=settings,
+            longest_wait_ms=20,
+        )
         try:
             if workers:
                 crew_of.share([f"w{number}" for number in range(workers)])

@@ -1,6 +1,8 @@
-"""The worker as it is, on synthetic webs with traps, sitemaps and feeds: traps cost little, and every real page is found.
+"""The worker as it is, on synthetic webs with traps, sitemaps and feeds: traps cost little, and
+every real page is found.
 
-Without sockets and by a simulated clock. Settings are the defaults, but for the time between commits.
+Without sockets and by a simulated clock. Settings are the defaults, but for the time between
+commits.
 """
 
 from __future__ import annotations
@@ -13,12 +15,12 @@ import polars as pl
 import pytest
 
 from lycosa.app.crawling import CrawlOrder, crawl
-from lycosa.core.config import Collection, parse_config
-from lycosa.core.stopping import StopFlag
-from lycosa.crawl.progress import Progress
-from lycosa.crawl.screen import FREE_SUSPECTS
+from lycosa.config.settings import Collection, parse_config
+from lycosa.crawl.admission.url_filter import FREE_SUSPECTS
+from lycosa.crawl.state.progress import Progress
 from lycosa.crawl.worker import Limits
-from lycosa.frontier.traps import explain
+from lycosa.frontier.traps.detector import explain
+from lycosa.processes.stopping import StopFlag
 from lycosa.store.live import LiveTables
 from lycosa.store.workspace import Workspace
 from lycosa.url.traps import TrapRule
@@ -29,8 +31,8 @@ from tests.servers.synthetic.simulated import SimulatedClock, SimulatedFetcher
 from tests.servers.synthetic.web import Web
 
 DAY_MS = 86_400_000
-MOST_TRAPPED = 0.05
-MOST_OF_A_HOST = 12  # fetches of its trap that a host costs, on average
+MAX_TRAPPED = 0.05
+MAX_OF_A_HOST = 12  # fetches of its trap that a host costs, on average
 _MIXED = {
     "duplicates": 0.04,
     "near_duplicates": 0.03,
@@ -69,28 +71,48 @@ class TrapCrawl:
 
     def put_off(self) -> Counter[str]:
         """Known URLs that are not fetched, by reason."""
-        urls = LiveTables(Workspace.open(str(self.root))).scan("urls").filter(pl.col("state") == "known")
+        urls = (
+            LiveTables(Workspace.open(str(self.root)))
+            .scan("urls")
+            .filter(pl.col("state") == "known")
+        )
         return Counter(dict(urls.group_by("reason").len().collect().iter_rows()))
 
     def line(self) -> str:
         """For the results: sizes and share."""
-        return f"{len(set(self.web.real_pages()))} real pages, {len(self.asked)} fetches, {self.trapped.total()} of traps: {self.share:.1%}"
+        return (
+            f"{len(set(self.web.real_pages()))} real pages, {len(self.asked)} fetches, "
+            f"{self.trapped.total()} of traps: {self.share:.1%}"
+        )
 
 
 def crawl_web(root: Path, plan: WebPlan, *, named: int = 1, most: int) -> TrapCrawl:
-    """Crawl a web from the front pages of its first hosts, `named` of them, with at most so many pages."""
+    """Crawl a web from the front pages of its first hosts, `named` of them, with at most so many
+    pages.
+    """
     web = Web(plan)
     clock = SimulatedClock(plan.epoch_ms + 1_000)
     config = parse_config("", overrides=("crawl.commit_interval=1h",))
     fetcher = SimulatedFetcher(web, clock, config.fetch)
-    order = CrawlOrder(str(root), config, Collection(scope="any"), tuple(web.seeds(named)), Limits(max_pages=most), index=False)
+    order = CrawlOrder(
+        str(root),
+        config,
+        Collection(scope="any"),
+        tuple(web.seeds(named)),
+        Limits(max_pages=most),
+        index=False,
+    )
     progress = crawl(order, clock=clock, fetcher=fetcher)
     asked = [f"http://{entry.host}{entry.path}" for entry in fetcher.log]
-    return TrapCrawl(web, root, progress, [url for url in asked if web.kind(url) is not Kind.ROBOTS])
+    return TrapCrawl(
+        web, root, progress, [url for url in asked if web.kind(url) is not Kind.ROBOTS]
+    )
 
 
 def mixed(seed: int, hosts: int, pages: int, traps: float, **more: float) -> WebPlan:
-    return WebPlan.calm(seed=seed, hosts=hosts, pages=pages, traps=traps, trap_kinds=TRAPS, **(_MIXED | more))
+    return WebPlan.calm(
+        seed=seed, hosts=hosts, pages=pages, traps=traps, trap_kinds=TRAPS, **(_MIXED | more)
+    )
 
 
 def test_traps_cost_little_and_every_real_page_is_found(tmp_path: Path) -> None:
@@ -100,22 +122,40 @@ def test_traps_cost_little_and_every_real_page_is_found(tmp_path: Path) -> None:
     assert len(set(crawled.asked)) == len(crawled.asked), "each URL once"
     hosts = sum(bool(host.traps) for host in crawled.web.open_hosts())
     assert hosts >= len(TRAPS)
-    assert crawled.trapped.total() <= MOST_OF_A_HOST * hosts
-    assert set(crawled.trapped) | {Trap.SESSION_PATH, Trap.SESSION_QUERY} == set(TRAPS), "every kind was met"
+    assert crawled.trapped.total() <= MAX_OF_A_HOST * hosts
+    assert set(crawled.trapped) | {Trap.SESSION_PATH, Trap.SESSION_QUERY} == set(TRAPS), (
+        "every kind was met"
+    )
     refused = crawled.progress.refused
-    assert min(refused[f"trap_{rule}"] for rule in (TrapRule.SESSION_ID, TrapRule.QUERY_PERMUTATION, TrapRule.REPEATED_SEGMENTS)) > 0
+    assert (
+        min(
+            refused[f"trap_{rule}"]
+            for rule in (
+                TrapRule.SESSION_ID,
+                TrapRule.QUERY_PERMUTATION,
+                TrapRule.REPEATED_SEGMENTS,
+            )
+        )
+        > 0
+    )
     held = [reason for reason in crawled.put_off() if reason]
     assert held, "what content tells is put off, not forgotten"
-    assert all(reason.startswith("trap_") and explain(reason.removeprefix("trap_")) for reason in held)
+    assert all(
+        reason.startswith("trap_") and explain(reason.removeprefix("trap_")) for reason in held
+    )
 
 
 def test_what_only_sitemaps_name_is_found_and_reading_them_costs_little(tmp_path: Path) -> None:
-    """A third of the leaves hang on sitemaps alone (files, indexes, gzip, text, news, hreflang); many sitemaps lie about dates."""
+    """A third of the leaves hang on sitemaps alone (files, indexes, gzip, text, news, hreflang);
+    many sitemaps lie about dates.
+    """
     plan = mixed(3, 40, 700, 0.2, orphans=0.3, sitemaps=0.7, feeds=0.5, lastmod_lying=0.4)
     crawled = crawl_web(tmp_path / "w", plan, most=2_000)
     assert set(crawled.web.real_pages()) > set(crawled.web.real_pages(orphans=False))
     assert crawled.missing == []
-    assert len(set(crawled.asked)) == len(crawled.asked), "each URL once, whatever is said of its date"
+    assert len(set(crawled.asked)) == len(crawled.asked), (
+        "each URL once, whatever is said of its date"
+    )
     hosts = list(crawled.web.open_hosts())
     assert crawled.count(Kind.SITEMAP) <= 2 * sum(bool(host.sitemap) for host in hosts)
     assert crawled.count(Kind.FEED) <= sum(bool(host.feed) for host in hosts)
@@ -129,32 +169,60 @@ class Skipping(SimulatedFetcher):
 
 
 def test_sitemaps_that_call_every_page_new_are_not_believed_for_long(tmp_path: Path) -> None:
-    """Nothing changes on this web; each time its sitemaps are read, those of half of the hosts say that everything did."""
-    plan = WebPlan.calm(seed=5, hosts=6, pages=120, size_exponent=0.0, sitemaps=1.0, lastmod_lying=0.5, changes_per_day=0.0)
+    """Nothing changes on this web; each time its sitemaps are read, those of half of the hosts say
+    that everything did.
+    """
+    plan = WebPlan.calm(
+        seed=5,
+        hosts=6,
+        pages=120,
+        size_exponent=0.0,
+        sitemaps=1.0,
+        lastmod_lying=0.5,
+        changes_per_day=0.0,
+    )
     web = Web(plan)
     clock = SimulatedClock(plan.epoch_ms + 1_000)
-    config = parse_config("", overrides=("crawl.commit_interval=1h", "crawl.patience=30d", "run.merge_interval=30d"))
+    config = parse_config(
+        "", overrides=("crawl.commit_interval=1h", "crawl.patience=30d", "run.merge_interval=30d")
+    )
     fetcher = Skipping(web, clock, config.fetch)
     collection = Collection.model_validate({"scope": "any", "recrawl": "age", "max_age": "60d"})
-    order = CrawlOrder(str(tmp_path / "w"), config, collection, tuple(web.seeds()), Limits(max_time_ms=4 * DAY_MS), index=False)
+    order = CrawlOrder(
+        str(tmp_path / "w"),
+        config,
+        collection,
+        tuple(web.seeds()),
+        Limits(max_time_ms=4 * DAY_MS),
+        index=False,
+    )
     crawl(order, clock=clock, fetcher=fetcher)
     visits = Counter(f"http://{entry.host}{entry.path}" for entry in fetcher.log)
     again = Counter(url.split("/")[2] for url in web.real_pages() for _ in range(visits[url] - 1))
     lying = {host.name: host.size for host in web.open_hosts() if host.lastmod == "lying"}
     assert lying
-    assert all(again[name] <= size + 6 for name, size in lying.items()), "until some six claims have proved wrong"
+    assert all(again[name] <= size + 6 for name, size in lying.items()), (
+        "until some six claims have proved wrong"
+    )
     assert set(again) <= set(lying)
-    assert max(visits[url] for url in visits if web.kind(url) is Kind.SITEMAP) > 2, "the sitemaps were read again and again"
+    assert max(visits[url] for url in visits if web.kind(url) is Kind.SITEMAP) > 2, (
+        "the sitemaps were read again and again"
+    )
 
 
 SMALL = 150
 
 
 @pytest.mark.parametrize("form", ["list", "chain"])
-def test_a_small_site_that_says_the_same_on_every_page_is_taken_whole(serve: ServeWeb, run: RunCrawl, form: str) -> None:
+def test_a_small_site_that_says_the_same_on_every_page_is_taken_whole(
+    serve: ServeWeb, run: RunCrawl, form: str
+) -> None:
     assert SMALL < FREE_SUSPECTS
     paths = [f"/page{number}.html" for number in range(SMALL)]
-    links = {path: [after] if form == "chain" else [] for path, after in zip(paths, [*paths[1:], paths[0]], strict=True)}
+    links = {
+        path: [after] if form == "chain" else []
+        for path, after in zip(paths, [*paths[1:], paths[0]], strict=True)
+    }
     site = {path: page(*links[path], text=f"Page {number}") for number, path in enumerate(paths)}
     web = serve({"/index.html": page(*(paths if form == "list" else paths[:1]))} | site)
     crawled = run(web.url(), traps=True, media_types=())
@@ -165,26 +233,32 @@ def test_a_small_site_that_says_the_same_on_every_page_is_taken_whole(serve: Ser
 @pytest.mark.prove
 @pytest.mark.parametrize("seed", range(1, 4))
 def test_the_bar_for_traps(tmp_path: Path, seed: int) -> None:
-    crawled = crawl_web(tmp_path / "w", mixed(seed, 60, 4_000, 0.4, orphans=0.1, sitemaps=0.5), most=8_000)
+    crawled = crawl_web(
+        tmp_path / "w", mixed(seed, 60, 4_000, 0.4, orphans=0.1, sitemaps=0.5), most=8_000
+    )
     print("\n", crawled.line())
-    assert 0 < crawled.share <= MOST_TRAPPED
+    assert 0 < crawled.share <= MAX_TRAPPED
     assert crawled.missing == []
 
 
 @pytest.mark.prove
 def test_the_bar_for_traps_where_every_host_is_named(tmp_path: Path) -> None:
-    """Each of these hosts may be a small site that says the same on every page: the doubt costs `FREE_SUSPECTS` fetches once."""
+    """Each of these hosts may be a small site that says the same on every page: the doubt costs
+    `FREE_SUSPECTS` fetches once.
+    """
     crawled = crawl_web(tmp_path / "w", mixed(4, 60, 12_000, 0.4), named=60, most=24_000)
     print("\n", crawled.line())
     assert crawled.trapped.total() > FREE_SUSPECTS
-    assert crawled.share <= MOST_TRAPPED
+    assert crawled.share <= MAX_TRAPPED
     assert crawled.missing == []
 
 
 @pytest.mark.prove
 @pytest.mark.parametrize("seed", range(1, 4))
-def test_the_bar_for_traps_on_small_webs_where_every_host_is_named(tmp_path: Path, seed: int) -> None:
+def test_the_bar_for_traps_on_small_webs_where_every_host_is_named(
+    tmp_path: Path, seed: int
+) -> None:
     crawled = crawl_web(tmp_path / "w", mixed(seed, 60, 4_000, 0.4), named=60, most=8_000)
     print("\n", crawled.line())
-    assert 0 < crawled.share <= MOST_TRAPPED
+    assert 0 < crawled.share <= MAX_TRAPPED
     assert crawled.missing == []

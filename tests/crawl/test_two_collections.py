@@ -14,11 +14,20 @@ from tests.crawl.conftest import Crawled, ServeWeb, page
 from tests.crawl.sessions import collection, work
 from tests.crawl.test_resume import many
 
-SITE = {"/index.html": page("/a.html", "/b.html"), "/a.html": page("/c.html", text="a"), "/b.html": page(), "/c.html": page(text="c")}
+SITE = {
+    "/index.html": page("/a.html", "/b.html"),
+    "/a.html": page("/c.html", text="a"),
+    "/b.html": page(),
+    "/c.html": page(text="c"),
+}
 
 
 def pages_of(crawled: Crawled, name: str) -> list[str]:
-    return sorted("/" + str(row["url"]).split("/", 3)[3] for row in crawled.rows("pages") if row["collection"] == name)
+    return sorted(
+        "/" + str(row["url"]).split("/", 3)[3]
+        for row in crawled.rows("pages")
+        if row["collection"] == name
+    )
 
 
 def responses(root: Path) -> Counter[str]:
@@ -33,18 +42,30 @@ def responses(root: Path) -> Counter[str]:
     return found
 
 
-def test_a_url_that_both_want_is_one_request_one_record_and_a_row_for_each(serve: ServeWeb, tmp_path: Path) -> None:
+def test_a_url_that_both_want_is_one_request_one_record_and_a_row_for_each(
+    serve: ServeWeb, tmp_path: Path
+) -> None:
     web = serve(SITE)
     jobs = [(collection("one"), [web.url()]), (collection("two", depth=1), [web.url()])]
     crawled = work(tmp_path / "w", jobs)
     assert Counter(web.asked()) == Counter(["/", "/a.html", "/b.html", "/c.html"])
-    assert responses(tmp_path / "w") == Counter(["/robots.txt", "/", "/a.html", "/b.html", "/c.html"])
+    assert responses(tmp_path / "w") == Counter(
+        ["/robots.txt", "/", "/a.html", "/b.html", "/c.html"]
+    )
     assert pages_of(crawled, "one") == ["/", "/a.html", "/b.html", "/c.html"]
     assert pages_of(crawled, "two") == ["/", "/a.html", "/b.html"]
-    visits = Counter((str(row["url"]).rsplit("/", 1)[1], row["collection"]) for row in crawled.rows("visits") if row["kind"] == "page")
+    visits = Counter(
+        (str(row["url"]).rsplit("/", 1)[1], row["collection"])
+        for row in crawled.rows("visits")
+        if row["kind"] == "page"
+    )
     assert visits[("a.html", "one")] == visits[("a.html", "two")] == 1
     assert visits[("c.html", "two")] == 0
-    ids = {str(row["record_id"]) for row in crawled.rows("visits") if str(row["url"]).endswith("/a.html")}
+    ids = {
+        str(row["record_id"])
+        for row in crawled.rows("visits")
+        if str(row["url"]).endswith("/a.html")
+    }
     assert len(ids) == 1
     links = [row for row in crawled.rows("links") if str(row["source"]).endswith("/a.html")]
     assert len(links) == 1  # the exchange's, not each collection's
@@ -53,7 +74,13 @@ def test_a_url_that_both_want_is_one_request_one_record_and_a_row_for_each(serve
 
 def test_of_two_pauses_the_longer_holds(serve: ServeWeb, tmp_path: Path) -> None:
     web = serve(SITE)
-    work(tmp_path / "w", [(collection("hasty"), [web.url()]), (collection("calm", delay="300ms", depth=0), [web.url()])])
+    work(
+        tmp_path / "w",
+        [
+            (collection("hasty"), [web.url()]),
+            (collection("calm", delay="300ms", depth=0), [web.url()]),
+        ],
+    )
     times = [request.at for request in web.server.requests()]
     assert len(times) == 5
     assert min(after - before for before, after in itertools.pairwise(times)) >= 295
@@ -61,12 +88,19 @@ def test_of_two_pauses_the_longer_holds(serve: ServeWeb, tmp_path: Path) -> None
 
 def test_one_collections_budget_holds_back_no_other(serve: ServeWeb, tmp_path: Path) -> None:
     web = serve(many(12))
-    jobs = [(collection("small", max_pages_per_host=4), [web.url()]), (collection("all"), [web.url()])]
+    jobs = [
+        (collection("small", max_pages_per_host=4), [web.url()]),
+        (collection("all"), [web.url()]),
+    ]
     crawled = work(tmp_path / "w", jobs)
     assert len(pages_of(crawled, "small")) == 4
     assert len(pages_of(crawled, "all")) == 13
     assert Counter(web.asked()).most_common(1)[0][1] == 1
-    held = {str(row["reason"]) for row in crawled.rows("urls") if row["collection"] == "small" and row["state"] == "known"}
+    held = {
+        str(row["reason"])
+        for row in crawled.rows("urls")
+        if row["collection"] == "small" and row["state"] == "known"
+    }
     assert held == {"host_budget"}
 
 
@@ -74,12 +108,18 @@ def test_with_little_memory_both_get_every_page(serve: ServeWeb, tmp_path: Path)
     """One takes what waits in the other's head too: a head that is emptied so is filled again."""
     web = serve(many(230))
     tight = ("crawl.waiting_urls=100", "crawl.commit_interval=200ms")
-    crawled = work(tmp_path / "w", [(collection("one"), [web.url()]), (collection("two"), [web.url()])], settings=tight)
+    crawled = work(
+        tmp_path / "w",
+        [(collection("one"), [web.url()]), (collection("two"), [web.url()])],
+        settings=tight,
+    )
     assert len(pages_of(crawled, "one")) == len(pages_of(crawled, "two")) == 231
     assert verify(Workspace.open(str(tmp_path / "w")), deep=True).ok
 
 
-def test_a_second_collection_reads_the_sitemaps_of_a_stored_robots_txt(serve: ServeWeb, tmp_path: Path) -> None:
+def test_a_second_collection_reads_the_sitemaps_of_a_stored_robots_txt(
+    serve: ServeWeb, tmp_path: Path
+) -> None:
     web = serve({"/index.html": page(), "/listed.html": page(text="listed")})
     root = web.server.servers[0].root
     (root / "robots.txt").write_text(f"Sitemap: {web.url('/map.txt')}\n")

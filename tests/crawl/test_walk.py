@@ -1,4 +1,6 @@
-"""Depths over several hosts and calls: what falls is walked again from what is stored, and nothing is fetched for it."""
+"""Depths over several hosts and calls: what falls is walked again from what is stored, and nothing
+is fetched for it.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +11,9 @@ from tests.crawl.test_crawl import assert_counts_add_up
 
 
 def chain(serve: ServeWeb) -> SmallWeb:
-    """Host 1: / -> 1 -> 2 -> host 2's /t -> u -> v -> w, and a short way from a seed that is named later."""
+    """Host 1: / -> 1 -> 2 -> host 2's /t -> u -> v -> w, and a short way from a seed that is named
+    later.
+    """
     web = serve({}, {})
     root, other = (server.root for server in web.server.servers)
     (root / "index.html").write_text(page("/1.html"))
@@ -23,7 +27,9 @@ def chain(serve: ServeWeb) -> SmallWeb:
     return web
 
 
-def test_a_depth_that_falls_goes_on_over_hosts_to_what_was_too_deep(serve: ServeWeb, run: RunCrawl) -> None:
+def test_a_depth_that_falls_goes_on_over_hosts_to_what_was_too_deep(
+    serve: ServeWeb, run: RunCrawl
+) -> None:
     web = chain(serve)
     seeds = (web.url(), web.url(host=2))
     first = run(*seeds, scope="any", depth=4)
@@ -32,7 +38,12 @@ def test_a_depth_that_falls_goes_on_over_hosts_to_what_was_too_deep(serve: Serve
     mark = web.server.mark()
     second = run(web.url("/short.html"), scope="any", depth=4)
     assert web.asked(mark) == ["/short.html", "/v.html", "/w.html"]
-    assert {"/t.html": 1, "/u.html": 2, "/v.html": 3, "/w.html": 4}.items() <= second.depths().items()
+    assert {
+        "/t.html": 1,
+        "/u.html": 2,
+        "/v.html": 3,
+        "/w.html": 4,
+    }.items() <= second.depths().items()
     assert_counts_add_up(second)
 
 
@@ -42,12 +53,26 @@ def test_without_a_limit_depths_fall_all_the_same(serve: ServeWeb, run: RunCrawl
     mark = web.server.mark()
     second = run(web.url("/short.html"), scope="any")
     assert web.asked(mark) == ["/short.html"]
-    assert {"/t.html": 1, "/u.html": 2, "/v.html": 3, "/w.html": 4}.items() <= second.depths().items()
+    assert {
+        "/t.html": 1,
+        "/u.html": 2,
+        "/v.html": 3,
+        "/w.html": 4,
+    }.items() <= second.depths().items()
 
 
-def test_a_narrower_call_and_a_wider_one_leave_sitemaps_alone(serve: ServeWeb, run: RunCrawl) -> None:
+def test_a_narrower_call_and_a_wider_one_leave_sitemaps_alone(
+    serve: ServeWeb, run: RunCrawl
+) -> None:
     """Rows that are no pages are not excluded by depth, nor walked from."""
-    web = serve({"/index.html": page("/1.html"), "/1.html": page("/2.html"), "/2.html": page(), "/alone.html": page(text="alone")})
+    web = serve(
+        {
+            "/index.html": page("/1.html"),
+            "/1.html": page("/2.html"),
+            "/2.html": page(),
+            "/alone.html": page(text="alone"),
+        }
+    )
     root = web.server.servers[0].root
     (root / "robots.txt").write_text(f"Sitemap: {web.url('/map.txt')}\n")
     (root / "map.txt").write_text(web.url("/alone.html"))

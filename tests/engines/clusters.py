@@ -21,7 +21,9 @@ ENVIRONMENT = {
 
 
 class RayCluster:
-    """`nodes`: Ray's own records of them, the head first; each has one CPU. `environment`: for drivers in other processes."""
+    """`nodes`: Ray's own records of them, the head first; each has one CPU. `environment`: for
+    drivers in other processes.
+    """
 
     def __init__(self, cluster: Any, environment: dict[str, str]) -> None:
         self._cluster = cluster
@@ -44,7 +46,7 @@ class RayCluster:
         self._cluster.remove_node(node, allow_graceful=False)
 
     def engine(self) -> Any:
-        from lycosa.crawl.engines.ray import RayEngine
+        from lycosa.cluster.engines.ray import RayEngine
 
         return RayEngine(self.address, variables={"PYTHONPATH": str(ROOT)})
 
@@ -67,7 +69,14 @@ def ray_cluster(nodes: int = 1) -> Iterator[RayCluster]:
         ray_constants.ENABLE_RAY_CLUSTER = False
         _enable_token_auth()
         AuthenticationTokenLoader.instance().reset_cache()
-        cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 1, "node_ip_address": "127.0.0.1", "include_dashboard": False})
+        cluster = Cluster(
+            initialize_head=True,
+            head_node_args={
+                "num_cpus": 1,
+                "node_ip_address": "127.0.0.1",
+                "include_dashboard": False,
+            },
+        )
         try:
             ours = RayCluster(cluster, environment)
             for _ in range(nodes - 1):

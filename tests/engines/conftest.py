@@ -1,4 +1,6 @@
-"""The engines that the suite runs over: child processes, and a real Ray cluster of several raylets on loopback."""
+"""The engines that the suite runs over: child processes, and a real Ray cluster of several raylets
+on loopback.
+"""
 
 from __future__ import annotations
 
@@ -6,8 +8,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from lycosa.crawl.engine import Engine
-from lycosa.crawl.engines.local import LocalEngine
+from lycosa.cluster.engine import Engine
+from lycosa.cluster.engines.local import LocalEngine
 from tests.engines.clusters import ray_cluster
 
 

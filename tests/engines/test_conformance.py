@@ -1,10 +1,11 @@
-"""What every engine promises (`lycosa.crawl.engine`), on every engine."""
+"""What every engine promises (`lycosa.cluster.engine`), on every engine."""
 
 from __future__ import annotations
 
 import os
 import pickle
 import signal
+import socket
 import threading
 import time
 from collections.abc import Callable
@@ -13,8 +14,8 @@ from pathlib import Path
 import psutil
 import pytest
 
+from lycosa.cluster.engine import Engine, Remote, Unreachable
 from lycosa.core.errors import UrlError, UsageError, WorkError
-from lycosa.crawl.engine import Engine, Remote, Unreachable
 from tests.engines import things
 from tests.engines.things import Thing
 
@@ -75,7 +76,9 @@ def test_calls_run_side_by_side_and_a_late_answer_is_unreachable(engine: Engine)
     thing = engine.start("thing", Thing)
     assert thing.ask("count", timeout_s=LIMIT_S) == 0
     opened: list[bool] = []
-    waits = threading.Thread(target=lambda: opened.append(thing.ask("wait_for_gate", timeout_s=LIMIT_S)))
+    waits = threading.Thread(
+        target=lambda: opened.append(thing.ask("wait_for_gate", timeout_s=LIMIT_S))
+    )
     waits.start()
     started = time.monotonic()
     with pytest.raises(Unreachable, match=r"did not respond within 0\.3 s"):
@@ -93,7 +96,8 @@ def test_a_stopped_process_is_unreachable_in_time_and_alive(engine: Engine) -> N
     pid = thing.ask("pid", timeout_s=LIMIT_S)
     os.kill(pid, signal.SIGSTOP)
     try:
-        until(lambda: psutil.Process(pid).status() == psutil.STATUS_STOPPED)  # its other threads run on for a moment
+        # its other threads run on for a moment
+        until(lambda: psutil.Process(pid).status() == psutil.STATUS_STOPPED)
         for _ in range(2):
             with pytest.raises(Unreachable):
                 thing.ask("count", timeout_s=0.3)
@@ -105,12 +109,19 @@ def test_a_stopped_process_is_unreachable_in_time_and_alive(engine: Engine) -> N
     thing.kill()
 
 
+def has_ended(pid: int) -> bool:
+    try:
+        return bool(psutil.Process(pid).status() == psutil.STATUS_ZOMBIE)
+    except psutil.NoSuchProcess:
+        return True
+
+
 def test_a_killed_object_is_gone(engine: Engine) -> None:
     thing = engine.start("thing", Thing, restarts=5)
     pid = thing.ask("pid", timeout_s=LIMIT_S)
     thing.kill()
     thing.kill()
-    until(lambda: not psutil.pid_exists(pid) or psutil.Process(pid).status() == psutil.STATUS_ZOMBIE)
+    until(lambda: has_ended(pid))
     until(lambda: not thing.alive())
     with pytest.raises(Unreachable):
         thing.ask("count", timeout_s=LIMIT_S)
@@ -171,7 +182,9 @@ def test_an_object_is_put_where_it_was_asked_to_be(engine: Engine) -> None:
 
 
 def test_map_gives_results_in_the_order_of_the_items(engine: Engine) -> None:
-    assert list(engine.map(things.slow_square, range(8))) == [number * number for number in range(8)]
+    assert list(engine.map(things.slow_square, range(8))) == [
+        number * number for number in range(8)
+    ]
     assert list(engine.map(things.square, [])) == []
     endless = iter(int, 1)
     results = engine.map(things.square, endless)
@@ -193,7 +206,38 @@ def test_map_tries_an_item_again_whose_process_died(engine: Engine, tmp_path: Pa
 
 def test_a_remote_can_be_pickled(engine: Engine) -> None:
     if engine.name == "ray":
-        pytest.skip("an actor's handle travels by Ray's own means: test_a_remote_is_asked_from_another_remote")
+        pytest.skip(
+            "an actor's handle travels by Ray's own means: "
+            "test_a_remote_is_asked_from_another_remote"
+        )
     thing = engine.start("thing", Thing, 1)
     assert pickle.loads(pickle.dumps(thing)).ask("add", 1, timeout_s=LIMIT_S) == 2
     thing.kill()
+
+
+def test_the_local_engine_is_certain_that_a_killed_process_has_ended(engine: Engine) -> None:
+    thing = engine.start("thing", Thing, 5)
+    until(lambda: answers(thing))
+    assert not thing.has_ended()
+    thing.kill()
+    if engine.name == "local":
+        until(thing.has_ended)
+    assert thing.has_ended() == (engine.name == "local")
+
+
+def test_an_address_where_no_cluster_answers_is_one_error(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    ray_engine = pytest.importorskip("lycosa.cluster.engines.ray")
+    monkeypatch.setattr(ray_engine, "_ANSWER_S", 2)
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        port = silent.getsockname()[1]
+        with pytest.raises(
+            WorkError, match=f"no Ray cluster answers at 127.0.0.1:{port} within 2 s: no answer"
+        ):
+            ray_engine.require_cluster(f"127.0.0.1:{port}")
+    with pytest.raises(WorkError, match="Connection refused"):
+        ray_engine.require_cluster(f"127.0.0.1:{port}")
+    with pytest.raises(UsageError, match="write HOST:PORT"):
+        ray_engine.require_cluster("127.0.0.1:x")
+    assert capfd.readouterr() == ("", "")

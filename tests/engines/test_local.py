@@ -7,8 +7,8 @@ import time
 
 import pytest
 
-from lycosa.crawl.engine import Unreachable
-from lycosa.crawl.engines import local
+from lycosa.cluster.engine import Unreachable
+from lycosa.cluster.engines import local
 from tests.engines.things import Thing
 
 LIMIT_S = 60.0
@@ -32,4 +32,8 @@ def test_of_objects_that_are_gone_few_notes_stay(monkeypatch: pytest.MonkeyPatch
         assert kinds(engine) == ["gone", "gone", "pid", "sock"]
         assert not any(remote.alive() for remote in gone)
         with pytest.raises(Unreachable, match="it was killed"):
-            next(remote for remote in gone if os.path.exists(f"{engine._folder}/{remote._ident}.gone")).ask("count", timeout_s=LIMIT_S)
+            next(
+                remote
+                for remote in gone
+                if os.path.exists(f"{engine._folder}/{remote._ident}.gone")
+            ).ask("count", timeout_s=LIMIT_S)

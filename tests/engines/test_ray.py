@@ -1,4 +1,6 @@
-"""What a Ray cluster does for a crawl beyond what all engines promise: secrets, bare nodes, nodes that join, drivers that die."""
+"""What a Ray cluster does for a crawl beyond what all engines promise: secrets, bare nodes, nodes
+that join, drivers that die.
+"""
 
 from __future__ import annotations
 
@@ -15,10 +17,10 @@ from typing import Any
 import psutil
 import pytest
 
-from lycosa.crawl.engines import shipping
-from tests.app.daemons import daemon
-from tests.app.test_cluster import SET, Sites, configured, crawl, same, search, sites
-from tests.app.test_daemon import check
+from lycosa.cluster.engines import shipping
+from tests.cluster.test_cluster import SET, Sites, configured, crawl, same, search, sites
+from tests.daemon.daemons import daemon
+from tests.daemon.test_daemon import check
 from tests.engines import things
 from tests.engines.clusters import RayCluster, ray_cluster
 
@@ -43,7 +45,7 @@ def cluster() -> Iterator[RayCluster]:
 
 
 DRIVER = """
-from lycosa.crawl.engines.ray import RayEngine
+from lycosa.cluster.engines.ray import RayEngine
 with RayEngine({address!r}, install="never") as engine:
     print(len(engine.nodes()), "nodes")
 """
@@ -58,9 +60,16 @@ print("joined")
 """
 
 
-def call(program: str, environment: dict[str, str], python: str = sys.executable) -> subprocess.CompletedProcess[str]:
+def call(
+    program: str, environment: dict[str, str], python: str = sys.executable
+) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [python, "-c", program], env={**os.environ, **environment}, capture_output=True, text=True, check=False, timeout=LIMIT_S
+        [python, "-c", program],
+        env={**os.environ, **environment},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=LIMIT_S,
     )
 
 
@@ -68,7 +77,10 @@ def test_nobody_joins_without_the_secret(cluster: RayCluster) -> None:
     secret = cluster.environment["RAY_AUTH_TOKEN"]
     for program, sign in ((DRIVER, "3 nodes"), (NODE, "joined")):
         text = program.format(address=cluster.address)
-        for wrong in ({"RAY_AUTH_TOKEN": "0" * 64}, {"RAY_AUTH_MODE": "disabled", "RAY_AUTH_TOKEN": ""}):
+        for wrong in (
+            {"RAY_AUTH_TOKEN": "0" * 64},
+            {"RAY_AUTH_MODE": "disabled", "RAY_AUTH_TOKEN": ""},
+        ):
             refused = call(text, {**cluster.environment, **wrong})
             assert refused.returncode != 0
             assert sign not in refused.stdout
@@ -89,10 +101,17 @@ def bare_python(tmp_path_factory: pytest.TempPathFactory) -> str:
     return python
 
 
-def test_a_node_needs_nothing_but_python_and_ray(cluster: RayCluster, bare_python: str, tmp_path: Path) -> None:
-    joins = NODE.format(address=cluster.address) + "\nimport sys, time\nsys.stdout.flush()\ntime.sleep(3600)\n"
+def test_a_node_needs_nothing_but_python_and_ray(
+    cluster: RayCluster, bare_python: str, tmp_path: Path
+) -> None:
+    joins = (
+        NODE.format(address=cluster.address)
+        + "\nimport sys, time\nsys.stdout.flush()\ntime.sleep(3600)\n"
+    )
     environment = {**os.environ, **cluster.environment, "XDG_CACHE_HOME": str(tmp_path)}
-    with subprocess.Popen([bare_python, "-c", joins], stdout=subprocess.PIPE, text=True, env=environment) as node:
+    with subprocess.Popen(
+        [bare_python, "-c", joins], stdout=subprocess.PIPE, text=True, env=environment
+    ) as node:
         try:
             assert node.stdout is not None
             assert node.stdout.readline() == "joined\n"
@@ -114,7 +133,7 @@ def test_a_node_needs_nothing_but_python_and_ray(cluster: RayCluster, bare_pytho
 def test_a_cluster_of_one_machine_listens_on_loopback_alone_and_dies_with_its_driver() -> None:
     program = """
 import time
-from lycosa.crawl.engines.ray import RayEngine
+from lycosa.cluster.engines.ray import RayEngine
 if __name__ == "__main__":
     engine = RayEngine(cpus=1, install="never")
     assert list(engine.map(len, ["abc"])) == [3]
@@ -122,22 +141,37 @@ if __name__ == "__main__":
     time.sleep(600)
 """
     process = subprocess.Popen(
-        [sys.executable, "-c", program], stdout=subprocess.PIPE, text=True, env={**os.environ, "RAY_AUTH_TOKEN": "1" * 64}
+        [sys.executable, "-c", program],
+        stdout=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "RAY_AUTH_TOKEN": "1" * 64},
     )
     try:
         assert process.stdout is not None
         assert process.stdout.readline() == "up\n"
-        family = [psutil.Process(process.pid), *psutil.Process(process.pid).children(recursive=True)]
+        family = [
+            psutil.Process(process.pid),
+            *psutil.Process(process.pid).children(recursive=True),
+        ]
         assert len(family) > 3
         open_to_all = []
         for each in family:
             with suppress(psutil.NoSuchProcess):
-                listening = [link.laddr.ip for link in each.net_connections() if link.status == psutil.CONN_LISTEN]
-                open_to_all += [(each.name(), ip) for ip in listening if not ip.removeprefix("::ffff:").startswith("127.")]
+                listening = [
+                    link.laddr.ip
+                    for link in each.net_connections()
+                    if link.status == psutil.CONN_LISTEN
+                ]
+                open_to_all += [
+                    (each.name(), ip)
+                    for ip in listening
+                    if not ip.removeprefix("::ffff:").startswith("127.")
+                ]
         assert not open_to_all
         process.kill()
         process.wait()
-        _, alive = psutil.wait_procs(family[1:], timeout=LIMIT_S)  # Ray's own agents look for their raylet once a minute
+        # Ray's own agents look for their raylet once a minute
+        _, alive = psutil.wait_procs(family[1:], timeout=LIMIT_S)
         assert not alive
     finally:
         process.kill()
@@ -145,13 +179,27 @@ if __name__ == "__main__":
 
 
 def arguments(cluster: RayCluster, workers: int | None) -> list[str]:
-    return ["--engine", "ray", "--address", cluster.address, *(["--workers", str(workers)] if workers else [])]
+    return [
+        "--engine",
+        "ray",
+        "--address",
+        cluster.address,
+        *(["--workers", str(workers)] if workers else []),
+    ]
 
 
-def test_four_workers_on_three_nodes_hold_what_one_process_holds(tmp_path: Path, cluster: RayCluster) -> None:
+def test_four_workers_on_three_nodes_hold_what_one_process_holds(
+    tmp_path: Path, cluster: RayCluster
+) -> None:
     with sites(tmp_path / "sites", "127.0.46", 12, 40) as web:
         alone = crawl(tmp_path / "one", web, web.home)
-        together = crawl(tmp_path / "four", web, web.home, *arguments(cluster, 4), environment=cluster.environment)
+        together = crawl(
+            tmp_path / "four",
+            web,
+            web.home,
+            *arguments(cluster, 4),
+            environment=cluster.environment,
+        )
     assert (alone["ended"], together["ended"]) == ("finished", "finished")
     assert together["pages"] == alone["pages"] == 12 * 41
     assert together["states"] == alone["states"]
@@ -165,7 +213,18 @@ def test_four_workers_on_three_nodes_hold_what_one_process_holds(tmp_path: Path,
 def hits(workspace: Path, words: str) -> list[tuple[str, float]]:
     """URLs and scores of the first results; equals are sorted by URL."""
     called = subprocess.run(
-        [sys.executable, "-m", "lycosa.cli.main", "-w", str(workspace), "search", words, "--json", "-n", "50"],
+        [
+            sys.executable,
+            "-m",
+            "lycosa.cli.main",
+            "-w",
+            str(workspace),
+            "search",
+            words,
+            "--json",
+            "-n",
+            "50",
+        ],
         capture_output=True,
         text=True,
         check=True,
@@ -181,7 +240,9 @@ def test_a_node_that_joins_has_work_within_ten_seconds(tmp_path: Path, cluster: 
         try:
             until(lambda: len(holders(workspace)) >= len(cluster.nodes))
             cluster.add()
-            joined = next(str(node.node_id) for node in cluster.nodes if str(node.node_id) not in before)
+            joined = next(
+                str(node.node_id) for node in cluster.nodes if str(node.node_id) not in before
+            )
             came = until(lambda: joined in {each["node"] for each in known(workspace)})
             took = came + until(lambda: joined in {each["node"] for each in holders(workspace)})
             print(f"a worker {came:.1f} s after the node had joined, and work at {took:.1f} s")
@@ -195,10 +256,30 @@ def test_a_node_that_joins_has_work_within_ten_seconds(tmp_path: Path, cluster: 
 
 
 def start(workspace: Path, web: Sites, cluster: RayCluster) -> subprocess.Popen[str]:
-    command = [sys.executable, "-m", "lycosa.cli.main", "-w", str(workspace), *SET, "--set", "crawl.patience=60s"]
-    command += ["--set", f"fetch.connect_to={json.dumps(web.detours)}", "crawl", web.home, "--scope", "any", "--delay", "300ms"]
+    command = [
+        sys.executable,
+        "-m",
+        "lycosa.cli.main",
+        "-w",
+        str(workspace),
+        *SET,
+        "--set",
+        "crawl.patience=60s",
+    ]
+    command += [
+        "--set",
+        f"fetch.connect_to={json.dumps(web.detours)}",
+        "crawl",
+        web.home,
+        "--scope",
+        "any",
+        "--delay",
+        "300ms",
+    ]
     command += ["--json", "-q", "--no-index", *arguments(cluster, None)]
-    return subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env={**os.environ, **cluster.environment})
+    return subprocess.Popen(
+        command, stdout=subprocess.PIPE, text=True, env={**os.environ, **cluster.environment}
+    )
 
 
 def holders(workspace: Path) -> list[dict[str, Any]]:

@@ -9,8 +9,8 @@ import time
 from pathlib import Path
 from typing import Any
 
+from lycosa.cluster.engine import Remote
 from lycosa.core.errors import Refusal, UrlError, UsageError
-from lycosa.crawl.engine import Remote
 
 
 class Unpicklable(Exception):
@@ -114,4 +114,6 @@ class Title:
         """A page's title, and where the parser was found."""
         from lycosa.page import parse  # on a bare node it cannot be imported before this
 
-        return parse.parse_page(page, url="http://h/", content_type="text/html").title, parse.__file__
+        return parse.parse_page(
+            page, url="http://h/", content_type="text/html"
+        ).title, parse.__file__

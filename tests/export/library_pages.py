@@ -1,4 +1,6 @@
-"""A workspace whose pages were really parsed and archived, on many days: for tests of the library."""
+"""A workspace whose pages were really parsed and archived, on many days: for tests of the
+library.
+"""
 
 from __future__ import annotations
 
@@ -7,10 +9,10 @@ from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from typing import NamedTuple
 
-from lycosa.archive.writer import RevisitTarget, WarcWriter
+from lycosa.archive.warc.writer import RevisitTarget, WarcWriter
 from lycosa.core.records import Exchange, Page, UrlState, Visit, VisitKind
-from lycosa.crawl.understand import Reader
-from lycosa.fetch.decode import parse_head
+from lycosa.crawl.processing.page_reader import Reader
+from lycosa.http.decode import parse_head
 from lycosa.store.claim import Claim
 from lycosa.store.tables import Buffers
 from lycosa.store.workspace import Workspace
@@ -21,7 +23,9 @@ FIRST_DAY = date(2026, 11, 1)
 
 
 class Fetched(NamedTuple):
-    """One visit. `day` counts from `FIRST_DAY`. `html` None: 304, the same as before; "": the page is gone."""
+    """One visit. `day` counts from `FIRST_DAY`. `html` None: 304, the same as before; "": the page
+    is gone.
+    """
 
     url: str
     day: int
@@ -32,7 +36,9 @@ class Fetched(NamedTuple):
 
 
 def at(day: int, second: int = 0) -> int:
-    start = datetime(FIRST_DAY.year, FIRST_DAY.month, FIRST_DAY.day, 6, tzinfo=UTC) + timedelta(days=day, seconds=second)
+    start = datetime(FIRST_DAY.year, FIRST_DAY.month, FIRST_DAY.day, 6, tzinfo=UTC) + timedelta(
+        days=day, seconds=second
+    )
     return round(start.timestamp() * 1000)
 
 
@@ -40,10 +46,17 @@ def day_name(day: int) -> str:
     return (FIRST_DAY + timedelta(days=day)).isoformat()
 
 
-def commit(workspace: Workspace, claim: Claim, fetched: Sequence[Fetched], digests: dict[tuple[str, str], int]) -> None:
+def commit(
+    workspace: Workspace,
+    claim: Claim,
+    fetched: Sequence[Fetched],
+    digests: dict[tuple[str, str], int],
+) -> None:
     """One commit as a worker makes it. `digests`: the text of each page so far."""
     folder, buffers = claim.next_folder(), Buffers()
-    writer = WarcWriter(Path(workspace.path(folder.warc)), relative_path=folder.warc, info={"software": "test"})
+    writer = WarcWriter(
+        Path(workspace.path(folder.warc)), relative_path=folder.warc, info={"software": "test"}
+    )
     for url, day, html, collection, redirect_from, second in fetched:
         identity = identify(workspace, url)
         visit = make_visit(identity, at=at(day, second), collection=collection)
@@ -51,7 +64,13 @@ def commit(workspace: Workspace, claim: Claim, fetched: Sequence[Fetched], diges
         exchange = make_exchange(identity.url, (html or "").encode(), visit.fetched_at)
         exchange.status = visit.http_status
         exchange.response_head = f"HTTP/1.1 {visit.http_status} X\r\nContent-Type: text/html; charset=utf-8\r\n\r\n".encode()
-        writer.append(exchange, visit, revisit_of=RevisitTarget(identity.url, 1, "<urn:uuid:0>", "sha1:x") if html is None else None)
+        writer.append(
+            exchange,
+            visit,
+            revisit_of=RevisitTarget(identity.url, 1, "<urn:uuid:0>", "sha1:x")
+            if html is None
+            else None,
+        )
         key = (collection, url)
         page = _parse(exchange, visit) if html else None
         visit.changed = page is not None and digests.get(key) != page.text_digest

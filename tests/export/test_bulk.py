@@ -1,4 +1,6 @@
-"""Bulk export against a cluster that behaves as documented: what it holds in the end are the live pages, whatever went wrong."""
+"""Bulk export against a cluster that behaves as documented: what it holds in the end are the live
+pages, whatever went wrong.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +32,19 @@ from lycosa.store.purge import exclude, purge
 from lycosa.store.sweep import sweep
 from lycosa.store.tables import Buffers
 from lycosa.store.workspace import Workspace
-from tests.servers.bulk import CHUNKED, CUT, FAULTS, ITEMS_429, LOST, PROXY_502, SLOW, WHOLE_429, WRONG_COUNT, Cluster, bulk_server
+from tests.servers.bulk import (
+    CHUNKED,
+    CUT,
+    FAULTS,
+    ITEMS_429,
+    LOST,
+    PROXY_502,
+    SLOW,
+    WHOLE_429,
+    WRONG_COUNT,
+    Cluster,
+    bulk_server,
+)
 from tests.store.builders import START_MS, identify, make_visit, url_row
 
 QUICK = Patience(attempts=8, wait_s=0.001, most_wait_s=0.01, timeout_s=0.3)
@@ -55,7 +69,10 @@ def put(
     """Commit pages of several hosts, or with another state their URLs' rows alone."""
     buffers = Buffers()
     for number in numbers:
-        url = identify(workspace, f"http://{HOSTS[number % len(HOSTS)]}/{'deep' if number % 3 else 'flat'}/{number}")
+        url = identify(
+            workspace,
+            f"http://{HOSTS[number % len(HOSTS)]}/{'deep' if number % 3 else 'flat'}/{number}",
+        )
         visit = make_visit(url, at=START_MS + 1_000 * round + number, collection=collection)
         row = url_row(url, state, visited_at=visit.fetched_at)
         row.collection = collection
@@ -63,7 +80,12 @@ def put(
         if state == UrlState.VISITED:
             text = f"Page {number}, read {round} times.\n" + "word " * (number % 50)
             page = Page(
-                title=f"“{number}” \n \u2028", text=text, main_text=text, language=language, may_index=may_index, headings=["a", "b"]
+                title=f"“{number}” \n \u2028",
+                text=text,
+                main_text=text,
+                language=language,
+                may_index=may_index,
+                headings=["a", "b"],
             )
             buffers.add_page(visit, page)
     claim.commit(claim.next_folder(), buffers.mapping())
@@ -73,8 +95,16 @@ def live(workspace: Workspace, language: str = "") -> dict[str, str]:
     """Document id -> text of the live pages, asked of the tables another way."""
     tables = LiveTables(workspace)
     keys = ["collection", "host_key", "url_key"]
-    gone = tables.scan("urls").filter(pl.col("state").is_in(["gone", "excluded"]) & (pl.col("operation") == ""))
-    rows = tables.scan("pages").filter("may_index").join(gone, on=keys, how="anti").select(*keys, "text", "language").collect()
+    gone = tables.scan("urls").filter(
+        pl.col("state").is_in(["gone", "excluded"]) & (pl.col("operation") == "")
+    )
+    rows = (
+        tables.scan("pages")
+        .filter("may_index")
+        .join(gone, on=keys, how="anti")
+        .select(*keys, "text", "language")
+        .collect()
+    )
     return {
         document_id(host, url, collection): text
         for collection, host, url, text, spoken in rows.iter_rows()
@@ -88,14 +118,20 @@ def held(cluster: Cluster) -> dict[str, str]:
     return {name: document["text"] for name, document in cluster.documents.items()}
 
 
-def send(workspace: Workspace, cluster: Cluster, *, kind: str = "opensearch", **more: Any) -> BulkReport:
+def send(
+    workspace: Workspace, cluster: Cluster, *, kind: str = "opensearch", **more: Any
+) -> BulkReport:
     chosen = more.pop("chosen", Selection())
     patience = more.pop("patience", QUICK)
     waiting = Waiting(patience, more.pop("say", lambda line: None))
     client = BulkClient(cluster.url, waiting, patience.timeout_s, more.pop("environment", {}))
-    target: Target = OpenSearch(client, "pages") if kind == "opensearch" else Quickwit(client, "pages")
+    target: Target = (
+        OpenSearch(client, "pages") if kind == "opensearch" else Quickwit(client, "pages")
+    )
     try:
-        return export_bulk(workspace, target, Destination(kind, client.url, "pages", chosen), waiting, **more)
+        return export_bulk(
+            workspace, target, Destination(kind, client.url, "pages", chosen), waiting, **more
+        )
     finally:
         client.close()
 
@@ -175,7 +211,9 @@ def test_what_comes_late_changes_nothing(workspace: Workspace, cluster: Cluster)
     assert held(cluster) == live(workspace)
 
 
-def test_documents_that_are_refused_for_good_are_told_and_do_not_hold_up_the_rest(workspace: Workspace, cluster: Cluster) -> None:
+def test_documents_that_are_refused_for_good_are_told_and_do_not_hold_up_the_rest(
+    workspace: Workspace, cluster: Cluster
+) -> None:
     put(workspace, workspace.claim("w"), range(20))
     cluster.never = set(sorted(live(workspace))[:3])
     report = send(workspace, cluster)
@@ -188,7 +226,9 @@ def test_documents_that_are_refused_for_good_are_told_and_do_not_hold_up_the_res
     assert held(cluster) == live(workspace)
 
 
-def test_a_request_that_is_too_large_is_halved_from_then_on(workspace: Workspace, cluster: Cluster) -> None:
+def test_a_request_that_is_too_large_is_halved_from_then_on(
+    workspace: Workspace, cluster: Cluster
+) -> None:
     put(workspace, workspace.claim("w"), range(300))
     cluster.most_bytes = 80_000
     report = send(workspace, cluster, batch_bytes=400_000)
@@ -202,11 +242,17 @@ def test_a_request_that_is_too_large_is_halved_from_then_on(workspace: Workspace
     assert "413" in small.failures[0]["reason"]
 
 
-def test_it_gives_up_with_what_is_confirmed_remembered(workspace: Workspace, cluster: Cluster) -> None:
+def test_it_gives_up_with_what_is_confirmed_remembered(
+    workspace: Workspace, cluster: Cluster
+) -> None:
     put(workspace, workspace.claim("w"), range(60))
     cluster.faults.extend(["", "", *[WHOLE_429] * 50])
     said: list[str] = []
-    with pytest.raises(WorkError, match=r"stopped after 8 attempts.*429.*run the same command again"):
+    with pytest.raises(
+        WorkError,
+        match=r"stopped after 8 attempts.*429.*run the same command "
+        r"again",
+    ):
         send(workspace, cluster, batch_bytes=6_000, remember_s=0.0, say=said.append)
     assert len(said) == 7
     cluster.faults.clear()
@@ -219,7 +265,9 @@ def test_it_gives_up_with_what_is_confirmed_remembered(workspace: Workspace, clu
 
 def test_retry_after_is_obeyed() -> None:
     slept: list[float] = []
-    waiting = Waiting(Patience(attempts=4, wait_s=1.0, most_wait_s=2.0), lambda line: None, slept.append)
+    waiting = Waiting(
+        Patience(attempts=4, wait_s=1.0, most_wait_s=2.0), lambda line: None, slept.append
+    )
     waiting.failed("busy", retry_after_s("7"))
     waiting.failed("busy")
     waiting.failed("busy")
@@ -239,12 +287,17 @@ def test_exclusions_and_purges_arrive_as_deletions(workspace: Workspace, cluster
     exclude(workspace, ["host:example.com"])
     report = send(workspace, cluster)
     assert report.exclusions == 1
-    assert not [document for document in cluster.documents.values() if document["host"] == "example.com"]
+    assert not [
+        document for document in cluster.documents.values() if document["host"] == "example.com"
+    ]
     assert held(cluster) == live(workspace)
     purge(workspace, ["prefix:http://news.example.org/deep/", "domain:b.example.net"])
     assert send(workspace, cluster).exclusions == 2
     assert held(cluster) == live(workspace)
-    assert {document["host"] for document in cluster.documents.values()} == {"www.example.org", "news.example.org"}
+    assert {document["host"] for document in cluster.documents.values()} == {
+        "www.example.org",
+        "news.example.org",
+    }
     put(workspace, claim, range(48, 60))
     send(workspace, cluster)
     assert held(cluster) == live(workspace)
@@ -287,8 +340,12 @@ def test_since(workspace: Workspace, cluster: Cluster) -> None:
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_whatever_happens_in_between(workspace: Workspace, cluster: Cluster, seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Commits, deaths of pages, exclusions, purges, merges and sweeps between and beside exports that go wrong."""
+def test_whatever_happens_in_between(
+    workspace: Workspace, cluster: Cluster, seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Commits, deaths of pages, exclusions, purges, merges and sweeps between and beside exports
+    that go wrong.
+    """
     monkeypatch.setattr(bulk_actions, "PAGES_BYTES", 20_000)
     monkeypatch.setattr(bulk_actions, "URLS_BYTES", 5_000)
     chance = random.Random(seed)
@@ -296,11 +353,25 @@ def test_whatever_happens_in_between(workspace: Workspace, cluster: Cluster, see
     rules = ["host:a.b.example.net", "prefix:http://www.example.org/flat/", "domain:example.com"]
     for step in range(30):
         numbers = sorted(chance.sample(range(120), 12))
-        kind = chance.choice(["put", "put", "put", "gone", "noindex", "merge", "exclude", "export", "export"])
+        kind = chance.choice(
+            ["put", "put", "put", "gone", "noindex", "merge", "exclude", "export", "export"]
+        )
         if kind == "put":
-            put(workspace, claim, numbers, round=step, collection=chance.choice(["default", "second"]))
+            put(
+                workspace,
+                claim,
+                numbers,
+                round=step,
+                collection=chance.choice(["default", "second"]),
+            )
         elif kind == "gone":
-            put(workspace, claim, numbers, round=step, state=chance.choice([UrlState.GONE, UrlState.EXCLUDED]))
+            put(
+                workspace,
+                claim,
+                numbers,
+                round=step,
+                state=chance.choice([UrlState.GONE, UrlState.EXCLUDED]),
+            )
         elif kind == "noindex":
             put(workspace, claim, numbers[:3], round=step, may_index=False)
         elif kind == "merge":
@@ -312,7 +383,11 @@ def test_whatever_happens_in_between(workspace: Workspace, cluster: Cluster, see
             cluster.faults.extend(chance.choices(["", *FAULTS], k=4))
             try:
                 send(
-                    workspace, cluster, batch_bytes=chance.choice([3_000, 30_000]), remember_s=0.0, patience=Patience(4, 0.001, 0.002, 0.3)
+                    workspace,
+                    cluster,
+                    batch_bytes=chance.choice([3_000, 30_000]),
+                    remember_s=0.0,
+                    patience=Patience(4, 0.001, 0.002, 0.3),
                 )
             except WorkError:
                 continue
@@ -334,7 +409,9 @@ def test_files_that_are_replaced_and_deleted_under_an_export(
     def fold() -> None:
         put(workspace, claim, [0, 1], round=3)
         merge(workspace, whole=True)
-        swept.append(sweep(workspace, keep_replaced_ms=0, now_ms=round(time.time() * 1_000) + 60_000).files)
+        swept.append(
+            sweep(workspace, keep_replaced_ms=0, now_ms=round(time.time() * 1_000) + 60_000).files
+        )
 
     cluster.during = fold
     report = send(workspace, cluster, batch_bytes=4_000)
@@ -349,7 +426,14 @@ def _child(root: str, url: str) -> None:
     waiting = Waiting(QUICK, lambda line: None)
     client = BulkClient(url, waiting, 5.0, {})
     destination = Destination("opensearch", client.url, "pages", Selection())
-    export_bulk(workspace, OpenSearch(client, "pages"), destination, waiting, batch_bytes=3_000, remember_s=0.0)
+    export_bulk(
+        workspace,
+        OpenSearch(client, "pages"),
+        destination,
+        waiting,
+        batch_bytes=3_000,
+        remember_s=0.0,
+    )
 
 
 def test_kill_9_and_again(workspace: Workspace, cluster: Cluster) -> None:
@@ -374,11 +458,14 @@ def test_kill_9_and_again(workspace: Workspace, cluster: Cluster) -> None:
     report = send(workspace, cluster)
     assert held(cluster) == live(workspace)
     changed = len(range(0, 200, 7)) + len(range(0, 200, 31))
-    assert cluster.sent() <= 200 + changed + 3 * 30 + 30  # each kill costs at most the requests that were under way
+    # each kill costs at most the requests that were under way
+    assert cluster.sent() <= 200 + changed + 3 * 30 + 30
     assert report.log_entry == workspace.state().head
 
 
-def test_quickwit_takes_documents_and_promises_deletions(workspace: Workspace, cluster: Cluster) -> None:
+def test_quickwit_takes_documents_and_promises_deletions(
+    workspace: Workspace, cluster: Cluster
+) -> None:
     claim = workspace.claim("w")
     put(workspace, claim, range(40))
     with pytest.raises(WorkError, match="create it first"):
@@ -394,15 +481,25 @@ def test_quickwit_takes_documents_and_promises_deletions(workspace: Workspace, c
     put(workspace, claim, [1, 2], round=1)
     put(workspace, claim, [6], state=UrlState.GONE)  # Quickwit cannot take one document away
     assert send(workspace, cluster, kind="quickwit").documents == 2
-    newest = {document["id"]: document["text"] for document in sorted(cluster.ingested, key=lambda document: document["log_entry"])}
+    newest = {
+        document["id"]: document["text"]
+        for document in sorted(cluster.ingested, key=lambda document: document["log_entry"])
+    }
     assert newest.items() >= live(workspace).items()
-    exclude(workspace, ["domain:b.example.net", "host:example.com", "prefix:http://www.example.org/flat/"])
+    exclude(
+        workspace,
+        ["domain:b.example.net", "host:example.com", "prefix:http://www.example.org/flat/"],
+    )
     assert send(workspace, cluster, kind="quickwit").exclusions == 3
-    assert {document["id"] for document in cluster.ingested} - live(workspace).keys() <= {_id(workspace, 6)}
+    assert {document["id"] for document in cluster.ingested} - live(workspace).keys() <= {
+        _id(workspace, 6)
+    }
 
 
 def _id(workspace: Workspace, number: int) -> str:
-    url = identify(workspace, f"http://{HOSTS[number % 4]}/{'deep' if number % 3 else 'flat'}/{number}")
+    url = identify(
+        workspace, f"http://{HOSTS[number % 4]}/{'deep' if number % 3 else 'flat'}/{number}"
+    )
     return document_id(url.host_key, url.url_key, "default")
 
 
@@ -417,14 +514,21 @@ def test_lines_of_json(workspace: Workspace) -> None:
     assert {document["id"]: document["text"] for document in lines} == live(workspace)
 
 
-def test_credentials_come_from_the_environment_and_are_never_shown(workspace: Workspace, cluster: Cluster) -> None:
+def test_credentials_come_from_the_environment_and_are_never_shown(
+    workspace: Workspace, cluster: Cluster
+) -> None:
     put(workspace, workspace.claim("w"), range(5))
     cluster.authorization = "Basic " + base64.b64encode(b"robot:s3cr:et").decode()
     said: list[str] = []
     with pytest.raises(WorkError, match="LYCOSA_BULK_AUTH") as refused:
         send(workspace, cluster, environment={"LYCOSA_BULK_AUTH": "robot:wr0ng"}, say=said.append)
     cluster.faults.append(LOST)
-    assert send(workspace, cluster, environment={"LYCOSA_BULK_AUTH": "robot:s3cr:et"}, say=said.append).documents == 5
+    assert (
+        send(
+            workspace, cluster, environment={"LYCOSA_BULK_AUTH": "robot:s3cr:et"}, say=said.append
+        ).documents
+        == 5
+    )
     with pytest.raises(UsageError, match="environment") as in_url:
         BulkClient("http://robot:s3cr:et@127.0.0.1:1", Waiting(QUICK, said.append), 1.0, {})
     text = " ".join([str(refused.value), str(in_url.value), *said, *_contents(workspace)])
@@ -440,7 +544,9 @@ def _contents(workspace: Workspace) -> list[str]:
     return [path.read_text() for path in Path(workspace.path(EXPORTS)).iterdir()]
 
 
-def test_another_log_is_not_taken_for_the_exported_one(workspace: Workspace, cluster: Cluster, tmp_path: Path) -> None:
+def test_another_log_is_not_taken_for_the_exported_one(
+    workspace: Workspace, cluster: Cluster, tmp_path: Path
+) -> None:
     put(workspace, workspace.claim("w"), range(5))
     send(workspace, cluster)
     other = Workspace.create(str(tmp_path / "other"), partitions=4)
@@ -453,7 +559,9 @@ def test_another_log_is_not_taken_for_the_exported_one(workspace: Workspace, clu
     assert send(other, cluster, again=True).documents == 5
 
 
-@pytest.mark.parametrize("url", ["127.0.0.1:9200", "ftp://x/", "http://", "http://x:y/", "http://x/?a=b"])
+@pytest.mark.parametrize(
+    "url", ["127.0.0.1:9200", "ftp://x/", "http://", "http://x:y/", "http://x/?a=b"]
+)
 def test_addresses_that_are_none(url: str) -> None:
     with pytest.raises(UsageError):
         BulkClient(url, Waiting(QUICK, print), 1.0, {})

@@ -31,7 +31,14 @@ def root(tmp_path: Path) -> str:
 
 def run(root: str, *arguments: str, secret: str = "") -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "lycosa.cli.main", "-w", root, "export", "bulk", *arguments]
-    return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False, env={**os.environ, "LYCOSA_BULK_AUTH": secret})
+    return subprocess.run(
+        command,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+        env={**os.environ, "LYCOSA_BULK_AUTH": secret},
+    )
 
 
 def test_a_cluster_that_wants_credentials(root: str, cluster: Cluster) -> None:
@@ -45,7 +52,9 @@ def test_a_cluster_that_wants_credentials(root: str, cluster: Cluster) -> None:
     assert said.returncode == 0, said.stderr
     assert json.loads(said.stdout)["documents"] == len(cluster.documents) == 12
     assert "0 documents" in run(root, *to, secret="Bearer t0ken").stdout
-    assert not [path for path in Path(root).rglob("*") if path.is_file() and b"t0ken" in path.read_bytes()]
+    assert not [
+        path for path in Path(root).rglob("*") if path.is_file() and b"t0ken" in path.read_bytes()
+    ]
 
 
 def test_refused_documents_are_listed_and_make_the_call_fail(root: str, cluster: Cluster) -> None:
@@ -68,7 +77,12 @@ def test_lines_in_a_file(root: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "arguments", [("--to", "solr"), ("--to", "opensearch"), ("--to", "opensearch", "--url", "http://127.0.0.1:1", "--batch", "1KB")]
+    "arguments",
+    [
+        ("--to", "solr"),
+        ("--to", "opensearch"),
+        ("--to", "opensearch", "--url", "http://127.0.0.1:1", "--batch", "1KB"),
+    ],
 )
 def test_wrong_calls(root: str, arguments: tuple[str, ...]) -> None:
     assert run(root, *arguments).returncode == 2

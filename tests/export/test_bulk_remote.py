@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from lycosa.app.metrics import Meter
+from lycosa.daemon.metrics import Meter
 from lycosa.export.bulk import EXPORTS
 from lycosa.store.workspace import Workspace
 from tests.export.test_bulk import held, live, put, send

@@ -1,4 +1,6 @@
-"""The library: what stands on which day, that its files are what they promise, and what a kill leaves."""
+"""The library: what stands on which day, that its files are what they promise, and what a kill
+leaves.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,7 @@ from lxml import etree
 from warcio.archiveiterator import ArchiveIterator
 
 from lycosa.app.excluding import exclude_and_purge
-from lycosa.core.config import parse_config
+from lycosa.config.settings import parse_config
 from lycosa.core.errors import WorkError
 from lycosa.export.editions import LibrarySelection
 from lycosa.export.formats import FORMATS
@@ -42,8 +44,14 @@ def html(text: str, *, title: str = "A title", robots: str = "", links: str = ""
     return f"<html><head><title>{title}</title>{meta}</head><body><h1>{title}</h1><p>{text}</p>{links}</body></html>"
 
 
-ENGLISH = "The dormouse sleeps all winter long under the leaves of the old oak, and wakes when the first warm days of spring have come."
-GERMAN = "Die Haselmaus schläft den ganzen Winter unter dem Laub der alten Eiche und wacht auf, wenn die ersten warmen Tage kommen."
+ENGLISH = (
+    "The dormouse sleeps all winter long under the leaves of the old oak, and wakes when "
+    "the first warm days of spring have come."
+)
+GERMAN = (
+    "Die Haselmaus schläft den ganzen Winter unter dem Laub der alten Eiche und wacht auf, "
+    "wenn die ersten warmen Tage kommen."
+)
 
 
 def made(path: Path, *commits: list[Fetched]) -> Workspace:
@@ -80,16 +88,26 @@ def documents(target: Path) -> dict[tuple[str, str], list[Any]]:
 
 
 def urls(target: Path) -> dict[tuple[str, str], list[str]]:
-    return {key: sorted(str(each.findtext(f"{Q}url")) for each in found) for key, found in documents(target).items()}
+    return {
+        key: sorted(str(each.findtext(f"{Q}url")) for each in found)
+        for key, found in documents(target).items()
+    }
 
 
 def text_of(document: Any) -> str:
     paragraphs = document.findall(f"{Q}main-text/{Q}p")
-    return "".join(("" if p.get("more") or not number else "\n") + (p.text or "") for number, p in enumerate(paragraphs))
+    return "".join(
+        ("" if p.get("more") or not number else "\n") + (p.text or "")
+        for number, p in enumerate(paragraphs)
+    )
 
 
 def content(folder: Path) -> dict[str, bytes]:
-    return {str(path.relative_to(folder)): path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}
+    return {
+        str(path.relative_to(folder)): path.read_bytes()
+        for path in sorted(folder.rglob("*"))
+        if path.is_file()
+    }
 
 
 def test_a_page_stands_on_the_days_it_changed_with_the_text_of_that_day(tmp_path: Path) -> None:
@@ -98,14 +116,23 @@ def test_a_page_stands_on_the_days_it_changed_with_the_text_of_that_day(tmp_path
         tmp_path / "w",
         [Fetched(page, 0, html(f"{ENGLISH} First.")), Fetched(still, 0, html(f"{ENGLISH} Still."))],
         [Fetched(page, 1, None), Fetched(still, 1, html(f"{ENGLISH} Still.", title="A title"))],
-        [Fetched(page, 2, html(f"{ENGLISH} Second."), second=1), Fetched(page, 2, html(f"{ENGLISH} Third."), second=9)],
+        [
+            Fetched(page, 2, html(f"{ENGLISH} Second."), second=1),
+            Fetched(page, 2, html(f"{ENGLISH} Third."), second=9),
+        ],
         [Fetched(page, 3, html(f"{ENGLISH} Third.")), Fetched(still, 3, "")],
     )
     report = export(workspace, tmp_path / "out")
-    assert urls(tmp_path / "out") == {("en", day_name(0)): [page, still], ("en", day_name(2)): [page]}
+    assert urls(tmp_path / "out") == {
+        ("en", day_name(0)): [page, still],
+        ("en", day_name(2)): [page],
+    }
     assert (report.documents, report.days, report.languages, report.unread) == (3, 2, 1, 0)
     found = documents(tmp_path / "out")
-    texts = {key[1]: text_of(next(each for each in of_day if each.findtext(f"{Q}url") == page)) for key, of_day in found.items()}
+    texts = {
+        key[1]: text_of(next(each for each in of_day if each.findtext(f"{Q}url") == page))
+        for key, of_day in found.items()
+    }
     assert "First." in texts[day_name(0)]
     assert "Third." in texts[day_name(2)]
     (latest,) = found["en", day_name(2)]
@@ -113,8 +140,14 @@ def test_a_page_stands_on_the_days_it_changed_with_the_text_of_that_day(tmp_path
 
     export(workspace, tmp_path / "full", chosen=LibrarySelection(full=True))
     full = documents(tmp_path / "full")
-    texts = {key[1]: text_of(next(each for each in of_day if each.findtext(f"{Q}url") == page)) for key, of_day in full.items()}
-    assert [next(word for word in ("First.", "Second.", "Third.") if word in texts[day_name(day)]) for day in range(4)] == [
+    texts = {
+        key[1]: text_of(next(each for each in of_day if each.findtext(f"{Q}url") == page))
+        for key, of_day in full.items()
+    }
+    assert [
+        next(word for word in ("First.", "Second.", "Third.") if word in texts[day_name(day)])
+        for day in range(4)
+    ] == [
         "First.",
         "First.",
         "Third.",
@@ -124,12 +157,18 @@ def test_a_page_stands_on_the_days_it_changed_with_the_text_of_that_day(tmp_path
 
 
 def test_what_a_document_says(tmp_path: Path) -> None:
-    links = '<a href="/a?x=1&amp;y=&quot;2">one &lt;b&gt;</a><img src="/i.png"><a href="http://other.example/ü">zwei</a>'
+    links = (
+        '<a href="/a?x=1&amp;y=&quot;2">one &lt;b&gt;</a><img src="/i.png"><a '
+        'href="http://other.example/ü">zwei</a>'
+    )
     page = html(f"{GERMAN} 5 &lt; 6 & “7”", title="Über &lt;Mäuse> & Co", links=links)
     workspace = made(tmp_path / "w", [Fetched(f"{HOME}a", 0, page, "zh", f"{HOME}old")])
     export(workspace, tmp_path / "out", languages={"zh": "zh"})
     ((document,),) = documents(tmp_path / "out").values()
-    said = {name: document.findtext(f"{Q}{name}") for name in ("url", "redirected-from", "charset", "language", "collection", "headline")}
+    said = {
+        name: document.findtext(f"{Q}{name}")
+        for name in ("url", "redirected-from", "charset", "language", "collection", "headline")
+    }
     assert said == {
         "url": f"{HOME}a",
         "redirected-from": f"{HOME}old",
@@ -140,7 +179,9 @@ def test_what_a_document_says(tmp_path: Path) -> None:
     }
     assert GERMAN in text_of(document)
     assert "5 < 6 & “7”" in text_of(document)
-    assert [(link.get("kind"), link.get("href"), link.text) for link in document.find(f"{Q}links")] == [
+    assert [
+        (link.get("kind"), link.get("href"), link.text) for link in document.find(f"{Q}links")
+    ] == [
         ("a", f"{HOME}a?x=1&y=%222", "one <b>"),
         ("a", "http://other.example/%C3%BC", "zwei"),
     ]
@@ -165,7 +206,10 @@ def test_any_character_is_taken(tmp_path: Path, text: str, expected: str | None)
 
 
 def test_a_huge_page_is_read_by_a_parser_with_usual_limits(tmp_path: Path) -> None:
-    workspace = made(tmp_path / "w", [Fetched(HOME, 0, html("word & 𠀀 " * 1_300_000)), Fetched(f"{HOME}b", 0, html(ENGLISH))])
+    workspace = made(
+        tmp_path / "w",
+        [Fetched(HOME, 0, html("word & 𠀀 " * 1_300_000)), Fetched(f"{HOME}b", 0, html(ENGLISH))],
+    )
     export(workspace, tmp_path / "out", file_bytes=2**20)
     found = [each for of_day in documents(tmp_path / "out").values() for each in of_day]
     assert len(found) == 2
@@ -174,7 +218,12 @@ def test_a_huge_page_is_read_by_a_parser_with_usual_limits(tmp_path: Path) -> No
 
 
 def test_what_is_left_out(tmp_path: Path) -> None:
-    kept, copy, hidden, excluded = f"{HOME}kept", f"{HOME}kept?from=mail", f"{HOME}hidden", "http://bad.example/"
+    kept, copy, hidden, excluded = (
+        f"{HOME}kept",
+        f"{HOME}kept?from=mail",
+        f"{HOME}hidden",
+        "http://bad.example/",
+    )
     workspace = made(
         tmp_path / "w",
         [
@@ -190,14 +239,23 @@ def test_what_is_left_out(tmp_path: Path) -> None:
     exclude(workspace, ["host:bad.example"])
     info = make_generation(workspace)
     assert info.duplicates == 1
-    assert current_duplicates(workspace).select("collection", "url", "canonical_of").rows() == [("default", copy, kept)]
+    assert current_duplicates(workspace).select("collection", "url", "canonical_of").rows() == [
+        ("default", copy, kept)
+    ]
     export(workspace, tmp_path / "after")
-    assert urls(tmp_path / "after") == {("en", day_name(0)): [kept, copy]}  # the other collection has no other of that text
+    # the other collection has no other of that text
+    assert urls(tmp_path / "after") == {("en", day_name(0)): [kept, copy]}
 
 
 def test_a_purge_leaves_no_name_in_the_graph(tmp_path: Path) -> None:
     kept, copy = "http://secret.example/kept", "http://secret.example/kept?from=mail"
-    workspace = made(tmp_path / "w", [Fetched(kept, 0, html(ENGLISH)), Fetched(copy, 0, html(ENGLISH), redirect_from=f"{HOME}go")])
+    workspace = made(
+        tmp_path / "w",
+        [
+            Fetched(kept, 0, html(ENGLISH)),
+            Fetched(copy, 0, html(ENGLISH), redirect_from=f"{HOME}go"),
+        ],
+    )
     make_generation(workspace)
     make_generation(workspace)
     assert current_duplicates(workspace)["url"].to_list() == [copy]
@@ -210,7 +268,11 @@ def test_languages_days_and_collections_are_chosen(tmp_path: Path) -> None:
     one, two, three = f"{HOME}1", f"{HOME}2", f"{HOME}3"
     workspace = made(
         tmp_path / "w",
-        [Fetched(one, 0, html(ENGLISH), "de"), Fetched(two, 1, html(GERMAN), "misc"), Fetched(three, 2, html(ENGLISH), "misc")],
+        [
+            Fetched(one, 0, html(ENGLISH), "de"),
+            Fetched(two, 1, html(GERMAN), "misc"),
+            Fetched(three, 2, html(ENGLISH), "misc"),
+        ],
     )
     languages = {"de": "de"}
     for number, (chosen, expected) in enumerate(
@@ -224,11 +286,18 @@ def test_languages_days_and_collections_are_chosen(tmp_path: Path) -> None:
         ]
     ):
         export(workspace, tmp_path / str(number), chosen=chosen, languages=languages)
-        assert urls(tmp_path / str(number)) == {(language, day_name(day)): found for (language, day), found in expected.items()}
+        assert urls(tmp_path / str(number)) == {
+            (language, day_name(day)): found for (language, day), found in expected.items()
+        }
 
 
 def many(count: int) -> list[Fetched]:
-    return [Fetched(f"http://h{n % 7}.example/{n}", n % 3, html(f"{ENGLISH} {n} " + "word " * (n % 200))) for n in range(count)]
+    return [
+        Fetched(
+            f"http://h{n % 7}.example/{n}", n % 3, html(f"{ENGLISH} {n} " + "word " * (n % 200))
+        )
+        for n in range(count)
+    ]
 
 
 @pytest.mark.parametrize("kind", sorted(FORMATS))
@@ -236,10 +305,21 @@ def test_repeated_it_gives_the_same_bytes_and_writes_nothing(tmp_path: Path, kin
     workspace = made(tmp_path / "w", many(60), many(120)[60:])
     first = export(workspace, tmp_path / "a", kind, file_bytes=20_000)
     assert first.files == len(first.written) > 5
-    before = {path: (path.stat().st_ino, path.stat().st_mtime_ns) for path in (tmp_path / "a" / kind).glob("*/*/*")}
+    before = {
+        path: (path.stat().st_ino, path.stat().st_mtime_ns)
+        for path in (tmp_path / "a" / kind).glob("*/*/*")
+    }
     second = export(workspace, tmp_path / "a", kind, file_bytes=20_000)
-    assert (second.kept, second.written, second.documents, second.bytes) == (3, [], first.documents, first.bytes)
-    assert {path: (path.stat().st_ino, path.stat().st_mtime_ns) for path in (tmp_path / "a" / kind).glob("*/*/*")} == before
+    assert (second.kept, second.written, second.documents, second.bytes) == (
+        3,
+        [],
+        first.documents,
+        first.bytes,
+    )
+    assert {
+        path: (path.stat().st_ino, path.stat().st_mtime_ns)
+        for path in (tmp_path / "a" / kind).glob("*/*/*")
+    } == before
     merge(workspace, whole=True)
     export(workspace, tmp_path / "b", kind, file_bytes=20_000)
     assert content(tmp_path / "a") == content(tmp_path / "b")
@@ -287,9 +367,17 @@ def test_killed_at_any_step_it_goes_on(tmp_path: Path) -> None:
     expected = content(tmp_path / "whole")
     out, kills = tmp_path / "out", 0
     for steps in (1, 3, 5, 8, 13, 1, 2, 6, 4, 11, 100):
-        child = subprocess.run([sys.executable, "-c", _CHILD, workspace.root, str(out), str(steps)], check=False, timeout=120)
+        child = subprocess.run(
+            [sys.executable, "-c", _CHILD, workspace.root, str(out), str(steps)],
+            check=False,
+            timeout=120,
+        )
         kills += child.returncode == -signal.SIGKILL
-        whole = {name: there for name, there in content(out).items() if name.endswith(".xml") and "/." not in name}
+        whole = {
+            name: there
+            for name, there in content(out).items()
+            if name.endswith(".xml") and "/." not in name
+        }
         assert all(expected[name] == there for name, there in whole.items())
         if child.returncode == 0:
             break
@@ -301,7 +389,11 @@ def test_killed_at_any_step_it_goes_on(tmp_path: Path) -> None:
 
 def test_whole_files_of_a_killed_export_are_not_written_again(tmp_path: Path) -> None:
     workspace = made(tmp_path / "w", many(120))
-    child = subprocess.run([sys.executable, "-c", _CHILD, workspace.root, str(tmp_path / "out"), "9"], check=False, timeout=120)
+    child = subprocess.run(
+        [sys.executable, "-c", _CHILD, workspace.root, str(tmp_path / "out"), "9"],
+        check=False,
+        timeout=120,
+    )
     assert child.returncode == -signal.SIGKILL
     there = {path: path.stat().st_ino for path in (tmp_path / "out/xml").glob("*/*/*.xml")}
     assert there
@@ -314,20 +406,35 @@ def test_whole_files_of_a_killed_export_are_not_written_again(tmp_path: Path) ->
 
 def test_all_kinds_say_the_same(tmp_path: Path) -> None:
     links = '<a href="/x">to x</a>'
-    pages = [Fetched(f"{HOME}{n}", n % 2, html(f"{ENGLISH} 𠀀 {n}", links=links)) for n in range(20)]
+    pages = [
+        Fetched(f"{HOME}{n}", n % 2, html(f"{ENGLISH} 𠀀 {n}", links=links)) for n in range(20)
+    ]
     pages.append(Fetched(f"{HOME}1", 2, html(f"{GERMAN} later", links=links)))
     workspace = made(tmp_path / "w", pages[:20], pages[20:])
     for kind in FORMATS:
         export(workspace, tmp_path, kind)
-    lines = [json.loads(line) for path in sorted((tmp_path / "jsonl").glob("*/*/*.jsonl")) for line in path.read_text().splitlines()]
+    lines = [
+        json.loads(line)
+        for path in sorted((tmp_path / "jsonl").glob("*/*/*.jsonl"))
+        for line in path.read_text().splitlines()
+    ]
     tables = pl.read_parquet(sorted((tmp_path / "parquet").glob("*/*/*.parquet"))).to_dicts()
     from_xml = {
-        (language, day, document.findtext(f"{Q}url"), text_of(document), document.findtext(f"{Q}fetched-at"))
+        (
+            language,
+            day,
+            document.findtext(f"{Q}url"),
+            text_of(document),
+            document.findtext(f"{Q}fetched-at"),
+        )
         for (language, day), found in documents(tmp_path).items()
         for document in found
     }
     assert len(from_xml) == 21
-    assert {(line["library"], line["day"], line["url"], line["main_text"], line["fetched_at"]) for line in lines} == from_xml
+    assert {
+        (line["library"], line["day"], line["url"], line["main_text"], line["fetched_at"])
+        for line in lines
+    } == from_xml
     assert all([link["target"] for link in line["links"]] == [f"{HOME}x"] for line in lines)
     assert [row["main_text"] for row in tables] == [line["main_text"] for line in lines]
     assert [row["links"] for row in tables] == [line["links"] for line in lines]
@@ -348,8 +455,13 @@ def test_two_exports_do_not_write_into_one_another(tmp_path: Path) -> None:
     workspace = made(tmp_path / "w", many(10))
     target = tmp_path / "out"
     (target / "xml").mkdir(parents=True)
-    code = "import fcntl, sys, time; f = open(sys.argv[1], 'w'); fcntl.flock(f, 2); print(1, flush=True); time.sleep(60)"
-    holder = subprocess.Popen([sys.executable, "-c", code, str(target / "xml/.lock")], stdout=subprocess.PIPE)
+    code = (
+        "import fcntl, sys, time; f = open(sys.argv[1], 'w'); fcntl.flock(f, 2); print(1, "
+        "flush=True); time.sleep(60)"
+    )
+    holder = subprocess.Popen(
+        [sys.executable, "-c", code, str(target / "xml/.lock")], stdout=subprocess.PIPE
+    )
     assert holder.stdout is not None
     try:
         holder.stdout.readline()

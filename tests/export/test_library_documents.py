@@ -1,4 +1,6 @@
-"""Older versions of PDF and office files in the library: read from the archive again, as pages are."""
+"""Older versions of PDF and office files in the library: read from the archive again, as pages
+are.
+"""
 
 from __future__ import annotations
 
@@ -18,11 +20,18 @@ def test_an_older_version_of_a_document_is_read_again(tmp_path: Path) -> None:
     root.mkdir()
     versions = {3: b"They hunt at night.", 0: b"They sleep by day."}
     with nginx([Server("127.0.0.1", root)]) as served:
-        job = (collection("default", recrawl="age", max_age="1d"), [f"http://127.0.0.1:{served.port}/news.pdf"])
+        job = (
+            collection("default", recrawl="age", max_age="1d"),
+            [f"http://127.0.0.1:{served.port}/news.pdf"],
+        )
         for days_ago, words in versions.items():
             (root / "news.pdf").write_bytes(pdf(words))
             work(workspace, [job], clock=LaterClock(-days_ago * _DAY_MS))
-    report: dict[str, object] = {**run_json(workspace, "export", "xml", str(tmp_path / "library"), "--json")}
+    report: dict[str, object] = {
+        **run_json(workspace, "export", "xml", str(tmp_path / "library"), "--json")
+    }
     assert {name: report[name] for name in ("unread", "documents")} == {"unread": 0, "documents": 2}
     written = "".join(path.read_text() for path in sorted((tmp_path / "library").rglob("*.xml")))
-    assert re.findall(r"They \w+ \w+ \w+", written) == [words.decode().rstrip(".") for words in versions.values()]
+    assert re.findall(r"They \w+ \w+ \w+", written) == [
+        words.decode().rstrip(".") for words in versions.values()
+    ]

@@ -1,4 +1,6 @@
-"""A mirror on disk: names that any file system takes, links that lead from file to file, in a walk over them and in a browser."""
+"""A mirror on disk: names that any file system takes, links that lead from file to file, in a walk
+over them and in a browser.
+"""
 
 from __future__ import annotations
 
@@ -15,12 +17,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lycosa.app.crawling import CrawlOrder, crawl
-from lycosa.core.config import Collection, parse_config
+from lycosa.config.settings import Collection, parse_config
 from lycosa.core.errors import UsageError
 from lycosa.export.mirror import MirrorReport, export_mirror
 from lycosa.export.mirror_names import Named, file_names
 from lycosa.export.mirror_rewrite import rewrite_css, rewrite_html
-from lycosa.page import style
+from lycosa.page.html import style
 from lycosa.store.workspace import Workspace
 from tests.servers.ftp import ftp
 from tests.servers.nginx import Server, nginx
@@ -56,7 +58,9 @@ def links(path: Path) -> _Links:
 
 
 def broken(start: Path) -> tuple[int, list[tuple[str, str]]]:
-    """Follow every link that leads to a file: (files that were reached, (page, link) of those that lead nowhere)."""
+    """Follow every link that leads to a file: (files that were reached, (page, link) of those that
+    lead nowhere).
+    """
     waiting, seen, wrong = [start], {start}, []
     while waiting:
         page = waiting.pop()
@@ -81,18 +85,22 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, Worksp
     root = tmp_path_factory.mktemp("mirror")
     files: dict[str, bytes] = {
         "index.html": (
-            b"<html><head><title>Start</title><link rel=stylesheet href=/css/a.css integrity=sha256-x><base href=/deep/>"
+            b"<html><head><title>Start</title><link rel=stylesheet href=/css/a.css "
+            b"integrity=sha256-x><base href=/deep/>"
             b"<meta http-equiv=Content-Security-Policy content=\"default-src 'none'\"></head><body "
             b"style=\"background:url('/img/body.png')\">"
-            b'<p>Words that stand here.</p><img src="/img/a.png" srcset="/img/b.png 2x, /img/a.png 1x">'
+            b'<p>Words that stand here.</p><img src="/img/a.png" srcset="/img/b.png 2x, '
+            b'/img/a.png 1x">'
             b'<a href="page?id=1&amp;n=2#part">query</a>'
-            b'<a href="/moved">moved</a><a href="/a%20b/">space</a><a href="/nowhere">404</a><a href="http://other.invalid/x">away</a>'
-            b'<script>var x = "<a href=/not/a/link>";</script><!-- <a href="/nor/this"> --><a href="#here">here</a></body></html>'
+            b'<a href="/moved">moved</a><a href="/a%20b/">space</a><a href="/nowhere">404</a><a '
+            b'href="http://other.invalid/x">away</a>'
+            b'<script>var x = "<a href=/not/a/link>";</script><!-- <a href="/nor/this"> --><a '
+            b'href="#here">here</a></body></html>'
         ),
-        "deep/page": "<html lang=fr><title>Été</title><p id=part>Des mots français, à côté de la forêt.</p><a href=/>home</a>".encode(
-            "latin-1"
-        ),
-        "a b/index.html": b"<title>Space</title><p>In a folder with a space in its name.</p><a href=..>up</a>",
+        "deep/page": "<html lang=fr><title>Été</title><p id=part>Des mots français, à côté de la "
+        "forêt.</p><a href=/>home</a>".encode("latin-1"),
+        "a b/index.html": b"<title>Space</title><p>In a folder with a space in its name.</p><a "
+        b"href=..>up</a>",
         "css/a.css": b"@import 'b.css';\nbody{background:url(../img/body.png)}",
         "css/b.css": b'@font-face{font-family:x;src:url("/font/x.woff2") format("woff2")}',
         "font/x.woff2": b"wOF2....",
@@ -101,11 +109,23 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, Worksp
     for name, content in files.items():
         (root / "site" / name).parent.mkdir(parents=True, exist_ok=True)
         (root / "site" / name).write_bytes(content)
-    extra = "location = /moved { return 301 /a%20b/; } location = /deep/page { default_type 'text/html; charset=iso-8859-1'; }"
-    with nginx([Server("127.0.8.1", root / "site", index="index.html", autoindex=False, extra=extra)]) as server:
+    extra = (
+        "location = /moved { return 301 /a%20b/; } location = /deep/page { default_type "
+        "'text/html; charset=iso-8859-1'; }"
+    )
+    with nginx(
+        [Server("127.0.8.1", root / "site", index="index.html", autoindex=False, extra=extra)]
+    ) as server:
         start = f"http://127.0.8.1:{server.port}/"
         collection = Collection.model_validate({**QUICK, "seeds": [start]})
-        crawl(CrawlOrder(str(root / "w"), parse_config("", overrides=("crawl.patience=0",)), collection, index=False))
+        crawl(
+            CrawlOrder(
+                str(root / "w"),
+                parse_config("", overrides=("crawl.patience=0",)),
+                collection,
+                index=False,
+            )
+        )
         yield start, Workspace.open(str(root / "w"))
 
 
@@ -120,7 +140,17 @@ def test_every_requisite_is_there(mirror: MirrorReport) -> None:
     found = sorted(str(path.relative_to(home)) for path in home.rglob("*") if path.is_file())
     page = next(name for name in found if name.startswith("deep/"))
     assert found == sorted(
-        ["a b/index.html", "css/a.css", "css/b.css", page, "font/x.woff2", "img/a.png", "img/b.png", "img/body.png", "index.html"]
+        [
+            "a b/index.html",
+            "css/a.css",
+            "css/b.css",
+            page,
+            "font/x.woff2",
+            "img/a.png",
+            "img/b.png",
+            "img/body.png",
+            "index.html",
+        ]
     )
     assert page.endswith(".html")
     assert mirror.files == len(found)
@@ -136,7 +166,14 @@ def test_a_directory_of_an_ftp_server_is_a_page(tmp_path: Path) -> None:
         (root / name).write_text(f"The words of {name}.\n", encoding="utf-8")
     with ftp(root, tmp_path / "ftp.log") as port:
         collection = Collection.model_validate({**QUICK, "seeds": [f"ftp://127.0.0.1:{port}/"]})
-        crawl(CrawlOrder(workspace, parse_config("", overrides=("crawl.patience=0",)), collection, index=False))
+        crawl(
+            CrawlOrder(
+                workspace,
+                parse_config("", overrides=("crawl.patience=0",)),
+                collection,
+                index=False,
+            )
+        )
     report = export_mirror(Workspace.open(workspace), "127.0.0.1", tmp_path / "copy")
     assert report.start is not None
     assert report.start.name == "index.html"
@@ -173,12 +210,18 @@ def test_the_encoding_is_declared_and_kept(mirror: MirrorReport) -> None:
     assert b'<meta charset="windows-1252">' in content or b'<meta charset="iso-8859-1">' in content
 
 
-def test_a_second_export_writes_the_same(site: tuple[str, Workspace], mirror: MirrorReport, tmp_path: Path) -> None:
+def test_a_second_export_writes_the_same(
+    site: tuple[str, Workspace], mirror: MirrorReport, tmp_path: Path
+) -> None:
     assert mirror.start is not None
     again = export_mirror(site[1], "127.0.8.1", tmp_path)
 
     def content(folder: Path) -> dict[str, bytes]:
-        return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+        return {
+            str(path.relative_to(folder)): path.read_bytes()
+            for path in folder.rglob("*")
+            if path.is_file()
+        }
 
     assert content(again.folder) == content(mirror.folder)
     with pytest.raises(UsageError, match=r"no capture of nobody\.example"):
@@ -186,12 +229,15 @@ def test_a_second_export_writes_the_same(site: tuple[str, Workspace], mirror: Mi
 
 
 def test_a_browser_shows_it(mirror: MirrorReport) -> None:
-    """Chromium finds the style sheet's import, the images and the page behind a link, from the disk alone."""
+    """Chromium finds the style sheet's import, the images and the page behind a link, from the disk
+    alone.
+    """
     chromium = require_program("chromium")
     assert mirror.start is not None
     probe = mirror.start.with_name("probe.html")
     script = (
-        "<script>onload=()=>{document.title=[...document.images].map(i=>i.naturalWidth).join()+' '+document.styleSheets.length"
+        "<script>onload=()=>{document.title=[...document.images].map(i=>i.naturalWidth).join()+' "
+        "'+document.styleSheets.length"
         "+' '+getComputedStyle(document.body).backgroundImage.includes('body.png')}</script>"
     )
     probe.write_text(mirror.start.read_text() + script)
@@ -204,20 +250,37 @@ def test_a_browser_shows_it(mirror: MirrorReport) -> None:
             "--host-resolver-rules=MAP * ~NOTFOUND",
             "--virtual-time-budget=3000",
         ]
-        said = subprocess.run([*call, "--dump-dom", probe.as_uri()], capture_output=True, text=True, timeout=100, check=True)
+        said = subprocess.run(
+            [*call, "--dump-dom", probe.as_uri()],
+            capture_output=True,
+            text=True,
+            timeout=100,
+            check=True,
+        )
     finally:
         probe.unlink()
     assert "<title>1 1 true</title>" in said.stdout
 
 
 def test_a_real_site(tmp_path: Path) -> None:
-    """The Debian maintainers' guide: no link is broken that the site itself does not have broken."""
+    """The Debian maintainers' guide: no link is broken that the site itself does not have
+    broken.
+    """
     source = CACHE / "maint-guide"
     if not source.is_dir():
         pytest.skip("the sites are not laid out")
     with nginx([Server("127.0.8.2", source, index="index.html", autoindex=True)]) as server:
-        collection = Collection.model_validate({**QUICK, "seeds": [f"http://127.0.8.2:{server.port}/"]})
-        crawl(CrawlOrder(str(tmp_path / "w"), parse_config("", overrides=("crawl.patience=0",)), collection, index=False))
+        collection = Collection.model_validate(
+            {**QUICK, "seeds": [f"http://127.0.8.2:{server.port}/"]}
+        )
+        crawl(
+            CrawlOrder(
+                str(tmp_path / "w"),
+                parse_config("", overrides=("crawl.patience=0",)),
+                collection,
+                index=False,
+            )
+        )
     report = export_mirror(Workspace.open(str(tmp_path / "w")), "127.0.8.2", tmp_path / "m")
     assert report.start is not None
     reached, wrong = broken(report.start)
@@ -246,21 +309,31 @@ def test_names(url: str, media_type: str, path: str) -> None:
 
 def test_names_do_not_meet() -> None:
     pages = [
-        Named(f"http://h/{name}", "text/html") for name in ("A", "a", "a.html", "a.html/b", "a?x", "a?X", "con", "x%2Fy", "x/y", "a%00")
+        Named(f"http://h/{name}", "text/html")
+        for name in ("A", "a", "a.html", "a.html/b", "a?x", "a?X", "con", "x%2Fy", "x/y", "a%00")
     ]
-    pages += [Named("https://h/a", "text/html"), Named("http://h/" + "l" * 400, "text/html"), Named("http://h/" + "l" * 401, "text/html")]
+    pages += [
+        Named("https://h/a", "text/html"),
+        Named("http://h/" + "l" * 400, "text/html"),
+        Named("http://h/" + "l" * 401, "text/html"),
+    ]
     names = file_names(pages)
     assert names == file_names(reversed(pages))
     paths = [path.lower() for path in names.values()]
     assert len(set(paths)) == len(pages)
-    folders = {path.rsplit("/", depth)[0] for path in paths for depth in range(1, path.count("/") + 1)}
+    folders = {
+        path.rsplit("/", depth)[0] for path in paths for depth in range(1, path.count("/") + 1)
+    }
     assert not folders.intersection(paths)
     assert all(len(part.encode()) <= 120 for path in paths for part in path.split("/"))
     assert not any(set('<>:"\\|?*%#').intersection(path) for path in paths)
 
 
 @settings(max_examples=150)
-@given(st.binary(max_size=300), st.sampled_from(["utf-8", "shift_jis", "utf-16", "nonsense", "gb18030"]))
+@given(
+    st.binary(max_size=300),
+    st.sampled_from(["utf-8", "shift_jis", "utf-16", "nonsense", "gb18030"]),
+)
 def test_rewriting_takes_any_bytes(body: bytes, charset: str) -> None:
     for whole in (body, b"<a href='" + body, b"<style>" + body):
         rewrite_html(whole, "http://h/", charset, lambda url: "x.html")
@@ -268,7 +341,9 @@ def test_rewriting_takes_any_bytes(body: bytes, charset: str) -> None:
 
 
 def test_no_time_is_lost_on_hostile_markup() -> None:
-    """Ten times as much takes about ten times as long; where a pattern goes back over what it has read, a hundred times."""
+    """Ten times as much takes about ten times as long; where a pattern goes back over what it has
+    read, a hundred times.
+    """
 
     def seconds(times: int) -> float:
         started = time.process_time()
@@ -291,6 +366,16 @@ def test_no_time_is_lost_on_hostile_markup() -> None:
 
 
 def test_the_command(site: tuple[str, Workspace], tmp_path: Path) -> None:
-    call = [sys.executable, "-m", "lycosa.cli.main", "-w", site[1].root, "export", "mirror", "127.0.8.1", str(tmp_path)]
+    call = [
+        sys.executable,
+        "-m",
+        "lycosa.cli.main",
+        "-w",
+        site[1].root,
+        "export",
+        "mirror",
+        "127.0.8.1",
+        str(tmp_path),
+    ]
     said = subprocess.run(call, capture_output=True, text=True, timeout=60, check=True)
     assert said.stdout.startswith("9 files, 3 of them pages")

@@ -1,4 +1,6 @@
-"""Export to WACZ: what the specification asks for, point by point, and every line of the index resolved in the file itself."""
+"""Export to WACZ: what the specification asks for, point by point, and every line of the index
+resolved in the file itself.
+"""
 
 from __future__ import annotations
 
@@ -17,12 +19,13 @@ import pytest
 from fastwarc.warc import ArchiveIterator
 
 from lycosa.app.importing import import_files
-from lycosa.archive.foreign import read_captures
-from lycosa.core.config import parse_config
+from lycosa.archive.import_formats import read_captures
+from lycosa.config.settings import parse_config
 from lycosa.export import wacz as export_module
 from lycosa.export.wacz import WaczReport, export_wacz
 from lycosa.export.warc import Selection
 from lycosa.store.workspace import Workspace
+from lycosa.url.site_name import site_name
 from tests.archive.foreign_files import ANSWERS, HOST, Answer, html, warc
 
 PAGES = {f"{HOST}/": "Home", f"{HOST}/eyes": "Compound eyes", f"{HOST}/wings": "Wings"}
@@ -32,12 +35,16 @@ PAGES = {f"{HOST}/": "Home", f"{HOST}/eyes": "Compound eyes", f"{HOST}/wings": "
 def workspace(tmp_path_factory: pytest.TempPathFactory) -> Workspace:
     root = tmp_path_factory.mktemp("wacz")
     path = root / "a.warc.gz"
-    path.write_bytes(warc((*ANSWERS, Answer("http://b.example/ü", html("Ümlaut & <more>"))), gzipped=True))
+    path.write_bytes(
+        warc((*ANSWERS, Answer("http://b.example/ü", html("Ümlaut & <more>"))), gzipped=True)
+    )
     import_files(str(root / "w"), parse_config(""), "default", [str(path)], index=False)
     return Workspace.open(str(root / "w"))
 
 
-def export(workspace: Workspace, folder: Path, *, chosen: Selection | None = None, name: str = "x.wacz") -> tuple[WaczReport, Path]:
+def export(
+    workspace: Workspace, folder: Path, *, chosen: Selection | None = None, name: str = "x.wacz"
+) -> tuple[WaczReport, Path]:
     report = export_wacz(workspace, folder / name, chosen)
     assert report.path is not None
     return report, report.path
@@ -51,7 +58,9 @@ def test_the_package_is_as_specified(workspace: Workspace, tmp_path: Path) -> No
         infos = {info.filename: info for info in archive.infolist()}
         package = json.loads(archive.read("datapackage.json"))
         assert (package["profile"], package["wacz_version"]) == ("data-package", "1.1.1")
-        assert package["mainPageUrl"] in PAGES or package["mainPageUrl"].startswith("http://b.example/")
+        assert package["mainPageUrl"] in PAGES or package["mainPageUrl"].startswith(
+            "http://b.example/"
+        )
         listed = {resource["path"]: resource for resource in package["resources"]}
         assert set(infos) - {"datapackage.json", "datapackage-digest.json"} == set(listed)
         for name, resource in listed.items():
@@ -60,22 +69,34 @@ def test_the_package_is_as_specified(workspace: Workspace, tmp_path: Path) -> No
             assert resource["hash"] == f"sha256:{hashlib.sha256(content).hexdigest()}"
             assert resource["name"] == name.rpartition("/")[2]
             if name.startswith(("archive/", "indexes/")):
-                assert infos[name].compress_type == zipfile.ZIP_STORED  # players read ranges of them
+                # players read ranges of them
+                assert infos[name].compress_type == zipfile.ZIP_STORED
         digest = json.loads(archive.read("datapackage-digest.json"))
-        assert digest == {"path": "datapackage.json", "hash": f"sha256:{hashlib.sha256(archive.read('datapackage.json')).hexdigest()}"}
+        assert digest == {
+            "path": "datapackage.json",
+            "hash": f"sha256:{hashlib.sha256(archive.read('datapackage.json')).hexdigest()}",
+        }
         head, *pages = map(json.loads, archive.read("pages/pages.jsonl").splitlines())
         assert head["format"] == "json-pages-1.0"
-        assert {page["url"]: page["title"] for page in pages} == {**PAGES, "http://b.example/%C3%BC": "Ümlaut & <more>"}
+        assert {page["url"]: page["title"] for page in pages} == {
+            **PAGES,
+            "http://b.example/%C3%BC": "Ümlaut & <more>",
+        }
         assert {page["ts"] for page in pages} == {"2026-11-21T10:00:00Z"}
         assert len({page["id"] for page in pages}) == len(pages) == report.pages
 
 
-def test_every_line_of_the_index_leads_to_its_record(workspace: Workspace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_line_of_the_index_leads_to_its_record(
+    workspace: Workspace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(export_module, "BLOCK_LINES", 2)
     report, path = export(workspace, tmp_path)
     with zipfile.ZipFile(path) as archive:
         meta, *blocks = archive.read("indexes/index.idx").decode().splitlines()
-        assert json.loads(meta.partition("!meta 0 ")[2]) == {"format": "cdxj-gzip-1.0", "filename": "index.cdx.gz"}
+        assert json.loads(meta.partition("!meta 0 ")[2]) == {
+            "format": "cdxj-gzip-1.0",
+            "filename": "index.cdx.gz",
+        }
         compressed = archive.read("indexes/index.cdx.gz")
         lines: list[str] = []
         for block in blocks:
@@ -105,25 +126,54 @@ def test_the_same_captures_give_the_same_bytes(workspace: Workspace, tmp_path: P
 
 
 def test_a_selection(workspace: Workspace, tmp_path: Path) -> None:
-    report, path = export(workspace, tmp_path, chosen=Selection(host="b.example"))
+    report, path = export(workspace, tmp_path, chosen=Selection(site=site_name("b.example")))
     assert (report.captures, report.pages) == (1, 1)
-    assert [each.url for each in read_captures(path, limit=1 << 20, others=Counter())] == ["http://b.example/%C3%BC"]
-    assert export_wacz(workspace, tmp_path / "none.wacz", Selection(host="c.example")).path is None
+    assert [each.url for each in read_captures(path, limit=1 << 20, others=Counter())] == [
+        "http://b.example/%C3%BC"
+    ]
+    assert (
+        export_wacz(workspace, tmp_path / "none.wacz", Selection(site=site_name("c.example"))).path
+        is None
+    )
     assert not list(tmp_path.glob("*none*"))
 
 
 def test_other_programs_take_it(workspace: Workspace, tmp_path: Path) -> None:
-    """py-wacz validates it. (`pip install wacz` into an environment of its own: it pins what others need newer.)"""
+    """py-wacz validates it. (`pip install wacz` into an environment of its own: it pins what others
+    need newer.)
+    """
     program = shutil.which("wacz")
     if program is None:
         pytest.skip("the program 'wacz' is not installed")
     _, path = export(workspace, tmp_path)
-    said = subprocess.run([program, "validate", "-f", str(path)], capture_output=True, text=True, timeout=60, check=False)
+    said = subprocess.run(
+        [program, "validate", "-f", str(path)],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
     assert said.returncode == 0, said.stdout + said.stderr
 
 
 def test_the_command(workspace: Workspace, tmp_path: Path) -> None:
-    call = [sys.executable, "-m", "lycosa.cli.main", "-w", workspace.root, "export", "wacz", "--json"]
-    said = subprocess.run([*call, str(tmp_path / "a.wacz")], capture_output=True, text=True, timeout=60, check=True)
+    call = [
+        sys.executable,
+        "-m",
+        "lycosa.cli.main",
+        "-w",
+        workspace.root,
+        "export",
+        "wacz",
+        "--json",
+    ]
+    said = subprocess.run(
+        [*call, str(tmp_path / "a.wacz")], capture_output=True, text=True, timeout=60, check=True
+    )
     assert json.loads(said.stdout)["captures"] == 6
-    assert subprocess.run([*call, str(tmp_path / "a.zip")], capture_output=True, timeout=60, check=False).returncode == 2
+    assert (
+        subprocess.run(
+            [*call, str(tmp_path / "a.zip")], capture_output=True, timeout=60, check=False
+        ).returncode
+        == 2
+    )

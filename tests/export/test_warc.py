@@ -15,9 +15,9 @@ from fastwarc.warc import ArchiveIterator as FastIterator
 from warcio.checker import Checker
 
 from lycosa.archive.cdxj import write_cdxj
-from lycosa.archive.members import read_records
-from lycosa.archive.reader import read_exchanges, read_response
-from lycosa.archive.writer import RevisitTarget, WarcWriter
+from lycosa.archive.warc.members import read_records
+from lycosa.archive.warc.reader import read_exchanges, read_response
+from lycosa.archive.warc.writer import RevisitTarget, WarcWriter
 from lycosa.core.errors import ArchiveError, WorkError
 from lycosa.core.records import Page, Visit
 from lycosa.export import warc as export_module
@@ -26,6 +26,7 @@ from lycosa.store.rows import page_row, visit_row
 from lycosa.store.tables import TableBuffer
 from lycosa.store.workspace import Workspace
 from lycosa.url.keys import Identifier
+from lycosa.url.site_name import site_name
 from tests.archive.exchanges import AT, failure, pair
 
 LANGUAGES = ("en", "de", "zh")
@@ -33,7 +34,9 @@ LANGUAGES = ("en", "de", "zh")
 
 @pytest.fixture
 def workspace(tmp_path: Path) -> Workspace:
-    """Two commits: twelve pages on three hosts, a page for two collections, a revisit, a failure, an answer that is no HTTP."""
+    """Two commits: twelve pages on three hosts, a page for two collections, a revisit, a failure,
+    an answer that is no HTTP.
+    """
     workspace = Workspace.create(str(tmp_path / "crawl"), partitions=4)
     identifier = Identifier(workspace.domains, workspace.partitions)
     claim = workspace.claim("test")
@@ -43,8 +46,18 @@ def workspace(tmp_path: Path) -> Workspace:
         writer = WarcWriter(workspace.path(folder.warc), relative_path=folder.warc, info={})
         visits, pages = TableBuffer("visits"), TableBuffer("pages")
         rows: list[Visit] = []
-        items = [pair(f"http://h{n % 3}.example/{commit}/{n}", body=os.urandom(3_000), at=AT + 60_000 * commit + n) for n in range(6)]
-        items += [failure(f"http://h0.example/{commit}/gone"), pair(f"http://h0.example/{commit}/odd", head=b"ICY 200\r\n\r\n", at=AT - 1)]
+        items = [
+            pair(
+                f"http://h{n % 3}.example/{commit}/{n}",
+                body=os.urandom(3_000),
+                at=AT + 60_000 * commit + n,
+            )
+            for n in range(6)
+        ]
+        items += [
+            failure(f"http://h0.example/{commit}/gone"),
+            pair(f"http://h0.example/{commit}/odd", head=b"ICY 200\r\n\r\n", at=AT - 1),
+        ]
         for exchange, visit in items:
             identity = identifier.identify(visit.url)
             visit.host, visit.partition, visit.host_key, visit.url_key = (
@@ -56,14 +69,34 @@ def workspace(tmp_path: Path) -> Workspace:
             writer.append(exchange, visit)
             rows.append(visit)
             if visit.http_status and exchange.response_head.startswith(b"HTTP"):
-                pages.add(page_row(visit, Page(title="t", text="t", language=LANGUAGES[int(visit.host[1])])))
+                pages.add(
+                    page_row(
+                        visit, Page(title="t", text="t", language=LANGUAGES[int(visit.host[1])])
+                    )
+                )
         first = first or rows[0]
         if commit:
             exchange, visit = pair(first.url, body=b"", at=AT + 90_000)
-            visit.host, visit.partition, visit.host_key, visit.url_key = first.host, first.partition, first.host_key, first.url_key
-            writer.append(exchange, visit, revisit_of=RevisitTarget(first.url, first.fetched_at, first.record_id, first.digest))
+            visit.host, visit.partition, visit.host_key, visit.url_key = (
+                first.host,
+                first.partition,
+                first.host_key,
+                first.url_key,
+            )
+            writer.append(
+                exchange,
+                visit,
+                revisit_of=RevisitTarget(
+                    first.url, first.fetched_at, first.record_id, first.digest
+                ),
+            )
             rows.append(visit)
-            rows.append(Visit(**{name: getattr(rows[1], name) for name in Visit.__slots__} | {"collection": "second"}))
+            rows.append(
+                Visit(
+                    **{name: getattr(rows[1], name) for name in Visit.__slots__}
+                    | {"collection": "second"}
+                )
+            )
         for visit in rows:
             visits.add(visit_row(visit))
         writer.close()
@@ -88,7 +121,9 @@ def contents(folder: Path) -> dict[str, bytes]:
 def check(path: Path) -> None:
     output = io.StringIO()
     with redirect_stdout(output):
-        assert Checker(SimpleNamespace(inputs=[str(path)], verbose=False)).process_all() == 0, output.getvalue()
+        assert Checker(SimpleNamespace(inputs=[str(path)], verbose=False)).process_all() == 0, (
+            output.getvalue()
+        )
     with open(path, "rb") as file:
         assert all(record.verify_block_digest() for record in FastIterator(file, parse_http=False))
 
@@ -103,18 +138,29 @@ def test_everything_in_one_file(workspace: Workspace, tmp_path: Path) -> None:
         "lycosa-20261121102748.cdxj",
     ]
     check(path)
-    assert (report.captures, report.without_record, report.kept, report.bytes) == (13, 2, 0, path.stat().st_size)
+    assert (report.captures, report.without_record, report.kept, report.bytes) == (
+        13,
+        2,
+        0,
+        path.stat().st_size,
+    )
     # Each exchange once, exactly as it was archived, request and metadata with it.
-    expected = [stored for file in workspace.state().warcs for stored in read_exchanges(workspace.path(file))]
+    expected = [
+        stored
+        for file in workspace.state().warcs
+        for stored in read_exchanges(workspace.path(file))
+    ]
     expected = [stored for stored in expected if stored.exchange.response_head.startswith(b"HTTP")]
     exported = list(read_exchanges(path))
-    assert [(stored.exchange, stored.revisit_of, stored.visit.record_id) for stored in exported] == [
-        (stored.exchange, stored.revisit_of, stored.visit.record_id) for stored in expected
-    ]
+    assert [
+        (stored.exchange, stored.revisit_of, stored.visit.record_id) for stored in exported
+    ] == [(stored.exchange, stored.revisit_of, stored.visit.record_id) for stored in expected]
     records = list(read_records(path))
     known = {record.id() for record in records if record.type == "warcinfo"}
     assert len(known) == 3  # the export's and each source's
-    assert {record.id("warc-warcinfo-id") for record in records if record.type != "warcinfo"} < known
+    assert {
+        record.id("warc-warcinfo-id") for record in records if record.type != "warcinfo"
+    } < known
     assert records[0].headers["warc-filename"] == path.name
     assert b"description: exported by Lycosa" in records[0].block
 
@@ -129,10 +175,14 @@ def test_the_index_finds_every_page(workspace: Workspace, tmp_path: Path) -> Non
     assert len(entries) == 13
     assert [entry["mime"] for entry in entries].count("warc/revisit") == 1
     bodies = {
-        stored.visit.record_id: stored.exchange.body for file in workspace.state().warcs for stored in read_exchanges(workspace.path(file))
+        stored.visit.record_id: stored.exchange.body
+        for file in workspace.state().warcs
+        for stored in read_exchanges(workspace.path(file))
     }
     for entry in entries:
-        stored = read_response(tmp_path / "out" / entry["filename"], int(entry["offset"]), int(entry["length"]))
+        stored = read_response(
+            tmp_path / "out" / entry["filename"], int(entry["offset"]), int(entry["length"])
+        )
         assert stored.url == entry["url"]
         assert stored.body == bodies[stored.headers["warc-record-id"].strip("<>")]
     for path in report.files:
@@ -144,14 +194,16 @@ def test_the_index_finds_every_page(workspace: Workspace, tmp_path: Path) -> Non
     ("selection", "expected"),
     [
         (Selection(language="de"), ["/0/1", "/0/4", "/1/1", "/1/4"]),
-        (Selection(host="h2.example"), ["/0/2", "/0/5", "/1/2", "/1/5"]),
+        (Selection(site=site_name("h2.example")), ["/0/2", "/0/5", "/1/2", "/1/5"]),
         (Selection(since=AT + 60_004), ["/1/4", "/1/5", "/0/0"]),
         (Selection(collection="second"), ["/1/1"]),
         (Selection(language="en", since=AT + 1), ["/0/3", "/1/0", "/1/3", "/0/0"]),
         (Selection(collection="none"), []),
     ],
 )
-def test_what_is_chosen(workspace: Workspace, tmp_path: Path, selection: Selection, expected: list[str]) -> None:
+def test_what_is_chosen(
+    workspace: Workspace, tmp_path: Path, selection: Selection, expected: list[str]
+) -> None:
     report = export_warc(workspace, tmp_path / "out", selection)
     found = [url.split(".example")[1] for path in report.files for url in urls(path)]
     assert found == expected
@@ -174,7 +226,9 @@ def test_a_second_run_gives_the_same_bytes(workspace: Workspace, tmp_path: Path)
     assert contents(tmp_path / "a") == contents(tmp_path / "b")
 
 
-def test_an_interrupted_export_goes_on_where_it_stopped(workspace: Workspace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_interrupted_export_goes_on_where_it_stopped(
+    workspace: Workspace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     whole = export_warc(workspace, tmp_path / "whole", max_file_bytes=20_000)
     target = tmp_path / "out"
     replaced: list[str] = []
@@ -228,7 +282,9 @@ def test_uncommitted_exchanges_are_not_exported(workspace: Workspace, tmp_path: 
     assert b"uncommitted" not in gzip.decompress(report.files[0].read_bytes())
 
 
-def test_many_source_files_are_read_in_batches(workspace: Workspace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_many_source_files_are_read_in_batches(
+    workspace: Workspace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     export_warc(workspace, tmp_path / "a")
     monkeypatch.setattr(export_module, "_ROWS_AT_ONCE", 1)
     export_warc(workspace, tmp_path / "b")

@@ -1,4 +1,6 @@
-"""What the tests of this room share: a fetcher with short limits, and a way to run a few requests to their end."""
+"""What the tests of this room share: a fetcher with short limits, and a way to run a few requests
+to their end.
+"""
 
 from __future__ import annotations
 
@@ -9,8 +11,8 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 
+from lycosa.config.settings import FetchSettings
 from lycosa.core.clock import SystemClock
-from lycosa.core.config import FetchSettings
 from lycosa.core.records import Exchange, Request
 from lycosa.fetch.client import CurlFetcher
 from lycosa.fetch.guard import AddressGuard
@@ -36,8 +38,12 @@ def open_fetcher(allowed: Iterable[tuple[str, int]], **changes: object) -> CurlF
     return CurlFetcher(short_limits(**changes), AddressGuard(allowed), SystemClock())
 
 
-def run(fetcher: CurlFetcher, requests: Sequence[Request], at_once: int = AT_ONCE) -> list[Exchange]:
-    """All exchanges, in the order in which they finished; fails if that takes longer than `BOUND_S`."""
+def run(
+    fetcher: CurlFetcher, requests: Sequence[Request], at_once: int = AT_ONCE
+) -> list[Exchange]:
+    """All exchanges, in the order in which they finished; fails if that takes longer than
+    `BOUND_S`.
+    """
     waiting = list(reversed(requests))
     done: list[Exchange] = []
     deadline = time.monotonic() + BOUND_S
@@ -73,7 +79,8 @@ class CountingGuard(AddressGuard):
 
 @contextmanager
 def listener(answer: bytes | Callable[[bytes], bytes]) -> Iterator[tuple[str, list[bytes]]]:
-    """A raw server that answers every connection with the same bytes (or what a function of the request gives), then closes.
+    """A raw server that answers every connection with the same bytes (or what a function of the
+    request gives), then closes.
 
     Gives its origin, and the requests as they arrived.
     """
@@ -114,7 +121,8 @@ def allowed(origin: str) -> list[tuple[str, int]]:
 
 @contextmanager
 def impatient_listener(answers: int, *, reset: bool) -> Iterator[tuple[str, list[bytes]]]:
-    """A server that keeps a connection alive for `answers` answers, and closes or resets it when the next request has come.
+    """A server that keeps a connection alive for `answers` answers, and closes or resets it when
+    the next request has come.
 
     Gives its origin, and the requests as they arrived.
     """

@@ -6,11 +6,11 @@ import time
 
 import pytest
 
-from lycosa.core.credentials import BasicAuth
+from lycosa.config.credentials import BasicAuth
 from lycosa.core.errors import ConfigError
+from lycosa.crawl.policy.referrer import referer_for
 from lycosa.fetch.auth import BasicCredentials
-from lycosa.fetch.redact import without_sessions
-from lycosa.fetch.referrer import referer_for
+from lycosa.http.redact import without_sessions
 from tests.fetch.fetching import allowed, fetch, impatient_listener, open_fetcher
 
 SETTINGS = [
@@ -61,25 +61,55 @@ def test_referer(referrer: str, url: str, said: str) -> None:
 
 
 def test_what_is_sent_and_what_is_recorded() -> None:
-    with impatient_listener(2, reset=False) as (origin, received), open_fetcher(allowed(origin), accept_language="xx") as fetcher:
-        exchange = fetch(fetcher, f"{origin}/a", ("Authorization", "Basic abc"), ("Cookie", "s=1"), ("accept-language", "fi"))
+    with (
+        impatient_listener(2, reset=False) as (origin, received),
+        open_fetcher(allowed(origin), accept_language="xx") as fetcher,
+    ):
+        exchange = fetch(
+            fetcher,
+            f"{origin}/a",
+            ("Authorization", "Basic abc"),
+            ("Cookie", "s=1"),
+            ("accept-language", "fi"),
+        )
         again = fetch(fetcher, f"{origin}/a")
     assert b"\r\nAuthorization: Basic abc\r\nCookie: s=1\r\naccept-language: fi\r\n" in received[0]
     assert b"xx" not in received[0]
-    assert b"\r\nAuthorization: [redacted]\r\nCookie: [redacted]\r\naccept-language: fi\r\n\r\n" in exchange.request_head
+    assert (
+        b"\r\nAuthorization: [redacted]\r\nCookie: [redacted]\r\naccept-language: fi\r\n\r\n"
+        in exchange.request_head
+    )
     assert b"abc" not in exchange.request_head
     assert again.request_head == received[1]
     assert b"Accept-Language: xx\r\n\r\n" in received[1]
 
 
 def test_the_archive_gets_no_session() -> None:
-    head = b"HTTP/1.1 200 OK\r\nSet-Cookie: sid=secret; Path=/\r\nset-cookie:x=\r\nX: Set-Cookie: a=b\r\nSet-Cookie: alone\r\n\r\n"
-    redacted = b"HTTP/1.1 200 OK\r\nSet-Cookie: sid=[redacted]; Path=/\r\nset-cookie:x=[redacted]\r\nX: Set-Cookie: a=b\r\n"
+    head = (
+        b"HTTP/1.1 200 OK\r\nSet-Cookie: sid=secret; Path=/\r\nset-cookie:x=\r\nX: Set-Cookie: "
+        b"a=b\r\nSet-Cookie: alone\r\n\r\n"
+    )
+    redacted = (
+        b"HTTP/1.1 200 OK\r\nSet-Cookie: sid=[redacted]; "
+        b"Path=/\r\nset-cookie:x=[redacted]\r\nX: Set-Cookie: a=b\r\n"
+    )
     assert without_sessions(head).startswith(redacted)
     assert b"secret" not in without_sessions(head)
-    for line in (b"Set-Cookie: secret; Path=/", b"Set-Cookie : a=secret", b"Set-Cookie:\r\n a=secret", b"Set-Cookie: a=b\r\n\tsecret"):
-        assert without_sessions(b"HTTP/1.1 200 OK\r\n" + line + b"\r\nX: y\r\n\r\n").count(b"[redacted]") == 1
-        assert b"secret" not in without_sessions(b"HTTP/1.1 200 OK\r\n" + line + b"\r\nX: y\r\n\r\n")
+    for line in (
+        b"Set-Cookie: secret; Path=/",
+        b"Set-Cookie : a=secret",
+        b"Set-Cookie:\r\n a=secret",
+        b"Set-Cookie: a=b\r\n\tsecret",
+    ):
+        assert (
+            without_sessions(b"HTTP/1.1 200 OK\r\n" + line + b"\r\nX: y\r\n\r\n").count(
+                b"[redacted]"
+            )
+            == 1
+        )
+        assert b"secret" not in without_sessions(
+            b"HTTP/1.1 200 OK\r\n" + line + b"\r\nX: y\r\n\r\n"
+        )
 
 
 def test_a_long_cookie_line_costs_what_it_is_long() -> None:
@@ -88,4 +118,5 @@ def test_a_long_cookie_line_costs_what_it_is_long() -> None:
         without_sessions(b"HTTP/1.1 200 OK\r\nSet-Cookie: " + b" " * size + b"\r\n\r\n")
         return time.process_time() - began
 
-    assert cpu_s(64_000) < 64 * max(min(cpu_s(4_000) for _ in range(3)), 0.001)  # by squares: 256 times
+    # by squares: 256 times
+    assert cpu_s(64_000) < 64 * max(min(cpu_s(4_000) for _ in range(3)), 0.001)

@@ -1,4 +1,6 @@
-"""A real Chromium, given pages and their requisites by hand: what scripts add comes out, what is hostile costs itself, nothing gets out."""
+"""A real Chromium, given pages and their requisites by hand: what scripts add comes out, what is
+hostile costs itself, nothing gets out.
+"""
 
 from __future__ import annotations
 
@@ -16,10 +18,10 @@ from pathlib import Path
 
 import pytest
 
-from lycosa.core.errors import ConfigError
-from lycosa.fetch.browser import Browser
-from lycosa.fetch.browser_process import BrowserProcess, find_browser
-from lycosa.fetch.browser_records import BrowserLimits, RenderJob
+from lycosa.core.errors import ConfigError, WorkError
+from lycosa.fetch.browser.browser import Browser
+from lycosa.fetch.browser.process import BrowserProcess, find_browser
+from lycosa.fetch.browser.records import BrowserLimits, RenderJob
 from lycosa.fetch.cookies import CookieJar
 from lycosa.url.domain import Domains, bundled_suffix_list
 from tests.servers.system import require_program
@@ -30,14 +32,21 @@ BOUND_S = 60.0
 
 def job(markup: str, url: str = "http://site.test/") -> RenderJob:
     html = f"<!doctype html><html><head></head><body>{markup}</body></html>"
-    return RenderJob(url, 200, [("Content-Type", "text/html; charset=utf-8")], html.encode(), "robot/1 (test)", "fi")
+    return RenderJob(
+        url,
+        200,
+        [("Content-Type", "text/html; charset=utf-8")],
+        html.encode(),
+        "robot/1 (test)",
+        "fi",
+    )
 
 
 class Rendering:
     """Renders to the end, with a mapping of URLs to what is there; what is missing is refused."""
 
     def __init__(self, limits: BrowserLimits) -> None:
-        self.browser = Browser(require_program("chromium"), limits)
+        self.browser = Browser(require_program("chromium"), limits, sandbox=os.geteuid() != 0)
         self.asked: list[str] = []
         self.never = False  # nothing is answered
 
@@ -86,7 +95,8 @@ def test_what_scripts_make_is_there(render: Rendering) -> None:
         "document.body.append(navigator.userAgent + ' ' + navigator.language)</script>"
     )
     things = {
-        "http://site.test/app.js": "document.getElementById('app').innerHTML = '<a href=/made>made by script</a>'",
+        "http://site.test/app.js": "document.getElementById('app').innerHTML = '<a "
+        "href=/made>made by script</a>'",
         "http://site.test/data.json": '{"words": " from data "}',
     }
     began = time.monotonic()
@@ -94,7 +104,12 @@ def test_what_scripts_make_is_there(render: Rendering) -> None:
     assert page.error == ""
     html = page.html.decode()
     assert html.startswith("<!DOCTYPE html><html>")
-    for expected in ('<a href="/made">made by script</a>', " from data ", " late", "robot/1 (test) fi"):
+    for expected in (
+        '<a href="/made">made by script</a>',
+        " from data ",
+        " late",
+        "robot/1 (test) fi",
+    ):
         assert expected in html
     assert time.monotonic() - began < 20
     assert (page.requests, page.token) == (2, None)
@@ -102,7 +117,8 @@ def test_what_scripts_make_is_there(render: Rendering) -> None:
 
 def test_each_page_has_its_own_storage(render: Rendering) -> None:
     script = (
-        "<script>document.body.append('found:' + localStorage.x + document.cookie); localStorage.x = 1; document.cookie = 'a=1'</script>"
+        "<script>document.body.append('found:' + localStorage.x + document.cookie); "
+        "localStorage.x = 1; document.cookie = 'a=1'</script>"
     )
     first, second = job(script), job(script)
     render(first)
@@ -121,32 +137,55 @@ HOSTILE = {
     "leaves": "<p>text<script>location.href = 'http://other.test/'</script>",
     "leaves for nothing": "<script>location.href = 'about:blank'</script>",
     "reloads": "<p>text<script>location.reload()</script>",
-    "windows": "<p>text<script>for (let i = 0; i < 20; i++) window.open('http://site.test/' + i)</script>",
-    "download": "<p>text<a id=a href='data:application/zip,xx' download=x.zip>x</a><script>a.click()</script>",
+    "windows": "<p>text<script>for (let i = 0; i < 20; i++) window.open('http://site.test/' + "
+    "i)</script>",
+    "download": "<p>text<a id=a href='data:application/zip,xx' "
+    "download=x.zip>x</a><script>a.click()</script>",
     "many requests": "<p>text<script>for (let i = 0; i < 1000; i++) fetch('/' + i)</script>",
-    "forms": "<p>text<form id=f method=post action=/post></form><script>f.submit(); fetch('/p', {method: 'POST', body: 'x'})</script>",
-    "worker": "<p>text<script>new Worker('/w.js'); new SharedWorker('/s.js'); navigator.serviceWorker?.register('/sw.js')</script>",
-    "frames": "<p>text<iframe src='/frame'></iframe><iframe src='file:///etc/passwd'></iframe><iframe srcdoc='<p>inner'></iframe>",
-    "files": "<p>text<script>fetch('file:///etc/passwd').then(r => r.text()).then(t => document.body.append(t))</script>",
-    "print": "<p>text<script>print(); document.body.requestFullscreen(); navigator.geolocation.getCurrentPosition(x => x)</script>",
+    "forms": "<p>text<form id=f method=post action=/post></form><script>f.submit(); fetch('/p', "
+    "{method: 'POST', body: 'x'})</script>",
+    "worker": "<p>text<script>new Worker('/w.js'); new SharedWorker('/s.js'); "
+    "navigator.serviceWorker?.register('/sw.js')</script>",
+    "frames": "<p>text<iframe src='/frame'></iframe><iframe "
+    "src='file:///etc/passwd'></iframe><iframe srcdoc='<p>inner'></iframe>",
+    "files": "<p>text<script>fetch('file:///etc/passwd').then(r => r.text()).then(t => "
+    "document.body.append(t))</script>",
+    "print": "<p>text<script>print(); document.body.requestFullscreen(); "
+    "navigator.geolocation.getCurrentPosition(x => x)</script>",
     "unload": "<p>text<script>onbeforeunload = e => { e.preventDefault(); return 'stay' }</script>",
     "no document": "<script>document.documentElement.remove()</script>",
-    "deep": "<script>let s = ''; for (let i = 0; i < 5e4; i++) s += '<div>'; document.body.innerHTML = s</script>",
+    "deep": "<script>let s = ''; for (let i = 0; i < 5e4; i++) s += '<div>'; "
+    "document.body.innerHTML = s</script>",
 }
-FAILS = {"endless loop", "endless alerts", "endless promises", "endless growth", "too large", "leaves for nothing"}
+FAILS = {
+    "endless loop",
+    "endless alerts",
+    "endless promises",
+    "endless growth",
+    "too large",
+    "leaves for nothing",
+}
 
 
 @pytest.mark.prove
 def test_hostile_pages_cost_themselves() -> None:
-    """Each beside two that are well: those come out whole, and so does one that is rendered afterwards."""
+    """Each beside two that are well: those come out whole, and so does one that is rendered
+    afterwards.
+    """
     with rendering() as render:
         for name, markup in HOSTILE.items():
-            hostile, well = job(markup), [job("<p>well<script>document.body.append(' done')</script>") for _ in range(2)]
+            hostile, well = (
+                job(markup),
+                [job("<p>well<script>document.body.append(' done')</script>") for _ in range(2)],
+            )
             render(hostile, *well)
             for each in well:
                 assert b"<p>well<script>" in each.html, (name, each.error)
                 assert b" done" in each.html, name
-            print(f"{name}: {hostile.error or 'rendered'}, {hostile.requests} requests, {render.browser.starts} starts")
+            print(
+                f"{name}: {hostile.error or 'rendered'}, {hostile.requests} requests, "
+                f"{render.browser.starts} starts"
+            )
             if name in FAILS:
                 assert hostile.error, name
                 assert not hostile.html, name
@@ -163,7 +202,9 @@ def test_where_a_script_leads_is_kept(render: Rendering) -> None:
 
 def test_the_browser_is_told_no_secret(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("LYCOSA_TEST_PASSWORD", "spider")
-    process = BrowserProcess(require_program("chromium"), largest_message=2**20)
+    process = BrowserProcess(
+        require_program("chromium"), largest_message=2**20, sandbox=os.geteuid() != 0
+    )
     try:
         assert b"spider" not in Path(f"/proc/{process.pid}/environ").read_bytes()
     finally:
@@ -171,7 +212,10 @@ def test_the_browser_is_told_no_secret(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_hostile_page_and_the_one_after_it(render: Rendering) -> None:
-    hostile, well = job(HOSTILE["endless alerts"]), job("<p>well<script>document.body.append(' done')</script>")
+    hostile, well = (
+        job(HOSTILE["endless alerts"]),
+        job("<p>well<script>document.body.append(' done')</script>"),
+    )
     render(hostile, well)
     assert hostile.error
     assert b" done" in well.html
@@ -180,7 +224,8 @@ def test_a_hostile_page_and_the_one_after_it(render: Rendering) -> None:
 @pytest.mark.prove
 def test_memory_is_bounded() -> None:
     eats = job(
-        "<script>const held = []; setInterval(() => { for (let i = 0; i < 20; i++) held.push(new Uint8Array(1e7).fill(1)) }, 1)</script>"
+        "<script>const held = []; setInterval(() => { for (let i = 0; i < 20; i++) held.push(new "
+        "Uint8Array(1e7).fill(1)) }, 1)</script>"
     )
     well = job("<p>well")
     with rendering(BrowserLimits(2, 8_000, 10, 2**20, 900 * 2**20)) as render:
@@ -211,8 +256,13 @@ def test_a_browser_that_dies_is_started_again() -> None:
 
 
 def test_nothing_gets_out_but_through_us(render: Rendering) -> None:
-    """Whatever a page tries, no packet of its browser arrives: not at a web server, not by UDP, not at a WebSocket."""
-    with socket.create_server(("127.0.0.1", 0)) as tcp, socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as udp:
+    """Whatever a page tries, no packet of its browser arrives: not at a web server, not by UDP, not
+    at a WebSocket.
+    """
+    with (
+        socket.create_server(("127.0.0.1", 0)) as tcp,
+        socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as udp,
+    ):
         udp.bind(("127.0.0.1", 0))
         port, udp_port = tcp.getsockname()[1], udp.getsockname()[1]
         knocks: list[str] = []
@@ -231,18 +281,26 @@ def test_nothing_gets_out_but_through_us(render: Rendering) -> None:
         thread.start()
         origin = f"127.0.0.1:{port}"
         page = job(
-            f"<link rel=preconnect href='http://{origin}/'><link rel=dns-prefetch href='http://{origin}'><link rel=prefetch href='http://{origin}/p'>"
-            f"<link rel=stylesheet href='http://{origin}/s'><img src='http://{origin}/i'><video src='http://{origin}/v' autoplay></video>"
-            f"<object data='http://{origin}/o'></object><embed src='http://{origin}/e'><iframe src='http://{origin}/f'></iframe>"
+            f"<link rel=preconnect href='http://{origin}/'><link rel=dns-prefetch "
+            f"href='http://{origin}'><link rel=prefetch href='http://{origin}/p'>"
+            f"<link rel=stylesheet href='http://{origin}/s'><img src='http://{origin}/i'><video "
+            f"src='http://{origin}/v' autoplay></video>"
+            f"<object data='http://{origin}/o'></object><embed src='http://{origin}/e'><iframe "
+            f"src='http://{origin}/f'></iframe>"
             f'<script type=speculationrules>{{"prefetch":[{{"urls":["http://{origin}/sp"]}}],"prerender":[{{"urls":["/x"]}}]}}</script>'
             "<script>"
-            f"new WebSocket('ws://{origin}/w'); new EventSource('http://{origin}/es'); navigator.sendBeacon('http://{origin}/b', 'x');"
-            f"fetch('http://{origin}/x', {{mode: 'no-cors'}}); fetch('http://{origin}/k', {{keepalive: true, method: 'POST', body: 'x'}});"
-            f"window.open('http://{origin}/win'); try {{ new WebTransport('https://{origin}/wt') }} catch (e) {{}}"
-            f"const pc = new RTCPeerConnection({{iceServers: [{{urls: 'stun:127.0.0.1:{udp_port}'}}, {{urls: 'turn:{origin}?transport=tcp',"
+            f"new WebSocket('ws://{origin}/w'); new EventSource('http://{origin}/es'); "
+            f"navigator.sendBeacon('http://{origin}/b', 'x');"
+            f"fetch('http://{origin}/x', {{mode: 'no-cors'}}); fetch('http://{origin}/k', "
+            f"{{keepalive: true, method: 'POST', body: 'x'}});"
+            f"window.open('http://{origin}/win'); try {{ new WebTransport('https://{origin}/wt') "
+            f"}} catch (e) {{}}"
+            f"const pc = new RTCPeerConnection({{iceServers: [{{urls: "
+            f"'stun:127.0.0.1:{udp_port}'}}, {{urls: 'turn:{origin}?transport=tcp',"
             " username: 'a', credential: 'b'}]});"
             "pc.createDataChannel('x'); pc.createOffer().then(o => pc.setLocalDescription(o));"
-            f'new Worker(URL.createObjectURL(new Blob([\'fetch("http://{origin}/wk"); new WebSocket("ws://{origin}/wk2")\'])));'
+            f'new Worker(URL.createObjectURL(new Blob([\'fetch("http://{origin}/wk"); new '
+            f'WebSocket("ws://{origin}/wk2")\'])));'
             "</script><p>text"
         )
         render(page)
@@ -261,10 +319,14 @@ def test_who_kills_the_worker_ends_the_browser(tmp_path: Path) -> None:
     """The pipes close, so nothing is left running."""
     require_program("chromium")
     script = (
-        "import sys, time; from lycosa.fetch.browser_process import BrowserProcess, find_browser;"
-        "process = BrowserProcess(find_browser(''), largest_message=2**20); print(process.pid, flush=True); time.sleep(60)"
+        "import sys, time; from lycosa.fetch.browser.process import BrowserProcess, find_browser;"
+        "process = BrowserProcess(find_browser('', sandbox=False), largest_message=2**20, "
+        "sandbox=False);"
+        "print(process.pid, flush=True); time.sleep(60)"
     )
-    with subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, text=True) as child:
+    with subprocess.Popen(
+        [sys.executable, "-c", script], stdout=subprocess.PIPE, text=True
+    ) as child:
         assert child.stdout is not None
         pid = int(child.stdout.readline())
         time.sleep(1)
@@ -276,12 +338,44 @@ def test_who_kills_the_worker_ends_the_browser(tmp_path: Path) -> None:
 
 
 def test_without_a_browser_the_message_helps() -> None:
-    with pytest.raises(ConfigError, match="crawl\\.browser: no-such-browser is not a program"):
-        find_browser("no-such-browser")
+    with pytest.raises(ConfigError, match="render\\.browser: no-such-browser is not a program"):
+        find_browser("no-such-browser", sandbox=False)
+
+
+def test_root_has_to_switch_the_sandbox_off(monkeypatch: pytest.MonkeyPatch) -> None:
+    program = sys.executable
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+    with pytest.raises(ConfigError, match=r"set render\.sandbox to false"):
+        find_browser(program, sandbox=True)
+    assert find_browser(program, sandbox=False) == program
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    assert find_browser(program, sandbox=True) == program
+
+
+def test_a_browser_that_cannot_be_started_leaves_nothing_open(tmp_path: Path) -> None:
+    program = tmp_path / "chromium"
+    program.write_bytes(b"no program")
+    program.chmod(0o755)
+    before = sorted(os.listdir("/proc/self/fd"))
+    for _ in range(3):
+        with pytest.raises(WorkError, match="cannot be started"):
+            BrowserProcess(str(program), largest_message=2**20)
+    assert sorted(os.listdir("/proc/self/fd")) == before
 
 
 ATTRIBUTES = [
-    *("", "; Path=/", "; Path=/a", "; Path=/a/", "; Path=/b", "; Path=a", "; Path", "; Path=/; Path=/b", ";;;", "; Unknown=1"),
+    *(
+        "",
+        "; Path=/",
+        "; Path=/a",
+        "; Path=/a/",
+        "; Path=/b",
+        "; Path=a",
+        "; Path",
+        "; Path=/; Path=/b",
+        ";;;",
+        "; Unknown=1",
+    ),
     *(
         "; Domain=example.org",
         "; Domain=.example.org",
@@ -289,18 +383,52 @@ ATTRIBUTES = [
         "; Domain=WWW.Example.ORG",
         "; Domain=other.example.org",
     ),
-    *("; Domain=org", "; Domain=example.com", "; Domain=", "; Domain=ample.org", "; Secure", "; secure ; x="),
-    *("; Max-Age=0", "; Max-Age=-1", "; Max-Age=60", "; Max-Age=x", "; Max-Age=+60", "; Expires=never", "; Expires=1 jan 2150 1:1:1"),
-    *("; Expires=Wed, 09 Jun 1999 10:18:14 GMT", "; Expires=Wed, 09 Jun 2199 10:18:14 GMT", "; Expires=9 Jun 1999 10:18:14; Max-Age=60"),
+    *(
+        "; Domain=org",
+        "; Domain=example.com",
+        "; Domain=",
+        "; Domain=ample.org",
+        "; Secure",
+        "; secure ; x=",
+    ),
+    *(
+        "; Max-Age=0",
+        "; Max-Age=-1",
+        "; Max-Age=60",
+        "; Max-Age=x",
+        "; Max-Age=+60",
+        "; Expires=never",
+        "; Expires=1 jan 2150 1:1:1",
+    ),
+    *(
+        "; Expires=Wed, 09 Jun 1999 10:18:14 GMT",
+        "; Expires=Wed, 09 Jun 2199 10:18:14 GMT",
+        "; Expires=9 Jun 1999 10:18:14; Max-Age=60",
+    ),
     *("; SameSite=None", "; SameSite=None; Secure", "; SameSite=Lax", "; SameSite=x"),
 ]
-PAIRS = ["{}=1", " {} = 1 2 ", "{}", '{}="x y"', "{}=a=b", "__Secure-{}=1", "__Host-{}=1", "{}=ü", "{}=a,b", "{}="]
+PAIRS = [
+    "{}=1",
+    " {} = 1 2 ",
+    "{}",
+    '{}="x y"',
+    "{}=a=b",
+    "__Secure-{}=1",
+    "__Host-{}=1",
+    "{}=ü",
+    "{}=a,b",
+    "{}=",
+]
 
 
 @pytest.mark.prove
-@pytest.mark.parametrize("url", ["http://www.example.org/a/x", "https://www.example.org/a/x", "http://example.org/"])
+@pytest.mark.parametrize(
+    "url", ["http://www.example.org/a/x", "https://www.example.org/a/x", "http://example.org/"]
+)
 def test_cookies_are_those_that_chromium_keeps(render: Rendering, url: str) -> None:
-    """350 Set-Cookie fields of every form: what `document.cookie` then says is what our jar sends."""
+    """350 Set-Cookie fields of every form: what `document.cookie` then says is what our jar
+    sends.
+    """
     lines = []
     for number, (attributes, pair) in enumerate(itertools.product(ATTRIBUTES, PAIRS)):
         if "=" in pair or not attributes:
@@ -308,10 +436,18 @@ def test_cookies_are_those_that_chromium_keeps(render: Rendering, url: str) -> N
     different = {}
     for start in range(0, len(lines), 100):
         chosen = lines[start : start + 100]
-        page = job("<script>document.body.textContent = 'found ' + document.cookie + ' end'</script>", url)
+        page = job(
+            "<script>document.body.textContent = 'found ' + document.cookie + ' end'</script>", url
+        )
         page.head += [("Set-Cookie", line) for line in chosen]
         render(page)
-        said = page.html.decode().partition("found ")[2].partition(" end")[0].replace("&lt;", "<").replace("&amp;", "&")
+        said = (
+            page.html.decode()
+            .partition("found ")[2]
+            .partition(" end")[0]
+            .replace("&lt;", "<")
+            .replace("&amp;", "&")
+        )
         jar = CookieJar(Domains(bundled_suffix_list()))
         jar.store(url, chosen, time.time_ns() // 1_000_000)
         ours = jar.header(url, time.time_ns() // 1_000_000)
@@ -327,7 +463,10 @@ def test_cookies_are_those_that_chromium_keeps(render: Rendering, url: str) -> N
 @pytest.mark.prove
 def test_what_never_comes_is_not_waited_for() -> None:
     """A script of a host that rests: the page is taken without it, and the browser goes on."""
-    page, well = job("<p>early<script>fetch('/never.json'); document.body.append(' made')</script>"), job("<p>well")
+    page, well = (
+        job("<p>early<script>fetch('/never.json'); document.body.append(' made')</script>"),
+        job("<p>well"),
+    )
     with rendering(BrowserLimits(1, 1_500, 10, 2**20, 2**31)) as render:
         render.never = True
         render(page)

@@ -1,4 +1,6 @@
-"""Checks of availability over real sockets: steps and their times, certificates, limits, a connection for each."""
+"""Checks of availability over real sockets: steps and their times, certificates, limits, a
+connection for each.
+"""
 
 from __future__ import annotations
 
@@ -7,8 +9,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from lycosa.config.settings import FetchSettings
 from lycosa.core.clock import SystemClock
-from lycosa.core.config import FetchSettings
 from lycosa.fetch.check import Check, CheckRunner
 from lycosa.fetch.guard import AddressGuard
 from tests.servers.certificates import make_certificate
@@ -41,7 +43,11 @@ def test_every_check_has_a_connection_of_its_own_and_its_steps_times() -> None:
     with Moody() as server, runner(server) as made:
         for _ in range(3):
             check = checked(made, server.url)[server.url]
-            assert (check.exchange.status, check.exchange.error, check.exchange.body) == (200, "", b"all is well")
+            assert (check.exchange.status, check.exchange.error, check.exchange.body) == (
+                200,
+                "",
+                b"all is well",
+            )
             assert check.connect_ms is not None
             assert check.first_byte_ms is not None
             assert check.tls_ms is None
@@ -57,7 +63,7 @@ def test_slow_answers_refusals_and_names_that_are_none_are_told_apart() -> None:
         assert {url: check.exchange.error for url, check in done.items()} == {
             slow.url: "first_byte_timeout",
             gone.url: "connect_refused",
-            nowhere: "dns",
+            nowhere: "name_unknown",
             private: "address_refused",
         }
         assert done[slow.url].exchange.duration_ms >= 700

@@ -1,4 +1,6 @@
-"""The fetcher itself: what it sends, what it keeps, when it stops; its table of libcurl's errors."""
+"""The fetcher itself: what it sends, what it keeps, when it stops; its table of libcurl's
+errors.
+"""
 
 from __future__ import annotations
 
@@ -12,17 +14,26 @@ from pathlib import Path
 import pycurl
 import pytest
 
+from lycosa.config.settings import FetchSettings
 from lycosa.core.clock import ManualClock, SystemClock
-from lycosa.core.config import FetchSettings
 from lycosa.core.errors import ConfigError, FetchError
 from lycosa.core.records import Exchange, Request
 from lycosa.fetch import client, driver, transfer
 from lycosa.fetch.client import CurlFetcher
-from lycosa.fetch.decode import decode_body
 from lycosa.fetch.failure import CURL_ERRORS, connect_error, curl_error
 from lycosa.fetch.guard import AddressGuard
 from lycosa.fetch.transfer import split_url
-from tests.fetch.fetching import CountingGuard, allowed, fetch, impatient_listener, listener, open_fetcher, run, short_limits
+from lycosa.http.decode import decode_body
+from tests.fetch.fetching import (
+    CountingGuard,
+    allowed,
+    fetch,
+    impatient_listener,
+    listener,
+    open_fetcher,
+    run,
+    short_limits,
+)
 from tests.servers.hostile import GOOD_PAGES, HostileServer
 from tests.servers.nginx import Server, nginx
 
@@ -43,9 +54,13 @@ OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nConnection: close\r\n\r\nok"
 def test_the_recorded_request_is_the_one_that_arrived(path: str) -> None:
     with (
         listener(OK) as (origin, received),
-        open_fetcher(allowed(origin), accept_language="de, en;q=0.5", contact="https://me.test/") as fetcher,
+        open_fetcher(
+            allowed(origin), accept_language="de, en;q=0.5", contact="https://me.test/"
+        ) as fetcher,
     ):
-        exchange = fetch(fetcher, origin + path, ("If-None-Match", '"abc"'), ("Referer", "http://x.test/"))
+        exchange = fetch(
+            fetcher, origin + path, ("If-None-Match", '"abc"'), ("Referer", "http://x.test/")
+        )
     assert exchange.status == 200
     assert received == [exchange.request_head]
     sent = path if path.startswith("/") else "/" + path
@@ -74,7 +89,12 @@ def test_headers_of_one_request_are_not_sent_with_the_next() -> None:
 def test_values_that_would_break_the_request_are_left_out() -> None:
     with listener(OK) as (origin, received), open_fetcher(allowed(origin)) as fetcher:
         exchange = fetch(
-            fetcher, origin + "/", ("If-None-Match", '"a"\r\nEvil: yes'), ("If-Modified-Since", ""), ("X-Utf", "é"), ("X-Nul", "a\x00b")
+            fetcher,
+            origin + "/",
+            ("If-None-Match", '"a"\r\nEvil: yes'),
+            ("If-Modified-Since", ""),
+            ("X-Utf", "é"),
+            ("X-Nul", "a\x00b"),
         )
     assert received == [exchange.request_head]
     assert b"Evil" not in received[0]
@@ -84,21 +104,31 @@ def test_values_that_would_break_the_request_are_left_out() -> None:
 
 
 def test_the_answer_is_kept_byte_for_byte() -> None:
-    head = b"HTTP/1.1 200  Odd  Reason \r\nX-A:b\r\nx-a:   c  \r\nTransfer-Encoding: chunked\r\n\r\n"
+    head = (
+        b"HTTP/1.1 200  Odd  Reason \r\nX-A:b\r\nx-a:   c  \r\nTransfer-Encoding: chunked\r\n\r\n"
+    )
     body = b"3;x=y\r\nabc\r\n0\r\nTrailer: t\r\n\r\n"
-    with listener(b"HTTP/1.1 103 Early Hints\r\nLink: </x>\r\n\r\n" + head + body) as (origin, _), open_fetcher(allowed(origin)) as fetcher:
+    with (
+        listener(b"HTTP/1.1 103 Early Hints\r\nLink: </x>\r\n\r\n" + head + body) as (origin, _),
+        open_fetcher(allowed(origin)) as fetcher,
+    ):
         exchange = fetch(fetcher, origin + "/")
     assert (exchange.response_head, exchange.body) == (head, body)
     assert decode_body(exchange, 100).payload == b"abc"
 
 
 def test_libcurl_joins_folded_lines() -> None:
-    """The one place where the recorded head is not byte for byte what came; it would be good news if this failed."""
+    """The one place where the recorded head is not byte for byte what came; it would be good news
+    if this failed.
+    """
     with (
         listener(b"HTTP/1.1 200 OK\r\nX: one\r\n\ttwo\r\nContent-Length: 0\r\n\r\n") as (origin, _),
         open_fetcher(allowed(origin)) as fetcher,
     ):
-        assert fetch(fetcher, origin + "/").response_head == b"HTTP/1.1 200 OK\r\nX: one two\r\nContent-Length: 0\r\n\r\n"
+        assert (
+            fetch(fetcher, origin + "/").response_head
+            == b"HTTP/1.1 200 OK\r\nX: one two\r\nContent-Length: 0\r\n\r\n"
+        )
 
 
 def test_what_is_said_of_an_exchange(server: HostileServer) -> None:
@@ -129,12 +159,23 @@ def test_connections_are_reused(server: HostileServer) -> None:
         for number in range(1, 11):
             assert fetch(fetcher, f"{server.origin('good')}/page/{number}").status == 200
         assert guard.dials == 1
-        assert len(run(fetcher, [Request(f"{server.origin('good')}/page/{number}") for number in range(1, 11)], at_once=3)) == 10
+        assert (
+            len(
+                run(
+                    fetcher,
+                    [Request(f"{server.origin('good')}/page/{number}") for number in range(1, 11)],
+                    at_once=3,
+                )
+            )
+            == 10
+        )
         assert guard.dials == 3
 
 
 def test_a_connection_outlives_chunks(tmp_path: Path) -> None:
-    (tmp_path / "page.html").write_bytes(b"<p>a page that nginx sends in chunks, because it compresses it</p>" * 100)
+    (tmp_path / "page.html").write_bytes(
+        b"<p>a page that nginx sends in chunks, because it compresses it</p>" * 100
+    )
     with nginx([Server("127.0.0.1", tmp_path, extra="gzip on; gzip_types *;")]) as running:
         guard = CountingGuard([("127.0.0.1", running.port)])
         with CurlFetcher(short_limits(), guard, SystemClock()) as fetcher:
@@ -142,23 +183,33 @@ def test_a_connection_outlives_chunks(tmp_path: Path) -> None:
                 exchange = fetch(fetcher, f"http://127.0.0.1:{running.port}/page.html")
                 assert b"chunked" in exchange.response_head
                 assert exchange.body.endswith(b"\r\n0\r\n\r\n")
-                assert decode_body(exchange, 100_000).payload == (tmp_path / "page.html").read_bytes()
+                assert (
+                    decode_body(exchange, 100_000).payload == (tmp_path / "page.html").read_bytes()
+                )
     assert guard.dials == 1
 
 
 @pytest.mark.parametrize("reset", [False, True])
 def test_a_request_is_sent_once_though_a_kept_connection_breaks(reset: bool) -> None:
-    with impatient_listener(1, reset=reset) as (origin, received), open_fetcher(allowed(origin)) as fetcher:
+    with (
+        impatient_listener(1, reset=reset) as (origin, received),
+        open_fetcher(allowed(origin)) as fetcher,
+    ):
         exchanges = [fetch(fetcher, f"{origin}/{number}") for number in range(4)]
     assert [exchange.status for exchange in exchanges] == [200, 0, 200, 0]
     assert [exchange.error for exchange in exchanges] == ["", "reset", "", "reset"]
-    assert [data.split()[1].decode() for data in received] == ["/0", "/1", "/2", "/3"]  # libcurl would have sent /1 again
-    assert all(exchange.request_head == data for exchange, data in zip(exchanges, received, strict=True))
+    # libcurl would have sent /1 again
+    assert [data.split()[1].decode() for data in received] == ["/0", "/1", "/2", "/3"]
+    assert all(
+        exchange.request_head == data for exchange, data in zip(exchanges, received, strict=True)
+    )
     assert all(0 <= exchange.connect_ms <= exchange.duration_ms for exchange in exchanges)
 
 
 def await_handles(most: int) -> None:
-    """No more than that are open; the server's ends are in this process too, and it closes them when it gets to it."""
+    """No more than that are open; the server's ends are in this process too, and it closes them
+    when it gets to it.
+    """
     deadline = time.monotonic() + 20
     while len(os.listdir("/proc/self/fd")) > most and time.monotonic() < deadline:
         time.sleep(0.05)
@@ -190,7 +241,10 @@ def test_stop_ends_all_and_the_fetcher_goes_on(server: HostileServer) -> None:
         assert fetcher.active == 0
         assert time.monotonic() < started + 1
         assert {exchange.error for exchange in done.values()} == {"interrupted"}
-        assert (done["hang-before-headers"].status, done["hang-before-headers"].truncated) == (0, "")
+        assert (done["hang-before-headers"].status, done["hang-before-headers"].truncated) == (
+            0,
+            "",
+        )
         assert (done["hang-in-body"].status, done["hang-in-body"].truncated) == (200, "disconnect")
         assert done["hang-in-body"].body
         assert fetch(fetcher, f"{server.origin('good')}/").status == 200
@@ -219,11 +273,17 @@ def test_wait_gives_back_in_time_and_at_once_with_the_first(server: HostileServe
         assert time.monotonic() < started + 0.5
 
 
-def test_time_in_which_we_did_not_look_is_held_against_no_server(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A worker that writes to a slow disk calls late: what came meanwhile lies ready, and no limit has passed."""
+def test_time_in_which_we_did_not_look_is_held_against_no_server(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A worker that writes to a slow disk calls late: what came meanwhile lies ready, and no limit
+    has passed.
+    """
     come, go, away_ms = threading.Event(), threading.Event(), [0]
     for module in (client, driver, transfer):
-        monkeypatch.setattr(module, "monotonic_ms", lambda: time.monotonic_ns() // 1_000_000 + away_ms[0])
+        monkeypatch.setattr(
+            module, "monotonic_ms", lambda: time.monotonic_ns() // 1_000_000 + away_ms[0]
+        )
 
     def answer(request: bytes) -> bytes:
         come.set()
@@ -259,7 +319,14 @@ def test_more_connections_than_select_could_watch(server: HostileServer) -> None
     resource_files = [open(os.devnull) for _ in range(1100)]  # noqa: SIM115
     try:
         with open_fetcher(server.allowed()) as fetcher:
-            done = run(fetcher, [Request(f"{server.origin('good')}/page/{number}") for number in range(1, GOOD_PAGES + 1)], at_once=8)
+            done = run(
+                fetcher,
+                [
+                    Request(f"{server.origin('good')}/page/{number}")
+                    for number in range(1, GOOD_PAGES + 1)
+                ],
+                at_once=8,
+            )
     finally:
         for file in resource_files:
             file.close()
@@ -270,8 +337,9 @@ def test_more_connections_than_select_could_watch(server: HostileServer) -> None
     ("url", "error"),
     [("ftp://a.test/", "unsupported_scheme"), ("file:///etc/passwd", "unsupported_scheme"), ("javascript:1", "unsupported_scheme"),
      ("", "unsupported_scheme"), ("http://a.test/é", "internal"), ("http://a.test/ x", "internal"), ("http://u:p@a.test/", "internal"),
-     ("http://a.test/#f", "internal"), ("http://a.test/\r\nEvil: 1", "internal"), ("http:///", "internal"), ("http://a$b.test/", "dns"),
-     ("http://nowhere.invalid/", "dns"), ("http://[::g]/", "dns"), ("http://a.test:99999/", "dns")],
+     ("http://a.test/#f", "internal"), ("http://a.test/\r\nEvil: 1", "internal"), ("http:///", "internal"),
+     ("http://a$b.test/", "name_unknown"),
+     ("http://nowhere.invalid/", "name_unknown"), ("http://[::g]/", "dns"), ("http://a.test:99999/", "name_unknown")],
 )  # fmt: skip
 def test_what_cannot_be_fetched_is_an_outcome_too(url: str, error: str) -> None:
     with open_fetcher([]) as fetcher:
@@ -309,12 +377,22 @@ def test_a_port_that_never_accepts() -> None:
 
 def test_a_body_of_exactly_the_limit_is_whole_and_one_byte_more_is_not() -> None:
     for size, truncated in ((2048, ""), (2049, "length")):
-        with listener(b"HTTP/1.1 200 OK\r\n\r\n" + b"x" * size) as (origin, _), open_fetcher(allowed(origin), max_body="2KiB") as fetcher:
+        with (
+            listener(b"HTTP/1.1 200 OK\r\n\r\n" + b"x" * size) as (origin, _),
+            open_fetcher(allowed(origin), max_body="2KiB") as fetcher,
+        ):
             exchange = fetch(fetcher, origin + "/")
-        assert (exchange.status, exchange.error, exchange.truncated, len(exchange.body)) == (200, "", truncated, 2048)
+        assert (exchange.status, exchange.error, exchange.truncated, len(exchange.body)) == (
+            200,
+            "",
+            truncated,
+            2048,
+        )
 
 
-def test_nothing_is_taken_from_the_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: object, server: HostileServer) -> None:
+def test_nothing_is_taken_from_the_environment(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: object, server: HostileServer
+) -> None:
     for name in ("http_proxy", "HTTP_PROXY", "https_proxy", "ALL_PROXY", "all_proxy"):
         monkeypatch.setenv(name, "http://127.0.0.1:1/")
     monkeypatch.setenv("HOME", str(tmp_path))
@@ -329,7 +407,15 @@ def test_nothing_is_taken_from_the_environment(monkeypatch: pytest.MonkeyPatch, 
         assert b"Cookie" not in request.head
 
 
-@pytest.mark.parametrize("changes", [{"user_agent": "a\r\nb"}, {"contact": "x\ny"}, {"accept_language": "\x00"}, {"ca_file": "/nowhere"}])
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"user_agent": "a\r\nb"},
+        {"contact": "x\ny"},
+        {"accept_language": "\x00"},
+        {"ca_file": "/nowhere"},
+    ],
+)
 def test_settings_that_cannot_work_are_refused(changes: dict[str, str]) -> None:
     with pytest.raises(ConfigError, match="fetch"):
         CurlFetcher(FetchSettings.model_validate(changes), AddressGuard(), SystemClock())
@@ -338,7 +424,10 @@ def test_settings_that_cannot_work_are_refused(changes: dict[str, str]) -> None:
 def test_every_curl_error_has_its_meaning() -> None:
     assert set(CURL_ERRORS.values()) <= set(FetchError)
     assert curl_error(12345) is FetchError.INTERNAL
-    assert (connect_error(111), connect_error(101)) == (FetchError.CONNECT_REFUSED, FetchError.CONNECT)
+    assert (connect_error(111), connect_error(101)) == (
+        FetchError.CONNECT_REFUSED,
+        FetchError.CONNECT,
+    )
     for name, error in {
         "E_COULDNT_RESOLVE_HOST": FetchError.DNS,
         "E_WEIRD_SERVER_REPLY": FetchError.BAD_HTTP,
@@ -373,3 +462,9 @@ def test_small_pieces_are_joined_as_they_come() -> None:
     assert len(under_way.body) < 3_000
     assert b"".join(under_way.body) == b"".join(sent)
     assert under_way.size == sum(map(len, sent))
+
+
+def test_closing_twice_is_harmless() -> None:
+    with listener(OK) as (origin, _), open_fetcher(allowed(origin)) as fetcher:
+        fetch(fetcher, origin + "/")
+        fetcher.close()

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lycosa.fetch.cookie_date import parse_cookie_date
-from lycosa.fetch.cookies import MOST_A_DOMAIN, CookieJar
+from lycosa.fetch.cookies import MAX_A_DOMAIN, CookieJar
+from lycosa.http.cookie_date import parse_cookie_date
 from lycosa.url.domain import Domains, bundled_suffix_list
 
 DOMAINS = Domains(bundled_suffix_list())
@@ -32,9 +32,11 @@ CASES = [
     ("http://a.example.org/", "a=1; Domain=b.example.org", "http://b.example.org/", ""),
     ("http://example.org/", "a=1; Domain=a.example.org", "http://a.example.org/", ""),
     ("http://badexample.org/", "a=1; Domain=example.org", "http://example.org/", ""),
-    ("http://a.example.org/", "a=1; Domain=org", "http://b.example.org/", ""),  # 5.7 step 9: public suffix
+    # 5.7 step 9: public suffix
+    ("http://a.example.org/", "a=1; Domain=org", "http://b.example.org/", ""),
     ("http://a.example.co.uk/", "a=1; Domain=co.uk", "http://b.example.co.uk/", ""),
-    ("http://a.github.io/", "a=1; Domain=github.io", "http://b.github.io/", ""),  # the private section
+    # the private section
+    ("http://a.github.io/", "a=1; Domain=github.io", "http://b.github.io/", ""),
     ("http://github.io/", "a=1; Domain=github.io", "http://github.io/", "a=1"),
     ("http://github.io/", "a=1; Domain=github.io", "http://b.github.io/", ""),
     ("http://127.0.0.1/", "a=1; Domain=127.0.0.1", "http://127.0.0.1/", "a=1"),
@@ -49,10 +51,16 @@ CASES = [
     ("https://example.org/", "__Secure-a=1; Secure", "https://example.org/", "__Secure-a=1"),
     ("https://example.org/", "__Host-a=1; Secure", "https://example.org/", ""),
     ("https://example.org/", "__Host-a=1; Secure; Path=/", "https://example.org/b", "__Host-a=1"),
-    ("https://example.org/", "__host-a=1; Secure; Path=/; Domain=example.org", "https://example.org/", ""),
+    (
+        "https://example.org/",
+        "__host-a=1; Secure; Path=/; Domain=example.org",
+        "https://example.org/",
+        "",
+    ),
     ("http://example.org/a/b", "a=1; Path=/", "http://example.org/", "a=1"),
     ("http://example.org/a/b", "a=1; Path=b", "http://example.org/a/", "a=1"),
-    ("http://example.org/", "a=1; Path=/b; Path=/", "http://example.org/", "a=1"),  # the last one counts
+    # the last one counts
+    ("http://example.org/", "a=1; Path=/b; Path=/", "http://example.org/", "a=1"),
     ("http://example.org/", "a = 1 2 ; HttpOnly", "http://example.org/", "a=1 2"),
     ("http://example.org/", 'a="1;2"', "http://example.org/", 'a="1'),
     ("http://example.org/", "alone", "http://example.org/", "alone"),
@@ -62,8 +70,18 @@ CASES = [
     ("http://example.org/", "a=1; Max-Age=0", "http://example.org/", ""),
     ("http://example.org/", "a=1; Max-Age=-5", "http://example.org/", ""),
     ("http://example.org/", "a=1; Max-Age=x", "http://example.org/", "a=1"),
-    ("http://example.org/", "a=1; Max-Age=60; Expires=Wed, 09 Jun 1999 10:18:14 GMT", "http://example.org/", "a=1"),
-    ("http://example.org/", "a=1; Expires=Wed, 09 Jun 1999 10:18:14 GMT", "http://example.org/", ""),
+    (
+        "http://example.org/",
+        "a=1; Max-Age=60; Expires=Wed, 09 Jun 1999 10:18:14 GMT",
+        "http://example.org/",
+        "a=1",
+    ),
+    (
+        "http://example.org/",
+        "a=1; Expires=Wed, 09 Jun 1999 10:18:14 GMT",
+        "http://example.org/",
+        "",
+    ),
     ("http://example.org/", "a=" + "x" * 4096, "http://example.org/", ""),
 ]
 
@@ -80,22 +98,30 @@ def test_order_replacement_and_expiry() -> None:
         ("http://h.example/", "new=1"),
         ("http://h.example/", "old=2; Max-Age=20"),
     )
-    assert held.header("http://h.example/a/b/", NOW) == "long=1; old=2; new=1"  # longer paths first, then by age
+    # longer paths first, then by age
+    assert held.header("http://h.example/a/b/", NOW) == "long=1; old=2; new=1"
     assert held.header("http://h.example/", NOW + 19_999) == "old=2; new=1"
     assert held.header("http://h.example/", NOW + 20_000) == "new=1"
 
 
 def test_what_came_over_plain_http_hides_nothing_secure() -> None:
-    held = jar(("https://h.example/", "a=safe; Secure"), ("http://h.example/", "a=forged"), ("http://h.example/x/y", "a=forged"))
+    held = jar(
+        ("https://h.example/", "a=safe; Secure"),
+        ("http://h.example/", "a=forged"),
+        ("http://h.example/x/y", "a=forged"),
+    )
     assert held.header("https://h.example/x/y", NOW) == "a=safe"
     assert held.header("http://h.example/x/y", NOW) == ""
 
 
 def test_bounds() -> None:
-    held = jar(*[("http://h.example/", f"c{number}=1") for number in range(2 * MOST_A_DOMAIN)])
-    assert len(held) == MOST_A_DOMAIN
+    held = jar(*[("http://h.example/", f"c{number}=1") for number in range(2 * MAX_A_DOMAIN)])
+    assert len(held) == MAX_A_DOMAIN
     assert "c0=" not in held.header("http://h.example/", NOW)
-    many = jar(*[(f"http://h{number}.example/", "a=" + "x" * 1_000) for number in range(100)], most_bytes=20_000)
+    many = jar(
+        *[(f"http://h{number}.example/", "a=" + "x" * 1_000) for number in range(100)],
+        most_bytes=20_000,
+    )
     assert 10 < len(many) < 20
     assert many.header("http://h99.example/", NOW)
     assert not many.header("http://h0.example/", NOW)
@@ -121,7 +147,10 @@ def test_dates(text: str, at: int | None) -> None:
     assert parse_cookie_date(text) == at
 
 
-@given(st.text(max_size=200), st.sampled_from(["http://a.example.org/x/y", "https://[::1]/", "http://localhost/"]))
+@given(
+    st.text(max_size=200),
+    st.sampled_from(["http://a.example.org/x/y", "https://[::1]/", "http://localhost/"]),
+)
 def test_nothing_raises_and_what_is_sent_is_one_line(line: str, url: str) -> None:
     sent = jar((url, line)).header(url, NOW)
     assert not any(ord(character) < 32 and character != "\t" for character in sent)

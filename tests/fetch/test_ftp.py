@@ -1,4 +1,6 @@
-"""Files over FTP, and gopher, from real servers on loopback; and what a URL or a server could abuse them for."""
+"""Files over FTP, and gopher, from real servers on loopback; and what a URL or a server could abuse
+them for.
+"""
 
 from __future__ import annotations
 
@@ -9,8 +11,9 @@ import pytest
 from lycosa.core.errors import FetchError
 from lycosa.core.records import Request
 from lycosa.fetch.client import CurlFetcher
-from lycosa.fetch.decode import parse_head
 from lycosa.fetch.file_transfer import split_file_url
+from lycosa.fetch.guard import AddressGuard
+from lycosa.http.decode import parse_head
 from lycosa.url.indexable import FTP_LISTING, GOPHER_MENU
 from tests.fetch import fetching
 from tests.fetch.fetching import fetch, run
@@ -35,16 +38,30 @@ def files(tmp_path: Path) -> Path:
 def test_files_and_listings(files: Path) -> None:
     with ftp(files) as port, open_fetcher([(LOCAL, port)], max_body="100000B") as fetcher:
         start = f"ftp://{LOCAL}:{port}/"
-        requests = [Request(start + path) for path in ("", "pub/", "pub/read%20me.txt", "pub/large.bin", "none.txt", "none/")]
-        found = {exchange.url.removeprefix(start): exchange for exchange in run(fetcher, requests, 1)}
+        requests = [
+            Request(start + path)
+            for path in ("", "pub/", "pub/read%20me.txt", "pub/large.bin", "none.txt", "none/")
+        ]
+        found = {
+            exchange.url.removeprefix(start): exchange for exchange in run(fetcher, requests, 1)
+        }
         text = found["pub/read%20me.txt"]
-        assert (text.status, text.error, text.body, text.protocol, text.ip) == (200, "", b"Words in a file.\n", "ftp", LOCAL)
+        assert (text.status, text.error, text.body, text.protocol, text.ip) == (
+            200,
+            "",
+            b"Words in a file.\n",
+            "ftp",
+            LOCAL,
+        )
         assert parse_head(text.response_head).get("content-type") == "text/plain"
         assert not text.request_head
         for path, name in (("", b"pub"), ("pub/", b"read me.txt")):
             assert parse_head(found[path].response_head).get("content-type") == FTP_LISTING
             assert name in found[path].body
-        assert (len(found["pub/large.bin"].body), found["pub/large.bin"].truncated) == (100_000, "length")
+        assert (len(found["pub/large.bin"].body), found["pub/large.bin"].truncated) == (
+            100_000,
+            "length",
+        )
         assert [found[path].status for path in ("none.txt", "none/")] == [404, 404]
         assert fetch(fetcher, start).status == 200  # and again, after failures
 
@@ -52,7 +69,13 @@ def test_files_and_listings(files: Path) -> None:
 def test_an_unwanted_type_is_not_read(files: Path) -> None:
     with ftp(files) as port, open_fetcher([(LOCAL, port)]) as fetcher:
         (exchange,) = run(
-            fetcher, [Request(f"ftp://{LOCAL}:{port}/pub/large.bin", unwanted=lambda kind: kind == "application/octet-stream")]
+            fetcher,
+            [
+                Request(
+                    f"ftp://{LOCAL}:{port}/pub/large.bin",
+                    unwanted=lambda kind: kind == "application/octet-stream",
+                )
+            ],
         )
         assert (exchange.status, exchange.truncated, exchange.body) == (200, "unspecified", b"")
 
@@ -67,9 +90,13 @@ def test_data_comes_from_where_the_control_connection_leads() -> None:
 
 def test_private_addresses_are_refused(files: Path) -> None:
     with ftp(files) as port, open_fetcher([]) as fetcher:
-        for scheme in ("ftp", "gopher"):
-            exchange = fetch(fetcher, f"{scheme}://{LOCAL}:{port}/")
-            assert (exchange.error, exchange.status, exchange.body) == (FetchError.ADDRESS_REFUSED, 0, b"")
+        for url in (f"ftp://{LOCAL}:{port}/", f"gopher://{LOCAL}/"):
+            exchange = fetch(fetcher, url)
+            assert (exchange.error, exchange.status, exchange.body) == (
+                FetchError.ADDRESS_REFUSED,
+                0,
+                b"",
+            )
 
 
 def test_nobody_there() -> None:
@@ -83,7 +110,10 @@ def test_nobody_there() -> None:
         ("ftp://h.example/", True),
         ("ftp://h.example:2121/a/b", True),
         ("gopher://h.example/1/menu", True),
+        ("gopher://h.example:70/1/menu", True),
         ("gopher://h.example:25/_HELO", False),  # a mail server
+        ("gopher://h.example:6379/_FLUSHALL", False),  # Redis
+        ("gopher://h.example:7070/", False),  # not named by the operator
         ("gopher://h.example/_a%0d%0aDATA", False),  # commands of another protocol
         ("ftp://h.example/a%0ADELE%20b", False),
         ("ftp://h.example:22/", False),
@@ -94,10 +124,13 @@ def test_nobody_there() -> None:
     ],
 )
 def test_what_may_be_asked(url: str, allowed: bool) -> None:
-    assert (split_file_url(url) is not None) == allowed
+    assert (split_file_url(url, AddressGuard()) is not None) == allowed
     if not allowed:
         with open_fetcher([]) as fetcher:
-            assert fetch(fetcher, url).error == FetchError.UNSUPPORTED_SCHEME
+            ours = url.startswith(("ftp:", "gopher:"))
+            assert fetch(fetcher, url).error == (
+                FetchError.ADDRESS_REFUSED if ours else FetchError.UNSUPPORTED_SCHEME
+            )
 
 
 def test_only_where_it_is_wanted(files: Path) -> None:
@@ -107,7 +140,10 @@ def test_only_where_it_is_wanted(files: Path) -> None:
 
 def test_gopher() -> None:
     menu = b"0About moths\t/about.txt\tlocalhost\t70\r\n1More\t/more\tlocalhost\t70\r\n.\r\n"
-    with gopher({"": menu, "/about.txt": b"Moths fly at night.\r\n.\r\n"}) as (port, asked), open_fetcher([(LOCAL, port)]) as fetcher:
+    with (
+        gopher({"": menu, "/about.txt": b"Moths fly at night.\r\n.\r\n"}) as (port, asked),
+        open_fetcher([(LOCAL, port)]) as fetcher,
+    ):
         home = fetch(fetcher, f"gopher://{LOCAL}:{port}/")
         text = fetch(fetcher, f"gopher://{LOCAL}:{port}/0/about.txt")
         assert (home.status, home.body, home.protocol) == (200, menu, "gopher")
@@ -121,7 +157,10 @@ def test_a_folder_without_its_slash_leads_to_the_folder(files: Path) -> None:
     with ftp(files) as port, open_fetcher([(LOCAL, port)]) as fetcher:
         start = f"ftp://{LOCAL}:{port}/"
         folder = fetch(fetcher, f"{start}pub/a%20b")
-        assert (folder.status, parse_head(folder.response_head).get("location")) == (301, "./a%20b/")
+        assert (folder.status, parse_head(folder.response_head).get("location")) == (
+            301,
+            "./a%20b/",
+        )
         assert fetch(fetcher, f"{start}pub/none.txt").status == 404
 
 
@@ -132,12 +171,19 @@ def test_a_file_is_sent_again_only_if_it_was_changed(files: Path) -> None:
         assert changed_at
         (again,) = run(fetcher, [Request(url, headers=(("If-Modified-Since", changed_at),))], 1)
         assert (again.status, again.body, again.error) == (304, b"", "")
-        (later,) = run(fetcher, [Request(url, headers=(("If-Modified-Since", "Sat, 01 Jan 2000 00:00:00 GMT"),))], 1)
+        (later,) = run(
+            fetcher,
+            [Request(url, headers=(("If-Modified-Since", "Sat, 01 Jan 2000 00:00:00 GMT"),))],
+            1,
+        )
         assert (later.status, later.body) == (200, b"Words in a file.\n")
 
 
 def test_a_gopher_server_says_what_is_not_there() -> None:
-    with gopher({"/three": b"3 is a number\tand no error\r\n"}) as (port, _), open_fetcher([(LOCAL, port)]) as fetcher:
+    with (
+        gopher({"/three": b"3 is a number\tand no error\r\n"}) as (port, _),
+        open_fetcher([(LOCAL, port)]) as fetcher,
+    ):
         assert fetch(fetcher, f"gopher://{LOCAL}:{port}/0/none.txt").status == 404
         assert fetch(fetcher, f"gopher://{LOCAL}:{port}/0/three").status == 200
 

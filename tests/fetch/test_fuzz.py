@@ -9,7 +9,7 @@ import pytest
 
 from lycosa.core.errors import FetchError
 from lycosa.core.records import Request
-from lycosa.fetch.decode import decode_body, parse_head
+from lycosa.http.decode import decode_body, parse_head
 from tests.fetch.fetching import allowed, listener, open_fetcher, run
 from tests.servers.wire import answer, head, page
 
@@ -18,7 +18,8 @@ SEEDS = (
     answer(PAGE, b"Set-Cookie: a=b", b"Location: /x"),
     answer(gzip.compress(PAGE), b"Content-Encoding: gzip"),
     head(b"HTTP/1.1 103 Early Hints") + answer(PAGE),
-    head(b"HTTP/1.1 200 OK", b"Transfer-Encoding: chunked", b"Trailer: x") + b"%x;a=b\r\n%s\r\n0\r\nX: y\r\n\r\n" % (len(PAGE), PAGE),
+    head(b"HTTP/1.1 200 OK", b"Transfer-Encoding: chunked", b"Trailer: x")
+    + b"%x;a=b\r\n%s\r\n0\r\nX: y\r\n\r\n" % (len(PAGE), PAGE),
     answer(PAGE).replace(b"\r\n", b"\n"),
 )
 PIECES = (
@@ -43,7 +44,11 @@ COUNT = 150
 def mutate(random_: random.Random) -> bytes:
     data = bytearray(random_.choice(SEEDS))
     for _ in range(random_.randint(1, 4)):
-        at = random_.randrange(len(data) + 1) if random_.random() < 0.3 else random_.randrange(min(len(data), 150) + 1)
+        at = (
+            random_.randrange(len(data) + 1)
+            if random_.random() < 0.3
+            else random_.randrange(min(len(data), 150) + 1)
+        )
         match random_.randrange(4):
             case 0:
                 data[at:at] = random_.choice(PIECES)
@@ -65,11 +70,17 @@ def test_mutated_answers(seed: int) -> None:
         return answers[int(request.split(b" ", 2)[1][1:])]
 
     with listener(choose) as (origin, _), open_fetcher(allowed(origin)) as fetcher:
-        done = run(fetcher, [Request(f"{origin}/{number}", token=number) for number in range(COUNT)], at_once=AT_ONCE)
+        done = run(
+            fetcher,
+            [Request(f"{origin}/{number}", token=number) for number in range(COUNT)],
+            at_once=AT_ONCE,
+        )
     assert sorted(int(str(exchange.token)) for exchange in done) == list(range(COUNT))
     for exchange in done:
         sent = answers[int(str(exchange.token))]
-        assert exchange.error == "" or FetchError(exchange.error) is not FetchError.INTERNAL, exchange.error_text
+        assert exchange.error == "" or FetchError(exchange.error) is not FetchError.INTERNAL, (
+            exchange.error_text
+        )
         assert (exchange.status == 0) == (exchange.response_head == b"")
         assert exchange.status or exchange.error
         assert exchange.body in sent

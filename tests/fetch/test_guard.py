@@ -9,8 +9,8 @@ import pytest
 
 from lycosa.core.errors import ConfigError
 from lycosa.fetch.connect_to import find_detour, parse_connect_to
-from lycosa.fetch.decode import parse_head
 from lycosa.fetch.guard import AddressGuard, is_public
+from lycosa.http.decode import parse_head
 from tests.fetch.fetching import fetch, open_fetcher
 from tests.servers.hostile import HostileServer
 
@@ -45,7 +45,9 @@ def test_public_addresses_are_permitted(ip: str) -> None:
 @pytest.mark.parametrize("ip", NOT_PUBLIC)
 def test_other_addresses_are_not(ip: str) -> None:
     assert not is_public(ip)
-    assert not AddressGuard([("other.test", 80), ("example.org", 81)]).permits(ip, 80, "example.org")
+    assert not AddressGuard([("other.test", 80), ("example.org", 81)]).permits(
+        ip, 80, "example.org"
+    )
 
 
 def test_a_named_host_may_be_private_at_its_port_only() -> None:
@@ -55,7 +57,8 @@ def test_a_named_host_may_be_private_at_its_port_only() -> None:
     assert guard.permits("::1", 80, "[::1]")
     assert not guard.permits("10.1.2.3", 8081, "intranet.test")
     assert not guard.permits("10.1.2.3", 8080, "sub.intranet.test")
-    assert not guard.permits("10.0.0.1", 80, "other.test")  # the name counts, not the address that it resolves to
+    # the name counts, not the address that it resolves to
+    assert not guard.permits("10.0.0.1", 80, "other.test")
 
 
 def test_nothing_is_sent_to_a_refused_address(server: HostileServer) -> None:
@@ -64,7 +67,11 @@ def test_nothing_is_sent_to_a_refused_address(server: HostileServer) -> None:
     with open_fetcher([]) as fetcher:
         for host in ("127.0.9.2", "localhost", "[::ffff:127.0.9.2]", "[::1]"):
             exchange = fetch(fetcher, f"http://{host}:{port}/")
-            assert (exchange.status, exchange.error, exchange.request_head) == (0, "address_refused", b""), host
+            assert (exchange.status, exchange.error, exchange.request_head) == (
+                0,
+                "address_refused",
+                b"",
+            ), host
             assert exchange.ip
     assert len(server.requests("good")) == before
 
@@ -85,7 +92,20 @@ def test_a_name_that_resolves_to_loopback_passes_only_if_it_is_named() -> None:
 
 @pytest.mark.parametrize(
     "name",
-    [f"redirect-{to}" for to in ("private", "loopback", "localhost", "metadata", "decimal", "mapped", "file", "gopher", "javascript")],
+    [
+        f"redirect-{to}"
+        for to in (
+            "private",
+            "loopback",
+            "localhost",
+            "metadata",
+            "decimal",
+            "mapped",
+            "file",
+            "gopher",
+            "javascript",
+        )
+    ],
 )
 def test_no_redirect_leads_inside(name: str, server: HostileServer) -> None:
     with open_fetcher(server.allowed()) as fetcher:
@@ -94,7 +114,10 @@ def test_no_redirect_leads_inside(name: str, server: HostileServer) -> None:
         assert location is not None
         end = fetch(fetcher, location)
     scheme_is_http = location.startswith("http")
-    assert (end.status, end.error) == (0, "address_refused" if scheme_is_http else "unsupported_scheme")
+    assert (end.status, end.error) == (
+        0,
+        "address_refused" if scheme_is_http else "unsupported_scheme",
+    )
 
 
 def test_connect_to_permits_what_it_names(server: HostileServer) -> None:
@@ -119,25 +142,34 @@ def test_connect_to_that_changes_only_the_port_opens_nothing(server: HostileServ
 
 
 def test_a_connection_is_not_shared_between_hosts(server: HostileServer) -> None:
-    """Two names with one address: the one that was named opens a connection, the other must not ride on it."""
+    """Two names with one address: the one that was named opens a connection, the other must not
+    ride on it.
+    """
     port = server.port
     address = server.addresses["good"]
-    with open_fetcher([("a.test", port)], connect_to=(f"a.test:{port}:{address}:{port}", f"::127.0.0.1:{port}")) as fetcher:
+    with open_fetcher(
+        [("a.test", port)], connect_to=(f"a.test:{port}:{address}:{port}", f"::127.0.0.1:{port}")
+    ) as fetcher:
         assert fetch(fetcher, f"http://a.test:{port}/").status == 200
         second = fetch(fetcher, f"http://b.test:{port}/")
         assert (second.status, second.error) == (0, "connect_refused")
 
 
-@pytest.mark.parametrize("entry", ["", "a:1:b", "a:1:b:2:3", "a:x:b:2", "a:0:b:2", "a:1:b:65536", "a b:::c:d"])
+@pytest.mark.parametrize(
+    "entry", ["", "a:1:b", "a:1:b:2:3", "a:x:b:2", "a:0:b:2", "a:1:b:65536", "a b:::c:d"]
+)
 def test_a_malformed_connect_to_is_an_error_of_the_configuration(entry: str) -> None:
     with pytest.raises(ConfigError, match="connect_to"):
         parse_connect_to([entry])
 
 
 def test_the_first_entry_that_matches_counts() -> None:
-    detours = parse_connect_to(["a.test:80:[::1]:8080", "a.test::b.test:", ":443:c.test:", "::d.test:1"])
-    assert [find_detour(detours, host, port) for host, port in [("A.TEST", 80), ("a.test", 81), ("x.test", 443), ("[::2]", 9)]] == list(
-        detours
+    detours = parse_connect_to(
+        ["a.test:80:[::1]:8080", "a.test::b.test:", ":443:c.test:", "::d.test:1"]
     )
+    assert [
+        find_detour(detours, host, port)
+        for host, port in [("A.TEST", 80), ("a.test", 81), ("x.test", 443), ("[::2]", 9)]
+    ] == list(detours)
     assert find_detour(detours[:1], "b.test", 80) is None
     assert detours[0].target_host == "::1"

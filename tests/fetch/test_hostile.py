@@ -1,4 +1,6 @@
-"""Every endpoint of the hostile server has its counted outcome, in bounded time, and stops nobody else."""
+"""Every endpoint of the hostile server has its counted outcome, in bounded time, and stops nobody
+else.
+"""
 
 from __future__ import annotations
 
@@ -9,9 +11,9 @@ import pytest
 
 from lycosa.core.errors import FetchError
 from lycosa.core.records import Exchange, Request
-from lycosa.fetch.decode import decode_body, parse_head
 from lycosa.fetch.failure import REPEATED_TEXT
-from lycosa.fetch.robots import MAX_ROBOTS_BYTES, Robots, robots_text, robots_verdict
+from lycosa.fetch.robots_txt import MAX_ROBOTS_BYTES, Robots, robots_text, robots_verdict
+from lycosa.http.decode import decode_body, parse_head
 from tests.fetch.fetching import fetch, open_fetcher, run, short_limits
 from tests.servers.hostile import ENDPOINTS, GOOD_PAGES, HostileServer
 from tests.servers.hostile_redirect import ROBOTS_HOSTS, RobotsHost
@@ -30,10 +32,14 @@ def server() -> Iterator[HostileServer]:
 def exchanges(server: HostileServer) -> dict[str, Exchange]:
     """One exchange with every endpoint, many at once.
 
-    What breaks off on a connection that another endpoint has kept is a reset, whatever came; so those are asked on new ones.
+    What breaks off on a connection that another endpoint has kept is a reset, whatever came; so
+    those are asked on new ones.
     """
     with open_fetcher(server.allowed()) as fetcher:
-        done = run(fetcher, [Request(server.url(endpoint.name), token=endpoint.name) for endpoint in ENDPOINTS])
+        done = run(
+            fetcher,
+            [Request(server.url(endpoint.name), token=endpoint.name) for endpoint in ENDPOINTS],
+        )
     found = {str(exchange.token): exchange for exchange in done}
     for name, exchange in found.items():
         if exchange.error_text == REPEATED_TEXT:
@@ -61,13 +67,17 @@ def test_each_endpoint_has_its_outcome(endpoint: Endpoint, exchanges: dict[str, 
 
 
 @pytest.mark.parametrize("endpoint", ENDPOINTS, ids=lambda endpoint: endpoint.name)
-def test_each_exchange_is_consistent(endpoint: Endpoint, exchanges: dict[str, Exchange], server: HostileServer) -> None:
+def test_each_exchange_is_consistent(
+    endpoint: Endpoint, exchanges: dict[str, Exchange], server: HostileServer
+) -> None:
     exchange = exchanges[endpoint.name]
     limits = short_limits()
     assert exchange.error == "" or FetchError(exchange.error)
     assert (exchange.error_text != "") == (exchange.error != "")
     assert exchange.duration_ms < limits.total_timeout + 1_000
-    assert exchange.request_head.startswith(b"GET /" + endpoint.name.encode() + b" HTTP/1.1\r\nHost: ")
+    assert exchange.request_head.startswith(
+        b"GET /" + endpoint.name.encode() + b" HTTP/1.1\r\nHost: "
+    )
     assert exchange.ip == server.addresses["hostile"]
     assert len(exchange.response_head) <= limits.max_header
     assert len(exchange.body) <= limits.max_body
@@ -80,7 +90,9 @@ def test_each_exchange_is_consistent(endpoint: Endpoint, exchanges: dict[str, Ex
         assert (exchange.response_head, exchange.body, exchange.truncated) == (b"", b"", "")
 
 
-def test_what_was_sent_is_what_is_recorded(server: HostileServer, exchanges: dict[str, Exchange]) -> None:
+def test_what_was_sent_is_what_is_recorded(
+    server: HostileServer, exchanges: dict[str, Exchange]
+) -> None:
     received = {request.path: request.head for request in server.requests()}
     assert len(exchanges) == len(ENDPOINTS)
     for name, exchange in exchanges.items():
@@ -88,7 +100,17 @@ def test_what_was_sent_is_what_is_recorded(server: HostileServer, exchanges: dic
 
 
 def test_a_hanging_host_does_not_hold_up_another(server: HostileServer) -> None:
-    hanging = [name for name in ("hang-before-headers", "hang-in-body", "slow-drip", "endless-headers", "slow-headers") for _ in range(4)]
+    hanging = [
+        name
+        for name in (
+            "hang-before-headers",
+            "hang-in-body",
+            "slow-drip",
+            "endless-headers",
+            "slow-headers",
+        )
+        for _ in range(4)
+    ]
     with open_fetcher(server.allowed()) as fetcher:
         for name in hanging:
             fetcher.start(Request(server.url(name), token="hostile"))
@@ -100,7 +122,8 @@ def test_a_hanging_host_does_not_hold_up_another(server: HostileServer) -> None:
             good += [exchange for exchange in fetcher.wait(1000) if exchange.token == "good"]
             assert time.monotonic() - started < 5
         took = time.monotonic() - started
-        assert fetcher.active >= 12  # most of the hanging ones hang on while the other host was served
+        # most of the hanging ones hang on while the other host was served
+        assert fetcher.active >= 12
     assert [exchange.status for exchange in good] == [200] * GOOD_PAGES
     assert took < 1.4
 

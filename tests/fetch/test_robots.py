@@ -7,8 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from protego import Protego
 
-from lycosa.fetch.decode import parse_head
-from lycosa.fetch.robots import (
+from lycosa.fetch.robots_txt import (
     MAX_CACHE_MS,
     MAX_CRAWL_DELAY_MS,
     MAX_ROBOTS_BYTES,
@@ -19,6 +18,7 @@ from lycosa.fetch.robots import (
     robots_url,
     robots_verdict,
 )
+from lycosa.http.decode import parse_head
 
 SITE = "https://site.test"
 AGENT = "Lycosa/0.1 (+https://robot.test/)"
@@ -124,7 +124,8 @@ def test_crawl_delay(body: str, delay: int | None) -> None:
 
 def test_sitemaps_belong_to_no_group() -> None:
     body = (
-        "Sitemap: https://a.test/1.xml\nUser-agent: x\nDisallow: /\nsitemap:https://a.test/2.xml\nSitemap: https://a.test/1.xml\nSitemap:\n"
+        "Sitemap: https://a.test/1.xml\nUser-agent: x\nDisallow: "
+        "/\nsitemap:https://a.test/2.xml\nSitemap: https://a.test/1.xml\nSitemap:\n"
     )
     assert Robots(body, AGENT).sitemaps() == ["https://a.test/1.xml", "https://a.test/2.xml"]
 
@@ -139,7 +140,13 @@ def test_everything_and_nothing() -> None:
 
 @pytest.mark.parametrize(
     ("agent", "token"),
-    [("lycosa/0.1", "lycosa"), ("Lycosa/0.1 (+https://x.test/)", "Lycosa"), ("My_Bot-2", "My_Bot-2"), ("bot (x/y)", "bot"), ("", "")],
+    [
+        ("lycosa/0.1", "lycosa"),
+        ("Lycosa/0.1 (+https://x.test/)", "Lycosa"),
+        ("My_Bot-2", "My_Bot-2"),
+        ("bot (x/y)", "bot"),
+        ("", ""),
+    ],
 )
 def test_product_token(agent: str, token: str) -> None:
     assert product_token(agent) == token
@@ -151,7 +158,10 @@ def test_product_token(agent: str, token: str) -> None:
         *((status, "", "parse") for status in (200, 204)),
         *((status, "", "allow_all") for status in (301, 400, 401, 403, 404, 410, 451)),
         *((status, "", "deny_all") for status in (0, 101, 429, 500, 503, 599, 999)),
-        *((status, error, "deny_all") for status, error in ((0, "dns"), (200, "timeout"), (404, "incomplete"))),
+        *(
+            (status, error, "deny_all")
+            for status, error in ((0, "dns"), (200, "timeout"), (404, "incomplete"))
+        ),
     ],
 )
 def test_verdicts(status: int, error: str, verdict: str) -> None:
@@ -175,13 +185,29 @@ def test_verdicts(status: int, error: str, verdict: str) -> None:
     ],
 )
 def test_lifetime(cache_control: str, lifetime: int) -> None:
-    assert cache_ms(parse_head(f"HTTP/1.1 200 OK\r\nCache-Control: {cache_control}\r\n\r\n".encode())) == lifetime
+    assert (
+        cache_ms(parse_head(f"HTTP/1.1 200 OK\r\nCache-Control: {cache_control}\r\n\r\n".encode()))
+        == lifetime
+    )
 
 
 LINES = st.lists(
     st.one_of(
-        st.sampled_from(["User-agent: *", "User-agent: lycosa", "User-agent: other", "", "# note", "Crawl-delay: 2", "Sitemap: x", "junk"]),
-        st.builds("{}: /{}".format, st.sampled_from(["Allow", "Disallow"]), st.text("ab/*$", max_size=5)),
+        st.sampled_from(
+            [
+                "User-agent: *",
+                "User-agent: lycosa",
+                "User-agent: other",
+                "",
+                "# note",
+                "Crawl-delay: 2",
+                "Sitemap: x",
+                "junk",
+            ]
+        ),
+        st.builds(
+            "{}: /{}".format, st.sampled_from(["Allow", "Disallow"]), st.text("ab/*$", max_size=5)
+        ),
     ),
     max_size=12,
 )
@@ -190,7 +216,9 @@ LINES = st.lists(
 @given(LINES, st.text("ab/", max_size=5))
 @settings(max_examples=200)
 def test_the_verdict_is_protegos_and_the_line_agrees(lines: list[str], path: str) -> None:
-    """Without other records between user agents, where protego differs from the RFC, and with exact tokens."""
+    """Without other records between user agents, where protego differs from the RFC, and with exact
+    tokens.
+    """
     body = "\n".join(line for line in lines if not line.startswith(("Crawl", "junk")))
     robots = Robots(body, AGENT)
     url = f"{SITE}/{path}"
@@ -211,15 +239,33 @@ def test_no_text_raises(body: str, path: str) -> None:
 
 
 def test_rules_of_other_schemes() -> None:
-    """FTP as RFC 9309 section 2.3 has it; gopher by the custom of its search engines: rules are about selectors, slash or not."""
+    """FTP as RFC 9309 section 2.3 has it; gopher by the custom of its search engines: rules are
+    about selectors, slash or not.
+    """
     assert robots_url("ftp://h:2121") == "ftp://h:2121/robots.txt"
     assert robots_url("gopher://h") == "gopher://h/0robots.txt"
     files = Robots("User-agent: *\nDisallow: /private/\n", "lycosa", "ftp://h")
-    assert [files.allowed(f"ftp://h/{path}") for path in ("", "private/", "public/")] == [True, False, True]
-    holes = Robots("User-agent: *\r\nDisallow: 1/old\r\nDisallow: /private\r\nDisallow:\r\n.\r\n", "lycosa", "gopher://h")
+    assert [files.allowed(f"ftp://h/{path}") for path in ("", "private/", "public/")] == [
+        True,
+        False,
+        True,
+    ]
+    holes = Robots(
+        "User-agent: *\r\nDisallow: 1/old\r\nDisallow: /private\r\nDisallow:\r\n.\r\n",
+        "lycosa",
+        "gopher://h",
+    )
     said = {
         path: holes.allowed(f"gopher://h/{path}")
-        for path in ("", "0/about", "1/private", "0private/a", "11/old/a", "11/new", "0/private.txt")
+        for path in (
+            "",
+            "0/about",
+            "1/private",
+            "0private/a",
+            "11/old/a",
+            "11/new",
+            "0/private.txt",
+        )
     }
     assert said == {
         "": True,
@@ -231,4 +277,6 @@ def test_rules_of_other_schemes() -> None:
         "0/private.txt": False,
     }
     assert holes.line("gopher://h/1/private") == "Disallow: /private"
-    assert not Robots("User-agent: *\nDisallow: /\n", "lycosa", "gopher://h").allowed("gopher://h/0about")
+    assert not Robots("User-agent: *\nDisallow: /\n", "lycosa", "gopher://h").allowed(
+        "gopher://h/0about"
+    )

@@ -15,8 +15,8 @@ import pytest
 from lycosa.core.clock import SystemClock
 from lycosa.core.records import Exchange, Request
 from lycosa.fetch.client import CurlFetcher
-from lycosa.fetch.decode import decode_body, parse_head
 from lycosa.fetch.guard import AddressGuard
+from lycosa.http.decode import decode_body, parse_head
 from tests.fetch.fetching import CountingGuard, fetch, open_fetcher, run, short_limits
 from tests.servers.certificates import Certificate, make_certificate
 from tests.servers.http2 import has_request
@@ -38,17 +38,22 @@ class Tls:
 
 @pytest.fixture(scope="module")
 def tls(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Tls]:
-    """nginx with HTTP/2 and a certificate for good.test and other.test, signed by an authority made for this run."""
+    """nginx with HTTP/2 and a certificate for good.test and other.test, signed by an authority made
+    for this run.
+    """
     folder = tmp_path_factory.mktemp("tls")
     authority = make_certificate(folder, "authority", "")
-    certificate = make_certificate(folder, "server", f"DNS:good.test,DNS:other.test,IP:{ADDRESS}", authority)
+    certificate = make_certificate(
+        folder, "server", f"DNS:good.test,DNS:other.test,IP:{ADDRESS}", authority
+    )
     root = folder / "root"
     root.mkdir()
     for number in range(20):
         (root / f"{number}.html").write_bytes(PAGE)
     port = free_port([ADDRESS])
     extra = (
-        f"listen {ADDRESS}:{port} ssl http2; ssl_certificate {certificate.certificate}; ssl_certificate_key {certificate.key}; "
+        f"listen {ADDRESS}:{port} ssl http2; ssl_certificate {certificate.certificate}; "
+        f"ssl_certificate_key {certificate.key}; "
         "gzip on; gzip_min_length 1; gzip_types *; add_header X-Requests $connection_requests;"
     )
     with nginx([Server(ADDRESS, root, extra=extra)]):
@@ -62,7 +67,9 @@ def test_an_unknown_authority_is_refused(tls: Tls) -> None:
 
 
 def test_a_wrong_name_is_refused(tls: Tls) -> None:
-    with open_fetcher([], connect_to=tls.connect_to("wrong.test"), ca_file=str(tls.authority)) as fetcher:
+    with open_fetcher(
+        [], connect_to=tls.connect_to("wrong.test"), ca_file=str(tls.authority)
+    ) as fetcher:
         exchange = fetch(fetcher, "https://wrong.test/1.html")
     assert (exchange.status, exchange.error) == (0, "tls_certificate")
 
@@ -72,12 +79,24 @@ def test_verification_can_be_switched_off(tls: Tls) -> None:
         assert fetch(fetcher, "https://wrong.test/1.html").status == 200
 
 
-@pytest.mark.parametrize(("http2", "protocol", "first"), [(True, "h2", b"HTTP/2 200"), (False, "http/1.1", b"HTTP/1.1 200 OK")])
+@pytest.mark.parametrize(
+    ("http2", "protocol", "first"),
+    [(True, "h2", b"HTTP/2 200"), (False, "http/1.1", b"HTTP/1.1 200 OK")],
+)
 def test_a_named_authority_is_trusted(tls: Tls, http2: bool, protocol: str, first: bytes) -> None:
-    with open_fetcher([], connect_to=tls.connect_to("good.test"), ca_file=str(tls.authority), http2=http2) as fetcher:
+    with open_fetcher(
+        [], connect_to=tls.connect_to("good.test"), ca_file=str(tls.authority), http2=http2
+    ) as fetcher:
         exchange = fetch(fetcher, "https://good.test/1.html?x=y")
-    assert (exchange.status, exchange.error, exchange.protocol, exchange.ip) == (200, "", protocol, ADDRESS)
-    assert exchange.request_head.startswith(b"GET /1.html?x=y HTTP/1.1\r\nHost: good.test\r\nUser-Agent: lycosa/")
+    assert (exchange.status, exchange.error, exchange.protocol, exchange.ip) == (
+        200,
+        "",
+        protocol,
+        ADDRESS,
+    )
+    assert exchange.request_head.startswith(
+        b"GET /1.html?x=y HTTP/1.1\r\nHost: good.test\r\nUser-Agent: lycosa/"
+    )
     assert exchange.response_head.startswith(first)
     assert exchange.response_head.endswith(b"\r\n\r\n")
     assert parse_head(exchange.response_head).get("content-encoding") == "gzip"
@@ -86,19 +105,27 @@ def test_a_named_authority_is_trusted(tls: Tls, http2: bool, protocol: str, firs
 
 
 def test_http2_shares_a_connection_within_a_host_only(tls: Tls) -> None:
-    """One certificate and one address for both hosts: a browser might let them share, we must not (the guard decides by host)."""
+    """One certificate and one address for both hosts: a browser might let them share, we must not
+    (the guard decides by host).
+    """
     origin = f"https://{ADDRESS}:{tls.port}"
     guard = CountingGuard([(ADDRESS, tls.port), ("localhost", tls.port)])
     with CurlFetcher(short_limits(ca_file=str(tls.authority)), guard, SystemClock()) as fetcher:
         assert fetch(fetcher, f"{origin}/0.html?%7ex=%2f").request_head.startswith(
             b"GET /0.html?%7ex=%2f HTTP/1.1\r\nHost: " + ADDRESS.encode()
         )
-        done = run(fetcher, [Request(f"{origin}/{number}.html") for number in range(20)], at_once=20)
+        done = run(
+            fetcher, [Request(f"{origin}/{number}.html") for number in range(20)], at_once=20
+        )
         assert [(exchange.status, exchange.protocol) for exchange in done] == [(200, "h2")] * 20
         assert guard.dialled == [ADDRESS]
-    settings = short_limits(ca_file=str(tls.authority), connect_to=tls.connect_to("good.test", "other.test"))
+    settings = short_limits(
+        ca_file=str(tls.authority), connect_to=tls.connect_to("good.test", "other.test")
+    )
     with CurlFetcher(settings, AddressGuard(), SystemClock()) as fetcher:
-        first, again, other = (fetch(fetcher, f"https://{host}.test/1.html") for host in ("good", "good", "other"))
+        first, again, other = (
+            fetch(fetcher, f"https://{host}.test/1.html") for host in ("good", "good", "other")
+        )
     assert [exchange.status for exchange in (first, again, other)] == [200, 200, 200]
     assert _is_new(first)
     assert not _is_new(again)
@@ -110,12 +137,15 @@ def _is_new(exchange: Exchange) -> bool:
     return parse_head(exchange.response_head).get("x-requests") == "1"
 
 
-# -- a server that breaks HTTP/2 ----------------------------------------------------------------------------------------
+# -- a server that breaks HTTP/2
+# ------------------------------------------------------------
 
 
 def _frame(kind: int, flags: int, stream: int, payload: bytes) -> bytes:
     """RFC 9113 section 4.1."""
-    return len(payload).to_bytes(3, "big") + bytes((kind, flags)) + stream.to_bytes(4, "big") + payload
+    return (
+        len(payload).to_bytes(3, "big") + bytes((kind, flags)) + stream.to_bytes(4, "big") + payload
+    )
 
 
 SETTINGS = _frame(4, 0, 0, b"")
@@ -159,18 +189,36 @@ def _breaks_http2(tls: Tls, answer: bytes) -> Iterator[int]:
 @pytest.mark.parametrize(
     ("answer", "status", "error", "truncated"),
     [
-        (SETTINGS + _frame(3, 0, 1, (2).to_bytes(4, "big")), 0, "http2", ""),  # RST_STREAM, internal error
+        # RST_STREAM, internal error
+        (SETTINGS + _frame(3, 0, 1, (2).to_bytes(4, "big")), 0, "http2", ""),
         (SETTINGS + _frame(0, 0, 1, b"data before headers"), 0, "http2", ""),
-        (SETTINGS + _frame(1, 4, 1, b"\xff\xff\xff\xff\xff\xff\xff"), 0, "http2", ""),  # header block that does not decode
-        (b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n", 0, "first_byte_timeout", ""),  # a frame of 4.7 MB: libcurl says GOAWAY and waits
-        (SETTINGS + HEADERS_200 + _frame(0, 0, 1, b"half") + _frame(3, 0, 1, (2).to_bytes(4, "big")), 200, "http2", "disconnect"),
+        # header block that does not decode
+        (SETTINGS + _frame(1, 4, 1, b"\xff\xff\xff\xff\xff\xff\xff"), 0, "http2", ""),
+        # a frame of 4.7 MB: libcurl says GOAWAY and waits
+        (b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n", 0, "first_byte_timeout", ""),
+        (
+            SETTINGS
+            + HEADERS_200
+            + _frame(0, 0, 1, b"half")
+            + _frame(3, 0, 1, (2).to_bytes(4, "big")),
+            200,
+            "http2",
+            "disconnect",
+        ),
         (SETTINGS + HEADERS_200 + _frame(0, 1, 1, b"whole"), 200, "", ""),
     ],
 )
-def test_broken_http2_is_an_outcome(tls: Tls, answer: bytes, status: int, error: str, truncated: str) -> None:
-    with _breaks_http2(tls, answer) as port, open_fetcher([(ADDRESS, port)], ca_file=str(tls.authority)) as fetcher:
+def test_broken_http2_is_an_outcome(
+    tls: Tls, answer: bytes, status: int, error: str, truncated: str
+) -> None:
+    with (
+        _breaks_http2(tls, answer) as port,
+        open_fetcher([(ADDRESS, port)], ca_file=str(tls.authority)) as fetcher,
+    ):
         exchange = fetch(fetcher, f"https://{ADDRESS}:{port}/")
-    assert (exchange.status, exchange.error, exchange.truncated) == (status, error, truncated), exchange.error_text
+    assert (exchange.status, exchange.error, exchange.truncated) == (status, error, truncated), (
+        exchange.error_text
+    )
     assert exchange.protocol in ("h2", "")
 
 
@@ -179,7 +227,8 @@ def test_broken_http2_is_an_outcome(tls: Tls, answer: bytes, status: int, error:
     [
         (b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello", 200, ""),
         (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\n", 200, ""),
-        (b"HTTP/1.1 200 OK\r\n\r\nhello", 200, "incomplete"),  # without a length only a proper close says that this is all
+        # without a length only a proper close says that this is all
+        (b"HTTP/1.1 200 OK\r\n\r\nhello", 200, "incomplete"),
         (b"HTTP/1.1 200 OK\r\nContent-Length: 50\r\n\r\nhello", 200, "incomplete"),
         (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n", 200, "incomplete"),
         (b"HTTP/1.1 200 OK\r\nContent-Le", 0, "incomplete"),
@@ -213,7 +262,8 @@ def test_tls_connections_that_just_close(tls: Tls, answer: bytes, status: int, e
 
 def test_plain_http_on_a_tls_port_and_the_other_way_round(tls: Tls) -> None:
     with open_fetcher([(ADDRESS, tls.port)], ca_file=str(tls.authority)) as fetcher:
-        assert fetch(fetcher, f"http://{ADDRESS}:{tls.port}/").status == 400  # nginx says what is wrong
+        # nginx says what is wrong
+        assert fetch(fetcher, f"http://{ADDRESS}:{tls.port}/").status == 400
     with socket.create_server(("127.0.0.1", 0)) as listening:
         port = listening.getsockname()[1]
 

@@ -2,10 +2,11 @@
 
     python -m tests.frontier.large FOLDER --urls 10000000 --hosts 1000000 [--seed 1]
 
-First commits of whole key ranges, as merged files are; then commits whose rows lie all over the keys, as a worker's are:
-they say of a few per cent of the URLs that they were visited, and outrank the rows before them. Hosts are whole within a
-key range. Keys, partitions, order and columns are those that a crawl would write; there are no visits and no pages, so
-`lycosa check` has one objection. The same seed gives the same rows.
+First commits of whole key ranges, as merged files are; then commits whose rows lie all over the
+keys, as a worker's are: they say of a few per cent of the URLs that they were visited, and outrank
+the rows before them. Hosts are whole within a key range. Keys, partitions, order and columns are
+those that a crawl would write; there are no visits and no pages, so `lycosa check` has one
+objection. The same seed gives the same rows.
 """
 
 from __future__ import annotations
@@ -28,7 +29,9 @@ from lycosa.store.workspace import Workspace
 COLLECTION = "default"
 START_MS = 1_790_000_000_000
 RANGE_ROWS = 500_000
-"""Rows of a commit that holds a key range; the generator's memory is a few hundred bytes times this."""
+"""Rows of a commit that holds a key range; the generator's memory is a few hundred bytes times
+this.
+"""
 
 _WORD_LIST = """
 about after again air all always animal answer apple art autumn back bank beach bear best big bird black blue board boat body book
@@ -47,11 +50,56 @@ team test theatre time tour town trade train travel tree trial university valley
 woman wood word work world writer year young
 """
 _WORDS = _WORD_LIST.split()
-_SECTIONS = ["news", "politics", "sport", "culture", "science", "economy", "travel", "opinion", "local", "video", "people", "weather"]
-_SUFFIXES = ["com", "com", "com", "com", "org", "net", "de", "fr", "it", "pl", "ru", "nl", "es", "info", "cz", "se"]
-_SUBDOMAINS = ["www", "www", "www", "www", "www", "blog", "shop", "news", "forum", "wiki", "m", "docs", "support", "static"]
+_SECTIONS = [
+    "news",
+    "politics",
+    "sport",
+    "culture",
+    "science",
+    "economy",
+    "travel",
+    "opinion",
+    "local",
+    "video",
+    "people",
+    "weather",
+]
+_SUFFIXES = [
+    "com",
+    "com",
+    "com",
+    "com",
+    "org",
+    "net",
+    "de",
+    "fr",
+    "it",
+    "pl",
+    "ru",
+    "nl",
+    "es",
+    "info",
+    "cz",
+    "se",
+]
+_SUBDOMAINS = [
+    "www",
+    "www",
+    "www",
+    "www",
+    "www",
+    "blog",
+    "shop",
+    "news",
+    "forum",
+    "wiki",
+    "m",
+    "docs",
+    "support",
+    "static",
+]
 _FIRST_ALPHA = 1.05  # exponent of host sizes: a few hosts hold most of the URLs
-_LARGEST_SHARE = 0.01  # no host holds more of the URLs
+_MAX_SHARE = 0.01  # no host holds more of the URLs
 
 _Floats = npt.NDArray[np.float64]
 _Integers = npt.NDArray[np.int64]
@@ -73,7 +121,9 @@ class FrameBuffer:
 
     def __init__(self, table: str, frame: pl.DataFrame) -> None:
         self._table = TABLES[table]
-        self.frame = frame.select([pl.col(name).cast(kind) for name, kind in polars_schema(self._table).items()])
+        self.frame = frame.select(
+            [pl.col(name).cast(kind) for name, kind in polars_schema(self._table).items()]
+        )
 
     @property
     def rows(self) -> int:
@@ -104,7 +154,9 @@ def build(workspace_root: str, plan: Plan) -> Workspace:
 
 
 def _commit(claim: Claim, **frames: pl.DataFrame) -> None:
-    claim.commit(claim.next_folder(), {table: FrameBuffer(table, frame) for table, frame in frames.items()})
+    claim.commit(
+        claim.next_folder(), {table: FrameBuffer(table, frame) for table, frame in frames.items()}
+    )
 
 
 def _hosts(plan: Plan, random: np.random.Generator, partitions: int) -> pl.DataFrame:
@@ -114,18 +166,27 @@ def _hosts(plan: Plan, random: np.random.Generator, partitions: int) -> pl.DataF
     domains: list[str] = []
     while len(names) < plan.hosts:
         count = plan.hosts // 2 + 1
-        left, right = words[random.integers(0, len(words), count)], words[random.integers(0, len(words), count)]
+        left, right = (
+            words[random.integers(0, len(words), count)],
+            words[random.integers(0, len(words), count)],
+        )
         suffixes = np.array(_SUFFIXES)[random.integers(0, len(_SUFFIXES), count)]
         breadth = np.minimum(random.zipf(2.2, count), 300)
         labels = np.array(_SUBDOMAINS)[random.integers(0, len(_SUBDOMAINS), count)]
         first = len(domains)
-        for place, (one, two, suffix, width, label) in enumerate(zip(left, right, suffixes, breadth, labels, strict=True)):
+        for place, (one, two, suffix, width, label) in enumerate(
+            zip(left, right, suffixes, breadth, labels, strict=True)
+        ):
             domain = f"{one}{two}{first + place}.{suffix}"
             domains.append(domain)
             names.append(f"{label}.{domain}")
-            names.extend(f"{words[number % len(words)]}{number}.{domain}" for number in range(1, int(width)))
+            names.extend(
+                f"{words[number % len(words)]}{number}.{domain}" for number in range(1, int(width))
+            )
     names = names[: plan.hosts]
-    frame = pl.DataFrame({"host": names}).with_columns(domain=pl.col("host").str.replace(r"^[^.]+\.", ""))
+    frame = pl.DataFrame({"host": names}).with_columns(
+        domain=pl.col("host").str.replace(r"^[^.]+\.", "")
+    )
     return frame.with_columns(
         partition=_keys(frame["domain"]) % partitions,
         host_key=_keys(frame["host"]),
@@ -136,10 +197,12 @@ def _hosts(plan: Plan, random: np.random.Generator, partitions: int) -> pl.DataF
 
 def _sizes(plan: Plan, random: np.random.Generator) -> _Integers:
     """How many URLs each host has: at least one, by a power law, `plan.urls` in all."""
-    most = max(2.0, plan.urls * _LARGEST_SHARE)
+    most = max(2.0, plan.urls * _MAX_SHARE)
     wild = np.minimum(random.random(plan.hosts) ** (-1 / _FIRST_ALPHA), most)
     spare = plan.urls - plan.hosts
-    sizes: _Integers = 1 + np.floor((wild - 1) * spare / max(float((wild - 1).sum()), 1.0)).astype(np.int64)
+    sizes: _Integers = 1 + np.floor((wild - 1) * spare / max(float((wild - 1).sum()), 1.0)).astype(
+        np.int64
+    )
     missing = plan.urls - int(sizes.sum())
     sizes[random.choice(plan.hosts, missing % plan.hosts, replace=False)] += 1
     return sizes + missing // plan.hosts
@@ -148,7 +211,9 @@ def _sizes(plan: Plan, random: np.random.Generator) -> _Integers:
 def _ranges(hosts: pl.DataFrame) -> Iterator[pl.DataFrame]:
     """Neighbouring hosts, about RANGE_ROWS URLs at a time."""
     place = hosts["size"].cum_sum() // RANGE_ROWS
-    yield from hosts.with_columns(place=place).partition_by("place", maintain_order=True, include_key=False)
+    yield from hosts.with_columns(place=place).partition_by(
+        "place", maintain_order=True, include_key=False
+    )
 
 
 def _urls(hosts: pl.DataFrame, random: np.random.Generator) -> pl.DataFrame:
@@ -158,14 +223,23 @@ def _urls(hosts: pl.DataFrame, random: np.random.Generator) -> pl.DataFrame:
     which = np.repeat(np.arange(hosts.height), sizes)
     starts = np.cumsum(sizes) - sizes
     own = np.arange(rows) - starts[which]  # 0 is the host's front page
-    frame = hosts[which].with_columns(number=pl.Series(own), _year=pl.Series(random.integers(2015, 2027, rows)))
+    frame = hosts[which].with_columns(
+        number=pl.Series(own), _year=pl.Series(random.integers(2015, 2027, rows))
+    )
     frame = frame.with_columns(
         [_sample(f"w{place}", _WORDS, rows, random) for place in range(6)]
-        + [_sample("section", _SECTIONS, rows, random), pl.Series("day", random.integers(0, 336, rows))]
+        + [
+            _sample("section", _SECTIONS, rows, random),
+            pl.Series("day", random.integers(0, 336, rows)),
+        ]
     )
     urls = frame.select(pl.format("https://{}{}", pl.col("host"), _path())).to_series()
     hub: _Integers = (own * random.random(rows) ** 4).astype(np.int64)  # few pages lead to most
-    source = np.where(random.random(rows) < 0.1, starts[random.integers(0, hosts.height, rows)], starts[which] + hub)
+    source = np.where(
+        random.random(rows) < 0.1,
+        starts[random.integers(0, hosts.height, rows)],
+        starts[which] + hub,
+    )
     seen = START_MS - 1_000 * (source % 100_003) - 86_400_000 * (which % 90)
     depth = 1 + np.floor(np.log(own + 1) / np.log(7)).astype(np.int64) + which % 3
     frame = frame.select("partition", "host_key").with_columns(
@@ -211,12 +285,24 @@ def _path() -> pl.Expr:
     words = [pl.col(f"w{place}") for place in range(6)]
     month, day = 1 + pl.col("day") // 28, 1 + pl.col("day") % 28
     number = pl.col("number")
-    dated = pl.format("/{}/{}/{}/{}/", pl.col("_year"), month, day, pl.concat_str(words, separator="-"))
-    product = pl.format("/{}/{}-{}.html", pl.col("section"), pl.concat_str(words[:3], separator="-"), number)
-    article = pl.format("/wiki/{}_({})", pl.concat_str([word.str.to_titlecase() for word in words[:2]], separator="_"), number)
+    dated = pl.format(
+        "/{}/{}/{}/{}/", pl.col("_year"), month, day, pl.concat_str(words, separator="-")
+    )
+    product = pl.format(
+        "/{}/{}-{}.html", pl.col("section"), pl.concat_str(words[:3], separator="-"), number
+    )
+    article = pl.format(
+        "/wiki/{}_({})",
+        pl.concat_str([word.str.to_titlecase() for word in words[:2]], separator="_"),
+        number,
+    )
     forum = pl.format("/viewtopic?f={}&t={}", pl.col("day") % 12, number)
     styles = pl.when(pl.col("style") == 0).then(dated).when(pl.col("style") == 1).then(product)
-    return pl.when(number == 0).then(pl.lit("/")).otherwise(styles.when(pl.col("style") == 2).then(article).otherwise(forum))
+    return (
+        pl.when(number == 0)
+        .then(pl.lit("/"))
+        .otherwise(styles.when(pl.col("style") == 2).then(article).otherwise(forum))
+    )
 
 
 def _visited(urls: pl.DataFrame, share: float, random: np.random.Generator) -> pl.DataFrame:
@@ -225,14 +311,21 @@ def _visited(urls: pl.DataFrame, share: float, random: np.random.Generator) -> p
     chance = np.where(front.to_numpy(), 3 * share, share)
     rows = urls.filter(pl.Series(random.random(urls.height) < chance))
     when = pl.Series(START_MS + random.integers(0, 86_400_000, rows.height))
-    digests = [f"sha1:{number:032X}" for number in random.integers(0, 1 << 62, rows.height).tolist()]
+    digests = [
+        f"sha1:{number:032X}" for number in random.integers(0, 1 << 62, rows.height).tolist()
+    ]
     return rows.with_columns(
-        state=pl.lit(UrlState.VISITED.value), state_at=when, visited_at=when, digest=pl.Series(digests, dtype=pl.String)
+        state=pl.lit(UrlState.VISITED.value),
+        state_at=when,
+        visited_at=when,
+        digest=pl.Series(digests, dtype=pl.String),
     )
 
 
 def _host_rows(hosts: pl.DataFrame, urls: pl.DataFrame, visited: pl.DataFrame) -> pl.DataFrame:
-    asked = visited.group_by("host_key").agg(visited=pl.len(), last_visit_at=pl.col("visited_at").max())
+    asked = visited.group_by("host_key").agg(
+        visited=pl.len(), last_visit_at=pl.col("visited_at").max()
+    )
     kept = urls.group_by("host_key").agg(rows=pl.len(), first_seen_at=pl.col("first_seen_at").min())
     frame = hosts.join(kept, on="host_key").join(asked, on="host_key", how="left")
     count = pl.col("visited").fill_null(0)
@@ -253,7 +346,9 @@ def _host_rows(hosts: pl.DataFrame, urls: pl.DataFrame, visited: pl.DataFrame) -
         last_visit_at="last_visit_at",
         ip=pl.lit(""),
         server=pl.lit(""),
-        robots=pl.when(count > 0).then(pl.concat_list(robots)).otherwise(pl.lit([], dtype=known["robots"])),
+        robots=pl.when(count > 0)
+        .then(pl.concat_list(robots))
+        .otherwise(pl.lit([], dtype=known["robots"])),
         delay=pl.lit(1_000),
         not_before=pl.lit(None),
         latency=pl.lit(0.0),
@@ -273,11 +368,15 @@ def _sample(name: str, texts: list[str], rows: int, random: np.random.Generator)
 
 
 def _keys(texts: pl.Series) -> pl.Series:
-    return pl.Series([xxh3_64_intdigest(text.encode()) for text in texts.to_list()], dtype=pl.UInt64)
+    return pl.Series(
+        [xxh3_64_intdigest(text.encode()) for text in texts.to_list()], dtype=pl.UInt64
+    )
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("folder")
     parser.add_argument("--urls", type=int, default=10_000_000)
     parser.add_argument("--hosts", type=int, default=1_000_000)

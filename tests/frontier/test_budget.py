@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import polars as pl
 
-from lycosa.frontier.budget import PERIOD_MS, Budget
-from lycosa.frontier.change_rate import DAY_MS
+from lycosa.frontier.recrawl.change_rate import DAY_MS
+from lycosa.frontier.recrawl.refetch_budget import PERIOD_MS, Budget
 
 START = 1_700_000_000_000
 
@@ -41,7 +41,8 @@ def test_what_waits_comes_again_the_earliest_due_first() -> None:
     while waiting and now < START + DAY_MS:
         now += 10_000
         budget.turn(now)
-        offered = [due for due in sorted(waiting, reverse=True) if budget.earliest(due) <= now]  # the latest first
+        # the latest first
+        offered = [due for due in sorted(waiting, reverse=True) if budget.earliest(due) <= now]
         for due in offered:
             if budget.take(due, now):
                 fetched.append(sorted(waiting).index(due))
@@ -58,7 +59,9 @@ def test_what_is_held_waits_for_the_opening_in_rows_and_in_tables_alike() -> Non
     assert not budget.open
     dues = [START - 5, START + 5, START + PERIOD_MS, START + 3 * PERIOD_MS]
     frame = pl.DataFrame({"due": dues}, schema={"due": pl.Int64})
-    assert frame.select(budget.earliest_expr(pl.col("due"))).to_series().to_list() == [budget.earliest(due) for due in dues]
+    assert frame.select(budget.earliest_expr(pl.col("due"))).to_series().to_list() == [
+        budget.earliest(due) for due in dues
+    ]
     assert budget.earliest(dues[0]) > START + 30
     assert budget.earliest(dues[3]) == dues[3]
 

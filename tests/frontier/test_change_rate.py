@@ -1,4 +1,6 @@
-"""Change rates: equal to the exact likelihood where that is known, unbiased where visits see one bit, finite always."""
+"""Change rates: equal to the exact likelihood where that is known, unbiased where visits see one
+bit, finite always.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lycosa.frontier.change_rate import (
+from lycosa.frontier.recrawl.change_rate import (
     DAY_MS,
     DEFAULT_PRIOR,
     GRID,
@@ -17,7 +19,6 @@ from lycosa.frontier.change_rate import (
     ClaimTrust,
     Floats,
     claim_weight,
-    learn_leans,
     learn_prior,
     log_likelihood,
     lognormal_prior,
@@ -66,16 +67,24 @@ def test_equal_intervals_lose_nothing(days: float, changed: int, unchanged: int)
 
 
 @pytest.mark.parametrize(("visits", "changed"), [(10, 3), (20, 15), (8, 1), (50, 49)])
-def test_half_an_unchanged_visit_gives_the_estimator_of_cho_and_garcia_molina(visits: int, changed: int) -> None:
-    """-ln((n - X + 0.5)/(n + 0.5)) / interval, found as the top of the parabola through the three highest points."""
+def test_half_an_unchanged_visit_gives_the_estimator_of_cho_and_garcia_molina(
+    visits: int, changed: int
+) -> None:
+    """-ln((n - X + 0.5)/(n + 0.5)) / interval, found as the top of the parabola through the three
+    highest points.
+    """
     days = 2.0
-    stats = _stats([(days, True)] * changed + [(days, False)] * (visits - changed) + [(days / 2, False)])
+    stats = _stats(
+        [(days, True)] * changed + [(days, False)] * (visits - changed) + [(days / 2, False)]
+    )
     logs = log_likelihood([[value] for value in stats])[0]
     top = int(logs.argmax())
     left, middle, right = logs[top - 1 : top + 2]
     step = math.log(GRID[1] / GRID[0])
     found = GRID[top] * math.exp(step * 0.5 * (left - right) / (left - 2 * middle + right))
-    assert found == pytest.approx(-math.log((visits - changed + 0.5) / (visits + 0.5)) / days, rel=0.03)
+    assert found == pytest.approx(
+        -math.log((visits - changed + 0.5) / (visits + 0.5)) / days, rel=0.03
+    )
 
 
 def test_irregular_intervals_come_close_to_the_exact_posterior() -> None:
@@ -83,21 +92,32 @@ def test_irregular_intervals_come_close_to_the_exact_posterior() -> None:
     errors = []
     for _ in range(300):
         true = float(np.exp(random.normal(math.log(0.2), 1.5)))
-        visits = _history(random, true, random.lognormal(math.log(2.0), 1.0, random.integers(2, 30)))
+        visits = _history(
+            random, true, random.lognormal(math.log(2.0), 1.0, random.integers(2, 30))
+        )
         logs = _exact(visits) + np.log(np.asarray(DEFAULT_PRIOR.weights))
         chance = np.exp(logs - logs.max())
-        errors.append(math.log(rate(_stats(visits)) / math.exp(float(chance @ np.log(GRID)) / float(chance.sum()))))
+        errors.append(
+            math.log(
+                rate(_stats(visits)) / math.exp(float(chance @ np.log(GRID)) / float(chance.sum()))
+            )
+        )
     assert np.abs(errors).max() < 0.15
     assert np.abs(errors).mean() < 0.02
 
 
 def test_one_bit_a_visit_is_not_biased() -> None:
-    """Pages that change three times between two visits: counting says one change a visit, the likelihood knows better."""
+    """Pages that change three times between two visits: counting says one change a visit, the
+    likelihood knows better.
+    """
     random = np.random.default_rng(2)
     true = 3.0
     histories = [_history(random, true, random.exponential(1.0, 60) + 0.05) for _ in range(200)]
     found = rates(_table([_stats(history) for history in histories]), FLAT)
-    counted = [sum(changed for _, changed in history) / sum(days for days, _ in history) for history in histories]
+    counted = [
+        sum(changed for _, changed in history) / sum(days for days, _ in history)
+        for history in histories
+    ]
     assert np.mean(np.log(found / true)) == pytest.approx(0.0, abs=0.05)
     assert np.mean(np.log(np.array(counted) / true)) < -0.5
 
@@ -107,7 +127,12 @@ def test_more_visits_more_truth() -> None:
     true = np.exp(random.normal(math.log(0.2), 1.5, 400))
     errors = []
     for visits in (2, 10, 50):
-        found = rates(_table([_stats(_history(random, value, random.exponential(3.0, visits))) for value in true]), DEFAULT_PRIOR)
+        found = rates(
+            _table(
+                [_stats(_history(random, value, random.exponential(3.0, visits))) for value in true]
+            ),
+            DEFAULT_PRIOR,
+        )
         errors.append(float(np.sqrt(np.mean(np.log(found / true) ** 2))))
     assert errors[0] > errors[1] > errors[2]
     assert errors[2] < 0.5
@@ -120,7 +145,9 @@ def test_a_page_that_slows_down_is_believed_in_time() -> None:
 
 
 def test_visits_that_a_claim_led_to_do_not_look_fast() -> None:
-    """Visited whenever a change is announced, the page has always changed; only dated changes keep the rate."""
+    """Visited whenever a change is announced, the page has always changed; only dated changes keep
+    the rate.
+    """
     random = np.random.default_rng(4)
     dated, naive = ChangeStats(), ChangeStats()
     for days in random.exponential(1 / 0.2, 200):
@@ -134,9 +161,8 @@ def test_a_single_row_is_the_same_as_in_a_table() -> None:
     random = np.random.default_rng(5)
     rows = [_stats(_history(random, 0.3, random.exponential(2.0, visits))) for visits in range(20)]
     prior = lognormal_prior(0.5, 1.0)
-    leans = random.normal(0, 1, len(rows))
-    together = rates(_table(rows), prior, leans)
-    assert together.tolist() == pytest.approx([rate(row, prior, float(lean)) for row, lean in zip(rows, leans, strict=True)])
+    together = rates(_table(rows), prior)
+    assert together.tolist() == pytest.approx([rate(row, prior) for row in rows])
     assert len(rates([[]] * 5)) == 0
 
 
@@ -146,39 +172,28 @@ def test_long_tables_are_taken_in_pieces() -> None:
     assert np.unique(many).tolist() == pytest.approx([rate(stats)])
 
 
-@given(st.lists(st.tuples(st.floats(0, 1e5), st.booleans()), max_size=20), st.floats(-4, 4))
-def test_any_history_gives_a_rate_within_the_grid(visits: Visits, lean: float) -> None:
-    found = rate(_stats(visits, 180.0), DEFAULT_PRIOR, lean)
+@given(st.lists(st.tuples(st.floats(0, 1e5), st.booleans()), max_size=20))
+def test_any_history_gives_a_rate_within_the_grid(visits: Visits) -> None:
+    found = rate(_stats(visits, 180.0))
     assert GRID[0] * 0.999 <= found <= GRID[-1] * 1.001
 
 
 def test_a_prior_is_learned_from_the_collection() -> None:
-    """Half of the pages change daily, half twice a year: after two visits the learned prior errs less than the default one."""
+    """Half of the pages change daily, half twice a year: after two visits the learned prior errs
+    less than the default one.
+    """
     random = np.random.default_rng(6)
     true = np.where(np.arange(2_000) % 2 == 0, 1.0, 1 / 180)
     table = _table([_stats(_history(random, value, random.exponential(3.0, 2))) for value in true])
     learned = learn_prior(table)
     assert sum(learned.weights) == pytest.approx(1.0)
-    before, after = (np.mean(np.log(rates(table, prior) / true) ** 2) for prior in (DEFAULT_PRIOR, learned))
+    before, after = (
+        np.mean(np.log(rates(table, prior) / true) ** 2) for prior in (DEFAULT_PRIOR, learned)
+    )
     assert after < before * 0.75
     weights = np.asarray(learned.weights)
     assert weights[np.abs(np.log(GRID)) < 1].sum() == pytest.approx(0.5, abs=0.1)
     assert learn_prior([np.zeros(5)] * 5) == DEFAULT_PRIOR
-
-
-def test_hosts_lean() -> None:
-    random = np.random.default_rng(7)
-    hosts = np.repeat([0, 1, 2], 100)
-    true = np.array([1.0, 0.02, 0.2])[hosts]
-    table = _table([_stats(_history(random, value, random.exponential(3.0, 4))) for value in true])
-    prior = learn_prior(table)
-    leans = learn_leans(table, hosts, prior, np.zeros(4))
-    assert leans[0] > leans[2] > leans[1]
-    assert leans[3] == pytest.approx(0.0, abs=1e-9)  # nothing was seen of it
-    unseen = rates([np.zeros(3)] * 5, prior, leans[:3])  # a new page of each host
-    assert unseen[0] > 2 * unseen[2] > 4 * unseen[1]
-    few = learn_leans([column[:1] for column in table], hosts[:1], prior, np.zeros(4))
-    assert 0 < few[0] < leans[0]
 
 
 def test_claims_weigh_what_they_proved() -> None:

@@ -1,4 +1,6 @@
-"""Clocks of hosts, domains and addresses: by rule, and by a model that sees what a server's log would show."""
+"""Clocks of hosts, domains and addresses: by rule, and by a model that sees what a server's log
+would show.
+"""
 
 from __future__ import annotations
 
@@ -9,15 +11,17 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from lycosa.core.config import Collection
-from lycosa.frontier.clocks import ClockRules, Clocks, monotonic_from, wall_from
-from lycosa.frontier.domain_clock import BUSY, DomainClock
-from lycosa.frontier.politeness import DOMAIN_CAP_MS, RETRY_AFTER_CAP_MS
+from lycosa.config.settings import Collection
+from lycosa.frontier.politeness.clocks import ClockRules, Clocks, monotonic_from
+from lycosa.frontier.politeness.delay import DOMAIN_CAP_MS, RETRY_AFTER_CAP_MS
+from lycosa.frontier.politeness.domain_clock import BUSY, DomainClock
 
 SITE = "site.test"
 
 
-def fetch(clocks: Clocks, host: int, start: int, took: int, pause: int, domain: str = SITE, **more: object) -> None:
+def fetch(
+    clocks: Clocks, host: int, start: int, took: int, pause: int, domain: str = SITE, **more: object
+) -> None:
     assert clocks.ready_at(host, domain) <= start
     clocks.started(host, domain, start)
     clocks.finished(host, domain, start + took, pause, **more)  # type: ignore[arg-type]
@@ -96,7 +100,6 @@ def test_after_a_429_the_whole_domain_rests() -> None:
     fetch(clocks, 1, 0, 10, 120_000)
     clocks.delay_domain(SITE, 10, 120_010)
     assert clocks.ready_at(2, SITE) == 120_010
-    assert clocks.holds(2, SITE, "", 10) == [("domain", 120_000)]
 
 
 def test_hosts_behind_one_address_share_its_connections() -> None:
@@ -109,7 +112,6 @@ def test_hosts_behind_one_address_share_its_connections() -> None:
         clocks.started(host, f"site{host}.test", 0, "192.0.2.1")
     assert clocks.ready_at(3, "site3.test", "192.0.2.1") == BUSY
     assert clocks.ready_at(3, "site3.test", "192.0.2.2") == clocks.ready_at(3, "site3.test") == 0
-    assert clocks.holds(3, "site3.test", "192.0.2.1", 0) == [("address_connections", 0)]
     clocks.finished(1, "site1.test", 10, 1_000, address="192.0.2.1")
     assert clocks.ready_at(3, "site3.test", "192.0.2.1") == 0
 
@@ -189,18 +191,22 @@ def test_a_host_that_is_taken_up_counts_as_fetched_at_the_claim() -> None:
     clocks = Clocks(ClockRules(), claimed_at=8_000)
     clocks.take_up(1, SITE, 5_000, not_before=now_ms - 100, now_ms=now_ms, monotonic_ms=monotonic)
     assert clocks.ready_at(1, SITE) == clocks.ready_at(2, SITE) == 13_000
-    clocks.take_up(3, "late.test", 500, not_before=now_ms + 60_000, now_ms=now_ms, monotonic_ms=monotonic)
+    clocks.take_up(
+        3, "late.test", 500, not_before=now_ms + 60_000, now_ms=now_ms, monotonic_ms=monotonic
+    )
     assert clocks.ready_at(3, "late.test") == 69_000
     assert clocks.ready_at(4, "late.test") == 0  # what one host was asked to wait is its own
     clocks.take_up(5, "slow.test", 3_600_000, not_before=0, now_ms=now_ms, monotonic_ms=monotonic)
     assert clocks.ready_at(6, "slow.test") == 8_000 + DOMAIN_CAP_MS
     assert clocks.ready_at(5, "slow.test") == 3_608_000
-    clocks.take_up_domain("late.test", not_before=now_ms + 30_000, now_ms=now_ms, monotonic_ms=monotonic)
+    clocks.take_up_domain(
+        "late.test", not_before=now_ms + 30_000, now_ms=now_ms, monotonic_ms=monotonic
+    )
     assert clocks.ready_at(4, "late.test") == clocks.domain_rests_until("late.test") == 39_000
 
 
-def test_stored_times_and_back() -> None:
-    assert wall_from(monotonic_from(5_000, 2_000, 70_000), 2_000, 70_000) == 5_000
+def test_stored_times() -> None:
+    assert monotonic_from(5_000, 2_000, 70_000) == 73_000
     assert monotonic_from(1_000, 2_000, 70_000) == 70_000
     assert monotonic_from(10**15, 2_000, 70_000) == 70_000 + RETRY_AFTER_CAP_MS
 
@@ -263,8 +269,12 @@ def test_a_long_line_is_cut_and_goes_on_in_its_order() -> None:
 
 
 def test_rules_of_several_collections_are_the_strictest() -> None:
-    one = Collection.model_validate({"connections_per_host": 3, "domain_connections": 2, "burst": 5})
-    other = Collection.model_validate({"connections_per_host": 2, "domain_connections": 8, "address_connections": 1})
+    one = Collection.model_validate(
+        {"connections_per_host": 3, "domain_connections": 2, "burst": 5}
+    )
+    other = Collection.model_validate(
+        {"connections_per_host": 2, "domain_connections": 8, "address_connections": 1}
+    )
     assert ClockRules.strictest([one, other]) == ClockRules(2, 2, 1, 1)
 
 
@@ -286,10 +296,15 @@ PAUSES = st.sampled_from((0, 1, 500, 1_000, 3_000, 60_000, 700_000))
 
 
 class Robot(RuleBasedStateMachine):
-    """Any order of starts, ends, failures, Retry-After and new owners; checked against the list of all that was fetched."""
+    """Any order of starts, ends, failures, Retry-After and new owners; checked against the list of
+    all that was fetched.
+    """
 
     @initialize(
-        per_host=st.sampled_from((1, 1, 2)), places=st.integers(1, 3), per_address=st.integers(0, 2), burst=st.sampled_from((1, 1, 3))
+        per_host=st.sampled_from((1, 1, 2)),
+        places=st.integers(1, 3),
+        per_address=st.integers(0, 2),
+        burst=st.sampled_from((1, 1, 3)),
     )
     def begin(self, per_host: int, places: int, per_address: int, burst: int) -> None:
         self.limits = ClockRules(per_host, places, per_address, burst)
@@ -304,13 +319,16 @@ class Robot(RuleBasedStateMachine):
     def wait(self, forward: int) -> None:
         self.now += forward
 
-    @rule(host=st.sampled_from(list(HOSTS)), early=st.booleans(), sent=st.sampled_from((True, True, True, False)))
+    @rule(
+        host=st.sampled_from(list(HOSTS)),
+        early=st.booleans(),
+        sent=st.sampled_from((True, True, True, False)),
+    )
     def start(self, host: int, early: bool, sent: bool) -> None:
         domain, address = HOSTS[host], ADDRESSES[host]
         at = self.clocks.ready_at(host, domain, address)
         if not early and at < BUSY:
             self.now = max(self.now, at)
-        assert (at <= self.now) == (not self.clocks.holds(host, domain, address, self.now))
         if self.limits.burst == 1:
             assert (at <= self.now) == self.may_start(host)
         if at > self.now:
@@ -321,7 +339,12 @@ class Robot(RuleBasedStateMachine):
             return
         self.log.append(Fetched(host, domain, self.now))
 
-    @rule(which=st.integers(0, 10), took=st.sampled_from((0, 20, 4_000)), pause=PAUSES, kind=st.sampled_from(("ok", "ok", "busy", "down")))
+    @rule(
+        which=st.integers(0, 10),
+        took=st.sampled_from((0, 20, 4_000)),
+        pause=PAUSES,
+        kind=st.sampled_from(("ok", "ok", "busy", "down")),
+    )
     def finish(self, which: int, took: int, pause: int, kind: str) -> None:
         under_way = [fetched for fetched in self.log if fetched.end is None]
         if not under_way:
@@ -343,7 +366,9 @@ class Robot(RuleBasedStateMachine):
         if kind == "busy":
             rest = min(pause, DOMAIN_CAP_MS)
             self.clocks.delay_domain(fetched.domain, self.now, self.now + rest)
-            self.domain_rest[fetched.domain] = max(self.domain_rest.get(fetched.domain, 0), self.now + rest)
+            self.domain_rest[fetched.domain] = max(
+                self.domain_rest.get(fetched.domain, 0), self.now + rest
+            )
 
     @rule(host=st.sampled_from(list(HOSTS)), wait=PAUSES)
     def delay(self, host: int, wait: int) -> None:
@@ -361,9 +386,15 @@ class Robot(RuleBasedStateMachine):
     def tidy(self) -> None:
         self.clocks.tidy(self.now)
 
-    @rule(clock_shift=st.sampled_from((0, 10**6, 10**12)), pause=st.sampled_from((500, 3_000)), late=st.sampled_from((0, 400)))
+    @rule(
+        clock_shift=st.sampled_from((0, 10**6, 10**12)),
+        pause=st.sampled_from((500, 3_000)),
+        late=st.sampled_from((0, 400)),
+    )
     def new_owner(self, clock_shift: int, pause: int, late: int) -> None:
-        """A kill: what is under way is lost, all that is known are the times in the tables, read when some time has passed."""
+        """A kill: what is under way is lost, all that is known are the times in the tables, read
+        when some time has passed.
+        """
         stored = {host: self.ends(host) for host in HOSTS}
         domains = {domain: self.clocks.domain_rests_until(domain) for domain in HOSTS.values()}
         self.claimed_at = self.now
@@ -374,16 +405,26 @@ class Robot(RuleBasedStateMachine):
                 fetched.end, fetched.pause, fetched.domain_pause = self.claimed_at, pause, pause
         now_ms = self.now + clock_shift
         for host, domain in HOSTS.items():
-            date = wall_from(stored[host], self.claimed_at + clock_shift, self.claimed_at)
-            self.clocks.take_up(host, domain, pause, not_before=date, now_ms=now_ms, monotonic_ms=self.now)
+            date = stored[host] + clock_shift
+            self.clocks.take_up(
+                host, domain, pause, not_before=date, now_ms=now_ms, monotonic_ms=self.now
+            )
             self.host_rest[host] = max(self.host_rest.get(host, 0), self.claimed_at + pause)
         for domain, until in domains.items():
-            date = wall_from(until, self.claimed_at + clock_shift, self.claimed_at)
-            self.clocks.take_up_domain(domain, not_before=date, now_ms=now_ms, monotonic_ms=self.now)
-            self.domain_rest[domain] = max(self.domain_rest.get(domain, 0), self.claimed_at + pause, until)
+            date = until + clock_shift
+            self.clocks.take_up_domain(
+                domain, not_before=date, now_ms=now_ms, monotonic_ms=self.now
+            )
+            self.domain_rest[domain] = max(
+                self.domain_rest.get(domain, 0), self.claimed_at + pause, until
+            )
 
     def ends(self, host: int) -> int:
-        rests = [fetched.end + fetched.pause for fetched in self.log if fetched.host == host and fetched.end is not None]
+        rests = [
+            fetched.end + fetched.pause
+            for fetched in self.log
+            if fetched.host == host and fetched.end is not None
+        ]
         return max([*rests, self.host_rest.get(host, 0)])
 
     def may_start(self, host: int) -> bool:
@@ -394,12 +435,16 @@ class Robot(RuleBasedStateMachine):
         return (
             self.now >= self.host_rest.get(host, 0)
             and self.now >= self.domain_rest.get(domain, 0)
-            and all(fetched.end is None or self.now >= fetched.end + fetched.pause for fetched in mine)
+            and all(
+                fetched.end is None or self.now >= fetched.end + fetched.pause for fetched in mine
+            )
             and sum(fetched.end is None for fetched in mine) < self.limits.connections_per_host
-            and sum(self.has_place(fetched) for fetched in self.log if fetched.domain == domain) < self.places
+            and sum(self.has_place(fetched) for fetched in self.log if fetched.domain == domain)
+            < self.places
             and (
                 not (address and self.limits.address_connections)
-                or sum(ADDRESSES[fetched.host] == address for fetched in under_way) < self.limits.address_connections
+                or sum(ADDRESSES[fetched.host] == address for fetched in under_way)
+                < self.limits.address_connections
             )
         )
 
@@ -408,11 +453,17 @@ class Robot(RuleBasedStateMachine):
 
     @invariant()
     def average_holds(self) -> None:
-        """With bursts, over a host's whole history: after so many fetches, so many pauses, but for one burst."""
+        """With bursts, over a host's whole history: after so many fetches, so many pauses, but for
+        one burst.
+        """
         if not hasattr(self, "limits") or self.limits.connections_per_host > 1:
             return
         for host in HOSTS:
-            mine = [fetched for fetched in self.log if fetched.host == host and fetched.start >= self.claimed_at]
+            mine = [
+                fetched
+                for fetched in self.log
+                if fetched.host == host and fetched.start >= self.claimed_at
+            ]
             for first in range(max(0, len(mine) - 12), len(mine)):
                 paid = mine[first : max(len(mine) - self.limits.burst, first)]
                 assert mine[-1].start - mine[first].start >= sum(fetched.pause for fetched in paid)

@@ -1,6 +1,8 @@
-"""A frontier reduced to its clocks, in simulated time: polite by the server's log, and no slower than politeness makes it.
+"""A frontier reduced to its clocks, in simulated time: polite by the server's log, and no slower
+than politeness makes it.
 
-It also shows how the clocks are meant to be used: a queue of hosts by time, and one entry for each domain that has a line.
+It also shows how the clocks are meant to be used: a queue of hosts by time, and one entry for each
+domain that has a line.
 """
 
 from __future__ import annotations
@@ -12,8 +14,8 @@ from typing import NamedTuple
 
 import pytest
 
-from lycosa.frontier.clocks import ClockRules, Clocks
-from lycosa.frontier.domain_clock import BUSY
+from lycosa.frontier.politeness.clocks import ClockRules, Clocks
+from lycosa.frontier.politeness.domain_clock import BUSY
 
 
 class Site(NamedTuple):
@@ -35,7 +37,9 @@ class Served(NamedTuple):
 
 
 class Simulation:
-    """Everything that is due is started at once; `steps` counts the entries of the queue that were looked at."""
+    """Everything that is due is started at once; `steps` counts the entries of the queue that were
+    looked at.
+    """
 
     def __init__(self, sites: list[Site], rules: ClockRules) -> None:
         self.sites = {site.key: site for site in sites}
@@ -52,7 +56,9 @@ class Simulation:
         for site in self.sites.values():
             heapq.heappush(self._queue, (0, site.key, ""))
         while self._queue or self._ends:
-            self.now = max(self.now, min(entries[0][0] for entries in (self._queue, self._ends) if entries))
+            self.now = max(
+                self.now, min(entries[0][0] for entries in (self._queue, self._ends) if entries)
+            )
             while self._ends and self._ends[0][0] <= self.now:
                 self._finish(*heapq.heappop(self._ends))
             while self._queue and self._queue[0][0] <= self.now:
@@ -66,7 +72,10 @@ class Simulation:
         if self._scheduled.get(domain) != at:
             return
         del self._scheduled[domain]
-        if self.clocks.domain_ready_at(domain) <= self.now and (first := self.clocks.unpark(domain)) is not None:
+        if (
+            self.clocks.domain_ready_at(domain) <= self.now
+            and (first := self.clocks.unpark(domain)) is not None
+        ):
             self._try(self.sites[first])
         self._schedule_domain(domain)
 
@@ -108,13 +117,17 @@ def sites(domains: dict[str, int], pages: int, seed: int = 1) -> list[Site]:
 
 
 def check_log(log: list[Served], places: int) -> None:
-    """From what the servers saw: hosts and domains, each arrival against what was under way or resting then."""
+    """From what the servers saw: hosts and domains, each arrival against what was under way or
+    resting then.
+    """
     by_domain: dict[str, list[Served]] = defaultdict(list)
     rested: dict[int, int] = {}
     for served in sorted(log, key=lambda each: each.start):
         assert served.start >= rested.get(served.host, 0)
         rested[served.host] = served.end + served.pause
-        busy = [other for other in by_domain[served.domain] if other.end + other.pause > served.start]
+        busy = [
+            other for other in by_domain[served.domain] if other.end + other.pause > served.start
+        ]
         assert len(busy) < places
         by_domain[served.domain] = [*busy, served]
 
@@ -122,12 +135,19 @@ def check_log(log: list[Served], places: int) -> None:
 @pytest.mark.parametrize("places", [1, 2, 5])
 def test_polite_complete_and_as_quick_as_allowed(places: int) -> None:
     web = sites(
-        {"large.test": 400, **{f"small{number}.test": 3 for number in range(60)}, **{f"{number}.test": 1 for number in range(60)}}, 4
+        {
+            "large.test": 400,
+            **{f"small{number}.test": 3 for number in range(60)},
+            **{f"{number}.test": 1 for number in range(60)},
+        },
+        4,
     )
     simulation = Simulation(web, ClockRules(domain_connections=places))
     simulation.run()
     check_log(simulation.log, places)
-    assert Counter(served.host for served in simulation.log) == {site.key: site.pages for site in web}
+    assert Counter(served.host for served in simulation.log) == {
+        site.key: site.pages for site in web
+    }
     for domain in ("large.test", "small7.test", "7.test"):
         mine = [site for site in web if site.domain == domain]
         work = sum(site.pages * (site.took + site.pause) for site in mine)

@@ -1,4 +1,6 @@
-"""The schedule: due exactly at the threshold, the budget spent, and nothing better to be found by moving fetches around."""
+"""The schedule: due exactly at the threshold, the budget spent, and nothing better to be found by
+moving fetches around.
+"""
 
 from __future__ import annotations
 
@@ -10,9 +12,9 @@ from bench.freshness import run
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lycosa.frontier.change_rate import DAY_MS, Floats
-from lycosa.frontier.fresh import (
-    Schedule,
+from lycosa.frontier.recrawl.change_rate import DAY_MS, Floats
+from lycosa.frontier.recrawl.fresh import (
+    FreshSchedule,
     claimed_interval,
     claimed_intervals,
     due_at,
@@ -35,15 +37,21 @@ def _pages(seed: int, pages: int) -> tuple[Floats, Floats]:
 
 
 @given(weights, changes, st.floats(1e-9, 0.999999))
-def test_a_page_is_due_when_its_value_reaches_the_threshold(weight: float, change_rate: float, share: float) -> None:
+def test_a_page_is_due_when_its_value_reaches_the_threshold(
+    weight: float, change_rate: float, share: float
+) -> None:
     threshold = share * weight / change_rate
     age = interval_of(weight, change_rate, threshold)
     assert value(weight, change_rate, age) == pytest.approx(threshold, rel=1e-6)
-    assert interval_days([weight], [change_rate], threshold).tolist() == pytest.approx([age], rel=1e-12)
+    assert interval_days([weight], [change_rate], threshold).tolist() == pytest.approx(
+        [age], rel=1e-12
+    )
 
 
 @given(weights, changes, st.floats(1e-6, 1e3), st.floats(1.0001, 10))
-def test_value_grows_with_age_up_to_its_limit(weight: float, change_rate: float, age: float, factor: float) -> None:
+def test_value_grows_with_age_up_to_its_limit(
+    weight: float, change_rate: float, age: float, factor: float
+) -> None:
     younger, older = value(weight, change_rate, [age, age * factor])
     assert 0 < younger <= older <= weight / change_rate * (1 + 1e-12)
 
@@ -51,7 +59,9 @@ def test_value_grows_with_age_up_to_its_limit(weight: float, change_rate: float,
 def test_value_is_the_derivative_of_freshness() -> None:
     for change_rate, fetches in ((0.1, 0.3), (5.0, 1.0), (1.0, 20.0)):
         step = fetches * 1e-5
-        slope = (freshness(fetches + step, change_rate) - freshness(fetches - step, change_rate)) / (2 * step)
+        slope = (
+            freshness(fetches + step, change_rate) - freshness(fetches - step, change_rate)
+        ) / (2 * step)
         assert value(1.0, change_rate, 1 / fetches) == pytest.approx(float(slope), rel=1e-4)
 
 
@@ -59,8 +69,11 @@ def test_edges() -> None:
     assert freshness([0.0, 0.0, 1.0, 1e12], [1.0, 0.0, 0.0, 1e-6]).tolist() == [0.0, 1.0, 1.0, 1.0]
     assert value([1.0, 1.0], [0.0, 1.0], [5.0, 0.0]).tolist() == [0.0, 0.0]
     never = interval_days([1.0, 1.0, 0.0, 1.0], [2.0, 0.0, 1.0, 1.0], [0.5, 0.1, 0.1, 2.0])
-    assert np.isinf(never).all()  # value ends just at the threshold; never changes; does not matter; out of reach
-    assert [interval_of(1.0, 2.0, 0.5), interval_of(1.0, 0.0, 0.1), interval_of(0.0, 1.0, 0.1)] == [math.inf] * 3
+    # value ends just at the threshold; never changes; does not matter; out of reach
+    assert np.isinf(never).all()
+    assert [interval_of(1.0, 2.0, 0.5), interval_of(1.0, 0.0, 0.1), interval_of(0.0, 1.0, 0.1)] == [
+        math.inf
+    ] * 3
     assert 0 < interval_of(1.0, 1.0, 0.0) < 1e-10
     worth = float(value(1.0, 1.0, 2.0))
     assert due_at([1_000.0], [1.0], [1.0], worth).tolist() == pytest.approx([1_000.0 + 2 * DAY_MS])
@@ -103,7 +116,8 @@ def test_hosts_are_not_asked_more_than_politeness_allows() -> None:
     assert schedule.host_thresholds[0] > schedule.threshold
     assert schedule.host_thresholds[1:].tolist() == [0.0, 0.0]
     free = solve(importance, change_rate, 300.0)
-    assert np.bincount(hosts, weights=rates(importance, change_rate, free))[0] > 20.0  # the limit did bind
+    # the limit did bind
+    assert np.bincount(hosts, weights=rates(importance, change_rate, free))[0] > 20.0
     reached = importance @ freshness(fetches, change_rate)
     random = np.random.default_rng(4)
     for spread in np.geomspace(0.01, 1.0, 200):  # other ways that keep both limits
@@ -119,13 +133,18 @@ def test_no_page_more_often_than_the_shortest_interval() -> None:
     fetches = rates(importance, change_rate, schedule, shortest_days=1.0)
     assert fetches.max() == pytest.approx(1.0)
     assert fetches.sum() == pytest.approx(50.0, rel=1e-6)
-    plenty = rates(importance, change_rate, solve(importance, change_rate, 1e6, shortest_days=1.0), shortest_days=1.0)
+    plenty = rates(
+        importance,
+        change_rate,
+        solve(importance, change_rate, 1e6, shortest_days=1.0),
+        shortest_days=1.0,
+    )
     assert plenty.tolist() == pytest.approx([1.0] * 100)
 
 
 def test_a_schedule_without_pages_or_budget() -> None:
-    assert solve([], [], 10.0) == Schedule(0.0)
-    assert solve([1.0], [0.0], 10.0) == Schedule(0.0)
+    assert solve([], [], 10.0) == FreshSchedule(0.0)
+    assert solve([1.0], [0.0], 10.0) == FreshSchedule(0.0)
     with pytest.raises(ValueError, match="budget"):
         solve([1.0], [1.0], 0.0)
     with pytest.raises(ValueError, match="host_budgets"):
@@ -136,15 +155,22 @@ def test_a_sample_gives_about_the_same_threshold() -> None:
     importance, change_rate = _pages(6, 50_000)
     importance = np.minimum(importance, 100.0)
     whole = solve(importance, change_rate, 5_000.0).threshold
-    assert solve(importance[:10_000], change_rate[:10_000], 1_000.0).threshold == pytest.approx(whole, rel=0.05)
+    assert solve(importance[:10_000], change_rate[:10_000], 1_000.0).threshold == pytest.approx(
+        whole, rel=0.05
+    )
 
 
 @given(st.floats(1e-3, 1e3), changes, st.floats(0, 1), st.floats(0, 1))
 def test_signals(interval: float, change_rate: float, claim: float, silence: float) -> None:
     both = claimed_interval(interval, change_rate, claim, silence)
-    assert claimed_intervals(np.array([interval]), [change_rate], [claim], [silence]).tolist() == pytest.approx([both], abs=1e-12)
+    assert claimed_intervals(
+        np.array([interval]), [change_rate], [claim], [silence]
+    ).tolist() == pytest.approx([both], abs=1e-12)
     assert (
-        claimed_interval(interval, change_rate, claim, 0.0) <= interval <= claimed_interval(interval, change_rate, 0.0, silence) < math.inf
+        claimed_interval(interval, change_rate, claim, 0.0)
+        <= interval
+        <= claimed_interval(interval, change_rate, 0.0, silence)
+        < math.inf
     )
     assert claimed_interval(interval, change_rate, 0.0, 0.0) == interval
     assert math.isinf(claimed_interval(math.inf, change_rate, claim, silence))
@@ -167,7 +193,9 @@ def test_steering() -> None:
 
 def test_a_small_web_in_simulation() -> None:
     """The real thing at size is in test_freshness_prove.py."""
-    fresh, learned, uniform = (run(policy, 1, 60, pages=600, days=20) for policy in ("fresh", "learned", "uniform"))
+    fresh, learned, uniform = (
+        run(policy, 1, 60, pages=600, days=20) for policy in ("fresh", "learned", "uniform")
+    )
     assert fresh.share > 0.95
     assert learned.share > 0.85
     assert uniform.share < learned.share

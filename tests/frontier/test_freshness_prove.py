@@ -1,4 +1,6 @@
-"""Freshness in simulation reaches its bars on several webs: run by `make prove`. The judge of the bars is tested always."""
+"""Freshness in simulation reaches its bars on several webs: run by `make prove`. The judge of the
+bars is tested always.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +33,8 @@ def test_the_judge_of_the_bars() -> None:
     assert below_floors(good, FLOORS) == []
     assert len(below_floors([_result("fresh", 0.97), *good[1:]], FLOORS)) == 1
     assert len(below_floors([good[0], _result("learned", 0.89), good[2]], FLOORS)) == 1
-    assert len(below_floors([*good, _result("adaptive", 0.95)], FLOORS)) == 1  # better than what was learned
+    # better than what was learned
+    assert len(below_floors([*good, _result("adaptive", 0.95)], FLOORS)) == 1
     assert len(below_floors([_result("fresh", 0.99, fetches=1_002.0), *good[1:]], FLOORS)) == 1
     assert len(below_floors(good[1:], FLOORS)) == 1  # not run
     assert below_floors([_result("claims", 0.5), *good], FLOORS) == []

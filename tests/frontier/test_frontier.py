@@ -1,4 +1,6 @@
-"""The frontier's promises: every URL once, breadth-first within a host, never two fetches at once, never before its time."""
+"""The frontier's promises: every URL once, breadth-first within a host, never two fetches at once,
+never before its time.
+"""
 
 from __future__ import annotations
 
@@ -9,13 +11,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lycosa.core.records import HostRow, UrlId, UrlRow
-from lycosa.frontier.clocks import ClockRules, Clocks
-from lycosa.frontier.frontier import Frontier
-from lycosa.frontier.queue import HostQueue, Order
+from lycosa.frontier.politeness.clocks import ClockRules, Clocks
+from lycosa.frontier.scheduler.frontier import Frontier
+from lycosa.frontier.scheduler.queue import CollectionOrder, HostQueue
+from lycosa.frontier.scheduler.turnover import Turnover
 
 
 def url_row(host: int, number: int, depth: int = 0) -> UrlRow:
-    return UrlRow(UrlId(f"http://h{host}/{number}", f"h{host}", host, host * 1_000_000 + number, 0), "default", depth)
+    return UrlRow(
+        UrlId(f"http://h{host}/{number}", f"h{host}", host, host * 1_000_000 + number, 0),
+        "default",
+        depth,
+    )
 
 
 def host_row(host: int) -> HostRow:
@@ -91,7 +98,8 @@ def test_less_depth_moves_a_waiting_url_forward_and_leaves_no_second_copy() -> N
     frontier.add(deep)
     assert len(frontier) == 2
     assert take(frontier, 0) is deep
-    frontier.add(deep, not_before=50)  # it failed: the old entry of depth 5 must not bring it back early
+    # it failed: the old entry of depth 5 must not bring it back early
+    frontier.add(deep, not_before=50)
     frontier.finished(1, 0, 1)
     assert take(frontier, 1) is shallow
     frontier.finished(1, 1, 1)
@@ -127,11 +135,15 @@ def test_removed_urls_are_not_given() -> None:
 
 
 @given(
-    st.lists(st.tuples(st.integers(1, 4), st.integers(0, 3), st.sampled_from([0, 0, 40])), max_size=60),
+    st.lists(
+        st.tuples(st.integers(1, 4), st.integers(0, 3), st.sampled_from([0, 0, 40])), max_size=60
+    ),
     st.integers(1, 3),
     st.integers(1, 20),
 )
-def test_every_url_comes_once_and_pauses_hold(urls: list[tuple[int, int, int]], per_host: int, pause: int) -> None:
+def test_every_url_comes_once_and_pauses_hold(
+    urls: list[tuple[int, int, int]], per_host: int, pause: int
+) -> None:
     frontier = Frontier(Clocks(ClockRules(per_host, per_host)))
     for number, (host, depth, not_before) in enumerate(urls):
         frontier.open_host(host_row(host))
@@ -159,8 +171,10 @@ def test_every_url_comes_once_and_pauses_hold(urls: list[tuple[int, int, int]], 
 
 
 def test_hosts_of_a_resting_collection_stand_aside_until_it_may_fetch() -> None:
-    """Each is looked at once, not at every call; what comes to them meanwhile for others is given at once."""
-    frontier = Frontier(orders={"rests": Order(), "goes": Order()})
+    """Each is looked at once, not at every call; what comes to them meanwhile for others is given
+    at once.
+    """
+    frontier = Frontier(orders={"rests": CollectionOrder(), "goes": CollectionOrder()})
     for host in range(1, 201):
         frontier.open_host(host_row(host))
         frontier.add(replace(url_row(host, 1), collection="rests" if host <= 150 else "goes"))
@@ -187,10 +201,33 @@ def test_hosts_of_a_resting_collection_stand_aside_until_it_may_fetch() -> None:
 
 
 def test_a_url_is_taken_out_of_all_heads_and_out_of_the_batches() -> None:
-    frontier = Frontier(orders={"a": Order(priority=1), "b": Order()})
+    frontier = Frontier(orders={"a": CollectionOrder(priority=1), "b": CollectionOrder()})
     frontier.open_host(host_row(1))
     frontier.add(replace(url_row(1, 1), collection="a"))
     frontier.close_line(1, "b", ())
     waits = replace(url_row(1, 1), collection="b")
     frontier.beside = lambda row, collection: waits if collection == "b" else None
     assert [row.collection for row in frontier.next(1)] == ["a", "b"]
+
+
+def test_a_host_that_is_checked_while_it_comes_back_is_not_sent_away_again() -> None:
+    frontier = Frontier()
+    sent: list[int] = []
+
+    def send_back(host_key: int, parked_ms: int = 0, *, away_ms: int = 0) -> None:
+        frontier.close_host(host_key)
+        frontier.clocks.let_go(host_key)  # raised: its worker ended
+        sent.append(host_key)
+
+    turnover = Turnover(
+        frontier, send_back, active_hosts=1, least_pause_ms=0, unvisited_first=False
+    )
+    # an availability check, while the host rests in the tables
+    queued = frontier.start_beside(1, "h1", 0)
+    frontier.open_host(host_row(1))
+    frontier.delay(1, 0, 10**9)
+    turnover.make_room(1, 0, ())
+    assert sent == []
+    frontier.finish_beside(1, "h1", 5, 0, queued=queued)
+    turnover.make_room(1, 10, ())
+    assert sent == [1]

@@ -10,13 +10,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lycosa.frontier import keys as module
-from lycosa.frontier import packed
-from lycosa.frontier.keys import ABSENT, SortedKeys
+from lycosa.frontier.seen import packed_keys as packed
+from lycosa.frontier.seen import sorted_keys as module
+from lycosa.frontier.seen.sorted_keys import SortedKeys
 
 TOPS = st.sampled_from([0, 1, 2, 0x7FFF, 0xFFFE, 0xFFFF])
 LOWS = st.sampled_from([0, 1, 2, 0xFFFF, 1 << 40, (1 << 48) - 1])
-KEYS = st.one_of(st.builds(lambda top, low: top << 48 | low, TOPS, LOWS), st.integers(0, (1 << 64) - 1))
+KEYS = st.one_of(
+    st.builds(lambda top, low: top << 48 | low, TOPS, LOWS), st.integers(0, (1 << 64) - 1)
+)
 PAYLOADS = st.integers(0, 0xFFFF)
 
 
@@ -44,10 +46,18 @@ def test_it_is_a_dict(
 ) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(packed, "PACK_AT", pack_at)
-        is_a_dict(str(tmp_path_factory.getbasetemp()) if in_file else None, batches, puts, fold_at, others)
+        is_a_dict(
+            str(tmp_path_factory.getbasetemp()) if in_file else None, batches, puts, fold_at, others
+        )
 
 
-def is_a_dict(folder: str | None, batches: list[dict[int, int]], puts: list[tuple[int, int]], fold_at: int, others: list[int]) -> None:
+def is_a_dict(
+    folder: str | None,
+    batches: list[dict[int, int]],
+    puts: list[tuple[int, int]],
+    fold_at: int,
+    others: list[int],
+) -> None:
     keys = SortedKeys(folder, fold_at)
     model: dict[int, int] = {}
     for batch in batches:
@@ -60,7 +70,6 @@ def is_a_dict(folder: str | None, batches: list[dict[int, int]], puts: list[tupl
     asked = [*model, *others]
     assert len(keys) == len(model)
     assert [keys.get(key) for key in asked] == [model.get(key) for key in asked]
-    assert keys.get_many(array(asked)).tolist() == [model.get(key, ABSENT) for key in asked]
     keys.fold()
     assert [keys.get(key) for key in asked] == [model.get(key) for key in asked]
     keys.close()
@@ -72,7 +81,6 @@ def test_without_a_folder_nothing_is_written_and_long_payloads_stay_whole() -> N
         keys.put(key, key << 20 | 5)
     keys.fold()
     assert [keys.get(key) for key in range(11)] == [*(key << 20 | 5 for key in range(10)), None]
-    assert keys.get_many(array([3, 11])).tolist() == [5, ABSENT]
     keys.load([(array([7]), array([9], np.uint16))])
     assert (len(keys), keys.get(7), keys.get(3)) == (1, 9, None)
 
@@ -89,19 +97,23 @@ def test_a_fold_keeps_16_bits_of_a_payload(tmp_path: Path) -> None:
 
 def test_many_chunks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "_CHUNK", 500)
-    monkeypatch.setattr(module, "_NEAR", 3)
     random = np.random.default_rng(1)
     numbers = random.integers(0, 1 << 64, 30_000, dtype=np.uint64)
     payloads = random.integers(0, 1 << 16, 30_000, dtype=np.uint16)
     keys = SortedKeys(str(tmp_path))
-    keys.load((numbers[start : start + 5_000], payloads[start : start + 5_000]) for start in range(0, 20_000, 5_000))
+    keys.load(
+        (numbers[start : start + 5_000], payloads[start : start + 5_000])
+        for start in range(0, 20_000, 5_000)
+    )
     for key, payload in zip(numbers[20_000:].tolist(), payloads[20_000:].tolist(), strict=True):
         keys.put(key, payload)
-    assert (keys.get_many(numbers) == payloads).all()
+    assert [keys.get(key) for key in numbers[15_000:25_000].tolist()] == payloads[
+        15_000:25_000
+    ].tolist()
     keys.fold()
     assert len(keys) == 30_000
-    assert (keys.get_many(numbers) == payloads).all()
-    assert (keys.get_many(np.sort(numbers + np.uint64(1))) == ABSENT).all()
+    assert [keys.get(key) for key in numbers.tolist()] == payloads.tolist()
+    assert {keys.get(key + 1) for key in numbers[:1_000].tolist()} == {None}
 
 
 def test_files_have_no_names_so_none_can_be_left_or_taken_up(tmp_path: Path) -> None:
@@ -113,7 +125,9 @@ def test_files_have_no_names_so_none_can_be_left_or_taken_up(tmp_path: Path) -> 
     assert [keys.get(key) for key in (1, 2, 3)] == [None, 2, 3]
 
 
-def test_a_fold_that_cannot_be_written_is_put_off_and_loses_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_fold_that_cannot_be_written_is_put_off_and_loses_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     keys = SortedKeys(str(tmp_path), fold_at=3)
     keys.load([(array([100]), array([1], np.uint16))])
     full = True

@@ -8,7 +8,7 @@ import polars as pl
 import pytest
 
 from lycosa.core.records import UrlId
-from lycosa.frontier.known import KnownUrls
+from lycosa.frontier.seen.known_urls import KnownUrls
 
 
 def url(number: int, host: int = 7, text: str = "") -> UrlId:
@@ -16,12 +16,18 @@ def url(number: int, host: int = 7, text: str = "") -> UrlId:
 
 
 def frame(rows: list[tuple[int, int, int]]) -> pl.DataFrame:
-    return pl.DataFrame(rows, schema={"url_key": pl.UInt64, "host_key": pl.UInt64, "depth": pl.Int64}, orient="row")
+    return pl.DataFrame(
+        rows, schema={"url_key": pl.UInt64, "host_key": pl.UInt64, "depth": pl.Int64}, orient="row"
+    )
 
 
 @pytest.fixture(params=["memory", "file", "folded at once"])
 def known(request: pytest.FixtureRequest, tmp_path: Path) -> KnownUrls:
-    return {"memory": KnownUrls(), "file": KnownUrls(str(tmp_path)), "folded at once": KnownUrls(str(tmp_path), 1)}[request.param]
+    return {
+        "memory": KnownUrls(),
+        "file": KnownUrls(str(tmp_path)),
+        "folded at once": KnownUrls(str(tmp_path), 1),
+    }[request.param]
 
 
 def test_a_url_is_known_at_its_latest_depth(known: KnownUrls) -> None:
@@ -29,7 +35,12 @@ def test_a_url_is_known_at_its_latest_depth(known: KnownUrls) -> None:
     known.put(url(1), 4)
     known.put(url(2), 0)
     known.put(url(1), 3)
-    assert (known.depth(url(1)), known.depth(url(2)), known.depth(url(3)), len(known)) == (3, 0, None, 2)
+    assert (known.depth(url(1)), known.depth(url(2)), known.depth(url(3)), len(known)) == (
+        3,
+        0,
+        None,
+        2,
+    )
 
 
 @pytest.mark.parametrize("depth", [253, 254, 255, 256, 70_000])

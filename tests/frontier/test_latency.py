@@ -9,11 +9,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lycosa.frontier.latency import LEARNING, MAX_SLOW_DOWN, NOISE_MS, Latency, observe, remembered, slow_down
+from lycosa.frontier.politeness.latency import (
+    LEARNING,
+    MAX_SLOW_DOWN,
+    NOISE_MS,
+    LatencyTracker,
+    observe,
+    remembered,
+    slow_down,
+)
 
 
-def after(samples: Iterable[float], latency: Latency | None = None) -> Latency:
-    latency = latency or Latency()
+def after(samples: Iterable[float], latency: LatencyTracker | None = None) -> LatencyTracker:
+    latency = latency or LatencyTracker()
     for sample in samples:
         latency = observe(latency, sample)
     return latency
@@ -59,7 +67,7 @@ def test_a_few_milliseconds_are_noise() -> None:
 def test_nothing_is_usual_before_enough_answers() -> None:
     for fast in range(12):
         assert slow_down(after([100.0] * fast + [10_000.0] * (12 - fast))) == 1.0
-    assert slow_down(Latency()) == 1.0
+    assert slow_down(LatencyTracker()) == 1.0
 
 
 def test_a_host_that_stays_slow_is_taken_as_it_is() -> None:
@@ -73,12 +81,22 @@ def test_a_host_that_stays_slow_is_taken_as_it_is() -> None:
     [
         ("pages of very different cost", around(200, 0.8, 5_000), 0.001),
         ("wild", around(200, 1.2, 5_000), 0.01),
-        ("half of them cached", [5.0 if value < 200 else 500.0 for value in around(200, 1, 5_000)], 0.06),
-        ("one in ten slow", [500.0 if value > 720 else 5.0 for value in around(200, 1, 5_000)], 0.001),
+        (
+            "half of them cached",
+            [5.0 if value < 200 else 500.0 for value in around(200, 1, 5_000)],
+            0.06,
+        ),
+        (
+            "one in ten slow",
+            [500.0 if value > 720 else 5.0 for value in around(200, 1, 5_000)],
+            0.001,
+        ),
     ],
 )
-def test_answers_that_vary_anyway_are_seldom_taken_for_slowness(name: str, samples: list[float], most: float) -> None:
-    latency, slowed = Latency(), 0
+def test_answers_that_vary_anyway_are_seldom_taken_for_slowness(
+    name: str, samples: list[float], most: float
+) -> None:
+    latency, slowed = LatencyTracker(), 0
     for sample in samples:
         latency = observe(latency, sample)
         slowed += slow_down(latency) > 1
@@ -97,7 +115,7 @@ def test_what_is_usual_survives_a_restart() -> None:
     assert latency.samples == LEARNING
     assert slow_down(latency) == 1.0
     assert slow_down(after([1_500.0] * 20, latency)) > 2.0
-    assert remembered(0) == Latency()
+    assert remembered(0) == LatencyTracker()
 
 
 @given(st.lists(st.floats(0, 1e9), max_size=60))

@@ -9,13 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lycosa.core.config import Collection
-from lycosa.frontier.politeness import (
+from lycosa.config.settings import Collection
+from lycosa.frontier.politeness.delay import (
     BACKOFF_CAP_MS,
     BACKOFF_JITTER,
     DOMAIN_CAP_MS,
     HOST_BACKOFF_MS,
-    Pace,
+    DelayRules,
     backoff_ms,
     domain_pause_ms,
     domain_rest_ms,
@@ -26,8 +26,8 @@ from lycosa.frontier.politeness import (
     transfer_ms,
 )
 
-PACE = Pace(delay_ms=1_000, courtesy_factor=10, max_delay_ms=600_000, backoff_ms=5_000)
-SCOOTER = Pace(delay_ms=0, courtesy_factor=100, max_delay_ms=600_000)
+PACE = DelayRules(delay_ms=1_000, courtesy_factor=10, max_delay_ms=600_000, backoff_ms=5_000)
+SCOOTER = DelayRules(delay_ms=0, courtesy_factor=100, max_delay_ms=600_000)
 
 
 @pytest.mark.parametrize(
@@ -37,7 +37,8 @@ SCOOTER = Pace(delay_ms=0, courtesy_factor=100, max_delay_ms=600_000)
         ({"duration_ms": 300}, "courtesy_factor", 3_000),
         ({"duration_ms": 100_000}, "max_delay", 600_000),
         ({"duration_ms": 20, "crawl_delay_ms": 7_000}, "crawl_delay", 7_000),
-        ({"duration_ms": 20, "crawl_delay_ms": 900_000}, "crawl_delay", 900_000),  # what the site asks for is not capped
+        # what the site asks for is not capped
+        ({"duration_ms": 20, "crawl_delay_ms": 900_000}, "crawl_delay", 900_000),
         ({"duration_ms": 20, "retry_after_ms": 3_600_000}, "retry_after", 3_600_000),
         ({"duration_ms": 20, "failures": 1}, "back_off", 5_000),
         ({"duration_ms": 20, "failures": 3}, "back_off", 20_000),
@@ -50,18 +51,31 @@ SCOOTER = Pace(delay_ms=0, courtesy_factor=100, max_delay_ms=600_000)
         ({"duration_ms": 20, "slow_down": 8.0, "retry_after_ms": 60_000}, "retry_after", 60_000),
     ],
 )
-def test_the_pause_is_the_largest_of_what_is_asked(asked: dict[str, int], rule: str, expected: int) -> None:
+def test_the_pause_is_the_largest_of_what_is_asked(
+    asked: dict[str, int], rule: str, expected: int
+) -> None:
     assert pause_ms(reasons(PACE, **asked)) == expected
     assert reasons(PACE, **asked)[0] == (rule, expected)
 
 
-@pytest.mark.parametrize(("took", "pause"), [(0, 0), (10, 1_000), (3_000, 300_000), (6_000, 600_000), (60_000, 600_000)])
-def test_a_factor_of_100_keeps_us_under_a_hundredth_of_a_sites_capacity(took: int, pause: int) -> None:
+@pytest.mark.parametrize(
+    ("took", "pause"), [(0, 0), (10, 1_000), (3_000, 300_000), (6_000, 600_000), (60_000, 600_000)]
+)
+def test_a_factor_of_100_keeps_us_under_a_hundredth_of_a_sites_capacity(
+    took: int, pause: int
+) -> None:
     assert pause_ms(reasons(SCOOTER, duration_ms=took)) == pause
 
 
 def test_every_part_is_told_longest_first() -> None:
-    asked = reasons(PACE, duration_ms=200, crawl_delay_ms=5_000, retry_after_ms=60_000, failures=1, slow_down=1.5)
+    asked = reasons(
+        PACE,
+        duration_ms=200,
+        crawl_delay_ms=5_000,
+        retry_after_ms=60_000,
+        failures=1,
+        slow_down=1.5,
+    )
     assert asked == [
         ("retry_after", 60_000),
         ("slow_down", 7_500),
@@ -73,14 +87,18 @@ def test_every_part_is_told_longest_first() -> None:
 
 
 def test_no_delay_means_none_but_what_the_site_asks_for_still_holds() -> None:
-    free = Pace(0, 0, 600_000, 5_000)
-    assert pause_ms(reasons(free, duration_ms=5_000)) == pause_ms(reasons(free, duration_ms=5_000, slow_down=8.0)) == 0
+    free = DelayRules(0, 0, 600_000, 5_000)
+    assert (
+        pause_ms(reasons(free, duration_ms=5_000))
+        == pause_ms(reasons(free, duration_ms=5_000, slow_down=8.0))
+        == 0
+    )
     assert reasons(free, duration_ms=5_000) == []
     assert pause_ms(reasons(free, duration_ms=5_000, crawl_delay_ms=200)) == 200
 
 
 def test_a_delay_above_the_cap_is_what_the_operator_wants() -> None:
-    assert pause_ms(reasons(Pace(900_000, 10, 600_000), duration_ms=100_000)) == 900_000
+    assert pause_ms(reasons(DelayRules(900_000, 10, 600_000), duration_ms=100_000)) == 900_000
 
 
 def test_only_the_servers_own_time_counts() -> None:
@@ -91,8 +109,8 @@ def test_only_the_servers_own_time_counts() -> None:
 
 def test_the_pace_of_a_collection() -> None:
     collection = Collection.model_validate({"delay": "2s", "courtesy_factor": 3, "max_delay": "1h"})
-    assert Pace.of(collection) == Pace(2_000, 3, 3_600_000, HOST_BACKOFF_MS)
-    assert Pace.of(collection, 7).backoff_ms == 7
+    assert DelayRules.of(collection) == DelayRules(2_000, 3, 3_600_000, HOST_BACKOFF_MS)
+    assert DelayRules.of(collection, 7).backoff_ms == 7
 
 
 def test_what_a_fetch_means_for_the_rest_of_its_domain() -> None:
@@ -100,7 +118,11 @@ def test_what_a_fetch_means_for_the_rest_of_its_domain() -> None:
     assert domain_pause_ms(down) == 1_000
     assert domain_rest_ms(0, down) == 0  # a name without a server
     busy = reasons(PACE, duration_ms=20, retry_after_ms=120_000, failures=1)
-    assert (domain_pause_ms(busy), domain_rest_ms(429, busy), domain_rest_ms(503, busy)) == (1_000, 120_000, 120_000)
+    assert (domain_pause_ms(busy), domain_rest_ms(429, busy), domain_rest_ms(503, busy)) == (
+        1_000,
+        120_000,
+        120_000,
+    )
     assert domain_rest_ms(500, busy) == 0
     maintenance = reasons(PACE, duration_ms=20, retry_after_ms=86_400_000)
     assert domain_rest_ms(503, maintenance) == DOMAIN_CAP_MS
@@ -115,7 +137,9 @@ def test_back_off_doubles_up_to_a_day() -> None:
 
 
 @given(st.integers(1, 2 * BACKOFF_CAP_MS), st.integers(1, 100), st.integers(0, 2**64 - 1))
-def test_jitter_stays_within_the_bounds_and_is_the_same_again(first: int, failures: int, key: int) -> None:
+def test_jitter_stays_within_the_bounds_and_is_the_same_again(
+    first: int, failures: int, key: int
+) -> None:
     wait = backoff_ms(first, failures, key)
     assert wait == backoff_ms(first, failures, key)
     assert min(first, BACKOFF_CAP_MS) <= wait <= BACKOFF_CAP_MS
@@ -130,7 +154,15 @@ def test_hosts_that_failed_together_do_not_return_together() -> None:
         assert len({wait * 10 // max(waits) for wait in waits}) >= 3  # over the whole range
     waits = [backoff_ms(HOST_BACKOFF_MS, failures, 7) for failures in range(1, 12)]
     assert waits == sorted(waits)
-    assert len({round(wait / backoff_ms(HOST_BACKOFF_MS, number + 1), 2) for number, wait in enumerate(waits)}) > 4
+    assert (
+        len(
+            {
+                round(wait / backoff_ms(HOST_BACKOFF_MS, number + 1), 2)
+                for number, wait in enumerate(waits)
+            }
+        )
+        > 4
+    )
 
 
 def test_a_first_back_off_close_to_the_cap_is_not_made_shorter() -> None:
@@ -175,7 +207,9 @@ def test_retry_after(value: str | None, expected: int) -> None:
 
 
 @pytest.mark.parametrize("zone", ["UTC", "America/New_York", "Asia/Tokyo"])
-def test_a_date_without_a_zone_does_not_depend_on_where_we_are(zone: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_date_without_a_zone_does_not_depend_on_where_we_are(
+    zone: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     with monkeypatch.context() as patch:
         patch.setenv("TZ", zone)
         time.tzset()
@@ -187,7 +221,11 @@ def test_a_server_whose_clock_is_slow_means_its_own_time() -> None:
     value = "Wed, 21 Oct 2015 06:30:00 GMT"
     assert retry_after_ms(value, NOW) == 0
     assert retry_after_ms(value, NOW, "Wed, 21 Oct 2015 06:28:00 GMT") == 120_000
-    assert retry_after_ms("Wed, 21 Oct 2015 07:30:00 GMT", NOW, "Wed, 21 Oct 2015 07:29:59 GMT") == 120_000  # the longer
+    # the longer
+    assert (
+        retry_after_ms("Wed, 21 Oct 2015 07:30:00 GMT", NOW, "Wed, 21 Oct 2015 07:29:59 GMT")
+        == 120_000
+    )
     assert retry_after_ms(value, NOW, "yesterday") == 0
 
 

@@ -9,24 +9,36 @@ import polars as pl
 import pytest
 
 from lycosa.core.records import UrlId, UrlRow, UrlState
-from lycosa.frontier import reach as module
-from lycosa.frontier.reach import Reach, Unvisited
+from lycosa.frontier.scheduler import reach as module
+from lycosa.frontier.scheduler.reach import Reach, Unvisited
 
 
 def _row(key: int, state: str = UrlState.KNOWN, visited_at: int = 0, operation: str = "") -> UrlRow:
     return UrlRow(
-        UrlId(url="http://h/", host="h", partition=0, host_key=1, url_key=key), "c", 0, operation, state=state, visited_at=visited_at
+        UrlId(url="http://h/", host="h", partition=0, host_key=1, url_key=key),
+        "c",
+        0,
+        operation,
+        state=state,
+        visited_at=visited_at,
     )
 
 
 def _frame(rows: list[UrlRow]) -> pl.DataFrame:
     columns = [(row.id.url_key, row.state, row.visited_at or None, row.operation) for row in rows]
-    types = [("url_key", pl.UInt64()), ("state", pl.String()), ("visited_at", pl.Datetime("ms")), ("operation", pl.String())]
+    types = [
+        ("url_key", pl.UInt64()),
+        ("state", pl.String()),
+        ("visited_at", pl.Datetime("ms")),
+        ("operation", pl.String()),
+    ]
     return pl.DataFrame(columns, schema=types, orient="row")
 
 
 @pytest.mark.parametrize("fold_at", [1, 3, 1_000])
-def test_distances_are_the_least_that_were_put(fold_at: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_distances_are_the_least_that_were_put(
+    fold_at: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(module, "_FOLD_AT", fold_at)
     chance = random.Random(7)
     reach, model = Reach(20, lambda host: None), dict[int, int]()
@@ -40,7 +52,9 @@ def test_distances_are_the_least_that_were_put(fold_at: int, monkeypatch: pytest
         probe = chance.choice(keys)
         assert reach.distance(probe) == model.get(probe)
     for distance in range(22):
-        assert sorted(reach.at(distance).tolist()) == sorted(key for key, at in model.items() if at == distance)
+        assert sorted(reach.at(distance).tolist()) == sorted(
+            key for key, at in model.items() if at == distance
+        )
 
 
 def test_a_row_and_a_table_get_the_same_answer() -> None:
@@ -53,7 +67,9 @@ def test_a_row_and_a_table_get_the_same_answer() -> None:
     ]  # fmt: skip
     assert [reach.admits(row) for row in rows] == [True, False, True, False, False, False, False]
     for one in (reach, Unvisited()):
-        assert _frame(rows).select(one.condition()).to_series().to_list() == [one.admits(row) for row in rows]
+        assert _frame(rows).select(one.condition()).to_series().to_list() == [
+            one.admits(row) for row in rows
+        ]
     nothing = Reach(None, lambda host: None)
     assert not _frame(rows).select(nothing.condition()).to_series().any()
     assert nothing.at(0).dtype == np.uint64

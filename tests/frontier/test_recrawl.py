@@ -1,4 +1,6 @@
-"""The recrawl policies: one row and a whole table say the same; links, failures and gone pages go by their rules."""
+"""The recrawl policies: one row and a whole table say the same; links, failures and gone pages go
+by their rules.
+"""
 
 from __future__ import annotations
 
@@ -10,9 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lycosa.core.records import UrlState
-from lycosa.frontier.change_rate import DAY_MS
-from lycosa.frontier.fresh import solve, value
-from lycosa.frontier.recrawl import (
+from lycosa.frontier.recrawl.change_rate import DAY_MS
+from lycosa.frontier.recrawl.due import (
     HOUR_MS,
     MINUTE_MS,
     LinkAction,
@@ -25,6 +26,7 @@ from lycosa.frontier.recrawl import (
     retry_wait_ms,
     weights_and_rates,
 )
+from lycosa.frontier.recrawl.fresh import solve, value
 
 NOON = 20_000 * DAY_MS + 12 * HOUR_MS  # some day, 12:00 UTC
 times = st.one_of(st.just(0), st.integers(1, 4_000_000_000_000))
@@ -57,12 +59,22 @@ rows = st.fixed_dictionaries(
 
 
 @settings(max_examples=300)
-@given(all_rules, st.lists(rows, min_size=1, max_size=20), st.booleans(), st.one_of(st.none(), times))
-def test_a_table_says_the_same_as_its_rows(rules: RecrawlRules, table: list[dict[str, object]], as_stored: bool, now: int | None) -> None:
+@given(
+    all_rules, st.lists(rows, min_size=1, max_size=20), st.booleans(), st.one_of(st.none(), times)
+)
+def test_a_table_says_the_same_as_its_rows(
+    rules: RecrawlRules, table: list[dict[str, object]], as_stored: bool, now: int | None
+) -> None:
     frame = pl.DataFrame(table)
     if as_stored:  # as `urls` has it: times with null for never; unknown numbers null
-        columns = [pl.when(pl.col(name) > 0).then(pl.col(name)).cast(pl.Datetime("ms", "UTC")) for name in ("visited_at", "not_before")]
-        columns += [pl.when(pl.col(name) > 0).then(pl.col(name)) for name in ("importance", "change_rate", "claim", "silence")]
+        columns = [
+            pl.when(pl.col(name) > 0).then(pl.col(name)).cast(pl.Datetime("ms", "UTC"))
+            for name in ("visited_at", "not_before")
+        ]
+        columns += [
+            pl.when(pl.col(name) > 0).then(pl.col(name))
+            for name in ("importance", "change_rate", "claim", "silence")
+        ]
         frame = frame.with_columns(columns)
     found = frame.lazy().select(due=due_expr(rules, now)).collect()["due"]
     assert found.dtype == pl.Int64
@@ -70,17 +82,25 @@ def test_a_table_says_the_same_as_its_rows(rules: RecrawlRules, table: list[dict
         expected = due_at(rules, now=now, **row)  # type: ignore[arg-type]
         assert (due is None) == (expected is None)
         if due is not None and expected is not None:
-            assert abs(due - expected) <= 1 + abs(expected - int(str(row["visited_at"]))) * 1e-12  # the last bit of a logarithm
+            # the last bit of a logarithm
+            assert abs(due - expected) <= 1 + abs(expected - int(str(row["visited_at"]))) * 1e-12
 
 
 def test_states() -> None:
     age = RecrawlRules(Policy.AGE, max_age_ms=HOUR_MS)
     assert due_at(age, state=UrlState.VISITED, visited_at=NOON) == NOON + HOUR_MS
-    assert due_at(age, state=UrlState.VISITED, visited_at=NOON, not_before=NOON + DAY_MS) == NOON + DAY_MS  # retries and Retry-After win
+    # retries and Retry-After win
+    assert (
+        due_at(age, state=UrlState.VISITED, visited_at=NOON, not_before=NOON + DAY_MS)
+        == NOON + DAY_MS
+    )
     assert due_at(age, state=UrlState.KNOWN, visited_at=0) == 0
     assert due_at(age, state=UrlState.KNOWN, visited_at=0, not_before=NOON) == NOON
     assert due_at(age, state=UrlState.EXCLUDED, visited_at=NOON) is None
-    assert due_at(replace(age, timer=False, on_link=True), state=UrlState.VISITED, visited_at=NOON) is None
+    assert (
+        due_at(replace(age, timer=False, on_link=True), state=UrlState.VISITED, visited_at=NOON)
+        is None
+    )
     never = RecrawlRules()
     assert due_at(never, state=UrlState.VISITED, visited_at=NOON) is None
     assert due_at(never, state=UrlState.GONE, visited_at=NOON, fails=1) is None
@@ -89,12 +109,21 @@ def test_states() -> None:
 
 def test_dates_of_a_clock_that_was_ahead_make_nothing_wait() -> None:
     age = RecrawlRules(Policy.AGE, max_age_ms=HOUR_MS)
-    due = [due_at(age, now=NOON, state=UrlState.VISITED, visited_at=NOON + ahead) for ahead in (0, HOUR_MS, HOUR_MS + 1)]
+    due = [
+        due_at(age, now=NOON, state=UrlState.VISITED, visited_at=NOON + ahead)
+        for ahead in (0, HOUR_MS, HOUR_MS + 1)
+    ]
     assert due == [NOON + HOUR_MS, NOON + 2 * HOUR_MS, 0]
     ahead = NOON + 365 * DAY_MS
-    assert due_at(age, now=NOON, state=UrlState.VISITED, visited_at=NOON, not_before=ahead) == NOON + HOUR_MS
+    assert (
+        due_at(age, now=NOON, state=UrlState.VISITED, visited_at=NOON, not_before=ahead)
+        == NOON + HOUR_MS
+    )
     assert due_at(age, now=NOON, state=UrlState.KNOWN, visited_at=0, not_before=ahead) == 0
-    assert due_at(age, now=NOON, state=UrlState.KNOWN, visited_at=0, not_before=NOON + 7 * DAY_MS) == NOON + 7 * DAY_MS
+    assert (
+        due_at(age, now=NOON, state=UrlState.KNOWN, visited_at=0, not_before=NOON + 7 * DAY_MS)
+        == NOON + 7 * DAY_MS
+    )
 
 
 @pytest.mark.parametrize(
@@ -109,13 +138,25 @@ def test_dates_of_a_clock_that_was_ahead_make_nothing_wait() -> None:
     ],
 )
 def test_daily(minute: int, visited_at: int, due: int) -> None:
-    assert due_at(RecrawlRules(Policy.DAILY, daily_at=minute), state=UrlState.VISITED, visited_at=visited_at) == due
+    assert (
+        due_at(
+            RecrawlRules(Policy.DAILY, daily_at=minute),
+            state=UrlState.VISITED,
+            visited_at=visited_at,
+        )
+        == due
+    )
 
 
 def test_gone_pages_are_looked_at_ever_more_rarely() -> None:
     waits = []
     for fails in range(1, 10):
-        due = due_at(RecrawlRules(Policy.AGE, max_age_ms=60_000), state=UrlState.GONE, visited_at=NOON, fails=fails)
+        due = due_at(
+            RecrawlRules(Policy.AGE, max_age_ms=60_000),
+            state=UrlState.GONE,
+            visited_at=NOON,
+            fails=fails,
+        )
         waits.append(None if due is None else (due - NOON) // DAY_MS)
     assert waits == [1, 2, 4, 8, 16, 30, None, None, None]
 
@@ -131,8 +172,20 @@ def test_fresh() -> None:
     threshold = float(value(2.0, 0.5, 3.0))  # worth a fetch after three days
     fresh = RecrawlRules(Policy.FRESH, threshold=threshold)
 
-    def wait(rules: RecrawlRules = fresh, importance: float = 2.0, change_rate: float = 0.5, **signals: float) -> int | None:
-        due = due_at(rules, state=UrlState.VISITED, visited_at=NOON, importance=importance, change_rate=change_rate, **signals)  # type: ignore[arg-type]
+    def wait(
+        rules: RecrawlRules = fresh,
+        importance: float = 2.0,
+        change_rate: float = 0.5,
+        **signals: float,
+    ) -> int | None:
+        due = due_at(
+            rules,
+            state=UrlState.VISITED,
+            visited_at=NOON,
+            importance=importance,
+            change_rate=change_rate,
+            **signals,  # type: ignore[arg-type]
+        )
         return None if due is None else due - NOON
 
     plain = wait()
@@ -144,7 +197,9 @@ def test_fresh() -> None:
     assert wait(replace(fresh, threshold=1e-12)) == fresh.shortest_ms
     assert wait(claim=0.9) == fresh.shortest_ms
     assert (wait(silence=0.5) or 0) == pytest.approx(2 * plain, abs=2)
-    front, deep = (due_at(fresh, state=UrlState.VISITED, visited_at=NOON, depth=depth) for depth in (0, 2))
+    front, deep = (
+        due_at(fresh, state=UrlState.VISITED, visited_at=NOON, depth=depth) for depth in (0, 2)
+    )
     assert front is not None  # neither rate nor importance known: by depth
     assert deep is not None
     assert front < deep
@@ -164,19 +219,45 @@ def test_fresh() -> None:
         (UrlState.GONE, DAY_MS + 1, 0, False, LinkAction.QUEUE),
     ],
 )
-def test_a_link_to_a_known_page(state: UrlState, age_ms: int, not_before: int, waiting: bool, action: LinkAction) -> None:
+def test_a_link_to_a_known_page(
+    state: UrlState, age_ms: int, not_before: int, waiting: bool, action: LinkAction
+) -> None:
     age = RecrawlRules(Policy.AGE, max_age_ms=60_000, timer=False, on_link=True)
-    found = on_link(age, state=state, visited_at=NOON - age_ms, not_before=not_before, fails=1, now=NOON, waiting=waiting)
+    found = on_link(
+        age,
+        state=state,
+        visited_at=NOON - age_ms,
+        not_before=not_before,
+        fails=1,
+        now=NOON,
+        waiting=waiting,
+    )
     assert found is action
     for other in (replace(age, on_link=False), replace(age, policy=Policy.NEVER)):
-        kept = on_link(other, state=state, visited_at=NOON - age_ms, not_before=not_before, fails=1, now=NOON, waiting=waiting)
+        kept = on_link(
+            other,
+            state=state,
+            visited_at=NOON - age_ms,
+            not_before=not_before,
+            fails=1,
+            now=NOON,
+            waiting=waiting,
+        )
         assert kept is (LinkAction.ONLY_REFERRER if action is LinkAction.QUEUE else action)
 
 
 def test_a_link_to_a_page_gone_for_good() -> None:
     age = RecrawlRules(Policy.AGE, on_link=True)
     actions = [
-        on_link(age, state=UrlState.GONE, visited_at=NOON - days * DAY_MS, not_before=0, fails=50, now=NOON).value for days in (29, 31)
+        on_link(
+            age,
+            state=UrlState.GONE,
+            visited_at=NOON - days * DAY_MS,
+            not_before=0,
+            fails=50,
+            now=NOON,
+        ).value
+        for days in (29, 31)
     ]
     assert actions == ["only_referrer", "queue"]
 
@@ -186,9 +267,21 @@ def test_a_solved_schedule_spends_its_budget_on_a_table_with_gaps() -> None:
     rules = RecrawlRules(Policy.FRESH, default_rate=0.5)
     depth = [0, 1, 2, 3] * 50
     weight, changes = [0.0, 2.0, 1.0, 0.0] * 50, [0.0, 0.1, 0.0, 3.0] * 50
-    rules = replace(rules, threshold=solve(*weights_and_rates(rules, depth, weight, changes), budget_per_day=40.0).threshold)
-    frame = pl.DataFrame({"depth": depth, "importance": weight, "change_rate": changes}).with_columns(
-        state=pl.lit("visited"), visited_at=pl.lit(NOON), not_before=pl.lit(None), fails=pl.lit(0), claim=pl.lit(None), silence=pl.lit(None)
+    rules = replace(
+        rules,
+        threshold=solve(
+            *weights_and_rates(rules, depth, weight, changes), budget_per_day=40.0
+        ).threshold,
+    )
+    frame = pl.DataFrame(
+        {"depth": depth, "importance": weight, "change_rate": changes}
+    ).with_columns(
+        state=pl.lit("visited"),
+        visited_at=pl.lit(NOON),
+        not_before=pl.lit(None),
+        fails=pl.lit(0),
+        claim=pl.lit(None),
+        silence=pl.lit(None),
     )
     waits = frame.select(due_expr(rules) - NOON).to_series().drop_nulls()
     assert (DAY_MS / waits.cast(pl.Float64)).sum() == pytest.approx(40.0, rel=1e-5)
@@ -196,7 +289,9 @@ def test_a_solved_schedule_spends_its_budget_on_a_table_with_gaps() -> None:
 
 def test_importance() -> None:
     assert importance(0, 0) == 1.0
-    assert importance(0, 1) < importance(0, 0) < importance(3, 0) < importance(3, 0, linking_hosts=2)
+    assert (
+        importance(0, 1) < importance(0, 0) < importance(3, 0) < importance(3, 0, linking_hosts=2)
+    )
     assert importance(-5, -5, -5) == 1.0
     assert importance(10**9, 200) > 0
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lycosa.frontier.shapes import MAX_FOLDERS, shape_of
+from lycosa.frontier.traps.shapes import MAX_FOLDERS, shape_of
 
 
 @pytest.mark.parametrize(
@@ -23,7 +23,10 @@ from lycosa.frontier.shapes import MAX_FOLDERS, shape_of
         ("/calendar/2024-05-01", ("/calendar/{n}", "/calendar/")),
         ("/s/0a1b2c3d4e5f60718293a4b5/x", ("/s/{id}/*", "/s/{id}/", "/s/")),
         ("/shop?size=m&color=red&size=l", ("/shop?color&size", "/shop?", "/*?")),
-        ("/shop/shoes/1234?color=red", ("/shop/shoes/{n}?color", "/shop/shoes/{n}?", "/shop/shoes/", "/shop/")),
+        (
+            "/shop/shoes/1234?color=red",
+            ("/shop/shoes/{n}?color", "/shop/shoes/{n}?", "/shop/shoes/", "/shop/"),
+        ),
         ("/a/?x=1", ("/a/*?x", "/a/*?", "/a/")),
     ],
 )

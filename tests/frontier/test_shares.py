@@ -1,4 +1,6 @@
-"""Shares of a host that has more due than politeness lets it be asked for, in the real worker over real tables, in simulated hours."""
+"""Shares of a host that has more due than politeness lets it be asked for, in the real worker over
+real tables, in simulated hours.
+"""
 
 from __future__ import annotations
 
@@ -8,13 +10,13 @@ from pathlib import Path
 
 import pytest
 
-from lycosa.app.session import open_session
+from lycosa.config.settings import Collection, parse_config
 from lycosa.core.clock import ManualClock
-from lycosa.core.config import Collection, parse_config
-from lycosa.crawl.ledger import Job
+from lycosa.crawl.session.session import open_session
+from lycosa.crawl.state.task import Job
 from lycosa.crawl.worker import Limits
 from lycosa.store.workspace import Workspace
-from tests.frontier.test_reserve import Page, Web, apart
+from tests.frontier.test_parked_hosts import Page, Web, apart
 
 _MINUTE_MS = 60_000
 
@@ -22,7 +24,11 @@ _MINUTE_MS = 60_000
 def tree(hosts: int, pages: int, links: int) -> dict[Page, list[Page]]:
     """Each host's pages, of which each leads to the next few that nothing leads to yet."""
     return {
-        (host, number): [(host, child) for child in range(links * number + 1, links * number + 1 + links) if child < pages]
+        (host, number): [
+            (host, child)
+            for child in range(links * number + 1, links * number + 1 + links)
+            if child < pages
+        ]
         for host in range(hosts)
         for number in range(pages)
     }
@@ -54,7 +60,8 @@ def crawl_for(
         session = open_session(
             workspace,
             parse_config(
-                f"[crawl]\nactive_hosts = {hosts}\ncommit_pages = 40\ncommit_interval = '30m'\n[fetch]\nconnections = {connections}"
+                f"[crawl]\nactive_hosts = {hosts}\ncommit_pages = 40\ncommit_interval = "
+                f"'30m'\n[fetch]\nconnections = {connections}"
             ),
             [Job(collection, seeds)],
             command="test",
@@ -63,7 +70,7 @@ def crawl_for(
             limits=Limits(max_time_ms=round(hours * 60 * _MINUTE_MS)),
             forever=True,
         )
-        session.ledger.reserve.heads._waiting_urls = urls
+        session.crawl.parked_hosts.heads._waiting_urls = urls
         try:
             session.take_up()
             session.worker.run()
@@ -75,28 +82,49 @@ def crawl_for(
 
 def settings_of(**chosen: object) -> Collection:
     """Sixty seconds between two fetches, and nothing but pages."""
-    plain = {"scope": "any", "delay": "60s", "courtesy_factor": 0.0, "sitemaps": False, "feeds": False, "traps": False}
+    plain = {
+        "scope": "any",
+        "delay": "60s",
+        "courtesy_factor": 0.0,
+        "sitemaps": False,
+        "feeds": False,
+        "traps": False,
+    }
     return Collection.model_validate({"name": "a", **plain, **chosen})
 
 
 @pytest.mark.parametrize("urls", [1_000, 4], ids=["all at hand", "four at hand"])
 def test_first_visits_and_revisits_take_turns(tmp_path: Path, urls: int) -> None:
-    """A host that may be asked once a minute: of its 40 pages more are always due than that, and some were never visited."""
-    asked = crawl_for(tmp_path, tree(1, 40, 3), 1.5, settings_of(recrawl="age", max_age="5m"), urls=urls)
+    """A host that may be asked once a minute: of its 40 pages more are always due than that, and
+    some were never visited.
+    """
+    asked = crawl_for(
+        tmp_path, tree(1, 40, 3), 1.5, settings_of(recrawl="age", max_age="5m"), urls=urls
+    )
     pages = [page for page, _ in asked]
     firsts = [place for place, page in enumerate(pages) if page not in pages[:place]]
     assert len(firsts) == 40, "every page is visited"
     waiting = pages[10 : firsts[-1] + 1]
-    assert 0.4 <= (sum(place >= 10 for place in firsts)) / len(waiting) <= 0.6, "none takes the turns of the others"
+    assert 0.4 <= (sum(place >= 10 for place in firsts)) / len(waiting) <= 0.6, (
+        "none takes the turns of the others"
+    )
     for page in set(pages):  # the one that has been due for longest comes next, so all come round
         visits = [place for place, other in enumerate(pages) if other == page]
-        assert max((after - before for before, after in pairwise([*visits, len(pages)])), default=0) <= 2 * 40 + 2
+        assert (
+            max((after - before for before, after in pairwise([*visits, len(pages)])), default=0)
+            <= 2 * 40 + 2
+        )
 
 
 def test_links_do_not_make_the_same_few_pages_come_for_ever(tmp_path: Path) -> None:
     """Every page links to the same eight, which are too old again before they have come round."""
-    graph = {page: [*links, *((0, menu) for menu in range(1, 9))] for page, links in tree(1, 40, 3).items()}
-    asked = crawl_for(tmp_path, graph, 2.0, settings_of(recrawl="age", max_age="4m", recrawl_triggers=["on_link"]))
+    graph = {
+        page: [*links, *((0, menu) for menu in range(1, 9))]
+        for page, links in tree(1, 40, 3).items()
+    }
+    asked = crawl_for(
+        tmp_path, graph, 2.0, settings_of(recrawl="age", max_age="4m", recrawl_triggers=["on_link"])
+    )
     times = Counter(page for page, _ in asked)
     assert len(times) == 40
     menu = [times[0, number] for number in range(1, 9)]
@@ -105,7 +133,9 @@ def test_links_do_not_make_the_same_few_pages_come_for_ever(tmp_path: Path) -> N
 
 def test_hosts_that_always_have_something_due_share_the_only_place(tmp_path: Path) -> None:
     """Each has its ten minutes; nobody is asked again before its pause is over."""
-    asked = crawl_for(tmp_path, tree(3, 6, 5), 1.5, settings_of(recrawl="age", max_age="2m"), hosts=1, urls=2)
+    asked = crawl_for(
+        tmp_path, tree(3, 6, 5), 1.5, settings_of(recrawl="age", max_age="2m"), hosts=1, urls=2
+    )
     hosts = Counter(page[0] for page, _ in asked)
     assert min(hosts[host] for host in range(3)) >= 0.2 * len(asked)
     assert len(asked) >= 0.8 * 90, "the place is hardly ever empty"
@@ -116,9 +146,13 @@ def test_hosts_that_always_have_something_due_share_the_only_place(tmp_path: Pat
         assert min(after - before for before, after in pairwise(times)) >= _MINUTE_MS
 
 
-def test_hosts_share_the_places_where_connections_are_what_is_short(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Two hosts are more than the one connection can serve: there is always something to ask, and the third gets a place all the same."""
-    monkeypatch.setattr("lycosa.frontier.turnover.PLACE_MS", 1_000)
+def test_hosts_share_the_places_where_connections_are_what_is_short(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two hosts are more than the one connection can serve: there is always something to ask, and
+    the third gets a place all the same.
+    """
+    monkeypatch.setattr("lycosa.frontier.scheduler.turnover.PLACE_MS", 1_000)
     monkeypatch.setattr("lycosa.crawl.worker.REFILL_MS", 500)
     busy = settings_of(recrawl="age", max_age="1s", delay="20ms")
     asked = crawl_for(tmp_path, tree(3, 40, 5), 5 / 3_600, busy, hosts=2, connections=1)

@@ -7,28 +7,40 @@ from pathlib import Path
 
 import pytest
 
-from lycosa.core.config import Collection, FetchSettings
+from lycosa.config.settings import Collection, FetchSettings
 from lycosa.core.version import VERSION
-from lycosa.crawl.robots import MAX_HOPS, UNREACHABLE_TTL_MS
-from lycosa.fetch.fields import ACCEPT_ENCODING, default_fields
-from lycosa.fetch.robots import MAX_CACHE_MS, MAX_CRAWL_DELAY_MS, MAX_ROBOTS_BYTES, MIN_CACHE_MS, Robots
-from lycosa.frontier.latency import MAX_SLOW_DOWN, SLOW_FROM
-from lycosa.frontier.politeness import (
+from lycosa.crawl.policy.robots_cache import MAX_HOPS, UNREACHABLE_TTL_MS
+from lycosa.fetch.robots_txt import (
+    MAX_CACHE_MS,
+    MAX_CRAWL_DELAY_MS,
+    MAX_ROBOTS_BYTES,
+    MIN_CACHE_MS,
+    Robots,
+)
+from lycosa.frontier.politeness.delay import (
     BACKOFF_CAP_MS,
     DOMAIN_CAP_MS,
     HOST_BACKOFF_MS,
     RETRY_AFTER_CAP_MS,
-    Pace,
+    DelayRules,
     failures_after,
     pause_ms,
     reasons,
 )
+from lycosa.frontier.politeness.latency import MAX_SLOW_DOWN, SLOW_FROM
+from lycosa.http.fields import ACCEPT_ENCODING, default_fields
 
-PAGE = re.sub(r"\s+", " ", (Path(__file__).parents[2] / "docs" / "webmasters.md").read_text(encoding="utf-8"))
-BLOCKS = re.findall(r"(?:^    .*\n)+", (Path(__file__).parents[2] / "docs" / "webmasters.md").read_text(encoding="utf-8"), flags=re.M)
+PAGE = re.sub(
+    r"\s+", " ", (Path(__file__).parents[2] / "docs" / "webmasters.md").read_text(encoding="utf-8")
+)
+BLOCKS = re.findall(
+    r"(?:^    .*\n)+",
+    (Path(__file__).parents[2] / "docs" / "webmasters.md").read_text(encoding="utf-8"),
+    flags=re.M,
+)
 
 SECOND, MINUTE, HOUR = 1_000, 60_000, 3_600_000
-SLOW = reasons(Pace.of(Collection()), duration_ms=3 * SECOND)
+SLOW = reasons(DelayRules.of(Collection()), duration_ms=3 * SECOND)
 FETCH, COLLECTION = FetchSettings(), Collection()
 
 
@@ -42,7 +54,10 @@ FETCH, COLLECTION = FetchSettings(), Collection()
             "a response of 3 seconds leads to a pause of 30 seconds",
             pause_ms(SLOW) == 30 * SECOND,
         ),
-        ("Each further failure doubles the pause, up to one day", (HOST_BACKOFF_MS, BACKOFF_CAP_MS) == (MINUTE, 24 * HOUR)),
+        (
+            "Each further failure doubles the pause, up to one day",
+            (HOST_BACKOFF_MS, BACKOFF_CAP_MS) == (MINUTE, 24 * HOUR),
+        ),
         ("takes at least twice its usual time", SLOW_FROM == 2),
         ("up to eight times", MAX_SLOW_DOWN == 8),
         ("no response arrives within 20 seconds", FETCH.first_byte_timeout == 20 * SECOND),
@@ -55,7 +70,10 @@ FETCH, COLLECTION = FetchSettings(), Collection()
         ("This pause is at most ten minutes", COLLECTION.max_delay == 10 * MINUTE),
         ("at most the first 10 MiB", FETCH.max_body == 10 * 2**20),
         ("at most ten hops", FETCH.max_redirects == 10),
-        ("three retries, then again after one day", (FETCH.retries, FETCH.retry_later) == (3, 24 * HOUR)),
+        (
+            "three retries, then again after one day",
+            (FETCH.retries, FETCH.retry_later) == (3, 24 * HOUR),
+        ),
         ("then every half hour", UNREACHABLE_TTL_MS == HOUR // 2),
         ("At most five redirects are followed", MAX_HOPS == 5),
         ("The first 512 KiB are read", MAX_ROBOTS_BYTES == 512 * 1024),
@@ -63,7 +81,10 @@ FETCH, COLLECTION = FetchSettings(), Collection()
         ("to one hour at the least", MIN_CACHE_MS == HOUR),
         ("at most once per hour", MIN_CACHE_MS == HOUR),
         ("gzip, deflate, br and zstd", ACCEPT_ENCODING == "gzip, deflate, br, zstd"),
-        ('| `rel="nofollow"` on a single link | obeyed | can be ignored |', COLLECTION.respect_nofollow),
+        (
+            '| `rel="nofollow"` on a single link | obeyed | can be ignored |',
+            COLLECTION.respect_nofollow,
+        ),
     ],
 )
 def test_every_figure_is_that_of_the_code(promise: str, is_kept: bool) -> None:
@@ -77,7 +98,15 @@ def test_the_examples_behave_as_described() -> None:
     assert agent.strip().encode() in [bytes(line) for line in sent]
     robots = Robots(rules, f"lycosa/{VERSION}")
     paths = ("/", "/search/", "/search/x?y", "/search/about", "/a/b.zip", "/a/b.zip?c", "/a/b.ZIP")
-    assert [robots.allowed(f"https://site.test{path}") for path in paths] == [True, False, False, True, False, True, True]
+    assert [robots.allowed(f"https://site.test{path}") for path in paths] == [
+        True,
+        False,
+        False,
+        True,
+        False,
+        True,
+        True,
+    ]
     assert robots.crawl_delay_ms() == 5 * SECOND
     assert not Robots(away, f"lycosa/{VERSION}").allowed("https://site.test/")
     assert Robots(away, "other/1").allowed("https://site.test/")

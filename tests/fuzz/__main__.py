@@ -1,4 +1,5 @@
-"""`python -m tests.fuzz TARGET [libFuzzer's options]`: attack a target with inputs that atheris steers by what code they reach.
+"""`python -m tests.fuzz TARGET [libFuzzer's options]`: attack a target with inputs that atheris
+steers by what code they reach.
 
 pip install atheris
 python -m tests.fuzz html -max_total_time=600
@@ -19,13 +20,25 @@ with atheris.instrument_imports(include=["lycosa"]):
 
 def main() -> None:
     name, target = sys.argv[1], TARGETS[sys.argv[1]]
-    with tempfile.TemporaryDirectory() as corpus, tempfile.NamedTemporaryFile("w", suffix=".dict") as words:
+    with (
+        tempfile.TemporaryDirectory() as corpus,
+        tempfile.NamedTemporaryFile("w", suffix=".dict") as words,
+    ):
         for number, data in enumerate((*target.seeds, *cases(name))):
             (Path(corpus) / str(number)).write_bytes(data)
         for piece in target.pieces:
             words.write('"' + "".join(f"\\x{byte:02x}" for byte in piece) + '"\n')
         words.flush()
-        atheris.Setup([sys.argv[0], f"-dict={words.name}", f"-artifact_prefix={name}-", *sys.argv[2:], corpus], target.check)
+        atheris.Setup(
+            [
+                sys.argv[0],
+                f"-dict={words.name}",
+                f"-artifact_prefix={name}-",
+                *sys.argv[2:],
+                corpus,
+            ],
+            target.check,
+        )
         atheris.Fuzz()
 
 

@@ -1,7 +1,9 @@
-"""What may be handed to each part that reads strangers' bytes, and what must hold whatever they are.
+"""What may be handed to each part that reads strangers' bytes, and what must hold whatever they
+are.
 
-A target takes bytes and fails by an assertion or by any exception that its part does not promise. `tests.fuzz.mutate` makes the bytes
-out of a target's seeds; `python -m tests.fuzz TARGET` lets atheris make them, where it is installed.
+A target takes bytes and fails by an assertion or by any exception that its part does not promise.
+`tests.fuzz.mutate` makes the bytes out of a target's seeds; `python -m tests.fuzz TARGET` lets
+atheris make them, where it is installed.
 """
 
 from __future__ import annotations
@@ -14,24 +16,24 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from lycosa.archive import metadata
-from lycosa.archive.foreign import read_captures
-from lycosa.archive.members import Damage
-from lycosa.archive.reader import read_exchanges
-from lycosa.archive.writer import WarcWriter
-from lycosa.core.config import parse_config
+from lycosa.archive.import_formats import read_captures
+from lycosa.archive.warc import metadata
+from lycosa.archive.warc.members import Damage
+from lycosa.archive.warc.reader import read_exchanges
+from lycosa.archive.warc.writer import WarcWriter
+from lycosa.config.settings import parse_config
 from lycosa.core.errors import ArchiveError, ConfigError, Refusal, UrlError, WorkspaceError
 from lycosa.core.records import Page, UrlId, Visit
-from lycosa.fetch.robots import Robots
+from lycosa.fetch.robots_txt import Robots
 from lycosa.page.documents.kinds import kind_of
 from lycosa.page.documents.parse import parse_document
 from lycosa.page.encoding import decode
-from lycosa.page.feed_entries import read_feed
+from lycosa.page.feeds.feed_entries import read_feed
+from lycosa.page.feeds.sitemap import read_sitemap
 from lycosa.page.parse import parse_page
-from lycosa.page.sitemap import read_sitemap
 from lycosa.search.query import parse_query
 from lycosa.store.entry import decode_entry, encode_entry
-from lycosa.url.normalise import MAX_LENGTH, LinkResolver, normalise
+from lycosa.url.normalise import MAX_URL_LENGTH, LinkResolver, normalise
 from tests.page.made import MADE
 from tests.store.builders import make_exchange, make_visit
 
@@ -49,7 +51,9 @@ TYPES = (
 
 @dataclass(slots=True, frozen=True)
 class Target:
-    """A part under attack: what it is fed, inputs to begin with, and pieces that its grammar knows."""
+    """A part under attack: what it is fed, inputs to begin with, and pieces that its grammar
+    knows.
+    """
 
     check: Callable[[bytes], None]
     seeds: Sequence[bytes]
@@ -57,7 +61,9 @@ class Target:
 
 
 def url(data: bytes) -> None:
-    """URLs: normalising twice changes nothing; a link resolves as the standard says, whatever was resolved before."""
+    """URLs: normalising twice changes nothing; a link resolves as the standard says, whatever was
+    resolved before.
+    """
     text = data.decode("utf-8", "surrogateescape")
     try:
         once = normalise(text)
@@ -65,7 +71,7 @@ def url(data: bytes) -> None:
         pass
     else:
         assert once.isascii()
-        assert len(once) <= MAX_LENGTH
+        assert len(once) <= MAX_URL_LENGTH
         assert "#" not in once or once.startswith("gopher:")
         assert normalise(once) == once
     found = LinkResolver(BASE).resolve(text)
@@ -91,7 +97,11 @@ def robots(data: bytes) -> None:
 def html(data: bytes) -> None:
     """Pages: any bytes give a page that the tables can hold."""
     content_type = TYPES[data[0] % len(TYPES)] if data else ""
-    _require_page(parse_page(data[1:], url=BASE, content_type=content_type, link_headers=('<a>; rel="canonical"',)))
+    _require_page(
+        parse_page(
+            data[1:], url=BASE, content_type=content_type, link_headers=('<a>; rel="canonical"',)
+        )
+    )
 
 
 def encodings(data: bytes) -> None:
@@ -130,7 +140,9 @@ def documents(data: bytes) -> None:
 
 def warcs(data: bytes) -> None:
     """Archives: whole exchanges, reported damage, or an error that names the file."""
-    with tempfile.NamedTemporaryFile(dir="/dev/shm" if os.path.isdir("/dev/shm") else None, suffix=".warc.gz") as file:
+    with tempfile.NamedTemporaryFile(
+        dir="/dev/shm" if os.path.isdir("/dev/shm") else None, suffix=".warc.gz"
+    ) as file:
         file.write(data)
         file.flush()
         damages: list[Damage] = []
@@ -163,7 +175,9 @@ def configuration(data: bytes) -> None:
 
 
 def entries(data: bytes) -> None:
-    """Log entries: what is read can be written and read again; anything else is refused with its name."""
+    """Log entries: what is read can be written and read again; anything else is refused with its
+    name.
+    """
     with suppress(WorkspaceError):
         entry = decode_entry(data, 7)
         assert decode_entry(encode_entry(entry), 7) == entry
@@ -171,7 +185,14 @@ def entries(data: bytes) -> None:
 
 def _require_page(page: Page) -> None:
     """What the tables and the index ask of a page."""
-    for text in (page.title, page.description, page.text, page.main_text, *page.headings, *page.faults):
+    for text in (
+        page.title,
+        page.description,
+        page.text,
+        page.main_text,
+        *page.headings,
+        *page.faults,
+    ):
         text.encode()
     for link in page.links:
         assert normalise(link.target) == link.target
@@ -196,48 +217,67 @@ def _warc() -> bytes:
 
 
 def _record() -> bytes:
-    return metadata.encode(make_exchange("http://example.org/", b"<p>text"), _visit(), metadata.Wire(3, "", "", {"body": b"x"}), None)
+    return metadata.encode(
+        make_exchange("http://example.org/", b"<p>text"),
+        _visit(),
+        metadata.Wire(3, "", "", {"body": b"x"}),
+        None,
+    )
 
 
 _PLAIN_WARC = (
-    b"WARC/1.0\r\nWARC-Type: response\r\nWARC-Record-ID: <urn:uuid:1>\r\nWARC-Date: 2026-11-21T00:00:00Z\r\n"
-    b"WARC-Target-URI: http://example.org/\r\nContent-Type: application/http\r\nContent-Length: 26\r\n\r\n"
+    b"WARC/1.0\r\nWARC-Type: response\r\nWARC-Record-ID: <urn:uuid:1>\r\nWARC-Date: "
+    b"2026-11-21T00:00:00Z\r\n"
+    b"WARC-Target-URI: http://example.org/\r\nContent-Type: application/http\r\nContent-Length: "
+    b"26\r\n\r\n"
     b"HTTP/1.1 200 OK\r\n\r\n<p>text\r\n\r\n"
 )
 _ARC = (
-    b"filedesc://a.arc 0.0.0.0 20010101000000 text/plain 76\n1 0 X\nURL IP-address Archive-date Content-type Archive-length\n\n"
+    b"filedesc://a.arc 0.0.0.0 20010101000000 text/plain 76\n1 0 X\nURL IP-address Archive-date "
+    b"Content-type Archive-length\n\n"
     b"http://example.org/ 1.2.3.4 20010101000000 text/html 26\nHTTP/1.1 200 OK\n\n<p>text\n\n"
 )
 _HTML = (
-    b"\0<!doctype html><html lang=en><head><meta charset=utf-8><title>Title</title><link rel=canonical href=/a><base href='/b/'>"
-    b'<meta name=robots content=noindex><script type=\'application/ld+json\'>{"@type":"Article","datePublished":"2020-01-01"}</script>'
-    b"</head><body><nav><a href=x>x</a></nav><main><h1>Head</h1><p>Text &amp; more<table><tr><td>cell</table><pre>a\n b</pre></main></html>"
+    b"\0<!doctype html><html lang=en><head><meta charset=utf-8><title>Title</title><link "
+    b"rel=canonical href=/a><base href='/b/'>"
+    b"<meta name=robots content=noindex><script "
+    b'type=\'application/ld+json\'>{"@type":"Article","datePublished":"2020-01-01"}</script>'
+    b"</head><body><nav><a href=x>x</a></nav><main><h1>Head</h1><p>Text &amp; "
+    b"more<table><tr><td>cell</table><pre>a\n b</pre></main></html>"
 )
 _XML = b'<?xml version="1.0" encoding="UTF-8"?>'
 _RSS = _XML + (
     b'<rss version="2.0"><channel><title>t</title><link>http://e.org/</link><item><title>a</title><link>/a</link>'
-    b"<pubDate>Mon, 06 Sep 2021 00:01:00 +0000</pubDate><guid>http://e.org/a</guid></item></channel></rss>"
+    b"<pubDate>Mon, 06 Sep 2021 00:01:00 "
+    b"+0000</pubDate><guid>http://e.org/a</guid></item></channel></rss>"
 )
 _ATOM = _XML + (
-    b'<feed xmlns="http://www.w3.org/2005/Atom"><title type="html">&lt;b&gt;t</title><entry><link rel="alternate" href="a"/>'
+    b'<feed xmlns="http://www.w3.org/2005/Atom"><title type="html">&lt;b&gt;t</title><entry><link '
+    b'rel="alternate" href="a"/>'
     b"<updated>2021-01-01T00:00:00Z</updated></entry></feed>"
 )
 _MAP = _XML + (
     b'<urlset xmlns="http://www.sitemaps.org/schemas/sitemap/0.9"><url><loc>http://www.example.org/a</loc><lastmod>2021-01-01</lastmod>'
     b"<priority>0.5</priority></url></urlset>"
 )
-_INDEX = _MAP.replace(b"urlset", b"sitemapindex").replace(b"<url>", b"<sitemap>").replace(b"</url>", b"</sitemap>")
-_ENTITIES = _XML + b'<!DOCTYPE r [<!ENTITY a "aaaa"><!ENTITY b "&a;&a;&a;">]><rss><channel><title>&b;</title></channel></rss>'
-_JSON_FEED = (
-    b'{"version":"https://jsonfeed.org/version/1.1","title":"t","items":[{"id":"1","url":"/a","date_published":"2020-01-01T00:00:00Z"}]}'
+_INDEX = (
+    _MAP.replace(b"urlset", b"sitemapindex")
+    .replace(b"<url>", b"<sitemap>")
+    .replace(b"</url>", b"</sitemap>")
 )
+_ENTITIES = (
+    _XML + b'<!DOCTYPE r [<!ENTITY a "aaaa"><!ENTITY b '
+    b'"&a;&a;&a;">]><rss><channel><title>&b;</title></channel></rss>'
+)
+_JSON_FEED = b'{"version":"https://jsonfeed.org/version/1.1","title":"t","items":[{"id":"1","url":"/a","date_published":"2020-01-01T00:00:00Z"}]}'
 _ENTRY = (
     b'{"kind":"commit","number":7,"attempt":"aa","claim":1,"at":"2026-11-21T00:00:00Z","worker":"w","partitions":[[0,3]],'
     b'"files":{"urls":[{"path":"data/1/urls.parquet","rows":1,"bytes":2,"digest":"00","as_of":3}]},"warcs":[],"applied":{"1":2},'
     b'"counters":{"n":1},"settings":{"default":{"depth":2}},"exclusions":["host:a.example"]}\n'
 )
 _TOML = (
-    b'[fetch]\nuser_agent = "x"\nmax_body = "10MiB"\ntotal_timeout = "1m"\n[[collection]]\nname = "a"\nseeds = ["http://e.org/"]\n'
+    b'[fetch]\nuser_agent = "x"\nmax_body = "10MiB"\ntotal_timeout = "1m"\n[[collection]]\nname = '
+    b'"a"\nseeds = ["http://e.org/"]\n'
     b"depth = 3\n"
     b'hours = "mon-fri 20:00-06:00"\nallow = ["^http://e"]\n[[monitor]]\nurl = "http://e.org/"\n'
 )
@@ -289,7 +329,11 @@ TARGETS: dict[str, Target] = {
     ),
     "robots": Target(
         robots,
-        (b"User-agent: *\nDisallow: /a*b$\nAllow: /\nCrawl-delay: 1.5\nSitemap: http://e.org/s.xml\n", b"user-agent lycosa\ndisalow /"),
+        (
+            b"User-agent: *\nDisallow: /a*b$\nAllow: /\nCrawl-delay: 1.5\nSitemap: "
+            b"http://e.org/s.xml\n",
+            b"user-agent lycosa\ndisalow /",
+        ),
         (
             b"User-agent:",
             b"Disallow:",
@@ -307,7 +351,9 @@ TARGETS: dict[str, Target] = {
         ),
     ),
     "html": Target(
-        html, (_HTML, b"\4" + _HTML[1:], b"\5plain text", b"\6" + _RSS), (*_TAGS, b"<frameset>", b"\0", b"\x1b$B", b"style='display:none'")
+        html,
+        (_HTML, b"\4" + _HTML[1:], b"\5plain text", b"\6" + _RSS),
+        (*_TAGS, b"<frameset>", b"\0", b"\x1b$B", b"style='display:none'"),
     ),
     "encodings": Target(
         encodings,
@@ -336,7 +382,17 @@ TARGETS: dict[str, Target] = {
     "feeds": Target(
         feeds,
         (_RSS, _ATOM, _JSON_FEED, _ENTITIES),
-        (*_TAGS, b"xml:base='", b"&b;", b"<!DOCTYPE ", b"{", b"[", b"9" * 30, b"-0001-01-01", b"\\ud800"),
+        (
+            *_TAGS,
+            b"xml:base='",
+            b"&b;",
+            b"<!DOCTYPE ",
+            b"{",
+            b"[",
+            b"9" * 30,
+            b"-0001-01-01",
+            b"\\ud800",
+        ),
     ),
     "sitemaps": Target(
         sitemaps,
@@ -346,7 +402,15 @@ TARGETS: dict[str, Target] = {
     "documents": Target(
         documents,
         tuple(make() for make in MADE.values()),
-        (b"PK\x03\x04", b"PK\x01\x02", b"\\bin9999999999 ", b"/Kids", b"endobj", b"{\\*\\", b"\\u-99999 "),
+        (
+            b"PK\x03\x04",
+            b"PK\x01\x02",
+            b"\\bin9999999999 ",
+            b"/Kids",
+            b"endobj",
+            b"{\\*\\",
+            b"\\u-99999 ",
+        ),
     ),
     "warcs": Target(
         warcs,
@@ -360,10 +424,17 @@ TARGETS: dict[str, Target] = {
             b"\xff" * 8,
         ),
     ),
-    "records": Target(records, (_record(),), (b"{", b"null", b"[" * 60, b"-1", b"1e999", b"NaN", b"9" * 30, b'""', b"\\ud800", b"true")),
+    "records": Target(
+        records,
+        (_record(),),
+        (b"{", b"null", b"[" * 60, b"-1", b"1e999", b"NaN", b"9" * 30, b'""', b"\\ud800", b"true"),
+    ),
     "queries": Target(
         queries,
-        (b'"exact phrase" -not site:example.org OR (a b*) before:2020-01-01', b"intitle:x filetype:pdf sort:date collection:a"),
+        (
+            b'"exact phrase" -not site:example.org OR (a b*) before:2020-01-01',
+            b"intitle:x filetype:pdf sort:date collection:a",
+        ),
         (
             b'"',
             b"(",
@@ -383,11 +454,38 @@ TARGETS: dict[str, Target] = {
     "configuration": Target(
         configuration,
         (_TOML,),
-        (b"[", b"]", b"[[", b'"""', b"=", b"{", b"9" * 40, b"nan", b"1e400", b"inf", b"\\u0000", b"[" * 60, b"(?:a+)+$"),
+        (
+            b"[",
+            b"]",
+            b"[[",
+            b'"""',
+            b"=",
+            b"{",
+            b"9" * 40,
+            b"nan",
+            b"1e400",
+            b"inf",
+            b"\\u0000",
+            b"[" * 60,
+            b"(?:a+)+$",
+        ),
     ),
     "entries": Target(
         entries,
         (_ENTRY,),
-        (b"{", b"[", b'"', b"null", b"true", b"1e999", b"-1", b"NaN", b"9" * 30, b"[" * 60, b"\\ud800", b'"kind":"claim"'),
+        (
+            b"{",
+            b"[",
+            b'"',
+            b"null",
+            b"true",
+            b"1e999",
+            b"-1",
+            b"NaN",
+            b"9" * 30,
+            b"[" * 60,
+            b"\\ud800",
+            b'"kind":"claim"',
+        ),
     ),
 }

@@ -1,4 +1,6 @@
-"""Each part that reads strangers' bytes keeps its promises for bytes made up at random: hundreds here, a million each in `make prove`."""
+"""Each part that reads strangers' bytes keeps its promises for bytes made up at random: hundreds
+here, a million each in `make prove`.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Near-duplicates: found at known similarity, in scripts with spaces and without, and folded by the search after `rank`."""
+"""Near-duplicates: found at known similarity, in scripts with spaces and without, and folded by the
+search after `rank`.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,7 @@ import polars as pl
 import pytest
 from bench.near import measure, planted
 
-from lycosa.core.config import IndexSettings
+from lycosa.config.settings import IndexSettings
 from lycosa.core.records import Alternate, Page
 from lycosa.graph.generation import link_news, make_generation
 from lycosa.graph.near import LEAST, SKETCH, Sketches, candidates, shingles, similarity, stars
@@ -27,7 +29,9 @@ STORY = " ".join(f"the {colour} spider of {place} hunts {prey} by night" for col
 
 
 def test_pairs_planted_at_known_similarity(tmp_path: Path) -> None:
-    """The bar of the issue: precision of at least .95 and recall of at least .94 where .8 of two texts is shared."""
+    """The bar of the issue: precision of at least .95 and recall of at least .94 where .8 of two
+    texts is shared.
+    """
     seen = measure(planted(600), tmp_path)
     assert seen.true > 200
     assert seen.precision >= 0.95, seen
@@ -39,7 +43,10 @@ def test_a_similarity_is_exact_for_small_sets_and_close_for_large_ones(shared: i
     generator = np.random.default_rng(shared)
     drawn = np.unique(generator.integers(0, 2**32, 6_000, np.uint32))
     generator.shuffle(drawn)
-    one, other = np.sort(drawn[: shared + 60]), np.sort(np.concatenate([drawn[:shared], drawn[-60:]]))
+    one, other = (
+        np.sort(drawn[: shared + 60]),
+        np.sort(np.concatenate([drawn[:shared], drawn[-60:]])),
+    )
     true = shared / (shared + 120)
     found = similarity(one[:SKETCH], other[:SKETCH])
     assert found == pytest.approx(true, abs=1e-9 if shared + 60 < SKETCH else 0.02)
@@ -73,7 +80,12 @@ def page(text: str, canonical: str = "") -> Page:
 
 
 def hits(corpus: Corpus, query: str, *, folded: bool = True) -> dict[str, int]:
-    return {hit.url: hit.copies for hit in Searcher(corpus.root).search(SearchRequest(query, per_host=0, folded=folded)).hits}
+    return {
+        hit.url: hit.copies
+        for hit in Searcher(corpus.root)
+        .search(SearchRequest(query, per_host=0, folded=folded))
+        .hits
+    }
 
 
 def test_search_folds_what_is_nearly_the_same(tmp_path: Path) -> None:
@@ -81,9 +93,17 @@ def test_search_folds_what_is_nearly_the_same(tmp_path: Path) -> None:
     corpus.commit(
         [
             ("http://a.test/story", page(f"{STORY} written today")),
-            ("http://a.test/story-for-print", page(f"{STORY} written yesterday", canonical="http://a.test/story")),
+            (
+                "http://a.test/story-for-print",
+                page(f"{STORY} written yesterday", canonical="http://a.test/story"),
+            ),
             ("http://b.test/s", page(f"{STORY} seen elsewhere")),
-            ("http://c.test/other", page("a tarantula is a spider that waits in a burrow for whatever may come by " * 3)),
+            (
+                "http://c.test/other",
+                page(
+                    "a tarantula is a spider that waits in a burrow for whatever may come by " * 3
+                ),
+            ),
         ]
     )
     with Indexer(corpus.root, SMALL) as indexer:
@@ -105,10 +125,18 @@ def test_search_folds_what_is_nearly_the_same(tmp_path: Path) -> None:
 
 
 def test_a_notice_that_all_pages_have_makes_no_copies(tmp_path: Path) -> None:
-    """Tables of contents whose main text is taken to be the site's notice, and short articles beside the same long menu."""
-    notice = "this site is kept by volunteers who ask for gifts so that it may stay as it is for everybody who reads it " * 2
+    """Tables of contents whose main text is taken to be the site's notice, and short articles
+    beside the same long menu.
+    """
+    notice = (
+        "this site is kept by volunteers who ask for gifts so that it may stay as it is for "
+        "everybody who reads it " * 2
+    )
     menu = " ".join(f"menu entry {number} leads somewhere" for number in range(60))
-    one, other = (" ".join(f"{word} chapter {number} tells more" for number in range(40)) for word in ("spiders", "moths"))
+    one, other = (
+        " ".join(f"{word} chapter {number} tells more" for number in range(40))
+        for word in ("spiders", "moths")
+    )
     pages = [
         ("contents", notice, f"{one} {notice}"),
         ("index", notice, f"{other} {notice}"),
@@ -118,7 +146,10 @@ def test_a_notice_that_all_pages_have_makes_no_copies(tmp_path: Path) -> None:
     ]
     corpus = Corpus(str(tmp_path / "workspace"))
     corpus.commit(
-        (f"http://h.test/{name}", Page(main_text=main, text=text, language="en", text_digest=text_digest(text)))
+        (
+            f"http://h.test/{name}",
+            Page(main_text=main, text=text, language="en", text_digest=text_digest(text)),
+        )
         for name, main, text in pages
     )
     make_generation(corpus.workspace)
@@ -128,9 +159,11 @@ def test_a_notice_that_all_pages_have_makes_no_copies(tmp_path: Path) -> None:
 def same_group(corpus: Corpus) -> list[set[str]]:
     news = link_news(corpus.workspace, range(corpus.workspace.partitions))
     assert news is not None
-    urls = dict(LiveTables(corpus.workspace).scan("pages").select("url_key", "url").collect().iter_rows())
+    urls = dict(
+        LiveTables(corpus.workspace).scan("pages").select("url_key", "url").collect().iter_rows()
+    )
     found: dict[int, set[str]] = {}
-    for url_key, group in news.pages.select("url_key", "group").iter_rows():
+    for url_key, group in news.pages().select("url_key", "group").iter_rows():
         if group:
             found.setdefault(group, set()).add(urls[url_key].rpartition("/")[2])
     return list(found.values())
@@ -149,17 +182,21 @@ def test_the_page_that_others_name_stands_for_the_group(tmp_path: Path) -> None:
     make_generation(corpus.workspace)
     news = link_news(corpus.workspace, range(corpus.workspace.partitions))
     assert news is not None
-    keys = dict(LiveTables(corpus.workspace).scan("pages").select("url", "url_key").collect().iter_rows())
-    assert news.pages["canonical"].to_list() == [keys["http://a.test/the-story-itself"]] * 4
-    assert news.pages["group"].n_unique() == 1
+    keys = dict(
+        LiveTables(corpus.workspace).scan("pages").select("url", "url_key").collect().iter_rows()
+    )
+    assert news.pages()["canonical"].to_list() == [keys["http://a.test/the-story-itself"]] * 4
+    assert news.pages()["group"].n_unique() == 1
 
 
 def canonical_pages(corpus: Corpus) -> set[str]:
     make_generation(corpus.workspace)
     news = link_news(corpus.workspace, range(corpus.workspace.partitions))
     assert news is not None
-    urls = dict(LiveTables(corpus.workspace).scan("pages").select("url_key", "url").collect().iter_rows())
-    grouped = news.pages.filter(pl.col("group") != 0)
+    urls = dict(
+        LiveTables(corpus.workspace).scan("pages").select("url_key", "url").collect().iter_rows()
+    )
+    grouped = news.pages().filter(pl.col("group") != 0)
     assert grouped["group"].n_unique() == 1
     return {urls[key] for key in grouped["canonical"]}
 
@@ -167,25 +204,53 @@ def canonical_pages(corpus: Corpus) -> set[str]:
 @pytest.mark.parametrize(
     ("english", "untranslated", "german"),
     [
-        ("http://a.test/english/manual/story.html", "http://a.test/de/story.html", "http://a.test/de/x"),
-        ("http://a.test/manual/story.en.html", "http://a.test/story.de.html", "http://a.test/x.de.html"),
+        (
+            "http://a.test/english/manual/story.html",
+            "http://a.test/de/story.html",
+            "http://a.test/de/x",
+        ),
+        (
+            "http://a.test/manual/story.en.html",
+            "http://a.test/story.de.html",
+            "http://a.test/x.de.html",
+        ),
         ("http://a.test/en/the/story/itself", "http://a.test/story", "http://a.test/x"),
     ],
 )
-def test_a_page_in_the_language_that_it_says_stands_for_the_group(tmp_path: Path, english: str, untranslated: str, german: str) -> None:
-    """An English text under `/de/`, where it waits to be translated, stands for none, though its URL is the shortest."""
+def test_a_page_in_the_language_that_it_says_stands_for_the_group(
+    tmp_path: Path, english: str, untranslated: str, german: str
+) -> None:
+    """An English text under `/de/`, where it waits to be translated, stands for none, though its
+    URL is the shortest.
+    """
     corpus = Corpus(str(tmp_path / "workspace"))
     text = "Die Wolfspinne jagt in der Nacht und wartet nicht in einem Netz wie andere Spinnen."
-    corpus.commit([(untranslated, page(f"{STORY} one")), (english, page(f"{STORY} two")), (german, page(text))])
+    corpus.commit(
+        [
+            (untranslated, page(f"{STORY} one")),
+            (english, page(f"{STORY} two")),
+            (german, page(text)),
+        ]
+    )
     assert canonical_pages(corpus) == {english}
 
 
 def test_words_of_two_letters_are_no_languages(tmp_path: Path) -> None:
-    """`/is/` is no Icelandic where nobody writes it; what a page says of itself by hreflang counts."""
+    """`/is/` is no Icelandic where nobody writes it; what a page says of itself by hreflang
+    counts.
+    """
     corpus = Corpus(str(tmp_path / "workspace"))
-    corpus.commit([("http://a.test/is/s", page(f"{STORY} one")), ("http://a.test/a/longer/one", page(f"{STORY} two"))])
+    corpus.commit(
+        [
+            ("http://a.test/is/s", page(f"{STORY} one")),
+            ("http://a.test/a/longer/one", page(f"{STORY} two")),
+        ]
+    )
     assert canonical_pages(corpus) == {"http://a.test/is/s"}
     said = page(f"{STORY} three")
-    said.alternates = [Alternate("en-GB", "http://a.test/the/longest/of/all"), Alternate("de", "http://a.test/de/x")]
+    said.alternates = [
+        Alternate("en-GB", "http://a.test/the/longest/of/all"),
+        Alternate("de", "http://a.test/de/x"),
+    ]
     corpus.commit([("http://a.test/the/longest/of/all", said)])
     assert canonical_pages(corpus) == {"http://a.test/the/longest/of/all"}

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from lycosa.app.upkeep import rank_when_due
-from lycosa.core.config import IndexSettings
+from lycosa.config.settings import IndexSettings
 from lycosa.core.records import Link
-from lycosa.graph.generation import link_news, make_generation, newest, newest_number
+from lycosa.graph.generation import link_news, make_generation, newest
 from lycosa.graph.page_rank import DAMPING, page_rank
 from lycosa.graph.page_ranks import HOST_SHARE, PAGE_SHARE
 from lycosa.index.generation import newest as newest_index
@@ -26,7 +26,9 @@ HUB = "http://hub.test/"
 
 
 def links(*targets: tuple[str, str], rel: str = "", kind: str = "a") -> list[Link]:
-    return [Link(target, anchor, rel, kind, place) for place, (target, anchor) in enumerate(targets)]
+    return [
+        Link(target, anchor, rel, kind, place) for place, (target, anchor) in enumerate(targets)
+    ]
 
 
 @pytest.fixture
@@ -38,19 +40,26 @@ def said(corpus: Corpus) -> dict[str, tuple[float, str, int]]:
     """URL -> prior, anchors, since."""
     news = link_news(corpus.workspace, range(corpus.workspace.partitions))
     assert news is not None
-    by_key = {row["url_key"]: (round(row["prior"], 4), row["anchors"], row["since"]) for row in news.pages.iter_rows(named=True)}
+    by_key = {
+        row["url_key"]: (round(row["prior"], 4), row["anchors"], row["since"])
+        for row in news.pages().iter_rows(named=True)
+    }
     return {url: by_key[key] for url, key in keys(corpus).items() if key in by_key}
 
 
 def keys(corpus: Corpus) -> dict[str, int]:
     from lycosa.store.live import LiveTables
 
-    return dict(LiveTables(corpus.workspace).scan("pages").select("url", "url_key").collect().iter_rows())
+    return dict(
+        LiveTables(corpus.workspace).scan("pages").select("url", "url_key").collect().iter_rows()
+    )
 
 
 @pytest.mark.parametrize("seed", range(3))
 def test_page_rank_is_that_of_the_definition(tmp_path: Path, seed: int) -> None:
-    """Against the matrix: of a graph with dangling nodes and without, the fixed point of one step."""
+    """Against the matrix: of a graph with dangling nodes and without, the fixed point of one
+    step.
+    """
     generator = np.random.default_rng(seed)
     nodes = 30
     pairs = generator.integers(0, nodes, (200, 2)).astype(np.int32)
@@ -75,12 +84,22 @@ def test_an_empty_graph(tmp_path: Path) -> None:
 
 
 def test_anchors_of_many_hosts_come_first_and_oftener(corpus: Corpus) -> None:
-    pages = [(f"http://h{number}.test/", page("text", links=links((HUB, "The Hub")))) for number in range(6)]
-    pages.append(("http://h9.test/", page("text", links=links((HUB, "a site"), (HUB, " "), ("http://nowhere.test/", "x")))))
+    pages = [
+        (f"http://h{number}.test/", page("text", links=links((HUB, "The Hub"))))
+        for number in range(6)
+    ]
+    pages.append(
+        (
+            "http://h9.test/",
+            page("text", links=links((HUB, "a site"), (HUB, " "), ("http://nowhere.test/", "x"))),
+        )
+    )
     pages.append((HUB, page("text", links=links((HUB, "myself"), (f"{HUB}b", "b")))))
     pages.append((f"{HUB}b", page("text", links=links((HUB, "home")))))
     pages.append(("http://foe.test/", page("text", links=links((HUB, "disowned"), rel="nofollow"))))
-    pages.append(("http://pictures.test/", page("text", links=links((HUB, "a picture"), kind="image"))))
+    pages.append(
+        ("http://pictures.test/", page("text", links=links((HUB, "a picture"), kind="image")))
+    )
     corpus.commit(pages)
     make_generation(corpus.workspace)
     _, anchors, _ = said(corpus)[HUB]
@@ -90,7 +109,9 @@ def test_anchors_of_many_hosts_come_first_and_oftener(corpus: Corpus) -> None:
 
 
 def test_a_link_to_a_redirect_counts_for_its_end(corpus: Corpus) -> None:
-    pages: list[tuple[str, object]] = [("http://a.test/", page("text", links=links(("http://old.test/", "the new one"))))]
+    pages: list[tuple[str, object]] = [
+        ("http://a.test/", page("text", links=links(("http://old.test/", "the new one"))))
+    ]
     corpus.commit([*pages, (HUB, page("text"))])  # type: ignore[list-item]
     corpus.redirect("http://old.test/", "http://older.test/")
     corpus.redirect("http://older.test/", HUB)
@@ -100,7 +121,9 @@ def test_a_link_to_a_redirect_counts_for_its_end(corpus: Corpus) -> None:
 
 def test_priors_stay_within_their_shares(corpus: Corpus) -> None:
     many = [
-        (f"http://h{number}.test/{page_number}", page("text", links=links((HUB, "x")))) for number in range(40) for page_number in range(5)
+        (f"http://h{number}.test/{page_number}", page("text", links=links((HUB, "x"))))
+        for number in range(40)
+        for page_number in range(5)
     ]
     corpus.commit([*many, (HUB, page("text"))])
     make_generation(corpus.workspace)
@@ -116,14 +139,19 @@ def put(corpus: Corpus, indexer: Indexer) -> int:
 
 
 def urls(corpus: Corpus, query: str) -> list[str]:
-    return [hit.url for hit in Searcher(corpus.root).search(SearchRequest(query, 50, per_host=0)).hits]
+    return [
+        hit.url for hit in Searcher(corpus.root).search(SearchRequest(query, 50, per_host=0)).hits
+    ]
 
 
 def fleet(anchor: str) -> Iterable[tuple[str, object]]:
     yield HUB, page("Nothing but a text about a hub.", language="en")
     yield "http://rival.test/", page("Nothing but a text about a hub.", language="en")
     for number in range(8):
-        yield f"http://h{number}.test/", page(f"page number {number} links", language="en", links=links((HUB, anchor)))
+        yield (
+            f"http://h{number}.test/",
+            page(f"page number {number} links", language="en", links=links((HUB, anchor))),
+        )
 
 
 def test_the_index_follows_the_ranking(corpus: Corpus) -> None:
@@ -135,10 +163,20 @@ def test_the_index_follows_the_ranking(corpus: Corpus) -> None:
         assert put(corpus, indexer) == 10  # nobody had said anything of them before
         assert urls(corpus, "inanchor:spaceport") == urls(corpus, "spaceport") == [HUB]
         assert urls(corpus, "hub")[0] == HUB  # the same text: the prior decides
-        assert (indexer.update().changed, newest_index(corpus.root).info.graph) == (False, first.generation)  # type: ignore[union-attr]
+        assert (indexer.update().changed, newest_index(corpus.root).info.graph) == (  # type: ignore[union-attr]
+            False,
+            first.generation,
+        )
         make_generation(corpus.workspace)
         assert put(corpus, indexer) == 0
-        corpus.commit([("http://h1.test/", page("page number 1 links", language="en", links=links((HUB, "starbase"))))])
+        corpus.commit(
+            [
+                (
+                    "http://h1.test/",
+                    page("page number 1 links", language="en", links=links((HUB, "starbase"))),
+                )
+            ]
+        )
         assert put(corpus, indexer) == 1
         assert urls(corpus, "starbase") == []
         assert make_generation(corpus.workspace).changed == 1
@@ -154,11 +192,16 @@ def test_the_index_follows_the_ranking(corpus: Corpus) -> None:
 
 def test_what_is_gone_does_not_come_back_with_a_ranking(corpus: Corpus) -> None:
     corpus.commit(fleet("spaceport"))  # type: ignore[arg-type]
-    corpus.commit([("http://late.test/", page("late", language="en", links=links((HUB, "latecomer"))))])
+    corpus.commit(
+        [("http://late.test/", page("late", language="en", links=links((HUB, "latecomer"))))]
+    )
     with Indexer(corpus.root, SMALL) as indexer:
         make_generation(corpus.workspace)
         indexer.update()
-        corpus.commit([("http://late.test/", page("later", language="en", links=links((HUB, "lateness"))))], states=[(HUB, "gone")])
+        corpus.commit(
+            [("http://late.test/", page("later", language="en", links=links((HUB, "lateness"))))],
+            states=[(HUB, "gone")],
+        )
         make_generation(corpus.workspace)
         assert newest(corpus.workspace)[0].changed == 1  # type: ignore[index]
         indexer.update()
@@ -169,7 +212,9 @@ def test_what_is_gone_does_not_come_back_with_a_ranking(corpus: Corpus) -> None:
 def test_what_excluded_pages_said_leaves_the_index(corpus: Corpus) -> None:
     """At once, though the graph still says it; what others say comes back with the next ranking."""
     corpus.commit(fleet("spaceport"))  # type: ignore[arg-type]
-    corpus.commit([("http://foe.test/", page("foe", language="en", links=links((HUB, "blackmail"))))])
+    corpus.commit(
+        [("http://foe.test/", page("foe", language="en", links=links((HUB, "blackmail"))))]
+    )
     with Indexer(corpus.root, SMALL) as indexer:
         make_generation(corpus.workspace)
         indexer.update()
@@ -187,7 +232,9 @@ def test_what_excluded_pages_said_leaves_the_index(corpus: Corpus) -> None:
 def test_upkeep_ranks_once_a_day(corpus: Corpus, monkeypatch: pytest.MonkeyPatch) -> None:
     def number() -> int:
         rank_when_due(corpus.root)
-        return newest_number(corpus.workspace)
+        ranked = newest(corpus.workspace)
+        assert ranked is not None
+        return ranked[0].generation
 
     corpus.commit(fleet("spaceport"))  # type: ignore[arg-type]
     assert number() == number() == 1
@@ -216,7 +263,16 @@ def test_copies_that_redirects_led_to_leave_the_index(corpus: Corpus) -> None:
         assert make_generation(corpus.workspace).duplicates == 1
         indexer.update()
         assert found() == {"page": "default", "page?session=1": "other"}
-        corpus.commit([("http://a.test/page", page("It says something else about addresses now.", language="en", text_digest=98))])
+        corpus.commit(
+            [
+                (
+                    "http://a.test/page",
+                    page(
+                        "It says something else about addresses now.", language="en", text_digest=98
+                    ),
+                )
+            ]
+        )
         make_generation(corpus.workspace)
         indexer.update()
         assert found() == {"page": "default", "page?session=1": "default, other"}

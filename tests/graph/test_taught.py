@@ -1,4 +1,6 @@
-"""Pages in several languages teach translations: found by path and by hreflang, aligned, learned, published by rank."""
+"""Pages in several languages teach translations: found by path and by hreflang, aligned, learned,
+published by rank.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,7 @@ import pytest
 
 from lycosa.app.checking import check_workspace
 from lycosa.app.excluding import exclude_and_purge
-from lycosa.core.config import Config
+from lycosa.config.settings import Config
 from lycosa.core.errors import WorkspaceError
 from lycosa.core.records import Alternate, Link
 from lycosa.graph import kept
@@ -47,7 +49,8 @@ def test_the_language_in_a_path_is_taken_out(url: str, language: str, place: str
 
 
 @pytest.mark.parametrize(
-    ("url", "language"), [("http://a.test/de/x.html", "fr"), ("http://de/x", "de"), ("http://a.test/index.html", "de")]
+    ("url", "language"),
+    [("http://a.test/de/x.html", "fr"), ("http://de/x", "de"), ("http://a.test/index.html", "de")],
 )
 def test_a_path_that_names_another_language_says_nothing(url: str, language: str) -> None:
     assert place_of(url, language) == (url, False)
@@ -63,14 +66,27 @@ class Ranked:
 
 @pytest.fixture(scope="module")
 def ranked(tmp_path_factory: pytest.TempPathFactory) -> Ranked:
-    """Part of SIB-200 as pages of English, German and Chinese; German by path, Chinese by what pages say."""
+    """Part of SIB-200 as pages of English, German and Chinese; German by path, Chinese by what
+    pages say.
+    """
     corpus = Corpus(str(tmp_path_factory.mktemp("taught") / "w"))
-    texts = {language: [text for number, text in sib200_numbered(language) if number % 5][:SENTENCES] for language in ("en", "de", "zh")}
+    texts = {
+        language: [text for number, text in sib200_numbered(language) if number % 5][:SENTENCES]
+        for language in ("en", "de", "zh")
+    }
     pages = []
     for start in range(0, SENTENCES, SENTENCES_A_PAGE):
-        chunk = {language: "\n".join(listed[start : start + SENTENCES_A_PAGE]) for language, listed in texts.items()}
+        chunk = {
+            language: "\n".join(listed[start : start + SENTENCES_A_PAGE])
+            for language, listed in texts.items()
+        }
         chinese = f"http://other.test/page-{start}"
-        pages.append((f"http://a.test/en/{start}.html", page(chunk["en"], language="en", alternates=[Alternate("zh", chinese)])))
+        pages.append(
+            (
+                f"http://a.test/en/{start}.html",
+                page(chunk["en"], language="en", alternates=[Alternate("zh", chinese)]),
+            )
+        )
         pages.append((f"http://a.test/de/{start}.html", page(chunk["de"], language="de")))
         pages.append((chinese, page(chunk["zh"], language="zh")))
     pages.append(("http://a.test/en/alone.html", page("This page stands alone.", language="en")))
@@ -84,7 +100,7 @@ def taught(ranked: Ranked, tmp_path: Path) -> Corpus:
     """A copy of it, to be changed."""
     shutil.copytree(ranked.corpus.root, tmp_path / "w")
     corpus = Corpus(str(tmp_path / "w"))
-    corpus._clock = ranked.corpus._clock
+    corpus.clock = ranked.corpus.clock
     return corpus
 
 
@@ -92,7 +108,10 @@ def test_rank_learns_from_translated_pages(ranked: Ranked) -> None:
     parallel = find_parallel(LiveTables(ranked.corpus.workspace))
     expected = SENTENCES // SENTENCES_A_PAGE
     assert parallel.hub == "en"
-    assert dict(parallel.pairs.group_by("language").len().iter_rows()) == {"de": expected, "zh": expected}
+    assert dict(parallel.pairs.group_by("language").len().iter_rows()) == {
+        "de": expected,
+        "zh": expected,
+    }
     found = newest(ranked.corpus.workspace)
     assert found is not None
     assert found[0].translations == 2
@@ -114,7 +133,9 @@ def test_language_bars_pair_pages_but_not_with_home_pages(tmp_path: Path) -> Non
             Link(f"http://a.test/seite-{number}", "Français", "", "a", 2),
             Link("http://a.test/absent", "中文", "", "a", 3),
         ]
-        pages.append((f"http://a.test/page-{number}", page("An English page.", language="en", links=bar)))
+        pages.append(
+            (f"http://a.test/page-{number}", page("An English page.", language="en", links=bar))
+        )
         pages.append((f"http://a.test/seite-{number}", page("Eine deutsche Seite.", language="de")))
     corpus.commit(pages)
     found = find_parallel(LiveTables(corpus.workspace)).pairs
@@ -149,7 +170,9 @@ def _learned(corpus: Corpus, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return anew
 
 
-def test_what_did_not_change_is_not_learned_again(ranked: Ranked, taught: Corpus, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_did_not_change_is_not_learned_again(
+    ranked: Ranked, taught: Corpus, monkeypatch: pytest.MonkeyPatch
+) -> None:
     assert ranked.learned == ["de", "zh"]
     first = _tables(taught)
     assert _learned(taught, monkeypatch) == []
@@ -159,20 +182,30 @@ def test_what_did_not_change_is_not_learned_again(ranked: Ranked, taught: Corpus
     second = _tables(taught)
     assert second["translations-en-zh.sqlite"] == first["translations-en-zh.sqlite"]
     assert second["translations-en-de.sqlite"] != first["translations-en-de.sqlite"]
-    taught.commit([("http://a.test/en/0.html", page("Another text in the hub's language.", language="en"))])
-    assert _learned(taught, monkeypatch) == ["de", "zh"]  # it says no more that it has a Chinese fellow: a pair less
+    taught.commit(
+        [("http://a.test/en/0.html", page("Another text in the hub's language.", language="en"))]
+    )
+    # it says no more that it has a Chinese fellow: a pair less
+    assert _learned(taught, monkeypatch) == ["de", "zh"]
 
 
 def test_too_little_is_remembered_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     corpus = Corpus(str(tmp_path / "w"))
-    corpus.commit([("http://a.test/en/1", page("A page.", language="en")), ("http://a.test/de/1", page("Eine Seite.", language="de"))])
+    corpus.commit(
+        [
+            ("http://a.test/en/1", page("A page.", language="en")),
+            ("http://a.test/de/1", page("Eine Seite.", language="de")),
+        ]
+    )
     assert _learned(corpus, monkeypatch) == ["de"]
     assert _learned(corpus, monkeypatch) == []
     assert _tables(corpus) == {}
 
 
 @pytest.mark.parametrize("damage", ["table", "lessons", "gone"])
-def test_a_damaged_generation_teaches_nothing(taught: Corpus, monkeypatch: pytest.MonkeyPatch, damage: str) -> None:
+def test_a_damaged_generation_teaches_nothing(
+    taught: Corpus, monkeypatch: pytest.MonkeyPatch, damage: str
+) -> None:
     found = newest(taught.workspace)
     assert found is not None
     path = found[1] / ("taught.json" if damage == "lessons" else "translations-en-de.sqlite")
@@ -187,7 +220,9 @@ def test_a_damaged_generation_teaches_nothing(taught: Corpus, monkeypatch: pytes
     assert german.lookup("water", "en", "de")[0].key == "wass"
 
 
-def test_a_table_of_another_format_is_not_taken_over(taught: Corpus, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_table_of_another_format_is_not_taken_over(
+    taught: Corpus, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Else what a later version learned would stay, and nobody could read it."""
     with monkeypatch.context() as later:
         later.setattr(kept, "FORMAT", 9)
@@ -197,8 +232,12 @@ def test_a_table_of_another_format_is_not_taken_over(taught: Corpus, monkeypatch
         TranslationTable(_newest_table(taught, "de"))
     opened = open_tables(taught.workspace.storage)
     assert (opened.tables, len(opened.problems)) == ([], 2)
-    found = [each for each in check_workspace(taught.root).findings if each.where.endswith(".sqlite")]
-    assert [(each.severity, each.repair, "format 9" in each.what) for each in found] == [("error", "graph", True)] * 2
+    found = [
+        each for each in check_workspace(taught.root).findings if each.where.endswith(".sqlite")
+    ]
+    assert [(each.severity, each.repair, "format 9" in each.what) for each in found] == [
+        ("error", "graph", True)
+    ] * 2
     assert _learned(taught, monkeypatch) == ["de", "zh"]
     assert len(open_tables(taught.workspace.storage).tables) == 2
 
@@ -209,15 +248,29 @@ def _newest_table(corpus: Corpus, language: str) -> Path:
     return found[1] / table_name("en", language)
 
 
-def test_nothing_of_a_purged_page_stays_in_a_table(taught: Corpus, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A word that one page alone says, and teaches, is in no table after that page was purged; nor after it was merely excluded."""
+def test_nothing_of_a_purged_page_stays_in_a_table(
+    taught: Corpus, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A word that one page alone says, and teaches, is in no table after that page was purged; nor
+    after it was merely excluded.
+    """
     lines = "\n".join(f"The zyxomorph number {number} sleeps." for number in range(40))
     german = "\n".join(f"Der Quarzelbart Nummer {number} schläft." for number in range(40))
-    taught.commit([("http://a.test/en/odd.html", page(lines, language="en")), ("http://a.test/de/odd.html", page(german, language="de"))])
+    taught.commit(
+        [
+            ("http://a.test/en/odd.html", page(lines, language="en")),
+            ("http://a.test/de/odd.html", page(german, language="de")),
+        ]
+    )
     make_generation(taught.workspace)
     assert any(b"zyxomorph" in content for content in _tables(taught).values())
     exclude_and_purge(taught.root, Config(), ["prefix:http://a.test/en/odd.html"], remove=True)
     folders = [path for path in (Path(taught.root) / "graph").iterdir() if path.is_dir()]
     assert len(folders) == 1
-    assert not [path for folder in folders for path in folder.rglob("*") if path.is_file() and b"zyxomorph" in path.read_bytes()]
+    assert not [
+        path
+        for folder in folders
+        for path in folder.rglob("*")
+        if path.is_file() and b"zyxomorph" in path.read_bytes()
+    ]
     assert set(_tables(taught)) == {"translations-en-de.sqlite", "translations-en-zh.sqlite"}

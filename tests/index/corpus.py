@@ -1,4 +1,6 @@
-"""Workspaces with real tables for the tests of index and search: pages in, committed by the store's own claim."""
+"""Workspaces with real tables for the tests of index and search: pages in, committed by the store's
+own claim.
+"""
 
 from __future__ import annotations
 
@@ -20,38 +22,61 @@ class Corpus:
 
     root: str
     partitions: int = 4
+    clock: int = FIRST_AT  # time of the last fetch, ms
     workspace: Workspace = field(init=False)
 
     def __post_init__(self) -> None:
         self.workspace = Workspace.open_or_create(self.root, self.partitions)
         self._identifier = Identifier(self.workspace.domains, self.workspace.partitions)
         self._claim = self.workspace.claim("test")
-        self._clock = FIRST_AT
 
-    def commit(self, pages: Iterable[tuple[str, Page]] = (), states: Iterable[tuple[str, str]] = (), collection: str = "default") -> int:
-        """Commit pages (URL, page) and states of URLs (URL, state) of one collection; returns the log entry."""
+    def commit(
+        self,
+        pages: Iterable[tuple[str, Page]] = (),
+        states: Iterable[tuple[str, str]] = (),
+        collection: str = "default",
+    ) -> int:
+        """Commit pages (URL, page) and states of URLs (URL, state) of one collection; returns the
+        log entry.
+        """
         buffers = Buffers()
         for url, page in pages:
             self.add(buffers, url, page, collection)
         for url, state in states:
-            self._clock += 1000
-            row = UrlRow(self._identifier.identify(url), collection, 0, state=state, state_at=self._clock, first_seen_at=self._clock)
+            self.clock += 1000
+            row = UrlRow(
+                self._identifier.identify(url),
+                collection,
+                0,
+                state=state,
+                state_at=self.clock,
+                first_seen_at=self.clock,
+            )
             buffers.add_url(row)
         return self._claim.commit(self._claim.next_folder(), buffers.mapping())
 
-    def add(self, buffers: Buffers, url: str, page: Page, collection: str = "default", redirect_from: str = "") -> None:
-        self._clock += 1000
+    def add(
+        self,
+        buffers: Buffers,
+        url: str,
+        page: Page,
+        collection: str = "default",
+        redirect_from: str = "",
+    ) -> None:
+        self.clock += 1000
         _, host, host_key, url_key, partition = self._identifier.identify(url)
-        visit = Visit(url, host, partition, host_key, url_key, "page", collection, 0, self._clock, 1)
+        visit = Visit(url, host, partition, host_key, url_key, "page", collection, 0, self.clock, 1)
         buffers.add_page(visit, page, redirect_from)
         buffers.links.add_links(visit, page.links)
 
     def redirect(self, source: str, target: str) -> int:
         """Commit what an exchange that redirects leaves: a link of its own kind."""
         buffers = Buffers()
-        self._clock += 1000
+        self.clock += 1000
         _, host, host_key, url_key, partition = self._identifier.identify(source)
-        visit = Visit(source, host, partition, host_key, url_key, "page", "default", 0, self._clock, 1)
+        visit = Visit(
+            source, host, partition, host_key, url_key, "page", "default", 0, self.clock, 1
+        )
         buffers.links.add_links(visit, [Link(target, "", "", "redirect", 0)])
         return self.commit_buffers(buffers)
 
@@ -59,7 +84,9 @@ class Corpus:
         return self._claim.commit(self._claim.next_folder(), buffers.mapping())
 
 
-def page(text: str, *, title: str = "", language: str | None = None, around: str = "", **more: object) -> Page:
+def page(
+    text: str, *, title: str = "", language: str | None = None, around: str = "", **more: object
+) -> Page:
     """A page with this main text; `around` is visible text outside of it."""
     return Page(
         title=title,

@@ -6,11 +6,14 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
+import polars as pl
 import pytest
 
-from lycosa.core.config import IndexSettings
+from lycosa.config.settings import IndexSettings
 from lycosa.core.errors import OwnedError, WorkspaceError
+from lycosa.graph.generation import LinkNews, make_generation
 from lycosa.index import generation as generations
 from lycosa.index import indexer as indexer_module
 from lycosa.index.generation import newest
@@ -48,25 +51,39 @@ def files(corpus: Corpus) -> list[str]:
 def test_an_empty_workspace_has_an_empty_index(corpus: Corpus) -> None:
     report = update(corpus)
     assert (report.documents, report.generation) == (0, 1)
-    assert Searcher(corpus.root).search(SearchRequest("anything")).notes == ["no page is indexed yet"]
+    assert Searcher(corpus.root).search(SearchRequest("anything")).notes == [
+        "no page is indexed yet"
+    ]
 
 
 @pytest.mark.parametrize(("heap", "threads"), [("15MiB", 16), ("8191TiB", 1)])
 def test_any_heap_and_number_of_threads_will_do(corpus: Corpus, heap: str, threads: int) -> None:
     """tantivy has bounds for each thread."""
     corpus.commit([("http://a.test/1", page("The spider hunts at night."))])
-    with Indexer(corpus.root, IndexSettings.model_validate({"heap": heap, "threads": threads})) as indexer:
+    with Indexer(
+        corpus.root, IndexSettings.model_validate({"heap": heap, "threads": threads})
+    ) as indexer:
         assert indexer.update().documents == 1
 
 
 def test_what_is_committed_is_found(corpus: Corpus) -> None:
-    entry = corpus.commit([("http://a.test/1", page("The spider hunts at night.")), ("http://a.test/2", page("A web is a trap."))])
+    entry = corpus.commit(
+        [
+            ("http://a.test/1", page("The spider hunts at night.")),
+            ("http://a.test/2", page("A web is a trap.")),
+        ]
+    )
     report = update(corpus)
     assert (report.put, report.removed, report.documents, report.log_entry) == (2, 0, 2, entry)
     assert urls(corpus, "spiders") == ["http://a.test/1"]
     info = current_generation(corpus.root)
     assert info is not None
-    assert (info.documents, info.languages, info.collections, info.log_entry) == (2, {"en": 2}, {"default": 2}, entry)
+    assert (info.documents, info.languages, info.collections, info.log_entry) == (
+        2,
+        {"en": 2},
+        {"default": 2},
+        entry,
+    )
 
 
 def test_nothing_new_publishes_nothing(corpus: Corpus) -> None:
@@ -74,7 +91,12 @@ def test_nothing_new_publishes_nothing(corpus: Corpus) -> None:
     with Indexer(corpus.root, SMALL) as indexer:
         first = indexer.update()
         second = indexer.update()
-        assert (second.generation, second.log_entry, second.documents, second.changed) == (first.generation, first.log_entry, 1, False)
+        assert (second.generation, second.log_entry, second.documents, second.changed) == (
+            first.generation,
+            first.log_entry,
+            1,
+            False,
+        )
     again = update(corpus)
     assert (again.generation, again.changed) == (first.generation, False)
 
@@ -90,7 +112,12 @@ def test_memory_may_be_given_back_before_and_after_the_suggestions(corpus: Corpu
 
 
 def test_a_new_visit_replaces_the_page(corpus: Corpus) -> None:
-    corpus.commit([("http://a.test/1", page("The old words.")), ("http://a.test/2", page("The old words stay."))])
+    corpus.commit(
+        [
+            ("http://a.test/1", page("The old words.")),
+            ("http://a.test/2", page("The old words stay.")),
+        ]
+    )
     update(corpus)
     corpus.commit([("http://a.test/1", page("Something new."))])
     report = update(corpus)
@@ -100,7 +127,13 @@ def test_a_new_visit_replaces_the_page(corpus: Corpus) -> None:
 
 
 def test_the_newest_of_several_rows_in_one_commit_wins(corpus: Corpus) -> None:
-    corpus.commit([("http://a.test/1", page("first words")), ("http://b.test/", page("other")), ("http://a.test/1", page("last words"))])
+    corpus.commit(
+        [
+            ("http://a.test/1", page("first words")),
+            ("http://b.test/", page("other")),
+            ("http://a.test/1", page("last words")),
+        ]
+    )
     assert update(corpus).documents == 2
     assert urls(corpus, "first") == []
     assert urls(corpus, "last") == ["http://a.test/1"]
@@ -112,7 +145,10 @@ def test_updates_in_one_go_and_one_by_one_agree(corpus: Corpus, tmp_path: Path) 
         for number in range(6):
             for target in (corpus, other):
                 target.commit(
-                    [(f"http://a.test/{place}", page(f"common text number{number} of{place}")) for place in range(number, number + 3)],
+                    [
+                        (f"http://a.test/{place}", page(f"common text number{number} of{place}"))
+                        for place in range(number, number + 3)
+                    ],
                     [(f"http://a.test/{number}", "gone")] if number % 2 else [],
                 )
             follower.update()
@@ -124,7 +160,10 @@ def test_updates_in_one_go_and_one_by_one_agree(corpus: Corpus, tmp_path: Path) 
 
 @pytest.mark.parametrize("state", ["gone", "excluded"])
 def test_a_page_that_is_gone_is_removed(corpus: Corpus, state: str) -> None:
-    corpus.commit([("http://a.test/1", page("words")), ("http://a.test/2", page("words"))], [("http://a.test/1", "visited")])
+    corpus.commit(
+        [("http://a.test/1", page("words")), ("http://a.test/2", page("words"))],
+        [("http://a.test/1", "visited")],
+    )
     update(corpus)
     corpus.commit(states=[("http://a.test/1", state), ("http://a.test/never-seen", state)])
     update(corpus)
@@ -135,13 +174,18 @@ def test_a_page_that_is_gone_is_removed(corpus: Corpus, state: str) -> None:
 
 
 def test_the_last_state_of_a_commit_counts(corpus: Corpus) -> None:
-    corpus.commit([("http://a.test/1", page("words"))], [("http://a.test/1", "gone"), ("http://a.test/1", "visited")])
+    corpus.commit(
+        [("http://a.test/1", page("words"))],
+        [("http://a.test/1", "gone"), ("http://a.test/1", "visited")],
+    )
     update(corpus)
     assert urls(corpus, "words") == ["http://a.test/1"]
 
 
 def test_a_page_that_may_not_be_indexed_is_not(corpus: Corpus) -> None:
-    corpus.commit([("http://a.test/1", page("words")), ("http://a.test/2", page("words", may_index=False))])
+    corpus.commit(
+        [("http://a.test/1", page("words")), ("http://a.test/2", page("words", may_index=False))]
+    )
     update(corpus)
     assert urls(corpus, "words") == ["http://a.test/1"]
     corpus.commit([("http://a.test/1", page("words", may_index=False))])
@@ -177,17 +221,44 @@ def test_collections_of_one_go(corpus: Corpus) -> None:
     assert urls(corpus, "words", collection="two") == [url]
 
 
+def test_collections_that_share_urls_keep_them_in_the_first_index_and_a_rebuild(
+    corpus: Corpus,
+) -> None:
+    url = "http://a.test/1"
+    corpus.commit([(url, page("words"))], collection="one")
+    corpus.commit([(url, page("words"))], collection="two")
+    with Indexer(corpus.root, SMALL) as indexer:
+        indexer.update()
+        for name in ("one", "two"):
+            assert urls(corpus, "words", collection=name) == [url]
+        indexer.rebuild()
+        for name in ("one", "two"):
+            assert urls(corpus, "words", collection=name) == [url]
+
+
 def test_a_rebuild_gives_the_same_answers(corpus: Corpus) -> None:
     for number in range(4):
         corpus.commit(
-            [(f"http://a.test/{place}", page(f"shared text, version{number}", title=f"Page {place}")) for place in range(number, 4)],
+            [
+                (
+                    f"http://a.test/{place}",
+                    page(f"shared text, version{number}", title=f"Page {place}"),
+                )
+                for place in range(number, 4)
+            ],
             [(f"http://a.test/{number}", "gone")] if number == 1 else [],
         )
         update(corpus)
-    before = [(hit.url, round(hit.score, 3), hit.snippet) for hit in Searcher(corpus.root).search(SearchRequest("shared version3")).hits]
+    before = [
+        (hit.url, round(hit.score, 3), hit.snippet)
+        for hit in Searcher(corpus.root).search(SearchRequest("shared version3")).hits
+    ]
     with Indexer(corpus.root, SMALL) as indexer:
         report = indexer.rebuild()
-    after = [(hit.url, round(hit.score, 3), hit.snippet) for hit in Searcher(corpus.root).search(SearchRequest("shared version3")).hits]
+    after = [
+        (hit.url, round(hit.score, 3), hit.snippet)
+        for hit in Searcher(corpus.root).search(SearchRequest("shared version3")).hits
+    ]
     assert report.rebuilt == "asked for"
     assert [url for url, _, _ in before] == [url for url, _, _ in after]
     assert [snippet for _, _, snippet in before] == [snippet for _, _, snippet in after]
@@ -219,7 +290,9 @@ def test_a_reader_outlives_its_generation(corpus: Corpus) -> None:
     assert not searcher.reload()
 
 
-def test_another_version_of_an_analyzer_rebuilds(corpus: Corpus, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_another_version_of_an_analyzer_rebuilds(
+    corpus: Corpus, monkeypatch: pytest.MonkeyPatch
+) -> None:
     corpus.commit([("http://a.test/1", page("words"))])
     update(corpus)
     versions = analysis_versions() | {"native-english": "another"}
@@ -257,7 +330,10 @@ def test_one_indexer_at_a_time(corpus: Corpus) -> None:
     corpus.commit([("http://a.test/1", page("words"))])
     with Indexer(corpus.root, SMALL) as first:
         first.update()
-        with Indexer(corpus.root, SMALL) as second, pytest.raises(OwnedError, match="another process"):
+        with (
+            Indexer(corpus.root, SMALL) as second,
+            pytest.raises(OwnedError, match="another process"),
+        ):
             second.update()
     assert update(corpus).documents == 1
 
@@ -275,7 +351,10 @@ def test_a_missing_table_file_is_named(corpus: Corpus) -> None:
     corpus.commit([("http://a.test/1", page("words"))])
     (path,) = Path(corpus.root).glob("data/*/pages.parquet")
     path.unlink()
-    with Indexer(corpus.root, SMALL) as indexer, pytest.raises(WorkspaceError, match=r"pages\.parquet.*lycosa check"):
+    with (
+        Indexer(corpus.root, SMALL) as indexer,
+        pytest.raises(WorkspaceError, match=r"pages\.parquet.*lycosa check"),
+    ):
         indexer.update()
 
 
@@ -309,7 +388,7 @@ def test_pages_of_odd_content(corpus: Corpus) -> None:
 
 _CRAWLER = """
 import sys
-from lycosa.core.config import IndexSettings
+from lycosa.config.settings import IndexSettings
 from lycosa.index.indexer import Indexer
 from tests.index.corpus import Corpus, page
 corpus = Corpus(sys.argv[1])
@@ -325,7 +404,10 @@ def test_a_kill_at_any_moment_leaves_a_whole_generation(corpus: Corpus) -> None:
     seen, start = 0, 0
     for delay in (0.05, 0.11, 0.23):
         crawler = subprocess.Popen(
-            [sys.executable, "-c", _CRAWLER, corpus.root, str(start)], stdout=subprocess.PIPE, text=True, cwd=Path(__file__).parents[2]
+            [sys.executable, "-c", _CRAWLER, corpus.root, str(start)],
+            stdout=subprocess.PIPE,
+            text=True,
+            cwd=Path(__file__).parents[2],
         )
         assert crawler.stdout is not None
         for _ in range(2):
@@ -353,7 +435,35 @@ def test_many_pages_in_little_memory(corpus: Corpus) -> None:
     """A file of several row groups is read a group at a time."""
     buffers = Buffers()
     for number in range(1_200):
-        corpus.add(buffers, f"http://a.test/{number}", page(f"text number{number} " + "filler words of a page " * 20, language="en"))
+        corpus.add(
+            buffers,
+            f"http://a.test/{number}",
+            page(f"text number{number} " + "filler words of a page " * 20, language="en"),
+        )
     corpus.commit_buffers(buffers)
     assert update(corpus).documents == 1_200
     assert urls(corpus, "number777") == ["http://a.test/777"]
+
+
+def test_an_update_reads_only_the_rows_of_the_ranking_that_it_needs(
+    corpus: Corpus, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    corpus.commit([(f"http://a.test/{number}", page(f"words {number}")) for number in range(50)])
+    make_generation(corpus.workspace)
+    rows: list[int] = []
+    read = LinkNews._read
+
+    def counted(*arguments: Any) -> pl.DataFrame:
+        found = read(*arguments)
+        rows.append(found.height)
+        return found
+
+    monkeypatch.setattr(LinkNews, "_read", counted)
+    with Indexer(corpus.root, SMALL) as indexer:
+        indexer.update()
+        assert max(rows) == 50
+        rows.clear()
+        corpus.commit([("http://a.test/7", page("other words"))])
+        assert indexer.update(suggestions=False).put == 1
+    assert rows
+    assert max(rows) == 1

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from lycosa.core.config import IndexSettings
+from lycosa.config.settings import IndexSettings
 from lycosa.index import generation as generations
 from lycosa.index.indexer import Indexer, IndexReport
 from lycosa.search.engine import Searcher, SearchRequest
@@ -87,3 +87,23 @@ def test_what_is_excluded_leaves_every_generation(corpus: Corpus) -> None:
     assert urls(corpus, "words") == ["http://b.test/1"]
     assert generations.numbers(corpus.root) == [report.generation]
     assert not update(corpus).changed
+
+
+@pytest.mark.parametrize("killed", [False, True])
+def test_a_rebuild_that_was_asked_for_removes_generations_with_excluded_text(
+    corpus: Corpus, monkeypatch: pytest.MonkeyPatch, killed: bool
+) -> None:
+    corpus.commit([("http://a.test/1", page("words")), ("http://b.test/1", page("words"))])
+    update(corpus)
+    purge(corpus.workspace, ["host:a.test"])
+    if killed:
+        with monkeypatch.context() as patch:
+            # the process ended before it
+            patch.setattr(generations, "remove_older", lambda *arguments: None)
+            update(corpus)
+        assert len(generations.numbers(corpus.root)) == 2
+        number = update(corpus).generation
+    else:
+        with Indexer(corpus.root, SMALL) as indexer:
+            number = indexer.rebuild().generation
+    assert generations.numbers(corpus.root) == [number]

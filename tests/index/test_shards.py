@@ -1,4 +1,6 @@
-"""An index in several parts: what each holds, how it follows the log, what a change of their number and a kill leave."""
+"""An index in several parts: what each holds, how it follows the log, what a change of their number
+and a kill leave.
+"""
 
 from __future__ import annotations
 
@@ -12,11 +14,19 @@ from pathlib import Path
 import pytest
 
 from lycosa.app.excluding import exclude_and_purge
-from lycosa.core.config import Config, IndexSettings
+from lycosa.config.settings import Config, IndexSettings
 from lycosa.core.errors import OwnedError, WorkspaceError
 from lycosa.index import generation as generations
 from lycosa.index.indexer import Indexer, IndexReport, ShardIndexer, index_shard, tasks_of
-from lycosa.index.shards import LAYOUT, Shard, adopt, current_generation, layout, newest_of_all, shards_of
+from lycosa.index.shards import (
+    LAYOUT,
+    Shard,
+    adopt,
+    current_generation,
+    layout,
+    newest_of_all,
+    shards_of,
+)
 from lycosa.search.engine import Searcher, SearchRequest
 from lycosa.store.workspace import Workspace
 from tests.index.corpus import Corpus, page
@@ -43,11 +53,19 @@ def urls(root: str, query: str) -> list[str]:
 @pytest.fixture
 def corpus(tmp_path: Path) -> Corpus:
     corpus = Corpus(str(tmp_path / "workspace"))
-    corpus.commit([(f"http://{host}/{number}", page(f"Common words, page number{number}.")) for host in HOSTS for number in range(3)])
+    corpus.commit(
+        [
+            (f"http://{host}/{number}", page(f"Common words, page number{number}."))
+            for host in HOSTS
+            for number in range(3)
+        ]
+    )
     return corpus
 
 
-@pytest.mark.parametrize(("count", "partitions"), [(1, 4), (2, 4), (3, 64), (8, 64), (8, 4), (7, 1), (64, 64)])
+@pytest.mark.parametrize(
+    ("count", "partitions"), [(1, 4), (2, 4), (3, 64), (8, 64), (8, 4), (7, 1), (64, 64)]
+)
 def test_every_partition_is_in_one_shard(count: int, partitions: int) -> None:
     held = [partition for shard in shards_of(count) for partition in shard.partitions(partitions)]
     assert held == list(range(partitions))
@@ -67,14 +85,21 @@ def test_documents_lie_in_the_shard_of_their_partition(corpus: Corpus) -> None:
     found = newest_of_all(corpus.root)
     assert [isinstance(part, generations.Generation) for part in found] == [True] * 3
     rows = corpus.workspace.state().rows("pages")
-    assert sum(part.info.documents for part in found if isinstance(part, generations.Generation)) == rows
+    assert (
+        sum(part.info.documents for part in found if isinstance(part, generations.Generation))
+        == rows
+    )
 
 
 def test_more_shards_than_partitions_leave_some_empty(corpus: Corpus) -> None:
     assert corpus.workspace.partitions == 4
     assert update(corpus, 6).documents == 36
     assert len(urls(corpus.root, "common")) == 36
-    documents = [part.info.documents for part in newest_of_all(corpus.root) if isinstance(part, generations.Generation)]
+    documents = [
+        part.info.documents
+        for part in newest_of_all(corpus.root)
+        if isinstance(part, generations.Generation)
+    ]
     assert len(documents) == 6
     assert documents.count(0) >= 2
 
@@ -82,7 +107,12 @@ def test_more_shards_than_partitions_leave_some_empty(corpus: Corpus) -> None:
 def test_shards_follow_the_log(corpus: Corpus) -> None:
     with Indexer(corpus.root, settings(3)) as indexer:
         indexer.update()
-        corpus.commit([("http://h1.test/1", page("Quite different.")), ("http://new.test/", page("Common again."))])
+        corpus.commit(
+            [
+                ("http://h1.test/1", page("Quite different.")),
+                ("http://new.test/", page("Common again.")),
+            ]
+        )
         entry = corpus.commit(states=[("http://h2.test/2", "gone")])
         report = indexer.update()
         assert (report.documents, report.log_entry) == (36, entry)
@@ -122,7 +152,9 @@ def test_a_slow_shard_holds_nothing_back(corpus: Corpus) -> None:
 
 
 @pytest.mark.parametrize(("before", "after"), [(1, 3), (3, 1), (3, 2)])
-def test_another_number_of_shards_builds_anew_beside_the_old(corpus: Corpus, before: int, after: int) -> None:
+def test_another_number_of_shards_builds_anew_beside_the_old(
+    corpus: Corpus, before: int, after: int
+) -> None:
     update(corpus, before)
     searcher = Searcher(corpus.root)
     with Indexer(corpus.root, settings(after)) as indexer:
@@ -132,7 +164,9 @@ def test_another_number_of_shards_builds_anew_beside_the_old(corpus: Corpus, bef
     assert searcher.search(SearchRequest("common")).total == 36  # who has the old one open keeps it
     assert searcher.reload()
     assert searcher.search(SearchRequest("common")).total == 36
-    left = {name for name in os.listdir(Path(corpus.root) / "index") if name not in (".lock", LAYOUT)}
+    left = {
+        name for name in os.listdir(Path(corpus.root) / "index") if name not in (".lock", LAYOUT)
+    }
     assert left == ({"00000002"} if after == 1 else {f"of-{after}"})
 
 
@@ -158,11 +192,17 @@ def test_an_exclusion_leaves_nothing_in_any_shard(corpus: Corpus) -> None:
 
 
 def test_one_indexer_a_shard_and_none_of_the_whole_beside_it(corpus: Corpus) -> None:
-    one, two = ShardIndexer(corpus.root, Shard(0, 2), settings(2)), ShardIndexer(corpus.root, Shard(1, 2), settings(2))
+    one, two = (
+        ShardIndexer(corpus.root, Shard(0, 2), settings(2)),
+        ShardIndexer(corpus.root, Shard(1, 2), settings(2)),
+    )
     try:
         one.update()
         two.update()
-        again, whole = ShardIndexer(corpus.root, Shard(0, 2), settings(2)), ShardIndexer(corpus.root, settings=settings(1))
+        again, whole = (
+            ShardIndexer(corpus.root, Shard(0, 2), settings(2)),
+            ShardIndexer(corpus.root, settings=settings(1)),
+        )
         for other in (again, whole):
             with pytest.raises(OwnedError, match="another process"):
                 other.update()
@@ -209,7 +249,7 @@ def test_a_damaged_layout_says_what_helps(corpus: Corpus) -> None:
 
 _BUILDER = """
 import sys
-from lycosa.core.config import IndexSettings
+from lycosa.config.settings import IndexSettings
 from lycosa.index.indexer import index_shard, tasks_of
 for number in range(1_000):
     for task in tasks_of(sys.argv[1], IndexSettings.model_validate({"heap": "15MiB", "shards": 2}), rebuild=True):
@@ -221,7 +261,12 @@ for number in range(1_000):
 def test_a_kill_during_a_build_leaves_whole_shards(corpus: Corpus) -> None:
     root = Path(__file__).parents[2]
     for delay in (0.0, 0.07):
-        builder = subprocess.Popen([sys.executable, "-c", _BUILDER, corpus.root], stdout=subprocess.PIPE, text=True, cwd=root)
+        builder = subprocess.Popen(
+            [sys.executable, "-c", _BUILDER, corpus.root],
+            stdout=subprocess.PIPE,
+            text=True,
+            cwd=root,
+        )
         assert builder.stdout is not None
         for _ in range(3):
             assert builder.stdout.readline()

@@ -1,4 +1,6 @@
-"""The file of suggestions: what it finds is what a plain look at all phrases and words finds; what it holds follows the pages."""
+"""The file of suggestions: what it finds is what a plain look at all phrases and words finds; what
+it holds follows the pages.
+"""
 
 from __future__ import annotations
 
@@ -12,14 +14,24 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from lycosa.config.settings import IndexSettings
 from lycosa.core.clock import ManualClock
-from lycosa.core.config import IndexSettings
 from lycosa.core.errors import WorkspaceError
 from lycosa.index import suggest, suggest_file
 from lycosa.index.indexer import Indexer
 from lycosa.index.suggest_arrays import Column, all_starts, suffix_order
 from lycosa.index.suggest_collect import _with_folded
-from lycosa.index.suggest_file import HEADING, LARGE, MASKS, TITLE, WORD, KnownWord, Phrase, SuggestFile, SuggestInfo
+from lycosa.index.suggest_file import (
+    HEADING,
+    LARGE,
+    MASKS,
+    TITLE,
+    WORD,
+    KnownWord,
+    Phrase,
+    SuggestFile,
+    SuggestInfo,
+)
 from lycosa.index.suggest_fold import folded, folded_all, starts
 from lycosa.index.suggest_slips import slips, slips_between
 from lycosa.index.suggest_write import PHRASES, WORDS, write
@@ -37,18 +49,33 @@ def made(folder: Path, phrases: list[Phrase], words: list[KnownWord]) -> Suggest
 
 
 def written(folder: Path, phrases: list[Phrase], words: list[KnownWord]) -> Path:
-    rows = [(each.language, each.folded, each.text, each.kind, each.pages, each.weight) for each in phrases]
+    rows = [
+        (each.language, each.folded, each.text, each.kind, each.pages, each.weight)
+        for each in phrases
+    ]
     known = [(each.language, each.text, each.folded, each.pages) for each in words]
-    return write(folder, INFO, pl.DataFrame(rows, PHRASES, orient="row"), pl.DataFrame(known, WORDS, orient="row"))
+    return write(
+        folder,
+        INFO,
+        pl.DataFrame(rows, PHRASES, orient="row"),
+        pl.DataFrame(known, WORDS, orient="row"),
+    )
 
 
 def of_texts(texts: list[str], language: str = "en", kind: int = TITLE) -> list[Phrase]:
-    return [Phrase(text, folded(text).strip(), language, float(len(texts) - place), kind, 1) for place, text in enumerate(texts)]
+    return [
+        Phrase(text, folded(text).strip(), language, float(len(texts) - place), kind, 1)
+        for place, text in enumerate(texts)
+    ]
 
 
 def plainly(phrases: list[Phrase], start: str) -> set[str]:
     """The phrases of which some word begins a text that begins so."""
-    return {phrase.text for phrase in phrases if any(phrase.folded[place:].startswith(start) for place in starts(phrase.folded))}
+    return {
+        phrase.text
+        for phrase in phrases
+        if any(phrase.folded[place:].startswith(start) for place in starts(phrase.folded))
+    }
 
 
 @pytest.fixture
@@ -69,8 +96,16 @@ def texts(file: SuggestFile, start: str, **more: object) -> list[str]:
 
 def test_phrases_are_found_by_the_beginning_of_each_word(tmp_path: Path) -> None:
     generator = random.Random(5)
-    vocabulary = re.split(" ", "event loop policy asyncio Ereignis Schleife événement boucle 事件 循环 이벤트 цикл घटना ໂປຣແກຣມ")
-    phrases = of_texts(sorted({" ".join(generator.choices(vocabulary, k=generator.randint(1, 5))) for _ in range(600)}))
+    vocabulary = re.split(
+        " ",
+        "event loop policy asyncio Ereignis Schleife événement boucle 事件 "
+        "循环 이벤트 цикл घटना ໂປຣແກຣມ",
+    )
+    phrases = of_texts(
+        sorted(
+            {" ".join(generator.choices(vocabulary, k=generator.randint(1, 5))) for _ in range(600)}
+        )
+    )
     file = made(tmp_path, phrases, [])
     typed = ["e", "ev", "event", "event l", "loop", "evenement b", "policy event", "zz"]
     for start in [*typed, "事", "循环", "이", "ци", "घ", "ໂປ", folded("이벹")]:
@@ -90,7 +125,11 @@ def test_the_best_of_a_beginning_that_very_many_have(tmp_path: Path) -> None:
 
 
 def test_languages_and_words_lie_apart(tmp_path: Path) -> None:
-    phrases = [*of_texts(["Haus am See"], "de"), *of_texts(["House by the sea"], "en"), *of_texts(["house", "hours"], "en", WORD)]
+    phrases = [
+        *of_texts(["Haus am See"], "de"),
+        *of_texts(["House by the sea"], "en"),
+        *of_texts(["house", "hours"], "en", WORD),
+    ]
     file = made(tmp_path, phrases, [])
     assert texts(file, "h", language="de") == ["Haus am See"]
     assert set(texts(file, "ho", language="en")) == {"House by the sea", "house", "hours"}
@@ -100,12 +139,23 @@ def test_languages_and_words_lie_apart(tmp_path: Path) -> None:
 
 def distance(one: str, other: str) -> int:
     """Damerau and Levenshtein's, by the book."""
-    table = {(row, 0): row for row in range(len(one) + 1)} | {(0, column): column for column in range(len(other) + 1)}
+    table = {(row, 0): row for row in range(len(one) + 1)} | {
+        (0, column): column for column in range(len(other) + 1)
+    }
     for row in range(1, len(one) + 1):
         for column in range(1, len(other) + 1):
             cost = one[row - 1] != other[column - 1]
-            best = min(table[row - 1, column] + 1, table[row, column - 1] + 1, table[row - 1, column - 1] + cost)
-            if row > 1 and column > 1 and one[row - 1] == other[column - 2] and one[row - 2] == other[column - 1]:
+            best = min(
+                table[row - 1, column] + 1,
+                table[row, column - 1] + 1,
+                table[row - 1, column - 1] + cost,
+            )
+            if (
+                row > 1
+                and column > 1
+                and one[row - 1] == other[column - 2]
+                and one[row - 2] == other[column - 1]
+            ):
                 best = min(best, table[row - 2, column - 2] + 1)
             table[row, column] = best
     return table[len(one), len(other)]
@@ -130,7 +180,8 @@ def test_not_all_syllables_of_a_word_may_be_wrong(tmp_path: Path) -> None:
     syllables = [chr(code) for code in range(0xAC00, 0xAC00 + 3_000)]
     words = [KnownWord(each, folded(each), "ko", 1) for each in syllables]
     words.sort(key=lambda word: word.folded.encode())
-    near = made(tmp_path, [], words).near(folded("갑"), 1, "ko")  # every other syllable would be several hundred
+    # every other syllable would be several hundred
+    near = made(tmp_path, [], words).near(folded("갑"), 1, "ko")
     assert {word.text for word in near} >= {"값", "갈", "겁"}
     assert len(near) < 60
 
@@ -140,8 +191,14 @@ LETTERS = st.text("abcdefßжшंнीहि한글", min_size=1, max_size=9)
 
 @settings(max_examples=30, deadline=None)
 @given(st.sets(LETTERS, min_size=1, max_size=60), LETTERS)
-def test_near_words_are_all_there_are(tmp_path_factory: pytest.TempPathFactory, words: set[str], wanted: str) -> None:
-    known = {folded(word): KnownWord(word, folded(word), "xx", 1) for word in sorted(words) if folded(word)}
+def test_near_words_are_all_there_are(
+    tmp_path_factory: pytest.TempPathFactory, words: set[str], wanted: str
+) -> None:
+    known = {
+        folded(word): KnownWord(word, folded(word), "xx", 1)
+        for word in sorted(words)
+        if folded(word)
+    }
     file = made(tmp_path_factory.mktemp("near"), [], list(known.values()))
     wanted = folded(wanted)
     for most in (1, 2):
@@ -154,11 +211,23 @@ def test_near_words_are_all_there_are(tmp_path_factory: pytest.TempPathFactory, 
 
 def test_words_of_many_chunks(tmp_path: Path) -> None:
     generator = random.Random(8)
-    forms = sorted({"".join(generator.choices("abcdefghi", k=generator.choice((4, 5, 5)))) for _ in range(9_000)})
-    words = [KnownWord(form, form, language, place % 700) for place, form in enumerate(forms) for language in ("en", "de")]
+    forms = sorted(
+        {
+            "".join(generator.choices("abcdefghi", k=generator.choice((4, 5, 5))))
+            for _ in range(9_000)
+        }
+    )
+    words = [
+        KnownWord(form, form, language, place % 700)
+        for place, form in enumerate(forms)
+        for language in ("en", "de")
+    ]
     file = made(tmp_path, [], words)
     assert file.words == len(words) > 2 * MASKS
-    assert all(file.known(form, "de") == KnownWord(form, form, "de", place % 700) for place, form in enumerate(forms))
+    assert all(
+        file.known(form, "de") == KnownWord(form, form, "de", place % 700)
+        for place, form in enumerate(forms)
+    )
     for wanted in forms[::700]:
         expected = {form for form in forms if slips_between(wanted, form, 1) == 1}
         assert {word.folded for word in file.near(wanted, 1, "en")} == expected
@@ -174,7 +243,11 @@ def test_a_damaged_file_says_so(tmp_path: Path) -> None:
 
 
 def test_titles_headings_and_words_of_pages(corpus: Corpus) -> None:
-    night = page("The tarantula hunts at night.", title="Night hunters | Spiders", headings=["1.2. In the dark"])
+    night = page(
+        "The tarantula hunts at night.",
+        title="Night hunters | Spiders",
+        headings=["1.2. In the dark"],
+    )
     corpus.commit((f"http://h{n}.test/", night) for n in range(4))
     corpus.commit([("http://x.test/", page("Ein Satz.", title="Über Spinnen", language="de"))])
     corpus.commit([("http://y.test/", page("Nope.", title="Not for indexes", may_index=False))])
@@ -195,7 +268,10 @@ def test_titles_headings_and_words_of_pages(corpus: Corpus) -> None:
 
 def test_nothing_of_what_was_excluded_is_left(corpus: Corpus) -> None:
     corpus.commit(
-        [("http://secret.test/", page("Zanzibarium.", title="Zanzibarium")), ("http://open.test/", page("Open.", title="Openness"))]
+        [
+            ("http://secret.test/", page("Zanzibarium.", title="Zanzibarium")),
+            ("http://open.test/", page("Open.", title="Openness")),
+        ]
     )
     indexer = Indexer(corpus.root, SETTINGS)
     indexer.update()
@@ -209,14 +285,21 @@ def test_nothing_of_what_was_excluded_is_left(corpus: Corpus) -> None:
 
 
 def test_pages_that_are_gone_are_not_suggested(corpus: Corpus) -> None:
-    corpus.commit([("http://a.test/", page("Alpha.", title="Alpha page")), ("http://b.test/", page("Beta.", title="Beta page"))])
+    corpus.commit(
+        [
+            ("http://a.test/", page("Alpha.", title="Alpha page")),
+            ("http://b.test/", page("Beta.", title="Beta page")),
+        ]
+    )
     corpus.commit(states=[("http://a.test/", "gone")])
     with Indexer(corpus.root, SETTINGS) as indexer:
         indexer.update()
     assert texts(current(corpus), "page") == ["Beta page"]
 
 
-def test_it_is_made_again_when_it_has_rested(corpus: Corpus, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_it_is_made_again_when_it_has_rested(
+    corpus: Corpus, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(suggest, "FRESH_PAGES", 0)
     clock = ManualClock(FIRST_AT)
     corpus.commit([("http://a.test/", page("Alpha.", title="Alpha page"))])
@@ -234,15 +317,25 @@ def test_it_is_made_again_when_it_has_rested(corpus: Corpus, monkeypatch: pytest
 
 
 def test_a_shard_suggests_its_own_pages(corpus: Corpus) -> None:
-    corpus.commit((f"http://h{n}.test/", page("Text.", title=f"Host {n}", headings=[f"Heading {n}"])) for n in range(12))
-    with Indexer(corpus.root, IndexSettings.model_validate({"heap": "15MiB", "shards": 3})) as indexer:
+    corpus.commit(
+        (f"http://h{n}.test/", page("Text.", title=f"Host {n}", headings=[f"Heading {n}"]))
+        for n in range(12)
+    )
+    with Indexer(
+        corpus.root, IndexSettings.model_validate({"heap": "15MiB", "shards": 3})
+    ) as indexer:
         indexer.update()
     found = [SuggestFile(path) for path in (Path(corpus.root) / "index").rglob("suggestions-*")]
-    each = [{phrase.text for phrase in file.begin_with("host", 20) if phrase.kind == TITLE} for file in found]
+    each = [
+        {phrase.text for phrase in file.begin_with("host", 20) if phrase.kind == TITLE}
+        for file in found
+    ]
     assert len(each) == 3
     assert set().union(*each) == {f"Host {n}" for n in range(12)}
     assert sum(map(len, each)) == 12
-    assert all(phrase.kind == HEADING for file in found for phrase in file.begin_with("heading", 20))
+    assert all(
+        phrase.kind == HEADING for file in found for phrase in file.begin_with("heading", 20)
+    )
 
 
 def test_a_file_of_an_earlier_version_is_passed_over_and_made_anew(corpus: Corpus) -> None:
@@ -261,16 +354,33 @@ SCRIPTS = "aAßéßzжЖйшंन하글がガ한ﬁİ…- \u0301"
 
 
 @settings(max_examples=60, deadline=None)
-@given(st.lists(st.text(SCRIPTS, min_size=1, max_size=12), min_size=1, max_size=40, unique=True), st.integers(1, 10**6))
-def test_what_was_written_is_read(tmp_path_factory: pytest.TempPathFactory, given_texts: list[str], pages: int) -> None:
-    phrases = {form: Phrase(text, form, "xx", 0.3 * pages, HEADING, pages) for text in given_texts if (form := folded(text).strip())}
-    words = {form: KnownWord(text * 4, form * 4, "xx", pages) for text, form in ((text, folded(text)) for text in given_texts) if form}
+@given(
+    st.lists(st.text(SCRIPTS, min_size=1, max_size=12), min_size=1, max_size=40, unique=True),
+    st.integers(1, 10**6),
+)
+def test_what_was_written_is_read(
+    tmp_path_factory: pytest.TempPathFactory, given_texts: list[str], pages: int
+) -> None:
+    phrases = {
+        form: Phrase(text, form, "xx", 0.3 * pages, HEADING, pages)
+        for text in given_texts
+        if (form := folded(text).strip())
+    }
+    words = {
+        form: KnownWord(text * 4, form * 4, "xx", pages)
+        for text, form in ((text, folded(text)) for text in given_texts)
+        if form
+    }
     file = made(tmp_path_factory.mktemp("read"), list(phrases.values()), list(words.values()))
     for phrase in phrases.values():
         for place in starts(phrase.folded)[:1]:
-            found = {each.text: each for each in file.begin_with(phrase.folded[place:], 40)}[phrase.text]
+            found = {each.text: each for each in file.begin_with(phrase.folded[place:], 40)}[
+                phrase.text
+            ]
             assert (found.folded, found.kind, found.pages) == (phrase.folded, HEADING, pages)
-            assert found.weight == pytest.approx(phrase.weight * (1.5 if place == 0 else 1.0), rel=0.001)
+            assert found.weight == pytest.approx(
+                phrase.weight * (1.5 if place == 0 else 1.0), rel=0.001
+            )
     for word in words.values():
         assert file.known(word.folded, "xx") == word
 
@@ -284,10 +394,16 @@ SIGNS = "aBß1é_-… \u0301ж한हिन事ガไทยກ𠀀😀"
 def test_in_columns_as_one_by_one(given_texts: list[str]) -> None:
     assert folded_all(given_texts) == [folded(text).strip() for text in given_texts]
     rows = _with_folded(pl.DataFrame({"text": given_texts}, schema={"text": pl.String}))
-    assert sorted(rows.iter_rows()) == sorted((text, form) for text in given_texts if (form := folded(text).strip()))
+    assert sorted(rows.iter_rows()) == sorted(
+        (text, form) for text in given_texts if (form := folded(text).strip())
+    )
     phrases = [form for text in given_texts if (form := folded(text).strip())]
     numbers, places = all_starts(phrases)
-    expected = [(number, len(phrase[:place].encode())) for number, phrase in enumerate(phrases) for place in starts(phrase)]
+    expected = [
+        (number, len(phrase[:place].encode()))
+        for number, phrase in enumerate(phrases)
+        for place in starts(phrase)
+    ]
     assert list(zip(numbers.tolist(), places.tolist(), strict=True)) == expected
 
 
@@ -303,10 +419,16 @@ def test_the_order_of_texts_that_begin_alike(given_texts: list[tuple[int, str]])
 
 def test_a_text_counts_for_all_pages_that_have_it(corpus: Corpus) -> None:
     text = "Of 2nd “tarantulas”, foo_bar: tarantulas!"
-    corpus.commit((f"http://h{n}.test/", page(text, title=f"Title {n}", language="en")) for n in range(5))
+    corpus.commit(
+        (f"http://h{n}.test/", page(text, title=f"Title {n}", language="en")) for n in range(5)
+    )
     corpus.commit([("http://x.test/", page("Of tarantulas too.", title="Other", language="en"))])
     with Indexer(corpus.root, SETTINGS) as indexer:
         indexer.update()
     file = current(corpus)
-    counts = {word: known.pages for word in ("tarantulas", "nd", "foo", "too") if (known := file.known(word, "en")) is not None}
+    counts = {
+        word: known.pages
+        for word in ("tarantulas", "nd", "foo", "too")
+        if (known := file.known(word, "en")) is not None
+    }
     assert counts == {"tarantulas": 6, "nd": 5, "foo": 5, "too": 1}

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from lycosa.core.config import IndexSettings
+from lycosa.config.settings import IndexSettings
 from lycosa.core.errors import WorkspaceError
 from lycosa.index.generation import Generation, newest
 from lycosa.index.indexer import Indexer
@@ -14,11 +14,28 @@ from lycosa.index.texts_write import BLOCK, TextWriter
 from lycosa.search.engine import Searcher, SearchRequest
 from tests.index.corpus import Corpus, page
 
-WORDS = ["quiet", "spider", "waits", "beside", "its", "silver", "thread", "until", "evening", "wind", "moves", "the", "grass"]
+WORDS = [
+    "quiet",
+    "spider",
+    "waits",
+    "beside",
+    "its",
+    "silver",
+    "thread",
+    "until",
+    "evening",
+    "wind",
+    "moves",
+    "the",
+    "grass",
+]
 
 
 def some_text(generator: random.Random, words: int = 400) -> bytes:
-    return joined(" ".join(generator.choice(WORDS) + str(generator.randrange(99)) for _ in range(words)), "menu\nfoot")
+    return joined(
+        " ".join(generator.choice(WORDS) + str(generator.randrange(99)) for _ in range(words)),
+        "menu\nfoot",
+    )
 
 
 def add(writer: TextWriter, texts: list[bytes]) -> list[int]:
@@ -30,7 +47,11 @@ def held(folder: Path) -> int:
 
 
 def blocks(folder: Path) -> set[bytes]:
-    return {bytes(file.block(number)) for file in map(TextFile, files(folder)) for number in range(len(file.starts) - 1)}
+    return {
+        bytes(file.block(number))
+        for file in map(TextFile, files(folder))
+        for number in range(len(file.starts) - 1)
+    }
 
 
 def generation(root: str) -> Generation:
@@ -40,7 +61,15 @@ def generation(root: str) -> Generation:
 
 
 @pytest.mark.parametrize(
-    ("body", "full"), [("main", "menu"), ("", "menu"), ("main", ""), ("", ""), ("lone \ud800", "a\x00b"), ("主要", "x")]
+    ("body", "full"),
+    [
+        ("main", "menu"),
+        ("", "menu"),
+        ("main", ""),
+        ("", ""),
+        ("lone \ud800", "a\x00b"),
+        ("主要", "x"),
+    ],
 )
 def test_two_texts_as_one(body: str, full: str) -> None:
     expected = tuple(part.replace("\x00", " ").replace("\ud800", "?") for part in (body, full))
@@ -122,7 +151,13 @@ def test_whole_blocks_are_copied(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "damage", [lambda data: data[:-1], lambda data: b"", lambda data: b"XXXX" + data[4:], lambda data: data + bytes(8)]
+    "damage",
+    [
+        lambda data: data[:-1],
+        lambda data: b"",
+        lambda data: b"XXXX" + data[4:],
+        lambda data: data + bytes(8),
+    ],
 )
 def test_a_damaged_file_says_so(tmp_path: Path, damage: object) -> None:
     writer = TextWriter(tmp_path)
@@ -151,7 +186,10 @@ def test_pages_of_one_text_share_it_and_snippets_outlive_changes(tmp_path: Path)
         corpus.commit([("http://one.test/a", page("A baker kneads dough before dawn. " * 40))])
         indexer.update()
     with Indexer(corpus.root, IndexSettings()) as indexer:  # one that opens what another one made
-        corpus.commit([("http://four.test/a", page("Rivers carry silt towards the delta. " * 40))], [("http://two.test/a", "gone")])
+        corpus.commit(
+            [("http://four.test/a", page("Rivers carry silt towards the delta. " * 40))],
+            [("http://two.test/a", "gone")],
+        )
         indexer.update()
     assert held(generation(corpus.root).path) == 3
     searcher = Searcher(corpus.root)
@@ -161,12 +199,19 @@ def test_pages_of_one_text_share_it_and_snippets_outlive_changes(tmp_path: Path)
         assert any(found and piece.lower() == query for piece, found in hits[0].snippet)
 
 
-def test_texts_of_replaced_pages_go_in_the_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_texts_of_replaced_pages_go_in_the_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("lycosa.index.texts_write._SPARE", 4)
     corpus = Corpus(str(tmp_path / "w"))
     with Indexer(corpus.root, IndexSettings()) as indexer:
         for version in range(6):
-            corpus.commit([(f"http://h{n}.test/", page(f"Version {version} of page {n} says harbour.")) for n in range(8)])
+            corpus.commit(
+                [
+                    (f"http://h{n}.test/", page(f"Version {version} of page {n} says harbour."))
+                    for n in range(8)
+                ]
+            )
             indexer.update()
             assert held(generation(corpus.root).path) <= 8 * 1.25 + 4
     hits = Searcher(corpus.root).search(SearchRequest("harbour")).hits

@@ -1,4 +1,6 @@
-"""A small site on loopback whose pages a test writes and changes, and somebody who takes webhooks."""
+"""A small site on loopback whose pages a test writes and changes, and somebody who takes
+webhooks.
+"""
 
 from __future__ import annotations
 
@@ -12,8 +14,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 from lycosa.app.crawling import CrawlOrder, crawl
-from lycosa.core.config import Collection, Config, parse_config
-from lycosa.crawl.progress import Progress
+from lycosa.config.settings import Collection, Config, parse_config
+from lycosa.crawl.state.progress import Progress
 from lycosa.monitor.find_site import Site
 
 QUICK = {"name": "default", "delay": 0, "courtesy_factor": 0.0, "traps": False}
@@ -29,7 +31,9 @@ class Paper:
 
     def page(self, path: str, text: str, *links: str) -> None:
         anchors = "".join(f'<p><a href="{link}">to {link}</a></p>' for link in links)
-        self.pages[path] = f"<!doctype html><title>Page {path}</title><main><p>{text}</p></main>{anchors}"
+        self.pages[path] = (
+            f"<!doctype html><title>Page {path}</title><main><p>{text}</p></main>{anchors}"
+        )
 
 
 class _Quiet(BaseHTTPRequestHandler):
@@ -63,7 +67,10 @@ def paper(address: str) -> Iterator[Paper]:
             found = site.pages.get(self.path)
             body = (found or "gone").encode()
             self.send_response(200 if found is not None else 404)
-            self.send_header("Content-Type", "text/html; charset=utf-8" if self.path != "/robots.txt" else "text/plain")
+            self.send_header(
+                "Content-Type",
+                "text/html; charset=utf-8" if self.path != "/robots.txt" else "text/plain",
+            )
             self.send_header("Content-Length", str(len(body)))
             self.end_headers()
             self.wfile.write(body)
@@ -74,7 +81,9 @@ def paper(address: str) -> Iterator[Paper]:
 
 @dataclass
 class Hook:
-    """A webhook's end: what came, with its headers. `answers`: statuses to give, one after the other; then 204."""
+    """A webhook's end: what came, with its headers. `answers`: statuses to give, one after the
+    other; then 204.
+    """
 
     origin: str = ""
     came: list[tuple[dict[str, str], bytes]] = field(default_factory=list)
@@ -86,7 +95,9 @@ class Hook:
         return [json.loads(body) for _, body in self.came]
 
     def config(self, *more: str) -> Config:
-        return parse_config("", overrides=(f"notify.private={self.origin.partition('//')[2]}", *more))
+        return parse_config(
+            "", overrides=(f"notify.private={self.origin.partition('//')[2]}", *more)
+        )
 
 
 @contextmanager
@@ -108,10 +119,20 @@ def hook(address: str = "127.0.7.71") -> Iterator[Hook]:
         yield end
 
 
-def crawled(root: str, *seeds: str, config: Config | None = None, site: str = "", **collection: object) -> Progress:
+def crawled(
+    root: str, *seeds: str, config: Config | None = None, site: str = "", **collection: object
+) -> Progress:
     """Crawl to the end, without an index."""
     chosen = Collection.model_validate(QUICK | collection)
     settings = config or parse_config("", overrides=("crawl.patience=1s",))
     said: list[str] = []
-    order = CrawlOrder(root, settings, chosen, seeds, index=False, site=Site.of(site) if site else None, say=said.append)
+    order = CrawlOrder(
+        root,
+        settings,
+        chosen,
+        seeds,
+        index=False,
+        site=Site.of(site) if site else None,
+        say=said.append,
+    )
     return crawl(order)

@@ -1,4 +1,6 @@
-"""A site with faults that are known, for a real nginx: everything that is wrong with it stands here."""
+"""A site with faults that are known, for a real nginx: everything that is wrong with it stands
+here.
+"""
 
 from __future__ import annotations
 
@@ -8,12 +10,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from lycosa.app.crawling import CrawlOrder, crawl
-from lycosa.core.config import Collection, parse_config
+from lycosa.config.settings import Collection, parse_config
 from tests.servers.nginx import Server, nginx
 
 ADDRESS = "127.0.7.61"
 QUICK = {"name": "default", "delay": 0, "courtesy_factor": 0.0, "traps": False}
-WORDS = "The lighthouse stands on the cliff above the harbour, and page number {} tells of what its keeper saw in that year."
+WORDS = (
+    "The lighthouse stands on the cliff above the harbour, and page number {} tells of what "
+    "its keeper saw in that year."
+)
 
 
 @dataclass
@@ -38,7 +43,9 @@ def lay(root: Path, rows: int = 5) -> tuple[Planted, str]:
     def page(path: str, *links: str, title: str = "", head: str = "", number: object = "") -> None:
         anchors = "".join(f'<p><a href="{link}">to {link}</a></p>' for link in links)
         name = title or f"Page {path}"
-        files[path] = f"<!doctype html><title>{name}</title>{head}<p>{WORDS.format(number or path)}</p>{anchors}"
+        files[path] = (
+            f"<!doctype html><title>{name}</title>{head}<p>{WORDS.format(number or path)}</p>{anchors}"
+        )
         planted.pages.add(path)
 
     page("/", *(f"/row/{row}/" for row in range(rows)), "/special/")
@@ -51,7 +58,16 @@ def lay(root: Path, rows: int = 5) -> tuple[Planted, str]:
         planted.depth |= {f"/row/{row}/": 1, f"/row/{row}/a.html": 2, f"/row/{row}/b.html": 3}
     chain = [f"/chain-{number}" for number in range(4)]
     page(
-        "/special/", chain[0], "/round-1", "/to-nowhere", "same-1.html", "same-2.html", "own.html", "untitled.html", "en.html", "empty.html"
+        "/special/",
+        chain[0],
+        "/round-1",
+        "/to-nowhere",
+        "same-1.html",
+        "same-2.html",
+        "own.html",
+        "untitled.html",
+        "en.html",
+        "empty.html",
     )
     planted.depth["/special/"] = 1
     page("/end.html")
@@ -65,7 +81,10 @@ def lay(root: Path, rows: int = 5) -> tuple[Planted, str]:
     page("/special/same-2.html", number="one text")
     page("/special/own.html", head='<link rel="canonical" href="same-1.html">', number="one text")
     planted.duplicates = {("/special/same-1.html", "/special/same-2.html")}
-    for path, title in (("/special/untitled.html", "<h1>A heading</h1>"), ("/special/empty.html", "<title> </title>")):
+    for path, title in (
+        ("/special/untitled.html", "<h1>A heading</h1>"),
+        ("/special/empty.html", "<title> </title>"),
+    ):
         files[path] = f"<!doctype html>{title}<p>{WORDS.format(path)}</p>"
         planted.pages.add(path)
         planted.untitled.add(path)
@@ -83,14 +102,23 @@ def lay(root: Path, rows: int = 5) -> tuple[Planted, str]:
         place = root / (path.lstrip("/") + ("index.html" if path.endswith("/") else ""))
         place.parent.mkdir(parents=True, exist_ok=True)
         place.write_text(text)
-    moves = {**dict(zip(chain, [*chain[1:], "/end.html"], strict=True)), "/moved-once": "/target.html", "/to-nowhere": "/nowhere.html"}
+    moves = {
+        **dict(zip(chain, [*chain[1:], "/end.html"], strict=True)),
+        "/moved-once": "/target.html",
+        "/to-nowhere": "/nowhere.html",
+    }
     moves |= {"/round-1": "/round-2", "/round-2": "/round-1"}
     rules = [f"location = {path} {{ return 301 {target}; }}" for path, target in moves.items()]
-    return planted, " ".join([*rules, "location = /error { return 410; }", "absolute_redirect off;"])
+    return planted, " ".join(
+        [*rules, "location = /error { return 410; }", "absolute_redirect off;"]
+    )
 
 
 def _alternates(*languages: str) -> str:
-    return "".join(f'<link rel="alternate" hreflang="{each}" href="/special/{each}.html">' for each in languages)
+    return "".join(
+        f'<link rel="alternate" hreflang="{each}" href="/special/{each}.html">'
+        for each in languages
+    )
 
 
 @contextmanager
@@ -103,8 +131,18 @@ def crawled(folder: Path) -> Iterator[tuple[str, str, Planted]]:
         origin = f"http://{ADDRESS}:{server.port}"
         listed = [*planted.orphans, "/lonely/2.html", "/row/1/", "/end.html"]
         urls = "".join(f"<url><loc>{origin}{path}</loc></url>" for path in sorted(listed))
-        (root / "sitemap.xml").write_text(f'<urlset xmlns="http://www.sitemaps.org/schemas/sitemap/0.9">{urls}</urlset>')
+        (root / "sitemap.xml").write_text(
+            f'<urlset xmlns="http://www.sitemaps.org/schemas/sitemap/0.9">{urls}</urlset>'
+        )
         (root / "robots.txt").write_text(f"User-agent: *\nSitemap: {origin}/sitemap.xml\n")
         workspace = str(folder / "w")
-        crawl(CrawlOrder(workspace, parse_config(""), Collection(**QUICK), (f"{origin}/", f"{origin}/lonely/seeded.html"), index=False))
+        crawl(
+            CrawlOrder(
+                workspace,
+                parse_config(""),
+                Collection(**QUICK),
+                (f"{origin}/", f"{origin}/lonely/seeded.html"),
+                index=False,
+            )
+        )
         yield workspace, origin, planted

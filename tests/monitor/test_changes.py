@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 
 from lycosa.app.site_changes import changes_of
 from lycosa.cli.main import app
-from lycosa.core.config import Config
+from lycosa.config.settings import Config
 from lycosa.monitor.changes import Change
 from lycosa.store.merge import merge
 from lycosa.store.workspace import Workspace
@@ -30,8 +30,18 @@ def root(tmp_path: Path) -> str:
     claim = workspace.claim("test")
     digests: dict[tuple[str, str], int] = {}
     names = ("same", "changed", "there-and-back", "gone", "gone-before")
-    commit(workspace, claim, [Fetched(f"http://a.example/{name}", 1, OLD) for name in names], digests)
-    commit(workspace, claim, [Fetched("http://b.example/changed", 1, OLD), Fetched("http://a.example/gone-before", 3, "")], digests)
+    commit(
+        workspace, claim, [Fetched(f"http://a.example/{name}", 1, OLD) for name in names], digests
+    )
+    commit(
+        workspace,
+        claim,
+        [
+            Fetched("http://b.example/changed", 1, OLD),
+            Fetched("http://a.example/gone-before", 3, ""),
+        ],
+        digests,
+    )
     later = [
         Fetched("http://a.example/same", 6, OLD),
         Fetched("http://a.example/changed", 6, OLD.replace("Third", "Last")),
@@ -42,7 +52,10 @@ def root(tmp_path: Path) -> str:
         Fetched("http://b.example/changed", 6, NEW),
     ]
     commit(workspace, claim, later, digests)
-    again = [Fetched("http://a.example/changed", 8, NEW), Fetched("http://a.example/there-and-back", 8, OLD)]
+    again = [
+        Fetched("http://a.example/changed", 8, NEW),
+        Fetched("http://a.example/there-and-back", 8, OLD),
+    ]
     commit(workspace, claim, [*again, Fetched("http://b.example/changed", 8, None)], digests)
     claim.release()
     return str(tmp_path / "w")
@@ -63,16 +76,30 @@ def test_what_changed_since_is_told_with_the_difference(root: str) -> None:
             ("changed", "http://b.example/changed"),
         }
         changed = found["changed", "http://a.example/changed"]
-        assert changed.difference == ("@@ -1,3 +1,3 @@", " First block.", "-Second block.", "+Another block.", " Third block.")
-        assert (changed.before, changed.at) == tuple(datetime.fromtimestamp(at(day) / 1000, UTC) for day in (1, 8))
-        # A visit that answered 304 begins no version: the text that is live is that of the day before.
-        assert found["changed", "http://b.example/changed"].at == datetime.fromtimestamp(at(6) / 1000, UTC)
+        assert changed.difference == (
+            "@@ -1,3 +1,3 @@",
+            " First block.",
+            "-Second block.",
+            "+Another block.",
+            " Third block.",
+        )
+        assert (changed.before, changed.at) == tuple(
+            datetime.fromtimestamp(at(day) / 1000, UTC) for day in (1, 8)
+        )
+        # A visit that answered 304 begins no version: the text that is live is that of the day
+        # before.
+        assert found["changed", "http://b.example/changed"].at == datetime.fromtimestamp(
+            at(6) / 1000, UTC
+        )
         assert found["gone", "http://a.example/gone"].reason == "http_404"
         merge(Workspace.open(root))
 
 
 def test_a_later_time_a_site_and_no_archive(root: str) -> None:
-    assert set(_since(root, 7)) == {("changed", "http://a.example/changed"), ("changed", "http://a.example/there-and-back")}
+    assert set(_since(root, 7)) == {
+        ("changed", "http://a.example/changed"),
+        ("changed", "http://a.example/there-and-back"),
+    }
     assert set(_since(root, 5, "b.example")) == {("changed", "http://b.example/changed")}
     assert _since(root, 9) == {}
     assert set(_since(root, 0)) == {("new", f"http://a.example/{name}") for name in ("same", "changed", "there-and-back", "new")} | {
@@ -95,5 +122,11 @@ def test_the_command_prints_text_and_json(root: str) -> None:
     text = run.invoke(app, ["-w", root, "changes", "--since", day_name(5)]).stdout
     assert "new: 1\n" in text
     assert "    +Another block.\n" in text
-    document = json.loads(run.invoke(app, ["-w", root, "changes", "--since", day_name(5), "--site", "b.example", "--json"]).stdout)
-    assert [(change["kind"], change["url"]) for change in document] == [("changed", "http://b.example/changed")]
+    document = json.loads(
+        run.invoke(
+            app, ["-w", root, "changes", "--since", day_name(5), "--site", "b.example", "--json"]
+        ).stdout
+    )
+    assert [(change["kind"], change["url"]) for change in document] == [
+        ("changed", "http://b.example/changed")
+    ]

@@ -13,13 +13,19 @@ from pathlib import Path
 
 import pytest
 
-from lycosa.core.config import Config, parse_config
+from lycosa.config.settings import Config, parse_config
 from lycosa.core.errors import UsageError
 from lycosa.monitor.notify import DeliveryError, Notice, checked_target, notifier_of, told
 from tests.monitor.paper import hook
 
 NOTICE = Notice(
-    "a1b2", "match", "Wölfe", "http://x.example/", datetime(2026, 11, 22, 4, 5, 6, 789_000, UTC), "„Wolf“ steht da", {"count": 3}
+    "a1b2",
+    "match",
+    "Wölfe",
+    "http://x.example/",
+    datetime(2026, 11, 22, 4, 5, 6, 789_000, UTC),
+    "„Wolf“ steht da",
+    {"count": 3},
 )
 
 
@@ -41,15 +47,25 @@ def test_a_webhook_gets_it_signed(monkeypatch: pytest.MonkeyPatch) -> None:
     assert headers["content-type"] == "application/json"
     # As https://www.standardwebhooks.com has it, written out again.
     signed = f"a1b2.{headers['webhook-timestamp']}.".encode() + body
-    assert headers["webhook-signature"] == "v1," + base64.b64encode(hmac.new(key, signed, hashlib.sha256).digest()).decode()
+    assert (
+        headers["webhook-signature"]
+        == "v1," + base64.b64encode(hmac.new(key, signed, hashlib.sha256).digest()).decode()
+    )
     assert abs(int(headers["webhook-timestamp"]) - time.time()) < 60
 
 
 @pytest.mark.parametrize(
     ("status", "headers", "retry", "wait_s"),
-    [(503, {"retry-after": "7"}, True, 7.0), (404, {}, True, 0.0), (410, {}, False, 0.0), (302, {"location": "/x"}, True, 0.0)],
+    [
+        (503, {"retry-after": "7"}, True, 7.0),
+        (404, {}, True, 0.0),
+        (410, {}, False, 0.0),
+        (302, {"location": "/x"}, True, 0.0),
+    ],
 )
-def test_what_a_webhook_says(status: int, headers: dict[str, str], retry: bool, wait_s: float) -> None:
+def test_what_a_webhook_says(
+    status: int, headers: dict[str, str], retry: bool, wait_s: float
+) -> None:
     with hook() as end:
         end.answers = [(status, headers)]
         notifier = notifier_of(f"webhook {end.origin}/secret", end.config())
@@ -66,7 +82,8 @@ def test_the_guard_stands_before_webhooks() -> None:
         with pytest.raises(UsageError, match="not a public address"):
             notifier_of(f"webhook {end.origin}/", Config())
         port = end.origin.rpartition(":")[2]
-        by_name = notifier_of(f"webhook http://localhost:{port}/", Config())  # a name may lead anywhere: it is judged when it is dialled
+        # a name may lead anywhere: it is judged when it is dialled
+        by_name = notifier_of(f"webhook http://localhost:{port}/", Config())
         with pytest.raises(DeliveryError) as failed:
             by_name.send(NOTICE)
         assert failed.value.retry
@@ -89,7 +106,9 @@ def test_a_command_gets_it_on_standard_input(tmp_path: Path) -> None:
     assert Notice.from_json((tmp_path / "a b").read_text()) == NOTICE
 
 
-def test_a_command_that_fails_hangs_or_is_gone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_command_that_fails_hangs_or_is_gone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     config = parse_config("", overrides=("notify.timeout=500ms",))
     with pytest.raises(DeliveryError, match="code 3: no room") as failed:
         notifier_of("command sh -c 'echo no room >&2; exit 3'", config).send(NOTICE)
@@ -129,7 +148,9 @@ def test_what_is_no_target(target: str) -> None:
         notifier_of(target, Config())
 
 
-def test_targets_as_they_are_kept_and_shown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_targets_as_they_are_kept_and_shown(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
     assert checked_target("file out.jsonl", Config()) == f"file {tmp_path}/out.jsonl"
     for wrong in ("file no/where", "file .", "command no-such-program-here"):

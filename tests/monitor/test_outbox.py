@@ -16,16 +16,24 @@ from pathlib import Path
 
 import pytest
 
+from lycosa.config.settings import Config
 from lycosa.core.clock import ManualClock
-from lycosa.core.config import Config
 from lycosa.core.errors import WorkspaceError
 from lycosa.monitor.notify import DeliveryError, Notice, Notifier, notifier_of
-from lycosa.monitor.outbox import LONGEST_WAIT_MS, Outbox, Postman, path_of
+from lycosa.monitor.outbox import MAX_WAIT_MS, Outbox, Postman, path_of
 from lycosa.store.storage import open_storage
 
 
 def notice(number: int) -> Notice:
-    return Notice(f"n{number}", "match", "w", f"http://x.example/{number}", datetime.fromtimestamp(number, UTC), f"text {number}", {})
+    return Notice(
+        f"n{number}",
+        "match",
+        "w",
+        f"http://x.example/{number}",
+        datetime.fromtimestamp(number, UTC),
+        f"text {number}",
+        {},
+    )
 
 
 class Target:
@@ -44,8 +52,12 @@ class Target:
         pass
 
 
-def box_of(root: Path, target: Notifier, clock: ManualClock | None = None, most: int = 1_000) -> Outbox:
-    return Outbox(open_storage(str(root)), "watch", "file /x", lambda: target, clock or ManualClock(), most)
+def box_of(
+    root: Path, target: Notifier, clock: ManualClock | None = None, most: int = 1_000
+) -> Outbox:
+    return Outbox(
+        open_storage(str(root)), "watch", "file /x", lambda: target, clock or ManualClock(), most
+    )
 
 
 def test_what_fails_is_tried_again_ever_later_and_in_order(tmp_path: Path) -> None:
@@ -63,8 +75,8 @@ def test_what_fails_is_tried_again_ever_later_and_in_order(tmp_path: Path) -> No
         clock.advance(wait)
     assert 750 <= waits[0] <= 1_000
     assert waits[3] > 2 * waits[1]
-    assert max(waits) <= LONGEST_WAIT_MS
-    assert waits[-1] >= 0.75 * LONGEST_WAIT_MS
+    assert max(waits) <= MAX_WAIT_MS
+    assert waits[-1] >= 0.75 * MAX_WAIT_MS
     standing = box.standing()
     assert (standing.waiting, standing.fails, standing.problem) == (2, 14, "it is shut")
     target.failing = None
@@ -154,7 +166,10 @@ def test_a_target_that_hangs_holds_up_no_other(tmp_path: Path) -> None:
 
     said: list[str] = []
     postman = Postman(said.append)
-    slow, quick = Outbox(storage, "watch", "file /slow", Slow), Outbox(storage, "watch", "file /quick", Quick)
+    slow, quick = (
+        Outbox(storage, "watch", "file /slow", Slow),
+        Outbox(storage, "watch", "file /quick", Quick),
+    )
     postman.start()
     postman.add(slow)
     postman.add(quick)
@@ -171,7 +186,7 @@ def test_a_target_that_hangs_holds_up_no_other(tmp_path: Path) -> None:
 
 DELIVERER = """
 import sys
-from lycosa.core.config import Config
+from lycosa.config.settings import Config
 from lycosa.monitor.notify import notifier_of
 from lycosa.monitor.outbox import Outbox
 from lycosa.store.storage import open_storage
@@ -196,7 +211,9 @@ def test_kill_nine_loses_no_notice(tmp_path: Path, wanted: int) -> None:
     kills = 0
     while True:
         process = subprocess.Popen(
-            [sys.executable, "-c", DELIVERER, str(tmp_path / "w"), target, str(most)], stdout=subprocess.PIPE, text=True
+            [sys.executable, "-c", DELIVERER, str(tmp_path / "w"), target, str(most)],
+            stdout=subprocess.PIPE,
+            text=True,
         )
         assert process.stdout
         with process:
@@ -233,3 +250,33 @@ def test_a_file_as_target_needs_no_network(tmp_path: Path) -> None:
     )
     box.put([notice(1)])
     assert box.deliver() == 1
+
+
+def test_a_fault_in_one_target_does_not_end_the_notifications_of_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Faulty(Target):
+        def send(self, notice: Notice) -> None:
+            raise KeyError("not handled anywhere")
+
+    monkeypatch.setattr("lycosa.monitor.outbox._AFTER_FAULT_S", 0.05)
+    said: list[str] = []
+    faulty, sound = Faulty(), Target()
+    storage = open_storage(str(tmp_path))
+    boxes = [
+        Outbox(storage, "watch", "file /a", lambda: faulty),
+        Outbox(storage, "watch", "file /b", lambda: sound),
+    ]
+    postman = Postman(said.append)
+    postman.start()
+    boxes[0].put([notice(1)])
+    postman.add(boxes[0])
+    time.sleep(0.2)
+    boxes[1].put([notice(2)])
+    postman.add(boxes[1])
+    deadline = time.monotonic() + 10
+    while not sound.got and time.monotonic() < deadline:
+        time.sleep(0.01)
+    postman.stop()
+    assert sound.got == ["n2"]
+    assert any("KeyError" in text for text in said)

@@ -1,4 +1,6 @@
-"""The picture of a site: whole XML, every page in it, nothing on top of another, nothing that runs."""
+"""The picture of a site: whole XML, every page in it, nothing on top of another, nothing that
+runs.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +10,7 @@ from itertools import combinations
 
 from lycosa.graph.site_tree import Folder
 from lycosa.monitor.site_links import BrokenLink
-from lycosa.monitor.site_picture import MOST_PAGES, site_picture
+from lycosa.monitor.site_picture import MAX_PAGES, site_picture
 from lycosa.monitor.site_report import PageLine, SiteReport
 
 _SVG = "{http://www.w3.org/2000/svg}"
@@ -17,14 +19,19 @@ Rectangle = tuple[int, int, int, int]
 
 
 def _report(urls: list[str], title: str = "A title") -> SiteReport:
-    pages = [replace(_PAGE, url=url, title=title, depth=number % 9 - 1) for number, url in enumerate(urls)]
+    pages = [
+        replace(_PAGE, url=url, title=title, depth=number % 9 - 1)
+        for number, url in enumerate(urls)
+    ]
     totals: dict[str, int] = {"/": 0}
     for url in urls:
         parts = url.split("?")[0].split("/")[3:-1]
         for end in range(len(parts) + 1):
             path = "/" + "".join(f"{part}/" for part in parts[:end])
             totals[path] = totals.get(path, 0) + 1
-    tree = [Folder(path, path.count("/") - 1, count, 0, 1, 0) for path, count in sorted(totals.items())]
+    tree = [
+        Folder(path, path.count("/") - 1, count, 0, 1, 0) for path, count in sorted(totals.items())
+    ]
     broken = [BrokenLink("http://a/x", "http_404", "", urls[0], "x", "a")]
     return SiteReport(
         "a", [], len(urls), len(urls), 0, 1, None, None, {}, {}, tree, broken, [], [], [], [], [], [], [], [], [], pages
@@ -41,7 +48,9 @@ def _cells(root: ElementTree.Element) -> list[Rectangle]:
 
 
 def test_a_thousand_pages_each_have_a_cell_of_their_own() -> None:
-    urls = [f"http://a/{'x/' * (number % 6)}{number % 37}/page-{number}.html" for number in range(1_000)]
+    urls = [
+        f"http://a/{'x/' * (number % 6)}{number % 37}/page-{number}.html" for number in range(1_000)
+    ]
     text = site_picture(_report(urls))
     root = ElementTree.fromstring(text)
     cells = _cells(root)
@@ -51,7 +60,8 @@ def test_a_thousand_pages_each_have_a_cell_of_their_own() -> None:
     _, _, width, height = map(int, root.attrib["viewBox"].split())
     boxes = [_rectangle(each) for each in root.findall(f"{_SVG}rect") if "stroke" in each.attrib]
     assert all(box[2] <= width and box[3] <= height for box in (*boxes, *cells))
-    # Each cell lies in the boxes of its folder and of all those above it, and in no part of another: boxes nest.
+    # Each cell lies in the boxes of its folder and of all those above it, and in no part of
+    # another: boxes nest.
     for one in boxes:
         for other in boxes:
             assert _apart(one, other) or _inside(one, other) or _inside(other, one)
@@ -65,11 +75,16 @@ def _apart(one: Rectangle, other: Rectangle) -> bool:
 
 
 def _inside(inner: Rectangle, outer: Rectangle) -> bool:
-    return inner[0] >= outer[0] and inner[1] >= outer[1] and inner[2] <= outer[2] and inner[3] <= outer[3]
+    return (
+        inner[0] >= outer[0]
+        and inner[1] >= outer[1]
+        and inner[2] <= outer[2]
+        and inner[3] <= outer[3]
+    )
 
 
 def test_a_large_site_is_drawn_in_part_and_says_so() -> None:
-    urls = [f"http://a/{number % 900}/{number}" for number in range(3 * MOST_PAGES)]
+    urls = [f"http://a/{number % 900}/{number}" for number in range(3 * MAX_PAGES)]
     root = ElementTree.fromstring(site_picture(_report(urls)))
     names = [element.text or "" for element in root.iter(f"{_SVG}text")]
     more = sum(int(name.split()[1].replace(",", "")) for name in names if name.startswith("and "))
@@ -79,8 +94,24 @@ def test_a_large_site_is_drawn_in_part_and_says_so() -> None:
 
 def test_what_pages_say_is_text() -> None:
     hostile = '</title><script>alert(1)</script>"\x00\x1b\ud800]]>'
-    text = site_picture(_report(["http://a/%3Cscript%3Ealert(1)%3C/script%3E", 'http://a/?q="onload=x', "http://a/"], hostile))
+    text = site_picture(
+        _report(
+            ["http://a/%3Cscript%3Ealert(1)%3C/script%3E", 'http://a/?q="onload=x', "http://a/"],
+            hostile,
+        )
+    )
     root = ElementTree.fromstring(text)
-    assert {element.tag.removeprefix(_SVG) for element in root.iter()} == {"svg", "title", "style", "rect", "text", "g"}
-    assert not any(name.startswith("on") or "href" in name for element in root.iter() for name in element.attrib)
+    assert {element.tag.removeprefix(_SVG) for element in root.iter()} == {
+        "svg",
+        "title",
+        "style",
+        "rect",
+        "text",
+        "g",
+    }
+    assert not any(
+        name.startswith("on") or "href" in name
+        for element in root.iter()
+        for name in element.attrib
+    )
     text.encode()

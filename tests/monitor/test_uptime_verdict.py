@@ -4,17 +4,33 @@ from __future__ import annotations
 
 import pytest
 
+from lycosa.config.monitor import Monitor
 from lycosa.core.errors import FetchError
-from lycosa.core.monitor import Monitor
 from lycosa.core.records import Exchange, VisitKind
 from lycosa.monitor.uptime_verdict import judge_check
 
 URL = "http://example.org/"
 
 
-def exchange(status: int = 200, body: bytes = b"", fields: str = "", error: str = "", text: str = "") -> Exchange:
-    head = b"" if error else f"HTTP/1.1 {status} Fine\r\nContent-Type: text/html\r\n{fields}\r\n".encode()
-    return Exchange(URL, VisitKind.CHECK, 0, 1, response_head=head, body=body, status=0 if error else status, error=error, error_text=text)
+def exchange(
+    status: int = 200, body: bytes = b"", fields: str = "", error: str = "", text: str = ""
+) -> Exchange:
+    head = (
+        b""
+        if error
+        else f"HTTP/1.1 {status} Fine\r\nContent-Type: text/html\r\n{fields}\r\n".encode()
+    )
+    return Exchange(
+        URL,
+        VisitKind.CHECK,
+        0,
+        1,
+        response_head=head,
+        body=body,
+        status=0 if error else status,
+        error=error,
+        error_text=text,
+    )
 
 
 @pytest.mark.parametrize(
@@ -28,9 +44,19 @@ def exchange(status: int = 200, body: bytes = b"", fields: str = "", error: str 
         ("well", ("2xx",), exchange(body=b"<p>all is well"), "up"),
         ("Well", ("2xx",), exchange(body=b"<p>all is well"), "content"),
         ("schön", ("2xx",), exchange(body="<p>schön".encode()), "up"),
-        ("schön", ("2xx",), exchange(body='<meta charset="iso-8859-1"><p>schön'.encode("latin-1")), "up"),
+        (
+            "schön",
+            ("2xx",),
+            exchange(body='<meta charset="iso-8859-1"><p>schön'.encode("latin-1")),
+            "up",
+        ),
         ("晴天", ("2xx",), exchange(body='<meta charset="gbk"><p>今日晴天'.encode("gbk")), "up"),
-        ("", ("2xx",), exchange(body=b"\x1f\x8b\x08no gzip at all", fields="Content-Encoding: gzip\r\n"), "content"),
+        (
+            "",
+            ("2xx",),
+            exchange(body=b"\x1f\x8b\x08no gzip at all", fields="Content-Encoding: gzip\r\n"),
+            "content",
+        ),
         ("", ("2xx",), exchange(error="dns"), "dns"),
         ("", ("2xx",), exchange(error="connect_timeout"), "connect"),
         ("", ("2xx",), exchange(error="tls_certificate"), "tls"),
@@ -47,7 +73,13 @@ def test_every_error_has_a_cause_and_the_same_trouble_the_same_text() -> None:
     for error in FetchError:
         assert judge_check(monitor, exchange(error=error)).verdict != "up"
     said = {
-        judge_check(monitor, exchange(error="connect_refused", text=f"Failed to connect to x:1 after {ms} ms: Could not connect")).text
+        judge_check(
+            monitor,
+            exchange(
+                error="connect_refused",
+                text=f"Failed to connect to x:1 after {ms} ms: Could not connect",
+            ),
+        ).text
         for ms in (0, 12)
     }
     assert said == {"Failed to connect to x:1: Could not connect"}

@@ -1,4 +1,6 @@
-"""Outages and notices in simulated time, by the real checker, watchman and desk: what is planted is found, noise is not."""
+"""Outages and notices in simulated time, by the real checker, watchman and desk: what is planted is
+found, noise is not.
+"""
 
 from __future__ import annotations
 
@@ -33,12 +35,18 @@ def down_between(url: str, since: int, until: int, how: Answer) -> Callable[[str
         ("ufffuu", ["", "failed", "failed", "down", "recovers", "up"]),
         ("fffufuu", ["failed", "failed", "down", "recovers", "", "recovers", "up"]),
         ("ffuffuff", ["failed", "failed", "", "failed", "failed", "", "failed", "failed"]),
-        ("ffffuufff", ["failed", "failed", "down", "", "recovers", "up", "failed", "failed", "down"]),
+        (
+            "ffffuufff",
+            ["failed", "failed", "down", "", "recovers", "up", "failed", "failed", "down"],
+        ),
     ],
 )
 def test_how_a_page_stands_check_by_check(checks: str, changes: list[str]) -> None:
     standing = Standing()
-    assert [standing.take("up" if each == "u" else "status", "", at, 2) for at, each in enumerate(checks, 1)] == changes
+    assert [
+        standing.take("up" if each == "u" else "status", "", at, 2)
+        for at, each in enumerate(checks, 1)
+    ] == changes
 
 
 def test_runs_of_equal_checks_say_the_same_as_each_of_them() -> None:
@@ -61,25 +69,42 @@ def test_runs_of_equal_checks_say_the_same_as_each_of_them() -> None:
 
 
 @pytest.mark.parametrize(
-    "how", [REFUSED, HANGS, Answer(status=500), Answer(body=b"sold"), Answer(5, 0, "tls_certificate"), Answer(5, 0, "dns")], ids=str
+    "how",
+    [
+        REFUSED,
+        HANGS,
+        Answer(status=500),
+        Answer(body=b"sold"),
+        Answer(5, 0, "tls_certificate"),
+        Answer(5, 0, "dns"),
+    ],
+    ids=str,
 )
 @pytest.mark.parametrize("every", [10_000, 60_000, 300_000])
-def test_an_outage_is_found_within_two_intervals_and_told_once_with_its_end(how: Answer, every: int) -> None:
+def test_an_outage_is_found_within_two_intervals_and_told_once_with_its_end(
+    how: Answer, every: int
+) -> None:
     urls = sites(6)
     since, until = 10 * every + 1_234, 20 * every
     world = World(down_between(urls[2], since, until, how))
     world.checker.watch(monitor(url, every=f"{every}ms", expect="well") for url in urls)
     world.run(30 * every)
-    ((found_at, outage),) = [(at, event) for at, event in world.events if isinstance(event, Outage) and not event.until]
+    ((found_at, outage),) = [
+        (at, event) for at, event in world.events if isinstance(event, Outage) and not event.until
+    ]
     assert outage.url == urls[2]
     assert found_at - since <= 2 * every
-    ((over_at, over),) = [(at, event) for at, event in world.events if isinstance(event, Outage) and event.until]
+    ((over_at, over),) = [
+        (at, event) for at, event in world.events if isinstance(event, Outage) and event.until
+    ]
     assert (over.key, over_at - until <= 2 * every) == (outage.key, True)
     assert [notice.kind for notice in world.notices] == ["down", "up"]
     assert len({notice.id.partition("-")[2] for notice in world.notices}) == 1
 
 
-def test_a_host_with_fifty_monitors_gives_one_notice_that_names_what_is_down_and_one_when_all_is_well() -> None:
+def test_a_host_with_fifty_monitors_gives_one_notice_that_names_what_is_down_and_one_when_all_is_well() -> (
+    None
+):
     urls = [f"http://big.example/{place}" for place in range(50)]
     others = sites(3)
     since, until = 10 * MINUTE, 40 * MINUTE
@@ -96,13 +121,19 @@ def test_a_host_with_fifty_monitors_gives_one_notice_that_names_what_is_down_and
 
 def test_many_sites_at_once_give_few_notices() -> None:
     urls = sites(100)
-    world = World(lambda url, at: REFUSED if url != urls[0] and 10 * MINUTE <= at < 30 * MINUTE else FINE)
+    world = World(
+        lambda url, at: REFUSED if url != urls[0] and 10 * MINUTE <= at < 30 * MINUTE else FINE
+    )
     world.checker.watch(monitor(url) for url in urls)
     world.run(60 * MINUTE)
     assert len(world.outages) == 99
     downs = [notice for notice in world.notices if notice.kind == "down"]
     ups = [notice for notice in world.notices if notice.kind == "up"]
-    assert sum(int(notice.facts["monitors"]) for notice in downs) == sum(int(notice.facts["monitors"]) for notice in ups) == 99
+    assert (
+        sum(int(notice.facts["monitors"]) for notice in downs)
+        == sum(int(notice.facts["monitors"]) for notice in ups)
+        == 99
+    )
     assert len(downs) <= 4
     assert len(ups) <= 4
 
@@ -121,7 +152,13 @@ def test_our_own_network_is_one_event_of_its_own(number: int) -> None:
 def test_a_site_that_is_still_down_when_our_network_is_back_is_told_then() -> None:
     urls = sites(10)
     world = World(
-        lambda url, at: HANGS if 10 * MINUTE <= at < 20 * MINUTE else REFUSED if url == urls[4] and 15 * MINUTE <= at < HOUR else FINE
+        lambda url, at: (
+            HANGS
+            if 10 * MINUTE <= at < 20 * MINUTE
+            else REFUSED
+            if url == urls[4] and 15 * MINUTE <= at < HOUR
+            else FINE
+        )
     )
     world.checker.watch(monitor(url) for url in urls)
     world.run(2 * HOUR)
@@ -129,10 +166,14 @@ def test_a_site_that_is_still_down_when_our_network_is_back_is_told_then() -> No
     assert [outage.url for outage in world.outages] == [urls[4]]
 
 
-def test_a_site_that_is_down_keeps_no_network_from_being_so_and_two_sites_on_one_machine_are_one_place() -> None:
+def test_a_site_that_is_down_keeps_no_network_from_being_so_and_two_sites_on_one_machine_are_one_place() -> (
+    None
+):
     urls = sites(3)
     same = {"site-0.example": "192.0.2.1", "site-1.example": "192.0.2.1"}
-    world = World(lambda url, at: REFUSED if url in urls[:2] and at >= 10 * MINUTE else FINE, addresses=same)
+    world = World(
+        lambda url, at: REFUSED if url in urls[:2] and at >= 10 * MINUTE else FINE, addresses=same
+    )
     world.checker.watch(monitor(url) for url in urls[:2])
     world.run(20 * MINUTE)
     assert {outage.url for outage in world.outages} == set(urls[:2])
@@ -181,7 +222,9 @@ def test_checks_of_a_host_keep_its_pause_and_their_intervals() -> None:
 
 
 def test_a_simulated_day_of_noise_gives_no_alert() -> None:
-    """Lost packets, slow answers, resets, stretches of a few seconds without a host or without our network."""
+    """Lost packets, slow answers, resets, stretches of a few seconds without a host or without our
+    network.
+    """
     events, notices, checks, failed = day_of_noise(seed=20_261_122, monitors=15)
     assert checks > 15 * 1_400
     assert failed > 90  # there was noise
@@ -198,13 +241,24 @@ def test_days_of_noise_with_two_hundred_monitors(seed: int) -> None:
 
 
 def day_of_noise(seed: int, monitors: int) -> tuple[int, int, int, int]:
-    """(events, notices, checks, failed checks) of a day. A packet is lost with 2 %: a SYN is sent again after 1, 3, 7 s; answers take
-    80 ms in the median with a long tail, one in a hundred 1 to 9 s; 0.3 % are reset; every host is away six times a day for up to 18 s, and
-    four times all of them."""
+    """(events, notices, checks, failed checks) of a day. A packet is lost with 2 %: a SYN is sent
+    again after 1, 3, 7 s; answers take 80 ms in the median with a long tail, one in a hundred 1 to
+    9 s; 0.3 % are reset; every host is away six times a day for up to 18 s, and four times all of
+    them.
+    """
     chance = random.Random(seed)
     urls = sites(monitors)
-    away = {url: [(start, start + chance.randint(1_000, 18_000)) for start in (chance.randrange(DAY) for _ in range(6))] for url in urls}
-    silent = [(start, start + chance.randint(1_000, 15_000)) for start in (chance.randrange(DAY) for _ in range(4))]
+    away = {
+        url: [
+            (start, start + chance.randint(1_000, 18_000))
+            for start in (chance.randrange(DAY) for _ in range(6))
+        ]
+        for url in urls
+    }
+    silent = [
+        (start, start + chance.randint(1_000, 15_000))
+        for start in (chance.randrange(DAY) for _ in range(4))
+    ]
 
     def answer(url: str, at: int) -> Answer:
         if any(start <= at < end for start, end in silent):
@@ -218,13 +272,22 @@ def day_of_noise(seed: int, monitors: int) -> tuple[int, int, int, int]:
             if chance.random() >= 0.02:
                 break
             waited += step
-        slow = chance.uniform(1_000, 9_000) if chance.random() < 0.01 else 80 * chance.lognormvariate(0, 0.8)
+        slow = (
+            chance.uniform(1_000, 9_000)
+            if chance.random() < 0.01
+            else 80 * chance.lognormvariate(0, 0.8)
+        )
         return Answer(waited + round(slow))
 
     world = World(answer)
     world.checker.watch(monitor(url) for url in urls)
     world.run(DAY)
-    return len(world.events), len(world.notices), len(world.visits), sum(visit.verdict != "up" for visit in world.visits)
+    return (
+        len(world.events),
+        len(world.notices),
+        len(world.visits),
+        sum(visit.verdict != "up" for visit in world.visits),
+    )
 
 
 def history_of(world: World) -> dict[str, Standing]:

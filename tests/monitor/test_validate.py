@@ -12,13 +12,16 @@ from typer.testing import CliRunner
 
 from lycosa.app.validating import validate_archived
 from lycosa.cli.main import app
-from lycosa.core.config import Config
+from lycosa.config.settings import Config
 from lycosa.core.errors import UsageError, WorkError
 from lycosa.monitor.validate import MOST_BYTES, html_faults
 from lycosa.store.workspace import Workspace
 from tests.export.library_pages import Fetched, commit
 
-GOOD = "<!doctype html>\n<html lang=en><head><title>A</title></head>\n<body><p>Text.</p></body></html>\n"
+GOOD = (
+    "<!doctype html>\n<html "
+    "lang=en><head><title>A</title></head>\n<body><p>Text.</p></body></html>\n"
+)
 
 
 @pytest.mark.parametrize(
@@ -39,7 +42,23 @@ def test_faults_have_a_code_and_a_line(document: str, faults: list[tuple[int, st
 @settings(max_examples=60)
 @given(
     st.lists(
-        st.sampled_from(["<", ">", "<!doctype html>", "<table>", "<td", "</p>", "&", "<svg>", "<select>", "é", "\x00", "<!--", " a='"])
+        st.sampled_from(
+            [
+                "<",
+                ">",
+                "<!doctype html>",
+                "<table>",
+                "<td",
+                "</p>",
+                "&",
+                "<svg>",
+                "<select>",
+                "é",
+                "\x00",
+                "<!--",
+                " a='",
+            ]
+        )
     )
 )
 def test_it_takes_whatever_comes(pieces: list[str]) -> None:
@@ -60,10 +79,20 @@ def test_the_newest_archived_answer_is_checked(tmp_path: Path) -> None:
     url = "http://a.example/x"
     digests: dict[tuple[str, str], int] = {}
     commit(workspace, claim, [Fetched(url, 1, GOOD.replace("<p>", "<p a a>"))], digests)
-    commit(workspace, claim, [Fetched(url, 2, GOOD.replace("Text.", "</i>New.")), Fetched("http://a.example/good", 2, GOOD)], digests)
+    commit(
+        workspace,
+        claim,
+        [
+            Fetched(url, 2, GOOD.replace("Text.", "</i>New.")),
+            Fetched("http://a.example/good", 2, GOOD),
+        ],
+        digests,
+    )
     commit(workspace, claim, [Fetched(url, 3, None)], digests)
     claim.release()
-    assert [fault.code for fault in validate_archived(root, Config(), "a.example/x").faults] == ["unexpected-end-tag"]
+    assert [fault.code for fault in validate_archived(root, Config(), "a.example/x").faults] == [
+        "unexpected-end-tag"
+    ]
     with pytest.raises(UsageError, match="not in the archive"):
         validate_archived(root, Config(), "http://a.example/other")
     run = CliRunner()
@@ -72,4 +101,6 @@ def test_the_newest_archived_answer_is_checked(tmp_path: Path) -> None:
     assert run.invoke(app, ["-w", root, "validate", "http://a.example/good"]).exit_code == 0
     (tmp_path / "bad.html").write_text(GOOD.replace("Text.", "</i>"))
     from_file = run.invoke(app, ["validate", str(tmp_path / "bad.html"), "--json"])
-    assert [fault["code"] for fault in json.loads(from_file.stdout)["faults"]] == ["unexpected-end-tag"]
+    assert [fault["code"] for fault in json.loads(from_file.stdout)["faults"]] == [
+        "unexpected-end-tag"
+    ]

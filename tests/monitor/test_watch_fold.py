@@ -40,7 +40,10 @@ FOLDINGS = [Folding(), CASE, ACCENTS, WIDTH, ALL]
     ],
 )
 def test_what_is_alike(folding: Folding, one: str, other: str) -> None:
-    assert fold(unicodedata.normalize("NFC", one), folding).text == fold(unicodedata.normalize("NFC", other), folding).text
+    assert (
+        fold(unicodedata.normalize("NFC", one), folding).text
+        == fold(unicodedata.normalize("NFC", other), folding).text
+    )
 
 
 @pytest.mark.parametrize(
@@ -61,7 +64,12 @@ def test_what_is_not(folding: Folding, one: str, other: str) -> None:
     assert fold(one, folding).text != fold(other, folding).text
 
 
-TEXT = st.text(alphabet=st.one_of(st.characters(codec="utf-8"), st.sampled_from("aAßẞİıﬁéÉＡｶﾞがμΣςسَـकिน้ 中\n")), max_size=60)
+TEXT = st.text(
+    alphabet=st.one_of(
+        st.characters(codec="utf-8"), st.sampled_from("aAßẞİıﬁéÉＡｶﾞがμΣςسَـकिน้ 中\n")
+    ),
+    max_size=60,
+)
 
 
 @settings(max_examples=300, deadline=None)
@@ -76,14 +84,18 @@ def test_every_character_leads_back_to_where_it_came_from(text: str, folding: Fo
 
 @settings(max_examples=200, deadline=None)
 @given(st.lists(TEXT, min_size=1, max_size=2 * FEW), TEXT, st.sampled_from(FOLDINGS))
-def test_many_texts_are_found_where_each_alone_is(texts: list[str], page: str, folding: Folding) -> None:
+def test_many_texts_are_found_where_each_alone_is(
+    texts: list[str], page: str, folding: Folding
+) -> None:
     needles = [each for each in map(as_looked_for, texts) if each]
     page = unicodedata.normalize("NFC", page + "".join(needles[:3]))
     folded = fold(page, folding)
     expected: dict[int, list[int]] = {}
     for number, needle in enumerate(needles):
         wanted = fold(needle, folding).text
-        starts = [at for at in range(len(folded.text)) if wanted and folded.text.startswith(wanted, at)]
+        starts = [
+            at for at in range(len(folded.text)) if wanted and folded.text.startswith(wanted, at)
+        ]
         if starts:
             expected[number] = list(dict.fromkeys(folded.place(at) for at in starts))
     assert Needles(needles, folding).find(page) == expected
@@ -99,7 +111,9 @@ def test_many_texts_are_found_where_each_alone_is(texts: list[str], page: str, f
         ("aaaa", "aa"),
     ],
 )
-def test_positions_are_those_of_the_text_in_every_script(page: str, needle: str, many: bool) -> None:
+def test_positions_are_those_of_the_text_in_every_script(
+    page: str, needle: str, many: bool
+) -> None:
     others = [f"{needle}{number}" for number in range(FEW)] if many else []
     found = Needles([*others, needle], Folding()).find(page)
     expected = [at for at in range(len(page)) if page[at : at + len(needle)] == needle]
@@ -110,11 +124,17 @@ def test_positions_are_those_of_the_text_in_every_script(page: str, needle: str,
 @given(st.lists(TEXT, min_size=1, max_size=6), TEXT, st.sampled_from(FOLDINGS))
 @example(pages=[""], needle="\0", folding=Folding())
 @example(pages=["a", "b"], needle="a\0b", folding=Folding())
-def test_pages_that_are_folded_as_one_are_found_as_each_alone(pages: list[str], needle: str, folding: Folding) -> None:
+def test_pages_that_are_folded_as_one_are_found_as_each_alone(
+    pages: list[str], needle: str, folding: Folding
+) -> None:
     needle = as_looked_for(needle)[:3]
     pages = [unicodedata.normalize("NFC", each) for each in [*pages, pages[0] + needle.swapcase()]]
     folded_needle = fold(needle, folding).text
-    expected = {number for number, page in enumerate(pages) if folded_needle and folded_needle in fold(page, folding).text}
+    expected = {
+        number
+        for number, page in enumerate(pages)
+        if folded_needle and folded_needle in fold(page, folding).text
+    }
     starts = [sum(len(page) + 1 for page in pages[:number]) for number in range(len(pages))]
     assert set(_pages_with(fold("\0".join(pages), folding), folded_needle, starts)) == expected
     if folding == CASE and folded_needle:
@@ -123,7 +143,9 @@ def test_pages_that_are_folded_as_one_are_found_as_each_alone(pages: list[str], 
 
 
 def test_rust_and_unicode_agree_on_what_is_one_letter() -> None:
-    letters = [letter for letter in map(chr, range(0x20, 0x2_0000)) if not 0xD800 <= ord(letter) < 0xE000]
+    letters = [
+        letter for letter in map(chr, range(0x20, 0x2_0000)) if not 0xD800 <= ord(letter) < 0xE000
+    ]
     same: dict[str, list[str]] = {}
     for letter in letters:
         same.setdefault(letter.casefold(), []).append(letter)

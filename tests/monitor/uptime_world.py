@@ -1,6 +1,8 @@
-"""A simulated Internet for checks of availability: the real checker, watchman and desk, with a clock that is moved by hand.
+"""A simulated Internet for checks of availability: the real checker, watchman and desk, with a
+clock that is moved by hand.
 
-An `Answer` says how a check ends; what a URL answers at a time is a function. Nothing sleeps, so a day takes seconds.
+An `Answer` says how a check ends; what a URL answers at a time is a function. Nothing sleeps, so a
+day takes seconds.
 """
 
 from __future__ import annotations
@@ -10,8 +12,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from itertools import count
 
+from lycosa.config.monitor import Monitor
 from lycosa.core.clock import ManualClock
-from lycosa.core.monitor import Monitor
 from lycosa.core.records import Exchange, UrlId, Visit, VisitKind
 from lycosa.fetch.check import Check
 from lycosa.monitor.notify import Notice
@@ -26,7 +28,9 @@ TARGET = "file /notices"
 
 @dataclass(frozen=True)
 class Answer:
-    """How a check ends. `error`: a FetchError value; a check that would take longer than its limit times out."""
+    """How a check ends. `error`: a FetchError value; a check that would take longer than its limit
+    times out.
+    """
 
     duration_ms: int = 50
     status: int = 200
@@ -54,7 +58,9 @@ class Box:
 
 @dataclass
 class World:
-    """`answer(url, at)`: what a URL answers to a check that begins at that time, ms since the start."""
+    """`answer(url, at)`: what a URL answers to a check that begins at that time, ms since the
+    start.
+    """
 
     answer: Callable[[str, int], Answer]
     clock: ManualClock = field(default_factory=ManualClock)
@@ -78,7 +84,9 @@ class World:
             runner=self,
             pace=Alone(),
             keep=lambda exchange, visit: self.visits.append(visit),
-            identify=lambda url: UrlId(url, authority(url), host_key(authority(url)), url_key(url), 0),
+            identify=lambda url: UrlId(
+                url, authority(url), host_key(authority(url)), url_key(url), 0
+            ),
             watchman=self.watchman,
             desk=self.desk,
             clock=self.clock,
@@ -134,7 +142,9 @@ class World:
             token=check,
         )
         check.certificate_until = answer.certificate_until
-        heapq.heappush(self.flying, (self.clock.monotonic_ms() + duration, next(self.numbers), check))
+        heapq.heappush(
+            self.flying, (self.clock.monotonic_ms() + duration, next(self.numbers), check)
+        )
 
     def take(self) -> list[Check]:
         done = []

@@ -42,7 +42,10 @@ def test_what_a_document_says(form: str) -> None:
 
 def test_fields_of_a_docx_in_several_pieces() -> None:
     page = read(docx())
-    assert [link.target for link in page.links] == ["http://elsewhere.example/a", "http://field.example/"]
+    assert [link.target for link in page.links] == [
+        "http://elsewhere.example/a",
+        "http://field.example/",
+    ]
     assert page.links[0].anchor == "A page"
 
 
@@ -58,7 +61,11 @@ def test_an_image_says_what_its_metadata_says_and_its_size_costs_nothing() -> No
 
 
 def test_running_heads_of_a_pdf_are_no_text() -> None:
-    pages = [b"Spiders of Europe %d) Tj 0 -20 Td (Something about species %s of the book" % (n, bytes([65 + n]) * 5) for n in range(8)]
+    pages = [
+        b"Spiders of Europe %d) Tj 0 -20 Td (Something about species %s of the book"
+        % (n, bytes([65 + n]) * 5)
+        for n in range(8)
+    ]
     page = read(pdf(*pages))
     assert "Spiders of Europe" not in page.text
     assert page.text.count("Something about species") == 8
@@ -76,8 +83,16 @@ def test_kinds_are_told_by_bytes() -> None:
 
 
 def test_passwords_are_a_fault() -> None:
-    manifest = '<manifest><file-entry full-path="content.xml"><encryption-data/></file-entry></manifest>'
-    locked = zipped({"mimetype": "application/vnd.oasis.opendocument.text", "META-INF/manifest.xml": manifest, "content.xml": b"\x01\x02"})
+    manifest = (
+        '<manifest><file-entry full-path="content.xml"><encryption-data/></file-entry></manifest>'
+    )
+    locked = zipped(
+        {
+            "mimetype": "application/vnd.oasis.opendocument.text",
+            "META-INF/manifest.xml": manifest,
+            "content.xml": b"\x01\x02",
+        }
+    )
     assert read(locked).faults == ["document_encrypted"]
 
 
@@ -91,7 +106,14 @@ def test_zip_bombs_are_read_to_a_limit() -> None:
 
 def test_entities_do_not_grow() -> None:
     laughs = '<!DOCTYPE d [<!ENTITY a "ha"><!ENTITY b "&a;&a;&a;&a;&a;&a;&a;&a;">]>'
-    page = read(docx(more={"word/document.xml": laughs + f"<w:document {W}><w:p><w:r><w:t>&b;</w:t></w:r></w:p></w:document>"}))
+    page = read(
+        docx(
+            more={
+                "word/document.xml": laughs
+                + f"<w:document {W}><w:p><w:r><w:t>&b;</w:t></w:r></w:p></w:document>"
+            }
+        )
+    )
     assert (page.text, page.faults) == ("", ["document_broken"])
 
 
@@ -113,7 +135,9 @@ def test_an_office_file_that_broke_off_is_broken() -> None:
 
 
 def test_a_presentation_of_powerpoint_95_says_its_outline() -> None:
-    """Its records are not published; beside them it keeps its text. A file that is of both forms is read in the later one."""
+    """Its records are not published; beside them it keeps its text. A file that is of both forms is
+    read in the later one.
+    """
     outline = "Wolf spiders\r\rThey hunt at night, d’accord.\r".encode("cp1252").ljust(4_096, b"\r")
     old = compound({"PowerPoint Document": bytes(4_096), "Text_Content": outline})
     assert kind_of(old) is Kind.PPT

@@ -1,4 +1,6 @@
-"""The encoding of a page, clause by clause (WHATWG HTML section 13.2.3, Encoding Standard section 4.2)."""
+"""The encoding of a page, clause by clause (WHATWG HTML section 13.2.3, Encoding Standard section
+4.2).
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lycosa.page.encoding import FAULT_BYTES, FAULT_LABEL, decode, prescan
-from lycosa.page.labels import ENCODING_OF_LABEL, FURTHER, REPLACEMENT, USER_DEFINED, codec_of, encoding_of
+from lycosa.page.encoding_labels import (
+    ENCODING_OF_LABEL,
+    FURTHER,
+    REPLACEMENT,
+    USER_DEFINED,
+    codec_of,
+    encoding_of,
+)
+from lycosa.page.parse import parse_page
 
 UDHR = Path(__file__).resolve().parents[3] / "shared" / "data" / "udhr27"
 RUSSIAN = "Все люди рождаются свободными и равными в своём достоинстве и правах."
@@ -74,19 +84,39 @@ def test_prescan(head: bytes, encoding: str) -> None:
         (b"\xef\xbb\xbf" + RUSSIAN.encode(), "text/html; charset=koi8-r", "utf-8", ()),
         (b"\xff\xfe" + RUSSIAN.encode("utf-16-le"), "text/html; charset=utf-8", "utf-16le", ()),
         (b"\xfe\xff" + RUSSIAN.encode("utf-16-be"), "", "utf-16be", ()),
-        (b"<meta charset=utf-8>" + RUSSIAN.encode("koi8-r"), "text/html; charset=KOI8-R", "koi8-r", ()),
-        (b"<meta charset=windows-1251>" + RUSSIAN.encode("cp1251"), "text/html", "windows-1251", ()),
+        (
+            b"<meta charset=utf-8>" + RUSSIAN.encode("koi8-r"),
+            "text/html; charset=KOI8-R",
+            "koi8-r",
+            (),
+        ),
+        (
+            b"<meta charset=windows-1251>" + RUSSIAN.encode("cp1251"),
+            "text/html",
+            "windows-1251",
+            (),
+        ),
         (RUSSIAN.encode(), "text/html", "utf-8", ()),
         (RUSSIAN.encode(), "text/html; charset=iso-8859-1", "utf-8", (FAULT_LABEL,)),
         (CHINESE.encode(), "text/html; charset=gbk", "utf-8", (FAULT_LABEL,)),
         (CHINESE.encode("gb18030"), "text/html; charset=utf-8", "gbk", (FAULT_LABEL,)),
-        (b"<meta charset=gbk>" + CHINESE.encode("gb18030"), "text/html; charset=utf-8", "gbk", (FAULT_LABEL,)),
+        (
+            b"<meta charset=gbk>" + CHINESE.encode("gb18030"),
+            "text/html; charset=utf-8",
+            "gbk",
+            (FAULT_LABEL,),
+        ),
         (RUSSIAN.encode("cp1251"), "text/html; charset=iso-8859-1", "windows-1251", (FAULT_LABEL,)),
         (JAPANESE.encode("euc-jp"), "text/html; charset=shift_jis", "euc-jp", (FAULT_LABEL,)),
         (JAPANESE.encode("cp932"), "", "shift_jis", ()),
         (JAPANESE.encode("iso2022_jp"), "", "iso-2022-jp", ()),
         (("<html><p>" + RUSSIAN).encode("utf-16-le"), "text/html", "utf-16le", ()),
-        ("<html><p>wide text of Latin letters</p>".encode("utf-16-le"), "text/html; charset=utf-16", "utf-16le", ()),
+        (
+            "<html><p>wide text of Latin letters</p>".encode("utf-16-le"),
+            "text/html; charset=utf-16",
+            "utf-16le",
+            (),
+        ),
         (b"<html>plain", "text/html; charset=utf-16", "utf-8", (FAULT_LABEL,)),
         (CHINESE.encode() + b"\xe4\xba", "text/html; charset=utf-8", "utf-8", (FAULT_BYTES,)),
         (RUSSIAN.encode("koi8-r"), "text/html; charset=windows-1251", "koi8-r", (FAULT_LABEL,)),
@@ -122,7 +152,9 @@ def test_decode(payload: bytes, content_type: str, charset: str, faults: tuple[s
         ("utf-16", "utf-16", RUSSIAN),
     ],
 )
-def test_a_character_cut_at_the_end_leaves_nothing_behind(codec: str, label: str, text: str) -> None:
+def test_a_character_cut_at_the_end_leaves_nothing_behind(
+    codec: str, label: str, text: str
+) -> None:
     payload = f"<p>{text}</p>".encode(codec)[: -len("</p>".encode(codec))]
     for cut in range(1, 4):
         decoded = decode(payload[:-cut], f"text/html; charset={label}").data.decode()
@@ -132,7 +164,10 @@ def test_a_character_cut_at_the_end_leaves_nothing_behind(codec: str, label: str
 
 
 @settings(max_examples=300)
-@given(st.binary(max_size=400), st.sampled_from(["", *(f"text/html; charset={label}" for label in sorted(ENCODING_OF_LABEL))]))
+@given(
+    st.binary(max_size=400),
+    st.sampled_from(["", *(f"text/html; charset={label}" for label in sorted(ENCODING_OF_LABEL))]),
+)
 def test_any_bytes_become_utf_8(payload: bytes, content_type: str) -> None:
     decoded = decode(payload, content_type)
     decoded.data.decode()
@@ -149,7 +184,9 @@ def test_utf_8_is_recognised_without_a_label(text: str) -> None:
 def _samples(language: str) -> list[str]:
     if not UDHR.is_dir():
         pytest.skip(f"no {UDHR}")
-    text = " ".join(re.sub(r"<[^>]+>", " ", (UDHR / f"{language}.xml").read_text(encoding="utf-8")).split())
+    text = " ".join(
+        re.sub(r"<[^>]+>", " ", (UDHR / f"{language}.xml").read_text(encoding="utf-8")).split()
+    )
     return [text[start : start + 1000] for start in range(0, len(text) - 1000, 1500)]
 
 
@@ -172,7 +209,9 @@ def test_unlabelled_texts_are_detected(language: str, encodings: str) -> None:
         for sample in _samples(language):
             payload = sample.encode(codec_of(encoding), "ignore")
             decoded = decode(b"<p>" + payload)
-            assert decoded.data[3:].decode() == payload.decode(codec_of(encoding)), f"{encoding} taken for {decoded.charset}"
+            assert decoded.data[3:].decode() == payload.decode(codec_of(encoding)), (
+                f"{encoding} taken for {decoded.charset}"
+            )
 
 
 def test_detection_takes_time_in_proportion() -> None:
@@ -180,3 +219,22 @@ def test_detection_takes_time_in_proportion() -> None:
     started = time.process_time()
     decode(payload, "text/html; charset=utf-8")
     assert time.process_time() - started < 1.0
+
+
+@pytest.mark.parametrize(
+    "place", ['<a href="/caf\xe9?x=\xe9">x</a>', '<base href="/caf\xe9/"><a href="x?x=\xe9">x</a>']
+)
+def test_bytes_outside_ascii_in_attributes_alone_decide_the_encoding(place: str) -> None:
+    text = (
+        "<p>Dies ist ein deutscher Text ohne Umlaute, der nur in einem Verweis ein Zeichen hat.</p>"
+    )
+    page = parse_page(
+        f"<html><body>{place}{text}</body></html>".encode("latin-1"),
+        url="http://a.test/",
+        content_type="text/html",
+    )
+    assert page.charset == "windows-1252"
+    (link,) = page.links
+    assert "%EF%BF%BD" not in link.target
+    assert "/caf%C3%A9" in link.target
+    assert link.target.endswith("x=%E9")

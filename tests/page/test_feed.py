@@ -30,7 +30,9 @@ def test_rss() -> None:
         ("http://www.example.org/in", "a link", "a"),
         ("http://www.example.org/second", "Second & last", "a"),
     ]
-    assert page.published_at == int(datetime(2019, 11, 19, 8, 30, 15, tzinfo=UTC).timestamp()) * 1000
+    assert (
+        page.published_at == int(datetime(2019, 11, 19, 8, 30, 15, tzinfo=UTC).timestamp()) * 1000
+    )
 
 
 def test_atom() -> None:
@@ -50,20 +52,27 @@ def test_atom() -> None:
 
 
 def test_broken_xml_gives_what_stood_before_the_fault() -> None:
-    page = parse_page(b"<rss><channel><title>News</title><item><title>One</title></rss>", url=URL, content_type="text/xml")
+    page = parse_page(
+        b"<rss><channel><title>News</title><item><title>One</title></rss>",
+        url=URL,
+        content_type="text/xml",
+    )
     assert (page.text, page.faults) == ("News\nOne", ["xml_invalid"])
 
 
 def test_a_feed_served_as_html_is_read_as_a_feed() -> None:
     page = parse_page(
-        b'<?xml version="1.0"?><rss><channel><title>News</title><link>/n</link></channel></rss>', url=URL, content_type="text/html"
+        b'<?xml version="1.0"?><rss><channel><title>News</title><link>/n</link></channel></rss>',
+        url=URL,
+        content_type="text/html",
     )
     assert [link.target for link in page.links] == ["http://www.example.org/n"]
 
 
 def test_xhtml_may_close_any_element() -> None:
     page = parse_page(
-        b'<?xml version="1.0"?><html xmlns="http://www.w3.org/1999/xhtml"><head><script src="/s.js"/><title>T</title></head>'
+        b'<?xml version="1.0"?><html xmlns="http://www.w3.org/1999/xhtml"><head><script '
+        b'src="/s.js"/><title>T</title></head>'
         b'<body><a id="x"/><p>Text</p></body></html>',
         url=URL,
         content_type="application/xhtml+xml",
@@ -86,20 +95,48 @@ JSON_FEED = b"""{"version": "https://jsonfeed.org/version/1.1", "title": "News  
 def test_json_feed() -> None:
     page = parse_page(JSON_FEED, url=URL, content_type="application/feed+json; charset=utf-8")
     assert page.title == "News of é"
-    assert page.text.split("\n") == ["News of é", "First", "Text with a link", "Only text ?", "No address"]
+    assert page.text.split("\n") == [
+        "News of é",
+        "First",
+        "Text with a link",
+        "Only text ?",
+        "No address",
+    ]
     assert [(link.target, link.anchor, link.kind) for link in page.links] == [
         ("http://www.example.org/first", "First", "a"),
         ("http://www.example.org/in", "a link", "a"),
         ("http://www.example.org/second", "", "a"),
     ]
-    assert page.published_at == int(datetime(2019, 11, 19, 8, 30, 15, tzinfo=UTC).timestamp()) * 1000
+    assert (
+        page.published_at == int(datetime(2019, 11, 19, 8, 30, 15, tzinfo=UTC).timestamp()) * 1000
+    )
     assert page.faults == []
 
 
 @pytest.mark.parametrize(
-    "payload", [b"", b"[]", b"{}", b'{"items": 1}', b"[" * 100_000, b'{"items": [{"url": 3, "title": {}}]', b"\xff{", b"9" * 9_999]
+    "payload",
+    [
+        b"",
+        b"[]",
+        b"{}",
+        b'{"items": 1}',
+        b"[" * 100_000,
+        b'{"items": [{"url": 3, "title": {}}]',
+        b"\xff{",
+        b"9" * 9_999,
+    ],
 )
 def test_what_is_no_json_feed(payload: bytes) -> None:
     page = parse_page(payload, url=URL, content_type="application/feed+json")
     assert (page.text, page.links) == ("", [])
     assert "json_invalid" in page.faults
+
+
+def test_a_bare_ampersand_does_not_end_a_feed() -> None:
+    feed = (
+        b"<rss><channel><item><title>A & "
+        b"B</title><link>http://a.test/1?x=1&y=2</link></item><item><link>http://a.test/2</link></item></channel></rss>"
+    )
+    page = parse_page(feed, url="http://a.test/feed", content_type="application/rss+xml")
+    assert [link.target for link in page.links] == ["http://a.test/1?x=1&y=2", "http://a.test/2"]
+    assert page.faults == ["xml_invalid"]

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from lycosa.page.feed_entries import Feed, FeedEntry, read_feed
+from lycosa.page.feeds.feed_entries import Feed, FeedEntry, read_feed
 
 BASE = "https://news.example.org/rss/all.xml"
 SITE = "https://news.example.org"
@@ -41,7 +41,9 @@ def test_rss_2() -> None:
 
 
 def test_rss_0_91_and_rdf() -> None:
-    old = read("<rss version='0.91'><channel><title>Old</title><item><title>A</title><link>/a</link></item></channel></rss>")
+    old = read(
+        "<rss version='0.91'><channel><title>Old</title><item><title>A</title><link>/a</link></item></channel></rss>"
+    )
     assert (old.kind, old.entries) == ("rss", [FeedEntry(f"{SITE}/a", "A")])
     rdf = read(
         """<rdf:RDF xmlns:rdf="r" xmlns="http://purl.org/rss/1.0/" xmlns:dc="d">
@@ -50,7 +52,10 @@ def test_rss_0_91_and_rdf() -> None:
         <item rdf:about="https://news.example.org/b"><title>B</title></item></rdf:RDF>"""
     )
     assert (rdf.kind, rdf.title, rdf.home) == ("rdf", "RDF", f"{SITE}/")
-    assert rdf.entries == [FeedEntry(f"{SITE}/a", "A", ms(2026, 11, 1)), FeedEntry(f"{SITE}/b", "B")]
+    assert rdf.entries == [
+        FeedEntry(f"{SITE}/a", "A", ms(2026, 11, 1)),
+        FeedEntry(f"{SITE}/b", "B"),
+    ]
 
 
 def test_atom() -> None:
@@ -64,39 +69,69 @@ def test_atom() -> None:
     )
     assert (feed.kind, feed.title, feed.home) == ("atom", "Blog", "https://blog.example.org/")
     assert feed.entries == [
-        FeedEntry("https://blog.example.org/x/a", "An entry", ms(2026, 11, 2, 10), ms(2026, 11, 3, 10)),
+        FeedEntry(
+            "https://blog.example.org/x/a", "An entry", ms(2026, 11, 2, 10), ms(2026, 11, 3, 10)
+        ),
         FeedEntry("https://blog.example.org/y/b", "B"),
         FeedEntry("https://blog.example.org/c"),
     ]
-    prefixed = read('<a:feed xmlns:a="x"><a:entry><a:link href="/p"/><a:title>P</a:title></a:entry></a:feed>')
+    prefixed = read(
+        '<a:feed xmlns:a="x"><a:entry><a:link href="/p"/><a:title>P</a:title></a:entry></a:feed>'
+    )
     assert prefixed.entries == [FeedEntry(f"{SITE}/p", "P")]
 
 
 def test_json() -> None:
     items: list[object] = [
-        {"id": "1", "url": "/a", "title": "A <i>b</i>", "date_published": "2026-11-02T10:00:00+01:00", "date_modified": "2026-11-03"},
+        {
+            "id": "1",
+            "url": "/a",
+            "title": "A <i>b</i>",
+            "date_published": "2026-11-02T10:00:00+01:00",
+            "date_modified": "2026-11-03",
+        },
         {"id": "https://news.example.org/b"},
         {"id": 3, "url": None},
         {"url": "/a"},
         "no item",
     ]
-    said = {"version": "https://jsonfeed.org/version/1.1", "title": "J", "home_page_url": "/", "items": items}
+    said = {
+        "version": "https://jsonfeed.org/version/1.1",
+        "title": "J",
+        "home_page_url": "/",
+        "items": items,
+    }
     feed = read(json.dumps(said))
     assert (feed.kind, feed.title, feed.home, feed.faults) == ("json", "J", f"{SITE}/", [])
-    assert feed.entries == [FeedEntry(f"{SITE}/a", "A b", ms(2026, 11, 2, 9), ms(2026, 11, 3)), FeedEntry(f"{SITE}/b")]
-    for other in ('{"items": []}', "{", '{"version": "https://jsonfeed.org/version/1", "items": 3}', '{"a":' * 100_000):
+    assert feed.entries == [
+        FeedEntry(f"{SITE}/a", "A b", ms(2026, 11, 2, 9), ms(2026, 11, 3)),
+        FeedEntry(f"{SITE}/b"),
+    ]
+    for other in (
+        '{"items": []}',
+        "{",
+        '{"version": "https://jsonfeed.org/version/1", "items": 3}',
+        '{"a":' * 100_000,
+    ):
         assert read(other) == Feed(faults=["not_a_feed"])
 
 
 def test_what_is_no_feed_broken_or_too_long() -> None:
-    assert read("<html><body><item><link>/a</link></item></body></html>") == Feed(faults=["not_a_feed"])
+    assert read("<html><body><item><link>/a</link></item></body></html>") == Feed(
+        faults=["not_a_feed"]
+    )
     assert read("hello") == Feed(faults=["not_a_feed"])
     broken = read("<rss><channel><item><link>/a</link></item><item><link>/b</link></channel></rss>")
-    assert ([entry.url for entry in broken.entries], broken.faults) == ([f"{SITE}/a"], ["xml_invalid"])
+    assert ([entry.url for entry in broken.entries], broken.faults) == (
+        [f"{SITE}/a"],
+        ["xml_invalid"],
+    )
     items = "".join(f"<item><link>/{number}</link></item>" for number in range(5))
     cut = read(f"<rss><channel>{items}</channel></rss>", limit=3)
     assert (len(cut.entries), cut.faults) == (3, ["entries_cut"])
-    mended = read("<rss><channel><item><title>Q&A&nbsp;now</title><link>/a?b=1&c=2</link></item></channel></rss>")
+    mended = read(
+        "<rss><channel><item><title>Q&A&nbsp;now</title><link>/a?b=1&c=2</link></item></channel></rss>"
+    )
     assert mended.entries == [FeedEntry(f"{SITE}/a?b=1&c=2", "Q&A now")]
 
 
@@ -114,12 +149,26 @@ PIECES = st.sampled_from(
             "<link href='/a'/>",
             "<title>",
         ),
-        *("</title>", "/a", "&", "<guid>", "</guid>", "\0", "é", "{", '"items":[', "<!DOCTYPE a [<!ENTITY b 'c'>]>"),
+        *(
+            "</title>",
+            "/a",
+            "&",
+            "<guid>",
+            "</guid>",
+            "\0",
+            "é",
+            "{",
+            '"items":[',
+            "<!DOCTYPE a [<!ENTITY b 'c'>]>",
+        ),
     )
 )
 
 
-@given(st.binary(max_size=300) | st.lists(PIECES, max_size=30).map(lambda pieces: "".join(pieces).encode()))
+@given(
+    st.binary(max_size=300)
+    | st.lists(PIECES, max_size=30).map(lambda pieces: "".join(pieces).encode())
+)
 @example(b'{"version":"jsonfeed.org","items":[' + b"[" * 100_000)
 @example(b"{" + b"\xff")
 def test_no_bytes_raise(data: bytes) -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from lycosa.core.errors import Refusal
 from lycosa.core.records import Page
-from lycosa.page.links import MAX_LINKS, header_links, refresh_target, resolve_links
+from lycosa.page.html.links import MAX_LINKS, header_links, refresh_target, resolve_links
 from lycosa.page.parse import FAULT_ANCHOR_CUT, FAULT_LINKS_CUT, parse_page
 from lycosa.url.normalise import LinkResolver
 
@@ -14,36 +14,142 @@ URL = "http://www.example.org/dir/page.html"
 
 
 def parsed(html: str, **keywords: str) -> Page:
-    return parse_page(html.encode(), url=URL, content_type=keywords.get("content_type", "text/html; charset=utf-8"))
+    return parse_page(
+        html.encode(),
+        url=URL,
+        content_type=keywords.get("content_type", "text/html; charset=utf-8"),
+    )
 
 
 @pytest.mark.parametrize(
     ("html", "kind", "target", "anchor", "rel"),
     [
-        ("<a href=x.html>An <b>anchor</b>\n text</a>", "a", "http://www.example.org/dir/x.html", "An anchor text", ""),
-        ("<a href='x.html#part' rel='NoFollow  UGC'>t</a>", "a", "http://www.example.org/dir/x.html", "t", "nofollow ugc"),
-        ("<a href=' /x '><img src=i.png alt='The  image'></a>", "a", "http://www.example.org/x", "The image", ""),
-        ("<a href=/x title='A title'><img src=i.png></a>", "a", "http://www.example.org/x", "A title", ""),
-        ("<a href=/x title='A title'><i class=icon></i></a>", "a", "http://www.example.org/x", "A title", ""),
-        ("<a href=/x title='A title'><code><span> One \n</span></code></a>", "a", "http://www.example.org/x", "One", ""),
-        ("<a href=/x title='A title'><b>One</b> two</a>", "a", "http://www.example.org/x", "One two", ""),
+        (
+            "<a href=x.html>An <b>anchor</b>\n text</a>",
+            "a",
+            "http://www.example.org/dir/x.html",
+            "An anchor text",
+            "",
+        ),
+        (
+            "<a href='x.html#part' rel='NoFollow  UGC'>t</a>",
+            "a",
+            "http://www.example.org/dir/x.html",
+            "t",
+            "nofollow ugc",
+        ),
+        (
+            "<a href=' /x '><img src=i.png alt='The  image'></a>",
+            "a",
+            "http://www.example.org/x",
+            "The image",
+            "",
+        ),
+        (
+            "<a href=/x title='A title'><img src=i.png></a>",
+            "a",
+            "http://www.example.org/x",
+            "A title",
+            "",
+        ),
+        (
+            "<a href=/x title='A title'><i class=icon></i></a>",
+            "a",
+            "http://www.example.org/x",
+            "A title",
+            "",
+        ),
+        (
+            "<a href=/x title='A title'><code><span> One \n</span></code></a>",
+            "a",
+            "http://www.example.org/x",
+            "One",
+            "",
+        ),
+        (
+            "<a href=/x title='A title'><b>One</b> two</a>",
+            "a",
+            "http://www.example.org/x",
+            "One two",
+            "",
+        ),
         ("<a href=/x>One <span hidden>two</span></a>", "a", "http://www.example.org/x", "One", ""),
-        ("<a href=/x><div>One</div><div>two</div></a>", "a", "http://www.example.org/x", "One two", ""),
+        (
+            "<a href=/x><div>One</div><div>two</div></a>",
+            "a",
+            "http://www.example.org/x",
+            "One two",
+            "",
+        ),
         ("<a href=/x>One<br>two</a>", "a", "http://www.example.org/x", "One two", ""),
-        ("<div style='display: none'><a href=/x>Hidden</a></div>", "a", "http://www.example.org/x", "Hidden", ""),
+        (
+            "<div style='display: none'><a href=/x>Hidden</a></div>",
+            "a",
+            "http://www.example.org/x",
+            "Hidden",
+            "",
+        ),
         ("<noscript><a href=/x>Plain</a></noscript>", "a", "http://www.example.org/x", "Plain", ""),
-        ("<svg><a xlink:href=/x><text>Drawn</text></a></svg>", "a", "http://www.example.org/x", "Drawn", ""),
-        ("<map><area href=/x alt='An area'></map>", "area", "http://www.example.org/x", "An area", ""),
+        (
+            "<svg><a xlink:href=/x><text>Drawn</text></a></svg>",
+            "a",
+            "http://www.example.org/x",
+            "Drawn",
+            "",
+        ),
+        (
+            "<map><area href=/x alt='An area'></map>",
+            "area",
+            "http://www.example.org/x",
+            "An area",
+            "",
+        ),
         ("<iframe src=/x title=Inner></iframe>", "iframe", "http://www.example.org/x", "Inner", ""),
-        ("<frameset><frame src=/x name=menu></frameset>", "frame", "http://www.example.org/x", "menu", ""),
+        (
+            "<frameset><frame src=/x name=menu></frameset>",
+            "frame",
+            "http://www.example.org/x",
+            "menu",
+            "",
+        ),
         ("<img src=/i.png alt=Alt>", "image", "http://www.example.org/i.png", "Alt", ""),
         ("<script src=/s.js></script>", "requisite", "http://www.example.org/s.js", "", ""),
-        ("<link rel=stylesheet href=/s.css>", "requisite", "http://www.example.org/s.css", "", "stylesheet"),
-        ("<link rel='shortcut icon' href=/i.ico>", "requisite", "http://www.example.org/i.ico", "", "shortcut icon"),
+        (
+            "<link rel=stylesheet href=/s.css>",
+            "requisite",
+            "http://www.example.org/s.css",
+            "",
+            "stylesheet",
+        ),
+        (
+            "<link rel='shortcut icon' href=/i.ico>",
+            "requisite",
+            "http://www.example.org/i.ico",
+            "",
+            "shortcut icon",
+        ),
         ("<link rel=canonical href=/c>", "canonical", "http://www.example.org/c", "", "canonical"),
-        ("<link rel=alternate hreflang=de href=/de>", "alternate", "http://www.example.org/de", "", "alternate"),
-        ("<link rel=alternate type=application/rss+xml title=News href=/f>", "feed", "http://www.example.org/f", "News", "alternate"),
-        ("<meta http-equiv=Refresh content='5; URL=/r'>", "refresh", "http://www.example.org/r", "", ""),
+        (
+            "<link rel=alternate hreflang=de href=/de>",
+            "alternate",
+            "http://www.example.org/de",
+            "",
+            "alternate",
+        ),
+        (
+            "<link rel=alternate type=application/rss+xml title=News href=/f>",
+            "feed",
+            "http://www.example.org/f",
+            "News",
+            "alternate",
+        ),
+        (
+            "<meta http-equiv=Refresh content='5; URL=/r'>",
+            "refresh",
+            "http://www.example.org/r",
+            "",
+            "",
+        ),
     ],
 )
 def test_kinds(html: str, kind: str, target: str, anchor: str, rel: str) -> None:
@@ -52,14 +158,24 @@ def test_kinds(html: str, kind: str, target: str, anchor: str, rel: str) -> None
 
 
 @pytest.mark.parametrize(
-    "html", ["<a name=x>t</a>", "<a href='#top'>t</a>", "<link rel='alternate stylesheet'>", "<link rel=author href=/a>", "<a>x</a>"]
+    "html",
+    [
+        "<a name=x>t</a>",
+        "<a href='#top'>t</a>",
+        "<link rel='alternate stylesheet'>",
+        "<link rel=author href=/a>",
+        "<a>x</a>",
+    ],
 )
 def test_what_is_no_link(html: str) -> None:
     assert parsed(html).links == []
 
 
 def test_the_first_base_with_an_href_counts_for_all_links() -> None:
-    page = parsed("<a href=one>1</a><base target=_top><base href='/other/'><base href='/third/'><a href=two>2</a><a href='#x'>3</a>")
+    page = parsed(
+        "<a href=one>1</a><base target=_top><base href='/other/'><base "
+        "href='/third/'><a href=two>2</a><a href='#x'>3</a>"
+    )
     assert [link.target for link in page.links] == [
         "http://www.example.org/other/one",
         "http://www.example.org/other/two",
@@ -68,22 +184,34 @@ def test_the_first_base_with_an_href_counts_for_all_links() -> None:
 
 
 def test_a_base_that_is_no_url_is_passed_over() -> None:
-    assert [link.target for link in parsed("<base href='javascript:x'><a href=one>1</a>").links] == ["http://www.example.org/dir/one"]
+    assert [
+        link.target for link in parsed("<base href='javascript:x'><a href=one>1</a>").links
+    ] == ["http://www.example.org/dir/one"]
 
 
 def test_refused_hrefs_are_counted() -> None:
-    page = parsed("<a href=mailto:x@y>m</a><a href=javascript:void(0)>j</a><a href='http://[::'>u</a><a href=ok>o</a>")
+    page = parsed(
+        "<a href=mailto:x@y>m</a><a href=javascript:void(0)>j</a><a "
+        "href='http://[::'>u</a><a href=ok>o</a>"
+    )
     assert page.refused == {"scheme": 2, "unparsable": 1}
     assert [link.anchor for link in page.links] == ["o"]
 
 
 def test_equal_links_stay_once() -> None:
     page = parsed("<a href=x>t</a><a href='x#y'>t</a><a href=x>u</a><img src=x alt=t>")
-    assert [(link.anchor, link.kind, link.position) for link in page.links] == [("t", "a", 0), ("u", "a", 1), ("t", "image", 2)]
+    assert [(link.anchor, link.kind, link.position) for link in page.links] == [
+        ("t", "a", 0),
+        ("u", "a", 1),
+        ("t", "image", 2),
+    ]
 
 
 def test_links_and_anchors_are_bounded() -> None:
-    page = parsed("".join(f"<a href=/{number}>t</a>" for number in range(MAX_LINKS + 10)) + f"<a href=/>{'word ' * 1000}</a>")
+    page = parsed(
+        "".join(f"<a href=/{number}>t</a>" for number in range(MAX_LINKS + 10))
+        + f"<a href=/>{'word ' * 1000}</a>"
+    )
     assert len(page.links) == MAX_LINKS
     assert page.faults == [FAULT_LINKS_CUT, FAULT_ANCHOR_CUT]
     page = parsed(f"<a href=/>{'word ' * 1000}</a>")
@@ -92,7 +220,11 @@ def test_links_and_anchors_are_bounded() -> None:
 
 
 def test_queries_are_written_in_the_encoding_of_the_page() -> None:
-    page = parse_page("<a href='?q=б'>t</a>".encode("cp1251"), url=URL, content_type="text/html; charset=windows-1251")
+    page = parse_page(
+        "<a href='?q=б'>t</a>".encode("cp1251"),
+        url=URL,
+        content_type="text/html; charset=windows-1251",
+    )
     assert page.links[0].target == "http://www.example.org/dir/page.html?q=%E1"
 
 
@@ -116,15 +248,24 @@ def test_refresh(content: str, target: str) -> None:
 
 
 def test_link_headers() -> None:
-    value = '</c>; rel="canonical", <http://x/,y>; rel=alternate; hreflang="de"; title="a, \\"b\\"" , broken'
+    value = (
+        '</c>; rel="canonical", <http://x/,y>; rel=alternate; hreflang="de"; title="a, '
+        '\\"b\\"" , broken'
+    )
     assert [(target, parameters["rel"]) for target, parameters in header_links([value])] == [
         ("/c", "canonical"),
         ("http://x/,y", "alternate"),
     ]
-    page = parse_page(b"<p>x", url=URL, link_headers=['</c>; rel="canonical"', "</de>; rel=alternate; hreflang=de"])
+    page = parse_page(
+        b"<p>x",
+        url=URL,
+        link_headers=['</c>; rel="canonical"', "</de>; rel=alternate; hreflang=de"],
+    )
     assert page.canonical == "http://www.example.org/c"
     assert [tuple(item) for item in page.alternates] == [("de", "http://www.example.org/de")]
-    page = parse_page(b"<link rel=canonical href=/own>", url=URL, link_headers=['</c>; rel="canonical"'])
+    page = parse_page(
+        b"<link rel=canonical href=/own>", url=URL, link_headers=['</c>; rel="canonical"']
+    )
     assert page.canonical == "http://www.example.org/own"
 
 
@@ -147,6 +288,17 @@ def test_links_are_what_the_resolver_makes_of_each(with_base: bool) -> None:
     found = [("a", href, "", str(number)) for number, href in enumerate(hrefs)]
     for _ in range(2):  # the second time from what is known
         links, refused, _ = resolve_links(found, LinkResolver(URL), with_base)
-        expected = [LinkResolver(URL).resolve(href) for href in hrefs if with_base or href[:1] != "#"]
-        assert [link.target for link in links] == [target for target in expected if not isinstance(target, Refusal)]
+        expected = [
+            LinkResolver(URL).resolve(href) for href in hrefs if with_base or href[:1] != "#"
+        ]
+        assert [link.target for link in links] == [
+            target for target in expected if not isinstance(target, Refusal)
+        ]
         assert sum(refused.values()) == sum(isinstance(target, Refusal) for target in expected) == 2
+
+
+def test_a_malformed_link_in_a_header_does_not_hide_the_others() -> None:
+    value = '</a>; rel=next, nonsense; "x, </b>; rel="prev", <unclosed, </c>; rel=up'
+    assert [target for target, _ in header_links([value])] == ["/a", "/b", "unclosed, </c"]
+    assert [target for target, _ in header_links([", , </d>;rel=next,,</e>"])] == ["/d", "/e"]
+    assert header_links(["<," * 4_000]) == []

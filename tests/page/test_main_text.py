@@ -1,4 +1,6 @@
-"""The main text: the floor on pages that people marked, and what it must do on sites that are no newspapers."""
+"""The main text: the floor on pages that people marked, and what it must do on sites that are no
+newspapers.
+"""
 
 from __future__ import annotations
 
@@ -10,8 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bench import extract
-from lycosa.page.document import read_html
-from lycosa.page.main_text import letters_worth, main_text
+from lycosa.page.html.document import read_html
+from lycosa.page.html.main_text import letters_worth, main_text
 
 SITES = Path.home() / ".cache" / "lycosa-sites"
 FLOORS = Path(extract.__file__).with_name("floors.toml")
@@ -30,14 +32,19 @@ def test_the_floor() -> None:
     result = extract.measure("lycosa")
     assert result is not None
     assert result.all.f1 >= floors["f1"]
-    assert min(result.tuned.f1, result.held.f1) >= floors["f1"] - 0.01, "one half is much worse than the other"
+    assert min(result.tuned.f1, result.held.f1) >= floors["f1"] - 0.01, (
+        "one half is much worse than the other"
+    )
 
 
 @pytest.mark.prove
 def test_the_cost() -> None:
     floors = tomllib.loads(FLOORS.read_text(encoding="utf-8"))["extract"]
     results = [extract.run("lycosa") for _ in range(5)]
-    assert sorted(float(str(result["milliseconds"])) for result in results if result)[2] <= floors["milliseconds"]
+    assert (
+        sorted(float(str(result["milliseconds"])) for result in results if result)[2]
+        <= floors["milliseconds"]
+    )
 
 
 @pytest.mark.parametrize(
@@ -58,17 +65,28 @@ def test_the_measure(true: str, predicted: str, expected: tuple[float, float, fl
 
 def test_navigation_is_left_out() -> None:
     html = (
-        f"<body><ul>{MENU}</ul><h1>Title</h1><p>{PROSE} One.<p>{PROSE} Two.<h2>Section</h2><p>{PROSE} Three.<div class=footer>{PROSE}</div>"
+        f"<body><ul>{MENU}</ul><h1>Title</h1><p>{PROSE} One.<p>{PROSE} "
+        f"Two.<h2>Section</h2><p>{PROSE} Three.<div class=footer>{PROSE}</div>"
     )
     assert main_of(html) == [f"{PROSE} One.", f"{PROSE} Two.", "Section", f"{PROSE} Three."]
 
 
 @pytest.mark.parametrize(
-    "attributes", ["class=sidebar", "id=comments", "class='cookie-consent'", "role=complementary", "class=relatedArticles", "hidden"]
+    "attributes",
+    [
+        "class=sidebar",
+        "id=comments",
+        "class='cookie-consent'",
+        "role=complementary",
+        "class=relatedArticles",
+        "hidden",
+    ],
 )
 def test_marked_regions_are_put_aside(attributes: str) -> None:
     article = "".join(f"<p>{PROSE} {number}." for number in range(8))
-    text = main_of(f"<body><div><div>{article}</div><div {attributes}><p>{PROSE} Aside.</div></div>")
+    text = main_of(
+        f"<body><div><div>{article}</div><div {attributes}><p>{PROSE} Aside.</div></div>"
+    )
     assert len(text) == 8
 
 
@@ -79,7 +97,8 @@ def test_a_mark_on_most_of_the_prose_is_not_believed() -> None:
 
 def test_captions_and_alternative_texts_are_left_out() -> None:
     html = (
-        f"<body><article><p>{PROSE} 1.<figure><img src=i alt='{PROSE}'><figcaption>{PROSE}</figcaption></figure>"
+        f"<body><article><p>{PROSE} 1.<figure><img src=i "
+        f"alt='{PROSE}'><figcaption>{PROSE}</figcaption></figure>"
         f"<p>{PROSE} 2.<p>{PROSE} 3.</article>"
     )
     assert main_of(html) == [f"{PROSE} {number}." for number in (1, 2, 3)]
@@ -89,7 +108,31 @@ def test_scripts_without_spaces_are_measured_by_their_own_length() -> None:
     assert letters_worth(["人人生而自由,在尊严和权利上一律平等。"]) == 2.0
     assert letters_worth(["Все люди рождаются свободными и равными"]) == 1.0
     assert letters_worth(["All human beings are born free"]) == 1.0
-    assert main_of("<body><h1>题目</h1><p>人人生而自由,在尊严和权利上一律平等。</p><p>他们赋有理性和良心。")[0].startswith("人人")
+    article = "<p>人人生而自由,在尊严和权利上一律平等。</p><p>他们赋有理性和良心。</p>" * 8
+    assert main_of(f"<body><h1>题目</h1>{article}")[0].startswith("人人")
+
+
+@pytest.mark.parametrize("wrapping", ["{}", "<main>{}</main>", "<div>{}</div>"])
+def test_all_of_a_short_page_is_main_text_code_lists_and_tables_included(wrapping: str) -> None:
+    code = "def greet(name):\n    if name:\n\n        print(name)"
+    parts = (
+        f"<h1>Example</h1><p>Run this:</p><pre><code>{code}</code></pre><p>It "
+        "prints:</p><ul><li>0<li>1</ul>"
+    )
+    table = "<table><tr><th>Name<th>Value<tr><td>alpha<td>1<tr><td><td>2</table>"
+    nav = "<nav><a href=/a>Home</a> <a href=/b>News</a></nav><footer>Imprint</footer>"
+    text = main_of(f"<body>{nav}{wrapping.format(parts + table)}")
+    assert text == [
+        "Example",
+        "Run this:",
+        *code.split("\n"),
+        "It prints:",
+        "0",
+        "1",
+        "Name\tValue",
+        "alpha\t1",
+        "\t2",
+    ]
 
 
 def _is_subsequence(part: list[str], whole: list[str]) -> bool:
@@ -101,7 +144,9 @@ def _is_subsequence(part: list[str], whole: list[str]) -> bool:
 @given(
     st.lists(
         st.sampled_from(
-            "<p>|<div>|</div>|<li>|<td>|<a href=x>|</a>|<br>|<h2>|</h2>|<pre>|</pre>|<b>|</b>|<table>|<span hidden>|</span>|<article>|"
+            "<p>|<div>|</div>|<li>|<td>|<a "
+            "href=x>|</a>|<br>|<h2>|</h2>|<pre>|</pre>|<b>|</b>|<table>|<span "
+            "hidden>|</span>|<article>|"
             f"</article>|<nav>|</nav>|<img alt=alt>|{PROSE}|word| |\n|。".split("|")
         ),
         max_size=60,
@@ -111,17 +156,38 @@ def test_the_main_text_is_made_of_lines_of_the_text(parts: list[str]) -> None:
     found, _ = read_html("".join(parts).encode())
     chosen = main_text(found)
     assert _is_subsequence(chosen.split("\n") if chosen else [], found.lines)
-    assert all(line == " ".join(line.split()) and line for line in found.lines)
+    assert not any(sign in line for line in found.lines for sign in "\n\r\0\1\2")
+    if "<pre>" not in parts:
+        assert all(
+            line.strip() and line == "\t".join(" ".join(cell.split()) for cell in line.split("\t"))
+            for line in found.lines
+        )
 
 
 @pytest.mark.parametrize(
     ("page", "within", "without"),
     [
-        ("python-doc/library/asyncio-eventloop.html", "The event loop is the core of every asyncio application.", "Table of Contents"),
+        (
+            "python-doc/library/asyncio-eventloop.html",
+            "The event loop is the core of every asyncio application.",
+            "Table of Contents",
+        ),
         ("python-doc/library/json.html", "JSON (JavaScript Object Notation)", "Show Source"),
-        ("apache-manual/en/bind.html", "Para que o servidor aceite conexões na porta 80", "Línguas Disponíveis"),
-        ("debian-reference/ch01.en.html", "I think learning a computer system is like learning a new foreign language.", "Next"),
-        ("debian-reference/ch01.ja.html", "コンピューターシステムを学ぶことは新しい外国語を学ぶことに似ていると考えます。", "次へ"),
+        (
+            "apache-manual/en/bind.html",
+            "Para que o servidor aceite conexões na porta 80",
+            "Línguas Disponíveis",
+        ),
+        (
+            "debian-reference/ch01.en.html",
+            "I think learning a computer system is like learning a new foreign language.",
+            "Next",
+        ),
+        (
+            "debian-reference/ch01.ja.html",
+            "コンピューターシステムを学ぶことは新しい外国語を学ぶことに似ていると考えます。",
+            "次へ",
+        ),
         ("maint-guide/zh-cn/start.zh-cn.html", "大家都是志愿者。", "下一页"),
     ],
 )
@@ -142,5 +208,9 @@ def test_documentation_is_never_empty() -> None:
         pytest.skip(f"{SITES} is not laid out (make_sites.sh)")
     for path in paths:
         found, _ = read_html(path.read_bytes())
-        prose = sum(block[2] - block[3] for block in found.blocks if block[3] * 3 < block[2] and block[2] > 100)
+        prose = sum(
+            block[2] - block[3]
+            for block in found.blocks
+            if block[3] * 3 < block[2] and block[2] > 100
+        )
         assert prose == 0 or main_text(found), path

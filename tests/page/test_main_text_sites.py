@@ -1,4 +1,6 @@
-"""Main text in the languages of the sites' manuals, in pages built around their paragraphs (`bench.extract_sites`)."""
+"""Main text in the languages of the sites' manuals, in pages built around their paragraphs
+(`bench.extract_sites`).
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,12 @@ LEAST = 0.965
 
 
 def test_the_article_is_found_in_every_language() -> None:
-    found = {language: (ours.f1, plain.f1) for language, _, ours, plain in scores(articles([site.root for site in require_sites()]), 12)}
+    found = {
+        language: (ours.f1, plain.f1)
+        for language, _, ours, plain in scores(
+            articles([site.root for site in require_sites()]), 12
+        )
+    }
     assert len(found) >= 20
     assert {language: figures for language, figures in found.items() if figures[0] < LEAST} == {}
     assert all(ours > plain + 0.1 for ours, plain in found.values())

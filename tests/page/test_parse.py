@@ -26,7 +26,9 @@ def test_a_page_is_understood() -> None:
     assert page.description == "What it is"
     assert page.text == "Head\nline\nOne bold word.\nTwo\nlines Next page"
     assert page.canonical == "http://www.example.org/canonical"
-    assert [tuple(item) for item in page.alternates] == [("de", "http://www.example.org/dir/de.html")]
+    assert [tuple(item) for item in page.alternates] == [
+        ("de", "http://www.example.org/dir/de.html")
+    ]
     assert [(link.target, link.anchor, link.kind) for link in page.links] == [
         ("http://www.example.org/canonical", "", "canonical"),
         ("http://www.example.org/dir/de.html", "", "alternate"),
@@ -37,7 +39,16 @@ def test_a_page_is_understood() -> None:
 @settings(max_examples=200)
 @given(
     st.binary(max_size=300),
-    st.sampled_from(["", "text/html", "text/plain", "application/xml", "application/xhtml+xml", "text/html;charset=big5"]),
+    st.sampled_from(
+        [
+            "",
+            "text/html",
+            "text/plain",
+            "application/xml",
+            "application/xhtml+xml",
+            "text/html;charset=big5",
+        ]
+    ),
 )
 def test_no_bytes_raise_and_the_result_is_the_same_twice(payload: bytes, content_type: str) -> None:
     understands(content_type, payload)
@@ -73,9 +84,9 @@ def test_understands(content_type: str, payload: bytes, expected: bool) -> None:
         ("<a href=x>one</a> <a href=y>two</a>", "one two"),
         ("<ul><li>one<li>two</ul>three", "one\ntwo\nthree"),
         ("<div>one<div>two</div>three</div>", "one\ntwo\nthree"),
-        ("<table><tr><th>a<th>b<tr><td>1<td>2</table>", "a b\n1 2"),
+        ("<table><tr><th>a<th>b<tr><td>1<td>2</table>", "a\tb\n1\t2"),
         (f"<table><tr><td>{'long ' * 20}<td>short</table>", f"{('long ' * 20).strip()}\nshort"),
-        ("<pre>one\n  two\n\nthree</pre>", "one\ntwo\nthree"),
+        ("<pre>one\n  two\n\nthree</pre>", "one\n  two\n\nthree"),
         ("<pre>one\n<a href=x>two</a>\n</pre>", "one\ntwo"),
         ("a<script>x</script><style>y</style><template>z</template><noscript>n</noscript>b", "ab"),
         ("a<span hidden>x</span><span style='color: red; DISPLAY : none'>y</span>b", "ab"),
@@ -97,14 +108,19 @@ def test_visible_text(html: str, text: str) -> None:
 
 def test_headings_and_headline() -> None:
     page = parse_page(
-        b"<html><h2>Zero</h2><h1> One <b>bold</b></h1><h1>Two</h1><h6></h6><h3 hidden>x</h3>", url=URL, content_type="text/html"
+        b"<html><h2>Zero</h2><h1> One <b>bold</b></h1><h1>Two</h1><h6></h6><h3 hidden>x</h3>",
+        url=URL,
+        content_type="text/html",
     )
     assert page.headings == ["Zero", "One bold", "Two"]
     assert page.headline == "One bold"
 
 
 def test_language_and_digests_come_from_the_text() -> None:
-    german = b"<html lang=en><p>" + "Alle Menschen sind frei und gleich an Würde und Rechten geboren. ".encode() * 5
+    german = (
+        b"<html lang=en><p>"
+        + "Alle Menschen sind frei und gleich an Würde und Rechten geboren. ".encode() * 5
+    )
     page = parse_page(german, url=URL, content_type="text/html")
     assert page.language == "de"
     assert page.text_digest != 0
@@ -114,5 +130,9 @@ def test_language_and_digests_come_from_the_text() -> None:
 
 
 def test_the_title_of_a_page_without_one() -> None:
-    page = parse_page(b"<html><meta property=og:title content='Shared title'><p>x", url=URL, content_type="text/html")
+    page = parse_page(
+        b"<html><meta property=og:title content='Shared title'><p>x",
+        url=URL,
+        content_type="text/html",
+    )
     assert (page.title, page.headline) == ("Shared title", "Shared title")

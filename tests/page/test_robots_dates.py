@@ -11,6 +11,25 @@ from hypothesis import strategies as st
 from lycosa.page.dates import parse_date
 from lycosa.page.parse import parse_page
 
+
+@pytest.mark.parametrize(
+    ("text", "utc"),
+    [
+        ("Wed, 02 Oct 2002 08:00:00 EST", "2002-10-02T13:00"),
+        ("Wed, 02 Oct 2002 08:00:00 PDT", "2002-10-02T15:00"),
+        ("Wed, 02 Oct 2002 08:00:00 CEST", "2002-10-02T06:00"),
+        ("Wed, 02 Oct 2002 08:00:00 Z", "2002-10-02T08:00"),
+        ("02 Oct 02 15:00:00 GMT", "2002-10-02T15:00"),
+        ("Mon, 5 Jan 99 10:00 +0100", "1999-01-05T09:00"),
+        ("Mon, 5 Jan 49 10:00 UT", "2049-01-05T10:00"),
+    ],
+)
+def test_zones_and_years_of_rfc_822(text: str, utc: str) -> None:
+    parsed = parse_date(text)
+    assert parsed is not None
+    assert datetime.fromtimestamp(parsed / 1000, UTC).isoformat().startswith(utc)
+
+
 URL = "http://www.example.org/"
 
 
@@ -40,13 +59,17 @@ URL = "http://www.example.org/"
     ],
 )
 def test_directives(html: str, headers: list[str], may_index: bool, may_follow: bool) -> None:
-    page = parse_page(f"<html>{html}<p>text".encode(), url=URL, content_type="text/html", x_robots_tag=headers)
+    page = parse_page(
+        f"<html>{html}<p>text".encode(), url=URL, content_type="text/html", x_robots_tag=headers
+    )
     assert (page.may_index, page.may_follow) == (may_index, may_follow)
 
 
 def test_the_product_token_is_the_callers() -> None:
     html = b"<html><meta name=otherspider content=noindex>"
-    assert not parse_page(html, url=URL, content_type="text/html", product_token="OtherSpider").may_index
+    assert not parse_page(
+        html, url=URL, content_type="text/html", product_token="OtherSpider"
+    ).may_index
 
 
 def _ms(*parts: int) -> int:
@@ -89,19 +112,28 @@ def test_no_text_is_a_date_outside_the_bounds(text: str) -> None:
     "html",
     [
         "<meta property='article:published_time' content='2019-11-19T00:00:00Z'>",
-        '<script type=application/ld+json>{"@type": "NewsArticle", "datePublished": "2019-11-19"}</script>',
+        '<script type=application/ld+json>{"@type": "NewsArticle", "datePublished": '
+        '"2019-11-19"}</script>',
         "<meta name=DC.date content=2019-11-19>",
         "<meta name=date content='19 Nov 2019'>",
         "<meta itemprop=datePublished content=2019-11-19>",
         "<article><time datetime=2019-11-19>yesterday</time></article>",
         "<time pubdate datetime=2019-11-19>yesterday</time>",
         "<meta name=date content=soon><article><time datetime=2019-11-19></article>",
-        "<time datetime=2011-01-01>then</time><article><time datetime=2019-11-19>now</time></article>",
+        "<time datetime=2011-01-01>then</time><article><time "
+        "datetime=2019-11-19>now</time></article>",
     ],
 )
 def test_sources_of_the_date(html: str) -> None:
-    assert parse_page(f"<html>{html}<p>text".encode(), url=URL, content_type="text/html").published_at == _ms(2019, 11, 19)
+    assert parse_page(
+        f"<html>{html}<p>text".encode(), url=URL, content_type="text/html"
+    ).published_at == _ms(2019, 11, 19)
 
 
 def test_a_time_outside_an_article_is_not_the_pages() -> None:
-    assert parse_page(b"<html><time datetime=2019-11-19>x</time>", url=URL, content_type="text/html").published_at is None
+    assert (
+        parse_page(
+            b"<html><time datetime=2019-11-19>x</time>", url=URL, content_type="text/html"
+        ).published_at
+        is None
+    )

@@ -1,4 +1,6 @@
-"""An encoder that needs no model: words by hashed runs of three letters, after a few translations that it was told."""
+"""An encoder that needs no model: words by hashed runs of three letters, after a few translations
+that it was told.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,9 @@ class Letters:
                 for known in TOLD.get(word.strip(".,"), word).split():
                     framed = f"^{known}$"
                     for start in range(len(framed) - 2):
-                        rows[row, xxh3_64_intdigest(framed[start : start + 3].encode()) % DIMENSIONS] += 1
+                        rows[
+                            row, xxh3_64_intdigest(framed[start : start + 3].encode()) % DIMENSIONS
+                        ] += 1
         return rows
 
 

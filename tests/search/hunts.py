@@ -12,11 +12,23 @@ from lycosa.search.hunt_leads import Lead
 from lycosa.url.scope import hostname
 
 
-def page(title: str, *paragraphs: str, url: str = "http://a.example/", links: Mapping[str, str] | None = None) -> Page:
-    """A page as the parser makes it: a title that is its headline too, paragraphs, and a list of links (target -> text)."""
-    anchors = "".join(f'<li>see <a href="{target}">{text}</a> here</li>' for target, text in (links or {}).items())
+def page(
+    title: str,
+    *paragraphs: str,
+    url: str = "http://a.example/",
+    links: Mapping[str, str] | None = None,
+) -> Page:
+    """A page as the parser makes it: a title that is its headline too, paragraphs, and a list of
+    links (target -> text).
+    """
+    anchors = "".join(
+        f'<li>see <a href="{target}">{text}</a> here</li>' for target, text in (links or {}).items()
+    )
     text = "".join(f"<p>{paragraph}</p>" for paragraph in paragraphs)
-    html = f"<!doctype html><html lang=en><title>{title}</title><body><main><h1>{title}</h1>{text}<ul>{anchors}</ul></main></body></html>"
+    html = (
+        "<!doctype html><html "
+        f"lang=en><title>{title}</title><body><main><h1>{title}</h1>{text}<ul>{anchors}</ul></main></body></html>"
+    )
     return parse_page(html.encode(), url=url, content_type="text/html; charset=utf-8")
 
 
@@ -33,7 +45,9 @@ class Walked:
 
 
 def walk(hunt: Hunt, web: Mapping[str, Page], start: str, fetches: int = 100) -> Walked:
-    """Fetch what the list says comes next, from one page on. A URL that the web lacks gives no page."""
+    """Fetch what the list says comes next, from one page on. A URL that the web lacks gives no
+    page.
+    """
     hunt.start([lead(start)])
     walked = Walked([], {})
     while len(walked.order) < fetches and (best := hunt.listed.best_of_hosts(1)):

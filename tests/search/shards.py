@@ -1,4 +1,6 @@
-"""A made web for tests of search over shards: pages of several languages, lengths and vocabularies, the same in one index and in many."""
+"""A made web for tests of search over shards: pages of several languages, lengths and vocabularies,
+the same in one index and in many.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from lycosa.core.config import IndexSettings
+from lycosa.config.settings import IndexSettings
 from lycosa.core.records import Page
 from lycosa.index.indexer import Indexer
 from tests.index.corpus import Corpus, page
@@ -19,9 +21,12 @@ PAGES = 30  # of each host
 EQUAL = "http://equal-{}.test/same"  # pages that no query can tell apart
 
 _WORDS = {
-    "en": "spider web night hunt wolf trap silk thread garden autumn forest stone river water light shadow morning evening window table",
-    "de": "spinne netz nacht jagd wolf falle seide faden garten herbst wald stein fluss wasser licht schatten morgen abend fenster tisch",
-    "fr": "araignée toile nuit chasse loup piège soie fil jardin automne forêt pierre rivière eau lumière ombre matin soir fenêtre table",
+    "en": "spider web night hunt wolf trap silk thread garden autumn forest stone river water "
+    "light shadow morning evening window table",
+    "de": "spinne netz nacht jagd wolf falle seide faden garten herbst wald stein fluss wasser "
+    "licht schatten morgen abend fenster tisch",
+    "fr": "araignée toile nuit chasse loup piège soie fil jardin automne forêt pierre rivière eau "
+    "lumière ombre matin soir fenêtre table",
 }
 
 
@@ -39,7 +44,9 @@ def settings(shards: int) -> IndexSettings:
 
 
 def made_pages() -> list[tuple[str, Page]]:
-    """Each host has its own language, length of pages and favourite words: shards differ as much as sites do."""
+    """Each host has its own language, length of pages and favourite words: shards differ as much as
+    sites do.
+    """
     generator = random.Random(7)
     pages = []
     for host in range(HOSTS):
@@ -50,9 +57,23 @@ def made_pages() -> list[tuple[str, Page]]:
             length = int(10 + 300 * generator.random() ** 2 * (1 + host % 5))
             text = " ".join(generator.choices(words, weights, k=length))
             title = " ".join(generator.choices(words, weights, k=3))
-            pages.append((f"http://host{host}.test/{title.split()[0]}/{number}", page(f"{text}.", title=title, language=language)))
-    pages += [(EQUAL.format(number), page("Unmistakable words of one kind.", title="Same", language="en")) for number in range(40)]
-    pages += [(f"http://copy-{number}.test/", page("A twice told tale.", language="en", text_digest=2**63 + 5)) for number in range(6)]
+            pages.append(
+                (
+                    f"http://host{host}.test/{title.split()[0]}/{number}",
+                    page(f"{text}.", title=title, language=language),
+                )
+            )
+    pages += [
+        (EQUAL.format(number), page("Unmistakable words of one kind.", title="Same", language="en"))
+        for number in range(40)
+    ]
+    pages += [
+        (
+            f"http://copy-{number}.test/",
+            page("A twice told tale.", language="en", text_digest=2**63 + 5),
+        )
+        for number in range(6)
+    ]
     return pages
 
 
@@ -65,8 +86,22 @@ def queries() -> list[str]:
         for number in range(16):
             chosen = generator.sample(words, 1 + number % 3)
             made.append(" ".join(chosen))
-        made += [f'"{words[0]} {words[1]}"', f"{words[2]} -{words[3]}", f"{words[4]} lang:{language}", f"{words[5]} site:host3.test"]
-    return [*made, "spider netz", "nowhere web", "nothing-like-it", "site:host1.test", "-web site:host2.test", "lang:de", "-"]
+        made += [
+            f'"{words[0]} {words[1]}"',
+            f"{words[2]} -{words[3]}",
+            f"{words[4]} lang:{language}",
+            f"{words[5]} site:host3.test",
+        ]
+    return [
+        *made,
+        "spider netz",
+        "nowhere web",
+        "nothing-like-it",
+        "site:host1.test",
+        "-web site:host2.test",
+        "lang:de",
+        "-",
+    ]
 
 
 def two_indexes(folder: Path, shards: int) -> TwoIndexes:

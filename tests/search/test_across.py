@@ -1,4 +1,6 @@
-"""A query asked in other languages: dictionaries, tables of the crawl, edits, what is kept, and the merged list."""
+"""A query asked in other languages: dictionaries, tables of the crawl, edits, what is kept, and the
+merged list.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from lycosa.app.translating import add_dictionary, look_up, remove_table, tables_of
-from lycosa.core.config import IndexSettings
+from lycosa.config.settings import IndexSettings
 from lycosa.core.errors import UsageError
 from lycosa.index.indexer import Indexer
 from lycosa.search.engine import Searcher, SearchRequest, SearchResults
@@ -32,7 +34,8 @@ PAGES = {
     "http://lo.test/": page("ເຮືອນ ຫຼັງ ໃຫຍ່ ຢູ່ ແຄມ ນ້ຳ.", title="ເຮືອນ", language="lo"),
 }  # fmt: skip
 GERMAN = (
-    "house\tHaus|Gebäude\nriver\tFluss\nroof\tDach\noperating system\tBetriebssystem\nsystem\tSystem|Anlage\nprogramming\tProgrammieren\n"
+    "house\tHaus|Gebäude\nriver\tFluss\nroof\tDach\noperating "
+    "system\tBetriebssystem\nsystem\tSystem|Anlage\nprogramming\tProgrammieren\n"
 )
 CHINESE = "house\t房子|房屋\noperating system\t操作系统\nprogramming\t编程|程序设计\ncomputer\t计算机|电脑\nfish\t鱼\n"
 MALAY = "house\trumah\nriver\tsungai\nbig\tbesar\n"
@@ -58,7 +61,9 @@ def searcher(root: str) -> Searcher:
     return Searcher(root)
 
 
-def ask(searcher: Searcher, text: str, *languages: str, edits: tuple[str, ...] = (), **more: object) -> SearchResults:
+def ask(
+    searcher: Searcher, text: str, *languages: str, edits: tuple[str, ...] = (), **more: object
+) -> SearchResults:
     understood = tuple(found for given in edits if (found := edit(given)) is not None)
     return searcher.search(SearchRequest(text, across=Across(languages, edits=understood), **more))  # type: ignore[arg-type]
 
@@ -85,9 +90,65 @@ def urls(results: SearchResults) -> list[str]:
         ("house site:de.test", {"de.test/haus"}),
     ],
 )
-def test_pages_in_all_languages_are_found(searcher: Searcher, query: str, expected: set[str]) -> None:
+def test_pages_in_all_languages_are_found(
+    searcher: Searcher, query: str, expected: set[str]
+) -> None:
     found = urls(ask(searcher, query))
     assert set(found[: len(expected)]) == expected, found
+
+
+def test_pages_that_merely_hold_the_typed_words_come_last(tmp_path: Path) -> None:
+    """The typed words are rare in other languages, so that each page with one looked like the best
+    of its language.
+    """
+    english = (
+        "The river flows slowly past old houses. Every house by the river has a roof and a garden. "
+    )
+    german = (
+        "Der Fluss fließt langsam an alten Häusern vorbei. Jedes Haus am Fluss hat ein Dach "
+        "und einen Garten. "
+    )
+    french = (
+        "Le fleuve coule lentement devant les vieilles maisons. Chaque maison a un toit et "
+        "un jardin. "
+    )
+    other = {
+        "en": "Bread is baked in the morning. ",
+        "de": "Brot wird am Morgen gebacken. ",
+        "fr": "Le pain est cuit le matin. ",
+    }
+    pages = {
+        f"http://en.test/{n}": page(english + other["en"] * n, title=f"River {n}", language="en")
+        for n in range(4)
+    }
+    pages |= {
+        f"http://de.test/{n}": page(german + other["de"] * n, title=f"Fluss {n}", language="de")
+        for n in range(4)
+    }
+    pages |= {
+        f"http://fr.test/{n}": page(french + other["fr"] * n, title=f"Fleuve {n}", language="fr")
+        for n in range(4)
+    }
+    pages["http://de.test/typed"] = page(
+        other["de"] * 3 + "river house river house", title="Version 1.2", language="de"
+    )
+    pages["http://fr.test/typed"] = page(
+        other["fr"] * 3 + "river house river house", title="Version 1.2", language="fr"
+    )
+    corpus = Corpus(str(tmp_path / "w"))
+    corpus.commit(pages.items())
+    with Indexer(corpus.root, SMALL) as indexer:
+        indexer.update()
+    without = urls(ask(Searcher(corpus.root), "river house", count=20, per_host=0))
+    assert without[:4] == [f"en.test/{n}" for n in range(4)], without
+    dictionary = tmp_path / "en-de.tsv"
+    dictionary.write_text(GERMAN, encoding="utf-8")
+    add_dictionary(corpus.root, dictionary)
+    found = urls(ask(Searcher(corpus.root), "river house", count=20, per_host=0))
+    assert set(found[:8]) == {
+        f"{language}.test/{n}" for language in ("en", "de") for n in range(4)
+    }, found
+    assert set(found[8:]) == {"de.test/typed", "fr.test/typed"}
 
 
 def test_only_the_languages_that_are_named_are_asked(searcher: Searcher) -> None:
@@ -97,7 +158,11 @@ def test_only_the_languages_that_are_named_are_asked(searcher: Searcher) -> None
 
 
 def test_pages_of_one_language_alone(searcher: Searcher) -> None:
-    assert urls(ask(searcher, "house", language="de")) == urls(ask(searcher, "house lang:de")) == ["de.test/haus"]
+    assert (
+        urls(ask(searcher, "house", language="de"))
+        == urls(ask(searcher, "house lang:de"))
+        == ["de.test/haus"]
+    )
 
 
 def test_the_answer_shows_translations_and_takes_others(searcher: Searcher) -> None:
@@ -126,10 +191,17 @@ def test_through_english_where_no_table_joins_two_languages(root: str) -> None:
 
 def test_pages_of_an_answer_go_together(searcher: Searcher) -> None:
     whole = urls(ask(searcher, "house"))
-    assert [url for start in range(len(whole)) for url in urls(ask(searcher, "house", count=1, offset=start))] == whole
+    assert [
+        url
+        for start in range(len(whole))
+        for url in urls(ask(searcher, "house", count=1, offset=start))
+    ] == whole
 
 
-@pytest.mark.parametrize("query", ["", "-", '""', "lang:de", "(((", "a" * 3_000, "*", "\ud800 house", "house OR", "OR " * 40])
+@pytest.mark.parametrize(
+    "query",
+    ["", "-", '""', "lang:de", "(((", "a" * 3_000, "*", "\ud800 house", "house OR", "OR " * 40],
+)
 def test_any_input_gives_an_answer(searcher: Searcher, query: str) -> None:
     assert ask(searcher, query).query == query
 
@@ -138,7 +210,13 @@ def test_another_spelling_of_what_no_table_knows(tmp_path: Path) -> None:
     corpus = Corpus(str(tmp_path / "w"))
     english = page("The spider waits in a museum of webs.", title="Spider", language="en")
     german = page("Die Spinne wartet im Museum.", title="Spinne", language="de")
-    corpus.commit([(f"http://{name}{n}.test/", each) for name, each in (("en", english), ("de", german)) for n in range(4)])
+    corpus.commit(
+        [
+            (f"http://{name}{n}.test/", each)
+            for name, each in (("en", english), ("de", german))
+            for n in range(4)
+        ]
+    )
     with Indexer(corpus.root, SMALL) as indexer:
         indexer.update()
     searcher = Searcher(corpus.root)
@@ -147,11 +225,15 @@ def test_another_spelling_of_what_no_table_knows(tmp_path: Path) -> None:
     assert (meant.query, meant.total) == ("spider", 4)
     assert ask(searcher, "spider", "de").did_you_mean is None
     assert ask(searcher, "spidre", "de", spelling=False).did_you_mean is None
-    assert ask(searcher, "spidre", "de", host="de1.test").did_you_mean is None, "there it finds nothing either"
+    assert ask(searcher, "spidre", "de", host="de1.test").did_you_mean is None, (
+        "there it finds nothing either"
+    )
     table = tmp_path / "en-de.tsv"
     table.write_text("spidre\tSpinne\n", encoding="utf-8")
     add_dictionary(corpus.root, table)
-    assert ask(searcher, "spidre", "de").did_you_mean is None, "a word that has a translation is spelled as it is"
+    assert ask(searcher, "spidre", "de").did_you_mean is None, (
+        "a word that has a translation is spelled as it is"
+    )
 
 
 def test_a_language_without_translations_is_told(searcher: Searcher) -> None:
@@ -160,10 +242,20 @@ def test_a_language_without_translations_is_told(searcher: Searcher) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "language"), [("house", "en"), ("Betriebssystem", "de"), ("rumah besar", "ms"), ("编程", "zh"), ("Python 编程", "zh")]
+    ("text", "language"),
+    [
+        ("house", "en"),
+        ("Betriebssystem", "de"),
+        ("rumah besar", "ms"),
+        ("编程", "zh"),
+        ("Python 编程", "zh"),
+    ],
 )
 def test_the_language_of_a_few_words_is_found(root: str, text: str, language: str) -> None:
-    assert query_language(parse_query(text), ["zh", "de", "en", "ms", "lo"], tables_of(root).sources) == language
+    assert (
+        query_language(parse_query(text), ["zh", "de", "en", "ms", "lo"], tables_of(root).sources)
+        == language
+    )
 
 
 def test_tables_come_and_go_while_a_searcher_is_open(root: str, tmp_path: Path) -> None:
@@ -184,4 +276,7 @@ def test_tables_come_and_go_while_a_searcher_is_open(root: str, tmp_path: Path) 
 def test_numbers_and_names_are_kept() -> None:
     edits: Edits = {}
     query = Translator(Sources(), parse_query("Debian 12"), "en", edits).into("ru")
-    assert [(term.source, [each.key for each in term.alternatives]) for term in query.terms] == [("Debian", ["debian"]), ("12", ["12"])]
+    assert [(term.source, [each.key for each in term.alternatives]) for term in query.terms] == [
+        ("Debian", ["debian"]),
+        ("12", ["12"]),
+    ]

@@ -1,7 +1,9 @@
-"""How well a query finds its fellow in another language: SIB-200, learned from one part, asked with the other, through the index.
+"""How well a query finds its fellow in another language: SIB-200, learned from one part, asked with
+the other, through the index.
 
-Floors are the issue's bars, or what a plain IBM-1 reaches on this split where that is more (`python -m bench.across sib [--plain]`); in
-Persian and Tibetan, where that was not reached (.977 and .875), what was.
+Floors are the issue's bars, or what a plain IBM-1 reaches on this split where that is more (`python
+-m bench.across sib [--plain]`); in Persian and Tibetan, where that was not reached (.977 and .875),
+what was.
 """
 
 from __future__ import annotations
@@ -13,7 +15,9 @@ from tests.text.data import DATA
 
 FLOORS = BARS | {"fa": 0.966, "bo": 0.858}
 
-needs_data = pytest.mark.skipif(not (DATA / "sib200").is_dir(), reason="SIB-200 is not there (set LYCOSA_TEST_DATA)")
+needs_data = pytest.mark.skipif(
+    not (DATA / "sib200").is_dir(), reason="SIB-200 is not there (set LYCOSA_TEST_DATA)"
+)
 
 
 @needs_data

@@ -1,4 +1,6 @@
-"""An encoder that somebody brings: loaded by name, its vectors published, joined with what words find."""
+"""An encoder that somebody brings: loaded by name, its vectors published, joined with what words
+find.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from lycosa.app.translating import encode_pages
-from lycosa.core.config import IndexSettings
+from lycosa.config.settings import IndexSettings
 from lycosa.core.errors import ConfigError, WorkspaceError
 from lycosa.index.indexer import Indexer
 from lycosa.search.across_vectors import FlatIndex, load_encoder
@@ -53,7 +55,12 @@ def test_what_means_the_same_is_found_though_no_word_is(corpus: Corpus) -> None:
 
 
 def test_encoders_that_are_none_are_told(corpus: Corpus) -> None:
-    for where in ("nonsense", "tests.search.encoders:absent", "tests.absent:x", "tests.search.encoders:nothing"):
+    for where in (
+        "nonsense",
+        "tests.search.encoders:absent",
+        "tests.absent:x",
+        "tests.search.encoders:nothing",
+    ):
         with pytest.raises(ConfigError):
             load_encoder(where)
     with pytest.raises(ConfigError, match="careless"):

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from lycosa.app.translating import add_dictionary
-from lycosa.core.config import IndexSettings
+from lycosa.config.settings import IndexSettings
 from lycosa.index.indexer import Indexer
 from lycosa.search.compounds import with_compounds
 from lycosa.search.engine import Searcher, SearchRequest
@@ -23,7 +23,15 @@ def term(source: str, *keys: str) -> TranslatedTerm:
 
 
 def test_pairs_are_joined_where_the_index_holds_them() -> None:
-    query = TranslatedQuery("de", (term("the", "der"), term("installation", "installation"), term("system", "system"), term("x", "ab")))
+    query = TranslatedQuery(
+        "de",
+        (
+            term("the", "der"),
+            term("installation", "installation"),
+            term("system", "system"),
+            term("x", "ab"),
+        ),
+    )
     held = {"installationssystem"}
     joined = with_compounds(query, held.__contains__)
     assert [each.source for each in joined.terms] == ["the", "installation system", "x"]
@@ -34,7 +42,10 @@ def test_pairs_are_joined_where_the_index_holds_them() -> None:
     assert with_compounds(french, held.__contains__) is french
 
 
-@pytest.mark.parametrize(("query", "found"), [("system requirements", "one"), ("installation guide", "two"), ("spider guide", "three")])
+@pytest.mark.parametrize(
+    ("query", "found"),
+    [("system requirements", "one"), ("installation guide", "two"), ("spider guide", "three")],
+)
 def test_compounds_are_found_and_so_are_words_apart(tmp_path: Path, query: str, found: str) -> None:
     corpus = Corpus(str(tmp_path / "w"))
     texts = {
@@ -43,7 +54,9 @@ def test_compounds_are_found_and_so_are_words_apart(tmp_path: Path, query: str, 
         "three": "Eine Anleitung, um eine Spinne zu fangen.",
         "four": "Ein System, das niemand braucht, und eine Installation.",
     }
-    corpus.commit([(f"http://de.test/{name}", page(text, language="de")) for name, text in texts.items()])
+    corpus.commit(
+        [(f"http://de.test/{name}", page(text, language="de")) for name, text in texts.items()]
+    )
     with Indexer(corpus.root, IndexSettings.model_validate({"heap": "15MiB"})) as indexer:
         indexer.update()
     path = tmp_path / "en-de.tsv"

@@ -11,7 +11,10 @@ from lycosa.search.hunt_question import RELEVANT, Question, url_words
 from lycosa.text.everyday import binding_words
 from tests.search.hunts import page
 
-FILLER = "The weather was mild and the ferry left the harbour in the morning with bread and letters on board for the island. " * 12
+FILLER = (
+    "The weather was mild and the ferry left the harbour in the morning with bread and letters on "
+    "board for the island. " * 12
+)
 URL = "http://a.example/page.html"
 
 
@@ -22,8 +25,18 @@ def judged(question: str, found: Page, url: str = URL, anchors: tuple[str, ...] 
 
 def test_the_more_a_page_speaks_of_the_question_the_better_it_answers() -> None:
     question = "wolf spider silk"
-    about = judged(question, page("Wolf spiders and their silk", "The wolf spider spins silk for its egg sac.", FILLER))
-    in_text = judged(question, page("An afternoon", FILLER, "A wolf spider needs little silk. The silk of a wolf spider is strong."))
+    about = judged(
+        question,
+        page("Wolf spiders and their silk", "The wolf spider spins silk for its egg sac.", FILLER),
+    )
+    in_text = judged(
+        question,
+        page(
+            "An afternoon",
+            FILLER,
+            "A wolf spider needs little silk. The silk of a wolf spider is strong.",
+        ),
+    )
     in_passing = judged(question, page("An afternoon", FILLER, "A spider sat there.", FILLER))
     nothing = judged(question, page("An afternoon", FILLER))
     assert about > in_text > in_passing > nothing == 0.0
@@ -31,9 +44,31 @@ def test_the_more_a_page_speaks_of_the_question_the_better_it_answers() -> None:
 
 
 def test_inflections_of_the_pages_language_count() -> None:
-    assert judged("Haus bauen", _of("de", "Häuser bauen", "Wer Häuser baut, der bleibt. Das Haus ist gebaut.")) >= RELEVANT
-    assert judged("龙井茶", _of("zh", "龙井茶的历史", "龙井茶是杭州的绿茶，产于西湖龙井村周围的群山。龙井茶炒制而成。")) >= RELEVANT
-    assert judged("龙井茶", _of("zh", "火车站", "火车站在城市的北边，每天有很多旅客来往，人们在那里等车。")) < RELEVANT
+    assert (
+        judged(
+            "Haus bauen",
+            _of("de", "Häuser bauen", "Wer Häuser baut, der bleibt. Das Haus ist gebaut."),
+        )
+        >= RELEVANT
+    )
+    assert (
+        judged(
+            "龙井茶",
+            _of(
+                "zh",
+                "龙井茶的历史",
+                "龙井茶是杭州的绿茶，产于西湖龙井村周围的群山。龙井茶炒制而成。",
+            ),
+        )
+        >= RELEVANT
+    )
+    assert (
+        judged(
+            "龙井茶",
+            _of("zh", "火车站", "火车站在城市的北边，每天有很多旅客来往，人们在那里等车。"),
+        )
+        < RELEVANT
+    )
 
 
 def _of(language: str, title: str, text: str) -> Page:
@@ -52,7 +87,12 @@ def test_words_that_only_hold_a_question_together_hardly_count() -> None:
 
 def test_binding_words_are_those_of_one_language_and_never_all() -> None:
     assert binding_words(["how", "do", "i", "read", "csv", "files"]) == {"how", "do", "i"}
-    assert binding_words(["wie", "kann", "man", "das", "haus", "bauen"]) == {"wie", "kann", "man", "das"}
+    assert binding_words(["wie", "kann", "man", "das", "haus", "bauen"]) == {
+        "wie",
+        "kann",
+        "man",
+        "das",
+    }
     assert binding_words(["die", "hard"]) == frozenset()
     assert binding_words(["to", "be", "or", "not", "to", "be"]) == frozenset()
     assert binding_words([]) == frozenset()
@@ -88,13 +128,19 @@ def test_dates_rule_out_only_pages_that_give_one() -> None:
 
 def test_texts_of_links_that_led_there_count() -> None:
     found = page("Chapter 7", "Of eight legs and as many eyes.", FILLER)
-    assert judged("wolf spider", found, anchors=("all about the wolf spider",)) > judged("wolf spider", found) == 0.0
+    assert (
+        judged("wolf spider", found, anchors=("all about the wolf spider",))
+        > judged("wolf spider", found)
+        == 0.0
+    )
 
 
 def test_a_word_that_every_page_holds_counts_less_and_less() -> None:
     question = Question("python csv")
     first = question.evidence(URL, page("Python csv", "Python reads csv.", FILLER))
-    only_python = question.evidence(URL, page("Python", "Python is a language. Python runs.", FILLER))
+    only_python = question.evidence(
+        URL, page("Python", "Python is a language. Python runs.", FILLER)
+    )
     before = question.relevance(only_python)
     for _ in range(50):
         question.note(only_python)
@@ -108,7 +154,10 @@ def test_likeness_of_short_texts() -> None:
     assert question.likeness("CSV File Reading", "en") == 1.0
     assert 0 < question.likeness("other files", "en") < 0.5
     assert question.likeness("", "en") == question.likeness("weather", "en") == 0.0
-    assert question.likeness(url_words("https://csv.example/library/csv-files.html?read=1"), "en") == 1.0
+    assert (
+        question.likeness(url_words("https://csv.example/library/csv-files.html?read=1"), "en")
+        == 1.0
+    )
     assert url_words("https://csv.example/library/csv.html") == "library csv"
 
 

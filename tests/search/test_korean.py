@@ -1,4 +1,6 @@
-"""Korean analysed by kiwipiepy: a query is read as the index that it is asked of was made, also while the setting changes."""
+"""Korean analysed by kiwipiepy: a query is read as the index that it is asked of was made, also
+while the setting changes.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +10,7 @@ import pytest
 
 from lycosa.app.batch import rank_workspace
 from lycosa.app.translating import add_dictionary
-from lycosa.core.config import IndexSettings
+from lycosa.config.settings import IndexSettings
 from lycosa.core.errors import UsageError
 from lycosa.index.indexer import Indexer, ShardIndexer
 from lycosa.index.shards import index_analysis, shards_of
@@ -21,7 +23,9 @@ from tests.index.corpus import Corpus, page
 from tests.search.shards import until
 from tests.search.test_federation import Service
 
-needs_kiwi = pytest.mark.skipif(not korean.installed(), reason="kiwipiepy is not installed: pip install 'lycosa[ko]'")
+needs_kiwi = pytest.mark.skipif(
+    not korean.installed(), reason="kiwipiepy is not installed: pip install 'lycosa[ko]'"
+)
 
 HOSTS = [f"h{number}.test" for number in range(6)]
 TEXT = "운영체제를 설치하기 전에 하드디스크를 나눕니다. 사용자가 만든 파일시스템의 목록입니다."
@@ -43,8 +47,16 @@ def asked(root: str, text: str, across: Across | None = None) -> SearchResults:
 @pytest.fixture
 def corpus(tmp_path: Path) -> Corpus:
     corpus = Corpus(str(tmp_path / "workspace"))
-    pages = {f"http://{host}/": page(f"{TEXT} {number} 쪽", title="설치 안내", language="ko") for number, host in enumerate(HOSTS)}
-    corpus.commit([*pages.items(), ("http://en.test/", page("The file system of an operating system.", language="en"))])
+    pages = {
+        f"http://{host}/": page(f"{TEXT} {number} 쪽", title="설치 안내", language="ko")
+        for number, host in enumerate(HOSTS)
+    }
+    corpus.commit(
+        [
+            *pages.items(),
+            ("http://en.test/", page("The file system of an operating system.", language="en")),
+        ]
+    )
     return corpus
 
 
@@ -55,10 +67,21 @@ def test_a_changed_setting_makes_the_index_anew_and_queries_follow(corpus: Corpu
     assert before.search(SearchRequest("만들다")).total == 0  # another form of the verb
     assert "another version" in update(corpus, KIWI)
     assert update(corpus, KIWI) == ""
-    assert before.search(SearchRequest("파일시스템을")).total == len(HOSTS)  # the generation before, as it was made
+    # the generation before, as it was made
+    assert before.search(SearchRequest("파일시스템을")).total == len(HOSTS)
     assert before.reload()
-    for query in ("만들다", "파일시스템을", "파일", "나누다", '"운영체제 설치"', "file system", "title:안내"):
-        assert before.search(SearchRequest(query, language=None)).total >= (1 if query.isascii() else len(HOSTS)), query
+    for query in (
+        "만들다",
+        "파일시스템을",
+        "파일",
+        "나누다",
+        '"운영체제 설치"',
+        "file system",
+        "title:안내",
+    ):
+        assert before.search(SearchRequest(query, language=None)).total >= (
+            1 if query.isascii() else len(HOSTS)
+        ), query
     hit = before.search(SearchRequest("파일시스템을")).hits[0]
     assert "".join(text for text, marked in hit.snippet if marked) == "파일시스템의"
     assert "another version" in update(corpus, BIGRAMS)
@@ -90,7 +113,8 @@ def test_replicas_read_a_query_as_their_shard_was_made(corpus: Corpus) -> None:
     update(corpus, KIWI, 2)
     service = Service(corpus.root, 1)
     try:
-        until(lambda: not service.search("만들다").missing_shards)  # a replica loads kiwipiepy before it answers
+        # a replica loads kiwipiepy before it answers
+        until(lambda: not service.search("만들다").missing_shards)
         assert service.search("만들다").total == len(HOSTS)
         assert service.search("파일시스템을").total == len(HOSTS)
     finally:
@@ -100,7 +124,9 @@ def test_replicas_read_a_query_as_their_shard_was_made(corpus: Corpus) -> None:
 @needs_kiwi
 @pytest.mark.parametrize("kind", [BIGRAMS, KIWI])
 def test_tables_of_either_kind_translate_for_either_index(tmp_path: Path, kind: str) -> None:
-    """What the crawl taught while the index was made one way is asked after it was made the other way."""
+    """What the crawl taught while the index was made one way is asked after it was made the other
+    way.
+    """
     corpus = Corpus(str(tmp_path / "workspace"))
     words = {
         "apple": "사과",
@@ -116,9 +142,17 @@ def test_tables_of_either_kind_translate_for_either_index(tmp_path: Path, kind: 
     pages = []
     for number in range(60):
         picked = [names[(number * step + step) % len(names)] for step in (1, 3, 5, 7)]
-        english = "\n".join(f"The {one} is near number {number} {place}." for place, one in enumerate(picked))
-        hangul = "\n".join(f"{words[one]}은 번호 {number} {place} 가까이에 있습니다." for place, one in enumerate(picked))
-        pages += [(f"http://a.test/en/{number}", page(english, language="en")), (f"http://a.test/ko/{number}", page(hangul, language="ko"))]
+        english = "\n".join(
+            f"The {one} is near number {number} {place}." for place, one in enumerate(picked)
+        )
+        hangul = "\n".join(
+            f"{words[one]}은 번호 {number} {place} 가까이에 있습니다."
+            for place, one in enumerate(picked)
+        )
+        pages += [
+            (f"http://a.test/en/{number}", page(english, language="en")),
+            (f"http://a.test/ko/{number}", page(hangul, language="ko")),
+        ]
     corpus.commit(pages)
     update(corpus, kind)
     assert index_analysis(corpus.root) == Analysis((kind,))
@@ -134,7 +168,9 @@ def test_tables_of_either_kind_translate_for_either_index(tmp_path: Path, kind: 
 
 
 @needs_kiwi
-def test_an_index_that_needs_what_is_not_installed_says_so(corpus: Corpus, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_index_that_needs_what_is_not_installed_says_so(
+    corpus: Corpus, monkeypatch: pytest.MonkeyPatch
+) -> None:
     update(corpus, KIWI)
     monkeypatch.setattr(korean, "find_spec", lambda name: None)
     monkeypatch.setattr(analyze, "_by_morphemes", analyze._by_morphemes.__wrapped__)

@@ -1,4 +1,6 @@
-"""What a reader gives up it gives up at once: a server that publishes every ten seconds would else hold many indexes."""
+"""What a reader gives up it gives up at once: a server that publishes every ten seconds would else
+hold many indexes.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from lycosa.core.config import IndexSettings
+from lycosa.config.settings import IndexSettings
 from lycosa.index import suggest
 from lycosa.index.indexer import Indexer
 from lycosa.search.engine import Searcher, SearchRequest
@@ -23,7 +25,9 @@ _MAPPED = re.compile(r"/index/(\d{8})/(\S+)")
 
 @pytest.fixture
 def uncollected() -> Iterator[None]:
-    """Without the collector of cycles: it comes by when a server has made very many objects, and that may be an hour."""
+    """Without the collector of cycles: it comes by when a server has made very many objects, and
+    that may be an hour.
+    """
     gc.collect()
     gc.disable()
     yield
@@ -44,7 +48,14 @@ def test_a_generation_that_was_replaced_is_not_held(tmp_path: Path, uncollected:
     with Indexer(corpus.root, SMALL) as indexer:
         searcher = None
         for number in range(3):
-            corpus.commit([(f"http://alpha.test/{number}", page(f"A garden in spring, the {number}th.", title="Garden", language="en"))])
+            corpus.commit(
+                [
+                    (
+                        f"http://alpha.test/{number}",
+                        page(f"A garden in spring, the {number}th.", title="Garden", language="en"),
+                    )
+                ]
+            )
             indexer.update()
             searcher = searcher or Searcher(corpus.root)
             searcher.reload()
@@ -52,10 +63,13 @@ def test_a_generation_that_was_replaced_is_not_held(tmp_path: Path, uncollected:
             searcher.search(SearchRequest("gardem spring"))
             assert searcher.suggest(SuggestRequest("gar"))
         assert searcher is not None
-        assert any(name.startswith("suggestions") for name in mapped(corpus.root)[searcher.generation])
+        assert any(
+            name.startswith("suggestions") for name in mapped(corpus.root)[searcher.generation]
+        )
         deadline = time.monotonic() + 60
         while set(mapped(corpus.root)) != {searcher.generation} and time.monotonic() < deadline:
-            time.sleep(0.05)  # a thread of tantivy looks once more, within a second, at what it has opened
+            # a thread of tantivy looks once more, within a second, at what it has opened
+            time.sleep(0.05)
         assert set(mapped(corpus.root)) == {searcher.generation}
 
 
@@ -63,12 +77,21 @@ def test_suggestions_that_rest_stay_open(tmp_path: Path, monkeypatch: pytest.Mon
     monkeypatch.setattr(suggest, "FRESH_PAGES", 0)
     monkeypatch.setattr(suggest, "REST_MS_A_PAGE", 3_600_000)
     corpus = Corpus(str(tmp_path / "workspace"))
-    corpus.commit([("http://alpha.test/", page("A garden in spring.", title="Garden", language="en"))])
+    corpus.commit(
+        [("http://alpha.test/", page("A garden in spring.", title="Garden", language="en"))]
+    )
     with Indexer(corpus.root, SMALL) as indexer:
         indexer.update()
         searcher = Searcher(corpus.root)
         before = searcher.index
-        corpus.commit([("http://alpha.test/house", page("A house by the river.", title="House", language="en"))])
+        corpus.commit(
+            [
+                (
+                    "http://alpha.test/house",
+                    page("A house by the river.", title="House", language="en"),
+                )
+            ]
+        )
         indexer.update()
         assert searcher.reload()
         after = searcher.index
@@ -77,7 +100,9 @@ def test_suggestions_that_rest_stay_open(tmp_path: Path, monkeypatch: pytest.Mon
         assert after is not before
         assert after.suggest_files[0] is before.suggest_files[0]
         monkeypatch.setattr(suggest, "REST_MS_A_PAGE", 0)
-        corpus.commit([("http://alpha.test/sea", page("A ship at sea.", title="Ship", language="en"))])
+        corpus.commit(
+            [("http://alpha.test/sea", page("A ship at sea.", title="Ship", language="en"))]
+        )
         indexer.update()
         assert searcher.reload()
         assert [found.text for found in searcher.suggest(SuggestRequest("shi"))] == ["Ship"]

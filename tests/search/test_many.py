@@ -52,7 +52,12 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Halves:
 
 @pytest.fixture(scope="module")
 def many(made: Halves) -> Iterator[Many]:
-    found = Many([LocalSide(name, Searcher(root)) for name, root in (("first", made.first), ("second", made.second))])
+    found = Many(
+        [
+            LocalSide(name, Searcher(root))
+            for name, root in (("first", made.first), ("second", made.second))
+        ]
+    )
     yield found
     found.close()
 
@@ -62,17 +67,25 @@ def urls(results: SearchResults) -> list[str]:
 
 
 def agreement(one: SearchResults, together: SearchResults) -> tuple[int, int]:
-    """How many of the first ten of one index are among those of many (what counts as much as its tenth is equal to it), and of how many."""
+    """How many of the first ten of one index are among those of many (what counts as much as its
+    tenth is equal to it), and of how many.
+    """
     if not one.hits:
         return 0, 0
     best = set(urls(one)[:10])
     tenth = round(one.hits[min(9, len(one.hits) - 1)].score, 3)
-    return sum(hit.url in best or round(hit.score, 3) == tenth for hit in together.hits[:10]), len(best)
+    return sum(hit.url in best or round(hit.score, 3) == tenth for hit in together.hits[:10]), len(
+        best
+    )
 
 
 def test_suggestions_are_those_of_all_workspaces(made: Halves, many: Many) -> None:
     one = Searcher(made.whole).suggest(SuggestRequest("spider w", 5))
-    assert [found.text for found in many.suggest(SuggestRequest("spider w", 5))] == [found.text for found in one] != []
+    assert (
+        [found.text for found in many.suggest(SuggestRequest("spider w", 5))]
+        == [found.text for found in one]
+        != []
+    )
 
 
 def test_another_spelling_of_a_word_that_only_the_second_workspace_holds(tmp_path: Path) -> None:
@@ -114,9 +127,14 @@ def test_each_hit_says_where_it_is_from(many: Many, made: Halves) -> None:
 
 def test_a_page_that_both_have_is_shown_once(many: Many, made: Halves) -> None:
     shared = [url for url, _ in made_pages()[1 : 2 * SHARED : 2]]
-    assert all(Searcher(root).holds(url) for root in (made.first, made.second) for url in shared[:3])
+    assert all(
+        Searcher(root).holds(url) for root in (made.first, made.second) for url in shared[:3]
+    )
     found = list(
-        itertools.chain.from_iterable(urls(many.search(SearchRequest("site:host0.test", 10, offset))) for offset in range(0, 60, 10))
+        itertools.chain.from_iterable(
+            urls(many.search(SearchRequest("site:host0.test", 10, offset)))
+            for offset in range(0, 60, 10)
+        )
     )
     assert len(found) == len(set(found)) == 30
     assert set(shared) & set(found)
@@ -126,7 +144,10 @@ def test_a_page_that_both_have_is_shown_once(many: Many, made: Halves) -> None:
 
 def test_the_same_page_of_two_days_is_one_page(tmp_path: Path) -> None:
     """With other texts, and so of no group of copies."""
-    for name, text in (("a", "An older spider text."), ("b", "A newer spider text, quite another one.")):
+    for name, text in (
+        ("a", "An older spider text."),
+        ("b", "A newer spider text, quite another one."),
+    ):
         corpus = Corpus(str(tmp_path / name))
         corpus.commit([("http://x.test/page", page(text, language="en"))])
         with Indexer(corpus.root, settings(1)) as indexer:
@@ -149,7 +170,11 @@ def test_facets_and_dates(many: Many, made: Halves) -> None:
 
 def test_pages_of_results_come_from_one_order(many: Many) -> None:
     total = many.search(SearchRequest("web")).total
-    by_seven = list(itertools.chain.from_iterable(urls(many.search(SearchRequest("web", 7, offset))) for offset in range(0, total, 7)))
+    by_seven = list(
+        itertools.chain.from_iterable(
+            urls(many.search(SearchRequest("web", 7, offset))) for offset in range(0, total, 7)
+        )
+    )
     assert by_seven == urls(many.search(SearchRequest("web", total)))
     assert len(by_seven) == total
 
@@ -163,7 +188,12 @@ def test_across_languages_lists_are_joined(many: Many, made: Halves) -> None:
 
 def test_nothing_and_half_of_nothing(tmp_path: Path, made: Halves) -> None:
     Corpus(str(tmp_path / "empty"))
-    both = Many([LocalSide("empty", Searcher(str(tmp_path / "empty"))), LocalSide("first", Searcher(made.first))])
+    both = Many(
+        [
+            LocalSide("empty", Searcher(str(tmp_path / "empty"))),
+            LocalSide("first", Searcher(made.first)),
+        ]
+    )
     assert both.search(SearchRequest("web")).total > 0
     assert both.search(SearchRequest("")).notes == ["the query is empty"]
     both.close()

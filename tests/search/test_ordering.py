@@ -1,4 +1,6 @@
-"""The order of results, on made rankings: nothing twice, nothing lost, the same however it is cut into pages."""
+"""The order of results, on made rankings: nothing twice, nothing lost, the same however it is cut
+into pages.
+"""
 
 from __future__ import annotations
 
@@ -7,14 +9,31 @@ import random
 
 import pytest
 
-from lycosa.search.ordering import BLOCK, MOST_WINDOWS, WINDOW, Ranked, freshness, in_windows, listing, side_by_side
+from lycosa.search.ordering import (
+    BLOCK,
+    MAX_WINDOWS,
+    WINDOW,
+    Ranked,
+    freshness,
+    in_windows,
+    listing,
+    side_by_side,
+)
 
 
 def ranking(count: int, seed: int, *, hosts: int = 7, groups: int = 10_000) -> list[Ranked[int]]:
     generator = random.Random(seed)
     scores = sorted((generator.random() for _ in range(count)), reverse=True)
-    pages = [Ranked(score, place, generator.randrange(hosts), generator.randrange(groups)) for place, score in enumerate(scores)]
-    return in_windows([Ranked(page.score * generator.choice((1.0, 1.5)), page.place, page.host, page.group) for page in pages])
+    pages = [
+        Ranked(score, place, generator.randrange(hosts), generator.randrange(groups))
+        for place, score in enumerate(scores)
+    ]
+    return in_windows(
+        [
+            Ranked(page.score * generator.choice((1.0, 1.5)), page.place, page.host, page.group)
+            for page in pages
+        ]
+    )
 
 
 @pytest.mark.parametrize("count", [0, 1, 39, 41, WINDOW - 1, WINDOW, 3 * WINDOW + 5])
@@ -33,7 +52,9 @@ def test_pages_come_from_one_order(count: int, groups: int) -> None:
     assert sum(page.copies for page in whole.pages) == len(ranked) - whole.total
     for size in (10, 7):
         cut = [
-            page.place for start in range(0, len(whole.pages), size) for page in listing(fetch, start, size, per_host=2, folded=True).pages
+            page.place
+            for start in range(0, len(whole.pages), size)
+            for page in listing(fetch, start, size, per_host=2, folded=True).pages
         ]
         assert cut == [page.place for page in whole.pages]
     assert listing(fetch, whole.total, 10, per_host=2, folded=True).pages == []
@@ -41,13 +62,20 @@ def test_pages_come_from_one_order(count: int, groups: int) -> None:
 
 def test_a_page_is_never_moved_out_of_its_block() -> None:
     ranked = ranking(3 * BLOCK, 5)
-    shown = listing(lambda limit: (len(ranked), ranked[:limit]), 0, len(ranked), per_host=1, folded=False).pages
+    shown = listing(
+        lambda limit: (len(ranked), ranked[:limit]), 0, len(ranked), per_host=1, folded=False
+    ).pages
     for start in range(0, len(ranked), BLOCK):
-        assert {page.place for page in shown[start : start + BLOCK]} == {page.place for page in ranked[start : start + BLOCK]}
+        assert {page.place for page in shown[start : start + BLOCK]} == {
+            page.place for page in ranked[start : start + BLOCK]
+        }
 
 
 def test_of_each_host_the_first_ones_come_first() -> None:
-    block = [Ranked(1.0 - place / 100, place, host, 0) for place, host in enumerate([1, 1, 1, 2, 1, 3, 2, 2])]
+    block = [
+        Ranked(1.0 - place / 100, place, host, 0)
+        for place, host in enumerate([1, 1, 1, 2, 1, 3, 2, 2])
+    ]
     assert [page.place for page in side_by_side(block, 2)] == [0, 1, 3, 5, 6, 2, 4, 7]
     assert [page.place for page in side_by_side(block, 1)] == [0, 3, 5, 1, 2, 4, 6, 7]
 
@@ -61,7 +89,12 @@ def test_equal_scores_come_in_one_order_however_they_were_indexed() -> None:
     hosts = list(range(30))
     for seed in range(3):
         random.Random(seed).shuffle(hosts)
-        assert [page.host for page in in_windows([Ranked(1.0, place, host, 7) for place, host in enumerate(hosts)])] == list(range(30))
+        assert [
+            page.host
+            for page in in_windows(
+                [Ranked(1.0, place, host, 7) for place, host in enumerate(hosts)]
+            )
+        ] == list(range(30))
 
 
 def test_behind_very_many_copies_the_search_ends() -> None:
@@ -72,11 +105,17 @@ def test_behind_very_many_copies_the_search_ends() -> None:
         return 10**6, [Ranked(1.0, place, 1, 5) for place in range(limit)]
 
     found = listing(fetch, 0, 10, per_host=2, folded=True)
-    assert [(page.place, page.copies) for page in found.pages] == [(0, MOST_WINDOWS * WINDOW - 1)]
-    assert limits[-1] == MOST_WINDOWS * WINDOW
+    assert [(page.place, page.copies) for page in found.pages] == [(0, MAX_WINDOWS * WINDOW - 1)]
+    assert limits[-1] == MAX_WINDOWS * WINDOW
     assert len(limits) == 5
 
 
 def test_freshness_falls_by_half_each_week() -> None:
     week = 7 * 86_400_000
-    assert [freshness(at, 3 * week) for at in (None, 4 * week, 3 * week, 2 * week, week)] == [1.0, 1.5, 1.5, 1.25, 1.125]
+    assert [freshness(at, 3 * week) for at in (None, 4 * week, 3 * week, 2 * week, week)] == [
+        1.0,
+        1.5,
+        1.5,
+        1.25,
+        1.125,
+    ]

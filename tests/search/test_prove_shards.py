@@ -22,7 +22,9 @@ SHARDS, QUERIES, BAR = 8, 200, 9.0
 
 @pytest.mark.parametrize("hosts", [1, 27])
 def test_the_first_ten_of_eight_shards_are_those_of_one_index(tmp_path: Path, hosts: int) -> None:
-    """200 queries of which each has ten pages or more, over six sites as they are, and spread over many hosts."""
+    """200 queries of which each has ten pages or more, over six sites as they are, and spread over
+    many hosts.
+    """
     if not SITES.is_dir():
         pytest.fail(f"{SITES} is missing: run scripts/make_sites.sh")
     one, many, samples, _ = prepare(str(tmp_path), SITES, 10_000, SHARDS, hosts)
@@ -43,7 +45,9 @@ def test_the_first_ten_of_eight_shards_are_those_of_one_index(tmp_path: Path, ho
 
 
 def test_replicas_on_ray_nodes(tmp_path: Path) -> None:
-    """Twins lie on different nodes; a node that dies costs nothing; its replicas come back on the others."""
+    """Twins lie on different nodes; a node that dies costs nothing; its replicas come back on the
+    others.
+    """
     from tests.engines.clusters import ray_cluster
 
     indexes = two_indexes(tmp_path, 3)
@@ -59,14 +63,24 @@ def test_replicas_on_ray_nodes(tmp_path: Path) -> None:
             def check() -> None:
                 for query in made_queries():
                     results = federation.search(SearchRequest(query))
-                    assert (results.total, results.missing_shards) == (whole.search(SearchRequest(query)).total, ())
+                    assert (results.total, results.missing_shards) == (
+                        whole.search(SearchRequest(query)).total,
+                        (),
+                    )
 
             check()
             lost = cluster.nodes[-1]
             cluster.kill(lost)
             check()
-            until(lambda: all(len({replica.node for replica in shard}) == 2 for shard in keeper.replicas()), 120.0)
-            assert lost.node_id not in {replica.node for shard in keeper.replicas() for replica in shard}
+            until(
+                lambda: all(
+                    len({replica.node for replica in shard}) == 2 for shard in keeper.replicas()
+                ),
+                120.0,
+            )
+            assert lost.node_id not in {
+                replica.node for shard in keeper.replicas() for replica in shard
+            }
             check()
         finally:
             federation.close()

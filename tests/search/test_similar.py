@@ -1,4 +1,6 @@
-"""Pages like a page: those that share its words, in its language, without its copies; in shards as in one index."""
+"""Pages like a page: those that share its words, in its language, without its copies; in shards as
+in one index.
+"""
 
 from __future__ import annotations
 
@@ -6,8 +8,9 @@ import random
 
 import pytest
 
-from lycosa.core.config import IndexSettings
+from lycosa.config.settings import IndexSettings
 from lycosa.index.indexer import Indexer
+from lycosa.search import ordering
 from lycosa.search.engine import Searcher, SearchRequest
 from lycosa.search.similar import similar_query
 from lycosa.text.digest import text_digest
@@ -28,13 +31,27 @@ def searcher(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFa
     pages = []
     for topic, words in TOPICS.items():
         for number in range(12):
-            text = " ".join(chance.choices(words.split(), k=12) + chance.choices(COMMON.split(), k=30))
-            pages.append((f"http://{topic}{number}.test/", page(text, language="en", text_digest=text_digest(text))))
+            text = " ".join(
+                chance.choices(words.split(), k=12) + chance.choices(COMMON.split(), k=30)
+            )
+            pages.append(
+                (
+                    f"http://{topic}{number}.test/",
+                    page(text, language="en", text_digest=text_digest(text)),
+                )
+            )
             if number == 0:
-                pages.append((f"http://copy.test/{topic}", page(text, language="en", text_digest=text_digest(text))))
+                pages.append(
+                    (
+                        f"http://copy.test/{topic}",
+                        page(text, language="en", text_digest=text_digest(text)),
+                    )
+                )
     pages.append(("http://deutsch.test/", page("web silk fang burrow venom", language="de")))
     corpus.commit(pages)
-    with Indexer(corpus.root, IndexSettings.model_validate({"heap": "15MiB", "shards": request.param})) as indexer:
+    with Indexer(
+        corpus.root, IndexSettings.model_validate({"heap": "15MiB", "shards": request.param})
+    ) as indexer:
         indexer.update()
     return Searcher(corpus.root)
 
@@ -56,14 +73,26 @@ def test_its_copies_and_other_languages_are_left_out(searcher: Searcher) -> None
     assert everything.total == len(urls)
 
 
+def test_pages_that_are_left_out_do_not_end_the_search(
+    searcher: Searcher, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ordering, "WINDOW", 2)
+    found = searcher.search(SearchRequest("similar:http://spiders0.test/", count=8))
+    assert len(found.hits) == 8
+
+
 def test_more_words_narrow_it(searcher: Searcher) -> None:
     found = searcher.search(SearchRequest("similar:http://spiders0.test/ venom", count=50))
     assert 0 < found.total < 13
     assert all(any("venom" in text for text, match in hit.snippet if match) for hit in found.hits)
-    assert searcher.search(SearchRequest("similar:http://spiders0.test/ site:bread3.test")).total == 0
+    assert (
+        searcher.search(SearchRequest("similar:http://spiders0.test/ site:bread3.test")).total == 0
+    )
 
 
-@pytest.mark.parametrize("address", ["http://nowhere.test/", "http://spiders0.test/%22", "spiders0.test/none", 'a"b'])
+@pytest.mark.parametrize(
+    "address", ["http://nowhere.test/", "http://spiders0.test/%22", "spiders0.test/none", 'a"b']
+)
 def test_a_page_that_is_not_there(searcher: Searcher, address: str) -> None:
     found = searcher.search(SearchRequest(similar_query(address)))
     assert found.total == 0 or "was searched for as words" in found.notes[0]
@@ -73,5 +102,8 @@ def test_a_page_that_is_not_there(searcher: Searcher, address: str) -> None:
 def test_explained(searcher: Searcher) -> None:
     (hit, *_) = searcher.search(SearchRequest("similar:http://ships1.test/", explain=True)).hits
     assert hit.explanation is not None
-    assert abs(hit.explanation.words * hit.explanation.prior * hit.explanation.freshness - hit.score) < 0.01 * hit.score
+    assert (
+        abs(hit.explanation.words * hit.explanation.prior * hit.explanation.freshness - hit.score)
+        < 0.01 * hit.score
+    )
     assert hit.explanation.parts

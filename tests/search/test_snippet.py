@@ -25,10 +25,25 @@ def shown(snippet: Snippet) -> str:
 @pytest.mark.parametrize(
     ("language", "query", "text", "marked"),
     [
-        ("en", "running", "He runs, she ran; (running) is fun.", "He [runs], she ran; ([running]) is fun."),
+        (
+            "en",
+            "running",
+            "He runs, she ran; (running) is fun.",
+            "He [runs], she ran; ([running]) is fun.",
+        ),
         ("en", "cafe", "A Café and a CAFÉ.", "A [Café] and a [CAFÉ]."),
-        ("en", '"event loop"', "An event, a loop and an event loop.", "An event, a loop and an [event loop]."),
-        ("en", "state-of-the-art", "the state of the art of the state", "the [state of the art] of the state"),
+        (
+            "en",
+            '"event loop"',
+            "An event, a loop and an event loop.",
+            "An event, a loop and an [event loop].",
+        ),
+        (
+            "en",
+            "state-of-the-art",
+            "the state of the art of the state",
+            "the [state of the art] of the state",
+        ),
         ("en", "don't", "I don't and I don’t.", "I [don't] and I [don’t]."),
         ("en", "c++", "C, C++ and c++.", "C, [C++] and [c++.]"),
         ("en", "asyncio run", "call asyncio.run(main())", "call [asyncio].[run](main())"),
@@ -55,7 +70,12 @@ def test_marks(language: str, query: str, text: str, marked: str) -> None:
 
 
 def test_the_window_with_most_of_the_words_is_shown() -> None:
-    text = "Apple here. " + "Nothing here at all. " * 60 + "An apple beside a pear and a plum. " + "Nothing more. " * 60
+    text = (
+        "Apple here. "
+        + "Nothing here at all. " * 60
+        + "An apple beside a pear and a plum. "
+        + "Nothing more. " * 60
+    )
     snippet = shown(highlighter("en", "apple pear plum").snippet([text]))
     assert "An [apple] beside a [pear] and a [plum]." in snippet
     assert snippet.startswith("…")
@@ -69,7 +89,10 @@ def test_a_snippet_begins_with_its_sentence() -> None:
 
 def test_the_next_text_is_taken_if_the_first_has_no_match() -> None:
     lighter = highlighter("en", "imprint")
-    assert shown(lighter.snippet(["A long article.", "Home\nImprint"], "described")) == "Home [Imprint]"
+    assert (
+        shown(lighter.snippet(["A long article.", "Home\nImprint"], "described"))
+        == "Home [Imprint]"
+    )
     assert shown(lighter.snippet(["A long article.", "Home"], "described")) == "described"
     assert shown(lighter.snippet(["A long article.", "Home"])) == "A long article."
     assert shown(lighter.snippet([], "")) == ""
@@ -77,7 +100,9 @@ def test_the_next_text_is_taken_if_the_first_has_no_match() -> None:
 
 @pytest.mark.parametrize("stem", declaration_languages())
 def test_snippets_are_pieces_of_the_text(stem: str) -> None:
-    """In every language: not longer than said, nothing invented, and the words of the query marked."""
+    """In every language: not longer than said, nothing invented, and the words of the query
+    marked.
+    """
     language = stem.split("-")[0]
     text = "\n".join(declaration(stem).values())
     words = declaration(stem)[20].split("\n")[0].split()[:2]
@@ -90,7 +115,9 @@ def test_snippets_are_pieces_of_the_text(stem: str) -> None:
 
 
 @given(
-    text=st.text(max_size=300), query=st.text(min_size=1, max_size=20), language=st.sampled_from(["en", "zh", "ko", "ar", "th", "", "de"])
+    text=st.text(max_size=300),
+    query=st.text(min_size=1, max_size=20),
+    language=st.sampled_from(["en", "zh", "ko", "ar", "th", "", "de"]),
 )
 @settings(max_examples=150)
 def test_marking_changes_no_character(text: str, query: str, language: str) -> None:
@@ -98,7 +125,9 @@ def test_marking_changes_no_character(text: str, query: str, language: str) -> N
     assert "".join(piece for piece, _ in marked) == text.replace("\n", " ")
 
 
-@pytest.mark.parametrize("text", ["word " * 400_000, "x" * 2_000_000, "人" * 500_000, "a-" * 200_000])
+@pytest.mark.parametrize(
+    "text", ["word " * 400_000, "x" * 2_000_000, "人" * 500_000, "a-" * 200_000]
+)
 @pytest.mark.parametrize("language", ["en", "zh", "id"])
 def test_large_texts_are_not_read_to_the_end(text: str, language: str) -> None:
     start = time.process_time()

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from lycosa.core.config import IndexSettings
-from lycosa.crawl.engines.local import LocalEngine
+from lycosa.cluster.engines.local import LocalEngine
+from lycosa.config.settings import IndexSettings
 from lycosa.index.indexer import Indexer
 from lycosa.search.engine import Searcher, SearchRequest
 from lycosa.search.federation import Federation
@@ -32,10 +32,14 @@ SHARDS = 2
 def root(tmp_path_factory: pytest.TempPathFactory) -> str:
     corpus = Corpus(str(tmp_path_factory.mktemp("spelling") / "w"))
     corpus.commit(
-        (f"http://{language}{n}.test/", page(f"{text}. {n}", language=language)) for language, text in TEXTS.items() for n in range(6)
+        (f"http://{language}{n}.test/", page(f"{text}. {n}", language=language))
+        for language, text in TEXTS.items()
+        for n in range(6)
     )
     corpus.commit([("http://rare.test/", page("A tarantella once.", language="en"))])
-    with Indexer(corpus.root, IndexSettings.model_validate({"heap": "15MiB", "shards": SHARDS})) as indexer:
+    with Indexer(
+        corpus.root, IndexSettings.model_validate({"heap": "15MiB", "shards": SHARDS})
+    ) as indexer:
         indexer.update()
     return corpus.root
 
@@ -67,7 +71,18 @@ def test_slips(searcher: Searcher, typed: str, wanted: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "typed", ["tarantula", "tarantella", "安装程序", "सर्वर", "x", "", "12345", "site:en1.test", "http://nowhere.test/zzzz"]
+    "typed",
+    [
+        "tarantula",
+        "tarantella",
+        "安装程序",
+        "सर्वर",
+        "x",
+        "",
+        "12345",
+        "site:en1.test",
+        "http://nowhere.test/zzzz",
+    ],
 )
 def test_what_is_right_or_like_nothing_is_left_alone(searcher: Searcher, typed: str) -> None:
     assert meant(searcher, typed) == ""
@@ -110,6 +125,14 @@ def federations(root: str) -> Iterator[Federation]:
 def test_the_command_says_so(root: str) -> None:
     said = run("-w", root, "search", "-n", "2", "databse", "server")
     assert "Did you mean: database server (6)" in said.err
-    assert json.loads(run("-w", root, "search", "--json", "databse").out)["did_you_mean"] == {"query": "database", "total": 6}
-    assert json.loads(run("-w", root, "search", "--json", "--no-spelling", "databse").out)["did_you_mean"] is None
+    assert json.loads(run("-w", root, "search", "--json", "databse").out)["did_you_mean"] == {
+        "query": "database",
+        "total": 6,
+    }
+    assert (
+        json.loads(run("-w", root, "search", "--json", "--no-spelling", "databse").out)[
+            "did_you_mean"
+        ]
+        is None
+    )
     assert "more from this site: site:" not in said.out

@@ -1,10 +1,12 @@
-"""What is suggested to who types: any script, case and accents aside, of one index and of several shards alike."""
+"""What is suggested to who types: any script, case and accents aside, of one index and of several
+shards alike.
+"""
 
 from __future__ import annotations
 
 import pytest
 
-from lycosa.core.config import IndexSettings
+from lycosa.config.settings import IndexSettings
 from lycosa.index.indexer import Indexer
 from lycosa.search.engine import Searcher
 from lycosa.search.suggest import SuggestRequest
@@ -27,10 +29,15 @@ TITLES = [
 @pytest.fixture(scope="module", params=[1, 3])
 def searcher(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Searcher:
     corpus = Corpus(str(tmp_path_factory.mktemp("suggest") / "w"))
-    pages = [(f"http://h{n}.test/{n}", page("", title=title, language=language)) for n, (title, language) in enumerate(TITLES)]
+    pages = [
+        (f"http://h{n}.test/{n}", page("", title=title, language=language))
+        for n, (title, language) in enumerate(TITLES)
+    ]
     burrow = page("A burrow near the river and a trapdoor.", title="", language="en")
     corpus.commit([*pages, *((f"http://b{n}.test/", burrow) for n in range(5))])
-    with Indexer(corpus.root, IndexSettings.model_validate({"heap": "15MiB", "shards": request.param})) as indexer:
+    with Indexer(
+        corpus.root, IndexSettings.model_validate({"heap": "15MiB", "shards": request.param})
+    ) as indexer:
         indexer.update()
     return Searcher(corpus.root)
 

@@ -1,4 +1,6 @@
-"""Words of the stored pages: counts that a plain count confirms, stop words, rising ones, scripts without spaces, bounded memory."""
+"""Words of the stored pages: counts that a plain count confirms, stop words, rising ones, scripts
+without spaces, bounded memory.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,7 @@ import pytest
 
 from lycosa.app.terms import workspace_terms
 from lycosa.core.errors import WorkspaceError
-from lycosa.search.terms import LEAST_SURPRISE, Term, TermsRequest, count_terms, surprise
+from lycosa.search.terms import MIN_SURPRISE, Term, TermsRequest, count_terms, surprise
 from lycosa.store.live import LiveTables
 from tests.cli.conftest import run
 from tests.index.corpus import FIRST_AT, Corpus, page
@@ -34,26 +36,41 @@ def corpus(tmp_path: Path) -> Corpus:
 def test_counts_are_those_of_a_plain_count(corpus: Corpus) -> None:
     chance = random.Random(3)
     texts = [" ".join([*FILLER, *chance.choices(WORDS, k=12), "12345 x"]) for _ in range(40)]
-    corpus.commit((f"http://h{number % 3}.test/{number}", page(text, language="en")) for number, text in enumerate(texts))
+    corpus.commit(
+        (f"http://h{number % 3}.test/{number}", page(text, language="en"))
+        for number, text in enumerate(texts)
+    )
     documents = Counter(word for text in texts for word in set(text.split()))
     total = Counter(word for text in texts for word in text.split())
     found = terms(corpus, count=1_000)
     assert {text: (term.documents, term.total) for text, term in found.items()} == {
-        word: (documents[word], total[word]) for word in total if word.startswith("word") and documents[word] <= 10
+        word: (documents[word], total[word])
+        for word in total
+        if word.startswith("word") and documents[word] <= 10
     }
     shown = terms(corpus, count=1_000, stop_words=True)
     assert set(shown) == {word for word in total if len(word) > 1 and word.isalpha()}
     counted = count_terms(LiveTables(corpus.workspace), TermsRequest(count=5))
     assert counted.languages == {"en": 40}
-    assert [term.documents for term in counted.terms] == sorted((term.documents for term in counted.terms), reverse=True)
+    assert [term.documents for term in counted.terms] == sorted(
+        (term.documents for term in counted.terms), reverse=True
+    )
 
 
 def test_few_words_are_counted_at_once_where_there_are_many(corpus: Corpus) -> None:
     """What is frequent stays, and the report says how far counts may be off."""
-    pages = [(f"http://h.test/{n}", page(f"frequent {' '.join(f'only{n}q{m}' for m in range(50))}", language="en")) for n in range(19)]
+    pages = [
+        (
+            f"http://h.test/{n}",
+            page(f"frequent {' '.join(f'only{n}q{m}' for m in range(50))}", language="en"),
+        )
+        for n in range(19)
+    ]
     pages += [(f"http://x.test/{n}", page("frequent steady", language="en")) for n in range(300)]
     corpus.commit(pages)
-    report = count_terms(LiveTables(corpus.workspace), TermsRequest(count=2, stop_words=True), most_words=100)
+    report = count_terms(
+        LiveTables(corpus.workspace), TermsRequest(count=2, stop_words=True), most_words=100
+    )
     assert report.missed
     (first, second) = report.terms
     assert (first.text, second.text) == ("frequent", "steady")
@@ -64,7 +81,10 @@ def test_by_language_site_and_time(corpus: Corpus) -> None:
     week = 7 * DAY_MS
     corpus.commit(
         [
-            ("http://a.test/1", page("Spinnen jagen nachts", language="de", published_at=FIRST_AT - 3 * week)),
+            (
+                "http://a.test/1",
+                page("Spinnen jagen nachts", language="de", published_at=FIRST_AT - 3 * week),
+            ),
             ("http://www.a.test:8080/2", page("Spinnen weben NASA", language="de")),
             ("http://ba.test/3", page("spiders hunt", language="en", published_at=FIRST_AT - week)),
             ("http://ba.test/4", page("hidden", language="en", may_index=False)),
@@ -73,27 +93,55 @@ def test_by_language_site_and_time(corpus: Corpus) -> None:
     assert set(terms(corpus, language="de")) == {"Spinnen", "jagen", "nachts", "weben", "NASA"}
     assert set(terms(corpus, host="a.test")) == {"Spinnen", "jagen", "nachts", "weben", "NASA"}
     assert set(terms(corpus, host="ba.test")) == {"spiders", "hunt"}
-    assert set(terms(corpus, since=FIRST_AT - 2 * week)) == {"Spinnen", "weben", "NASA", "spiders", "hunt"}
+    assert set(terms(corpus, since=FIRST_AT - 2 * week)) == {
+        "Spinnen",
+        "weben",
+        "NASA",
+        "spiders",
+        "hunt",
+    }
     assert set(terms(corpus, until=FIRST_AT - 2 * week)) == {"Spinnen", "jagen", "nachts"}
-    assert terms(corpus)["Spinnen"] == Term("Spinnen", "de", 2, 2, 1, terms(corpus)["Spinnen"].surprise)
+    assert terms(corpus)["Spinnen"] == Term(
+        "Spinnen", "de", 2, 2, 1, terms(corpus)["Spinnen"].surprise
+    )
 
 
 @pytest.mark.parametrize(
-    ("language", "text", "word"), [("zh", "中国经济发展很快", "经济"), ("ja", "東京の経済", "経済"), ("th", "ประเทศไทยมีอากาศดี", "อากาศ")]
+    ("language", "text", "word"),
+    [
+        ("zh", "中国经济发展很快", "经济"),
+        ("ja", "東京の経済", "経済"),
+        ("th", "ประเทศไทยมีอากาศดี", "อากาศ"),
+    ],
 )
-def test_words_of_scripts_without_spaces(corpus: Corpus, language: str, text: str, word: str) -> None:
+def test_words_of_scripts_without_spaces(
+    corpus: Corpus, language: str, text: str, word: str
+) -> None:
     corpus.commit([("http://h.test/", page(text, language=language))])
     assert terms(corpus)[word].documents == 1
 
 
 def test_what_rises_is_found_and_what_always_was_is_not(corpus: Corpus) -> None:
-    """An election begins; a word of every page, and one that comes as often as before, do not rise."""
+    """An election begins; a word of every page, and one that comes as often as before, do not
+    rise.
+    """
     pages = []
     for number in range(120):
         newest = number >= 100
-        words = ["spider", "moth" if number % 2 else "beetle", "election" if newest and number % 4 else "burrow"]
+        words = [
+            "spider",
+            "moth" if number % 2 else "beetle",
+            "election" if newest and number % 4 else "burrow",
+        ]
         pages.append(
-            (f"http://h.test/{number}", page(" ".join(words), language="en", published_at=FIRST_AT - (0 if newest else 30) * DAY_MS))
+            (
+                f"http://h.test/{number}",
+                page(
+                    " ".join(words),
+                    language="en",
+                    published_at=FIRST_AT - (0 if newest else 30) * DAY_MS,
+                ),
+            )
         )
     corpus.commit(pages)
     report = workspace_terms(corpus.root, TermsRequest(rising=True))
@@ -118,7 +166,7 @@ def test_surprise_is_dunnings() -> None:
     assert surprise(a, b, here, there) == pytest.approx(
         2 * (apart - log_likelihood(a, here, together) - log_likelihood(b, there, together))
     )
-    assert surprise(b, a, there, here) < -LEAST_SURPRISE
+    assert surprise(b, a, there, here) < -MIN_SURPRISE
     assert surprise(0, 0, 3, 4) == surprise(3, 3, 3, 0) == 0.0
     assert surprise(10, 20, 10, 20) == pytest.approx(0)
 
@@ -130,7 +178,9 @@ def test_nothing_to_count(tmp_path: Path, corpus: Corpus) -> None:
 
 
 def test_stop_words_are_everyday_or_spread_by_chance(corpus: Corpus) -> None:
-    """A word that a third of the pages hold stays if it comes again where it comes, as what pages are about does."""
+    """A word that a third of the pages hold stays if it comes again where it comes, as what pages
+    are about does.
+    """
     pages = []
     for number in range(60):
         text = ["which", "werden", f"own{number}q"]  # everyday, in two languages
@@ -138,13 +188,23 @@ def test_stop_words_are_everyday_or_spread_by_chance(corpus: Corpus) -> None:
             text += ["harpsichord"] * 9
         if number % 3 == 1:
             text.append("nevertheless")
-        pages.append((f"http://h.test/{number}", page(" ".join(text), language="en" if number % 2 else "de")))
-    pages += [(f"http://t.test/{number}", page("the quiet tuba", language="en")) for number in range(30)]
+        pages.append(
+            (f"http://h.test/{number}", page(" ".join(text), language="en" if number % 2 else "de"))
+        )
+    pages += [
+        (f"http://t.test/{number}", page("the quiet tuba", language="en")) for number in range(30)
+    ]
     corpus.commit(pages)
-    found = {(term.text, term.language) for term in workspace_terms(corpus.root, TermsRequest(count=1_000, language="en")).terms}
+    found = {
+        (term.text, term.language)
+        for term in workspace_terms(corpus.root, TermsRequest(count=1_000, language="en")).terms
+    }
     assert ("which", "en") not in found
     assert ("the", "en") not in found
-    few = {term.text for term in workspace_terms(corpus.root, TermsRequest(count=1_000, language="de")).terms}
+    few = {
+        term.text
+        for term in workspace_terms(corpus.root, TermsRequest(count=1_000, language="de")).terms
+    }
     assert "harpsichord" in few
     assert "nevertheless" not in few
     assert "werden" not in few

@@ -1,4 +1,6 @@
-"""The archived versions of a page: found, read, repeated ones resolved, excluded ones not there; whatever the layout of the tables."""
+"""The archived versions of a page: found, read, repeated ones resolved, excluded ones not there;
+whatever the layout of the tables.
+"""
 
 from __future__ import annotations
 
@@ -10,11 +12,19 @@ from typing import NamedTuple
 
 import pytest
 
-from lycosa.archive.writer import RevisitTarget, WarcWriter
-from lycosa.core.config import Config
+from lycosa.archive.warc.writer import RevisitTarget, WarcWriter
+from lycosa.config.settings import Config
 from lycosa.core.errors import UsageError
 from lycosa.core.records import UrlState, Visit
-from lycosa.search.versions import History, NoVersion, capture_at, files_holding, iso, parse_at, written_at
+from lycosa.search.versions import (
+    History,
+    NoVersion,
+    capture_at,
+    files_holding,
+    iso,
+    parse_at,
+    written_at,
+)
 from lycosa.search.versions_read import Show, Versions, shown_as
 from lycosa.store.merge import merge
 from lycosa.store.purge import exclude, purge
@@ -31,7 +41,9 @@ HTML = "<title>Page</title><p>First block.<p>{}<p>Third block."
 
 
 class Taken(NamedTuple):
-    """One exchange to be archived. `body` None: 304; "same": a repetition of the bytes before, by its digest."""
+    """One exchange to be archived. `body` None: 304; "same": a repetition of the bytes before, by
+    its digest.
+    """
 
     url: str
     day: int
@@ -43,10 +55,16 @@ class Taken(NamedTuple):
 
 
 def archive(workspace: Workspace, taken: Sequence[Taken]) -> list[Visit]:
-    """One commit, its repetitions being revisit records that refer to the newest whole capture of their URL."""
+    """One commit, its repetitions being revisit records that refer to the newest whole capture of
+    their URL.
+    """
     claim = workspace.claim("test")
     folder, buffers = claim.next_folder(), Buffers()
-    writer = WarcWriter(Path(workspace.storage.place(folder.warc)), relative_path=folder.warc, info={"software": "test"})
+    writer = WarcWriter(
+        Path(workspace.storage.place(folder.warc)),
+        relative_path=folder.warc,
+        info={"software": "test"},
+    )
     visits: list[Visit] = []
     for url, day, body, status, head, collection, repeated in taken:
         identity = identify(workspace, url)
@@ -109,7 +127,10 @@ def test_captures_come_newest_first_with_what_they_repeat(versions: Versions) ->
         days = [(each.at - START_MS) // DAY_MS for each in captures]
         assert days == [5, 4, 3, 2, 1, 0]
         assert [each.status for each in captures] == [200, 200, 404, 200, 304, 200]
-        originals = [None if each.original is None else (each.original - START_MS) // DAY_MS for each in captures]
+        originals = [
+            None if each.original is None else (each.original - START_MS) // DAY_MS
+            for each in captures
+        ]
         assert originals == [None, None, None, 0, 0, None]
         assert captures[0].collections == ("news",)
         merge(versions.history.workspace)
@@ -181,13 +202,19 @@ def test_a_page_of_many_visits_costs_what_its_rows_do(tmp_path: Path) -> None:
     """10,000 visits among as many of others, in 40 files and then in few."""
     workspace = Workspace.create(str(tmp_path / "w"), partitions=8)
     many = identify(workspace, URL)
-    others = [identify(workspace, f"http://h{number % 50}.example/{number}") for number in range(10_000)]
+    others = [
+        identify(workspace, f"http://h{number % 50}.example/{number}") for number in range(10_000)
+    ]
     claim = workspace.claim("test")
     for part in range(40):
         buffers = Buffers()
         for number in range(250):
             visit = make_visit(many, at=START_MS + (part * 250 + number) * 60_000)
-            visit.record_id, visit.http_status, visit.digest = f"urn:uuid:{part}-{number}", 304 if number else 200, "sha1:X"
+            visit.record_id, visit.http_status, visit.digest = (
+                f"urn:uuid:{part}-{number}",
+                304 if number else 200,
+                "sha1:X",
+            )
             visit.changed = not number
             buffers.add_visit(visit)
         for identity in others[part::40]:
@@ -208,8 +235,12 @@ def test_a_page_of_many_visits_costs_what_its_rows_do(tmp_path: Path) -> None:
         merge(workspace)
 
 
-def test_on_s3_only_what_is_needed_is_fetched(places: Places, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of a merged table the file of the page's partitions, and the one WARC that holds the version."""
+def test_on_s3_only_what_is_needed_is_fetched(
+    places: Places, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of a merged table the file of the page's partitions, and the one WARC that holds the
+    version.
+    """
     for name, value in places.environment("s3", tmp_path / "there").items():
         monkeypatch.setenv(name, value)
     location = places.location("s3", tmp_path)
@@ -232,7 +263,9 @@ def test_base_files_that_cannot_hold_a_partition_are_left_out() -> None:
     other = file("base/web/p00/9-1/visits.parquet")
     delta = file("delta/10/visits.parquet", 10)
     chosen = files_holding([*base, other, delta], 5)
-    assert sorted(each.path for each in chosen) == sorted([base[1].path, base[2].path, other.path, delta.path])
+    assert sorted(each.path for each in chosen) == sorted(
+        [base[1].path, base[2].path, other.path, delta.path]
+    )
     assert {each.path for each in files_holding(base, 0)} == {base[0].path}
     assert {each.path for each in files_holding(base, 63)} == {base[3].path}
 
@@ -272,7 +305,11 @@ def test_times_as_people_and_archives_write_them(text: str, last: str | None) ->
         ("text/html", b"<p>x", Show.PAGE),
         ("application/octet-stream", b"<!doctype html><html><p>x", Show.PAGE),
         ("text/plain", b"<script>alert(1)</script>", Show.TEXT),
-        ("image/svg+xml", b"<svg xmlns='http://www.w3.org/2000/svg'><script>alert(1)</script></svg>", Show.TEXT),
+        (
+            "image/svg+xml",
+            b"<svg xmlns='http://www.w3.org/2000/svg'><script>alert(1)</script></svg>",
+            Show.TEXT,
+        ),
         ("text/css", b"a{color:red}", Show.TEXT),
         ("application/javascript", b"alert(1)", Show.TEXT),
         ("image/png", b"<html><script>alert(1)</script>", None),

@@ -8,7 +8,7 @@ from difflib import unified_diff
 
 import pytest
 
-from lycosa.search.versions_difference import CAME, GONE, MOST_SHOWN, SAME, Difference, difference
+from lycosa.search.versions_difference import CAME, GONE, MAX_SHOWN, SAME, Difference, difference
 
 
 def patched(old: str, found: Difference) -> str:
@@ -46,15 +46,27 @@ def test_a_difference_leads_from_the_old_text_to_the_new(seed: int) -> None:
 
 @pytest.mark.parametrize(
     ("old", "new"),
-    [("a\nb\nc", "a\nx\nc"), ("", "a"), ("a", ""), ("a\nb\nc\nd\ne\nf\ng", "a\nb\nC\nd\ne\nf\nG"), ("a", "a")],
+    [
+        ("a\nb\nc", "a\nx\nc"),
+        ("", "a"),
+        ("a", ""),
+        ("a\nb\nc\nd\ne\nf\ng", "a\nb\nC\nd\ne\nf\nG"),
+        ("a", "a"),
+    ],
 )
 def test_written_as_difflib_writes_it(old: str, new: str) -> None:
-    expected = list(unified_diff(old.split("\n") if old else [], new.split("\n") if new else [], lineterm="", n=1))[2:]
+    expected = list(
+        unified_diff(
+            old.split("\n") if old else [], new.split("\n") if new else [], lineterm="", n=1
+        )
+    )[2:]
     assert list(difference(old, new).lines()) == expected
 
 
 def _alternating(count: int) -> tuple[str, str]:
-    return "\n".join("ab"[number % 2] for number in range(count)), "\n".join("ba"[number % 3 % 2] for number in range(count))
+    return "\n".join("ab"[number % 2] for number in range(count)), "\n".join(
+        "ba"[number % 3 % 2] for number in range(count)
+    )
 
 
 def _shuffled(count: int) -> tuple[str, str]:
@@ -63,7 +75,9 @@ def _shuffled(count: int) -> tuple[str, str]:
 
 
 def _nested(count: int) -> tuple[str, str]:
-    """Only one block at a time divides what is left: each stands once only when those around it are gone."""
+    """Only one block at a time divides what is left: each stands once only when those around it are
+    gone.
+    """
     old = [str(number // 2) for number in range(count)]
     return "\n".join(old), "\n".join(old[::-1])
 
@@ -79,6 +93,14 @@ def test_time_is_bounded(make: object) -> None:
         found = difference(old, new)
         took.append(time.process_time() - begin)
         assert found
-        assert sum(len(piece.blocks) for stretch in found.stretches for piece in stretch if piece.kind != SAME) <= MOST_SHOWN
+        assert (
+            sum(
+                len(piece.blocks)
+                for stretch in found.stretches
+                for piece in stretch
+                if piece.kind != SAME
+            )
+            <= MAX_SHOWN
+        )
         assert found.cut
     assert took[1] < 40 * took[0] + 2.0

@@ -1,4 +1,6 @@
-"""A headless Chromium, driven over its debugging pipe (Chrome DevTools Protocol, file descriptors 3 and 4): no driver, no port."""
+"""A headless Chromium, driven over its debugging pipe (Chrome DevTools Protocol, file descriptors 3
+and 4): no driver, no port.
+"""
 
 from __future__ import annotations
 
@@ -52,8 +54,9 @@ _PLACE = """(() => {
 class Browser:
     """One page of one browser.
 
-    Of what happened since they were last cleared: `asked`, the URL of every request of pages; `fonts`, those that asked for a font;
-    `errors`, what the console and the browser complained of; `shifts`, by how much things moved that nobody had touched.
+    Of what happened since they were last cleared: `asked`, the URL of every request of pages;
+    `fonts`, those that asked for a font; `errors`, what the console and the browser complained of;
+    `shifts`, by how much things moved that nobody had touched.
     """
 
     def __init__(self, commands: int, events: int) -> None:
@@ -71,7 +74,9 @@ class Browser:
         self.shifts: list[float] = []
         self._taken: str | None = None
         target = self._call("Target.createTarget", url="about:blank")["targetId"]
-        self._session = self._call("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
+        self._session = self._call("Target.attachToTarget", targetId=target, flatten=True)[
+            "sessionId"
+        ]
         for domain in ("Page", "Network", "Runtime", "Log"):
             self._call(f"{domain}.enable")
         self._call("Page.setLifecycleEventsEnabled", enabled=True)
@@ -86,7 +91,8 @@ class Browser:
             self._wait_for_load(before)
             return
         deadline = time.monotonic() + LIMIT_S
-        while answer["loaderId"] not in self._loaded:  # not any page: the one before may just have been coming again by itself
+        # not any page: the one before may just have been coming again by itself
+        while answer["loaderId"] not in self._loaded:
             self._read(deadline)
 
     def does(self, script: str) -> None:
@@ -96,17 +102,27 @@ class Browser:
         self._wait_for_load(before)
 
     def evaluate(self, expression: str) -> Any:
-        """The value of an expression in the page, or of its promise; not bound by the page's Content Security Policy."""
-        answer = self._call("Runtime.evaluate", expression=expression, returnByValue=True, awaitPromise=True)
+        """The value of an expression in the page, or of its promise; not bound by the page's
+        Content Security Policy.
+        """
+        answer = self._call(
+            "Runtime.evaluate", expression=expression, returnByValue=True, awaitPromise=True
+        )
         assert "exceptionDetails" not in answer, answer
         return answer["result"].get("value")
 
     def until(self, expression: str) -> Any:
-        """Wait until an expression is true, on whatever page is there by then, and give its value."""
+        """Wait until an expression is true, on whatever page is there by then, and give its
+        value.
+        """
         deadline = time.monotonic() + LIMIT_S
         while True:
-            answer = self._send("Runtime.evaluate", {"expression": expression, "returnByValue": True, "awaitPromise": True})
-            value = answer.get("result", {}).get("result", {}).get("value")  # nothing, while one page gives way to another
+            answer = self._send(
+                "Runtime.evaluate",
+                {"expression": expression, "returnByValue": True, "awaitPromise": True},
+            )
+            # nothing, while one page gives way to another
+            value = answer.get("result", {}).get("result", {}).get("value")
             if value:
                 return value
             assert time.monotonic() < deadline, f"never true: {expression}"
@@ -119,15 +135,26 @@ class Browser:
         return self._loads
 
     def click(self, find: str) -> None:
-        """Press the element that an expression gives, as a finger does: it must be in sight, and nothing over it."""
+        """Press the element that an expression gives, as a finger does: it must be in sight, and
+        nothing over it.
+        """
         place = self.evaluate(_PLACE % find)
         assert not isinstance(place, str), f"{find}: {place}"
         for kind in ("mousePressed", "mouseReleased"):
-            self._call("Input.dispatchMouseEvent", type=kind, x=place[0], y=place[1], button="left", clickCount=1)
+            self._call(
+                "Input.dispatchMouseEvent",
+                type=kind,
+                x=place[0],
+                y=place[1],
+                button="left",
+                clickCount=1,
+            )
 
     def follow(self, find: str) -> None:
-        """Press what leads to another page, and wait until that has loaded. Where nobody heard it, it is pressed again: for a moment
-        after a page has come, a frame that is another process may take what falls where one was before."""
+        """Press what leads to another page, and wait until that has loaded. Where nobody heard it,
+        it is pressed again: for a moment after a page has come, a frame that is another process may
+        take what falls where one was before.
+        """
         before, asked = self._loads, self._documents
         for _ in range(_PRESSES):
             self.click(find)
@@ -156,7 +183,13 @@ class Browser:
 
     def look(self, width: int, height: int, *, dark: bool = False) -> None:
         """Set the window's size in CSS pixels and the preferred colour scheme."""
-        self._call("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=width < 500)
+        self._call(
+            "Emulation.setDeviceMetricsOverride",
+            width=width,
+            height=height,
+            deviceScaleFactor=1,
+            mobile=width < 500,
+        )
         scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
         self._call("Emulation.setEmulatedMedia", features=[scheme])
 
@@ -173,7 +206,9 @@ class Browser:
         text = "\r" if name == "Enter" else name if len(name) == 1 else ""
         code = _KEYS.get(name, ord(name[0].upper()))
         for kind in ("keyDown", "keyUp"):
-            self._call("Input.dispatchKeyEvent", type=kind, key=name, windowsVirtualKeyCode=code, text=text)
+            self._call(
+                "Input.dispatchKeyEvent", type=kind, key=name, windowsVirtualKeyCode=code, text=text
+            )
 
     def press_enter(self) -> None:
         """Press Enter and wait until the next page has loaded."""
@@ -183,7 +218,9 @@ class Browser:
 
     def screenshot(self) -> bytes:
         """The window as PNG."""
-        return base64.b64decode(self._call("Page.captureScreenshot", format="png", optimizeForSpeed=True)["data"])
+        return base64.b64decode(
+            self._call("Page.captureScreenshot", format="png", optimizeForSpeed=True)["data"]
+        )
 
     def _wait_for_load(self, before: int) -> None:
         deadline = time.monotonic() + LIMIT_S
@@ -192,7 +229,10 @@ class Browser:
 
     def _comes(self, until: float) -> bool:
         """Take the next message if it comes by then."""
-        if b"\0" not in self._buffer and not select.select([self._events], [], [], max(0.0, until - time.monotonic()))[0]:
+        if (
+            b"\0" not in self._buffer
+            and not select.select([self._events], [], [], max(0.0, until - time.monotonic()))[0]
+        ):
             return False
         self._read(time.monotonic() + LIMIT_S)
         return True
@@ -203,7 +243,9 @@ class Browser:
         result: dict[str, Any] = answer["result"]
         return result
 
-    def _send(self, method: str, parameters: Mapping[str, object], *, whole: bool = False) -> dict[str, Any]:
+    def _send(
+        self, method: str, parameters: Mapping[str, object], *, whole: bool = False
+    ) -> dict[str, Any]:
         """Have the page, or the browser as a whole, do something; its answer."""
         number = next(self._numbers)
         message: dict[str, object] = {"id": number, "method": method, "params": parameters}
@@ -221,7 +263,9 @@ class Browser:
     def _read(self, deadline: float) -> dict[str, Any]:
         """The next message; events are noted."""
         while b"\0" not in self._buffer:
-            ready, _, _ = select.select([self._events], [], [], max(0.0, deadline - time.monotonic()))
+            ready, _, _ = select.select(
+                [self._events], [], [], max(0.0, deadline - time.monotonic())
+            )
             assert ready, f"the browser said nothing for {LIMIT_S:.0f} s"
             piece = os.read(self._events, 1 << 16)
             assert piece, "the browser ended"
@@ -243,7 +287,11 @@ class Browser:
                 self.errors.append(message["params"]["entry"]["text"])
             case "Runtime.exceptionThrown":
                 self.errors.append(str(message["params"]["exceptionDetails"]))
-            case "Runtime.consoleAPICalled" if message["params"]["type"] in ("error", "warning", "assert"):
+            case "Runtime.consoleAPICalled" if message["params"]["type"] in (
+                "error",
+                "warning",
+                "assert",
+            ):
                 self.errors.append(str(message["params"]["args"]))
             case "PerformanceTimeline.timelineEventAdded":
                 shift = message["params"]["event"].get("layoutShiftDetails", {})
@@ -256,15 +304,27 @@ class Browser:
 
 @contextmanager
 def browser(folder: Path) -> Iterator[Browser]:
-    """A browser with an empty profile in `folder`; skips the test, by name, where there is no Chromium."""
+    """A browser with an empty profile in `folder`; skips the test, by name, where there is no
+    Chromium.
+    """
     program = require_program("chromium")
-    flags = [*FLAGS, f"--user-data-dir={folder / 'profile'}", *(["--no-sandbox"] if os.geteuid() == 0 else [])]
+    flags = [
+        *FLAGS,
+        f"--user-data-dir={folder / 'profile'}",
+        *(["--no-sandbox"] if os.geteuid() == 0 else []),
+    ]
     their_commands, our_commands = os.pipe()
     our_events, their_events = os.pipe()
-    line = f"exec {shlex.join([program, *flags, 'about:blank'])} 3<&{their_commands} 4>&{their_events}"
+    line = (
+        f"exec {shlex.join([program, *flags, 'about:blank'])} 3<&{their_commands} 4>&{their_events}"
+    )
     with (folder / "chromium.log").open("wb") as log:
         process = subprocess.Popen(
-            ["/bin/bash", "-c", line], pass_fds=(their_commands, their_events), stdout=log, stderr=log, start_new_session=True
+            ["/bin/bash", "-c", line],
+            pass_fds=(their_commands, their_events),
+            stdout=log,
+            stderr=log,
+            start_new_session=True,
         )
     os.close(their_commands)
     os.close(their_events)

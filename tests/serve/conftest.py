@@ -1,4 +1,6 @@
-"""A workspace with real pages: the demonstration's web and one hostile site, crawled once by the command."""
+"""A workspace with real pages: the demonstration's web and one hostile site, crawled once by the
+command.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,9 @@ from lycosa.store.workspace import Workspace
 from tests.serve.browser import Browser, browser
 from tests.serve.client import Client
 
-HOSTILE_TITLE = '"><script>document.title="owned"</script><img src=http://127.0.2.9/beacon onerror=alert(1)>'
+HOSTILE_TITLE = (
+    '"><script>document.title="owned"</script><img src=http://127.0.2.9/beacon onerror=alert(1)>'
+)
 HOSTILE_PAGE = """<!doctype html><html lang="en"><head><title>{title}</title></head><body><main><h1>Venomous page</h1>
 <p>A venomous paragraph that says &lt;script&gt;alert("snippet")&lt;/script&gt; and &lt;img src=http://127.0.2.9/pixel&gt; and
 &lt;/p&gt;&lt;/article&gt; in the middle of quite ordinary English words, so that a snippet of it must hold them.</p>
@@ -39,7 +43,11 @@ def hostile_site() -> Iterator[str]:
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
             found = self.path == HOSTILE_PATH
-            body = HOSTILE_PAGE.format(title=HOSTILE_TITLE.replace("<", "&lt;")).encode() if found else b"no"
+            body = (
+                HOSTILE_PAGE.format(title=HOSTILE_TITLE.replace("<", "&lt;")).encode()
+                if found
+                else b"no"
+            )
             self.send_response(200 if found else 404)
             self.send_header("Content-Type", "text/html; charset=utf-8")
             self.send_header("Content-Length", str(len(body)))
@@ -73,10 +81,16 @@ def workspace(tmp_path_factory: pytest.TempPathFactory) -> str:
 @contextmanager
 def serving(root: str) -> Iterator[str]:
     """The address of `lycosa serve` over a workspace, in a process of its own."""
-    with subprocess.Popen(lycosa("-w", root, "serve", "--port", "0"), stdout=subprocess.PIPE, text=True) as process:
+    with subprocess.Popen(
+        lycosa("-w", root, "serve", "--port", "0"), stdout=subprocess.PIPE, text=True
+    ) as process:
         assert process.stdout is not None
         try:
-            yield next(word for word in process.stdout.readline().split() if word.startswith("http://127.0.0.1:"))
+            yield next(
+                word
+                for word in process.stdout.readline().split()
+                if word.startswith("http://127.0.0.1:")
+            )
         finally:
             process.terminate()
             process.wait(timeout=15)

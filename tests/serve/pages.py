@@ -5,7 +5,8 @@ from __future__ import annotations
 from html.parser import HTMLParser
 
 OUR_SCRIPTS = [
-    {"type": "module", "src": "/static/search.js", "blocking": "render"},  # it sorts what is shown, before it is shown
+    # it sorts what is shown, before it is shown
+    {"type": "module", "src": "/static/search.js", "blocking": "render"},
     {"type": "module", "src": "/static/suggest.js"},
 ]
 """The scripts of the search page: this one, and never another."""

@@ -1,5 +1,7 @@
-"""Somebody at our pages in a real browser, on a desk or a phone, with or without scripts: follows links by their words, fills in fields by
-their labels, presses buttons, and looks at every page that comes for what is never to be."""
+"""Somebody at our pages in a real browser, on a desk or a phone, with or without scripts: follows
+links by their words, fills in fields by their labels, presses buttons, and looks at every page that
+comes for what is never to be.
+"""
 
 from __future__ import annotations
 
@@ -15,12 +17,16 @@ from urllib.parse import urlsplit
 from tests.serve.browser import Browser
 
 PICTURES = Path(__file__).resolve().parents[2] / "build" / "screenshots"
-"""Where a picture of every kind of page that a walk sees is kept, by walk, way and number, and of where one failed; git ignores it."""
+"""Where a picture of every kind of page that a walk sees is kept, by walk, way and number, and of
+where one failed; git ignores it.
+"""
 
-MOST_SHIFT = 0.001
+MAX_SHIFT = 0.001
 """Of the window, by how much things may move that nobody touched."""
 
-_WORDS = "(each => (each.getAttribute('aria-label') ?? each.innerText).trim().replace(/\\s+/g, ' '))"
+_WORDS = (
+    "(each => (each.getAttribute('aria-label') ?? each.innerText).trim().replace(/\\s+/g, ' '))"
+)
 _CONTROL = """[...document.querySelectorAll('%s label')].find(each => each.innerText.trim().startsWith(%s) && each.control)?.control"""
 
 
@@ -48,7 +54,9 @@ OTHER_WAYS = [SCRIPTS_ON_A_PHONE, Way(False, False)]
 
 
 class Person:
-    """See above. `within` is a selector that narrows where to look; a page that comes is looked at (`look`) before anything is done."""
+    """See above. `within` is a selector that narrows where to look; a page that comes is looked at
+    (`look`) before anything is done.
+    """
 
     def __init__(self, browser: Browser, address: str, way: Way, walk: str) -> None:
         self.browser = browser
@@ -59,7 +67,9 @@ class Person:
         self._kinds: set[str] = set()
 
     def go(self, path: str, *, refused: int = 0) -> None:
-        """Type an address of ours. `refused`: the status that the answer has, of which the browser complains."""
+        """Type an address of ours. `refused`: the status that the answer has, of which the browser
+        complains.
+        """
         self.browser.open(self.address + path)
         self.look(refused=refused)
 
@@ -114,8 +124,13 @@ class Person:
 
     def texts(self, selector: str) -> list[str]:
         """The words of all elements of a selector that are shown."""
-        shown = f"[...document.querySelectorAll({json.dumps(selector)})].filter(each => each.checkVisibility())"
-        found: list[str] = self.browser.evaluate(f"{shown}.map(each => each.innerText.trim().replace(/\\s+/g, ' '))")
+        shown = (
+            f"[...document.querySelectorAll({json.dumps(selector)})].filter(each => "
+            "each.checkVisibility())"
+        )
+        found: list[str] = self.browser.evaluate(
+            f"{shown}.map(each => each.innerText.trim().replace(/\\s+/g, ' '))"
+        )
         return found
 
     def sees(self, *words: str) -> None:
@@ -139,21 +154,32 @@ class Person:
         return here
 
     def look(self, *, refused: int = 0) -> None:
-        """What holds of every page: it fits the window, nothing complains, nothing comes from elsewhere, nothing moves by itself (which
-        is looked for where a kind of page is first seen)."""
+        """What holds of every page: it fits the window, nothing complains, nothing comes from
+        elsewhere, nothing moves by itself (which is looked for where a kind of page is first seen).
+        """
         browser = self.browser
         self._seen += 1
-        kind: str = browser.evaluate("location.pathname + ',' + [...new URLSearchParams(location.search).keys()].sort()")
+        kind: str = browser.evaluate(
+            "location.pathname + ',' + [...new URLSearchParams(location.search).keys()].sort()"
+        )
         if kind not in self._kinds:
             self._kinds.add(kind)
-            self.keep(f"{self._seen:02d}{_name(kind)}")  # a frame is drawn for it, so that whatever moves has moved
-            assert sum(browser.shifts) <= MOST_SHIFT, f"things move at {self.place}"
-        browser.until(f"document.documentElement.clientWidth === {self.way.window[0]}")  # a phone's begins wide
-        wide, room = browser.evaluate("[document.documentElement.scrollWidth, document.documentElement.clientWidth]")
+            # a frame is drawn for it, so that whatever moves has moved
+            self.keep(f"{self._seen:02d}{_name(kind)}")
+            assert sum(browser.shifts) <= MAX_SHIFT, f"things move at {self.place}"
+        # a phone's begins wide
+        browser.until(f"document.documentElement.clientWidth === {self.way.window[0]}")
+        wide, room = browser.evaluate(
+            "[document.documentElement.scrollWidth, document.documentElement.clientWidth]"
+        )
         assert wide <= room == self.way.window[0], f"{self.place} is {wide} wide"
-        assert [each for each in browser.errors if not (refused and f"status of {refused}" in each)] == [], f"at {self.place}"
+        assert [
+            each for each in browser.errors if not (refused and f"status of {refused}" in each)
+        ] == [], f"at {self.place}"
         assert browser.fonts == []
-        assert {urlsplit(url).netloc for url in browser.asked if not url.startswith("data:")} <= {urlsplit(self.address).netloc}
+        assert {urlsplit(url).netloc for url in browser.asked if not url.startswith("data:")} <= {
+            urlsplit(self.address).netloc
+        }
         self.clear()
 
     def keep(self, name: str) -> None:
@@ -163,11 +189,19 @@ class Person:
 
     def clear(self) -> None:
         """Forget what the browser has said so far."""
-        for each in (self.browser.asked, self.browser.errors, self.browser.fonts, self.browser.shifts):
+        for each in (
+            self.browser.asked,
+            self.browser.errors,
+            self.browser.fonts,
+            self.browser.shifts,
+        ):
             each.clear()
 
     def _find(self, kind: str, words: str, within: str) -> str:
-        fits = f"const said = {_WORDS}(each); return said === {json.dumps(words)} && each.checkVisibility()"
+        fits = (
+            f"const said = {_WORDS}(each); return said === {json.dumps(words)} && "
+            "each.checkVisibility()"
+        )
         selector = ", ".join(f"{within} {each}" for each in kind.split(", "))
         return f"[...document.querySelectorAll({json.dumps(selector)})].find(each => {{ {fits} }})"
 
@@ -180,7 +214,9 @@ def _name(kind: str) -> str:
 
 @contextmanager
 def person(browser: Browser, address: str, way: Way, walk: str) -> Iterator[Person]:
-    """Somebody who comes for the first time. Where the walk fails, a picture and the page are kept beside the others."""
+    """Somebody who comes for the first time. Where the walk fails, a picture and the page are kept
+    beside the others.
+    """
     browser.open("about:blank")
     browser.scripts(allowed=way.scripts)
     browser.look(*way.window)
@@ -191,7 +227,9 @@ def person(browser: Browser, address: str, way: Way, walk: str) -> Iterator[Pers
         yield found
     except BaseException:
         found.keep("failed")
-        (PICTURES / f"{walk}-{way}-failed.html").write_text(str(browser.evaluate("document.documentElement.outerHTML")), encoding="utf-8")
+        (PICTURES / f"{walk}-{way}-failed.html").write_text(
+            str(browser.evaluate("document.documentElement.outerHTML")), encoding="utf-8"
+        )
         raise
     finally:
         browser.scripts(allowed=True)

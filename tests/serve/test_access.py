@@ -1,4 +1,6 @@
-"""Who may write: tokens, sessions, CSRF, rates. A small application with one route that changes something stands in for those that do."""
+"""Who may write: tokens, sessions, CSRF, rates. A small application with one route that changes
+something stands in for those that do.
+"""
 
 from __future__ import annotations
 
@@ -9,14 +11,15 @@ import stat
 import subprocess
 import sys
 from pathlib import Path
+from urllib.parse import urlencode
 
 import httpx
 import pytest
 from fastapi import Depends, FastAPI
 
 from lycosa.app.tokens import OWNER, PREFIX, Tokens
+from lycosa.config.serving import ServeSettings
 from lycosa.core.errors import UsageError
-from lycosa.core.serving import ServeSettings
 from lycosa.serve.access import COOKIE, GUESSES_A_MINUTE, Access
 from lycosa.serve.app import create_app
 from lycosa.serve.login import own_path
@@ -60,7 +63,11 @@ def _sharing_sessions(app: FastAPI, access: Access) -> None:
 
 
 def write(client: Client, **headers: str) -> httpx.Response:
-    return client.request("POST", "/api/v1/thing", headers={name.replace("_", "-"): value for name, value in headers.items()})
+    return client.request(
+        "POST",
+        "/api/v1/thing",
+        headers={name.replace("_", "-"): value for name, value in headers.items()},
+    )
 
 
 def test_a_token_is_shown_once_and_kept_as_a_digest(root: str, tokens: Tokens) -> None:
@@ -89,7 +96,12 @@ def test_names(tokens: Tokens) -> None:
 def test_a_file_of_another_form_opens_nothing(root: str, tokens: Tokens) -> None:
     token = tokens.add("ada")
     folder = Path(root) / "run" / "tokens"
-    for name, content in (("a.json", "{"), ("b.json", "[]"), ("c.json", json.dumps({"sha256": "é", "created_at": ""})), ("d", "")):
+    for name, content in (
+        ("a.json", "{"),
+        ("b.json", "[]"),
+        ("c.json", json.dumps({"sha256": "é", "created_at": ""})),
+        ("d", ""),
+    ):
         (folder / name).write_text(content)
     assert tokens.holder(token) == "ada"
     assert tokens.holder("é") is None
@@ -117,7 +129,9 @@ def test_a_program_writes_with_its_token_and_not_without(client: Client, tokens:
     assert write(client, authorization=f"Basic {token}").status_code == 401
 
 
-def test_a_revoked_token_is_worth_nothing(client: Client, tokens: Tokens, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_revoked_token_is_worth_nothing(
+    client: Client, tokens: Tokens, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("lycosa.app.tokens._KEPT_MS", 0)
     token = tokens.add("ada")
     cookie = client.request("POST", "/enter", {"token": token}).json()["cookie"]
@@ -128,14 +142,18 @@ def test_a_revoked_token_is_worth_nothing(client: Client, tokens: Tokens, monkey
     assert write(client, authorization=f"Bearer {token}").status_code == 401
     assert write(client, cookie=f"{COOKIE}={cookie}").status_code == 401
     tokens.add("ada")
-    assert write(client, cookie=f"{COOKIE}={cookie}").status_code == 401, "a new token of that name opened the old one's session"
+    assert write(client, cookie=f"{COOKIE}={cookie}").status_code == 401, (
+        "a new token of that name opened the old one's session"
+    )
 
 
 def test_a_person_comes_in_by_the_page(root: str, tokens: Tokens) -> None:
     token = tokens.add("ada")
     client = Client(create_app(root, dict))
     form = "application/x-www-form-urlencoded"
-    came = client.send("POST", "/login", f"token={token}&next=%2F%3Fq%3Dspider", {"content-type": form})
+    came = client.send(
+        "POST", "/login", f"token={token}&next=%2F%3Fq%3Dspider", {"content-type": form}
+    )
     assert came.status_code == 303
     assert came.headers["location"] == "/?q=spider"
     said = came.headers["set-cookie"]
@@ -149,9 +167,19 @@ def test_a_person_comes_in_by_the_page(root: str, tokens: Tokens) -> None:
     assert found
     without = client.send("POST", "/logout", "", {"content-type": form, "cookie": cookie})
     assert without.status_code == 403
-    foreign = client.send("POST", "/logout", f"csrf={found[1]}", {"content-type": form, "cookie": cookie, "sec-fetch-site": "cross-site"})
+    foreign = client.send(
+        "POST",
+        "/logout",
+        f"csrf={found[1]}",
+        {"content-type": form, "cookie": cookie, "sec-fetch-site": "cross-site"},
+    )
     assert foreign.status_code == 403
-    left = client.send("POST", "/logout", f"csrf={found[1]}", {"content-type": form, "cookie": cookie, "sec-fetch-site": "same-origin"})
+    left = client.send(
+        "POST",
+        "/logout",
+        f"csrf={found[1]}",
+        {"content-type": form, "cookie": cookie, "sec-fetch-site": "same-origin"},
+    )
     assert left.status_code == 303
     assert f'{COOKIE}=""' in left.headers["set-cookie"]
 
@@ -160,13 +188,23 @@ def test_a_forged_session_is_none(client: Client, tokens: Tokens) -> None:
     cookie = client.request("POST", "/enter", {"token": tokens.add("ada")}).json()["cookie"]
     until, name, signature = cookie.split(".")
     signed = f"{name}.{signature}"
-    for forged in (f"{int(until) + 1}.{signed}", f"{until}.bob.{signature}", f"1.{signed}", "..", "", "%C3%A9.a.b", f"{'9' * 40}.a.b"):
+    for forged in (
+        f"{int(until) + 1}.{signed}",
+        f"{until}.bob.{signature}",
+        f"1.{signed}",
+        "..",
+        "",
+        "%C3%A9.a.b",
+        f"{'9' * 40}.a.b",
+    ):
         assert write(client, cookie=f"{COOKIE}={forged}").status_code == 401
 
 
 def test_wrong_tokens_are_few(client: Client, tokens: Tokens) -> None:
     token = tokens.add("ada")
-    codes = [write(client, authorization="Bearer guess").status_code for _ in range(GUESSES_A_MINUTE + 3)]
+    codes = [
+        write(client, authorization="Bearer guess").status_code for _ in range(GUESSES_A_MINUTE + 3)
+    ]
     assert codes == [401] * GUESSES_A_MINUTE + [429] * 3
     blocked = write(client, authorization=f"Bearer {token}")
     assert blocked.status_code == 429
@@ -183,7 +221,10 @@ def test_readers_elsewhere_are_held_to_their_rate(client: Client) -> None:
     far = [client.request("GET", "/healthz", address="203.0.113.9").status_code for _ in range(60)]
     assert far[:8] == [200] * 8
     assert 429 in far
-    household = [client.request("GET", "/healthz", address=f"2001:db8::{n}").status_code for n in range(1, 61)]
+    household = [
+        client.request("GET", "/healthz", address=f"2001:db8::{n}").status_code
+        for n in range(1, 61)
+    ]
     assert household[:8] == [200] * 8
     assert 429 in household
     assert all(client.request("GET", "/healthz").status_code == 200 for _ in range(20))
@@ -203,7 +244,7 @@ def test_buckets() -> None:
 
 
 def test_buckets_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("lycosa.serve.rates.MOST_KEPT", 3)
+    monkeypatch.setattr("lycosa.serve.rates.MAX_KEPT", 3)
     rates = Rates(1, 1, lambda: 0.0)
     for who in "abcd":
         assert rates.take(who) == 0
@@ -227,7 +268,18 @@ def test_networks(address: str, network: str) -> None:
     assert is_loopback(address) == (address == "::1")
 
 
-@pytest.mark.parametrize("given", ["//evil.example", "/\\evil.example", "https://evil.example", "", "evil", "/a\nb", "/" + "a" * 3000])
+@pytest.mark.parametrize(
+    "given",
+    [
+        "//evil.example",
+        "/\\evil.example",
+        "https://evil.example",
+        "",
+        "evil",
+        "/a\nb",
+        "/" + "a" * 3000,
+    ],
+)
 def test_after_the_login_we_stay_here(given: str) -> None:
     assert own_path(given) == "/"
 
@@ -252,3 +304,37 @@ def test_token_command(root: str, tokens: Tokens) -> None:
     assert "sha256" not in listed[0]
     assert run("remove", "ada").returncode == 0
     assert run("remove", "ada").returncode == 2
+
+
+PRIVATE = {
+    "/api/v1/uptime": ("/uptime", "/uptime/of?name=x"),
+    "/api/v1/uptime/outages": ("/uptime",),
+    "/api/v1/watches": ("/watch",),
+    "/api/v1/matches": ("/watch/matches?site=a.test",),
+}
+"""What only those with a token may read: by the API, and as pages."""
+
+
+def test_page_and_api_ask_for_a_token_alike(root: str, tokens: Tokens) -> None:
+    client = Client(create_app(root, dict))
+    readable = [
+        path
+        for path, item in client.get("/api/v1/openapi.json").json()["paths"].items()
+        if "get" in item and "{" not in path
+    ]
+    assert len(readable) > 12
+    assert {path for path in readable if client.get(path).status_code == 401} == set(PRIVATE)
+    for pages in PRIVATE.values():
+        for page in pages:
+            answer = client.get(page)
+            assert answer.status_code == 303
+            assert answer.headers["location"] == f"/login?{urlencode({'next': page})}"
+    key = {"Authorization": f"Bearer {tokens.add('reader')}"}
+    assert [client.get(path, headers=key).status_code for path in PRIVATE] == [200] * len(PRIVATE)
+    documented = re.findall(
+        r"`(/[a-z/]*)[?`]", Path(__file__).parents[2].joinpath("docs/pages.md").read_text()
+    )
+    private = {page.partition("?")[0] for pages in PRIVATE.values() for page in pages}
+    public = {path for path in documented if path not in private and path != "/proposals"}
+    assert len(public) > 8
+    assert not [path for path in public if client.get(path).status_code in (303, 401)]

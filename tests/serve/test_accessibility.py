@@ -1,4 +1,6 @@
-"""Every page, in a real browser, on a desk and on a phone: axe-core finds nothing, nothing sticks out, nothing breaks."""
+"""Every page, in a real browser, on a desk and on a phone: axe-core finds nothing, nothing sticks
+out, nothing breaks.
+"""
 
 from __future__ import annotations
 
@@ -57,30 +59,59 @@ def values(workspace: str) -> dict[str, str]:
     """What the paths above name, as this workspace has it."""
     pages = LiveTables(Workspace.open(workspace)).scan("pages").collect()
     url = next(url for url in pages["url"].sort() if "//127.0.2.1:" in url)
-    return {"url": quote(url, safe=""), "host": str(urlsplit(url).hostname), "day": pages["fetched_at"].max().date().isoformat()}  # type: ignore[union-attr]
+    return {
+        "url": quote(url, safe=""),
+        "host": str(urlsplit(url).hostname),
+        "day": pages["fetched_at"].max().date().isoformat(),  # type: ignore[union-attr]
+    }
 
 
-def _look(chromium: Browser, url: str, width: int, height: int, *, dark: bool, missing: bool = False) -> None:
+def _look(
+    chromium: Browser, url: str, width: int, height: int, *, dark: bool, missing: bool = False
+) -> None:
     chromium.look(width, height, dark=dark)
     chromium.errors.clear()
     chromium.open(url)
     chromium.evaluate(AXE + "; 0")
     assert json.loads(chromium.evaluate(RUN)) == []
-    assert chromium.evaluate("document.documentElement.scrollWidth") <= width, "something sticks out"
+    assert chromium.evaluate("document.documentElement.scrollWidth") <= width, (
+        "something sticks out"
+    )
     assert [error for error in chromium.errors if not missing or "404" not in error] == []
 
 
 @pytest.mark.parametrize("path", PAGES)
-def test_axe_finds_nothing_on_a_phone_at_night(chromium: Browser, address: str, values: dict[str, str], path: str) -> None:
-    _look(chromium, address.rstrip("/") + path.format(**values), 390, 800, dark=True, missing=path == "/nowhere")
+def test_axe_finds_nothing_on_a_phone_at_night(
+    chromium: Browser, address: str, values: dict[str, str], path: str
+) -> None:
+    _look(
+        chromium,
+        address.rstrip("/") + path.format(**values),
+        390,
+        800,
+        dark=True,
+        missing=path == "/nowhere",
+    )
 
 
-_BY_DAY = [path if number % 4 == 1 else pytest.param(path, marks=pytest.mark.prove) for number, path in enumerate(PAGES)]
+_BY_DAY = [
+    path if number % 4 == 1 else pytest.param(path, marks=pytest.mark.prove)
+    for number, path in enumerate(PAGES)
+]
 
 
 @pytest.mark.parametrize("path", _BY_DAY)
-def test_axe_finds_nothing_on_a_desk_by_day(chromium: Browser, address: str, values: dict[str, str], path: str) -> None:
-    _look(chromium, address.rstrip("/") + path.format(**values), 1280, 900, dark=False, missing=path == "/nowhere")
+def test_axe_finds_nothing_on_a_desk_by_day(
+    chromium: Browser, address: str, values: dict[str, str], path: str
+) -> None:
+    _look(
+        chromium,
+        address.rstrip("/") + path.format(**values),
+        1280,
+        900,
+        dark=False,
+        missing=path == "/nowhere",
+    )
 
 
 @pytest.mark.parametrize("path", ["/", "/?q=spider", "/library", "/crawl"])
@@ -96,7 +127,9 @@ def test_right_to_left(chromium: Browser, address: str, path: str) -> None:
         chromium.open(f"{address}language?to=en")
 
 
-def test_a_person_comes_in_pauses_and_leaves_with_and_without_scripts(chromium: Browser, address: str, workspace: str) -> None:
+def test_a_person_comes_in_pauses_and_leaves_with_and_without_scripts(
+    chromium: Browser, address: str, workspace: str
+) -> None:
     token = Tokens(open_storage(workspace)).add("browser")
     chromium.look(1280, 900)
     for scripts in (True, False):
@@ -108,15 +141,24 @@ def test_a_person_comes_in_pauses_and_leaves_with_and_without_scripts(chromium: 
             chromium.press_enter()
             assert chromium.evaluate("location.pathname") == "/crawl"
             for button, then in (("Pause", "Resume"), ("Resume", "Pause")):
-                chromium.does(f"[...document.querySelectorAll('button')].find(each => each.innerText == '{button}').click()")
-                assert chromium.evaluate("[...document.querySelectorAll('td button')].map(each => each.innerText)") == [then]
-            for path in ("crawl", "hunt", "watch", "watch/matches", "uptime") if scripts else ():  # it needs promises
+                chromium.does(
+                    "[...document.querySelectorAll('button')].find(each => "
+                    f"each.innerText == '{button}').click()"
+                )
+                assert chromium.evaluate(
+                    "[...document.querySelectorAll('td button')].map(each => each.innerText)"
+                ) == [then]
+            # it needs promises
+            for path in ("crawl", "hunt", "watch", "watch/matches", "uptime") if scripts else ():
                 chromium.open(f"{address}{path}")
                 chromium.evaluate(AXE + "; 0")
                 assert json.loads(chromium.evaluate(RUN)) == [], path
             chromium.open(f"{address}login")
             chromium.does("document.querySelector('form[action=\"/logout\"] button').click()")
             chromium.open(f"{address}crawl")
-            assert chromium.evaluate("document.querySelectorAll('form[action=\"/crawl/add\"]').length") == 0
+            assert (
+                chromium.evaluate("document.querySelectorAll('form[action=\"/crawl/add\"]').length")
+                == 0
+            )
         finally:
             chromium.scripts(allowed=True)

@@ -1,4 +1,6 @@
-"""What somebody with a token does, in a real browser: with and without scripts, on a desk and on a phone; and what is stored afterwards."""
+"""What somebody with a token does, in a real browser: with and without scripts, on a desk and on a
+phone; and what is stored afterwards.
+"""
 
 from __future__ import annotations
 
@@ -13,15 +15,15 @@ import httpx
 import pytest
 
 from lycosa.app.moderation import proposals
-from lycosa.app.pausing import paused
 from lycosa.app.tokens import Tokens
 from lycosa.app.uptime import monitors_of
 from lycosa.app.watching import add_watch, list_watches, remove_watch
-from lycosa.core.config import Config
+from lycosa.config.settings import Config
+from lycosa.crawl.session.pausing import paused
 from lycosa.store.owner import owner_of
 from lycosa.store.storage import Storage, open_storage
 from lycosa.store.workspace import Workspace
-from tests.app.daemons import QUICK, collection, daemon, rows
+from tests.daemon.daemons import QUICK, collection, daemon, rows
 from tests.serve.browser import Browser
 from tests.serve.conftest import lycosa, serving
 from tests.serve.person import OTHER_WAYS, WAYS, Person, Way, person
@@ -59,14 +61,27 @@ def write_sites(folder: Path) -> None:
     """One site with a home page and pages that nobody links to; one with many pages about silk."""
     for name in (CRAWLED, HUNTED):
         (folder / name).mkdir(parents=True)
-        (folder / name / "index.html").write_text("<html lang=en><title>Home</title><p>A home page that says welcome to all of you.")
+        (folder / name / "index.html").write_text(
+            "<html lang=en><title>Home</title><p>A home page that says welcome to all of you."
+        )
     for way in (*WAYS, *OTHER_WAYS):
-        text = f"<html lang=en><title>The dormouse of {way}</title><p>The dormouse {code(way)} sleeps through the winter in a hollow tree."
+        text = (
+            f"<html lang=en><title>The dormouse of {way}</title><p>The dormouse {code(way)} "
+            "sleeps through the winter in a hollow tree."
+        )
         (folder / CRAWLED / f"{way}.html").write_text(text)
-    links = "".join(f'<li><a href="/{number}.html">Silk of the wolf spider, part {number}</a>' for number in range(LEAVES))
-    (folder / HUNTED / "silk.html").write_text(f"<html lang=en><title>A list</title><ul>{links}</ul>")
+    links = "".join(
+        f'<li><a href="/{number}.html">Silk of the wolf spider, part {number}</a>'
+        for number in range(LEAVES)
+    )
+    (folder / HUNTED / "silk.html").write_text(
+        f"<html lang=en><title>A list</title><ul>{links}</ul>"
+    )
     for number in range(LEAVES):
-        text = f"<html lang=en><title>Silk of the wolf spider, part {number}</title><p>The wolf spider spins silk; part {number} says how."
+        text = (
+            f"<html lang=en><title>Silk of the wolf spider, part {number}</title><p>The wolf "
+            f"spider spins silk; part {number} says how."
+        )
         (folder / HUNTED / f"{number}.html").write_text(text)
 
 
@@ -81,19 +96,43 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
     write_sites(folder / "sites")
     root = folder / "w"
     root.mkdir()
-    servers = [Server(name, folder / "sites" / name, index="index.html", autoindex=False) for name in (CRAWLED, HUNTED)]
+    servers = [
+        Server(name, folder / "sites" / name, index="index.html", autoindex=False)
+        for name in (CRAWLED, HUNTED)
+    ]
     with nginx(servers) as server:
         homes = [f"http://{name}:{server.port}/" for name in (CRAWLED, HUNTED)]
-        settings = f"{QUICK}[serve]\npublic_form = true\n" + collection("default", *homes).replace("delay = 0", 'delay = "250ms"')
+        settings = f"{QUICK}[serve]\npublic_form = true\n" + collection("default", *homes).replace(
+            "delay = 0", 'delay = "250ms"'
+        )
         (root / "lycosa.toml").write_text(settings)
-        done = subprocess.run(lycosa("-w", str(root), "crawl", "--quiet", *homes), capture_output=True, text=True, timeout=120, check=False)
+        done = subprocess.run(
+            lycosa("-w", str(root), "crawl", "--quiet", *homes),
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=False,
+        )
         assert done.returncode == 0, done.stderr
-        commit_checks(Workspace.open(str(root)), WATCHED, "u" * 10 + "ssss" + "u" * 6, round(time.time() * 1000) // MINUTE * MINUTE)
+        commit_checks(
+            Workspace.open(str(root)),
+            WATCHED,
+            "u" * 10 + "ssss" + "u" * 6,
+            round(time.time() * 1000) // MINUTE * MINUTE,
+        )
         with serving(str(root)) as address:
-            yield World(str(root), address, server.port, Tokens(open_storage(str(root))).add("ada"), settings)
+            yield World(
+                str(root),
+                address,
+                server.port,
+                Tokens(open_storage(str(root))).add("ada"),
+                settings,
+            )
 
 
-@pytest.fixture(params=[*WAYS, *(pytest.param(way, marks=pytest.mark.prove) for way in OTHER_WAYS)], ids=str)
+@pytest.fixture(
+    params=[*WAYS, *(pytest.param(way, marks=pytest.mark.prove) for way in OTHER_WAYS)], ids=str
+)
 def way(request: pytest.FixtureRequest) -> Way:
     found: Way = request.param
     return found
@@ -116,7 +155,9 @@ def come_in(someone: Person, world: World, path: str) -> None:
     someone.sees("ada")
 
 
-def test_coming_in_and_changing_things(chromium: Browser, world: World, way: Way, tmp_path: Path) -> None:
+def test_coming_in_and_changing_things(
+    chromium: Browser, world: World, way: Way, tmp_path: Path
+) -> None:
     with person(chromium, world.address, way, "inside") as someone:
         someone.go("/hunt")
         someone.follow("Sign in with a token to start a hunt.")
@@ -152,13 +193,17 @@ def monitors(someone: Person, world: World) -> None:
     (kept,) = monitors_of(world.storage, Config()).values()
     assert (kept.monitor.url, kept.monitor.name, kept.monitor.every) == (WATCHED, "Example", 30_000)
     (row,) = someone.texts("tbody tr")
-    assert 75 < float(row.removeprefix("Example up ").partition("%")[0]) < 99  # four of twenty minutes, and those since
+    # four of twenty minutes, and those since
+    assert 75 < float(row.removeprefix("Example up ").partition("%")[0]) < 99
     assert someone.value("document.querySelectorAll('svg.spark title').length") == 24
     someone.follow("Example")
     someone.sees("Outages in the last 30 days", "http 500")
     someone.go("/uptime")
     someone.press(f"Remove {WATCHED}")
     someone.sees("No monitors yet.")
+    someone.fill("Host or URL", CRAWLED)
+    someone.press("Show")
+    someone.sees("Pages of this host in the crawl", "successful")
     assert monitors_of(world.storage, Config()) == {}
 
 
@@ -169,7 +214,11 @@ def watches(someone: Person, world: World) -> None:
     someone.tick("accents")
     someone.press("Add")
     (kept,) = [each for each in list_watches(world.root) if each.order.name == "trees"]
-    assert (kept.order.name, kept.order.texts, kept.order.folding.names) == ("trees", ("hollow oak", "wolf spider"), ("accents",))
+    assert (kept.order.name, kept.order.texts, kept.order.folding.names) == (
+        "trees",
+        ("hollow oak", "wolf spider"),
+        ("accents",),
+    )
     someone.follow("trees")
     someone.sees("No matches yet.")
     someone.fill("Host or URL prefix", CRAWLED)
@@ -199,7 +248,9 @@ def proposed(someone: Person, world: World) -> None:
     # As if its name had been a public one of a site that is in scope.
     path = f"run/moderation/{left.id}.json"
     there = f"http://{CRAWLED}:{world.port}/proposed-by-{someone.way}"
-    world.storage.replace(path, (world.storage.read(path) or b"").replace(left.url.encode(), there.encode()))
+    world.storage.replace(
+        path, (world.storage.read(path) or b"").replace(left.url.encode(), there.encode())
+    )
     before = set(world.storage.names("inbox"))
     someone.go("/proposals")
     someone.press("Accept")
@@ -212,7 +263,9 @@ def files(someone: Person, folder: Path) -> None:
     """A day's files are made and taken."""
     someone.follow("Library", ".around")
     someone.follow("English")
-    someone.follow(next(each for each in someone.texts("tbody th a") if re.fullmatch(r"\d{4}-\d\d-\d\d", each)))
+    someone.follow(
+        next(each for each in someone.texts("tbody th a") if re.fullmatch(r"\d{4}-\d\d-\d\d", each))
+    )
     someone.choose("Kind", "jsonl")
     someone.press("Create files")
     name = next(each for each in someone.texts("a[download]") if ".jsonl" in each)
@@ -232,7 +285,9 @@ def test_a_hunt_is_watched_and_stopped(chromium: Browser, world: World, way: Way
         chromium.until(f"document.querySelectorAll('{TITLES}').length > 0")
         some = len(someone.texts(TITLES))
         chromium.until(f"document.querySelectorAll('{TITLES}').length > {some}")
-        assert (chromium.loads == loads) is way.scripts, "it grows where it stands, or the page comes again"
+        assert (chromium.loads == loads) is way.scripts, (
+            "it grows where it stands, or the page comes again"
+        )
         someone.keep("rising")
         someone.value("window.stop()")  # without scripts: not while one presses
         someone.clear()
@@ -250,12 +305,18 @@ def test_a_hunt_is_watched_and_stopped(chromium: Browser, world: World, way: Way
         chromium.follow("document.querySelector('.results a.kept')")
         someone.look()
         someone.sees("Captured", "silk.html")
-    assert where.rpartition("/")[2] in {name.removesuffix(".json") for name in world.storage.names("run/hunted")}
+    assert where.rpartition("/")[2] in {
+        name.removesuffix(".json") for name in world.storage.names("run/hunted")
+    }
 
 
-@pytest.mark.parametrize("ways", [WAYS, pytest.param(OTHER_WAYS, marks=pytest.mark.prove)], ids=["usual", "other"])
+@pytest.mark.parametrize(
+    "ways", [WAYS, pytest.param(OTHER_WAYS, marks=pytest.mark.prove)], ids=["usual", "other"]
+)
 def test_a_crawl_that_goes_on(chromium: Browser, world: World, ways: list[Way]) -> None:
-    """Beside one daemon: what is added is fetched, watched for, found; then paused, resumed, excluded."""
+    """Beside one daemon: what is added is fetched, watched for, found; then paused, resumed,
+    excluded.
+    """
     until(lambda: owner_of(world.storage) is None)
     add_watch(world.root, Config(), [code(way) for way in ways], name="dormice")
     with daemon(Path(world.root), world.settings) as running:

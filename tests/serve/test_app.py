@@ -32,7 +32,9 @@ def test_results_show_what_was_found(client: Client) -> None:
     assert "Mothers with a load · The Wolf Spider Pages" in page.text("h2")
     assert {"egg", "sac"} <= {word for text in page.text("mark") for word in text.lower().split()}
     assert "12 March 2026" in page.text("time")
-    hrefs = [link["href"] for link in page.all("a") if link.get("rel") == "noopener noreferrer nofollow"]
+    hrefs = [
+        link["href"] for link in page.all("a") if link.get("rel") == "noopener noreferrer nofollow"
+    ]
     assert any(href.endswith("/life/mothers.html") for href in hrefs)
 
 
@@ -50,7 +52,9 @@ def test_language_and_site_narrow_the_search(client: Client) -> None:
     assert {hit["language"] for hit in german["hits"]} == {"de"}
     none = client.get("/api/v1/search", params={"q": "Siel", "lang": "ja"}).json()
     assert none["hits"] == []
-    one_site = client.get("/api/v1/search", params={"q": "Leuchtturm", "site": "127.0.2.2", "n": 50}).json()
+    one_site = client.get(
+        "/api/v1/search", params={"q": "Leuchtturm", "site": "127.0.2.2", "n": 50}
+    ).json()
     assert {hit["host"] for hit in one_site["hits"]} == {"127.0.2.2"}
 
 
@@ -99,9 +103,14 @@ def test_api_counts_explains_and_sorts(client: Client) -> None:
         assert sum(counts) >= answer["total"]
     first = answer["hits"][0]
     told = first["explanation"]
-    assert told["words"] * told["prior"] * told["freshness"] == pytest.approx(first["score"], rel=1e-3)
+    assert told["words"] * told["prior"] * told["freshness"] == pytest.approx(
+        first["score"], rel=1e-3
+    )
     assert {"copies", "from_host", "type"} <= set(first)
-    assert client.get("/api/v1/search", params={"q": "spider"}).json()["hits"][0]["explanation"] is None
+    assert (
+        client.get("/api/v1/search", params={"q": "spider"}).json()["hits"][0]["explanation"]
+        is None
+    )
     newest = client.get("/api/v1/search", params={"q": "spider", "sort": "date"}).json()["hits"]
     dates = [hit["published_at"] or hit["fetched_at"] for hit in newest]
     assert dates == sorted(dates, reverse=True)
@@ -125,12 +134,24 @@ def test_page_past_the_end_leads_back(client: Client) -> None:
 
 
 def test_nothing_found_offers_to_drop_the_filters(client: Client) -> None:
-    page = Document(client.get("/", params={"q": "egg sac", "lang": "ja", "site": "127.0.2.1"}, headers=HTML).text)
+    page = Document(
+        client.get(
+            "/", params={"q": "egg sac", "lang": "ja", "site": "127.0.2.1"}, headers=HTML
+        ).text
+    )
     assert "No page matches" in page.text("h2")
     assert "/?q=egg+sac" in [link["href"] for link in page.all("a")]
 
 
-@pytest.mark.parametrize("query", ["site:127.0.2.10 venomous", "venomous paragraph", HOSTILE_TITLE, "</title><script>alert(1)</script>"])
+@pytest.mark.parametrize(
+    "query",
+    [
+        "site:127.0.2.10 venomous",
+        "venomous paragraph",
+        HOSTILE_TITLE,
+        "</title><script>alert(1)</script>",
+    ],
+)
 def test_hostile_text_stays_text(client: Client, query: str) -> None:
     response = client.get("/", params={"q": query}, headers=HTML)
     page = Document(response.text)
@@ -145,7 +166,11 @@ def test_hostile_text_stays_text(client: Client, query: str) -> None:
 def test_page_asks_nothing_of_other_machines(client: Client) -> None:
     for address in ("/", "/?q=spider", "/nowhere"):
         page = Document(client.get(address, headers=HTML).text)
-        loaded = [attributes.get("src", attributes.get("href", "")) for tag, attributes in page.elements if tag not in ("a", "form")]
+        loaded = [
+            attributes.get("src", attributes.get("href", ""))
+            for tag, attributes in page.elements
+            if tag not in ("a", "form")
+        ]
         assert all(not urlsplit(reference).netloc for reference in loaded)
         assert all(form["action"] == "/" for form in page.all("form"))
     style = client.get("/static/style.css").text
@@ -155,7 +180,17 @@ def test_page_asks_nothing_of_other_machines(client: Client) -> None:
 
 @pytest.mark.parametrize(
     "path",
-    ["/", "/?q=spider", "/?page=0", "/nowhere", "/static/style.css", "/api/v1/search", "/api/v1/search?q=x", "/healthz", "/robots.txt"],
+    [
+        "/",
+        "/?q=spider",
+        "/?page=0",
+        "/nowhere",
+        "/static/style.css",
+        "/api/v1/search",
+        "/api/v1/search?q=x",
+        "/healthz",
+        "/robots.txt",
+    ],
 )
 def test_every_answer_carries_the_security_headers(client: Client, path: str) -> None:
     headers = client.get(path).headers
@@ -164,9 +199,17 @@ def test_every_answer_carries_the_security_headers(client: Client, path: str) ->
 
 @pytest.mark.parametrize(
     ("parameters", "wrong"),
-    [({}, "q"), ({"q": ""}, "q"), ({"q": "x", "n": "0"}, "n"), ({"q": "x", "n": "many"}, "n"), ({"q": "x", "offset": "-1"}, "offset")],
+    [
+        ({}, "q"),
+        ({"q": ""}, "q"),
+        ({"q": "x", "n": "0"}, "n"),
+        ({"q": "x", "n": "many"}, "n"),
+        ({"q": "x", "offset": "-1"}, "offset"),
+    ],
 )
-def test_wrong_parameters_are_a_problem_that_names_them(client: Client, parameters: dict[str, str], wrong: str) -> None:
+def test_wrong_parameters_are_a_problem_that_names_them(
+    client: Client, parameters: dict[str, str], wrong: str
+) -> None:
     response = client.get("/api/v1/search", params=parameters)
     assert response.status_code == 422
     assert response.headers["content-type"] == "application/problem+json"
@@ -177,7 +220,10 @@ def test_wrong_parameters_are_a_problem_that_names_them(client: Client, paramete
 
 def test_unknown_paths(client: Client) -> None:
     problem = client.get("/api/v1/nothing", headers=HTML)
-    assert (problem.status_code, problem.headers["content-type"]) == (404, "application/problem+json")
+    assert (problem.status_code, problem.headers["content-type"]) == (
+        404,
+        "application/problem+json",
+    )
     page = client.get("/nothing", headers=HTML)
     assert page.status_code == 404
     assert Document(page.text).text("h1") == ["Not Found"]
@@ -223,11 +269,15 @@ def test_our_own_fault_is_a_problem_too(empty_workspace: str) -> None:
     response = client.get("/api/v1/status")
     assert response.status_code == 500
     assert response.headers["content-type"] == "application/problem+json"
-    assert response.headers["content-security-policy"] == SECURITY_HEADERS["content-security-policy"]
+    assert (
+        response.headers["content-security-policy"] == SECURITY_HEADERS["content-security-policy"]
+    )
     assert "ZeroDivision" not in response.text
 
 
-@pytest.mark.parametrize("path", ["/", "/?q=spider", "/api/v1/search?q=spider", "/static/style.css", "/healthz"])
+@pytest.mark.parametrize(
+    "path", ["/", "/?q=spider", "/api/v1/search?q=spider", "/static/style.css", "/healthz"]
+)
 def test_head_is_get_without_the_body(client: Client, path: str) -> None:
     head = client.request("HEAD", path)
     assert (head.status_code, head.content) == (200, b"")
@@ -235,9 +285,21 @@ def test_head_is_get_without_the_body(client: Client, path: str) -> None:
 
 
 @settings(max_examples=60)
-@given(query=st.text(max_size=60), language=st.text(max_size=4), site=st.text(max_size=10), offset=st.integers(-1, 1001))
-def test_no_input_is_our_fault(client: Client, query: str, language: str, site: str, offset: int) -> None:
-    parameters: dict[str, str | int] = {"q": query, "lang": language, "site": site, "offset": offset}
+@given(
+    query=st.text(max_size=60),
+    language=st.text(max_size=4),
+    site=st.text(max_size=10),
+    offset=st.integers(-1, 1001),
+)
+def test_no_input_is_our_fault(
+    client: Client, query: str, language: str, site: str, offset: int
+) -> None:
+    parameters: dict[str, str | int] = {
+        "q": query,
+        "lang": language,
+        "site": site,
+        "offset": offset,
+    }
     assert client.get("/api/v1/search", params=parameters).status_code in (200, 422)
     page = client.get("/", params={**parameters, "page": offset}, headers=HTML)
     assert page.status_code in (200, 422)
@@ -248,7 +310,9 @@ def test_openapi_describes_the_api(client: Client) -> None:
     described = client.get("/api/v1/openapi.json").json()
     assert {"/api/v1/search", "/api/v1/status", "/healthz"} <= set(described["paths"])
     assert "/" not in described["paths"]
-    names = {parameter["name"] for parameter in described["paths"]["/api/v1/search"]["get"]["parameters"]}
+    names = {
+        parameter["name"] for parameter in described["paths"]["/api/v1/search"]["get"]["parameters"]
+    }
     assert names == {
         "q",
         "hops",
@@ -262,6 +326,7 @@ def test_openapi_describes_the_api(client: Client) -> None:
         "fold",
         "facets",
         "explain",
+        "feedback",
         "spelling",
         "across",
         "from",
@@ -282,7 +347,14 @@ def test_foreign_host_header_is_refused(workspace: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("header", "host"), [("a.example:80", "a.example"), ("[::1]:8000", "[::1]"), ("[::1]", "[::1]"), (" A.Example ", "a.example"), ("", "")]
+    ("header", "host"),
+    [
+        ("a.example:80", "a.example"),
+        ("[::1]:8000", "[::1]"),
+        ("[::1]", "[::1]"),
+        (" A.Example ", "a.example"),
+        ("", ""),
+    ],
 )
 def test_host_of(header: str, host: str) -> None:
     assert host_of(header) == host

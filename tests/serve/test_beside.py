@@ -14,11 +14,15 @@ from pathlib import Path
 
 import httpx
 import psutil
+import pytest
 
 from lycosa.app.tokens import Tokens
+from lycosa.core.errors import WorkError
+from lycosa.serve import beside
+from lycosa.serve.beside import PagesBeside, Served
 from lycosa.store.storage import open_storage
 from lycosa.store.workspace import Workspace
-from tests.app.daemons import QUICK, RUN, collection, site
+from tests.daemon.daemons import QUICK, RUN, collection, site
 
 LIMIT_S = 90.0
 
@@ -35,9 +39,13 @@ def test_pages_beside_a_crawl(tmp_path: Path) -> None:
     workspace.mkdir()
     errors = tmp_path / "stderr"
     with site(tmp_path / "site", "127.0.6.42", 3) as server:
-        (workspace / "lycosa.toml").write_text(QUICK + collection("one", f"http://127.0.6.42:{server.port}/"))
+        (workspace / "lycosa.toml").write_text(
+            QUICK + collection("one", f"http://127.0.6.42:{server.port}/")
+        )
         with errors.open("wb") as said:
-            process = subprocess.Popen([*RUN, "-w", str(workspace), "run", "--serve", "--port", "0"], stderr=said)
+            process = subprocess.Popen(
+                [*RUN, "-w", str(workspace), "run", "--serve", "--port", "0"], stderr=said
+            )
         try:
             until(lambda: "The search page is at" in errors.read_text())
             found = re.search(r"at (http://127\.0\.0\.1:\d+/)", errors.read_text())
@@ -56,7 +64,9 @@ def test_pages_beside_a_crawl(tmp_path: Path) -> None:
 
             until(lambda: hits() >= 1)
             assert b"URLs queued in memory" in ask("crawl")
-            pages = next(child for child in psutil.Process(process.pid).children() if _listens(child))
+            pages = next(
+                child for child in psutil.Process(process.pid).children() if _listens(child)
+            )
             os.kill(pages.pid, signal.SIGKILL)
             until(lambda: "the web server process ended: killed by signal 9" in errors.read_text())
             until(lambda: errors.read_text().count("The search page is at") == 2)
@@ -76,13 +86,27 @@ def test_a_port_that_is_taken_is_said_before_anything_is_done(tmp_path: Path) ->
     workspace = tmp_path / "w"
     workspace.mkdir()
     with site(tmp_path / "site", "127.0.6.43", 1) as server:
-        (workspace / "lycosa.toml").write_text(QUICK + collection("one", f"http://127.0.6.43:{server.port}/"))
+        (workspace / "lycosa.toml").write_text(
+            QUICK + collection("one", f"http://127.0.6.43:{server.port}/")
+        )
         words = ["run", "--serve", "--host", "127.0.6.43", "--port", str(server.port)]
-        done = subprocess.run([*RUN, "-w", str(workspace), *words], capture_output=True, text=True, timeout=LIMIT_S, check=False)
+        done = subprocess.run(
+            [*RUN, "-w", str(workspace), *words],
+            capture_output=True,
+            text=True,
+            timeout=LIMIT_S,
+            check=False,
+        )
     assert done.returncode == 1
     assert "cannot listen on 127.0.6.43" in done.stderr
     assert not (workspace / "log").exists()
-    wrong = subprocess.run([*RUN, "-w", str(workspace), "run", "--port", "1"], capture_output=True, text=True, timeout=LIMIT_S, check=False)
+    wrong = subprocess.run(
+        [*RUN, "-w", str(workspace), "run", "--port", "1"],
+        capture_output=True,
+        text=True,
+        timeout=LIMIT_S,
+        check=False,
+    )
     assert wrong.returncode == 2
 
 
@@ -98,17 +122,38 @@ def test_several_processes_serve_as_one(tmp_path: Path) -> None:
             assert found
 
             def listening() -> list[psutil.Process]:
-                return [child for child in psutil.Process(process.pid).children() if _listens(child)]
+                return [
+                    child for child in psutil.Process(process.pid).children() if _listens(child)
+                ]
 
             until(lambda: len(listening()) == 2)
             came = httpx.post(f"{found[0]}/login", data={"token": token}, timeout=60)
             cookie = came.headers["set-cookie"].partition(";")[0]
-            answers = [httpx.get(f"{found[0]}/login", headers={"cookie": cookie}, timeout=60).text for _ in range(24)]
-            assert all("Signed in as ada" in answer for answer in answers), "a session is good at every process"
+            answers = [
+                httpx.get(f"{found[0]}/login", headers={"cookie": cookie}, timeout=60).text
+                for _ in range(24)
+            ]
+            assert all("Signed in as ada" in answer for answer in answers), (
+                "a session is good at every process"
+            )
             taken = [*command[:-4], "--port", found[0].rpartition(":")[2], "--processes", "2"]
-            again = subprocess.run(taken, capture_output=True, text=True, timeout=LIMIT_S, check=False)
+            again = subprocess.run(
+                taken, capture_output=True, text=True, timeout=LIMIT_S, check=False
+            )
             assert again.returncode == 1
             assert "cannot listen" in again.stderr
         finally:
             process.terminate()
         assert process.wait(30) == 0
+
+
+def test_a_server_that_does_not_start_is_reported(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(beside, "_START_S", 0.01)
+    Workspace.create(str(tmp_path / "w"))
+    with (
+        pytest.raises(WorkError, match="did not accept connections within"),
+        PagesBeside(Served(str(tmp_path / "w"), "127.0.6.44", 0, ()), print),
+    ):
+        pass

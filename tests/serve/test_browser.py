@@ -1,4 +1,6 @@
-"""The search page in a real browser: used as a person uses it, and watched for what it asks of whom."""
+"""The search page in a real browser: used as a person uses it, and watched for what it asks of
+whom.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,8 @@ import pytest
 from tests.serve.browser import Browser
 from tests.serve.conftest import HOSTILE_TITLE
 
-WIDTH = "document.documentElement.scrollWidth"  # not innerWidth: a phone's grows with what sticks out
+# not innerWidth: a phone's grows with what sticks out
+WIDTH = "document.documentElement.scrollWidth"
 TITLES = "[...document.querySelectorAll('.results h2')].map(title => title.innerText)"
 
 
@@ -40,7 +43,10 @@ def test_choose_a_language_and_page_on(page: Browser) -> None:
     page.type_text("музей")
     page.press_enter()
     assert page.evaluate("document.querySelector('select[name=lang]').value") == "ru"
-    assert page.evaluate("[...document.querySelectorAll('h2')].every(title => title.lang === 'ru')") is True
+    assert (
+        page.evaluate("[...document.querySelectorAll('h2')].every(title => title.lang === 'ru')")
+        is True
+    )
     first = page.evaluate(TITLES)
     assert first
     page.evaluate("document.querySelector('select[name=lang]').value = ''")
@@ -57,14 +63,21 @@ def test_nothing_of_a_hostile_page_runs(page: Browser, address: str) -> None:
     page.open(f"{address}?q=venomous+paragraph")
     assert HOSTILE_TITLE in page.evaluate(TITLES)
     assert page.evaluate("document.title") == "venomous paragraph · Lycosa"
-    assert page.evaluate("document.querySelectorAll('script:not([src^=\"/static/\"]), img, iframe, object, embed').length") == 0
+    assert (
+        page.evaluate(
+            'document.querySelectorAll(\'script:not([src^="/static/"]), img, '
+            "iframe, object, embed').length"
+        )
+        == 0
+    )
     assert {urlsplit(url).netloc for url in page.asked} == {urlsplit(address).netloc}
 
 
 def test_the_policy_stops_scripts_even_if_one_got_in(page: Browser) -> None:
     page.evaluate(
         "document.body.insertAdjacentHTML('beforeend', '<img src=\"http://127.0.0.1:9/beacon\">');"
-        "document.body.append(Object.assign(document.createElement('script'), {textContent: 'document.title = \"owned\"'}))"
+        "document.body.append(Object.assign(document.createElement('script'), {textContent: "
+        "'document.title = \"owned\"'}))"
     )
     assert page.evaluate("document.title") == "Lycosa"
     refused = [text for text in page.errors if "Content Security Policy" in text]
@@ -74,12 +87,17 @@ def test_the_policy_stops_scripts_even_if_one_got_in(page: Browser) -> None:
 
 def test_the_measure_of_width_can_fail(page: Browser) -> None:
     page.look(390, 800)
-    page.evaluate("document.body.insertAdjacentHTML('beforeend', '<pre style=width:900px>wide</pre>')")
-    page.evaluate("document.querySelector('pre').style.width = '900px'")  # the policy drops the attribute
+    page.evaluate(
+        "document.body.insertAdjacentHTML('beforeend', '<pre style=width:900px>wide</pre>')"
+    )
+    # the policy drops the attribute
+    page.evaluate("document.querySelector('pre').style.width = '900px'")
     assert page.evaluate(WIDTH) > 390
 
 
-@pytest.mark.parametrize("query", ["", "龙井茶", "القمر", "lang:en", "nothinglikethis", "venomous", "x" * 300])
+@pytest.mark.parametrize(
+    "query", ["", "龙井茶", "القمر", "lang:en", "nothinglikethis", "venomous", "x" * 300]
+)
 @pytest.mark.parametrize("width", [320, 390, 768, 1280])
 def test_fits_the_window(page: Browser, address: str, query: str, width: int) -> None:
     page.look(width, 800)
@@ -90,11 +108,16 @@ def test_fits_the_window(page: Browser, address: str, query: str, width: int) ->
 def test_right_to_left_reads_from_the_right(page: Browser, address: str) -> None:
     page.open(f"{address}?q=القمر")
     assert page.evaluate("getComputedStyle(document.querySelector('h2')).direction") == "rtl"
-    assert page.evaluate("getComputedStyle(document.querySelector('input[name=q]')).direction") == "rtl"
+    assert (
+        page.evaluate("getComputedStyle(document.querySelector('input[name=q]')).direction")
+        == "rtl"
+    )
     assert page.evaluate("getComputedStyle(document.querySelector('.address')).direction") == "ltr"
 
 
-@pytest.mark.parametrize(("width", "height", "dark"), [(1280, 900, False), (390, 844, False), (390, 844, True)])
+@pytest.mark.parametrize(
+    ("width", "height", "dark"), [(1280, 900, False), (390, 844, False), (390, 844, True)]
+)
 def test_light_and_dark(page: Browser, address: str, width: int, height: int, dark: bool) -> None:
     page.look(width, height, dark=dark)
     page.open(f"{address}?q=龙井茶")

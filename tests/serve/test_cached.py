@@ -1,4 +1,6 @@
-"""Cached copies: whatever is in the archive, what we serve of it can do nothing; and versions by page and API."""
+"""Cached copies: whatever is in the archive, what we serve of it can do nothing; and versions by
+page and API.
+"""
 
 from __future__ import annotations
 
@@ -60,9 +62,17 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> str:
             Taken(OTHER, 0, HTML.format("Elsewhere.").encode()),
             Taken(f"{BASE}venom", 0, HOSTILE.encode()),
             Taken(
-                f"{BASE}koi8", 0, "<title>Т</title><p>Привет, мир и другие".encode("koi8-r"), head="Content-Type: text/html; charset=koi8-r"
+                f"{BASE}koi8",
+                0,
+                "<title>Т</title><p>Привет, мир и другие".encode("koi8-r"),
+                head="Content-Type: text/html; charset=koi8-r",
             ),
-            Taken(f"{BASE}lies", 0, "<p>Grüße".encode("utf-16"), head="Content-Type: text/html; charset=us-ascii"),
+            Taken(
+                f"{BASE}lies",
+                0,
+                "<p>Grüße".encode("utf-16"),
+                head="Content-Type: text/html; charset=us-ascii",
+            ),
             Taken(f"{BASE}bomb", 0, packed, head=f"{html}\r\nContent-Encoding: gzip"),
             Taken(
                 f"{BASE}svg",
@@ -71,8 +81,18 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> str:
                 head="Content-Type: image/svg+xml",
             ),
             Taken(f"{BASE}png", 0, b"\x89PNG\r\n\x1a\n<script>", head="Content-Type: text/html"),
-            Taken(f"{BASE}fake.png", 0, b"<html><script>alert(1)</script>hi", head="Content-Type: image/png"),
-            Taken(f"{BASE}text", 0, "<script>alert('ü')</script>".encode("latin-1"), head="Content-Type: text/plain; charset=latin-1"),
+            Taken(
+                f"{BASE}fake.png",
+                0,
+                b"<html><script>alert(1)</script>hi",
+                head="Content-Type: image/png",
+            ),
+            Taken(
+                f"{BASE}text",
+                0,
+                "<script>alert('ü')</script>".encode("latin-1"),
+                head="Content-Type: text/plain; charset=latin-1",
+            ),
             Taken(EVIL_NAME, 0, b"MZ\x00\x01", head="Content-Type: application/x-msdownload"),
             Taken(f"{BASE}moved", 0, b"", 301, head="Location: http://a.example/page"),
             Taken(f"{BASE}secret/page", 0, b"<p>secret"),
@@ -113,13 +133,30 @@ def test_a_hostile_page_is_only_text_and_links(client: Client) -> None:
     assert answer.headers["content-type"] == "text/html; charset=utf-8"
     assert answer.headers["x-content-type-options"] == "nosniff"
     page = Document(answer.text)
-    assert {name for name, _ in page.elements} <= {"html", "head", "meta", "style", "body", "p", "img", "a", "br"}
+    assert {name for name, _ in page.elements} <= {
+        "html",
+        "head",
+        "meta",
+        "style",
+        "body",
+        "p",
+        "img",
+        "a",
+        "br",
+    }
     for name, attributes in page.elements:
-        assert not any(attribute.startswith("on") or attribute in ("ping", "srcset", "background") for attribute in attributes), name
+        assert not any(
+            attribute.startswith("on") or attribute in ("ping", "srcset", "background")
+            for attribute in attributes
+        ), name
         assert "http-equiv" not in attributes
     assert {image.get("src", "")[:16] for image in page.all("img")} <= {"", "data:image/gif;b"}
     links = page.all("a")
-    assert [link.get("href") for link in links if link.get("href")] == ["http://127.0.2.9/base/page", "http://a.example/other", "#here"]
+    assert [link.get("href") for link in links if link.get("href")] == [
+        "http://127.0.2.9/base/page",
+        "http://a.example/other",
+        "#here",
+    ]
     assert [link.get("target") for link in links if link.get("href")] == ["_top", "_top", None]
     assert "Deadly text." in " ".join(page.text("p"))
 
@@ -128,7 +165,10 @@ def test_links_to_pages_that_the_index_has_lead_to_our_copy() -> None:
     def refer(target: str) -> str:
         return cached_address(target, START_MS) if target.endswith("/known?a=1&b=2") else target
 
-    html = b"<base href='/d/'><a href='known?a=1&amp;b=2#f'>k</a><a href=unknown>u</a><a href='//[bad'>x</a><a name=n>n</a>"
+    html = (
+        b"<base href='/d/'><a href='known?a=1&amp;b=2#f'>k</a><a href=unknown>u</a><a "
+        b"href='//[bad'>x</a><a name=n>n</a>"
+    )
     page = Document(safe_page(html, "text/html", "http://h.example/x/y", refer))
     assert [link.get("href") for link in page.all("a")] == [
         "/cached?url=http%3A%2F%2Fh.example%2Fd%2Fknown%3Fa%3D1%26b%3D2&at=20231114221320000#f", "http://h.example/d/unknown", None, None,
@@ -155,7 +195,9 @@ def test_every_type_in_its_safe_way(client: Client, name: str, type_: str, body:
 
 def test_what_poses_as_a_picture_is_never_html(client: Client) -> None:
     answer = client.get("/cached/raw", {"url": f"{BASE}fake.png"})
-    assert "<script" not in answer.text or answer.headers["content-type"].startswith(("text/plain", "application/octet-stream"))
+    assert "<script" not in answer.text or answer.headers["content-type"].startswith(
+        ("text/plain", "application/octet-stream")
+    )
 
 
 def test_files_are_saved_under_harmless_names(client: Client) -> None:
@@ -184,7 +226,13 @@ def test_markup_that_grows_stays_bounded(html: str) -> None:
 
 
 def test_excluded_and_unknown_pages_are_not_found(client: Client) -> None:
-    for path in ("/cached", "/cached/raw", "/versions", "/api/v1/versions", "/api/v1/versions/text"):
+    for path in (
+        "/cached",
+        "/cached/raw",
+        "/versions",
+        "/api/v1/versions",
+        "/api/v1/versions/text",
+    ):
         for url in (f"{BASE}secret/page", f"{BASE}never"):
             answer = client.get(path, {"url": url})
             assert answer.status_code == 404, path
@@ -215,13 +263,18 @@ def test_versions_by_api(client: Client) -> None:
     assert [each["status"] for each in found["versions"]] == [200, 304, 200]
     assert found["versions"][1]["original"] == found["versions"][2]["fetched_at"]
     assert client.get(found["versions"][0]["cached"]).status_code == 200
-    older = client.get("/api/v1/versions", {"url": URL, "before": found["versions"][1]["at"]}).json()
+    older = client.get(
+        "/api/v1/versions", {"url": URL, "before": found["versions"][1]["at"]}
+    ).json()
     assert [each["at"] for each in older["versions"]] == [found["versions"][2]["at"]]
     changed = client.get("/api/v1/versions", {"url": URL, "changed": "true"}).json()
     assert len(changed["versions"]) == 2
     told = client.get("/api/v1/versions/diff", {"url": URL, "a": found["versions"][2]["at"]}).json()
     assert (told["of"], told["gone"], told["came"]) == ("main text", 1, 1)
-    assert [piece["blocks"] for piece in told["stretches"][0] if piece["kind"] != " "] == [["Second block."], ["Another block."]]
+    assert [piece["blocks"] for piece in told["stretches"][0] if piece["kind"] != " "] == [
+        ["Second block."],
+        ["Another block."],
+    ]
     text = client.get("/api/v1/versions/text", {"url": URL, "at": "20231115"}).json()
     assert text["text"].split("\n")[1] == "Second block."
 
@@ -229,7 +282,9 @@ def test_versions_by_api(client: Client) -> None:
 def test_versions_by_page(client: Client) -> None:
     listed = Document(client.get("/versions", {"url": URL}).text)
     assert len(listed.all("tr")) == 4
-    addresses = [link["href"] for link in listed.all("a") if link.get("href", "").startswith("/cached?")]
+    addresses = [
+        link["href"] for link in listed.all("a") if link.get("href", "").startswith("/cached?")
+    ]
     assert all(client.get(address).status_code == 200 for address in addresses)
     assert len(addresses) == 3
     times = [field["value"] for field in listed.all("input") if field.get("name") == "a"]
@@ -241,7 +296,10 @@ def test_versions_by_page(client: Client) -> None:
 
 def test_other_answers_keep_their_policy(client: Client) -> None:
     for path in ("/", "/healthz", "/versions?url=a.example/page"):
-        assert client.get(path).headers["content-security-policy"] == SECURITY_HEADERS["content-security-policy"]
+        assert (
+            client.get(path).headers["content-security-policy"]
+            == SECURITY_HEADERS["content-security-policy"]
+        )
 
 
 def test_the_command(root: str) -> None:
@@ -253,13 +311,31 @@ def test_the_command(root: str) -> None:
     assert [each["number"] for each in document["versions"]] == [1, 2, 3]
     told = run.invoke(program, ["-w", root, "versions", URL, "--diff", "3", "1"]).stdout
     assert "-Second block.\n+Another block.\n" in told
-    assert "Second block." in run.invoke(program, ["-w", root, "versions", URL, "--text", "--at", "2"]).stdout
-    assert run.invoke(program, ["-w", root, "versions", URL, "--diff", "3", "9"]).exception is not None
-    assert run.invoke(program, ["-w", root, "versions", "http://a.example/secret/page"]).exception is not None
+    assert (
+        "Second block."
+        in run.invoke(program, ["-w", root, "versions", URL, "--text", "--at", "2"]).stdout
+    )
+    assert (
+        run.invoke(program, ["-w", root, "versions", URL, "--diff", "3", "9"]).exception is not None
+    )
+    assert (
+        run.invoke(program, ["-w", root, "versions", "http://a.example/secret/page"]).exception
+        is not None
+    )
 
 
 def test_gzip_that_is_kept_as_transferred_is_unpacked(tmp_path: Path) -> None:
     workspace = Workspace.create(str(tmp_path / "w"), partitions=4)
-    archive(workspace, [Taken(URL, 0, gzip.compress(b"<p>Packed."), head="Content-Type: text/html\r\nContent-Encoding: gzip")])
+    archive(
+        workspace,
+        [
+            Taken(
+                URL,
+                0,
+                gzip.compress(b"<p>Packed."),
+                head="Content-Type: text/html\r\nContent-Encoding: gzip",
+            )
+        ],
+    )
     opened = Client(create_app(workspace.root, dict))
     assert "Packed." in opened.get("/cached/raw", {"url": URL}).text

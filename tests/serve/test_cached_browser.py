@@ -1,4 +1,6 @@
-"""A hostile page in the archive, shown in a real browser: it runs nothing and asks nobody but us."""
+"""A hostile page in the archive, shown in a real browser: it runs nothing and asks nobody but
+us.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,9 @@ PICTURE = base64.b64decode("R0lGODlhAQABAIAAAP///wAAACH5BAEAAAAALAAAAAABAAEAAAIC
 
 
 class Listener:
-    """Where a hostile page wants its requests to go. `asked`: paths; `page` is the page itself, which it serves at `/hostile`."""
+    """Where a hostile page wants its requests to go. `asked`: paths; `page` is the page itself,
+    which it serves at `/hostile`.
+    """
 
     def __init__(self, port: int) -> None:
         self.asked: list[str] = []
@@ -41,7 +45,8 @@ def listener() -> Iterator[Listener]:
 
         def do_GET(self) -> None:
             found.asked.append(self.path)
-            body = found.page.replace(b"alert(1)", b"0") if self.path == "/hostile" else b""  # a dialogue would hold the browser up
+            # a dialogue would hold the browser up
+            body = found.page.replace(b"alert(1)", b"0") if self.path == "/hostile" else b""
             self.send_response(200)
             self.send_header("Content-Type", "text/html")
             self.send_header("Content-Length", str(len(body)))
@@ -75,7 +80,12 @@ def address(tmp_path_factory: pytest.TempPathFactory, listener: Listener) -> Ite
             Taken(URL, 2, HTML.format("Another block.").encode()),
             Taken(VENOM, 0, listener.page),
             Taken(f"{BASE}picture", 0, PICTURE, head="Content-Type: text/html"),
-            Taken(f"{BASE}svg", 0, b"<svg xmlns='http://www.w3.org/2000/svg'><script>1</script></svg>", head="Content-Type: image/svg+xml"),
+            Taken(
+                f"{BASE}svg",
+                0,
+                b"<svg xmlns='http://www.w3.org/2000/svg'><script>1</script></svg>",
+                head="Content-Type: image/svg+xml",
+            ),
         ],
     )
     with serving(workspace.root) as served:
@@ -90,7 +100,9 @@ def page(chromium: Browser) -> Browser:
     return chromium
 
 
-def test_a_hostile_page_runs_nothing_and_asks_nobody(page: Browser, address: str, listener: Listener) -> None:
+def test_a_hostile_page_runs_nothing_and_asks_nobody(
+    page: Browser, address: str, listener: Listener
+) -> None:
     listener.asked.clear()
     listener.connections = 0
     page.open(f"{address}cached?url={quote(VENOM, safe='')}")
@@ -101,7 +113,8 @@ def test_a_hostile_page_runs_nothing_and_asks_nobody(page: Browser, address: str
     assert page.evaluate("document.title") == ""
     assert page.evaluate("self.origin") == "null"
     assert page.evaluate("document.body.innerText").startswith("Deadly text.")
-    assert page.evaluate("getComputedStyle(document.querySelector('p')).color") == "rgb(0, 128, 0)"  # its own style is there
+    # its own style is there
+    assert page.evaluate("getComputedStyle(document.querySelector('p')).color") == "rgb(0, 128, 0)"
     page.open(f"{address}healthz")  # by now what was asked for would have come
     assert (listener.asked, listener.connections) == ([], 0)
 
@@ -112,8 +125,10 @@ def test_the_policy_holds_even_where_the_cleaning_failed(page: Browser, address:
     page.asked.clear()
     page.errors.clear()
     page.evaluate(
-        "document.body.insertAdjacentHTML('beforeend', '<img src=\"/static/icon.svg\"><form action=\"/\"><button>x</button></form>');"
-        "document.body.append(Object.assign(document.createElement('script'), {textContent: 'document.title = \"owned\"'}));"
+        "document.body.insertAdjacentHTML('beforeend', '<img src=\"/static/icon.svg\"><form "
+        'action="/"><button>x</button></form>\');'
+        "document.body.append(Object.assign(document.createElement('script'), {textContent: "
+        "'document.title = \"owned\"'}));"
         "document.forms[0].requestSubmit()"
     )
     assert page.evaluate("document.title") == ""
@@ -123,7 +138,11 @@ def test_the_policy_holds_even_where_the_cleaning_failed(page: Browser, address:
 
 def test_a_link_in_the_copy_leads_out_of_the_frame(page: Browser, address: str) -> None:
     page.open(f"{address}cached/raw?url={quote(VENOM, safe='')}")
-    assert page.evaluate("[...document.querySelectorAll('a[href]')].map(link => link.target)") == ["_top", "_top", ""]
+    assert page.evaluate("[...document.querySelectorAll('a[href]')].map(link => link.target)") == [
+        "_top",
+        "_top",
+        "",
+    ]
 
 
 def test_a_picture_is_a_picture_and_a_drawing_is_text(page: Browser, address: str) -> None:
@@ -136,12 +155,21 @@ def test_a_picture_is_a_picture_and_a_drawing_is_text(page: Browser, address: st
 def test_versions_are_compared_by_choosing_two(page: Browser, address: str) -> None:
     page.open(f"{address}versions?url={quote(URL, safe='')}")
     page.does("document.querySelector('main form button').click()")
-    assert page.evaluate("[...document.querySelectorAll('del, ins')].map(part => part.innerText)") == ["Second block.", "Another block."]
+    assert page.evaluate(
+        "[...document.querySelectorAll('del, ins')].map(part => part.innerText)"
+    ) == ["Second block.", "Another block."]
     assert page.errors == []
 
 
 @pytest.mark.parametrize("width", [320])
-@pytest.mark.parametrize("path", ["cached?url=a.example/venom", "cached?url=a.example/venom&text=1", "versions?url=a.example/page"])
+@pytest.mark.parametrize(
+    "path",
+    [
+        "cached?url=a.example/venom",
+        "cached?url=a.example/venom&text=1",
+        "versions?url=a.example/page",
+    ],
+)
 def test_fits_the_window(page: Browser, address: str, path: str, width: int) -> None:
     page.look(width, 800)
     page.open(f"{address}{path}")
@@ -149,7 +177,9 @@ def test_fits_the_window(page: Browser, address: str, path: str, width: int) -> 
 
 
 def test_the_same_page_unprotected_does_its_worst(page: Browser, listener: Listener) -> None:
-    """That the first test can fail: as the site serves it, the page asks for all kinds of things."""
+    """That the first test can fail: as the site serves it, the page asks for all kinds of
+    things.
+    """
     listener.asked.clear()
     page.evaluate(f"location.href = 'http://{listener.address}/hostile'")
     until(lambda: {"/script", "/style", "/pixel", "/frame", "/refresh"} <= set(listener.asked))

@@ -1,4 +1,6 @@
-"""A collection's own page and its JSON, over a workspace that was really crawled, and one that is only configured."""
+"""A collection's own page and its JSON, over a workspace that was really crawled, and one that is
+only configured.
+"""
 
 from __future__ import annotations
 
@@ -9,10 +11,10 @@ from pathlib import Path
 import pytest
 
 from lycosa.app.collection_facts import collection_facts, holdings
-from lycosa.app.configuring import read_config
-from lycosa.app.pausing import paused
 from lycosa.app.status import workspace_status
 from lycosa.app.tokens import Tokens
+from lycosa.crawl.session.pausing import paused
+from lycosa.crawl.session.workspace_config import read_config
 from lycosa.serve.app import create_app
 from lycosa.store.live import LiveTables
 from lycosa.store.storage import open_storage
@@ -58,42 +60,74 @@ def test_the_page_says_what_the_tables_say(client: Client, workspace: str) -> No
     assert page.text("h1") == ["default"]
     said = {" ".join(text.split()) for text in page.text("dd")}
     assert {f"{pages.height:,}", f"{visits.height:,}"} <= said
-    columns = [found for title in page.text("title") if (found := re.search(r": ([\d,]+) fetch", title))]
+    columns = [
+        found for title in page.text("title") if (found := re.search(r": ([\d,]+) fetch", title))
+    ]
     assert sum(int(found[1].replace(",", "")) for found in columns) == visits.height
-    hosts = {link["href"].partition("name=")[2] for link in page.all("a") if link["href"].startswith("/crawl/host?")}
+    hosts = {
+        link["href"].partition("name=")[2]
+        for link in page.all("a")
+        if link["href"].startswith("/crawl/host?")
+    }
     assert hosts == {re.sub(r"^\w+://([^/:]+).*", r"\1", url) for url in pages["url"]}
-    assert "courtesy_factor" in page.text("code"), "a setting of that crawl that is not as by default"
+    assert "courtesy_factor" in page.text("code"), (
+        "a setting of that crawl that is not as by default"
+    )
     assert page.all("form") == [], "a form that only those with a token may send"
-    assert "/crawl/collection/default" in {link["href"] for link in Document(client.get("/crawl").text).all("a")}
+    assert "/crawl/collection/default" in {
+        link["href"] for link in Document(client.get("/crawl").text).all("a")
+    }
 
 
 def test_the_same_as_json(client: Client, workspace: str) -> None:
     status = workspace_status(workspace)
     found = client.get("/api/v1/collections/default").json()
-    assert (found["pages"], found["fetches"], found["languages"]) == (status["pages"], status["visits"], status["languages"])
+    assert (found["pages"], found["fetches"], found["languages"]) == (
+        status["pages"],
+        status["visits"],
+        status["languages"],
+    )
     assert found["statuses"] == status["statuses"]
     assert sum(host["pages"] for host in found["hosts"]) == found["pages"]
     assert found["settings"]["delay"] == "0s"
     assert not {"auth", "login"} & found["settings"].keys()
     assert found["paused"] is False
     (listed,) = client.get("/api/v1/collections").json()
-    assert (listed["name"], listed["pages"], listed["urls"]) == ("default", found["pages"], dict(sorted(found["states"].items())))
+    assert (listed["name"], listed["pages"], listed["urls"]) == (
+        "default",
+        found["pages"],
+        dict(sorted(found["states"].items())),
+    )
 
 
 def test_what_is_not_there(client: Client) -> None:
     for path in ("/crawl/collection/nowhere", "/api/v1/collections/nowhere"):
         assert client.get(path).status_code == 404
-    assert client.get("/api/v1/collections/nowhere").headers["content-type"] == "application/problem+json"
-    assert "未知的集合" in client.get("/crawl/collection/nowhere", headers={"accept": "text/html", "accept-language": "zh"}).text
+    assert (
+        client.get("/api/v1/collections/nowhere").headers["content-type"]
+        == "application/problem+json"
+    )
+    assert (
+        "未知的集合"
+        in client.get(
+            "/crawl/collection/nowhere", headers={"accept": "text/html", "accept-language": "zh"}
+        ).text
+    )
     assert client.get("/crawl/collection/..%2Fx").status_code in (404, 422)
 
 
-def test_a_collection_that_waits_to_be_crawled_and_one_that_was_configured_anew(writer: Client) -> None:
+def test_a_collection_that_waits_to_be_crawled_and_one_that_was_configured_anew(
+    writer: Client,
+) -> None:
     news = writer.get("/crawl/collection/news").text
     assert "paused in lycosa.toml" in news
     assert "Nothing has been fetched yet" in news
     found = writer.get("/api/v1/collections/news").json()
-    assert (found["configured"], found["changed"], found["seeds"]) == (True, ["delay", "paused"], ["https://example.org/"])
+    assert (found["configured"], found["changed"], found["seeds"]) == (
+        True,
+        ["delay", "paused"],
+        ["https://example.org/"],
+    )
     anew = writer.get("/api/v1/collections/default").json()
     assert anew["settings"]["depth"] is None, "in force is what the last crawl had"
     assert anew["pending"] == ["depth", "delay", "courtesy_factor"]
@@ -125,7 +159,11 @@ def test_what_is_held(workspace: str) -> None:
     tables = LiveTables(Workspace.open(workspace))
     held = holdings(workspace, "default")
     assert held.captures == tables.scan("visits").collect().height
-    assert held.archived_bytes <= sum(path.stat().st_size for path in Path(workspace).rglob("*.warc.gz"))
+    assert held.archived_bytes <= sum(
+        path.stat().st_size for path in Path(workspace).rglob("*.warc.gz")
+    )
     links = tables.scan("links").collect()
-    assert held.links == links.filter(links["kind"] != "redirect").height, "what redirects is no page"
+    assert held.links == links.filter(links["kind"] != "redirect").height, (
+        "what redirects is no page"
+    )
     assert holdings(workspace, "nowhere").pages == 0

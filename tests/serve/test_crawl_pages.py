@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from lycosa.app.history import STEPS_MS, visits_over_time
-from lycosa.app.pausing import paused
 from lycosa.app.status import workspace_status
 from lycosa.app.tokens import Tokens
+from lycosa.crawl.session.pausing import paused
 from lycosa.serve.access import COOKIE
 from lycosa.serve.app import create_app
 from lycosa.serve.kept import Kept
@@ -46,7 +46,9 @@ def come_in(client: Client, token: str) -> tuple[dict[str, str], str]:
     """The headers of somebody who came in, and the CSRF text."""
     came = client.send("POST", "/login", f"token={token}", FORM)
     headers = {"cookie": came.headers["set-cookie"].partition(";")[0]}
-    found = re.search(r'name="csrf" value="([0-9a-f]{64})"', client.get("/login", headers=headers).text)
+    found = re.search(
+        r'name="csrf" value="([0-9a-f]{64})"', client.get("/login", headers=headers).text
+    )
     assert found
     return headers, found[1]
 
@@ -73,17 +75,25 @@ def test_the_picture_adds_up(workspace: str) -> None:
     visits = LiveTables(Workspace.open(workspace)).scan("visits").collect()
     assert sum(bucket.visits for bucket in history.buckets) == visits.height
     assert (
-        sum(bucket.errors for bucket in history.buckets) == visits.filter((visits["http_status"] >= 400) | (visits["error"] != "")).height
+        sum(bucket.errors for bucket in history.buckets)
+        == visits.filter((visits["http_status"] >= 400) | (visits["error"] != "")).height
     )
     assert history.step_ms in STEPS_MS
     few = visits_over_time(workspace, most=2)
     assert len(few.buckets) <= 2
     host = visits["host"][0]
-    assert sum(bucket.visits for bucket in visits_over_time(workspace, host=host).buckets) == visits.filter(visits["host"] == host).height
+    assert (
+        sum(bucket.visits for bucket in visits_over_time(workspace, host=host).buckets)
+        == visits.filter(visits["host"] == host).height
+    )
 
 
 def test_an_empty_workspace_says_what_to_do(empty_workspace: str) -> None:
-    page = Client(create_app(empty_workspace, lambda: workspace_status(empty_workspace))).get("/crawl").text
+    page = (
+        Client(create_app(empty_workspace, lambda: workspace_status(empty_workspace)))
+        .get("/crawl")
+        .text
+    )
     assert "Nothing has been fetched yet" in page
     assert "lycosa run" in page
 
@@ -92,9 +102,11 @@ def test_hosts_one_by_one(client: Client, workspace: str) -> None:
     names = [name for name in hosts_of(workspace) if name]
     page = Document(client.get("/crawl/hosts").text)
     assert set(names) <= set(page.text("a"))
-    assert [name for name in Document(client.get("/crawl/hosts", {"like": "127.0.2.1"}).text).text("a") if name in names] == [
-        name for name in sorted(names) if "127.0.2.1" in name
-    ]
+    assert [
+        name
+        for name in Document(client.get("/crawl/hosts", {"like": "127.0.2.1"}).text).text("a")
+        if name in names
+    ] == [name for name in sorted(names) if "127.0.2.1" in name]
     shown = client.get("/crawl/host", {"name": names[0]})
     assert shown.status_code == 200
     assert Document(shown.text).text("h1") == [names[0]]
@@ -125,40 +137,61 @@ def test_adding_needs_a_token_and_stays_in_scope(writer: Client, copy: str, toke
     assert taken.status_code == 202
     assert taken.json()["urls"] == [f"{seed}?new=1"]
     assert len(list((Path(copy) / "inbox").iterdir())) == 1
-    outside = writer.send("POST", "/api/v1/urls", '{"urls": ["http://169.254.169.254/latest/meta-data"]}', inside)
-    assert (outside.status_code, outside.headers["content-type"]) == (400, "application/problem+json")
+    outside = writer.send(
+        "POST", "/api/v1/urls", '{"urls": ["http://169.254.169.254/latest/meta-data"]}', inside
+    )
+    assert (outside.status_code, outside.headers["content-type"]) == (
+        400,
+        "application/problem+json",
+    )
     assert writer.send("POST", "/api/v1/urls", '{"urls": []}', inside).status_code == 422
     assert len(list((Path(copy) / "inbox").iterdir())) == 1
     headers, csrf = come_in(writer, token)
     assert "/crawl/add" in writer.get("/crawl", headers=headers).text
     assert writer.send("POST", "/crawl/add", f"urls={seed}", {**FORM, **headers}).status_code == 403
-    added = writer.send("POST", "/crawl/add", f"urls={seed}?a%0A%0A{seed}?b&csrf={csrf}", {**FORM, **headers})
+    added = writer.send(
+        "POST", "/crawl/add", f"urls={seed}?a%0A%0A{seed}?b&csrf={csrf}", {**FORM, **headers}
+    )
     assert (added.status_code, added.headers["location"]) == (303, "/crawl?said=added")
     assert len(list((Path(copy) / "inbox").iterdir())) == 2
 
 
 def test_pausing(writer: Client, copy: str, token: str) -> None:
     headers, csrf = come_in(writer, token)
-    done = writer.send("POST", "/crawl/pause", f"collection=default&paused=yes&csrf={csrf}", {**FORM, **headers})
+    done = writer.send(
+        "POST", "/crawl/pause", f"collection=default&paused=yes&csrf={csrf}", {**FORM, **headers}
+    )
     assert done.headers["location"] == "/crawl?said=paused"
     assert paused(open_storage(copy))["default"]["by"] == "ada"
     assert "Resume" in writer.get("/crawl", headers=headers).text
     bearer = {"authorization": f"Bearer {token}"}
-    assert writer.request("POST", "/api/v1/collections/default/resume", headers=bearer).json() == {"collection": "default", "paused": False}
+    assert writer.request("POST", "/api/v1/collections/default/resume", headers=bearer).json() == {
+        "collection": "default",
+        "paused": False,
+    }
     assert paused(open_storage(copy)) == {}
-    assert writer.request("POST", "/api/v1/collections/nowhere/pause", headers=bearer).status_code == 400
+    assert (
+        writer.request("POST", "/api/v1/collections/nowhere/pause", headers=bearer).status_code
+        == 400
+    )
 
 
 def test_excluding_says_what_it_will_do_first(writer: Client, copy: str, token: str) -> None:
     host = next(name for name in hosts_of(copy) if name)
     tables = LiveTables(Workspace.open(copy)).scan("pages").collect()
     pages = sum(url.startswith(f"http://{host}:") for url in tables["url"])
-    assert writer.get("/crawl/exclude", {"rule": f"host:{host}"}).headers["location"].startswith("/login?")
+    assert (
+        writer.get("/crawl/exclude", {"rule": f"host:{host}"})
+        .headers["location"]
+        .startswith("/login?")
+    )
     headers, csrf = come_in(writer, token)
     asked = writer.get("/crawl/exclude", {"rule": f"host:{host}"}, headers)
     assert f"The rule matches {pages} stored pages" in asked.text
-    assert writer.get("/crawl/exclude", {"rule": "everything"}, headers).status_code == 400
-    done = writer.send("POST", "/crawl/exclude", f"rule=host:{host}&csrf={csrf}", {**FORM, **headers})
+    assert writer.get("/crawl/exclude", {"rule": "host:"}, headers).status_code == 400
+    done = writer.send(
+        "POST", "/crawl/exclude", f"rule=host:{host}&csrf={csrf}", {**FORM, **headers}
+    )
     assert (done.status_code, done.headers["location"]) == (303, "/crawl?said=excluded")
     assert f"host:{host}" in Workspace.open(copy).state().exclusions.rules
     assert writer.get("/api/v1/search", {"q": f"site:{host}"}).json()["total"] == 0

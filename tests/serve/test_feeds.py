@@ -1,4 +1,6 @@
-"""Feeds of a search and the OpenSearch description, read by lxml (another parser than ours) by the rules of their formats."""
+"""Feeds of a search and the OpenSearch description, read by lxml (another parser than ours) by the
+rules of their formats.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,12 @@ QUERY = "night OR spider OR page"
 
 
 def urls(client: Client, **parameters: str) -> list[str]:
-    return [hit["url"] for hit in client.get("/api/v1/search", {"q": QUERY, "n": 20, "sort": "date", **parameters}).json()["hits"]]
+    return [
+        hit["url"]
+        for hit in client.get(
+            "/api/v1/search", {"q": QUERY, "n": 20, "sort": "date", **parameters}
+        ).json()["hits"]
+    ]
 
 
 def test_an_rss_feed_holds_what_the_search_finds(client: Client) -> None:
@@ -49,7 +56,11 @@ def test_an_atom_feed_has_what_rfc_4287_asks_for(client: Client) -> None:
     entries = feed.findall(f"{ATOM}entry")
     assert [entry.findtext(f"{ATOM}id") for entry in entries] == urls(client, lang="en")[:5]
     for entry in entries:
-        assert [len(entry.findall(f"{ATOM}{name}")) for name in ("id", "title", "updated")] == [1, 1, 1]
+        assert [len(entry.findall(f"{ATOM}{name}")) for name in ("id", "title", "updated")] == [
+            1,
+            1,
+            1,
+        ]
         assert datetime.fromisoformat(entry.findtext(f"{ATOM}updated")).tzinfo
         assert entry.find(f"{ATOM}link").get("href") == entry.findtext(f"{ATOM}id")
         assert entry.get("{http://www.w3.org/XML/1998/namespace}lang") == "en"
@@ -59,10 +70,22 @@ def test_text_of_strangers_stays_text(client: Client) -> None:
     """Titles and snippets that look like markup, and characters that XML cannot hold."""
     for path in ("/search.rss", "/search.atom"):
         root = etree.fromstring(client.get(path, {"q": "venomous"}).content)
-        titles = [element.text for element in root.iter() if element.tag in ("title", f"{ATOM}title")]
+        titles = [
+            element.text for element in root.iter() if element.tag in ("title", f"{ATOM}title")
+        ]
         assert any("<script>" in title for title in titles)
         assert not list(root.iter("script", f"{ATOM}script"))
-    hit = Hit("http://h.test/\x0b", "a\x00b\ufffe <c>\ud800", [("x\x1b]]>", False)], "", "h.test", "default", 2**62, None, 1.0)
+    hit = Hit(
+        "http://h.test/\x0b",
+        "a\x00b\ufffe <c>\ud800",
+        [("x\x1b]]>", False)],
+        "",
+        "h.test",
+        "default",
+        2**62,
+        None,
+        1.0,
+    )
     results = SearchResults("q\x01", 1, [hit], 0.1, 0, 1, [])
     for written in (rss(Filters("q\x01"), results, BASE), atom(Filters("q\x01"), results, BASE)):
         text = "".join(etree.fromstring(written).itertext())
@@ -77,7 +100,11 @@ def test_the_description_leads_to_the_search(client: Client) -> None:
     assert root.tag == f"{OPENSEARCH}OpenSearchDescription"
     assert 0 < len(root.findtext(f"{OPENSEARCH}ShortName")) <= 16
     assert 0 < len(root.findtext(f"{OPENSEARCH}Description")) <= 1024
-    templates = {url.get("type"): url.get("template") for url in root.findall(f"{OPENSEARCH}Url") if url.get("rel") is None}
+    templates = {
+        url.get("type"): url.get("template")
+        for url in root.findall(f"{OPENSEARCH}Url")
+        if url.get("rel") is None
+    }
     assert set(templates) == {"text/html", "application/rss+xml", "application/atom+xml"}
     for kind, template in templates.items():
         address = template.replace("{searchTerms}", "spider").replace("{language?}", "")

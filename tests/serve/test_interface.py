@@ -1,4 +1,6 @@
-"""Our own words: languages, plurals, numbers, days; what is chosen; that every message is there in every language."""
+"""Our own words: languages, plurals, numbers, days; what is chosen; that every message is there in
+every language.
+"""
 
 from __future__ import annotations
 
@@ -63,9 +65,18 @@ def test_plurals_numbers_and_days_by_each_language_s_rules() -> None:
 
 
 def test_days_are_utc_wherever_the_server_stands() -> None:
-    code = "from lycosa.serve.interface import interface; print(interface('en').time(1772580600000))"  # 23:30 UTC
+    # 23:30 UTC
+    code = (
+        "from lycosa.serve.interface import interface; print(interface('en').time(1772580600000))"
+    )
     for zone in ("Asia/Tokyo", "Pacific/Kiritimati", "America/Los_Angeles"):
-        done = subprocess.run([sys.executable, "-c", code], env={"TZ": zone}, capture_output=True, text=True, check=True)
+        done = subprocess.run(
+            [sys.executable, "-c", code],
+            env={"TZ": zone},
+            capture_output=True,
+            text=True,
+            check=True,
+        )
         assert done.stdout.strip() == "3 Mar 2026, 23:30"
 
 
@@ -78,7 +89,11 @@ def test_values_are_escaped_and_markup_of_ours_is_not() -> None:
 
 def test_every_message_is_there_in_every_language() -> None:
     done = subprocess.run(
-        [sys.executable, "scripts/make_translations.py", "--check"], cwd=ROOT, capture_output=True, text=True, check=False
+        [sys.executable, "scripts/make_translations.py", "--check"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
     )
     assert done.returncode == 0, done.stdout
 
@@ -91,9 +106,13 @@ def test_a_page_in_each_language(client: Client, code: str) -> None:
     assert ("Search crawled pages" in answer.text) == (code == "en")
 
 
-def test_notes_of_searches_are_in_the_reader_s_language_and_the_api_s_in_english(client: Client) -> None:
+def test_notes_of_searches_are_in_the_reader_s_language_and_the_api_s_in_english(
+    client: Client,
+) -> None:
     query = "spider xyzzyplugh site:!! <b>"
-    russian, english = (client.get("/", {"q": query}, {"accept-language": code}).text for code in ("ru", "en"))
+    russian, english = (
+        client.get("/", {"q": query}, {"accept-language": code}).text for code in ("ru", "en")
+    )
     assert "ни одна страница не содержит всех слов" in russian
     assert "требует хост и, при желании, путь" in russian
     assert "<bdi>!!</bdi>" in russian
@@ -110,11 +129,19 @@ def test_notes_of_searches_are_in_the_reader_s_language_and_the_api_s_in_english
 
 def test_what_is_known_of_a_url_is_in_the_reader_s_language(client: Client, workspace: str) -> None:
     url = LiveTables(Workspace.open(workspace)).scan("pages").collect()["url"][0]
-    for asked, said in ((url, "загружена и обработана"), ("http://outside.example/<b>", "не принималась: отклонено (scope): ")):
-        page = Document(client.get("/crawl/explain", {"url": asked}, {"accept-language": "ru"}).text)
+    for asked, said in (
+        (url, "загружена и обработана"),
+        ("http://outside.example/<b>", "не принималась: отклонено (scope): "),
+    ):
+        page = Document(
+            client.get("/crawl/explain", {"url": asked}, {"accept-language": "ru"}).text
+        )
         assert any(text.startswith(said) for text in page.text("dd"))
-        names = set(page.text("dt")) - set(page.text("code"))  # settings are called as in lycosa.toml
-        assert not [name for name in names - {"Last-Modified", "ETag"} if re.search("[a-z]{4}", name)]
+        # settings are called as in lycosa.toml
+        names = set(page.text("dt")) - set(page.text("code"))
+        assert not [
+            name for name in names - {"Last-Modified", "ETag"} if re.search("[a-z]{4}", name)
+        ]
         assert page.all("b") == []
     english = client.get("/api/v1/explain", {"url": url}, {"accept-language": "ru"}).json()
     assert english["collections"][0]["why"] == "fetched and processed"
@@ -123,8 +150,13 @@ def test_what_is_known_of_a_url_is_in_the_reader_s_language(client: Client, work
 def test_the_choice_is_kept(client: Client) -> None:
     chosen = client.get("/language", {"to": "ru", "next": "/?q=spider"})
     assert (chosen.status_code, chosen.headers["location"]) == (303, "/?q=spider")
-    assert 'lang="ru"' in client.get("/", headers={"cookie": chosen.headers["set-cookie"].partition(";")[0]}).text
-    assert client.get("/language", {"to": "ru", "next": "//evil.example"}).headers["location"] == "/"
+    assert (
+        'lang="ru"'
+        in client.get("/", headers={"cookie": chosen.headers["set-cookie"].partition(";")[0]}).text
+    )
+    assert (
+        client.get("/language", {"to": "ru", "next": "//evil.example"}).headers["location"] == "/"
+    )
     assert "set-cookie" not in client.get("/language", {"to": "tlh"}).headers
 
 
@@ -137,4 +169,6 @@ def test_every_translation_can_be_formatted(code: str) -> None:
         for number in (0, 1, 2, 5, 21, 1000.5):
             values |= dict.fromkeys(numbers, number)
             shown = words.t(entry.msgid, **values)
-            assert "x" in shown or not set(values) - set(numbers), f"{entry.msgid}: a value is not shown"
+            assert "x" in shown or not set(values) - set(numbers), (
+                f"{entry.msgid}: a value is not shown"
+            )

@@ -1,4 +1,6 @@
-"""A crowd is served in turn: nobody is refused, nobody overtakes, one kind of request does not hold back another."""
+"""A crowd is served in turn: nobody is refused, nobody overtakes, one kind of request does not hold
+back another.
+"""
 
 from __future__ import annotations
 
@@ -8,12 +10,14 @@ from typing import Any
 import pytest
 from starlette.types import Message, Receive, Scope, Send
 
-from lycosa.serve.lanes import AT_ONCE, Lane, Lanes, lane_of
+from lycosa.serve.lanes import ANONYMOUS, AT_ONCE, Lane, Lanes, lane_of
 from lycosa.serve.source import SearchSource
 
 
 class Works:
-    """An application whose requests go on until they are told to; notes who began, and how many were at work at once."""
+    """An application whose requests go on until they are told to; notes who began, and how many
+    were at work at once.
+    """
 
     def __init__(self) -> None:
         self.begun: list[str] = []
@@ -41,7 +45,11 @@ async def _ask(lanes: Lanes, method: str, path: str, query: str = "") -> None:
     async def send(message: Message) -> None:
         pass
 
-    await lanes({"type": "http", "method": method, "path": path, "query_string": query.encode()}, receive, send)
+    await lanes(
+        {"type": "http", "method": method, "path": path, "query_string": query.encode()},
+        receive,
+        send,
+    )
 
 
 async def _settle() -> None:
@@ -56,15 +64,20 @@ def _run(scenario: Any) -> None:
 def test_a_crowd_is_let_in_in_turn() -> None:
     async def scenario() -> None:
         works = Works()
-        lanes = Lanes(works)
-        crowd = [asyncio.create_task(_ask(lanes, "GET", "/api/v1/search", str(number))) for number in range(200)]
+        lanes = Lanes(works, signed_in=lambda scope: True)
+        crowd = [
+            asyncio.create_task(_ask(lanes, "GET", "/api/v1/search", str(number)))
+            for number in range(200)
+        ]
         await _settle()
         assert len(works.begun) == AT_ONCE[Lane.SEARCH]
         change = asyncio.create_task(_ask(lanes, "POST", "/api/v1/urls"))
         report = asyncio.create_task(_ask(lanes, "GET", "/api/v1/status"))
         typing = asyncio.create_task(_ask(lanes, "GET", "/api/v1/suggest"))
         await _settle()
-        assert works.begun[-3:] == ["/api/v1/urls", "/api/v1/status", "/api/v1/suggest"], "they do not wait for searches"
+        assert works.begun[-3:] == ["/api/v1/urls", "/api/v1/status", "/api/v1/suggest"], (
+            "they do not wait for searches"
+        )
         works.most = 0
         works.gate.set()
         await asyncio.gather(*crowd, change, report, typing)
@@ -79,14 +92,18 @@ def test_a_crowd_is_let_in_in_turn() -> None:
 def test_an_answer_that_has_begun_holds_no_place(how: str) -> None:
     async def scenario() -> None:
         works = Works()
-        lanes = Lanes(works)
+        lanes = Lanes(works, signed_in=lambda scope: True)
         count = 3 * AT_ONCE[Lane.CHANGE]
-        tasks = [asyncio.create_task(_ask(lanes, "POST", "/api/v1/hunts", how)) for _ in range(count)]
+        tasks = [
+            asyncio.create_task(_ask(lanes, "POST", "/api/v1/hunts", how)) for _ in range(count)
+        ]
         await _settle()
         assert len(works.begun) == count
         works.gate.set()
         ended = await asyncio.gather(*tasks, return_exceptions=True)
-        assert [type(each) for each in ended] == [ValueError if how == "fails" else type(None)] * count
+        assert [type(each) for each in ended] == [
+            ValueError if how == "fails" else type(None)
+        ] * count
 
     _run(scenario())
 
@@ -101,7 +118,7 @@ def test_an_answer_that_has_begun_holds_no_place(how: str) -> None:
         ("POST", "/api/v1/urls", Lane.CHANGE),
         ("DELETE", "/api/v1/watches/1", Lane.CHANGE),
         ("POST", "/api/v1/exclusions", Lane.OTHER),
-        ("GET", "/sites", Lane.OTHER),
+        ("GET", "/sites", Lane.REPORT),
         ("GET", "/healthz", Lane.NONE),
         ("GET", "/static/style.css", Lane.NONE),
     ],
@@ -115,3 +132,54 @@ def test_whoever_comes_while_a_new_index_is_opened_gets_the_old_one(workspace: s
     before = source.languages()
     with source._reloading:
         assert source.languages() == before
+
+
+def test_anonymous_readers_leave_places_to_those_who_signed_in() -> None:
+    async def scenario() -> None:
+        works = Works()
+        lanes = Lanes(works, signed_in=lambda scope: scope["query_string"] == b"token")
+        crowd = [asyncio.create_task(_ask(lanes, "GET", "/api/v1/terms")) for _ in range(50)]
+        logins = [asyncio.create_task(_ask(lanes, "POST", "/login")) for _ in range(50)]
+        await _settle()
+        assert works.begun.count("/api/v1/terms") == ANONYMOUS[Lane.REPORT] < AT_ONCE[Lane.REPORT]
+        assert works.begun.count("/login") == ANONYMOUS[Lane.CHANGE] < AT_ONCE[Lane.CHANGE]
+        signed = [
+            asyncio.create_task(_ask(lanes, method, path, "token"))
+            for method, path in (("GET", "/api/v1/terms"), ("POST", "/watch"))
+        ]
+        await _settle()
+        assert works.begun[-2:] == ["/api/v1/termstoken", "/watchtoken"]
+        works.gate.set()
+        await asyncio.gather(*crowd, *logins, *signed)
+
+    _run(scenario())
+
+
+def test_too_many_anonymous_requests_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("lycosa.serve.lanes.MAX_WAITING", 3)
+    sent: list[Message] = []
+
+    async def receive() -> Message:
+        return {"type": "http.request"}
+
+    async def send(message: Message) -> None:
+        sent.append(message)
+
+    async def scenario() -> None:
+        works = Works()
+        lanes = Lanes(works, signed_in=lambda scope: False)
+        crowd = [
+            asyncio.create_task(_ask(lanes, "GET", "/site"))
+            for _ in range(3 + ANONYMOUS[Lane.REPORT])
+        ]
+        await _settle()
+        await lanes(
+            {"type": "http", "method": "GET", "path": "/site", "query_string": b"", "headers": []},
+            receive,
+            send,
+        )
+        assert sent[0]["status"] == 503
+        works.gate.set()
+        await asyncio.gather(*crowd)
+
+    _run(scenario())

@@ -1,4 +1,6 @@
-"""The library's pages: from a language to a page's record, and the files of a day, over a workspace that was really crawled."""
+"""The library's pages: from a language to a page's record, and the files of a day, over a workspace
+that was really crawled.
+"""
 
 from __future__ import annotations
 
@@ -12,12 +14,12 @@ import polars as pl
 import pytest
 
 from lycosa.app.collection_facts import holdings
-from lycosa.app.configuring import read_config
 from lycosa.app.status import workspace_status
 from lycosa.app.tables_by import groups_of, hosts_of
 from lycosa.app.tokens import Tokens
-from lycosa.core.serving import ServeSettings
+from lycosa.config.serving import ServeSettings
 from lycosa.core.units import format_size
+from lycosa.crawl.session.workspace_config import read_config
 from lycosa.export.formats import FORMATS
 from lycosa.serve.app import create_app
 from lycosa.store.live import LiveTables
@@ -43,13 +45,19 @@ def client(copy: str) -> Client:
 
 
 def links(client: Client, path: str, start: str) -> list[str]:
-    return [link["href"] for link in Document(client.get(path).text).all("a") if link["href"].startswith(start)]
+    return [
+        link["href"]
+        for link in Document(client.get(path).text).all("a")
+        if link["href"].startswith(start)
+    ]
 
 
 def test_from_a_language_to_a_page(client: Client, copy: str) -> None:
     pages = LiveTables(Workspace.open(copy)).scan("pages").collect()
     languages = links(client, "/library", "/library/days?")
-    assert {parse_qs(urlsplit(href).query)["lang"][0] for href in languages} == set(pages["language"].to_list())
+    assert {parse_qs(urlsplit(href).query)["lang"][0] for href in languages} == set(
+        pages["language"].to_list()
+    )
     (german,) = (href for href in languages if href.endswith("lang=de"))
     (day,) = links(client, german, "/library/day?")
     shown = links(client, day, "/library/page?")
@@ -57,7 +65,9 @@ def test_from_a_language_to_a_page(client: Client, copy: str) -> None:
     assert urls <= set(pages.filter(pages["language"] == "de")["url"].to_list())
     assert len(shown) == len(urls) >= 5
     record = Document(client.get(shown[0]).text)
-    row = pages.filter(pages["url"] == parse_qs(urlsplit(shown[0]).query)["url"][0]).row(0, named=True)
+    row = pages.filter(pages["url"] == parse_qs(urlsplit(shown[0]).query)["url"][0]).row(
+        0, named=True
+    )
     assert row["main_text"].split("\n")[0] in record.text("p")
     assert row["charset"] in record.text("dd")
     assert any(heading.startswith("Linked from: ") for heading in record.text("h2"))
@@ -71,7 +81,9 @@ def test_what_a_collection_holds(client: Client, copy: str) -> None:
     days = links(client, place, "/library/day?")
     german = next(link for link in days if "lang=de" in link)
     assert "collection=default" in german
-    assert links(client, german, "/library/page?") == links(client, german.replace("&collection=default", ""), "/library/page?")
+    assert links(client, german, "/library/page?") == links(
+        client, german.replace("&collection=default", ""), "/library/page?"
+    )
     assert links(client, german.replace("=default", "=other"), "/library/page?") == []
     assert client.get("/library/collection", {"name": "nowhere"}).status_code == 404
 
@@ -84,13 +96,28 @@ def test_every_statistic_is_there_and_drawn(client: Client, copy: str) -> None:
     cells = page.text("td")
     for by in ("language", "collection", "type"):
         for row in (*groups_of(workspace, by, config).rows, groups_of(workspace, by, config).total):
-            assert {f"{row.pages:,}", f"{row.sites:,}", format_size(row.bytes), format_size(row.bytes_a_day)} <= set(cells)
-    assert len([each for each in page.all("svg") if each.get("class") == "share"]) > len(set(page.text("h3")))
+            assert {
+                f"{row.pages:,}",
+                f"{row.sites:,}",
+                format_size(row.bytes),
+                format_size(row.bytes_a_day),
+            } <= set(cells)
+    assert len([each for each in page.all("svg") if each.get("class") == "share"]) > len(
+        set(page.text("h3"))
+    )
     hosts = hosts_of(workspace)
-    assert {f"{day.isoformat()}: {number}" for day, number in hosts.found.items()} <= set(page.text("li"))
-    assert {f"{day.isoformat()}: {number}" for day, number in hosts.found.items()} <= set(page.text("title")), "the picture"
+    assert {f"{day.isoformat()}: {number}" for day, number in hosts.found.items()} <= set(
+        page.text("li")
+    )
+    assert {f"{day.isoformat()}: {number}" for day, number in hosts.found.items()} <= set(
+        page.text("title")
+    ), "the picture"
     assert set(hosts.servers) <= set(page.text("th"))
-    sites = {site.host for site in groups_of(workspace, "language", config, sites=True).sites if site.name == "de"}
+    sites = {
+        site.host
+        for site in groups_of(workspace, "language", config, sites=True).sites
+        if site.name == "de"
+    }
     assert sites == set(Document(client.get("/library/days", {"lang": "de"}).text).text("a")) & set(
         LiveTables(workspace).scan("hosts").collect()["host"]
     )
@@ -115,16 +142,33 @@ def test_the_same_as_json(client: Client, copy: str) -> None:
     assert listed["documents"] == whole["documents"][1:5]
     record = client.get("/api/v1/library/page", {"url": whole["documents"][0]["url"]}).json()
     row = pages.filter(pages["url"] == record["url"]).row(0, named=True)
-    assert (record["main_text"], record["charset"], record["headline"]) == (row["main_text"], row["charset"], row["headline"])
+    assert (record["main_text"], record["charset"], record["headline"]) == (
+        row["main_text"],
+        row["charset"],
+        row["headline"],
+    )
     links_of = tables.scan("links").filter(pl.col("source") == record["url"]).collect()
     assert (record["link_count"], len(record["links"])) == (links_of.height, links_of.height)
-    for path in ("collections/nowhere", "page?url=http://nowhere.example/", f"file?lang=de&day={day['day']}&kind=xml&name=x"):
+    for path in (
+        "collections/nowhere",
+        "page?url=http://nowhere.example/",
+        f"file?lang=de&day={day['day']}&kind=xml&name=x",
+    ):
         answer = client.get(f"/api/v1/library/{path}")
-        assert (answer.status_code, answer.headers["content-type"]) == (404, "application/problem+json")
+        assert (answer.status_code, answer.headers["content-type"]) == (
+            404,
+            "application/problem+json",
+        )
 
 
 def test_a_file_is_made_and_taken_by_the_api(copy: str) -> None:
-    client = Client(create_app(copy, lambda: workspace_status(copy), limits=ServeSettings(library=f"{copy}/../exported")))
+    client = Client(
+        create_app(
+            copy,
+            lambda: workspace_status(copy),
+            limits=ServeSettings(library=f"{copy}/../exported"),
+        )
+    )
     (day,) = client.get("/api/v1/library/days", {"lang": "fr"}).json()
     shelf = {"lang": "fr", "day": day["day"]}
     assert client.get("/api/v1/library/files", shelf).json() == []
@@ -134,10 +178,15 @@ def test_a_file_is_made_and_taken_by_the_api(copy: str) -> None:
     (made,) = client.send("POST", "/api/v1/library/files", body, {**kind, **bearer}).json()
     assert client.get("/api/v1/library/files", shelf).json() == [made]
     taken = client.get(made["href"])
-    assert (taken.headers["content-type"], len(taken.content)) == ("application/octet-stream", made["bytes"])
+    assert (taken.headers["content-type"], len(taken.content)) == (
+        "application/octet-stream",
+        made["bytes"],
+    )
     assert len(taken.text.splitlines()) == day["documents"]
     wrong = json.dumps({**shelf, "kind": "exe"})
-    assert client.send("POST", "/api/v1/library/files", wrong, {**kind, **bearer}).status_code == 422
+    assert (
+        client.send("POST", "/api/v1/library/files", wrong, {**kind, **bearer}).status_code == 422
+    )
 
 
 def test_the_kinds_of_files_are_those_of_exports(client: Client) -> None:
@@ -163,13 +212,30 @@ def test_files_are_made_by_those_with_a_token_and_taken_by_all(client: Client, c
     (day,) = links(client, "/library/days?lang=de", "/library/day?")
     date = parse_qs(urlsplit(day).query)["day"][0]
     assert links(client, day, "/library/file?") == []
-    assert client.send("POST", "/library/day", f"lang=de&day={date}&kind=jsonl", FORM).status_code == 401
+    assert (
+        client.send("POST", "/library/day", f"lang=de&day={date}&kind=jsonl", FORM).status_code
+        == 401
+    )
     headers, csrf = come_in(client, Tokens(open_storage(copy)).add("ada"))
     for kind in ("jsonl", "xml"):
-        made = client.send("POST", "/library/day", f"lang=de&day={date}&kind={kind}&csrf={csrf}", {**FORM, **headers})
+        made = client.send(
+            "POST",
+            "/library/day",
+            f"lang=de&day={date}&kind={kind}&csrf={csrf}",
+            {**FORM, **headers},
+        )
         assert made.status_code == 303, made.text
-    for wrong in (f"lang=de&day={date}&kind=exe", "lang=de&day=x&kind=xml", f"lang=../de&day={date}&kind=xml"):
-        assert client.send("POST", "/library/day", f"{wrong}&csrf={csrf}", {**FORM, **headers}).status_code == 400
+    for wrong in (
+        f"lang=de&day={date}&kind=exe",
+        "lang=de&day=x&kind=xml",
+        f"lang=../de&day={date}&kind=xml",
+    ):
+        assert (
+            client.send(
+                "POST", "/library/day", f"{wrong}&csrf={csrf}", {**FORM, **headers}
+            ).status_code
+            == 400
+        )
     json_lines, xml = links(client, day, "/library/file?")
     taken = client.get(json_lines)
     assert taken.headers["content-disposition"] == f'attachment; filename="de-{date}-00000.jsonl"'
@@ -178,9 +244,26 @@ def test_files_are_made_by_those_with_a_token_and_taken_by_all(client: Client, c
     assert b"<?xml" in client.get(xml).content[:100]
     place = Path(copy) / "run" / "library" / "jsonl" / "de" / date
     (place / "secret").write_text("x")
-    for name in ("secret", "index.json", "../../../../../workspace.json", ".lock", f"de-{date}-00001.jsonl"):
-        assert client.get("/library/file", {"lang": "de", "day": date, "kind": "jsonl", "name": name}).status_code == 404
-    assert client.get("/library/file", {"lang": "de", "day": date, "kind": "..", "name": f"de-{date}-00000.jsonl"}).status_code == 404
+    for name in (
+        "secret",
+        "index.json",
+        "../../../../../workspace.json",
+        ".lock",
+        f"de-{date}-00001.jsonl",
+    ):
+        assert (
+            client.get(
+                "/library/file", {"lang": "de", "day": date, "kind": "jsonl", "name": name}
+            ).status_code
+            == 404
+        )
+    assert (
+        client.get(
+            "/library/file",
+            {"lang": "de", "day": date, "kind": "..", "name": f"de-{date}-00000.jsonl"},
+        ).status_code
+        == 404
+    )
 
 
 def test_strangers_words_stay_words_and_what_is_excluded_is_gone(client: Client, copy: str) -> None:
@@ -188,6 +271,8 @@ def test_strangers_words_stay_words_and_what_is_excluded_is_gone(client: Client,
     hostile = pages.filter(pages["title"] == HOSTILE_TITLE)["url"][0]
     page = client.get("/library/page", {"url": hostile})
     assert Document(page.text).all("script") == Document(page.text).all("img") == []
-    assert HOSTILE_TITLE in Document(page.text).text("bdi") or "Venomous page" in Document(page.text).text("bdi")
+    assert HOSTILE_TITLE in Document(page.text).text("bdi") or "Venomous page" in Document(
+        page.text
+    ).text("bdi")
     exclude(Workspace.open(copy), [f"host:{re.sub(r':.*', '', urlsplit(hostile).netloc)}"])
     assert client.get("/library/page", {"url": hostile}).status_code == 404

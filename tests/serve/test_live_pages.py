@@ -1,4 +1,6 @@
-"""Hunts, watches and uptime as pages: asked for by forms, followed, stopped, read again; over real sites and a real workspace."""
+"""Hunts, watches and uptime as pages: asked for by forms, followed, stopped, read again; over real
+sites and a real workspace.
+"""
 
 from __future__ import annotations
 
@@ -8,13 +10,13 @@ from pathlib import Path
 
 import pytest
 
-from lycosa.app.configuring import read_config
 from lycosa.app.hunt_board import HuntBoard
 from lycosa.app.hunting import HuntRequest
 from lycosa.app.hunts import begin_hunt
 from lycosa.app.tokens import Tokens
 from lycosa.app.uptime import add_monitor, monitors_of
 from lycosa.app.watching import list_watches
+from lycosa.crawl.session.workspace_config import read_config
 from lycosa.serve.app import create_app
 from lycosa.store.storage import open_storage
 from lycosa.store.workspace import Workspace
@@ -52,12 +54,22 @@ def inside(client: Client, root: str) -> tuple[dict[str, str], str]:
     return {**FORM, **headers}, csrf
 
 
-def test_a_hunt_by_the_form(client: Client, web: str, root: str, inside: tuple[dict[str, str], str]) -> None:
+def test_a_hunt_by_the_form(
+    client: Client, web: str, root: str, inside: tuple[dict[str, str], str]
+) -> None:
     headers, csrf = inside
     assert "Sign in with a token to start a hunt" in client.get("/hunt").text
     assert client.send("POST", "/hunt", f"query={QUESTION}&seeds={web}/", FORM).status_code == 401
-    for wrong in ("query=", "query=x&time=never", "query=x&pages=-1", "query=x&strategy=magic", "query=-x"):
-        assert client.send("POST", "/hunt", f"{wrong}&csrf={csrf}", headers).status_code == 400, wrong
+    for wrong in (
+        "query=",
+        "query=x&time=never",
+        "query=x&pages=-1",
+        "query=x&strategy=magic",
+        "query=-x",
+    ):
+        assert client.send("POST", "/hunt", f"{wrong}&csrf={csrf}", headers).status_code == 400, (
+            wrong
+        )
     asked = f"query={QUESTION.replace(' ', '+')}&seeds={web}/spiders/index.html&time=20s&enough=3&csrf={csrf}"
     begun = client.send("POST", "/hunt", asked, headers)
     assert begun.status_code == 303, begun.text
@@ -94,18 +106,24 @@ def test_a_hunt_is_stopped_and_keeps_what_it_found(web: str, root: str) -> None:
     assert view.results
 
 
-def test_a_workspace_that_is_crawled_says_so(client: Client, web: str, root: str, inside: tuple[dict[str, str], str]) -> None:
+def test_a_workspace_that_is_crawled_says_so(
+    client: Client, web: str, root: str, inside: tuple[dict[str, str], str]
+) -> None:
     headers, csrf = inside
     with Workspace.open(root).own("crawl"):
         busy = client.send("POST", "/hunt", f"query=silk&seeds={web}/&csrf={csrf}", headers)
     assert busy.status_code == 409
 
 
-def test_watches_are_added_seen_and_removed(client: Client, root: str, inside: tuple[dict[str, str], str]) -> None:
+def test_watches_are_added_seen_and_removed(
+    client: Client, root: str, inside: tuple[dict[str, str], str]
+) -> None:
     headers, csrf = inside
     assert client.get("/watch").headers["location"] == "/login?next=%2Fwatch"
     assert client.get("/watch/matches").status_code == 303
-    added = client.send("POST", "/watch", f"texts=wolf+spider%0A%0Asilk&name=spiders&case=1&csrf={csrf}", headers)
+    added = client.send(
+        "POST", "/watch", f"texts=wolf+spider%0A%0Asilk&name=spiders&case=1&csrf={csrf}", headers
+    )
     assert added.status_code == 303, added.text
     (watch,) = list_watches(root)
     assert (watch.order.texts, watch.order.folding.case) == (("wolf spider", "silk"), True)
@@ -114,34 +132,67 @@ def test_watches_are_added_seen_and_removed(client: Client, root: str, inside: t
     assert "No matches yet" in client.get("/watch/matches", {"watch": watch.order.id}, headers).text
     assert client.get("/watch/matches", {"watch": "nonsense"}, headers).status_code == 404
     for wrong in ("texts=", "texts=x&webhook=file:///etc/passwd", "texts=x&webhook=ftp://h/"):
-        assert client.send("POST", "/watch", f"{wrong}&csrf={csrf}", headers).status_code == 400, wrong
-    assert client.send("POST", "/watch/remove", f"watch={watch.order.id}&csrf={csrf}", headers).status_code == 303
+        assert client.send("POST", "/watch", f"{wrong}&csrf={csrf}", headers).status_code == 400, (
+            wrong
+        )
+    assert (
+        client.send(
+            "POST", "/watch/remove", f"watch={watch.order.id}&csrf={csrf}", headers
+        ).status_code
+        == 303
+    )
     assert list_watches(root) == []
 
 
-def test_monitors_are_added_seen_and_removed(client: Client, web: str, root: str, inside: tuple[dict[str, str], str]) -> None:
+def test_monitors_are_added_seen_and_removed(
+    client: Client, web: str, root: str, inside: tuple[dict[str, str], str]
+) -> None:
     headers, csrf = inside
-    assert "No monitors yet" in client.get("/uptime").text
+    assert client.get("/uptime").headers["location"] == "/login?next=%2Fuptime"
+    assert "No monitors yet" in client.get("/uptime", headers=headers).text
     assert client.send("POST", "/uptime", f"url={web}/", FORM).status_code == 401
     inward = client.send("POST", "/uptime", f"url={web}/&csrf={csrf}", headers)
     assert (inward.status_code, "not a public address" in inward.text) == (400, True)
-    added = client.send("POST", "/uptime", f"url=https://example.org/&name=Example&every=30s&csrf={csrf}", headers)
+    added = client.send(
+        "POST", "/uptime", f"url=https://example.org/&name=Example&every=30s&csrf={csrf}", headers
+    )
     assert added.status_code == 303, added.text
     add_monitor(root, read_config(root), {"url": f"{web}/", "name": "Home"})
-    assert set(monitors_of(open_storage(root), read_config(root))) == {"https://example.org/", f"{web}/"}
+    assert set(monitors_of(open_storage(root), read_config(root))) == {
+        "https://example.org/",
+        f"{web}/",
+    }
     fresh = Client(create_app(root, dict))  # what is listed is kept for some seconds
-    shown = fresh.get("/uptime")
+    signed_in, _ = come_in(fresh, Tokens(open_storage(root)).add("eve"))
+    shown = fresh.get("/uptime", headers=signed_in)
     assert shown.status_code == 200, shown.text
     page = Document(shown.text)
     assert {"Home", "Example"} <= set(page.text("a"))
     assert "not checked yet" in page.text("td")
-    assert "Outages in the last 30 days" in fresh.get("/uptime/of", {"name": f"{web}/"}).text
-    assert "Pages of this host in the crawl" in fresh.get("/uptime/of", {"name": "127.0.6.41"}).text
-    assert fresh.get("/uptime/of", {"name": "nowhere.example"}).status_code == 404
-    for wrong in ("url=nonsense", "url=https://example.com/&every=never", "url=https://example.org/"):
-        assert client.send("POST", "/uptime", f"{wrong}&csrf={csrf}", headers).status_code == 400, wrong
+    assert (
+        "Outages in the last 30 days"
+        in fresh.get("/uptime/of", {"name": f"{web}/"}, headers=signed_in).text
+    )
+    assert (
+        "Pages of this host in the crawl"
+        in fresh.get("/uptime/of", {"name": "127.0.6.41"}, headers=signed_in).text
+    )
+    assert (
+        fresh.get("/uptime/of", {"name": "nowhere.example"}, headers=signed_in).status_code == 404
+    )
+    for wrong in (
+        "url=nonsense",
+        "url=https://example.com/&every=never",
+        "url=https://example.org/",
+    ):
+        assert client.send("POST", "/uptime", f"{wrong}&csrf={csrf}", headers).status_code == 400, (
+            wrong
+        )
     for url in ("https://example.org/", f"{web}/"):
-        assert client.send("POST", "/uptime/remove", f"url={url}&csrf={csrf}", headers).status_code == 303
+        assert (
+            client.send("POST", "/uptime/remove", f"url={url}&csrf={csrf}", headers).status_code
+            == 303
+        )
     assert monitors_of(open_storage(root), read_config(root)) == {}
 
 

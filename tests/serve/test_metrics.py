@@ -1,4 +1,6 @@
-"""`/metrics`: what Prometheus' own parser makes of it, and whether the figures are those of the workspace."""
+"""`/metrics`: what Prometheus' own parser makes of it, and whether the figures are those of the
+workspace.
+"""
 
 from __future__ import annotations
 
@@ -12,12 +14,12 @@ from typing import Any
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from lycosa.app.cluster_view import FILE
-from lycosa.app.live import write_live
-from lycosa.app.metrics import CONTENT_TYPE, Measured, Meter, metrics_text
 from lycosa.app.status import workspace_status
+from lycosa.cluster.status import FILE
 from lycosa.core.clock import ManualClock
 from lycosa.core.units import format_time
+from lycosa.crawl.session.live_status import write_live
+from lycosa.daemon.metrics import CONTENT_TYPE, Measured, Meter, metrics_text
 from lycosa.index.indexer import Indexer
 from lycosa.serve.app import create_app
 from lycosa.store.merge import merge
@@ -30,7 +32,9 @@ Samples = dict[tuple[str, tuple[tuple[str, str], ...]], float]
 
 
 def parsed(text: str) -> Samples:
-    """The samples by name and labels. What the format forbids (two families or samples of a name, a type after its samples) fails."""
+    """The samples by name and labels. What the format forbids (two families or samples of a name, a
+    type after its samples) fails.
+    """
     assert text.endswith("\n")
     found: Samples = {}
     families: set[str] = set()
@@ -56,7 +60,15 @@ def figure(samples: Samples, name: str, **labels: str) -> float:
 
 def cluster_document(**more: Any) -> dict[str, Any]:
     def progress(rate: float) -> dict[str, Any]:
-        return {"pages": 10, "visits": 12, "rate": rate, "queue": 3, "hosts": 2, "in_flight": 1, "errors": {"timeout": 2}}
+        return {
+            "pages": 10,
+            "visits": 12,
+            "rate": rate,
+            "queue": 3,
+            "hosts": 2,
+            "in_flight": 1,
+            "errors": {"timeout": 2},
+        }
 
     def worker(name: str, node: str, rate: float) -> dict[str, Any]:
         return {
@@ -106,11 +118,18 @@ def test_figures_of_the_log_the_index_and_the_disk(workspace: Workspace) -> None
     samples = parsed(meter.text())
     assert figure(samples, "log_head") == head
     assert figure(samples, "visits_total") == 9
-    assert (figure(samples, "partitions", state="held"), figure(samples, "partitions", state="free")) == (3, 1)
+    assert (
+        figure(samples, "partitions", state="held"),
+        figure(samples, "partitions", state="free"),
+    ) == (3, 1)
     assert figure(samples, "table_files", table="pages") == 2
     assert figure(samples, "table_rows", table="pages") == 9
     assert figure(samples, "archive_files") == 2
-    assert figure(samples, "archive_bytes") == sum(file.bytes for file in workspace.state().warcs.values()) > 0
+    assert (
+        figure(samples, "archive_bytes")
+        == sum(file.bytes for file in workspace.state().warcs.values())
+        > 0
+    )
     assert figure(samples, "index_documents") == 5
     assert figure(samples, "index_lag_entries") == 1
     assert figure(samples, "disk_free_bytes") > 0
@@ -143,7 +162,10 @@ def test_a_cluster(workspace: Workspace) -> None:
     workspace.storage.replace(FILE, json.dumps(cluster_document()).encode())
     samples = parsed(Meter(workspace.root, ManualClock(NOW_MS)).text())
     assert figure(samples, "cluster_up") == figure(samples, "daemon_up") == 1
-    assert (figure(samples, "nodes", state="alive"), figure(samples, "nodes", state="dead")) == (1, 1)
+    assert (figure(samples, "nodes", state="alive"), figure(samples, "nodes", state="dead")) == (
+        1,
+        1,
+    )
     assert figure(samples, "node_pages_per_second", node="a") == 4.0
     assert figure(samples, "node_workers", node='b"\\\n') == 1
     assert figure(samples, "worker_lag_entries", worker="w2", node="a") == 3
@@ -151,18 +173,36 @@ def test_a_cluster(workspace: Workspace) -> None:
     assert figure(samples, "granted_pages", collection="news") == 500
     assert figure(samples, "partitions_unassigned") == 2
     silent = parsed(Meter(workspace.root, ManualClock(NOW_MS + 60_000)).text())
-    assert figure(silent, "cluster_up") == figure(silent, "daemon_up") == figure(silent, "workers") == 0
+    assert (
+        figure(silent, "cluster_up")
+        == figure(silent, "daemon_up")
+        == figure(silent, "workers")
+        == 0
+    )
     assert figure(silent, "cluster_heard_age_seconds") == 61
     assert not [name for name, _ in silent if name.startswith("lycosa_worker_")]
     workers = [worker | {"partitions": 0} for worker in cluster_document()["workers"]]
-    workspace.storage.replace(FILE, json.dumps(cluster_document(ended=True, workers=workers)).encode())
+    workspace.storage.replace(
+        FILE, json.dumps(cluster_document(ended=True, workers=workers)).encode()
+    )
     over = parsed(Meter(workspace.root, ManualClock(NOW_MS)).text())
     assert figure(over, "daemon_up") == 0
-    assert not [name for name, _ in over if name.startswith(("lycosa_cluster", "lycosa_node", "lycosa_worker_"))]
+    assert not [
+        name
+        for name, _ in over
+        if name.startswith(("lycosa_cluster", "lycosa_node", "lycosa_worker_"))
+    ]
 
 
 @pytest.mark.parametrize(
-    "document", [{}, [], {"written_at": "soon"}, {"written_at": 7}, {"written_at": format_time(NOW_MS), "workers": [{}], "nodes": [{}]}]
+    "document",
+    [
+        {},
+        [],
+        {"written_at": "soon"},
+        {"written_at": 7},
+        {"written_at": format_time(NOW_MS), "workers": [{}], "nodes": [{}]},
+    ],
 )
 def test_a_file_of_the_cluster_that_is_not_whole(workspace: Workspace, document: object) -> None:
     workspace.storage.make_folder("run")
@@ -186,7 +226,9 @@ def test_figures_that_the_handbook_names_exist(workspace: Workspace) -> None:
     measured.counters = {**measured.counters, "pages.news": 3, "refused.scope": 1}
     measured.exports = [("opensearch", "http://127.0.0.1:9200/pages", 1)]
     emitted = {name for name, _ in parsed(metrics_text(measured))}
-    handbook = (Path(__file__).resolve().parents[2] / "docs" / "monitoring.md").read_text(encoding="utf-8")
+    handbook = (Path(__file__).resolve().parents[2] / "docs" / "monitoring.md").read_text(
+        encoding="utf-8"
+    )
     named = set(re.findall(r"\blycosa_[a-z_]+\b", handbook))
     assert len(named) >= 30
     assert named <= emitted

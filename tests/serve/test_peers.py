@@ -19,7 +19,7 @@ import pytest
 from typer.testing import CliRunner
 
 from lycosa.cli.main import app as program
-from lycosa.core.config import Config, FetchSettings
+from lycosa.config.settings import Config, FetchSettings
 from lycosa.core.errors import UsageError
 from lycosa.search.engine import Searcher
 from lycosa.search.many import Many
@@ -45,7 +45,11 @@ def served(root: str, *more: str) -> Iterator[str]:
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         try:
-            yield next(word for word in process.stdout.readline().split() if word.startswith("http://127.0.0.1:")).rstrip("/")
+            yield next(
+                word
+                for word in process.stdout.readline().split()
+                if word.startswith("http://127.0.0.1:")
+            ).rstrip("/")
         finally:
             process.terminate()
             process.wait(timeout=15)
@@ -90,7 +94,9 @@ def peer(made: Halves) -> Iterator[str]:
         yield address
 
 
-def many(root: str, *peers: str, timeout_s: float = 20.0, hops: int = 1, rest_s: float = 0.0) -> Many:
+def many(
+    root: str, *peers: str, timeout_s: float = 20.0, hops: int = 1, rest_s: float = 0.0
+) -> Many:
     return Many(
         [LocalSide("here", Searcher(root))],
         [Peer(address, FetchSettings(), rest_s) for address in peers],
@@ -113,7 +119,10 @@ def test_a_peer_is_searched_as_a_shard_is(made: Halves, peer: str) -> None:
     hits = together.search(SearchRequest("web", 40, explain=True)).hits
     assert {hit.source for hit in hits} == {"here", peer}
     assert all(hit.snippet and hit.explanation for hit in hits)
-    assert together.search(SearchRequest("web", hops=0)).total == Searcher(made.first).search(SearchRequest("web")).total
+    assert (
+        together.search(SearchRequest("web", hops=0)).total
+        == Searcher(made.first).search(SearchRequest("web")).total
+    )
     together.close()
 
 
@@ -127,15 +136,32 @@ def test_facets_and_languages_with_a_peer(made: Halves, peer: str) -> None:
     together.close()
 
 
-def test_the_command_and_the_settings(made: Halves, peer: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_command_and_the_settings(
+    made: Halves, peer: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     run = CliRunner()
-    document = json.loads(run.invoke(program, ["search", "-w", made.first, "--peer", peer, "web", "--json", "-n", "30"]).stdout)
+    document = json.loads(
+        run.invoke(
+            program, ["search", "-w", made.first, "--peer", peer, "web", "--json", "-n", "30"]
+        ).stdout
+    )
     assert {hit["source"] for hit in document["hits"]} == {made.first, peer}
-    document = json.loads(run.invoke(program, ["search", "-w", made.first, "-w", made.second, "web", "--json", "-n", "30"]).stdout)
+    document = json.loads(
+        run.invoke(
+            program, ["search", "-w", made.first, "-w", made.second, "web", "--json", "-n", "30"]
+        ).stdout
+    )
     assert {hit["source"] for hit in document["hits"]} == {made.first, made.second}
-    text = run.invoke(program, ["--set", f"search.peers={peer}", "-w", made.first, "search", "web"]).stdout
+    text = run.invoke(
+        program, ["--set", f"search.peers={peer}", "-w", made.first, "search", "web"]
+    ).stdout
     assert f"from {peer}" in text
-    assert f"from {peer}" not in run.invoke(program, ["--set", f"search.peers={peer}", "-w", made.first, "search", "web", "--alone"]).stdout
+    assert (
+        f"from {peer}"
+        not in run.invoke(
+            program, ["--set", f"search.peers={peer}", "-w", made.first, "search", "web", "--alone"]
+        ).stdout
+    )
     monkeypatch.chdir(tmp_path)
     document = json.loads(run.invoke(program, ["search", "--peer", peer, "web", "--json"]).stdout)
     assert {hit["source"] for hit in document["hits"]} == {peer}
@@ -160,7 +186,17 @@ def test_two_that_name_each_other_do_not_go_round(made: Halves) -> None:
     with socket.create_server(("127.0.0.1", 0)) as kept:
         port = kept.getsockname()[1]
     with served(made.second, f"search.peers=http://127.0.0.1:{port}") as other:
-        command = ["--set", f"search.peers={other}", "--set", "search.hops=3", "-w", made.first, "serve", "--port", str(port)]
+        command = [
+            "--set",
+            f"search.peers={other}",
+            "--set",
+            "search.hops=3",
+            "-w",
+            made.first,
+            "serve",
+            "--port",
+            str(port),
+        ]
         with subprocess.Popen(lycosa(*command), stdout=subprocess.PIPE, text=True) as process:
             assert process.stdout is not None
             process.stdout.readline()
@@ -191,7 +227,9 @@ def test_of_another_version_a_whole_answer_is_asked(made: Halves, peer: str) -> 
         results = together.search(SearchRequest("web night", 10, facets=("language",)))
         assert {hit.source for hit in results.hits} == {"here", address}
         assert results.notes == []
-        assert [hit.score for hit in results.hits] == sorted((hit.score for hit in results.hits), reverse=True)
+        assert [hit.score for hit in results.hits] == sorted(
+            (hit.score for hit in results.hits), reverse=True
+        )
         assert sum(results.facets["language"].values()) > 0
         second = together.search(SearchRequest("web night", 10, 10))
         assert not set(urls(results)) & set(urls(second))
@@ -259,7 +297,13 @@ WRONG = [_silent, _drip, _garbage, _deep, _gigabyte, _elsewhere, _headers, _comp
 
 @pytest.mark.parametrize(
     ("act", "across"),
-    [*((act, None) for act in WRONG), (_not_found, None), (_silent, ACROSS), (_garbage, ACROSS), (_not_found, ACROSS)],
+    [
+        *((act, None) for act in WRONG),
+        (_not_found, None),
+        (_silent, ACROSS),
+        (_garbage, ACROSS),
+        (_not_found, ACROSS),
+    ],
     ids=lambda value: getattr(value, "__name__", "across" if value else ""),
 )
 def test_a_peer_that_is_wrong_costs_its_results_and_a_note(
@@ -283,8 +327,13 @@ def _lying(field: str, value: Any) -> Callable[[str, Any], Any]:
 
     def changed(path: str, document: Any) -> Any:
         if isinstance(document, dict):
-            return {name: value if name == field else changed(path, inner) for name, inner in document.items()}
-        return [changed(path, each) for each in document] if isinstance(document, list) else document
+            return {
+                name: value if name == field else changed(path, inner)
+                for name, inner in document.items()
+            }
+        return (
+            [changed(path, each) for each in document] if isinstance(document, list) else document
+        )
 
     return changed
 
@@ -292,10 +341,20 @@ def _lying(field: str, value: Any) -> Callable[[str, Any], Any]:
 LIES: dict[str, Callable[[str, Any], Any]] = {
     "negative documents": _lying("documents", -5),
     "endless documents": _lying("documents", 10**30),
-    "not a number": lambda path, document: document if not path.endswith("find") else {"total": 1, "pages": [[float("nan"), 0, 0, 0, 0]]},
-    "infinite": lambda path, document: document if not path.endswith("find") else {"total": 1, "pages": [[float("inf"), 0, 0, 0, 0]]},
+    "not a number": lambda path, document: (
+        document
+        if not path.endswith("find")
+        else {"total": 1, "pages": [[float("nan"), 0, 0, 0, 0]]}
+    ),
+    "infinite": lambda path, document: (
+        document
+        if not path.endswith("find")
+        else {"total": 1, "pages": [[float("inf"), 0, 0, 0, 0]]}
+    ),
     "more than was asked": lambda path, document: (
-        document if not path.endswith("find") else {"total": 9_999, "pages": [[1.0, 0, number, 1, 0] for number in range(9_999)]}
+        document
+        if not path.endswith("find")
+        else {"total": 9_999, "pages": [[1.0, 0, number, 1, 0] for number in range(9_999)]}
     ),
     "too few weights": _lying("scores", []),
     "too few hits": _lying("hits", []),
@@ -306,7 +365,13 @@ LIES: dict[str, Callable[[str, Any], Any]] = {
     "huge frequencies": lambda path, document: (
         document
         if "statistics" not in document
-        else {**document, "statistics": {**document["statistics"], "frequencies": [["body_en", f"t{n}", 1] for n in range(60_000)]}}
+        else {
+            **document,
+            "statistics": {
+                **document["statistics"],
+                "frequencies": [["body_en", f"t{n}", 1] for n in range(60_000)],
+            },
+        }
     ),
 }
 
@@ -361,7 +426,11 @@ def test_a_peer_that_failed_is_left_alone_for_a_while(made: Halves) -> None:
         ("statistics", b""),
         ("statistics", b"[" * 100_000),
         ("statistics", b'{"question": {"text": "", "languages": []}}'),
-        ("find", b'{"generation": 99, "question": {"text": "web", "languages": ["en"]}, "stage": -1, "limit": 10, "everywhere": {}}'),
+        (
+            "find",
+            b'{"generation": 99, "question": {"text": "web", "languages": ["en"]}, "stage": '
+            b'-1, "limit": 10, "everywhere": {}}',
+        ),
         ("find", b"x" * (5 * 2**20)),
         ("weigh", {"places": [[0, 4_000_000_000]]}),
         ("weigh", {"places": [[77, 0]]}),
@@ -391,7 +460,17 @@ def test_what_is_asked_of_us_is_checked(made: Halves, route: str, body: Any) -> 
 
 
 @pytest.mark.parametrize(
-    "address", ["", "ftp://h", "http://", "http://u:p@h/", "http://h/?q=1", "http://h:99999/", "file:///etc/passwd", "h:80"]
+    "address",
+    [
+        "",
+        "ftp://h",
+        "http://",
+        "http://u:p@h/",
+        "http://h/?q=1",
+        "http://h:99999/",
+        "file:///etc/passwd",
+        "h:80",
+    ],
 )
 def test_addresses_that_are_none(address: str) -> None:
     with pytest.raises(UsageError):

@@ -15,14 +15,38 @@ from lycosa.serve.frame import TEMPLATES
 from lycosa.serve.interface import interface
 from lycosa.serve.languages import direction, language_name
 from lycosa.serve.pages import languages_offered
-from lycosa.serve.present import Filters, facet_views, iso_day, joined, page_links, readable_url, result_view, web_href
+from lycosa.serve.present import (
+    Filters,
+    facet_views,
+    iso_day,
+    joined,
+    page_links,
+    readable_url,
+    result_view,
+    web_href,
+)
 from tests.serve.pages import OUR_SCRIPTS, Document
 
 NOON = 1_772_539_200_000  # 2026-03-03T12:00:00Z
 
 
-def hit(url: str = "https://a.example/", title: str = "Title", language: str = "en", published_at: int | None = None) -> Hit:
-    return Hit(url, title, [("some ", False), ("words", True)], language, "a.example", "default", NOON, published_at, 1.0)
+def hit(
+    url: str = "https://a.example/",
+    title: str = "Title",
+    language: str = "en",
+    published_at: int | None = None,
+) -> Hit:
+    return Hit(
+        url,
+        title,
+        [("some ", False), ("words", True)],
+        language,
+        "a.example",
+        "default",
+        NOON,
+        published_at,
+        1.0,
+    )
 
 
 def test_facets_that_would_narrow_the_search_are_links() -> None:
@@ -35,10 +59,19 @@ def test_facets_that_would_narrow_the_search_are_links() -> None:
     }
     views = facet_views(facets, Filters("wolf spider", sort="date"))
     assert [(view.label, view.values) for view in views] == [
-        ("Language", [("English", 4, "/?q=wolf+spider&lang=en&sort=date"), ("Deutsch", 2, "/?q=wolf+spider&lang=de&sort=date")]),
+        (
+            "Language",
+            [
+                ("English", 4, "/?q=wolf+spider&lang=en&sort=date"),
+                ("Deutsch", 2, "/?q=wolf+spider&lang=de&sort=date"),
+            ],
+        ),
         (
             "Type",
-            [("html", 5, "/?q=wolf+spider+filetype%3Ahtml&sort=date"), ("pdf", 1, "/?q=wolf+spider+filetype%3Apdf&sort=date")],
+            [
+                ("html", 5, "/?q=wolf+spider+filetype%3Ahtml&sort=date"),
+                ("pdf", 1, "/?q=wolf+spider+filetype%3Apdf&sort=date"),
+            ],
         ),
         (
             "Year",
@@ -75,7 +108,8 @@ def test_only_web_addresses_become_links(url: str, href: str | None) -> None:
         ("https://a.example/caf%C3%A9?q=%D0%BC", "https://a.example/café?q=м"),
         ("https://a.example/a%20b", "https://a.example/a%20b"),
         ("https://a.example/%2e%2F", "https://a.example/%2e%2F"),
-        ("https://a.example/%E2%80%AEgnp", "https://a.example/%E2%80%AEgnp"),  # right-to-left override
+        # right-to-left override
+        ("https://a.example/%E2%80%AEgnp", "https://a.example/%E2%80%AEgnp"),
         ("https://a.example/%C2%A0x", "https://a.example/%C2%A0x"),  # no-break space
         ("https://a.example/%FF%FE", "https://a.example/%FF%FE"),
         ("https://a.example/%E8%8C", "https://a.example/%E8%8C"),
@@ -90,12 +124,20 @@ def test_readable_url(url: str, shown: str) -> None:
 def test_readable_url_hides_nothing(text: str) -> None:
     shown = readable_url("https://a.example/" + quote(text, errors="replace"))
     assert unquote(shown) == unquote("https://a.example/" + quote(text, errors="replace"))
-    assert not any(unicodedata.category(character) in ("Cc", "Cf", "Zs", "Zl", "Zp", "Cs") for character in shown)
+    assert not any(
+        unicodedata.category(character) in ("Cc", "Cf", "Zs", "Zl", "Zp", "Cs")
+        for character in shown
+    )
 
 
 @pytest.mark.parametrize(
     ("at_ms", "shown"),
-    [(NOON, ("2026-03-03", "3 March 2026")), (0, ("1970-01-01", "1 January 1970")), (10**18, ("", "")), (-(10**18), ("", ""))],
+    [
+        (NOON, ("2026-03-03", "3 March 2026")),
+        (0, ("1970-01-01", "1 January 1970")),
+        (10**18, ("", "")),
+        (-(10**18), ("", "")),
+    ],
 )
 def test_day(at_ms: int, shown: tuple[str, str]) -> None:
     assert (iso_day(at_ms), interface("en").day(at_ms)) == shown
@@ -103,8 +145,14 @@ def test_day(at_ms: int, shown: tuple[str, str]) -> None:
 
 @given(st.text(max_size=40), st.text(max_size=8), st.text(max_size=20))
 def test_addresses_read_back(query: str, language: str, site: str) -> None:
-    values = parse_qs(urlsplit(Filters(query, language, site).address(page=3)).query, keep_blank_values=True)
-    wanted = {name: [value] for name, value in {"q": query, "lang": language, "site": site, "page": "3"}.items() if value}
+    values = parse_qs(
+        urlsplit(Filters(query, language, site).address(page=3)).query, keep_blank_values=True
+    )
+    wanted = {
+        name: [value]
+        for name, value in {"q": query, "lang": language, "site": site, "page": "3"}.items()
+        if value
+    }
     assert values == wanted
 
 
@@ -128,36 +176,77 @@ def test_page_links(total: int, page: int, numbers: list[int]) -> None:
 
 
 def test_published_date_wins_over_fetched() -> None:
-    assert (result_view(hit(), Filters("x")).published, result_view(hit(), Filters("x")).date) == (False, "2026-03-03")
+    assert (result_view(hit(), Filters("x")).published, result_view(hit(), Filters("x")).date) == (
+        False,
+        "2026-03-03",
+    )
     view = result_view(hit(published_at=0), Filters("x"))
     assert (view.published, view.date) == (True, "1970-01-01")
 
 
 def test_a_page_without_title_is_named_by_its_address() -> None:
-    assert result_view(hit("https://a.example/%E8%8C%B6", title="  "), Filters("x")).title == [("https://a.example/茶", False)]
+    assert result_view(hit("https://a.example/%E8%8C%B6", title="  "), Filters("x")).title == [
+        ("https://a.example/茶", False)
+    ]
 
 
 def test_neighbouring_matches_are_marked_as_one() -> None:
-    assert joined([("喝", False), ("龙井", True), ("茶", True), ("，", False)]) == [("喝", False), ("龙井茶", True), ("，", False)]
+    assert joined([("喝", False), ("龙井", True), ("茶", True), ("，", False)]) == [
+        ("喝", False),
+        ("龙井茶", True),
+        ("，", False),
+    ]
     assert joined([]) == []
 
 
 def test_directions() -> None:
-    assert [direction(code) for code in ("ar", "fa", "he", "en", "zh", "")] == ["rtl", "rtl", "rtl", "ltr", "ltr", "auto"]
+    assert [direction(code) for code in ("ar", "fa", "he", "en", "zh", "")] == [
+        "rtl",
+        "rtl",
+        "rtl",
+        "ltr",
+        "ltr",
+        "auto",
+    ]
     assert language_name("zh") == "中文"
     assert language_name("tlh") == "tlh"
 
 
 def test_languages_are_those_of_the_index_and_the_chosen_one() -> None:
-    assert languages_offered({"en": 2, "zh": 1300, "": 5}, "fr") == [("zh", "中文 (1,300)"), ("en", "English (2)"), ("fr", "Français")]
+    assert languages_offered({"en": 2, "zh": 1300, "": 5}, "fr") == [
+        ("zh", "中文 (1,300)"),
+        ("en", "English (2)"),
+        ("fr", "Français"),
+    ]
 
 
-@given(st.text(), st.text(), st.lists(st.tuples(st.text(), st.booleans())), st.text(max_size=12), st.text())
-def test_no_text_breaks_out_of_the_page(url: str, title: str, snippet: list[tuple[str, bool]], language: str, query: str) -> None:
+@given(
+    st.text(),
+    st.text(),
+    st.lists(st.tuples(st.text(), st.booleans())),
+    st.text(max_size=12),
+    st.text(),
+)
+def test_no_text_breaks_out_of_the_page(
+    url: str, title: str, snippet: list[tuple[str, bool]], language: str, query: str
+) -> None:
     evil = '</p><script src="x"></script><img onerror=y>"\'>'
-    found = Hit(url + evil, title + evil, [*snippet, (evil, True)], language + evil, evil, evil, NOON, None, 1.0, [(evil, True)])
+    found = Hit(
+        url + evil,
+        title + evil,
+        [*snippet, (evil, True)],
+        language + evil,
+        evil,
+        evil,
+        NOON,
+        None,
+        1.0,
+        [(evil, True)],
+    )
     filters = Filters(query + evil, language + evil, evil, evil)
-    results = SearchResults(query, 1, [found], 1.0, 0, 1, [evil], did_you_mean=Spelling(query + evil, 1))
+    results = SearchResults(
+        query, 1, [found], 1.0, 0, 1, [evil], did_you_mean=Spelling(query + evil, 1)
+    )
     for html in (
         TEMPLATES.get_template("results.html").render(
             filters=filters,
@@ -171,10 +260,16 @@ def test_no_text_breaks_out_of_the_page(url: str, title: str, snippet: list[tupl
             own="",
             asked=[],
         ),
-        TEMPLATES.get_template("start.html").render(filters=filters, languages=languages_offered({evil: 1}, evil)),
+        TEMPLATES.get_template("start.html").render(
+            filters=filters, languages=languages_offered({evil: 1}, evil)
+        ),
         TEMPLATES.get_template("error.html").render(status=400, title=evil, detail=evil),
     ):
         page = Document(html)
         assert all(script in OUR_SCRIPTS for script in page.all("script"))
         assert page.all("img") == []
-        assert {href for link in page.all("a") if not (href := link["href"]).startswith(("/", "#", "http://", "https://"))} == set()
+        assert {
+            href
+            for link in page.all("a")
+            if not (href := link["href"]).startswith(("/", "#", "http://", "https://"))
+        } == set()

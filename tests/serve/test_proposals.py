@@ -6,10 +6,10 @@ import shutil
 
 import pytest
 
-from lycosa.app.moderation import MOST_WAITING, drop, proposals, propose
+from lycosa.app.moderation import MAX_WAITING, drop, proposals, propose
 from lycosa.app.tokens import Tokens
+from lycosa.config.serving import ServeSettings
 from lycosa.core.errors import UsageError
-from lycosa.core.serving import ServeSettings
 from lycosa.serve.app import create_app
 from lycosa.serve.proposals import AN_HOUR
 from lycosa.store.live import LiveTables
@@ -33,7 +33,10 @@ def storage(empty_workspace: str) -> Storage:
 
 def test_it_is_off_unless_asked_for(client: Client) -> None:
     assert client.get("/propose").status_code == 404
-    assert client.send("POST", "/propose", "url=https://example.org/", FORM).status_code in (404, 405)
+    assert client.send("POST", "/propose", "url=https://example.org/", FORM).status_code in (
+        404,
+        405,
+    )
 
 
 @pytest.mark.parametrize(
@@ -61,27 +64,39 @@ def test_what_may_not_be_proposed(storage: Storage, url: str) -> None:
     assert proposals(storage) == []
 
 
-def test_proposals_are_kept_once_and_bounded(storage: Storage, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_proposals_are_kept_once_and_bounded(
+    storage: Storage, monkeypatch: pytest.MonkeyPatch
+) -> None:
     first = propose(storage, "https://example.org/#top", "  a\n good   site ")
     assert propose(storage, "https://EXAMPLE.org/") == first
     assert (first.url, first.note) == ("https://example.org/", "a good site")
-    monkeypatch.setattr("lycosa.app.moderation.MOST_WAITING", 2)
+    monkeypatch.setattr("lycosa.app.moderation.MAX_WAITING", 2)
     propose(storage, "https://example.com/")
     with pytest.raises(UsageError, match="too many"):
         propose(storage, "https://example.net/")
     drop(storage, "../../workspace")
     drop(storage, first.id)
     assert [each.url for each in proposals(storage)] == ["https://example.com/"]
-    assert MOST_WAITING >= 100
+    assert MAX_WAITING >= 100
 
 
 def test_from_the_form_to_the_crawl(root: str) -> None:
     client = Client(create_app(root, dict, limits=ServeSettings(public_form=True)))
     seed = LiveTables(Workspace.open(root)).scan("pages").collect()["url"][0]
     assert "Propose a site" in client.get("/propose").text
-    sent = [client.send("POST", "/propose", f"url=https://example.org/{number}&note=x", FORM).status_code for number in range(AN_HOUR + 2)]
+    sent = [
+        client.send(
+            "POST", "/propose", f"url=https://example.org/{number}&note=x", FORM
+        ).status_code
+        for number in range(AN_HOUR + 2)
+    ]
     assert sent == [303] * AN_HOUR + [429] * 2
-    assert client.send("POST", "/propose", "url=https://example.org/", {**FORM, "sec-fetch-site": "cross-site"}).status_code == 403
+    assert (
+        client.send(
+            "POST", "/propose", "url=https://example.org/", {**FORM, "sec-fetch-site": "cross-site"}
+        ).status_code
+        == 403
+    )
     assert client.get("/proposals").headers["location"] == "/login?next=%2Fproposals"
     headers, csrf = come_in(client, Tokens(open_storage(root)).add("ada"))
     storage = open_storage(root)
@@ -89,19 +104,34 @@ def test_from_the_form_to_the_crawl(root: str) -> None:
     body = f"decision=take&collection=default&proposal={waiting[0].id}"
     assert client.send("POST", "/proposals", body, {**FORM, **headers}).status_code == 403
     refused = client.send("POST", "/proposals", f"{body}&csrf={csrf}", {**FORM, **headers})
-    assert "is+not+accepted+by+collection" in refused.headers["location"], "it lies outside the scope, and waits on"
+    assert "is+not+accepted+by+collection" in refused.headers["location"], (
+        "it lies outside the scope, and waits on"
+    )
     assert len(proposals(storage)) == AN_HOUR
     inside = storage_with(storage, seed)
-    client.send("POST", "/proposals", f"decision=take&proposal={inside}&csrf={csrf}", {**FORM, **headers})
-    client.send("POST", "/proposals", f"decision=drop&proposal={waiting[1].id}&csrf={csrf}", {**FORM, **headers})
-    assert {each.id for each in proposals(storage)} == {each.id for each in waiting} - {waiting[1].id}
+    client.send(
+        "POST", "/proposals", f"decision=take&proposal={inside}&csrf={csrf}", {**FORM, **headers}
+    )
+    client.send(
+        "POST",
+        "/proposals",
+        f"decision=drop&proposal={waiting[1].id}&csrf={csrf}",
+        {**FORM, **headers},
+    )
+    assert {each.id for each in proposals(storage)} == {each.id for each in waiting} - {
+        waiting[1].id
+    }
     assert len(storage.names("inbox")) == 1
     assert "example.org/0" in client.get("/proposals", headers=headers).text
 
 
 def storage_with(storage: Storage, url: str) -> str:
-    """A proposal of a URL on loopback, which the form would not take, as if its name had been public."""
+    """A proposal of a URL on loopback, which the form would not take, as if its name had been
+    public.
+    """
     made = propose(storage, "https://public.example/")
     path = f"run/moderation/{made.id}.json"
-    storage.replace(path, (storage.read(path) or b"").replace(b"https://public.example/", url.encode()))
+    storage.replace(
+        path, (storage.read(path) or b"").replace(b"https://public.example/", url.encode())
+    )
     return made.id

@@ -1,4 +1,6 @@
-"""Requests made from the API's own description: whatever they hold, the answer is one that the description names, and never our fault."""
+"""Requests made from the API's own description: whatever they hold, the answer is one that the
+description names, and never our fault.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,7 @@ from schemathesis.specs.openapi.checks import response_schema_conformance, statu
 
 from lycosa.app.status import workspace_status
 from lycosa.app.tokens import Tokens
-from lycosa.core.serving import ServeSettings
+from lycosa.config.serving import ServeSettings
 from lycosa.serve.app import create_app
 from lycosa.store.storage import open_storage
 
@@ -35,7 +37,9 @@ def root(workspace: str, tmp_path_factory: pytest.TempPathFactory) -> str:
 
 @pytest.fixture(scope="module")
 def api(root: str) -> schemathesis.BaseSchema:
-    app = create_app(root, lambda: workspace_status(root), limits=ServeSettings(rate=0, writes=1_000_000))
+    app = create_app(
+        root, lambda: workspace_status(root), limits=ServeSettings(rate=0, writes=1_000_000)
+    )
     return schemathesis.openapi.from_asgi("/api/v1/openapi.json", app)
 
 
@@ -44,8 +48,12 @@ def token(root: str) -> str:
     return Tokens(open_storage(root)).add("schema")
 
 
-def _try_all(api: schemathesis.BaseSchema, headers: dict[str, str], examples: int, *, derandomize: bool) -> int:
-    """Make requests of every route's description and check the answers; how many routes there were."""
+def _try_all(
+    api: schemathesis.BaseSchema, headers: dict[str, str], examples: int, *, derandomize: bool
+) -> int:
+    """Make requests of every route's description and check the answers; how many routes there
+    were.
+    """
     routes = 0
     for found in api.get_all_operations():
         assert isinstance(found, Ok), found
@@ -55,11 +63,17 @@ def _try_all(api: schemathesis.BaseSchema, headers: dict[str, str], examples: in
         routes += 1
 
         @settings(
-            max_examples=examples, suppress_health_check=list(HealthCheck), phases=[Phase.explicit, Phase.generate], derandomize=derandomize
+            max_examples=examples,
+            suppress_health_check=list(HealthCheck),
+            phases=[Phase.explicit, Phase.generate],
+            derandomize=derandomize,
         )
         @given(case=operation.as_strategy())
         def request(case: schemathesis.Case[Any]) -> None:
-            case.call_and_validate(headers=headers, checks=[not_a_server_error, status_code_conformance, response_schema_conformance])
+            case.call_and_validate(
+                headers=headers,
+                checks=[not_a_server_error, status_code_conformance, response_schema_conformance],
+            )
 
         request()
     return routes

@@ -17,11 +17,17 @@ from tests.serve.conftest import lycosa
 
 def test_serves_until_interrupted(workspace: str) -> None:
     command = lycosa("-w", workspace, "serve", "--port", "0")
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:
         assert process.stdout is not None
         assert process.stderr is not None
         try:
-            address = next(word for word in process.stdout.readline().split() if word.startswith("http://127.0.0.1:"))
+            address = next(
+                word
+                for word in process.stdout.readline().split()
+                if word.startswith("http://127.0.0.1:")
+            )
             with httpx.Client(base_url=address, timeout=10) as client:
                 page = client.get("/", params={"q": "龙井茶"})
                 assert page.status_code == 200

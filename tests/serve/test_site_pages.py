@@ -56,8 +56,14 @@ def test_the_map_is_a_picture_that_can_do_nothing(client: Client, workspace: str
 
 
 def test_the_map_speaks_the_reader_s_language(client: Client, site: str) -> None:
-    english, spanish = (client.get("/site/map.svg", {"name": site}, {"accept-language": code}).text for code in ("en", "es"))
-    for said, instead in (("not reachable", "inaccesibles"), ("outgoing links", "enlaces salientes")):
+    english, spanish = (
+        client.get("/site/map.svg", {"name": site}, {"accept-language": code}).text
+        for code in ("en", "es")
+    )
+    for said, instead in (
+        ("not reachable", "inaccesibles"),
+        ("outgoing links", "enlaces salientes"),
+    ):
         assert said in english
         assert said not in spanish
         assert instead in spanish

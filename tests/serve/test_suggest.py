@@ -13,7 +13,9 @@ from tests.serve.browser import Browser
 from tests.serve.client import Client
 
 FIELD = "document.querySelector('input[name=q]')"
-SHOWN = "[...document.querySelectorAll('.suggestions:not([hidden]) li')].map(item => item.innerText)"
+SHOWN = (
+    "[...document.querySelectorAll('.suggestions:not([hidden]) li')].map(item => item.innerText)"
+)
 
 
 @pytest.fixture(scope="module")
@@ -60,9 +62,15 @@ def test_similar_pages_and_other_spellings(client: Client) -> None:
     similar = client.get("/api/v1/similar", {"url": wolf}).json()
     assert similar["total"]
     assert wolf not in [hit["url"] for hit in similar["hits"]]
-    assert "not indexed" in client.get("/api/v1/similar", {"url": "http://nowhere.test/"}).json()["notes"][0]
+    assert (
+        "not indexed"
+        in client.get("/api/v1/similar", {"url": "http://nowhere.test/"}).json()["notes"][0]
+    )
     assert client.get("/api/v1/search", {"q": "spidre"}).json()["did_you_mean"]["query"] == "spider"
-    assert client.get("/api/v1/search", {"q": "spidre", "spelling": "false"}).json()["did_you_mean"] is None
+    assert (
+        client.get("/api/v1/search", {"q": "spidre", "spelling": "false"}).json()["did_you_mean"]
+        is None
+    )
     html = client.get("/", {"q": "spidre"}).text
     assert 'href="/?q=spider"' in html
     assert "Did you mean" in html
@@ -75,7 +83,13 @@ def test_typing_suggests_and_a_choice_is_searched_for(page: Browser, address: st
     assert all("wolf" in text.lower() for text in shown)
     assert page.evaluate(f"{FIELD}.getAttribute('aria-expanded')") == "true"
     for kind in ("keyDown", "keyUp"):
-        page._call("Input.dispatchKeyEvent", type=kind, key="ArrowDown", code="ArrowDown", windowsVirtualKeyCode=40)
+        page._call(
+            "Input.dispatchKeyEvent",
+            type=kind,
+            key="ArrowDown",
+            code="ArrowDown",
+            windowsVirtualKeyCode=40,
+        )
     assert page.evaluate(f"{FIELD}.value") == shown[0]
     assert page.evaluate("document.querySelector('[aria-selected=true]').id") == page.evaluate(
         f"{FIELD}.getAttribute('aria-activedescendant')"
@@ -91,7 +105,10 @@ def test_a_suggestion_is_text(page: Browser, address: str) -> None:
     """What looks like markup is shown as it was written, and nothing of it runs."""
     page.open(address)
     page.asked.clear()
-    evil = '</li><img src=http://127.0.2.9/pixel onerror=document.title="owned"><script>document.title="owned"</script>'
+    evil = (
+        "</li><img src=http://127.0.2.9/pixel "
+        'onerror=document.title="owned"><script>document.title="owned"</script>'
+    )
     answer = json.dumps({"suggestions": [{"text": evil, "language": '"><b>'}]})
     page.evaluate(f"void (window.fetch = async () => new Response({json.dumps(answer)}))")
     assert suggested(page, "venom") == [evil]
@@ -104,6 +121,12 @@ def test_escape_gives_back_what_was_typed(page: Browser, address: str) -> None:
     page.open(address)
     suggested(page, "spid")
     for key, number in (("ArrowDown", 40), ("Escape", 27)):
-        page._call("Input.dispatchKeyEvent", type="keyDown", key=key, code=key, windowsVirtualKeyCode=number)
+        page._call(
+            "Input.dispatchKeyEvent",
+            type="keyDown",
+            key=key,
+            code=key,
+            windowsVirtualKeyCode=number,
+        )
     assert page.evaluate(f"{FIELD}.value") == "spid"
     assert page.evaluate(SHOWN) == []

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from lycosa.app.tokens import Tokens
 from lycosa.app.uptime import monitors_of
-from lycosa.core.config import Config
+from lycosa.config.settings import Config
 from lycosa.core.records import CHECKS, Visit, VisitKind
 from lycosa.serve.app import create_app
 from lycosa.store.tables import Buffers
@@ -29,9 +29,22 @@ def commit_checks(workspace: Workspace, url: str, verdicts: str, until_ms: int) 
         verdict = {"u": "up", "s": "status", "c": "connect"}[letter]
         status = {"u": 200, "s": 500, "c": 0}[letter]
         visit = Visit(
-            url, identity.host, identity.partition, identity.host_key, identity.url_key, VisitKind.CHECK, CHECKS, 0, at, 20 + place
+            url,
+            identity.host,
+            identity.partition,
+            identity.host_key,
+            identity.url_key,
+            VisitKind.CHECK,
+            CHECKS,
+            0,
+            at,
+            20 + place,
         )
-        visit.http_status, visit.verdict, visit.error = status, verdict, "connect_refused" if letter == "c" else ""
+        visit.http_status, visit.verdict, visit.error = (
+            status,
+            verdict,
+            "connect_refused" if letter == "c" else "",
+        )
         visit.record_id, visit.first_byte_ms = f"urn:{url}{at}", 5.0
         buffers.add_visit(visit)
     claim = workspace.claim("test")
@@ -39,14 +52,29 @@ def commit_checks(workspace: Workspace, url: str, verdicts: str, until_ms: int) 
     claim.release()
 
 
-def test_reading_and_writing_take_a_token_and_reports_say_what_was_committed(tmp_path: Path) -> None:
+def test_reading_and_writing_take_a_token_and_reports_say_what_was_committed(
+    tmp_path: Path,
+) -> None:
     root = str(tmp_path / "ws")
     workspace = Workspace.create(root)
     client = Client(create_app(root, dict))
-    key = {"Authorization": f"Bearer {Tokens(workspace.storage).add('somebody')}", "Content-Type": "application/json"}
+    key = {
+        "Authorization": f"Bearer {Tokens(workspace.storage).add('somebody')}",
+        "Content-Type": "application/json",
+    }
     assert client.get("/api/v1/uptime").status_code == 401
-    assert client.send("POST", "/api/v1/uptime", json.dumps({"url": URL}), {"Content-Type": "application/json"}).status_code == 401
-    asked = {"url": URL, "every": "60s", "expect": "well", "notify": ["webhook https://hooks.example/x"]}
+    assert (
+        client.send(
+            "POST", "/api/v1/uptime", json.dumps({"url": URL}), {"Content-Type": "application/json"}
+        ).status_code
+        == 401
+    )
+    asked = {
+        "url": URL,
+        "every": "60s",
+        "expect": "well",
+        "notify": ["webhook https://hooks.example/x"],
+    }
     made = client.send("POST", "/api/v1/uptime", json.dumps(asked), key)
     assert (made.status_code, made.json()) == (201, {"url": URL, "running": False})
     (kept,) = monitors_of(workspace.storage, Config()).values()
@@ -60,7 +88,12 @@ def test_reading_and_writing_take_a_token_and_reports_say_what_was_committed(tmp
     assert monitor["windows"]["24h"]["failed"] == 4
     assert 0.78 < monitor["windows"]["24h"]["availability"] < 0.80
     (outage,) = client.get("/api/v1/uptime/outages", {"url": URL}, key).json()
-    assert (outage["cause"], outage["text"], outage["checks"], outage["offline"]) == ("status", "http 500", 4, False)
+    assert (outage["cause"], outage["text"], outage["checks"], outage["offline"]) == (
+        "status",
+        "http 500",
+        4,
+        False,
+    )
     assert outage["until"] is not None
     whole = client.get("/api/v1/uptime", {"url": "example.org"}, key).json()
     assert set(whole["monitors"][0]["windows"]) == {"24h", "7d", "30d"}
@@ -75,7 +108,10 @@ def test_what_only_the_operator_may_watch_or_tell_is_refused(tmp_path: Path) -> 
     root = str(tmp_path / "ws")
     workspace = Workspace.create(root)
     client = Client(create_app(root, dict))
-    key = {"Authorization": f"Bearer {Tokens(workspace.storage).add('somebody')}", "Content-Type": "application/json"}
+    key = {
+        "Authorization": f"Bearer {Tokens(workspace.storage).add('somebody')}",
+        "Content-Type": "application/json",
+    }
     for asked, status in (
         ({"url": "http://169.254.169.254/latest"}, 400),
         ({"url": "http://[::1]/"}, 400),
@@ -85,7 +121,9 @@ def test_what_only_the_operator_may_watch_or_tell_is_refused(tmp_path: Path) -> 
         ({"url": URL, "every": "1ms"}, 400),
         ({"url": "ftp://example.org/"}, 400),
     ):
-        assert client.send("POST", "/api/v1/uptime", json.dumps(asked), key).status_code == status, asked
+        assert (
+            client.send("POST", "/api/v1/uptime", json.dumps(asked), key).status_code == status
+        ), asked
     assert monitors_of(workspace.storage, Config()) == {}
 
 
@@ -93,10 +131,15 @@ def test_when_nothing_else_answers_it_was_our_own_network(tmp_path: Path) -> Non
     root = str(tmp_path / "ws")
     workspace = Workspace.create(root)
     client = Client(create_app(root, dict))
-    key = {"Authorization": f"Bearer {Tokens(workspace.storage).add('somebody')}", "Content-Type": "application/json"}
+    key = {
+        "Authorization": f"Bearer {Tokens(workspace.storage).add('somebody')}",
+        "Content-Type": "application/json",
+    }
     now_ms = round(time.time() * 1000) // MINUTE * MINUTE
     for url in (URL, "http://other.example/"):
-        assert client.send("POST", "/api/v1/uptime", json.dumps({"url": url}), key).status_code == 201
+        assert (
+            client.send("POST", "/api/v1/uptime", json.dumps({"url": url}), key).status_code == 201
+        )
         commit_checks(workspace, url, "u" * 10 + "c" * 10 + "u" * 10, now_ms)
     found = client.get("/api/v1/uptime/outages", headers=key).json()
     assert [each["offline"] for each in found] == [True, True]

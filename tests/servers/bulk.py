@@ -1,7 +1,9 @@
-"""A search cluster as its makers document it, over HTTP on loopback: OpenSearch's `_bulk` and what goes with it, Quickwit's ingest API.
+"""A search cluster as its makers document it, over HTTP on loopback: OpenSearch's `_bulk` and what
+goes with it, Quickwit's ingest API.
 
-It keeps documents, honours versions, answers item by item, and misbehaves on request: too many requests, answers that are lost
-after the work was done, answers that are cut, chunked or late, requests that are too large, documents that it will never take.
+It keeps documents, honours versions, answers item by item, and misbehaves on request: too many
+requests, answers that are lost after the work was done, answers that are cut, chunked or late,
+requests that are too large, documents that it will never take.
 """
 
 from __future__ import annotations
@@ -46,7 +48,8 @@ class Cluster:
         self.requests: list[tuple[str, str, int]] = []  # method, path, bytes
         self.item_counts: list[int] = []  # actions of each _bulk request that was carried out
         self.chance = random.Random(1)
-        self.during: Callable[[], None] | None = None  # called once, while the third _bulk request is carried out
+        # called once, while the third _bulk request is carried out
+        self.during: Callable[[], None] | None = None
 
     def sent(self) -> int:
         """Actions that were carried out."""
@@ -59,20 +62,44 @@ class Cluster:
         assert head["version_type"] == "external_gte"
         source = json.loads(next(lines)) if what == "index" else None
         if name in self.never:
-            return {what: {"_id": name, "status": 400, "error": {"type": "mapper_parsing_exception", "reason": "failed to parse"}}}
+            return {
+                what: {
+                    "_id": name,
+                    "status": 400,
+                    "error": {"type": "mapper_parsing_exception", "reason": "failed to parse"},
+                }
+            }
         if self.chance.random() < refuse:
-            error = {"type": "rejected_execution_exception", "reason": "rejected execution of coordinating operation"}
+            error = {
+                "type": "rejected_execution_exception",
+                "reason": "rejected execution of coordinating operation",
+            }
             return {what: {"_id": name, "status": 429, "error": error}}
         if version < self.versions.get(name, 0):
-            error = {"type": "version_conflict_engine_exception", "reason": f"[{name}]: version conflict, current version is higher"}
+            error = {
+                "type": "version_conflict_engine_exception",
+                "reason": f"[{name}]: version conflict, current version is higher",
+            }
             return {what: {"_id": name, "status": 409, "error": error}}
         self.versions[name] = version
         if source is None:
             known = self.documents.pop(name, None)
-            return {what: {"_id": name, "result": "deleted" if known else "not_found", "status": 200 if known else 404}}
+            return {
+                what: {
+                    "_id": name,
+                    "result": "deleted" if known else "not_found",
+                    "status": 200 if known else 404,
+                }
+            }
         created = name not in self.documents
         self.documents[name] = source
-        return {what: {"_id": name, "result": "created" if created else "updated", "status": 201 if created else 200}}
+        return {
+            what: {
+                "_id": name,
+                "result": "created" if created else "updated",
+                "status": 201 if created else 200,
+            }
+        }
 
     def matches(self, test: dict[str, Any], document: dict[str, Any]) -> bool:
         """A term or prefix query, on fields that are keywords."""
@@ -126,7 +153,8 @@ class _Handler(BaseHTTPRequestHandler):
         if state.authorization and self.headers.get("Authorization") != state.authorization:
             self._say(401, {"error": "Unauthorized"})
             return
-        with contextlib.suppress(BrokenPipeError, ConnectionResetError):  # the client has had enough
+        # the client has had enough
+        with contextlib.suppress(BrokenPipeError, ConnectionResetError):
             self._answer(body, parts)
 
     def _answer(self, body: bytes, parts: SplitResult) -> None:
@@ -139,7 +167,11 @@ class _Handler(BaseHTTPRequestHandler):
         if carries and len(body) > state.most_bytes:
             self._say(413, {"message": f"Request size exceeded {state.most_bytes} bytes"})
         elif fault == WHOLE_429:
-            self._say(429, {"error": {"type": "circuit_breaking_exception"}, "status": 429}, retry_after=state.retry_after)
+            self._say(
+                429,
+                {"error": {"type": "circuit_breaking_exception"}, "status": 429},
+                retry_after=state.retry_after,
+            )
         elif fault == PROXY_502:
             self._send(502, b"<html>Bad Gateway</html>", "text/html")
         else:
@@ -172,7 +204,9 @@ class _Handler(BaseHTTPRequestHandler):
         else:
             self._say(status, answer)
 
-    def _work(self, path: str, query: dict[str, str], body: bytes, fault: str) -> tuple[int, dict[str, Any]]:
+    def _work(
+        self, path: str, query: dict[str, str], body: bytes, fault: str
+    ) -> tuple[int, dict[str, Any]]:
         state = self.state
         if path.startswith("/api/v1/"):
             return self._quickwit(path, query, body)
@@ -188,26 +222,44 @@ class _Handler(BaseHTTPRequestHandler):
             return 200, {"_shards": {"total": 1, "successful": 1, "failed": 0}}
         if action == "_delete_by_query":
             tests = json.loads(body)["query"]["bool"]["should"]
-            doomed = [name for name, document in state.documents.items() if any(state.matches(test, document) for test in tests)]
+            doomed = [
+                name
+                for name, document in state.documents.items()
+                if any(state.matches(test, document) for test in tests)
+            ]
             for name in doomed:
                 del state.documents[name]
                 state.versions[name] += 1
-            return 200, {"deleted": len(doomed), "version_conflicts": 0, "failures": [], "timed_out": False}
+            return 200, {
+                "deleted": len(doomed),
+                "version_conflicts": 0,
+                "failures": [],
+                "timed_out": False,
+            }
         assert action == "_bulk", path
         assert self.headers["Content-Type"] == "application/x-ndjson"
         assert body.endswith(b"\n")
         lines = iter(body.split(b"\n")[:-1])
-        items = [state.apply(line, lines, refuse=0.5 if fault == ITEMS_429 else 0.0) for line in lines]
+        items = [
+            state.apply(line, lines, refuse=0.5 if fault == ITEMS_429 else 0.0) for line in lines
+        ]
         state.item_counts.append(len(items))
         if state.during is not None and len(state.item_counts) == 3:
             state.during()
         if "filter_path" in query:
             items = [
-                {what: {key: said[key] for key in ("status", "error") if key in said}} for item in items for what, said in item.items()
+                {what: {key: said[key] for key in ("status", "error") if key in said}}
+                for item in items
+                for what, said in item.items()
             ]
-        return 200, {"errors": any("error" in said for item in items for said in item.values()), "items": items[fault == WRONG_COUNT :]}
+        return 200, {
+            "errors": any("error" in said for item in items for said in item.values()),
+            "items": items[fault == WRONG_COUNT :],
+        }
 
-    def _quickwit(self, path: str, query: dict[str, str], body: bytes) -> tuple[int, dict[str, Any]]:
+    def _quickwit(
+        self, path: str, query: dict[str, str], body: bytes
+    ) -> tuple[int, dict[str, Any]]:
         state = self.state
         if path.endswith("/delete-tasks"):
             task = json.loads(body)["query"]
@@ -220,7 +272,11 @@ class _Handler(BaseHTTPRequestHandler):
             state.commits.append(query["commit"])
             state.item_counts.append(len(documents))
             return 200, {"num_docs_for_processing": len(documents)}
-        return (404, {"message": "index not found"}) if state.mapping is None else (200, {"index_config": {}})
+        return (
+            (404, {"message": "index not found"})
+            if state.mapping is None
+            else (200, {"index_config": {}})
+        )
 
     def _say(self, status: int, answer: dict[str, Any], retry_after: str = "") -> None:
         self._send(status, json.dumps(answer).encode(), "application/json", retry_after)
@@ -237,7 +293,9 @@ class _Handler(BaseHTTPRequestHandler):
 
 
 def _found(task: str, document: dict[str, Any]) -> bool:
-    """Whether a query of `field:word OR field:prefix*` finds a document; a reserved character must be escaped."""
+    """Whether a query of `field:word OR field:prefix*` finds a document; a reserved character must
+    be escaped.
+    """
     for clause in task.split(" OR "):
         field, _, word = clause.partition(":")
         is_prefix = word.endswith("*") and not word.endswith("\\*")

@@ -15,8 +15,12 @@ class Certificate:
     key: Path
 
 
-def make_certificate(folder: Path, name: str, names: str, authority: Certificate | None = None) -> Certificate:
-    """A certificate for `names` (`DNS:a.test,IP:127.0.0.1`), signed by `authority`; without names, an authority."""
+def make_certificate(
+    folder: Path, name: str, names: str, authority: Certificate | None = None
+) -> Certificate:
+    """A certificate for `names` (`DNS:a.test,IP:127.0.0.1`), signed by `authority`; without names,
+    an authority.
+    """
     made = Certificate(folder / f"{name}.pem", folder / f"{name}.key")
     command = [
         require_program("openssl"), "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-days", "2",

@@ -13,9 +13,15 @@ import pytest
 
 @contextmanager
 def small_disk(folder: Path, size: str) -> Iterator[Path]:
-    """A disk of this size (as mount's `size=`) at a new folder. Skips where mounting takes a privilege that this user lacks."""
+    """A disk of this size (as mount's `size=`) at a new folder. Skips where mounting takes a
+    privilege that this user lacks.
+    """
     folder.mkdir()
-    mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", str(folder)], capture_output=True, check=False)
+    mounted = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", str(folder)],
+        capture_output=True,
+        check=False,
+    )
     if mounted.returncode:
         pytest.skip("mounting a tmpfs takes a privilege that this user lacks")
     try:

@@ -1,4 +1,6 @@
-"""Real FTP on loopback: pyftpdlib in a process of its own; and a server that lies about where its data is to be had."""
+"""Real FTP on loopback: pyftpdlib in a process of its own; and a server that lies about where its
+data is to be had.
+"""
 
 from __future__ import annotations
 
@@ -64,7 +66,16 @@ def ftp(root: Path, log: Path | None = None) -> Iterator[int]:
         pytest.skip("pyftpdlib is not installed (pip install pyftpdlib)")
     with socket.create_server(("127.0.0.1", 0)) as probe:
         port = probe.getsockname()[1]
-    call = [sys.executable, "-W", "ignore", "-c", _SERVE, str(port), str(root), str(log or os.devnull)]
+    call = [
+        sys.executable,
+        "-W",
+        "ignore",
+        "-c",
+        _SERVE,
+        str(port),
+        str(root),
+        str(log or os.devnull),
+    ]
     process = subprocess.Popen(call, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:
         deadline = time.monotonic() + 60
@@ -94,7 +105,9 @@ class _Liar(socketserver.StreamRequestHandler):
         while line := self.rfile.readline(1024):
             command = line.split()[0].upper().decode()
             if command == "PASV":
-                self.wfile.write(f"227 Entering ({server.named.replace('.', ',')},{port >> 8},{port & 255})\r\n".encode())
+                self.wfile.write(
+                    f"227 Entering ({server.named.replace('.', ',')},{port >> 8},{port & 255})\r\n".encode()
+                )
             elif command == "RETR":
                 self.wfile.write(b"150 here\r\n")
                 connection, _ = data.accept()
@@ -104,7 +117,14 @@ class _Liar(socketserver.StreamRequestHandler):
             elif command == "QUIT":
                 break
             else:
-                replies = {"USER": "331 password", "PASS": "230 in", "TYPE": "200 ok", "CWD": "250 ok", "PWD": '257 "/"', "SIZE": "213 8"}
+                replies = {
+                    "USER": "331 password",
+                    "PASS": "230 in",
+                    "TYPE": "200 ok",
+                    "CWD": "250 ok",
+                    "PWD": '257 "/"',
+                    "SIZE": "213 8",
+                }
                 self.wfile.write(f"{replies.get(command, '502 no')}\r\n".encode())
         data.close()
 
@@ -115,7 +135,11 @@ class _LyingServer(socketserver.ThreadingTCPServer):
 
 
 @contextmanager
-def _served(handler: type[socketserver.StreamRequestHandler], named: str = "", place: tuple[str, int] = ("127.0.0.1", 0)) -> Iterator[int]:
+def _served(
+    handler: type[socketserver.StreamRequestHandler],
+    named: str = "",
+    place: tuple[str, int] = ("127.0.0.1", 0),
+) -> Iterator[int]:
     with _LyingServer(place, handler) as server:
         server.named = named
         thread = threading.Thread(target=server.serve_forever, args=(0.05,))
@@ -166,6 +190,8 @@ class _Busy(socketserver.StreamRequestHandler):
 
 @contextmanager
 def busy_ftp(after: str = "") -> Iterator[int]:
-    """A server that answers 421 (RFC 959 section 4.2), with `after` only when somebody logged in; its port."""
+    """A server that answers 421 (RFC 959 section 4.2), with `after` only when somebody logged in;
+    its port.
+    """
     with _served(_Busy, after) as port:
         yield port

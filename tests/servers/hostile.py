@@ -1,8 +1,9 @@
 """A real server that misbehaves in every way that servers do, on loopback.
 
-`with HostileServer() as server: server.url("drop")`. It has a hostile host, whose `/` links to every endpoint, a well-behaved
-host ("good"), and one host for each bad robots.txt. All are addresses of 127.0.0.0/8 at one free port. Every request is
-recorded with its time, so that tests can check politeness and what really arrived.
+`with HostileServer() as server: server.url("drop")`. It has a hostile host, whose `/` links to
+every endpoint, a well-behaved host ("good"), and one host for each bad robots.txt. All are
+addresses of 127.0.0.0/8 at one free port. Every request is recorded with its time, so that tests
+can check politeness and what really arrived.
 """
 
 from __future__ import annotations
@@ -44,7 +45,9 @@ _READ_LIMIT_S = 30.0
 
 @dataclass(frozen=True)
 class Received:
-    """A request as it arrived. `at_ms`: milliseconds since 1970; `host`: "hostile", "good" or a robots host's name."""
+    """A request as it arrived. `at_ms`: milliseconds since 1970; `host`: "hostile", "good" or a
+    robots host's name.
+    """
 
     at_ms: int
     host: str
@@ -66,13 +69,16 @@ class HostileServer:
         self._stopping = threading.Event()
         self._lock = threading.Lock()
 
-    # -- what tests ask -----------------------------------------------------------------------------------------------
+    # -- what tests ask
+    # ------------------------------------------------------------
 
     def origin(self, host: str = "hostile") -> str:
         return f"http://{self.addresses[host]}:{self.port}"
 
     def url(self, name: str) -> str:
-        """The URL of an endpoint; of the well-behaved host's front page for "good"; of `/page` of a robots host."""
+        """The URL of an endpoint; of the well-behaved host's front page for "good"; of `/page` of a
+        robots host.
+        """
         if name in _BY_NAME:
             return f"{self.origin()}/{name}"
         if name in _ROBOTS_BY_NAME:
@@ -88,7 +94,8 @@ class HostileServer:
         with self._lock:
             return [request for request in self.received if request.host == host]
 
-    # -- life ---------------------------------------------------------------------------------------------------------
+    # -- life
+    # ------------------------------------------------------------
 
     def start(self) -> None:
         addresses = list(self.addresses.values())
@@ -121,10 +128,16 @@ class HostileServer:
         self.start()
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
         self.stop()
 
-    # -- serving ------------------------------------------------------------------------------------------------------
+    # -- serving
+    # ------------------------------------------------------------
 
     def _spawn(self, target: Callable[..., None], *arguments: object) -> None:
         thread = threading.Thread(target=target, args=arguments, daemon=True)
@@ -139,7 +152,9 @@ class HostileServer:
             while not self._stopping.is_set():
                 for key, _ in selector.select(0.05):
                     try:
-                        connection, _ = self._listeners[list(self.addresses).index(key.data)].accept()
+                        connection, _ = self._listeners[
+                            list(self.addresses).index(key.data)
+                        ].accept()
                     except OSError:
                         return  # closed: the server stops
                     with self._lock:
@@ -160,7 +175,9 @@ class HostileServer:
                 self._connections.discard(connection)
 
     def _answer_one(self, connection: socket.socket, host: str) -> bool:
-        """Read a request and answer it; whether the connection is kept (only the well-behaved host keeps it)."""
+        """Read a request and answer it; whether the connection is kept (only the well-behaved host
+        keeps it).
+        """
         head = _read_head(connection)
         if not head:
             return False
@@ -176,7 +193,14 @@ class HostileServer:
             if path.partition("?")[0] == "/robots.txt":
                 _ROBOTS_BY_NAME[host].behave(wire)
             else:
-                wire.send(answer(page(f"A page of {host}", '<a href="/page">page</a> <a href="/private">private</a>')))
+                wire.send(
+                    answer(
+                        page(
+                            f"A page of {host}",
+                            '<a href="/page">page</a> <a href="/private">private</a>',
+                        )
+                    )
+                )
         else:
             _misbehave(wire)
         _close_gently(connection)
@@ -197,7 +221,9 @@ def _read_head(connection: socket.socket) -> bytes:
 
 
 def _close_gently(connection: socket.socket) -> None:
-    """Send FIN and read the rest: closing with unread bytes would send RST, which is another endpoint's business."""
+    """Send FIN and read the rest: closing with unread bytes would send RST, which is another
+    endpoint's business.
+    """
     try:
         connection.shutdown(socket.SHUT_WR)
         connection.settimeout(0.5)
@@ -213,7 +239,10 @@ def _misbehave(wire: Wire) -> None:
     if endpoint is not None:
         endpoint.behave(wire)
     elif name == "":
-        links = "".join(f'<li><a href="/{each.name}">{each.name}</a>: {each.description}</li>' for each in ENDPOINTS)
+        links = "".join(
+            f'<li><a href="/{each.name}">{each.name}</a>: {each.description}</li>'
+            for each in ENDPOINTS
+        )
         wire.send(answer(page("A hostile host", f"<ul>{links}</ul>")))
     elif name == "robots.txt":
         wire.send(answer(b"User-agent: *\nDisallow:\n", content_type=b"text/plain"))
@@ -224,12 +253,29 @@ def _misbehave(wire: Wire) -> None:
 def _behave_well(wire: Wire) -> None:
     """`/` and `/page/1` to `/page/20`, each linking to the next; keep-alive."""
     path = wire.path.partition("?")[0]
-    number = int(path.removeprefix("/page/")) if path.startswith("/page/") and path[6:].isdigit() else 0
+    number = (
+        int(path.removeprefix("/page/")) if path.startswith("/page/") and path[6:].isdigit() else 0
+    )
     if path == "/robots.txt":
-        body, content_type, status = b"User-agent: *\nDisallow: /private\n", b"text/plain", b"200 OK"
+        body, content_type, status = (
+            b"User-agent: *\nDisallow: /private\n",
+            b"text/plain",
+            b"200 OK",
+        )
     elif path == "/" or 1 <= number <= GOOD_PAGES:
         following = f'<a href="/page/{number + 1}">next</a>' if number < GOOD_PAGES else "the last"
-        body, content_type, status = page(f"Good page {number}", following), b"text/html; charset=utf-8", b"200 OK"
+        body, content_type, status = (
+            page(f"Good page {number}", following),
+            b"text/html; charset=utf-8",
+            b"200 OK",
+        )
     else:
-        body, content_type, status = page("Not found"), b"text/html; charset=utf-8", b"404 Not Found"
-    wire.send(b"HTTP/1.1 %s\r\nContent-Type: %s\r\nContent-Length: %d\r\n\r\n%s" % (status, content_type, len(body), body))
+        body, content_type, status = (
+            page("Not found"),
+            b"text/html; charset=utf-8",
+            b"404 Not Found",
+        )
+    wire.send(
+        b"HTTP/1.1 %s\r\nContent-Type: %s\r\nContent-Length: %d\r\n\r\n%s"
+        % (status, content_type, len(body), body)
+    )

@@ -1,8 +1,21 @@
-"""Endpoints that misbehave as connections: dropping, hanging, dripping, and things that are not HTTP."""
+"""Endpoints that misbehave as connections: dropping, hanging, dripping, and things that are not
+HTTP.
+"""
 
 from __future__ import annotations
 
-from tests.servers.wire import Endpoint, Expected, Wire, answer, endless, head, page, raw, then_hang, then_reset
+from tests.servers.wire import (
+    Endpoint,
+    Expected,
+    Wire,
+    answer,
+    endless,
+    head,
+    page,
+    raw,
+    then_hang,
+    then_reset,
+)
 
 _PAGE = page("A page")
 _OK = b"HTTP/1.1 200 OK"
@@ -31,8 +44,15 @@ def _split_everywhere(wire: Wire) -> None:
 
 CONNECTION_ENDPOINTS = (
     Endpoint("drop", "closes without a byte", raw(b""), _failed("empty_reply")),
-    Endpoint("reset-before-headers", "resets instead of answering", then_reset(b""), _failed("reset")),
-    Endpoint("reset-in-headers", "resets within the headers", then_reset(_OK + b"\r\nContent-Ty"), _failed("reset")),
+    Endpoint(
+        "reset-before-headers", "resets instead of answering", then_reset(b""), _failed("reset")
+    ),
+    Endpoint(
+        "reset-in-headers",
+        "resets within the headers",
+        then_reset(_OK + b"\r\nContent-Ty"),
+        _failed("reset"),
+    ),
     Endpoint(
         "reset-after-headers",
         "resets before the body",
@@ -45,10 +65,25 @@ CONNECTION_ENDPOINTS = (
         then_reset(head(_OK, _HTML, _LONG) + _PAGE),
         Expected(error="reset", truncated="disconnect", cut=True, payload=_PAGE),
     ),
-    Endpoint("close-in-headers", "closes within the headers", raw(_OK + b"\r\nContent-Ty"), _failed("incomplete")),
+    Endpoint(
+        "close-in-headers",
+        "closes within the headers",
+        raw(_OK + b"\r\nContent-Ty"),
+        _failed("incomplete"),
+    ),
     Endpoint("hang-before-headers", "never answers", then_hang(b""), _failed("first_byte_timeout")),
-    Endpoint("hang-in-status-line", "stops within the status line", then_hang(b"HTTP/1.1 20"), _failed("first_byte_timeout")),
-    Endpoint("hang-in-headers", "stops within the headers", then_hang(_OK + b"\r\nContent-Ty"), _failed("too_slow")),
+    Endpoint(
+        "hang-in-status-line",
+        "stops within the status line",
+        then_hang(b"HTTP/1.1 20"),
+        _failed("first_byte_timeout"),
+    ),
+    Endpoint(
+        "hang-in-headers",
+        "stops within the headers",
+        then_hang(_OK + b"\r\nContent-Ty"),
+        _failed("too_slow"),
+    ),
     Endpoint(
         "hang-after-headers",
         "stops before the body",
@@ -76,26 +111,75 @@ CONNECTION_ENDPOINTS = (
     Endpoint(
         "endless-chunks",
         "chunks without end",
-        endless(head(_OK, _HTML, b"Transfer-Encoding: chunked"), b"8000\r\n" + b"a" * 0x8000 + b"\r\n"),
+        endless(
+            head(_OK, _HTML, b"Transfer-Encoding: chunked"), b"8000\r\n" + b"a" * 0x8000 + b"\r\n"
+        ),
         Expected(truncated="length", cut=True, payload=b"aaaa"),
     ),
-    Endpoint("slow-drip", "ten bytes of body a second", _drip_body, Expected(error="too_slow", truncated="time", cut=True, payload=b"xx")),
-    Endpoint("slow-headers", "headers without end, twenty lines a second", _drip_head, _failed("timeout")),
+    Endpoint(
+        "slow-drip",
+        "ten bytes of body a second",
+        _drip_body,
+        Expected(error="too_slow", truncated="time", cut=True, payload=b"xx"),
+    ),
+    Endpoint(
+        "slow-headers", "headers without end, twenty lines a second", _drip_head, _failed("timeout")
+    ),
     Endpoint(
         "slow-steady",
         "a kilobyte of body a second, without end",
         endless(head(_OK, _HTML), b"z" * 100, 0.1),
         Expected(error="timeout", truncated="time", cut=True, payload=b"zzz"),
     ),
-    Endpoint("byte-by-byte", "a good answer in packets of one byte", _split_everywhere, Expected(payload=_PAGE)),
-    Endpoint("pipelined", "a second answer that nobody asked for", raw(answer(_PAGE) + answer(b"evil")), Expected(payload=_PAGE)),
+    Endpoint(
+        "byte-by-byte",
+        "a good answer in packets of one byte",
+        _split_everywhere,
+        Expected(payload=_PAGE),
+    ),
+    Endpoint(
+        "pipelined",
+        "a second answer that nobody asked for",
+        raw(answer(_PAGE) + answer(b"evil")),
+        Expected(payload=_PAGE),
+    ),
     Endpoint("http-0.9", "a bare page without status line", raw(_PAGE), _failed("bad_http")),
-    Endpoint("garbage-first", "garbage before the status line", raw(b"\x00\x01\xfe garbage\r\n" + answer(_PAGE)), _failed("bad_http")),
-    Endpoint("empty-lines-first", "empty lines before the status line", raw(b"\r\n\r\n" + answer(_PAGE)), _failed("bad_http")),
-    Endpoint("ssh", "an SSH server's greeting", raw(b"SSH-2.0-OpenSSH_9.2p1 Debian-2\r\n"), _failed("bad_http")),
-    Endpoint("icy", "an audio stream's status line", raw(b"ICY 200 OK\r\nicy-name: radio\r\n\r\nmusic"), _failed("bad_http")),
-    Endpoint("tls-alert", "a TLS alert on a plain connection", raw(b"\x15\x03\x01\x00\x02\x02\x28"), _failed("bad_http")),
-    Endpoint("http-9.9", "an HTTP version from the future", raw(b"HTTP/9.9 200 OK\r\nContent-Length: 2\r\n\r\nhi"), _failed("bad_http")),
+    Endpoint(
+        "garbage-first",
+        "garbage before the status line",
+        raw(b"\x00\x01\xfe garbage\r\n" + answer(_PAGE)),
+        _failed("bad_http"),
+    ),
+    Endpoint(
+        "empty-lines-first",
+        "empty lines before the status line",
+        raw(b"\r\n\r\n" + answer(_PAGE)),
+        _failed("bad_http"),
+    ),
+    Endpoint(
+        "ssh",
+        "an SSH server's greeting",
+        raw(b"SSH-2.0-OpenSSH_9.2p1 Debian-2\r\n"),
+        _failed("bad_http"),
+    ),
+    Endpoint(
+        "icy",
+        "an audio stream's status line",
+        raw(b"ICY 200 OK\r\nicy-name: radio\r\n\r\nmusic"),
+        _failed("bad_http"),
+    ),
+    Endpoint(
+        "tls-alert",
+        "a TLS alert on a plain connection",
+        raw(b"\x15\x03\x01\x00\x02\x02\x28"),
+        _failed("bad_http"),
+    ),
+    Endpoint(
+        "http-9.9",
+        "an HTTP version from the future",
+        raw(b"HTTP/9.9 200 OK\r\nContent-Length: 2\r\n\r\nhi"),
+        _failed("bad_http"),
+    ),
     Endpoint(
         "http-2-unasked",
         "HTTP/2 frames without agreement",

@@ -17,16 +17,27 @@ def _failed(error: str) -> Expected:
 
 def _status(line: bytes, expected: Expected, description: str = "") -> Endpoint:
     name = "status-" + line.split(b" ")[0].decode()
-    return Endpoint(name, description or f"answers {line.decode()}", raw(answer(_PAGE, status=line)), expected)
+    return Endpoint(
+        name, description or f"answers {line.decode()}", raw(answer(_PAGE, status=line)), expected
+    )
 
 
 def _busy(name: str, status: bytes, retry_after: bytes) -> Endpoint:
     behave = raw(answer(b"busy", b"Retry-After: " + retry_after, status=status))
-    return Endpoint(name, f"{status.decode()} with Retry-After: {retry_after.decode()}", behave, Expected(status=int(status[:3])))
+    return Endpoint(
+        name,
+        f"{status.decode()} with Retry-After: {retry_after.decode()}",
+        behave,
+        Expected(status=int(status[:3])),
+    )
 
 
-def _lengths(name: str, description: str, lines: list[bytes], expected: Expected, body: bytes = _PAGE) -> Endpoint:
-    return Endpoint(name, description, raw(head(_OK, b"Connection: close", *lines) + body), expected)
+def _lengths(
+    name: str, description: str, lines: list[bytes], expected: Expected, body: bytes = _PAGE
+) -> Endpoint:
+    return Endpoint(
+        name, description, raw(head(_OK, b"Connection: close", *lines) + body), expected
+    )
 
 
 def _upgrade(wire: Wire) -> None:
@@ -38,9 +49,21 @@ def _upgrade(wire: Wire) -> None:
 STATUS_ENDPOINTS = (
     _status(b"000 Nothing", _failed("bad_http")),
     _status(b"099 Low", _failed("bad_http")),
-    Endpoint("status-100-only", "an interim answer and then the end", raw(head(b"HTTP/1.1 100 Continue")), _failed("empty_reply")),
-    Endpoint("status-101", "switches to a protocol that nobody asked for", _upgrade, Expected(status=101)),
-    Endpoint("status-204-body", "204 with a body", raw(answer(_PAGE, status=b"204 No Content")), Expected(status=204, payload=b"")),
+    Endpoint(
+        "status-100-only",
+        "an interim answer and then the end",
+        raw(head(b"HTTP/1.1 100 Continue")),
+        _failed("empty_reply"),
+    ),
+    Endpoint(
+        "status-101", "switches to a protocol that nobody asked for", _upgrade, Expected(status=101)
+    ),
+    Endpoint(
+        "status-204-body",
+        "204 with a body",
+        raw(answer(_PAGE, status=b"204 No Content")),
+        Expected(status=204, payload=b""),
+    ),
     _status(b"205 Reset Content", Expected(status=205)),
     Endpoint(
         "status-206",
@@ -71,17 +94,62 @@ STATUS_ENDPOINTS = (
 
 HEAD_ENDPOINTS = (
     Endpoint("lower-case-http", "`http/1.1 200 ok`", raw(b"http" + answer(_PAGE)[4:]), _FINE),
-    Endpoint("no-reason", "a status line without reason phrase", raw(answer(_PAGE, status=b"200")), _FINE),
-    Endpoint("lf-only", "lines that end in LF", raw(answer(b"").replace(b"\r\n", b"\n") + _PAGE), Expected(payload=b"")),
-    Endpoint("lf-only-length", "LF lines with a right length", raw(answer(_PAGE).replace(b"\r\n", b"\n")), _FINE),
-    Endpoint("bare-cr", "a bare CR within a field", raw(head(_OK, b"X-A: one\rX-B: two", _LENGTH) + _PAGE), _failed("bad_http")),
-    Endpoint("no-colon", "a field without colon", raw(head(_OK, b"nonsense", _LENGTH) + _PAGE), _failed("bad_http")),
-    Endpoint("space-before-colon", "white space before the colon", raw(head(_OK, b"Content-Length : %d" % len(_PAGE)) + _PAGE), _FINE),
-    Endpoint("folded", "a folded field", raw(head(_OK, b"X-Long: one", b"\ttwo", b" three", _LENGTH) + _PAGE), _FINE),
-    Endpoint("fold-first", "a folded line before any field", raw(head(_OK, b" folded", _LENGTH) + _PAGE), _failed("bad_http")),
-    Endpoint("null-in-header", "a null byte in a field", raw(head(_OK, b"X-A: a\x00b", _LENGTH) + _PAGE), _failed("bad_http")),
     Endpoint(
-        "non-ascii-header", "raw UTF-8 and Latin-1 in fields", raw(answer(_PAGE, "X-Name: Привет".encode(), b"X-Caf\xe9: \xe9t\xe9")), _FINE
+        "no-reason", "a status line without reason phrase", raw(answer(_PAGE, status=b"200")), _FINE
+    ),
+    Endpoint(
+        "lf-only",
+        "lines that end in LF",
+        raw(answer(b"").replace(b"\r\n", b"\n") + _PAGE),
+        Expected(payload=b""),
+    ),
+    Endpoint(
+        "lf-only-length",
+        "LF lines with a right length",
+        raw(answer(_PAGE).replace(b"\r\n", b"\n")),
+        _FINE,
+    ),
+    Endpoint(
+        "bare-cr",
+        "a bare CR within a field",
+        raw(head(_OK, b"X-A: one\rX-B: two", _LENGTH) + _PAGE),
+        _failed("bad_http"),
+    ),
+    Endpoint(
+        "no-colon",
+        "a field without colon",
+        raw(head(_OK, b"nonsense", _LENGTH) + _PAGE),
+        _failed("bad_http"),
+    ),
+    Endpoint(
+        "space-before-colon",
+        "white space before the colon",
+        raw(head(_OK, b"Content-Length : %d" % len(_PAGE)) + _PAGE),
+        _FINE,
+    ),
+    Endpoint(
+        "folded",
+        "a folded field",
+        raw(head(_OK, b"X-Long: one", b"\ttwo", b" three", _LENGTH) + _PAGE),
+        _FINE,
+    ),
+    Endpoint(
+        "fold-first",
+        "a folded line before any field",
+        raw(head(_OK, b" folded", _LENGTH) + _PAGE),
+        _failed("bad_http"),
+    ),
+    Endpoint(
+        "null-in-header",
+        "a null byte in a field",
+        raw(head(_OK, b"X-A: a\x00b", _LENGTH) + _PAGE),
+        _failed("bad_http"),
+    ),
+    Endpoint(
+        "non-ascii-header",
+        "raw UTF-8 and Latin-1 in fields",
+        raw(answer(_PAGE, "X-Name: Привет".encode(), b"X-Caf\xe9: \xe9t\xe9")),
+        _FINE,
     ),
     Endpoint("empty-name", "a field without name", raw(answer(_PAGE, b": nameless")), _FINE),
     Endpoint("no-headers", "a status line and nothing more", raw(_OK + b"\r\n\r\n" + _PAGE), _FINE),
@@ -91,10 +159,30 @@ HEAD_ENDPOINTS = (
         raw(answer(_PAGE, *(b"X-Flood-%d: flood" % n for n in range(20_000)))),
         _failed("headers_too_large"),
     ),
-    Endpoint("endless-headers", "fields without end", endless(_OK + b"\r\n", b"X-More: more\r\n" * 100), _failed("headers_too_large")),
-    Endpoint("endless-header-line", "a field without end", endless(_OK + b"\r\nX-Long: ", b"x" * 8192), _failed("headers_too_large")),
-    Endpoint("huge-cookie", "a cookie of a megabyte", raw(answer(_PAGE, b"Set-Cookie: a=" + b"c" * 2**20)), _failed("headers_too_large")),
-    Endpoint("cookie-storm", "three hundred cookies", raw(answer(_PAGE, *(b"Set-Cookie: c%d=v; Path=/" % n for n in range(300)))), _FINE),
+    Endpoint(
+        "endless-headers",
+        "fields without end",
+        endless(_OK + b"\r\n", b"X-More: more\r\n" * 100),
+        _failed("headers_too_large"),
+    ),
+    Endpoint(
+        "endless-header-line",
+        "a field without end",
+        endless(_OK + b"\r\nX-Long: ", b"x" * 8192),
+        _failed("headers_too_large"),
+    ),
+    Endpoint(
+        "huge-cookie",
+        "a cookie of a megabyte",
+        raw(answer(_PAGE, b"Set-Cookie: a=" + b"c" * 2**20)),
+        _failed("headers_too_large"),
+    ),
+    Endpoint(
+        "cookie-storm",
+        "three hundred cookies",
+        raw(answer(_PAGE, *(b"Set-Cookie: c%d=v; Path=/" % n for n in range(300)))),
+        _FINE,
+    ),
     Endpoint(
         "large-headers",
         "80 KB of fields, over our limit and under libcurl's",
@@ -102,18 +190,56 @@ HEAD_ENDPOINTS = (
         _failed("headers_too_large"),
     ),
     Endpoint(
-        "interim", "103 with links, then the answer", raw(head(b"HTTP/1.1 103 Early Hints", b"Link: </a.css>") + answer(_PAGE)), _FINE
+        "interim",
+        "103 with links, then the answer",
+        raw(head(b"HTTP/1.1 103 Early Hints", b"Link: </a.css>") + answer(_PAGE)),
+        _FINE,
     ),
-    Endpoint("interim-flood", "two hundred interim answers", raw(head(b"HTTP/1.1 102 Processing") * 200 + answer(_PAGE)), _FINE),
     Endpoint(
-        "interim-endless", "interim answers without end", endless(b"", head(b"HTTP/1.1 102 Processing") * 50), _failed("headers_too_large")
+        "interim-flood",
+        "two hundred interim answers",
+        raw(head(b"HTTP/1.1 102 Processing") * 200 + answer(_PAGE)),
+        _FINE,
     ),
-    Endpoint("interim-hang", "an interim answer and silence", then_hang(head(b"HTTP/1.1 100 Continue")), _failed("too_slow")),
-    Endpoint("upgrade-offer", "offers HTTP/2 by Upgrade", raw(answer(_PAGE, b"Upgrade: h2c, h2")), _FINE),
-    Endpoint("alt-svc", "points to another port by Alt-Svc", raw(answer(_PAGE, b'Alt-Svc: h3=":1", h2="evil.test:443"')), _FINE),
-    Endpoint("content-type-absurd", "a Content-Type of nonsense", raw(answer(_PAGE, content_type=b'text/html;;;="\x7f charset=')), _FINE),
-    Endpoint("content-type-none", "no Content-Type", raw(head(_OK, _LENGTH, b"Connection: close") + _PAGE), _FINE),
-    _lengths("length-too-small", "a body longer than announced", [b"Content-Length: 20"], Expected(payload=_PAGE[:20])),
+    Endpoint(
+        "interim-endless",
+        "interim answers without end",
+        endless(b"", head(b"HTTP/1.1 102 Processing") * 50),
+        _failed("headers_too_large"),
+    ),
+    Endpoint(
+        "interim-hang",
+        "an interim answer and silence",
+        then_hang(head(b"HTTP/1.1 100 Continue")),
+        _failed("too_slow"),
+    ),
+    Endpoint(
+        "upgrade-offer", "offers HTTP/2 by Upgrade", raw(answer(_PAGE, b"Upgrade: h2c, h2")), _FINE
+    ),
+    Endpoint(
+        "alt-svc",
+        "points to another port by Alt-Svc",
+        raw(answer(_PAGE, b'Alt-Svc: h3=":1", h2="evil.test:443"')),
+        _FINE,
+    ),
+    Endpoint(
+        "content-type-absurd",
+        "a Content-Type of nonsense",
+        raw(answer(_PAGE, content_type=b'text/html;;;="\x7f charset=')),
+        _FINE,
+    ),
+    Endpoint(
+        "content-type-none",
+        "no Content-Type",
+        raw(head(_OK, _LENGTH, b"Connection: close") + _PAGE),
+        _FINE,
+    ),
+    _lengths(
+        "length-too-small",
+        "a body longer than announced",
+        [b"Content-Length: 20"],
+        Expected(payload=_PAGE[:20]),
+    ),
     _lengths(
         "length-too-large",
         "a body shorter than announced",
@@ -122,9 +248,16 @@ HEAD_ENDPOINTS = (
     ),
     _lengths("length-negative", "Content-Length: -1", [b"Content-Length: -1"], _failed("bad_http")),
     _lengths("length-twice", "the same Content-Length twice", [_LENGTH, _LENGTH], _FINE),
-    _lengths("length-conflict", "two different Content-Lengths", [b"Content-Length: 10", _LENGTH], _failed("bad_http")),
+    _lengths(
+        "length-conflict",
+        "two different Content-Lengths",
+        [b"Content-Length: 10", _LENGTH],
+        _failed("bad_http"),
+    ),
     _lengths("length-list", "Content-Length as a list", [_LENGTH + b", %d" % len(_PAGE)], _FINE),
-    _lengths("length-garbage", "Content-Length: lots", [b"Content-Length: lots"], _failed("bad_http")),
+    _lengths(
+        "length-garbage", "Content-Length: lots", [b"Content-Length: lots"], _failed("bad_http")
+    ),
     _lengths(
         "length-overflow",
         "a Content-Length over 64 bits",

@@ -1,11 +1,24 @@
-"""Endpoints that lead on: redirects to bad places, loops, pages without end. And hosts with a bad robots.txt."""
+"""Endpoints that lead on: redirects to bad places, loops, pages without end. And hosts with a bad
+robots.txt.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from urllib.parse import parse_qs, urlsplit
 
-from tests.servers.wire import Behaviour, Endpoint, Expected, Wire, answer, page, raw, redirect, then_hang, then_reset
+from tests.servers.wire import (
+    Behaviour,
+    Endpoint,
+    Expected,
+    Wire,
+    answer,
+    page,
+    raw,
+    redirect,
+    then_hang,
+    then_reset,
+)
 
 CHAIN_HOPS = 12
 _MOVED = Expected(status=302)
@@ -22,63 +35,144 @@ def _chain(wire: Wire) -> None:
 
 def _endless_chain(wire: Wire) -> None:
     number = int(parse_qs(urlsplit(wire.path).query).get("n", ["0"])[0])
-    wire.send(answer(b"", b"Location: /redirect-endless?n=%d" % (number + 1), status=b"307 Temporary Redirect"))
+    wire.send(
+        answer(
+            b"",
+            b"Location: /redirect-endless?n=%d" % (number + 1),
+            status=b"307 Temporary Redirect",
+        )
+    )
 
 
 def _calendar(wire: Wire) -> None:
     """Every month leads to the next and the one before, for ever."""
     month = int(parse_qs(urlsplit(wire.path).query).get("month", ["0"])[0])
-    links = "".join(f'<a href="/calendar?month={other}">month {other}</a> ' for other in (month - 1, month + 1))
+    links = "".join(
+        f'<a href="/calendar?month={other}">month {other}</a> ' for other in (month - 1, month + 1)
+    )
     wire.send(answer(page(f"Month {month}", links)))
 
 
 def _deeper(wire: Wire) -> None:
     """A relative link that makes the path longer on every page."""
-    wire.send(answer(page("Deeper", f'<a href="{wire.path.rstrip("/").rsplit("/", 1)[-1]}/deeper">deeper</a>')))
+    wire.send(
+        answer(
+            page(
+                "Deeper", f'<a href="{wire.path.rstrip("/").rsplit("/", 1)[-1]}/deeper">deeper</a>'
+            )
+        )
+    )
 
 
 def _elsewhere(wire: Wire) -> None:
-    wire.send(answer(b"", b"Location: " + wire.origins["good"].encode() + b"/page/1", status=b"301 Moved Permanently"))
+    wire.send(
+        answer(
+            b"",
+            b"Location: " + wire.origins["good"].encode() + b"/page/1",
+            status=b"301 Moved Permanently",
+        )
+    )
 
 
 _REFRESH = b'<meta http-equiv=refresh content="0; url=/refresh-loop"><p>again'
 
 REDIRECT_ENDPOINTS = (
     Endpoint("redirect-self", "a redirect to itself", redirect(b"/redirect-self"), _MOVED),
-    Endpoint("redirect-loop", "a redirect to a page that leads back", redirect(b"/redirect-back"), _MOVED),
+    Endpoint(
+        "redirect-loop", "a redirect to a page that leads back", redirect(b"/redirect-back"), _MOVED
+    ),
     Endpoint("redirect-back", "the other half of the loop", redirect(b"/redirect-loop"), _MOVED),
     Endpoint("redirect-chain", "twelve redirects, then a page", _chain, _MOVED),
     Endpoint("redirect-endless", "redirects without end", _endless_chain, Expected(status=307)),
-    Endpoint("redirect-private", "a redirect into a private network", redirect(b"http://10.0.0.1/"), _MOVED),
-    Endpoint("redirect-loopback", "a redirect to another port of this machine", redirect(b"http://127.0.0.1:1/"), _MOVED),
-    Endpoint("redirect-localhost", "a redirect to a name that is this machine", redirect(b"http://localhost:1/"), _MOVED),
     Endpoint(
-        "redirect-metadata", "a redirect to a cloud's metadata service", redirect(b"http://169.254.169.254/latest/meta-data/"), _MOVED
+        "redirect-private",
+        "a redirect into a private network",
+        redirect(b"http://10.0.0.1/"),
+        _MOVED,
     ),
-    Endpoint("redirect-decimal", "loopback written as one number", redirect(b"http://2130706433:1/"), _MOVED),
-    Endpoint("redirect-mapped", "loopback as an IPv4-mapped IPv6 address", redirect(b"http://[::ffff:127.0.0.1]:1/"), _MOVED),
-    Endpoint("redirect-file", "a redirect to a file", redirect(b"file:///etc/passwd"), _MOVED),
-    Endpoint("redirect-javascript", "a redirect to a script", redirect(b"javascript:alert(1)"), _MOVED),
-    Endpoint("redirect-gopher", "a redirect to another protocol", redirect(b"gopher://127.0.0.1:6379/_FLUSHALL"), _MOVED),
     Endpoint(
-        "redirect-nowhere", "a redirect without Location", raw(answer(b"moved", status=b"301 Moved Permanently")), Expected(status=301)
+        "redirect-loopback",
+        "a redirect to another port of this machine",
+        redirect(b"http://127.0.0.1:1/"),
+        _MOVED,
+    ),
+    Endpoint(
+        "redirect-localhost",
+        "a redirect to a name that is this machine",
+        redirect(b"http://localhost:1/"),
+        _MOVED,
+    ),
+    Endpoint(
+        "redirect-metadata",
+        "a redirect to a cloud's metadata service",
+        redirect(b"http://169.254.169.254/latest/meta-data/"),
+        _MOVED,
+    ),
+    Endpoint(
+        "redirect-decimal",
+        "loopback written as one number",
+        redirect(b"http://2130706433:1/"),
+        _MOVED,
+    ),
+    Endpoint(
+        "redirect-mapped",
+        "loopback as an IPv4-mapped IPv6 address",
+        redirect(b"http://[::ffff:127.0.0.1]:1/"),
+        _MOVED,
+    ),
+    Endpoint("redirect-file", "a redirect to a file", redirect(b"file:///etc/passwd"), _MOVED),
+    Endpoint(
+        "redirect-javascript", "a redirect to a script", redirect(b"javascript:alert(1)"), _MOVED
+    ),
+    Endpoint(
+        "redirect-gopher",
+        "a redirect to another protocol",
+        redirect(b"gopher://127.0.0.1:6379/_FLUSHALL"),
+        _MOVED,
+    ),
+    Endpoint(
+        "redirect-nowhere",
+        "a redirect without Location",
+        raw(answer(b"moved", status=b"301 Moved Permanently")),
+        Expected(status=301),
     ),
     Endpoint("redirect-empty", "a redirect with an empty Location", redirect(b""), _MOVED),
-    Endpoint("redirect-garbage", "a Location that is no URL", redirect(b"http://[::bad/%zz"), _MOVED),
+    Endpoint(
+        "redirect-garbage", "a Location that is no URL", redirect(b"http://[::bad/%zz"), _MOVED
+    ),
     Endpoint(
         "redirect-twice",
         "two Locations",
         raw(answer(b"", b"Location: /page", b"Location: /other", status=b"302 Found")),
         Expected(status=0, error="bad_http"),
     ),
-    Endpoint("redirect-non-ascii", "raw UTF-8 in Location", redirect("/страница?q=é".encode()), _MOVED),
+    Endpoint(
+        "redirect-non-ascii", "raw UTF-8 in Location", redirect("/страница?q=é".encode()), _MOVED
+    ),
     Endpoint("redirect-latin-1", "raw Latin-1 in Location", redirect(b"/caf\xe9"), _MOVED),
-    Endpoint("redirect-spaces", "white space in Location", redirect(b"  /a page with spaces  "), _MOVED),
-    Endpoint("redirect-userinfo", "a password in Location", redirect(b"http://user:secret@127.0.0.1:1/"), _MOVED),
+    Endpoint(
+        "redirect-spaces", "white space in Location", redirect(b"  /a page with spaces  "), _MOVED
+    ),
+    Endpoint(
+        "redirect-userinfo",
+        "a password in Location",
+        redirect(b"http://user:secret@127.0.0.1:1/"),
+        _MOVED,
+    ),
     Endpoint("redirect-long", "a Location of 50 KB", redirect(b"/" + b"long" * 12_500), _MOVED),
     Endpoint("redirect-fragment", "a fragment in Location", redirect(b"/calendar#part"), _MOVED),
-    Endpoint("redirect-elsewhere", "a redirect to the well-behaved host", _elsewhere, Expected(status=301)),
-    Endpoint("refresh-loop", "a meta refresh to itself", raw(answer(_REFRESH)), Expected(payload=_REFRESH)),
+    Endpoint(
+        "redirect-elsewhere",
+        "a redirect to the well-behaved host",
+        _elsewhere,
+        Expected(status=301),
+    ),
+    Endpoint(
+        "refresh-loop",
+        "a meta refresh to itself",
+        raw(answer(_REFRESH)),
+        Expected(payload=_REFRESH),
+    ),
     Endpoint("calendar", "pages without end", _calendar, Expected()),
     Endpoint("deeper", "paths that grow without end", _deeper, Expected()),
 )
@@ -88,7 +182,8 @@ REDIRECT_ENDPOINTS = (
 class RobotsHost:
     """A host of its own whose robots.txt misbehaves; its pages `/` and `/page` are good.
 
-    `status` and `error`: of the first answer for /robots.txt. `allows`: whether `/page` may be fetched in the end.
+    `status` and `error`: of the first answer for /robots.txt. `allows`: whether `/page` may be
+    fetched in the end.
     """
 
     name: str
@@ -104,33 +199,101 @@ def _text(body: bytes, content_type: bytes = b"text/plain") -> Behaviour:
 
 
 def _six_hops(wire: Wire) -> None:
-    """/robots.txt leads over five more redirects to a file that forbids everything: one hop more than is followed."""
+    """/robots.txt leads over five more redirects to a file that forbids everything: one hop more
+    than is followed.
+    """
     hop = int(parse_qs(urlsplit(wire.path).query).get("hop", ["0"])[0])
     if hop < 6:
-        wire.send(answer(b"", b"Location: /robots.txt?hop=%d" % (hop + 1), status=b"301 Moved Permanently"))
+        wire.send(
+            answer(
+                b"", b"Location: /robots.txt?hop=%d" % (hop + 1), status=b"301 Moved Permanently"
+            )
+        )
     else:
         wire.send(answer(b"User-agent: *\nDisallow: /\n", content_type=b"text/plain"))
 
 
 _LINE = b"Disallow: /no/%06d\n"
-_LARGE = b"User-agent: *\n" + b"".join(_LINE % number for number in range(600 * 1024 // len(_LINE % 0) + 1)) + b"Disallow: /page\n"
+_LARGE = (
+    b"User-agent: *\n"
+    + b"".join(_LINE % number for number in range(600 * 1024 // len(_LINE % 0) + 1))
+    + b"Disallow: /page\n"
+)
 
 ROBOTS_HOSTS = (
-    RobotsHost("robots-good", "a robots.txt that allows /page", _text(b"User-agent: *\nDisallow: /private\n"), 200, "", True),
-    RobotsHost("robots-deny", "a robots.txt that forbids all", _text(b"User-agent: *\nDisallow: /\n"), 200, "", False),
-    RobotsHost("robots-404", "no robots.txt", raw(answer(b"none", status=b"404 Not Found")), 404, "", True),
-    RobotsHost("robots-403", "a robots.txt that is forbidden", raw(answer(b"no", status=b"403 Forbidden")), 403, "", True),
-    RobotsHost("robots-429", "too many requests, at the first", raw(answer(b"", status=b"429 Too Many Requests")), 429, "", False),
-    RobotsHost("robots-500", "a robots.txt that fails", raw(answer(b"", status=b"500 Internal Server Error")), 500, "", False),
+    RobotsHost(
+        "robots-good",
+        "a robots.txt that allows /page",
+        _text(b"User-agent: *\nDisallow: /private\n"),
+        200,
+        "",
+        True,
+    ),
+    RobotsHost(
+        "robots-deny",
+        "a robots.txt that forbids all",
+        _text(b"User-agent: *\nDisallow: /\n"),
+        200,
+        "",
+        False,
+    ),
+    RobotsHost(
+        "robots-404", "no robots.txt", raw(answer(b"none", status=b"404 Not Found")), 404, "", True
+    ),
+    RobotsHost(
+        "robots-403",
+        "a robots.txt that is forbidden",
+        raw(answer(b"no", status=b"403 Forbidden")),
+        403,
+        "",
+        True,
+    ),
+    RobotsHost(
+        "robots-429",
+        "too many requests, at the first",
+        raw(answer(b"", status=b"429 Too Many Requests")),
+        429,
+        "",
+        False,
+    ),
+    RobotsHost(
+        "robots-500",
+        "a robots.txt that fails",
+        raw(answer(b"", status=b"500 Internal Server Error")),
+        500,
+        "",
+        False,
+    ),
     RobotsHost("robots-drop", "the connection closes", raw(b""), 0, "empty_reply", False),
     RobotsHost("robots-reset", "the connection is reset", then_reset(b""), 0, "reset", False),
     RobotsHost("robots-hang", "never answers", then_hang(b""), 0, "first_byte_timeout", False),
     RobotsHost("robots-hops", "six redirects", _six_hops, 301, "", True),
     RobotsHost("robots-loop", "a redirect to itself", redirect(b"/robots.txt"), 302, "", True),
-    RobotsHost("robots-large", "600 KiB, with the rule that matters at its end", _text(_LARGE), 200, "", True),
+    RobotsHost(
+        "robots-large",
+        "600 KiB, with the rule that matters at its end",
+        _text(_LARGE),
+        200,
+        "",
+        True,
+    ),
     RobotsHost("robots-binary", "noise", _text(bytes(range(256)) * 100), 200, "", True),
-    RobotsHost("robots-html", "the front page instead of robots.txt", _text(page("Welcome"), b"text/html"), 200, "", True),
-    RobotsHost("robots-bom", "a byte order mark first", _text(b"\xef\xbb\xbfUser-agent: *\nDisallow: /page\n"), 200, "", False),
+    RobotsHost(
+        "robots-html",
+        "the front page instead of robots.txt",
+        _text(page("Welcome"), b"text/html"),
+        200,
+        "",
+        True,
+    ),
+    RobotsHost(
+        "robots-bom",
+        "a byte order mark first",
+        _text(b"\xef\xbb\xbfUser-agent: *\nDisallow: /page\n"),
+        200,
+        "",
+        False,
+    ),
     RobotsHost(
         "robots-utf-16",
         "UTF-16, as an editor of Windows saves it",
@@ -139,5 +302,12 @@ ROBOTS_HOSTS = (
         "",
         False,
     ),
-    RobotsHost("robots-cr", "lines that end in CR", _text(b"User-agent: *\rDisallow: /page\r"), 200, "", False),
+    RobotsHost(
+        "robots-cr",
+        "lines that end in CR",
+        _text(b"User-agent: *\rDisallow: /page\r"),
+        200,
+        "",
+        False,
+    ),
 )

@@ -1,7 +1,9 @@
-"""A small site that treats its visitors differently: it sets cookies, asks for passwords, and lets members in by a form.
+"""A small site that treats its visitors differently: it sets cookies, asks for passwords, and lets
+members in by a form.
 
-`/` leads everywhere. `/open/…` set and show cookies, `/basic/…` want Basic authentication, `/club/…` the session that the form at
-`/login` opens (user `wolf`, password `spider`); a session is good for so many pages. Requests are kept as they came.
+`/` leads everywhere. `/open/…` set and show cookies, `/basic/…` want Basic authentication,
+`/club/…` the session that the form at `/login` opens (user `wolf`, password `spider`); a session is
+good for so many pages. Requests are kept as they came.
 """
 
 from __future__ import annotations
@@ -50,12 +52,27 @@ class Members:
     def answer(self, asked: Asked) -> tuple[int, list[tuple[str, str]], str]:
         path = asked.path
         if path == "/robots.txt":
-            return (200, [("Content-Type", "text/plain")], self.robots) if self.robots else (404, [], "")
+            return (
+                (200, [("Content-Type", "text/plain")], self.robots)
+                if self.robots
+                else (404, [], "")
+            )
         if path == "/":
-            links = [f"/{part}/{number}" for part in ("open", "basic", "club") for number in range(4)]
-            return self._page("home", links, [("Set-Cookie", "seen=home; Path=/open"), ("Set-Cookie", "evil=1; Domain=com")])
+            links = [
+                f"/{part}/{number}" for part in ("open", "basic", "club") for number in range(4)
+            ]
+            return self._page(
+                "home",
+                links,
+                [("Set-Cookie", "seen=home; Path=/open"), ("Set-Cookie", "evil=1; Domain=com")],
+            )
         if path.startswith("/open/"):
-            return self._page("open seen=home" if "seen=home" in asked.headers.get("cookie", "") else "open unseen", [])
+            return self._page(
+                "open seen=home"
+                if "seen=home" in asked.headers.get("cookie", "")
+                else "open unseen",
+                [],
+            )
         if path.startswith("/basic/"):
             token = base64.b64encode(f"{USER}:{PASSWORD}".encode()).decode()
             if asked.headers.get("authorization") != f"Basic {token}":
@@ -70,26 +87,53 @@ class Members:
             with self.lock:
                 left = self.sessions.get(session, 0)
                 self.sessions[session] = left - 1
-            return self._page(f"club {path}", []) if left > 0 else (302, [("Location", f"/login?next={path}")], "")
+            return (
+                self._page(f"club {path}", [])
+                if left > 0
+                else (302, [("Location", f"/login?next={path}")], "")
+            )
         return 404, [], "nothing"
 
     def _login(self, asked: Asked) -> tuple[int, list[tuple[str, str]], str]:
         form = (
-            '<form method="post"><input type="hidden" name="token" value="t&amp;1"><input name="user"><input type="password" name="pass">'
+            '<form method="post"><input type="hidden" name="token" value="t&amp;1"><input '
+            'name="user"><input type="password" name="pass">'
         )
         if asked.method == "GET":
-            return 200, [("Content-Type", "text/html"), ("Set-Cookie", "form=1")], _PAGE.format(title="log in", text=form, links="</form>")
+            return (
+                200,
+                [("Content-Type", "text/html"), ("Set-Cookie", "form=1")],
+                _PAGE.format(title="log in", text=form, links="</form>"),
+            )
         sent = {name: values[0] for name, values in parse_qs(asked.body.decode()).items()}
-        if sent != {"token": "t&1", "user": USER, "pass": PASSWORD} or "form=1" not in asked.headers.get("cookie", ""):
-            return 200, [("Content-Type", "text/html")], _PAGE.format(title="wrong", text=form, links="</form>")
+        if sent != {
+            "token": "t&1",
+            "user": USER,
+            "pass": PASSWORD,
+        } or "form=1" not in asked.headers.get("cookie", ""):
+            return (
+                200,
+                [("Content-Type", "text/html")],
+                _PAGE.format(title="wrong", text=form, links="</form>"),
+            )
         with self.lock:
             session = f"s3cr3t-{len(self.sessions)}"
             self.sessions[session] = self.pages_a_session
-        return 302, [("Location", "/welcome"), ("Set-Cookie", f"session={session}; HttpOnly; Path=/")], ""
+        return (
+            302,
+            [("Location", "/welcome"), ("Set-Cookie", f"session={session}; HttpOnly; Path=/")],
+            "",
+        )
 
-    def _page(self, title: str, links: list[str], headers: list[tuple[str, str]] | None = None) -> tuple[int, list[tuple[str, str]], str]:
+    def _page(
+        self, title: str, links: list[str], headers: list[tuple[str, str]] | None = None
+    ) -> tuple[int, list[tuple[str, str]], str]:
         anchors = "".join(f'<p><a href="{link}">{link}</a></p>' for link in links)
-        return 200, [("Content-Type", "text/html"), *(headers or [])], _PAGE.format(title=title, text=f"Words of {title}.", links=anchors)
+        return (
+            200,
+            [("Content-Type", "text/html"), *(headers or [])],
+            _PAGE.format(title=title, text=f"Words of {title}.", links=anchors),
+        )
 
 
 class _Server(ThreadingHTTPServer):
@@ -122,7 +166,12 @@ def members(site: Site) -> Iterator[Site]:
 
         def do_GET(self) -> None:
             body = self.rfile.read(int(self.headers.get("content-length") or 0))
-            asked = Asked(self.command, self.path, {name.lower(): value for name, value in self.headers.items()}, body)
+            asked = Asked(
+                self.command,
+                self.path,
+                {name.lower(): value for name, value in self.headers.items()},
+                body,
+            )
             site.asked.append(asked)
             status, headers, text = site.answer(asked)
             self.send_response(status)

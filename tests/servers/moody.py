@@ -1,4 +1,6 @@
-"""A small web server on loopback whose behaviour is changed while it runs: status, text, how long it takes, whether it is there."""
+"""A small web server on loopback whose behaviour is changed while it runs: status, text, how long
+it takes, whether it is there.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,9 @@ from tests.servers.system import require_program
 
 @dataclass
 class Moody:
-    """`asked`: when each request came (s, monotonic), `connections`: how many were opened. Use `start`, and `stop` at the end."""
+    """`asked`: when each request came (s, monotonic), `connections`: how many were opened. Use
+    `start`, and `stop` at the end.
+    """
 
     address: str = "127.0.0.1"
     port: int = 0
@@ -40,7 +44,9 @@ class Moody:
         if self.certificate is not None:
             context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
             context.load_cert_chain(self.certificate.certificate, self.certificate.key)
-            server.socket = context.wrap_socket(server.socket, server_side=True, do_handshake_on_connect=False)
+            server.socket = context.wrap_socket(
+                server.socket, server_side=True, do_handshake_on_connect=False
+            )
         threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()
         self._server = server
         return self
@@ -94,10 +100,26 @@ def _handler(moody: Moody) -> type[BaseHTTPRequestHandler]:
 def expired_certificate(folder: Path, name: str, names: str, authority: Certificate) -> Certificate:
     """A certificate of the authority that ended yesterday."""
     made = Certificate(folder / f"{name}.pem", folder / f"{name}.key")
-    openssl, request, extensions = require_program("openssl"), folder / f"{name}.csr", folder / f"{name}.ext"
+    openssl, request, extensions = (
+        require_program("openssl"),
+        folder / f"{name}.csr",
+        folder / f"{name}.ext",
+    )
     extensions.write_text(f"subjectAltName={names}\n")
-    key = ("-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-keyout", str(made.key))
-    subprocess.run([openssl, "req", *key, "-subj", f"/CN={name}", "-out", str(request)], check=True, capture_output=True)
+    key = (
+        "-newkey",
+        "ec",
+        "-pkeyopt",
+        "ec_paramgen_curve:prime256v1",
+        "-nodes",
+        "-keyout",
+        str(made.key),
+    )
+    subprocess.run(
+        [openssl, "req", *key, "-subj", f"/CN={name}", "-out", str(request)],
+        check=True,
+        capture_output=True,
+    )
     signed = (
         "-CA",
         str(authority.certificate),
@@ -109,5 +131,9 @@ def expired_certificate(folder: Path, name: str, names: str, authority: Certific
         "-extfile",
         str(extensions),
     )
-    subprocess.run([openssl, "x509", "-req", "-in", str(request), *signed, "-out", str(made.certificate)], check=True, capture_output=True)
+    subprocess.run(
+        [openssl, "x509", "-req", "-in", str(request), *signed, "-out", str(made.certificate)],
+        check=True,
+        capture_output=True,
+    )
     return made

@@ -1,7 +1,9 @@
-"""A real nginx on loopback: its own configuration, temporary files and logs, and an access log that tests can read.
+"""A real nginx on loopback: its own configuration, temporary files and logs, and an access log that
+tests can read.
 
-The rules of a server are those of the sites' own `nginx.conf`: mime types from `/etc/nginx/mime.types`, `text/html` for
-every name that this table does not know, index files, directory listings.
+The rules of a server are those of the sites' own `nginx.conf`: mime types from
+`/etc/nginx/mime.types`, `text/html` for every name that this table does not know, index files,
+directory listings.
 """
 
 from __future__ import annotations
@@ -34,8 +36,9 @@ _LOG_FORMAT = (
 
 @dataclass(frozen=True)
 class Server:
-    """One `server` block: a document root on an address of 127.0.0.0/8. With a certificate it speaks TLS, HTTP/2 too, and nothing else;
-    `extra` is nginx configuration as it stands."""
+    """One `server` block: a document root on an address of 127.0.0.0/8. With a certificate it
+    speaks TLS, HTTP/2 too, and nothing else; `extra` is nginx configuration as it stands.
+    """
 
     address: str
     root: Path
@@ -47,7 +50,9 @@ class Server:
 
 @dataclass(frozen=True)
 class Request:
-    """One line of the access log. `at` is in milliseconds since 1970; `host` is the Host header, port included."""
+    """One line of the access log. `at` is in milliseconds since 1970; `host` is the Host header,
+    port included.
+    """
 
     at: int
     remote: str
@@ -113,7 +118,8 @@ def _request(line: bytes) -> Request:
 
 def configuration(servers: Sequence[Server], directory: Path, port: int) -> str:
     """The text of nginx.conf: everything that nginx writes lies in `directory`."""
-    lines = ["user root;"] if os.geteuid() == 0 else []  # as root, workers would otherwise be www-data and see no home directory
+    # as root, workers would otherwise be www-data and see no home directory
+    lines = ["user root;"] if os.geteuid() == 0 else []
     lines += [
         "worker_processes 1;",
         "daemon off;",
@@ -133,9 +139,14 @@ def configuration(servers: Sequence[Server], directory: Path, port: int) -> str:
         listing = "on" if server.autoindex else "off"
         tls, pair = "", ""
         if server.certificate:
-            tls, pair = " ssl http2", f"ssl_certificate {server.certificate.certificate}; ssl_certificate_key {server.certificate.key}; "
+            tls, pair = (
+                " ssl http2",
+                f"ssl_certificate {server.certificate.certificate}; ssl_certificate_key "
+                f"{server.certificate.key}; ",
+            )
         lines.append(
-            f"  server {{ listen {server.address}:{port}{tls}; {pair}root {server.root}; index {server.index}; autoindex {listing}; "
+            f"  server {{ listen {server.address}:{port}{tls}; {pair}root {server.root}; index "
+            f"{server.index}; autoindex {listing}; "
             f"{server.extra} }}"
         )
     return "\n".join([*lines, "}", ""])
@@ -164,7 +175,8 @@ def _is_free(address: str, port: int) -> bool:
 
 @contextmanager
 def nginx(servers: Sequence[Server], *, port: int = 0, program: str = "") -> Iterator[Nginx]:
-    """Serve until the block ends. `port` 0 takes a free one; `program` is looked up (and the test skipped without it) if empty.
+    """Serve until the block ends. `port` 0 takes a free one; `program` is looked up (and the test
+    skipped without it) if empty.
 
     Raises:
         RuntimeError: nginx does not start; the message holds its error log.
@@ -194,12 +206,17 @@ def nginx(servers: Sequence[Server], *, port: int = 0, program: str = "") -> Ite
         shutil.rmtree(directory, ignore_errors=True)
 
 
-def _wait_until_it_listens(process: subprocess.Popen[bytes], addresses: Sequence[str], port: int, directory: Path) -> None:
+def _wait_until_it_listens(
+    process: subprocess.Popen[bytes], addresses: Sequence[str], port: int, directory: Path
+) -> None:
     deadline = time.monotonic() + START_LIMIT_S
     while True:
         if process.poll() is not None or time.monotonic() > deadline:
             log = directory / "error.log"
-            raise RuntimeError(f"nginx does not start on port {port}: {log.read_text(errors='replace') if log.exists() else 'no log'}")
+            raise RuntimeError(
+                f"nginx does not start on port {port}: "
+                f"{log.read_text(errors='replace') if log.exists() else 'no log'}"
+            )
         try:
             for address in addresses:
                 socket.create_connection((address, port), timeout=1).close()

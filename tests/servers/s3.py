@@ -1,6 +1,7 @@
 """S3 on loopback: moto's server, with faults that S3 and networks have.
 
-Moto looks whether a name is there and writes it in two steps; S3 does not, so conditional requests take turns here.
+Moto looks whether a name is there and writes it in two steps; S3 does not, so conditional requests
+take turns here.
 """
 
 from __future__ import annotations
@@ -19,7 +20,11 @@ from urllib.parse import parse_qs
 
 import boto3
 import pytest
-from moto.moto_server.werkzeug_app import DomainDispatcherApplication, MotoRequestHandler, create_backend_app
+from moto.moto_server.werkzeug_app import (
+    DomainDispatcherApplication,
+    MotoRequestHandler,
+    create_backend_app,
+)
 from werkzeug.serving import make_server
 
 BUCKET = "crawls"
@@ -36,11 +41,13 @@ _REFUSALS = {
 
 @dataclass
 class Faults:
-    """What goes wrong: rules are asked in turn, each with (method, key); the first that says so decides.
+    """What goes wrong: rules are asked in turn, each with (method, key); the first that says so
+    decides.
 
-    `drop`: the request is done and its answer lost. `refuse`: 503, 500 or 409 before it is done. `stale`: listings lack the keys that
-    were written within so many seconds. `cut`: half of the answer's body comes, then the connection is reset. `late`: the answer comes so
-    many seconds after it is done. `say`: other bytes instead of the answer's.
+    `drop`: the request is done and its answer lost. `refuse`: 503, 500 or 409 before it is done.
+    `stale`: listings lack the keys that were written within so many seconds. `cut`: half of the
+    answer's body comes, then the connection is reset. `late`: the answer comes so many seconds
+    after it is done. `say`: other bytes instead of the answer's.
     """
 
     drop: Callable[[str, str], bool] = lambda method, key: False
@@ -58,13 +65,23 @@ class Faults:
 
     def clear(self) -> None:
         """Nothing goes wrong any more."""
-        self.drop, self.refuse, self.stale_s = (lambda method, key: False), (lambda method, key: 0), 0.0
-        self.cut, self.late, self.say = (lambda method, key: False), (lambda method, key: 0.0), (lambda method, key: None)
+        self.drop, self.refuse, self.stale_s = (
+            (lambda method, key: False),
+            (lambda method, key: 0),
+            0.0,
+        )
+        self.cut, self.late, self.say = (
+            (lambda method, key: False),
+            (lambda method, key: 0.0),
+            (lambda method, key: None),
+        )
 
 
 @dataclass(frozen=True)
 class S3Server:
-    """A running server: its address, what goes wrong there, and the environment that leads a client to it."""
+    """A running server: its address, what goes wrong there, and the environment that leads a client
+    to it.
+    """
 
     endpoint: str
     faults: Faults
@@ -91,7 +108,13 @@ def s3_server() -> Iterator[S3Server]:
         "AWS_SHARED_CREDENTIALS_FILE": os.devnull,
     }
     try:
-        client = boto3.client("s3", endpoint_url=endpoint, region_name="us-east-1", aws_access_key_id=KEY_ID, aws_secret_access_key=SECRET)
+        client = boto3.client(
+            "s3",
+            endpoint_url=endpoint,
+            region_name="us-east-1",
+            aws_access_key_id=KEY_ID,
+            aws_secret_access_key=SECRET,
+        )
         client.create_bucket(Bucket=BUCKET)
         client.close()
         yield S3Server(endpoint, faults, environment)
@@ -133,7 +156,9 @@ def _cut(body: bytes, connection: socket.socket) -> Iterator[bytes]:
 class _Faulty:
     """Moto behind the faults."""
 
-    def __init__(self, application: Callable[[dict[str, Any], _Start], _Answer], faults: Faults) -> None:
+    def __init__(
+        self, application: Callable[[dict[str, Any], _Start], _Answer], faults: Faults
+    ) -> None:
         self._application = application
         self._faults = faults
         self._turns = threading.Lock()
@@ -149,7 +174,10 @@ class _Faulty:
             environ["wsgi.input"].read(int(environ.get("CONTENT_LENGTH") or 0))
             code, message = _REFUSALS[status]
             body = f'<?xml version="1.0"?><Error><Code>{code}</Code><Message>{message}</Message></Error>'.encode()
-            start_response(f"{status} Refused", [("Content-Type", "application/xml"), ("Content-Length", str(len(body)))])
+            start_response(
+                f"{status} Refused",
+                [("Content-Type", "application/xml"), ("Content-Length", str(len(body)))],
+            )
             return [body]
         with self._turns:  # what moto does is short
             if method in ("PUT", "POST"):
@@ -158,7 +186,9 @@ class _Faulty:
         time.sleep(faults.late(method, key))
         return answered
 
-    def _answer(self, environ: dict[str, Any], start_response: _Start, method: str, key: str) -> _Answer:
+    def _answer(
+        self, environ: dict[str, Any], start_response: _Start, method: str, key: str
+    ) -> _Answer:
         started: list[Any] = []
 
         def start(status: str, headers: list[tuple[str, str]], error: Any = None) -> Any:
@@ -172,14 +202,22 @@ class _Faulty:
             start_response("500 Lost", [("Content-Length", "0")])
             return [b""]
         status, headers = started
-        if self._faults.stale_s and method == "GET" and "list-type" in parse_qs(environ.get("QUERY_STRING", "")):
+        if (
+            self._faults.stale_s
+            and method == "GET"
+            and "list-type" in parse_qs(environ.get("QUERY_STRING", ""))
+        ):
             body = self._without_new(body)
             headers = [(name, value) for name, value in headers if name.lower() != "content-length"]
             headers.append(("Content-Length", str(len(body))))
         other = self._faults.say(method, key)
         if other is not None:
             self._faults.said += 1
-            status, headers, body = "200 OK", [("Content-Type", "application/xml"), ("Content-Length", str(len(other)))], other
+            status, headers, body = (
+                "200 OK",
+                [("Content-Type", "application/xml"), ("Content-Length", str(len(other)))],
+                other,
+            )
         start_response(status, headers)
         if body and method != "HEAD" and self._faults.cut(method, key):
             self._faults.cuts += 1
@@ -190,10 +228,21 @@ class _Faulty:
         def keep(match: re.Match[bytes]) -> bytes:
             inside = re.search(rb"<(?:Key|Prefix)>([^<]*)</", match[0])
             name = inside[1].decode() if inside else ""
-            newest = max((at for key, at in self._written.items() if key.startswith(name)), default=0.0)
-            oldest = min((at for key, at in self._written.items() if key.startswith(name)), default=0.0)
-            new = (oldest if match[0].startswith(b"<CommonPrefixes") else newest) > time.monotonic() - self._faults.stale_s
+            newest = max(
+                (at for key, at in self._written.items() if key.startswith(name)), default=0.0
+            )
+            oldest = min(
+                (at for key, at in self._written.items() if key.startswith(name)), default=0.0
+            )
+            new = (
+                oldest if match[0].startswith(b"<CommonPrefixes") else newest
+            ) > time.monotonic() - self._faults.stale_s
             self._faults.hidden += new
             return b"" if new else match[0]
 
-        return re.sub(rb"<Contents>.*?</Contents>|<CommonPrefixes>.*?</CommonPrefixes>", keep, body, flags=re.DOTALL)
+        return re.sub(
+            rb"<Contents>.*?</Contents>|<CommonPrefixes>.*?</CommonPrefixes>",
+            keep,
+            body,
+            flags=re.DOTALL,
+        )

@@ -1,4 +1,6 @@
-"""Programs of the system that tests drive: found, or the test is skipped by name, never silently passed."""
+"""Programs of the system that tests drive: found, or the test is skipped by name, never silently
+passed.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,9 @@ _SYSTEM_FOLDERS = ("/usr/local/sbin", "/usr/sbin", "/sbin")
 
 
 def require_program(name: str) -> str:
-    """The path of a program. Without it: `pytest.skip` naming it, or `pytest.fail` when LYCOSA_REQUIRE_SYSTEM=1."""
+    """The path of a program. Without it: `pytest.skip` naming it, or `pytest.fail` when
+    LYCOSA_REQUIRE_SYSTEM=1.
+    """
     path = shutil.which(name) or shutil.which(name, path=os.pathsep.join(_SYSTEM_FOLDERS))
     if path is None:
         message = f"the program {name!r} is not installed"

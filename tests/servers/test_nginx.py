@@ -28,17 +28,24 @@ def test_serves_each_root_on_its_own_address_and_logs_every_request(tmp_path: Pa
         (tmp_path / name).mkdir()
         (tmp_path / name / f"{name}.txt").write_text(name)
     before_ms = time.time_ns() // 1_000_000
-    with nginx([Server("127.0.0.1", tmp_path / "one"), Server("127.0.0.2", tmp_path / "two")]) as server:
+    with nginx(
+        [Server("127.0.0.1", tmp_path / "one"), Server("127.0.0.2", tmp_path / "two")]
+    ) as server:
         assert _get(server, "127.0.0.1", "/one.txt") == 200
         mark = server.mark()
         assert _get(server, "127.0.0.2", "/two.txt?q=%22", agent='a "quoted" ä') == 200
         assert _get(server, "127.0.0.2", "/one.txt") == 404
         deadline = time.monotonic() + 10
-        while len(server.requests()) < 3 and time.monotonic() < deadline:  # a line is written after its answer
+        # a line is written after its answer
+        while len(server.requests()) < 3 and time.monotonic() < deadline:
             time.sleep(0.01)
         first, second = server.requests(mark)
         assert len(server.requests()) == 3
-        assert (first.url, first.status, first.content_type) == (f"http://127.0.0.2:{server.port}/two.txt?q=%22", 200, "text/plain")
+        assert (first.url, first.status, first.content_type) == (
+            f"http://127.0.0.2:{server.port}/two.txt?q=%22",
+            200,
+            "text/plain",
+        )
         assert (first.method, first.server, first.sent_bytes) == ("GET", "127.0.0.2", 3)
         assert first.agent.startswith('a "quoted"')
         assert (second.uri, second.status) == ("/one.txt", 404)
@@ -61,12 +68,17 @@ def test_speaks_tls_and_http2_with_a_certificate(tmp_path: Path) -> None:
         deadline = time.monotonic() + 10
         while not server.requests() and time.monotonic() < deadline:
             time.sleep(0.01)
-        assert [line.url for line in server.requests()] == [f"https://127.0.0.1:{server.port}/page.html"]
+        assert [line.url for line in server.requests()] == [
+            f"https://127.0.0.1:{server.port}/page.html"
+        ]
         curl.close()
 
 
 def test_a_configuration_that_nginx_refuses_is_an_error_that_shows_its_log(tmp_path: Path) -> None:
-    with pytest.raises(RuntimeError, match="no_such_directive"), nginx([Server("127.0.0.1", tmp_path, extra="no_such_directive on;")]):
+    with (
+        pytest.raises(RuntimeError, match="no_such_directive"),
+        nginx([Server("127.0.0.1", tmp_path, extra="no_such_directive on;")]),
+    ):
         pass
 
 

@@ -1,4 +1,6 @@
-"""Laying out the six sites: once, whatever the number of callers; a clear word where it cannot be done."""
+"""Laying out the six sites: once, whatever the number of callers; a clear word where it cannot be
+done.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,9 @@ def test_callers_at_the_same_time_lay_out_once(elsewhere: Path) -> None:
         layouts = list(pool.map(lambda _: lay_sites(), range(4)))
     assert (elsewhere / "cache" / "sites.runs").read_text() == "run\n"
     assert all(layout == layouts[0] for layout in layouts)
-    assert [site.address for site in layouts[0]] == [f"127.0.1.{number}" for number in range(10, 16)]
+    assert [site.address for site in layouts[0]] == [
+        f"127.0.1.{number}" for number in range(10, 16)
+    ]
 
 
 def test_without_the_script_tests_are_skipped_by_reason(elsewhere: Path) -> None:
@@ -47,5 +51,9 @@ def test_seeds_of_debian_reference_are_one_for_each_language(elsewhere: Path) ->
     laid = {site.name: site for site in lay_sites()}
     for language in ("en", "de"):
         (laid["debian-reference"].root / f"index.{language}.html").touch()
-    assert site_seeds(laid["debian-reference"], "http://h") == ["http://h/", "http://h/index.de.html", "http://h/index.en.html"]
+    assert site_seeds(laid["debian-reference"], "http://h") == [
+        "http://h/",
+        "http://h/index.de.html",
+        "http://h/index.en.html",
+    ]
     assert site_seeds(laid["python-doc"], "http://h") == ["http://h/"]

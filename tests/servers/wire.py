@@ -1,4 +1,6 @@
-"""What the hostile server's endpoints are made of: raw bytes on a socket, hanging, dripping, resetting."""
+"""What the hostile server's endpoints are made of: raw bytes on a socket, hanging, dripping,
+resetting.
+"""
 
 from __future__ import annotations
 
@@ -67,10 +69,11 @@ Behaviour = Callable[[Wire], None]
 
 @dataclass(frozen=True)
 class Expected:
-    """The counted outcome: of the exchange (`error`, `status`, `truncated`), then of decoding its body.
+    """The counted outcome: of the exchange (`error`, `status`, `truncated`), then of decoding its
+    body.
 
-    `error` and `truncated` as in `Exchange`; `decoding`: error of `decode_body`; `cut`: its payload is not all of it;
-    `payload`: the bytes that it begins with.
+    `error` and `truncated` as in `Exchange`; `decoding`: error of `decode_body`; `cut`: its payload
+    is not all of it; `payload`: the bytes that it begins with.
     """
 
     status: int = 200
@@ -96,9 +99,20 @@ def page(title: str, body: str = "") -> bytes:
     return f"<!doctype html><html lang=en><head><title>{title}</title></head><body><h1>{title}</h1>{body}</body></html>".encode()
 
 
-def answer(body: bytes, *fields: bytes, status: bytes = b"200 OK", content_type: bytes = b"text/html; charset=utf-8") -> bytes:
+def answer(
+    body: bytes,
+    *fields: bytes,
+    status: bytes = b"200 OK",
+    content_type: bytes = b"text/html; charset=utf-8",
+) -> bytes:
     """A whole, correct answer."""
-    lines = [b"HTTP/1.1 " + status, b"Content-Type: " + content_type, b"Content-Length: %d" % len(body), b"Connection: close", *fields]
+    lines = [
+        b"HTTP/1.1 " + status,
+        b"Content-Type: " + content_type,
+        b"Content-Length: %d" % len(body),
+        b"Connection: close",
+        *fields,
+    ]
     return b"\r\n".join(lines) + b"\r\n\r\n" + body
 
 

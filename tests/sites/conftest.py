@@ -25,11 +25,17 @@ def served() -> Iterator[ServedSites]:
 def expected(served: ServedSites, tmp_path_factory: pytest.TempPathFactory) -> dict[str, int]:
     """URL -> status: what the walk over the files says that a crawl of all six sites fetches."""
     base = tmp_path_factory.getbasetemp()
-    kept = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "walked.json"  # the walk takes 8 s: once for all workers
+    # the walk takes 8 s: once for all workers
+    kept = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "walked.json"
     with kept.with_suffix(".lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not kept.exists():
             port = f":{served.server.port}/"
             found = expected_urls(served.roots(), served.seeds()).items()
-            kept.write_text(json.dumps({url.replace(port, PORT, 1): status for url, status in found}))
-    return {url.replace(PORT, f":{served.server.port}/", 1): status for url, status in json.loads(kept.read_text()).items()}
+            kept.write_text(
+                json.dumps({url.replace(port, PORT, 1): status for url, status in found})
+            )
+    return {
+        url.replace(PORT, f":{served.server.port}/", 1): status
+        for url, status in json.loads(kept.read_text()).items()
+    }

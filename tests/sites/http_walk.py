@@ -1,7 +1,8 @@
 """A second witness for small sites: a crawl over HTTP with nothing but the standard library.
 
-It shares no code with the walk over the files: http.client, html.parser, urljoin. It follows `a` and `area` only and knows
-neither `<base>` nor empty path segments, so it serves where a site uses neither.
+It shares no code with the walk over the files: http.client, html.parser, urljoin. It follows `a`
+and `area` only and knows neither `<base>` nor empty path segments, so it serves where a site uses
+neither.
 """
 
 from __future__ import annotations

@@ -1,6 +1,8 @@
-"""What nginx answers for a path of a folder of files, without asking it: the rules of ngx_http_static, index and autoindex.
+"""What nginx answers for a path of a folder of files, without asking it: the rules of
+ngx_http_static, index and autoindex.
 
-Holds for `index index.html index.en.html; autoindex on; default_type text/html` and the mime types of the system.
+Holds for `index index.html index.en.html; autoindex on; default_type text/html` and the mime types
+of the system.
 """
 
 from __future__ import annotations
@@ -25,7 +27,9 @@ _MISSING = {errno.ENOENT, errno.ENOTDIR, errno.ENAMETOOLONG}
 
 @dataclass(frozen=True)
 class Answer:
-    """One answer. `file` holds the body, or `listing` is it; a redirect has a `location` (a path)."""
+    """One answer. `file` holds the body, or `listing` is it; a redirect has a `location` (a
+    path).
+    """
 
     status: int
     content_type: str = ""
@@ -50,7 +54,9 @@ def answer(root: Path, path: str, query: str | None = None) -> Answer:
     if not decoded.endswith(b"/"):
         if stat.S_ISDIR(mode):
             arguments = "" if query is None else f"?{query}"
-            return Answer(301, DEFAULT_TYPE, location=quote(decoded, safe="/!$&'()*+,:;=@~") + "/" + arguments)
+            return Answer(
+                301, DEFAULT_TYPE, location=quote(decoded, safe="/!$&'()*+,:;=@~") + "/" + arguments
+            )
         return Answer(200, content_type(decoded), file=name) if stat.S_ISREG(mode) else Answer(404)
     if not stat.S_ISDIR(mode):
         return Answer(404)  # ENOTDIR: `page.html/`
@@ -61,7 +67,9 @@ def answer(root: Path, path: str, query: str | None = None) -> Answer:
 
 
 def _decoded(path: str) -> bytes | None:
-    """ngx_http_parse_complex_uri: unescaped once, slashes merged, dot segments resolved; None where nginx says 400."""
+    """ngx_http_parse_complex_uri: unescaped once, slashes merged, dot segments resolved; None where
+    nginx says 400.
+    """
     if re.search(r"%(?![0-9A-Fa-f]{2})", path):
         return None
     raw = re.sub(rb"%([0-9A-Fa-f]{2})", lambda match: bytes([int(match[1], 16)]), path.encode())
@@ -81,20 +89,24 @@ def _decoded(path: str) -> bytes | None:
 
 
 def listing(folder: bytes) -> bytes:
-    """A directory listing as ngx_http_autoindex_module writes it, links only: the columns of date and size are left out.
+    """A directory listing as ngx_http_autoindex_module writes it, links only: the columns of date
+    and size are left out.
 
-    Directories first, then files, each in the order of their bytes; names that start with a dot are hidden; names are
-    escaped as URI components.
+    Directories first, then files, each in the order of their bytes; names that start with a dot are
+    hidden; names are escaped as URI components.
     """
     entries = []
     for name in os.listdir(folder):
         if name.startswith(b"."):
             continue
-        entries.append((not os.path.isdir(folder + name), name))  # a dangling symbolic link is listed too, as a file
+        # a dangling symbolic link is listed too, as a file
+        entries.append((not os.path.isdir(folder + name), name))
     lines = ['<a href="../">../</a>']
     for is_file, name in sorted(entries):
         slash = "" if is_file else "/"
-        lines.append(f'<a href="{quote(name, safe="")}{slash}">{escape(name.decode("utf-8", "replace"), quote=False)}{slash}</a>')
+        lines.append(
+            f'<a href="{quote(name, safe="")}{slash}">{escape(name.decode("utf-8", "replace"), quote=False)}{slash}</a>'
+        )
     return "\r\n".join(["<html><body><pre>", *lines, "</pre></body></html>"]).encode()
 
 
@@ -102,7 +114,9 @@ def content_type(name: bytes) -> str:
     """By the extension of the last path segment, in lower case."""
     segment = name.rpartition(b"/")[2]
     _, dot, extension = segment.rpartition(b".")
-    return mime_types().get(extension.decode("latin-1").lower(), DEFAULT_TYPE) if dot else DEFAULT_TYPE
+    return (
+        mime_types().get(extension.decode("latin-1").lower(), DEFAULT_TYPE) if dot else DEFAULT_TYPE
+    )
 
 
 @cache

@@ -31,9 +31,20 @@ ALL = (*FEW, "apache-manual", "installation-guide", "tuxpaint-doc")
     ids=["few", "all", "many hosts", "one host"],
 )
 def test_few_hosts_and_urls_at_hand(
-    served: ServedSites, expected: dict[str, int], tmp_path: Path, names: Sequence[str], hosts: int, urls: int, commits: int
+    served: ServedSites,
+    expected: dict[str, int],
+    tmp_path: Path,
+    names: Sequence[str],
+    hosts: int,
+    urls: int,
+    commits: int,
 ) -> None:
-    bounds = (f"crawl.active_hosts={hosts}", f"crawl.waiting_urls={urls}", f"crawl.commit_pages={commits}", "collection.media_types=*")
+    bounds = (
+        f"crawl.active_hosts={hosts}",
+        f"crawl.waiting_urls={urls}",
+        f"crawl.commit_pages={commits}",
+        "collection.media_types=*",
+    )
     settings = [part for bound in bounds for part in ("--set", bound)]
     workspace = ["-w", str(tmp_path / "workspace")]
     origins = tuple(f"{served.origin(name)}/" for name in names)  # no site links to another
@@ -41,7 +52,18 @@ def test_few_hosts_and_urls_at_hand(
     awaited = {url: status for url, status in expected.items() if url.startswith(origins)}
     assert len(awaited) > 5 * urls
     crawl = subprocess.run(
-        [str(LYCOSA), *workspace, "crawl", *seeds, "--delay", "0", *settings, "--no-index", "--json", "--quiet"],
+        [
+            str(LYCOSA),
+            *workspace,
+            "crawl",
+            *seeds,
+            "--delay",
+            "0",
+            *settings,
+            "--no-index",
+            "--json",
+            "--quiet",
+        ],
         capture_output=True,
         text=True,
         timeout=300,
@@ -50,5 +72,13 @@ def test_few_hosts_and_urls_at_hand(
     assert crawl.returncode == 0, crawl.stderr
     assert json.loads(crawl.stdout)["left_for_later"] == {}
     query = "SELECT url, http_status FROM visits WHERE kind = 'page'"
-    rows = subprocess.run([str(LYCOSA), *workspace, "sql", query, "--json"], capture_output=True, text=True, timeout=60, check=True)
-    assert Counter((row["url"], row["http_status"]) for row in json.loads(rows.stdout)) == Counter(awaited.items())
+    rows = subprocess.run(
+        [str(LYCOSA), *workspace, "sql", query, "--json"],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    )
+    assert Counter((row["url"], row["http_status"]) for row in json.loads(rows.stdout)) == Counter(
+        awaited.items()
+    )

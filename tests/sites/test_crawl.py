@@ -1,4 +1,6 @@
-"""A crawl of the six sites fetches exactly the URLs that the independent walk over their files finds."""
+"""A crawl of the six sites fetches exactly the URLs that the independent walk over their files
+finds.
+"""
 
 from __future__ import annotations
 
@@ -20,23 +22,42 @@ LYCOSA = Path(sys.executable).parent / "lycosa"
 def workspace(served: ServedSites, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """One crawl of all six sites, by the command that a user types."""
     path = tmp_path_factory.mktemp("crawl") / "workspace"
-    _lycosa(path, "crawl", *served.seeds(), "--delay", "0", "--set", "collection.media_types=*", "--no-index", "--json", "--quiet")
+    _lycosa(
+        path,
+        "crawl",
+        *served.seeds(),
+        "--delay",
+        "0",
+        "--set",
+        "collection.media_types=*",
+        "--no-index",
+        "--json",
+        "--quiet",
+    )
     return path
 
 
 def _lycosa(workspace: Path, *arguments: str) -> object:
     """Run a command and read its JSON."""
     result = subprocess.run(
-        [str(LYCOSA), "-w", str(workspace), *arguments], capture_output=True, text=True, timeout=CRAWL_LIMIT_S, check=False
+        [str(LYCOSA), "-w", str(workspace), *arguments],
+        capture_output=True,
+        text=True,
+        timeout=CRAWL_LIMIT_S,
+        check=False,
     )
-    assert result.returncode == 0, f"lycosa {arguments[0]} ended with {result.returncode}: {result.stderr[-3000:]}"
+    assert result.returncode == 0, (
+        f"lycosa {arguments[0]} ended with {result.returncode}: {result.stderr[-3000:]}"
+    )
     document: object = json.loads(result.stdout)
     return document
 
 
 def _visits(workspace: Path) -> list[tuple[str, int]]:
     """(url, status) of every exchange for a page."""
-    rows = _lycosa(workspace, "sql", "SELECT url, http_status FROM visits WHERE kind = 'page'", "--json")
+    rows = _lycosa(
+        workspace, "sql", "SELECT url, http_status FROM visits WHERE kind = 'page'", "--json"
+    )
     assert isinstance(rows, list)
     return [(row["url"], row["http_status"]) for row in rows]
 
@@ -54,9 +75,21 @@ def test_fetches_each_url_once(workspace: Path) -> None:
     assert [url for url, count in counts.items() if count > 1] == []
 
 
-def test_nginx_saw_what_the_visits_say(workspace: Path, served: ServedSites, expected: dict[str, int]) -> None:
-    """What stands in the table is what went over the wire: nothing fetched and forgotten, nothing made up."""
-    wire = {request.url: request.status for request in served.server.requests() if request.agent.startswith("lycosa")}
+def test_nginx_saw_what_the_visits_say(
+    workspace: Path, served: ServedSites, expected: dict[str, int]
+) -> None:
+    """What stands in the table is what went over the wire: nothing fetched and forgotten, nothing
+    made up.
+    """
+    wire = {
+        request.url: request.status
+        for request in served.server.requests()
+        if request.agent.startswith("lycosa")
+    }
     robots = {url for url in wire if url.endswith("/robots.txt")}
     assert robots == {f"{origin}/robots.txt" for origin in served.roots()}
-    assert {url: status for url, status in wire.items() if url not in robots} == dict(_visits(workspace)) == expected
+    assert (
+        {url: status for url, status in wire.items() if url not in robots}
+        == dict(_visits(workspace))
+        == expected
+    )

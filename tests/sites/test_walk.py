@@ -1,4 +1,6 @@
-"""The walk over the files, checked against nginx itself and against a second walker that shares no code with it."""
+"""The walk over the files, checked against nginx itself and against a second walker that shares no
+code with it.
+"""
 
 from __future__ import annotations
 
@@ -75,22 +77,61 @@ def test_a_page_that_says_nofollow_has_no_links(content: str) -> None:
 
 
 def test_nginx_rules_on_awkward_names(tmp_path: Path) -> None:
-    """Statuses, types, redirects and listings of a folder of names that need escaping, against the real nginx."""
+    """Statuses, types, redirects and listings of a folder of names that need escaping, against the
+    real nginx.
+    """
     (tmp_path / "folder with space").mkdir()
     (tmp_path / "folder with space" / "ä&<b>#?%+'().txt").write_text("x")
     (tmp_path / "indexed").mkdir()
     (tmp_path / "indexed" / "index.en.html").write_text("<a href=x>x</a>")
-    for name in ("README", "B.GZ", "a.HTML", ".hidden", "z.tar.gz", "café:=,;@!$*~.html", "n" * 60 + ".png"):
+    for name in (
+        "README",
+        "B.GZ",
+        "a.HTML",
+        ".hidden",
+        "z.tar.gz",
+        "café:=,;@!$*~.html",
+        "n" * 60 + ".png",
+    ):
         (tmp_path / name).write_text("x")
     (tmp_path / "dangling").symlink_to(tmp_path / "nowhere")
-    paths = ["/", "/folder%20with%20space", "/folder%20with%20space/", "/folder%20with%20space?a=b", "/indexed", "/indexed/", "//indexed//"]
-    paths += ["/README", "/README/", "/B.GZ", "/a.HTML", "/.hidden", "/z.tar.gz", "/missing", "/missing/", "/dangling", "/50%", "/a%00b"]
-    paths += ["/caf%C3%A9:=,;@!$*~.html", "/indexed/../README", "/indexed/%2e%2e/README", "/indexed%2Findex.en.html", "/../README", "/x//y"]
+    paths = [
+        "/",
+        "/folder%20with%20space",
+        "/folder%20with%20space/",
+        "/folder%20with%20space?a=b",
+        "/indexed",
+        "/indexed/",
+        "//indexed//",
+    ]
+    paths += [
+        "/README",
+        "/README/",
+        "/B.GZ",
+        "/a.HTML",
+        "/.hidden",
+        "/z.tar.gz",
+        "/missing",
+        "/missing/",
+        "/dangling",
+        "/50%",
+        "/a%00b",
+    ]
+    paths += [
+        "/caf%C3%A9:=,;@!$*~.html",
+        "/indexed/../README",
+        "/indexed/%2e%2e/README",
+        "/indexed%2Findex.en.html",
+        "/../README",
+        "/x//y",
+    ]
     with nginx([Server("127.0.0.1", tmp_path)]) as server:
         for path in paths:
             status, content_type, location, body = _get(f"127.0.0.1:{server.port}", path)
             ours = answer(tmp_path, *path.split("?"))
-            expected_location = f"http://127.0.0.1:{server.port}{ours.location}" if ours.location else ""
+            expected_location = (
+                f"http://127.0.0.1:{server.port}{ours.location}" if ours.location else ""
+            )
             assert (status, location) == (ours.status, expected_location), path
             if status == 200:
                 assert content_type == ours.content_type, path
@@ -106,7 +147,12 @@ def _get(host: str, path: str, method: str = "GET") -> tuple[int, str, str, byte
     response = connection.getresponse()
     body = response.read()
     connection.close()
-    return response.status, response.headers.get_content_type(), response.headers.get("Location", ""), body
+    return (
+        response.status,
+        response.headers.get_content_type(),
+        response.headers.get("Location", ""),
+        body,
+    )
 
 
 def _hrefs(body: bytes) -> list[tuple[str, str]]:
@@ -132,7 +178,11 @@ def test_listings_of_the_sites_are_those_of_nginx(served: ServedSites) -> None:
         for folder, _, files in os.walk(site.root):
             if any(os.fsdecode(index) in files for index in INDEX):
                 continue
-            path = "/" if folder == str(site.root) else f"/{quote(os.path.relpath(folder, site.root))}/"
+            path = (
+                "/"
+                if folder == str(site.root)
+                else f"/{quote(os.path.relpath(folder, site.root))}/"
+            )
             status, _, _, body = _get(f"{site.address}:{served.server.port}", path)
             assert status == 200
             assert _hrefs(body) == _hrefs(listing(os.fsencode(folder) + b"/")), path
@@ -140,7 +190,9 @@ def test_listings_of_the_sites_are_those_of_nginx(served: ServedSites) -> None:
     assert checked > 20
 
 
-def test_nginx_answers_every_expected_url_as_expected(served: ServedSites, expected: dict[str, int]) -> None:
+def test_nginx_answers_every_expected_url_as_expected(
+    served: ServedSites, expected: dict[str, int]
+) -> None:
     """All six sites: the status that the walk foresees is the status that nginx gives."""
     differences = []
     for site in served.sites:
@@ -152,8 +204,12 @@ def test_nginx_answers_every_expected_url_as_expected(served: ServedSites, expec
                 response = connection.getresponse()
                 response.read()
                 ours = answer(site.root, *url.removeprefix(origin).split("?", 1))
-                if response.status != status or (status == 200 and response.headers.get_content_type() != ours.content_type):
-                    differences.append((url, status, response.status, response.headers.get_content_type()))
+                if response.status != status or (
+                    status == 200 and response.headers.get_content_type() != ours.content_type
+                ):
+                    differences.append(
+                        (url, status, response.status, response.headers.get_content_type())
+                    )
         connection.close()
     assert differences == []
 
@@ -168,9 +224,15 @@ def test_a_second_walker_over_http_fetches_the_same(served: ServedSites, name: s
 
 
 def test_the_walk_reaches_the_sites(served: ServedSites, expected: dict[str, int]) -> None:
-    """Most HTML files of each site are linked from its seeds; a walk that stopped early would show here."""
+    """Most HTML files of each site are linked from its seeds; a walk that stopped early would show
+    here.
+    """
     for site in served.sites:
         origin = served.origin(site.name)
         files = sum(1 for path in site.root.rglob("*.html") if path.is_file())
-        reached = sum(1 for url, status in expected.items() if status == 200 and url.startswith(f"{origin}/") and url.endswith(".html"))
+        reached = sum(
+            1
+            for url, status in expected.items()
+            if status == 200 and url.startswith(f"{origin}/") and url.endswith(".html")
+        )
         assert reached >= 0.95 * files, f"{site.name}: {reached} of {files}"

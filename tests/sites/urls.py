@@ -1,7 +1,9 @@
-"""URLs as the independent walk reads them: RFC 3986 joining with the WHATWG rules that real pages need.
+"""URLs as the independent walk reads them: RFC 3986 joining with the WHATWG rules that real pages
+need.
 
-Written without the library that the crawler uses, so that the two can disagree. `urllib.parse.urljoin` alone will not do:
-it drops empty path segments (`a//b`), which the WHATWG standard keeps, and does not know `%2e`.
+Written without the library that the crawler uses, so that the two can disagree.
+`urllib.parse.urljoin` alone will not do: it drops empty path segments (`a//b`), which the WHATWG
+standard keeps, and does not know `%2e`.
 """
 
 from __future__ import annotations
@@ -12,7 +14,10 @@ from urllib.parse import quote, unquote_to_bytes
 
 DEFAULT_PORTS = {"http": "80", "https": "443"}
 
-_REFERENCE = re.compile(r"(?:([A-Za-z][A-Za-z0-9+.-]*):)?(?://([^/?]*))?([^?]*)(?:\?(.*))?", re.DOTALL)  # RFC 3986 appendix B
+# RFC 3986 appendix B
+_REFERENCE = re.compile(
+    r"(?:([A-Za-z][A-Za-z0-9+.-]*):)?(?://([^/?]*))?([^?]*)(?:\?(.*))?", re.DOTALL
+)
 _UNRESERVED = re.compile(r"[A-Za-z0-9._~-]")
 _PATH_SAFE = "!$%&'()*+,-./:;=@[\\]_|~"  # what the WHATWG path percent-encode set leaves alone
 _QUERY_SAFE = "!$%&()*+,-./:;=?@[\\]^_`{|}~"  # the special-query percent-encode set
@@ -38,7 +43,9 @@ class Split(NamedTuple):
 
 
 def join(base: Split | None, reference: str) -> Split | None:
-    """What a reference in a page means, without its fragment; None where it is no http or https URL."""
+    """What a reference in a page means, without its fragment; None where it is no http or https
+    URL.
+    """
     text = reference.strip(_EDGES).translate({9: None, 10: None, 13: None}).partition("#")[0]
     before, mark, after = text.partition("?")
     match = _REFERENCE.fullmatch(before.replace("\\", "/") + mark + after)
@@ -48,7 +55,8 @@ def join(base: Split | None, reference: str) -> Split | None:
     if scheme and scheme not in DEFAULT_PORTS:
         return None
     if scheme and authority is None and (base is None or scheme != base.scheme):
-        authority, _, rest = path.lstrip("/").partition("/")  # `https:host/path`: special schemes need no slashes
+        # `https:host/path`: special schemes need no slashes
+        authority, _, rest = path.lstrip("/").partition("/")
         path = f"/{rest}"
     if authority is not None:
         scheme = scheme or (base.scheme if base else "")
@@ -56,7 +64,9 @@ def join(base: Split | None, reference: str) -> Split | None:
     if base is None:
         return None
     if not path:
-        return _normal(base.scheme, base.authority, base.path, base.query if query is None else query)
+        return _normal(
+            base.scheme, base.authority, base.path, base.query if query is None else query
+        )
     if not path.startswith("/"):
         path = base.path.rpartition("/")[0] + "/" + path
     return _normal(base.scheme, base.authority, path, query)
@@ -79,7 +89,12 @@ def _normal(scheme: str, authority: str, path: str, query: str | None) -> Split:
     name, _, port = host.rpartition(":")
     if name and port in ("", DEFAULT_PORTS[scheme]):
         host = name
-    return Split(scheme, host, _percent(_without_dots(path or "/"), _PATH_SAFE), None if query is None else _percent(query, _QUERY_SAFE))
+    return Split(
+        scheme,
+        host,
+        _percent(_without_dots(path or "/"), _PATH_SAFE),
+        None if query is None else _percent(query, _QUERY_SAFE),
+    )
 
 
 def _without_dots(path: str) -> str:
@@ -100,7 +115,9 @@ def _without_dots(path: str) -> str:
 
 
 def _percent(text: str, safe: str) -> str:
-    """Escapes in upper case, unreserved characters unescaped, what may not stand in a URL escaped as UTF-8."""
+    """Escapes in upper case, unreserved characters unescaped, what may not stand in a URL escaped
+    as UTF-8.
+    """
     return re.sub(r"%[0-9A-Fa-f]{2}", _escape, quote(text, safe=safe))
 
 

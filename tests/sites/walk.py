@@ -1,8 +1,9 @@
-"""The URLs that a crawl of some folders must fetch, found by walking the files: no HTTP, and none of our own code.
+"""The URLs that a crawl of some folders must fetch, found by walking the files: no HTTP, and none
+of our own code.
 
-Followed: `a`, `area`, `frame`, `iframe`, `link rel=canonical`, `link rel=alternate` that is neither a feed nor a style
-sheet, meta refresh, and redirects; not links marked nofollow. Scope: the origins that have a folder. HTML is parsed by
-libxml2, the crawler's by lexbor.
+Followed: `a`, `area`, `frame`, `iframe`, `link rel=canonical`, `link rel=alternate` that is neither
+a feed nor a style sheet, meta refresh, and redirects; not links marked nofollow. Scope: the origins
+that have a folder. HTML is parsed by libxml2, the crawler's by lexbor.
 """
 
 from __future__ import annotations
@@ -17,12 +18,21 @@ from lxml import etree
 from tests.sites.serving import answer
 from tests.sites.urls import Split, join, split
 
-FEED_TYPES = frozenset({"application/rss+xml", "application/atom+xml", "application/feed+json", "application/json", "text/xml"})
+FEED_TYPES = frozenset(
+    {
+        "application/rss+xml",
+        "application/atom+xml",
+        "application/feed+json",
+        "application/json",
+        "text/xml",
+    }
+)
 PARSED_TYPES = frozenset({"text/html", "application/xhtml+xml"})
 ROBOT_NAMES = frozenset({"robots", "lycosa"})
 
 _TAGS = ("base", "a", "area", "frame", "iframe", "link", "meta")
-_REFRESH = re.compile(r"\s*[\d.]+\s*[;,\s]\s*(?:url\s*=\s*)?(.*)", re.IGNORECASE | re.DOTALL)  # HTML, shared declarative refresh steps
+# HTML, shared declarative refresh steps
+_REFRESH = re.compile(r"\s*[\d.]+\s*[;,\s]\s*(?:url\s*=\s*)?(.*)", re.IGNORECASE | re.DOTALL)
 _OUTER_SPACE = " \t\n\f\r"
 
 
@@ -53,7 +63,9 @@ def expected_urls(roots: Mapping[str, Path], seeds: Iterable[str]) -> dict[str, 
 
 
 def links(body: bytes, page: Split) -> set[Split]:
-    """What a page's followed links point to, fragments dropped; empty where the page says nofollow."""
+    """What a page's followed links point to, fragments dropped; empty where the page says
+    nofollow.
+    """
     if not body.strip():
         return set()
     tree = etree.HTML(body, etree.HTMLParser(huge_tree=True))
@@ -68,11 +80,16 @@ def links(body: bytes, page: Split) -> set[Split]:
             if href is not None and not based:
                 base, based = join(page, href) or page, True
         elif element.tag == "meta" and (element.get("name") or "").strip().lower() in ROBOT_NAMES:
-            if {"nofollow", "none"} & set(re.split(r"[,\s]+", (element.get("content") or "").lower())):
+            if {"nofollow", "none"} & set(
+                re.split(r"[,\s]+", (element.get("content") or "").lower())
+            ):
                 return set()
         else:
             references.update(_followed(element))
-    targets = (join(base, reference) for reference in {reference.partition("#")[0] for reference in references})
+    targets = (
+        join(base, reference)
+        for reference in {reference.partition("#")[0] for reference in references}
+    )
     return {target for target in targets if target is not None}
 
 
@@ -86,7 +103,11 @@ def _followed(element: etree._Element) -> Iterator[str]:
         reference = element.get("src")
     elif element.tag == "link":
         media_type = (element.get("type") or "").partition(";")[0].strip().lower()
-        alternate = "alternate" in relations and "stylesheet" not in relations and media_type not in FEED_TYPES
+        alternate = (
+            "alternate" in relations
+            and "stylesheet" not in relations
+            and media_type not in FEED_TYPES
+        )
         if ("canonical" in relations or alternate) and "nofollow" not in relations:
             reference = element.get("href")
     elif (element.get("http-equiv") or "").strip().lower() == "refresh":

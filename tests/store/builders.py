@@ -1,4 +1,6 @@
-"""Small real workspaces: visits with keys that hold, pages, WARCs written by the archive's own writer."""
+"""Small real workspaces: visits with keys that hold, pages, WARCs written by the archive's own
+writer.
+"""
 
 from __future__ import annotations
 
@@ -8,8 +10,18 @@ from pathlib import Path
 import polars as pl
 
 from lycosa.archive.cdxj import write_cdxj
-from lycosa.archive.writer import WarcWriter
-from lycosa.core.records import Exchange, HostRow, Link, LinkKind, Page, UrlId, UrlRow, UrlState, Visit
+from lycosa.archive.warc.writer import WarcWriter
+from lycosa.core.records import (
+    Exchange,
+    HostRow,
+    Link,
+    LinkKind,
+    Page,
+    UrlId,
+    UrlRow,
+    UrlState,
+    Visit,
+)
 from lycosa.store.claim import Claim
 from lycosa.store.live import LiveTables
 from lycosa.store.tables import Buffers
@@ -23,14 +35,37 @@ def identify(workspace: Workspace, url: str) -> UrlId:
     return Identifier(workspace.domains, workspace.partitions).identify(url)
 
 
-def make_visit(url: UrlId, *, at: int = START_MS, collection: str = "default", kind: str = "page") -> Visit:
-    return Visit(url.url, url.host, url.partition, url.host_key, url.url_key, kind, collection, 1, at, 12, http_status=200)
+def make_visit(
+    url: UrlId, *, at: int = START_MS, collection: str = "default", kind: str = "page"
+) -> Visit:
+    return Visit(
+        url.url,
+        url.host,
+        url.partition,
+        url.host_key,
+        url.url_key,
+        kind,
+        collection,
+        1,
+        at,
+        12,
+        http_status=200,
+    )
 
 
 def make_page(number: int, targets: Iterable[str] = ()) -> Page:
     text = f"Page {number}\nText of page {number}"
-    links = [Link(target, f"to {target}", "", LinkKind.A, place) for place, target in enumerate(targets)]
-    return Page(title=f"Page {number}", text=text, main_text=text, language="en", language_score=0.9, links=links)
+    links = [
+        Link(target, f"to {target}", "", LinkKind.A, place) for place, target in enumerate(targets)
+    ]
+    return Page(
+        title=f"Page {number}",
+        text=text,
+        main_text=text,
+        language="en",
+        language_score=0.9,
+        links=links,
+    )
 
 
 def make_exchange(url: str, body: bytes, at: int = START_MS) -> Exchange:
@@ -68,13 +103,27 @@ def commit_urls(workspace: Workspace, claim: Claim, urls: Iterable[str], **more:
 
 
 def commit_pages(
-    workspace: Workspace, claim: Claim, numbers: Iterable[int], *, host: str = "www.example.org", at: int = START_MS, cdxj: bool = False
+    workspace: Workspace,
+    claim: Claim,
+    numbers: Iterable[int],
+    *,
+    host: str = "www.example.org",
+    at: int = START_MS,
+    cdxj: bool = False,
 ) -> int:
-    """Commit whole pages as a worker does: archive, visits, pages, links, states, host, counters; with `cdxj` the archive's index."""
+    """Commit whole pages as a worker does: archive, visits, pages, links, states, host, counters;
+    with `cdxj` the archive's index.
+    """
     folder, buffers = claim.next_folder(), Buffers()
-    writer = WarcWriter(Path(workspace.path(folder.warc)), relative_path=folder.warc, info={"software": "test"})
+    writer = WarcWriter(
+        Path(workspace.path(folder.warc)), relative_path=folder.warc, info={"software": "test"}
+    )
     first = identify(workspace, f"http://{host}/")
-    live = LiveTables(workspace).scan("urls").filter((pl.col("host_key") == first.host_key) & (pl.col("state") == "visited"))
+    live = (
+        LiveTables(workspace)
+        .scan("urls")
+        .filter((pl.col("host_key") == first.host_key) & (pl.col("state") == "visited"))
+    )
     visited = set(live.collect()["url"])
     visits = []
     count = 0
@@ -82,17 +131,37 @@ def commit_pages(
         url = identify(workspace, f"http://{host}/page{number}")
         visit = make_visit(url, at=at + number)
         writer.append(make_exchange(url.url, f"<p>{number}</p>".encode() * 20, at + number), visit)
-        page = make_page(number, [f"http://{host}/page{number + 1}", f"http://{host}/page{number + 2}"])
+        page = make_page(
+            number, [f"http://{host}/page{number + 1}", f"http://{host}/page{number + 2}"]
+        )
         visits.append(visit)
         buffers.add_visit(visit)
         buffers.add_page(visit, page)
         buffers.links.add_links(visit, page.links)
-        buffers.add_url(url_row(url, UrlState.VISITED, visited_at=visit.fetched_at, digest=visit.digest))
+        buffers.add_url(
+            url_row(url, UrlState.VISITED, visited_at=visit.fetched_at, digest=visit.digest)
+        )
         visited.add(url.url)
         count += 1
-    buffers.add_host(HostRow(host, first.partition, first.host_key, "example.org", START_MS, visited=len(visited), pages=count))
+    buffers.add_host(
+        HostRow(
+            host,
+            first.partition,
+            first.host_key,
+            "example.org",
+            START_MS,
+            visited=len(visited),
+            pages=count,
+        )
+    )
     writer.close(sync=True)
     if cdxj:
         write_cdxj(workspace.path(folder.cdxj), visits, record_types=writer.record_types)
     counters = {"visits": count, "pages": count}
-    return claim.commit(folder, buffers.mapping(), warc=folder.warc, cdxj=folder.cdxj if cdxj else None, counters=counters)
+    return claim.commit(
+        folder,
+        buffers.mapping(),
+        warc=folder.warc,
+        cdxj=folder.cdxj if cdxj else None,
+        counters=counters,
+    )

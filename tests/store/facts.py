@@ -10,11 +10,17 @@ from lycosa.store.workspace import Workspace
 
 Facts = dict[str, pl.DataFrame]
 
-_ORDER = {"visits": ["record_id", "fetched_at", "collection"], "links": ["target", "position"], "found": ["url", "collection", "priority"]}
+_ORDER = {
+    "visits": ["record_id", "fetched_at", "collection"],
+    "links": ["target", "position"],
+    "found": ["url", "collection", "priority"],
+}
 
 
 def facts(workspace: Workspace, *, entry: bool = True) -> Facts:
-    """The live rows of every table, with the entries they came with, in an order that no merge changes."""
+    """The live rows of every table, with the entries they came with, in an order that no merge
+    changes.
+    """
     live = LiveTables(workspace)
     return {name: _sorted(name, live.scan(name, entry=entry).collect()) for name in TABLES}
 

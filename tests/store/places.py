@@ -1,4 +1,6 @@
-"""Places where a workspace may lie, for tests that run on each: a folder, S3 (moto's server), HDFS (Hadoop's mini cluster)."""
+"""Places where a workspace may lie, for tests that run on each: a folder, S3 (moto's server), HDFS
+(Hadoop's mini cluster).
+"""
 
 from __future__ import annotations
 
@@ -47,7 +49,11 @@ class Places:
     def environment(self, kind: str, cache: Path) -> dict[str, str]:
         """What leads a process to the place, as a machine of its own if `cache` is."""
         own = {"LYCOSA_CACHE": str(cache)}
-        return own | dict(self.s3.environment) if kind == "s3" else own | {"HADOOP_USER_NAME": "lycosa-test"}
+        return (
+            own | dict(self.s3.environment)
+            if kind == "s3"
+            else own | {"HADOOP_USER_NAME": "lycosa-test"}
+        )
 
     def close(self) -> None:
         self._open.close()
@@ -61,8 +67,12 @@ def places() -> Iterator[Places]:
 
 
 @pytest.fixture
-def storage(request: pytest.FixtureRequest, places: Places, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Storage:
-    """Storage of the kind that the test is parametrised with (`indirect`), with the folder `log`, and the marker of a workspace."""
+def storage(
+    request: pytest.FixtureRequest, places: Places, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Storage:
+    """Storage of the kind that the test is parametrised with (`indirect`), with the folder `log`,
+    and the marker of a workspace.
+    """
     for name, value in places.environment(request.param, tmp_path / "cache").items():
         monkeypatch.setenv(name, value)
     made = open_storage(places.location(request.param, tmp_path))

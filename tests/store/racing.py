@@ -1,4 +1,6 @@
-"""A buffer without polars, and commits of it: for processes that are started often, forked, and killed."""
+"""A buffer without polars, and commits of it: for processes that are started often, forked, and
+killed.
+"""
 
 from __future__ import annotations
 
@@ -23,4 +25,6 @@ def commit_rounds(workspace: Workspace, rounds: int, partition: int = 0) -> None
     """So many commits of worker `w<partition>`."""
     claim = workspace.claim(f"w{partition}", [partition])
     for number in range(rounds):
-        claim.commit(claim.next_folder(), {"urls": FakeBuffer(b"x" * (number + 1))}, counters={"rounds": 1})
+        claim.commit(
+            claim.next_folder(), {"urls": FakeBuffer(b"x" * (number + 1))}, counters={"rounds": 1}
+        )

@@ -11,8 +11,21 @@ from hypothesis import strategies as st
 from lycosa.store.archives import CDXJ_NAME, WARC_NAME, ArchiveFile, ArchiveFiles
 
 PATHS = st.one_of(
-    st.builds("data/{:08d}-{}/{}".format, st.integers(0, 40), st.integers(0, 5), st.sampled_from([WARC_NAME, CDXJ_NAME])),
-    st.sampled_from(["data/a.warc.gz", "data/00000001-01/archive.warc.gz", "data/000000001-1/archive.warc.gz", "", "data/00000001-1/x"]),
+    st.builds(
+        "data/{:08d}-{}/{}".format,
+        st.integers(0, 40),
+        st.integers(0, 5),
+        st.sampled_from([WARC_NAME, CDXJ_NAME]),
+    ),
+    st.sampled_from(
+        [
+            "data/a.warc.gz",
+            "data/00000001-01/archive.warc.gz",
+            "data/000000001-1/archive.warc.gz",
+            "",
+            "data/00000001-1/x",
+        ]
+    ),
 )
 FILES = st.builds(
     ArchiveFile,
@@ -53,20 +66,26 @@ def test_they_are_a_dict(changes: list[tuple[str, ArchiveFile | None]], others: 
 def test_many_take_little_room() -> None:
     files = ArchiveFiles(WARC_NAME)
     for number in range(30_000):
-        files[f"data/{number % 40:08d}-{number}/{WARC_NAME}"] = ArchiveFile(number + 1, 10**7, f"{number:032x}")
+        files[f"data/{number % 40:08d}-{number}/{WARC_NAME}"] = ArchiveFile(
+            number + 1, 10**7, f"{number:032x}"
+        )
     assert len(files) == 30_000
     assert len(files._recent) < 8_000
     assert files.nbytes <= 44 * 30_000
     for number in range(0, 30_000, 2):
         del files[f"data/{number % 40:08d}-{number}/{WARC_NAME}"]
-    assert list(files.values())[:3] == [ArchiveFile(number + 1, 10**7, f"{number:032x}") for number in (1, 3, 5)]
+    assert list(files.values())[:3] == [
+        ArchiveFile(number + 1, 10**7, f"{number:032x}") for number in (1, 3, 5)
+    ]
     assert len(files) == 15_000
 
 
 def test_of_many_a_snapshot_holds_columns() -> None:
     files = ArchiveFiles(WARC_NAME)
     for number in range(1_000):
-        files[f"data/00000007-{number}/{WARC_NAME}"] = ArchiveFile(2 * number + 1, 10_000 + number, f"{number:032x}")
+        files[f"data/00000007-{number}/{WARC_NAME}"] = ArchiveFile(
+            2 * number + 1, 10_000 + number, f"{number:032x}"
+        )
     document = files.document()
     assert document["folders"] == [7 << 24, *[1] * 999]
     assert document["entries"] == [1, *[2] * 999]

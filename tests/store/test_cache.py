@@ -31,7 +31,10 @@ def put(cache: FileCache, name: str, content: bytes, *, age_s: float = 0.0) -> s
 
 def test_the_longest_unused_go_first_until_the_rest_fits(tmp_path: Path) -> None:
     cache = FileCache(tmp_path)
-    paths = [put(cache, f"data/{number}/urls.parquet", b"x" * 1_000, age_s=10_000 - number) for number in range(4)]
+    paths = [
+        put(cache, f"data/{number}/urls.parquet", b"x" * 1_000, age_s=10_000 - number)
+        for number in range(4)
+    ]
     cache.limit(2_500)
     assert cache.find("data/0/urls.parquet") == paths[0]  # asked for: the newest now
     assert FileCache(tmp_path).evict() == 2_000  # another process knows the bound too
@@ -67,7 +70,9 @@ def test_a_copy_that_is_not_the_file_is_refused_and_not_kept(tmp_path: Path) -> 
             cache.fetch("x.parquet", holding(content), size, digest)
     assert [name for _, _, names in os.walk(tmp_path) for name in names] == []
     (tmp_path / "same").write_bytes(b"other")
-    assert cache.fetch("x.parquet", holding(b"other"), 5, file_digest(str(tmp_path / "same"))) == cache.find("x.parquet")
+    assert cache.fetch(
+        "x.parquet", holding(b"other"), 5, file_digest(str(tmp_path / "same"))
+    ) == cache.find("x.parquet")
 
 
 def test_only_files_that_count_are_retained(tmp_path: Path) -> None:

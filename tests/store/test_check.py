@@ -39,7 +39,11 @@ def crawled(workspace: Workspace) -> Workspace:
 
 def errors(workspace: Workspace, *, deep: bool = False) -> list[str]:
     report = verify(workspace, deep=deep)
-    found = [f"{finding.where}: {finding.what}" for finding in report.findings if finding.severity == "error"]
+    found = [
+        f"{finding.where}: {finding.what}"
+        for finding in report.findings
+        if finding.severity == "error"
+    ]
     assert report.ok == (not found)
     assert all(finding.remedy for finding in report.findings)
     return found
@@ -57,7 +61,9 @@ def rewrite_entry(workspace: Workspace, number: int, change: Callable[[Any], Non
     path.write_bytes(sealed(json.dumps(document).encode()))
 
 
-def replace_rows(workspace: Workspace, table: str, change: Callable[[pl.DataFrame], pl.DataFrame]) -> None:
+def replace_rows(
+    workspace: Workspace, table: str, change: Callable[[pl.DataFrame], pl.DataFrame]
+) -> None:
     """Change a committed file and make the log agree, so that only what the rows say is wrong."""
     state = workspace.state()
     file = state.files[table][0]
@@ -97,7 +103,9 @@ def test_an_empty_workspace_has_no_faults(workspace: Workspace) -> None:
 
 def test_checking_changes_nothing(crawled: Workspace) -> None:
     def everything() -> dict[str, bytes]:
-        return {str(path): path.read_bytes() for path in Path(crawled.root).rglob("*") if path.is_file()}
+        return {
+            str(path): path.read_bytes() for path in Path(crawled.root).rglob("*") if path.is_file()
+        }
 
     before = everything()
     verify(crawled, deep=True)
@@ -119,8 +127,13 @@ def test_a_torn_log_entry(crawled: Workspace) -> None:
 
 
 def test_a_commit_under_a_claim_that_was_outranked(crawled: Workspace) -> None:
-    rewrite_entry(crawled, 2, lambda document: document.update(kind="claim", claim=2, partitions=[[0, 7]]))
-    assert any("log/00000003.json" in error and "claim 1, which does not hold" in error for error in errors(crawled))
+    rewrite_entry(
+        crawled, 2, lambda document: document.update(kind="claim", claim=2, partitions=[[0, 7]])
+    )
+    assert any(
+        "log/00000003.json" in error and "claim 1, which does not hold" in error
+        for error in errors(crawled)
+    )
 
 
 def test_a_claim_of_a_partition_that_does_not_exist(crawled: Workspace) -> None:
@@ -132,7 +145,10 @@ def test_a_claim_of_a_partition_that_does_not_exist(crawled: Workspace) -> None:
 def test_a_deleted_table_file(crawled: Workspace, table: str) -> None:
     path = table_path(crawled, table)
     os.unlink(path)
-    assert any(path.endswith(error.partition(":")[0]) and "it is missing" in error for error in errors(crawled))
+    assert any(
+        path.endswith(error.partition(":")[0]) and "it is missing" in error
+        for error in errors(crawled)
+    )
 
 
 @pytest.mark.parametrize("table", ["visits", "pages", "links", "urls", "hosts"])
@@ -141,7 +157,10 @@ def test_one_changed_byte_of_a_table_file(crawled: Workspace, table: str) -> Non
     content = bytearray(path.read_bytes())
     content[len(content) // 3] ^= 1
     path.write_bytes(content)
-    assert any(str(path).endswith(error.partition(":")[0]) and "its bytes have changed" in error for error in errors(crawled))
+    assert any(
+        str(path).endswith(error.partition(":")[0]) and "its bytes have changed" in error
+        for error in errors(crawled)
+    )
 
 
 def test_a_cut_table_file(crawled: Workspace) -> None:
@@ -166,7 +185,9 @@ def test_rows_out_of_order(crawled: Workspace) -> None:
 
 def test_two_entries_that_name_one_file(crawled: Workspace) -> None:
     entry = json.loads(Path(crawled.path(entry_path(2))).read_text())
-    rewrite_entry(crawled, 3, lambda document: document["files"].update(urls=entry["files"]["urls"]))
+    rewrite_entry(
+        crawled, 3, lambda document: document["files"].update(urls=entry["files"]["urls"])
+    )
     assert any("2 log entries refer to it" in error for error in errors(crawled))
 
 
@@ -190,15 +211,23 @@ def test_a_changed_byte_of_an_archive_is_found_by_a_deep_check(crawled: Workspac
     found = errors(crawled, deep=True)
     assert any(error.startswith(name) and "its bytes have changed" in error for error in found)
     assert any(error.startswith(name) and "not a valid record" in error for error in found)
-    assert any(error.startswith(name) and "visits with a wrong record position: 1" in error for error in found)
+    assert any(
+        error.startswith(name) and "visits with a wrong record position: 1" in error
+        for error in found
+    )
 
 
 def test_a_url_with_two_states(crawled: Workspace) -> None:
     def double(frame: pl.DataFrame) -> pl.DataFrame:
-        return pl.concat([frame, frame.head(1).with_columns(pl.col("url_key") ^ 1, state=pl.lit("known"))])
+        return pl.concat(
+            [frame, frame.head(1).with_columns(pl.col("url_key") ^ 1, state=pl.lit("known"))]
+        )
 
     replace_rows(crawled, "urls", double)
-    assert any(error.startswith("urls: URLs with more than one state: 1, for example") for error in errors(crawled))
+    assert any(
+        error.startswith("urls: URLs with more than one state: 1, for example")
+        for error in errors(crawled)
+    )
 
 
 def test_a_state_that_is_not_in_the_vocabulary(crawled: Workspace) -> None:
@@ -208,14 +237,20 @@ def test_a_state_that_is_not_in_the_vocabulary(crawled: Workspace) -> None:
 
 def test_two_urls_with_one_key(crawled: Workspace) -> None:
     buffers, url = Buffers(), identify(crawled, f"http://{HOST}/page1")
-    buffers.add_url(url_row(UrlId(f"http://{HOST}/other", url.host, url.host_key, url.url_key, url.partition)))
+    buffers.add_url(
+        url_row(UrlId(f"http://{HOST}/other", url.host, url.host_key, url.url_key, url.partition))
+    )
     commit(crawled, buffers)
     found = errors(crawled)
     assert any("URLs with the same key: 1" in error for error in found)
-    assert any(error.startswith("urls: keys or partitions that do not match the URL: 1") for error in found)
+    assert any(
+        error.startswith("urls: keys or partitions that do not match the URL: 1") for error in found
+    )
 
 
-def test_an_excluded_url_without_a_reason_and_a_visited_one_without_a_visit(crawled: Workspace) -> None:
+def test_an_excluded_url_without_a_reason_and_a_visited_one_without_a_visit(
+    crawled: Workspace,
+) -> None:
     buffers = Buffers()
     buffers.add_url(url_row(identify(crawled, f"http://{HOST}/x"), "excluded"))
     buffers.add_url(url_row(identify(crawled, f"http://{HOST}/y"), "visited"))
@@ -243,7 +278,10 @@ def test_an_exchange_that_was_committed_twice(crawled: Workspace) -> None:
 
 def test_an_exchange_that_became_two_pages(crawled: Workspace) -> None:
     replace_rows(crawled, "pages", lambda frame: pl.concat([frame, frame.head(1)]))
-    assert any(error.startswith("pages: exchanges with more than one page in one commit: 1") for error in errors(crawled))
+    assert any(
+        error.startswith("pages: exchanges with more than one page in one commit: 1")
+        for error in errors(crawled)
+    )
 
 
 def test_a_page_without_a_visit_and_links_without_a_page(crawled: Workspace) -> None:
@@ -260,32 +298,51 @@ def test_a_page_without_a_visit_and_links_without_a_page(crawled: Workspace) -> 
 
 
 def test_a_visit_outside_its_archive_and_one_without(crawled: Workspace) -> None:
-    replace_rows(crawled, "visits", lambda frame: frame.with_columns(warc_offset=pl.lit(10**9, dtype=pl.Int64)))
-    assert any(error.startswith("visits: visits whose position is outside their WARC file: 5") for error in errors(crawled))
     replace_rows(
         crawled,
         "visits",
-        lambda frame: frame.with_columns(warc_offset=pl.lit(0, dtype=pl.Int64), warc_file=pl.lit("data/00000001-9/archive.warc.gz")),
+        lambda frame: frame.with_columns(warc_offset=pl.lit(10**9, dtype=pl.Int64)),
     )
-    assert any(error.startswith("visits: visits in a WARC file that is not committed: 5") for error in errors(crawled))
+    assert any(
+        error.startswith("visits: visits whose position is outside their WARC file: 5")
+        for error in errors(crawled)
+    )
+    replace_rows(
+        crawled,
+        "visits",
+        lambda frame: frame.with_columns(
+            warc_offset=pl.lit(0, dtype=pl.Int64),
+            warc_file=pl.lit("data/00000001-9/archive.warc.gz"),
+        ),
+    )
+    assert any(
+        error.startswith("visits: visits in a WARC file that is not committed: 5")
+        for error in errors(crawled)
+    )
 
 
 def test_a_visit_that_points_at_another_record_is_found_by_a_deep_check(crawled: Workspace) -> None:
     replace_rows(crawled, "visits", lambda frame: frame.with_columns(pl.col("warc_offset").first()))
     assert errors(crawled) == []
-    assert any("visits with a wrong record position: 4" in error for error in errors(crawled, deep=True))
+    assert any(
+        "visits with a wrong record position: 4" in error for error in errors(crawled, deep=True)
+    )
 
 
 def test_an_archived_exchange_without_a_visit_is_found_by_a_deep_check(crawled: Workspace) -> None:
     record = pl.read_parquet(table_path(crawled, "visits"))["record_id"][0]
     for table in ("visits", "pages"):
         replace_rows(crawled, table, lambda frame: frame.filter(pl.col("record_id") != record))
-    assert any("exchanges without a row in visits: 1" in error for error in errors(crawled, deep=True))
+    assert any(
+        "exchanges without a row in visits: 1" in error for error in errors(crawled, deep=True)
+    )
 
 
 def test_counters_that_do_not_add_up(crawled: Workspace) -> None:
     rewrite_entry(crawled, 2, lambda document: document["counters"].update(visits=4))
-    assert errors(crawled) == ["log/00000002.json: its counter of visits is 4, but its files have 5 rows"]
+    assert errors(crawled) == [
+        "log/00000002.json: its counter of visits is 4, but its files have 5 rows"
+    ]
 
 
 @pytest.mark.parametrize("column", ["partition", "host_key", "url_key"])
@@ -293,22 +350,44 @@ def test_counters_that_do_not_add_up(crawled: Workspace) -> None:
 def test_keys_that_the_url_does_not_give(crawled: Workspace, table: str, column: str) -> None:
     first = pl.int_range(pl.len()) == 0
     replace_rows(
-        crawled, table, lambda frame: frame.with_columns(pl.when(first).then(pl.col(column) ^ 1).otherwise(pl.col(column)).alias(column))
+        crawled,
+        table,
+        lambda frame: frame.with_columns(
+            pl.when(first).then(pl.col(column) ^ 1).otherwise(pl.col(column)).alias(column)
+        ),
     )
-    assert any(error.startswith(f"{table}: keys or partitions that do not match the URL: 1") for error in errors(crawled))
+    assert any(
+        error.startswith(f"{table}: keys or partitions that do not match the URL: 1")
+        for error in errors(crawled)
+    )
 
 
 def test_found_rows_and_hosts_with_wrong_keys(crawled: Workspace) -> None:
     buffers = Buffers()
-    buffers.found.add(found_row(url_row(UrlId("http://z.example.org/", "z.example.org", 1, 2, 3)), source="http://s/", anchor="", kind="a"))
+    buffers.found.add(
+        found_row(
+            url_row(UrlId("http://z.example.org/", "z.example.org", 1, 2, 3)),
+            source="http://s/",
+            anchor="",
+            kind="a",
+        )
+    )
     buffers.add_host(HostRow("z.example.org", 3, 4, "example.org", 1))
     commit(crawled, buffers)
     found = errors(crawled)
-    assert any(error.startswith("found: keys or partitions that do not match the URL: 1") for error in found)
-    assert any(error.startswith("hosts: keys or partitions that do not match the host: 1") for error in found)
+    assert any(
+        error.startswith("found: keys or partitions that do not match the URL: 1")
+        for error in found
+    )
+    assert any(
+        error.startswith("hosts: keys or partitions that do not match the host: 1")
+        for error in found
+    )
 
 
-@pytest.mark.parametrize(("column", "by"), [("known", 1), ("visited", 1), ("known", -1), ("visited", -1)])
+@pytest.mark.parametrize(
+    ("column", "by"), [("known", 1), ("visited", 1), ("known", -1), ("visited", -1)]
+)
 def test_a_host_that_counts_wrong(crawled: Workspace, column: str, by: int) -> None:
     frame = pl.read_parquet(table_path(crawled, "hosts", 1)).with_columns(pl.col(column) + by)
     claim = crawled.claim("w2")
@@ -320,7 +399,9 @@ def test_a_host_that_counts_wrong(crawled: Workspace, column: str, by: int) -> N
             frame.write_parquet(path)
 
     claim.commit(claim.next_folder(), {"hosts": Wrong()})
-    assert errors(crawled) == [f"hosts: hosts with a wrong number of {column} URLs: 1, for example {HOST}"]
+    assert errors(crawled) == [
+        f"hosts: hosts with a wrong number of {column} URLs: 1, for example {HOST}"
+    ]
 
 
 def notes(report: Report) -> list[tuple[str, str]]:
@@ -334,7 +415,11 @@ def test_leftovers_are_noted_and_are_no_faults(crawled: Workspace) -> None:
     Path(crawled.path("log/notes.txt")).write_text("mine")
     report = verify(crawled)
     assert report.ok
-    assert sorted(notes(report)) == [("note", folder.warc), ("note", "log/notes.txt"), ("warning", "data/00000099-1")]
+    assert sorted(notes(report)) == [
+        ("note", folder.warc),
+        ("note", "log/notes.txt"),
+        ("warning", "data/00000099-1"),
+    ]
     heir = crawled.claim("w3")
     heir.commit(heir.next_folder(), {}, orphans_used=[orphan.path for orphan in heir.orphans()])
     report = verify(crawled)
@@ -343,9 +428,13 @@ def test_leftovers_are_noted_and_are_no_faults(crawled: Workspace) -> None:
 
 
 def test_a_sample_of_keys_is_spread_over_the_table(crawled: Workspace) -> None:
-    replace_rows(crawled, "urls", lambda frame: frame.with_columns(url_key=pl.lit(5, dtype=pl.UInt64)))
+    replace_rows(
+        crawled, "urls", lambda frame: frame.with_columns(url_key=pl.lit(5, dtype=pl.UInt64))
+    )
     found = [
-        finding for finding in verify(crawled, key_sample=3).findings if finding.where == "urls" and "keys or partitions" in finding.what
+        finding
+        for finding in verify(crawled, key_sample=3).findings
+        if finding.where == "urls" and "keys or partitions" in finding.what
     ]
     assert len(found) == 1
 
@@ -369,8 +458,16 @@ def change_merged(workspace: Workspace, change: Callable[[pl.DataFrame], pl.Data
     path = workspace.path(file.path)
     frame = change(pl.read_parquet(path))
     frame.write_parquet(path)
-    number = next(entry.number for entry in workspace.log.entries() if "pages" in entry.files and entry.kind == "merge")
-    agree = {"rows": frame.height, "bytes": os.path.getsize(path), "digest": workspace.storage.digest(file.path)}
+    number = next(
+        entry.number
+        for entry in workspace.log.entries()
+        if "pages" in entry.files and entry.kind == "merge"
+    )
+    agree = {
+        "rows": frame.height,
+        "bytes": os.path.getsize(path),
+        "digest": workspace.storage.digest(file.path),
+    }
     rewrite_entry(workspace, number, lambda document: document["files"]["pages"][0].update(agree))
 
 

@@ -1,4 +1,6 @@
-"""The protocol's promises: a claim outranks whoever held before, a commit is all or nothing, nothing is lost."""
+"""The protocol's promises: a claim outranks whoever held before, a commit is all or nothing,
+nothing is lost.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,16 @@ import pytest
 from lycosa.core.clock import ManualClock
 from lycosa.core.errors import ClaimLost, UsageError, WorkspaceError
 from lycosa.store.claim import Orphan, append
-from lycosa.store.entry import CLAIM, COMMIT, MERGE, RELEASE, DataFile, Entry, entry_path, new_attempt
+from lycosa.store.entry import (
+    CLAIM,
+    COMMIT,
+    MERGE,
+    RELEASE,
+    DataFile,
+    Entry,
+    entry_path,
+    new_attempt,
+)
 from lycosa.store.live import LiveTables
 from lycosa.store.tables import Buffers
 from lycosa.store.workspace import Workspace
@@ -28,9 +39,17 @@ def leave_orphan(workspace: Workspace, worker: str, partitions: list[int] | None
 
 
 def test_a_claim_is_in_the_log_before_it_is_handed_out(workspace: Workspace) -> None:
-    claim = workspace.claim("w1", settings={"news": {"depth": 3}}, clock=ManualClock(1_700_000_000_000))
+    claim = workspace.claim(
+        "w1", settings={"news": {"depth": 3}}, clock=ManualClock(1_700_000_000_000)
+    )
     [entry] = workspace.log.entries()
-    assert (entry.kind, entry.number, entry.claim, entry.worker, entry.at) == (CLAIM, 1, 1, "w1", "2023-11-14T22:13:20Z")
+    assert (entry.kind, entry.number, entry.claim, entry.worker, entry.at) == (
+        CLAIM,
+        1,
+        1,
+        "w1",
+        "2023-11-14T22:13:20Z",
+    )
     assert entry.partitions == tuple(range(8))
     assert claim.entry == 1
     state = workspace.state()
@@ -39,7 +58,9 @@ def test_a_claim_is_in_the_log_before_it_is_handed_out(workspace: Workspace) -> 
 
 
 @pytest.mark.parametrize("partitions", [[], [-1], [8], [0, 99]])
-def test_partitions_that_do_not_exist_are_refused(workspace: Workspace, partitions: list[int]) -> None:
+def test_partitions_that_do_not_exist_are_refused(
+    workspace: Workspace, partitions: list[int]
+) -> None:
     with pytest.raises(UsageError, match="partitions are 0 to 7"):
         workspace.claim("w1", partitions)
     assert workspace.log.entries() == []
@@ -51,7 +72,13 @@ def test_a_commit_names_files_that_are_there_with_their_rows(workspace: Workspac
     entry = workspace.log.read(number)
     assert entry is not None
     assert (entry.kind, entry.claim) == (COMMIT, 1)
-    assert {table: files[0].rows for table, files in entry.files.items()} == {"visits": 3, "pages": 3, "links": 6, "urls": 3, "hosts": 1}
+    assert {table: files[0].rows for table, files in entry.files.items()} == {
+        "visits": 3,
+        "pages": 3,
+        "links": 6,
+        "urls": 3,
+        "hosts": 1,
+    }
     for file in (*(file for files in entry.files.values() for file in files), *entry.warcs):
         assert workspace.storage.size(file.path) == file.bytes
         assert workspace.storage.digest(file.path) == file.digest
@@ -79,12 +106,18 @@ def test_a_stale_claim_cannot_commit_and_leaves_the_state_unchanged(workspace: W
     with pytest.raises(ClaimLost):
         stale.check()
     assert workspace.log.numbers() == [1, 2, 3]
-    assert LiveTables(workspace).scan("urls").collect()["url"].to_list() == ["http://a.example.org/"]
+    assert LiveTables(workspace).scan("urls").collect()["url"].to_list() == [
+        "http://a.example.org/"
+    ]
     assert commit_urls(workspace, newer, ["http://c.example.org/"]) == 4
 
 
-def test_a_claim_that_is_taken_between_check_and_entry_is_noticed(workspace: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The race itself: the newer claim comes when the files are written and the entry is about to be."""
+def test_a_claim_that_is_taken_between_check_and_entry_is_noticed(
+    workspace: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The race itself: the newer claim comes when the files are written and the entry is about to
+    be.
+    """
     stale = workspace.claim("w1")
     link = os.link
 
@@ -132,7 +165,9 @@ def test_releasing_a_lost_claim_takes_nothing_from_the_new_owner(workspace: Work
     assert commit_urls(workspace, newer, ["http://a.example.org/"]) == 3
 
 
-def test_a_commit_made_again_after_a_lost_answer_counts_once(workspace: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_commit_made_again_after_a_lost_answer_counts_once(
+    workspace: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
     claim = workspace.claim("w1")
     folder, buffers = claim.next_folder(), rows_only(workspace, ["http://a.example.org/"])
     sync = os.fsync
@@ -158,7 +193,9 @@ def test_a_commit_made_again_after_a_lost_answer_counts_once(workspace: Workspac
     assert workspace.state().rows("urls") == 1
 
 
-def test_a_commit_made_again_after_a_full_disk_counts_once(workspace: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_commit_made_again_after_a_full_disk_counts_once(
+    workspace: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
     claim = workspace.claim("w1")
     folder, buffers = claim.next_folder(), rows_only(workspace, ["http://a.example.org/"])
 
@@ -174,7 +211,9 @@ def test_a_commit_made_again_after_a_full_disk_counts_once(workspace: Workspace,
     assert workspace.state().rows("urls") == 1
 
 
-def test_data_files_are_on_disk_before_the_entry_that_names_them(workspace: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_data_files_are_on_disk_before_the_entry_that_names_them(
+    workspace: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
     claim = workspace.claim("w1")
     folder = claim.next_folder()
     done: list[str] = []
@@ -191,7 +230,9 @@ def test_data_files_are_on_disk_before_the_entry_that_names_them(workspace: Work
     monkeypatch.setattr(os, "fsync", note_sync)
     monkeypatch.setattr(os, "link", note_link)
     Path(workspace.path(folder.warc)).write_bytes(b"exchanges")
-    claim.commit(folder, rows_only(workspace, ["http://a.example.org/"]).mapping(), warc=folder.warc)
+    claim.commit(
+        folder, rows_only(workspace, ["http://a.example.org/"]).mapping(), warc=folder.warc
+    )
     entry = workspace.path(entry_path(2))
     before, after = done[: done.index(entry)], done[done.index(entry) + 1 :]
     for path in (f"{folder.absolute}/urls.parquet", workspace.path(folder.warc), folder.absolute):
@@ -200,7 +241,9 @@ def test_data_files_are_on_disk_before_the_entry_that_names_them(workspace: Work
     assert after == [workspace.path("log")]
 
 
-def test_orphans_are_the_uncommitted_archives_of_earlier_claims_oldest_first(workspace: Workspace) -> None:
+def test_orphans_are_the_uncommitted_archives_of_earlier_claims_oldest_first(
+    workspace: Workspace,
+) -> None:
     first = leave_orphan(workspace, "w1")
     second = leave_orphan(workspace, "w2")
     claim = workspace.claim("w3")
@@ -225,7 +268,11 @@ def test_a_committed_archive_is_no_orphan(workspace: Workspace) -> None:
 
 def test_two_new_owners_each_replay_their_share_of_an_orphan(workspace: Workspace) -> None:
     path = leave_orphan(workspace, "w1", [0, 1, 2, 3])
-    low, high, other = workspace.claim("w2", [0, 1]), workspace.claim("w3", [2, 3, 4]), workspace.claim("w4", [6, 7])
+    low, high, other = (
+        workspace.claim("w2", [0, 1]),
+        workspace.claim("w3", [2, 3, 4]),
+        workspace.claim("w4", [6, 7]),
+    )
     assert [orphan.path for orphan in low.orphans()] == [path]
     low.commit(low.next_folder(), {}, orphans_used=[path])
     assert low.orphans() == []
@@ -262,7 +309,9 @@ def test_an_inbox_file_is_applied_once_even_if_its_deletion_was_lost(workspace: 
 
 def test_cursors_settings_and_counters_add_up_over_commits(workspace: Workspace) -> None:
     claim = workspace.claim("w1", settings={"a": {"depth": 1}, "b": {"depth": 1}})
-    claim.commit(claim.next_folder(), {}, applied={1: 1, 2: 1}, counters={"pages": 2, "refused.scope": 1})
+    claim.commit(
+        claim.next_folder(), {}, applied={1: 1, 2: 1}, counters={"pages": 2, "refused.scope": 1}
+    )
     claim.commit(claim.next_folder(), {}, applied={2: 2}, counters={"pages": 3})
     workspace.claim("w2", settings={"b": {"depth": 9}})
     state = workspace.state()
@@ -278,13 +327,25 @@ def test_a_merge_stands_in_the_place_of_what_it_folded(workspace: Workspace) -> 
     state = workspace.state()
     old = state.files["urls"][:2]
     merged = DataFile("base/x/urls.parquet", 2, 10, "", as_of=old[-1].entry)
-    draft = Entry(kind=MERGE, attempt=new_attempt(), at="", files={"urls": (merged,)}, replaces=tuple(file.path for file in old))
+    draft = Entry(
+        kind=MERGE,
+        attempt=new_attempt(),
+        at="",
+        files={"urls": (merged,)},
+        replaces=tuple(file.path for file in old),
+    )
     append(state, draft)
     assert [(file.path, file.entry) for file in workspace.state().files["urls"]] == [
         ("base/x/urls.parquet", 3),
         ("data/00000001-3/urls.parquet", 4),
     ]
-    again = Entry(kind=MERGE, attempt=new_attempt(), at="", files={"urls": (merged,)}, replaces=tuple(file.path for file in old))
+    again = Entry(
+        kind=MERGE,
+        attempt=new_attempt(),
+        at="",
+        files={"urls": (merged,)},
+        replaces=tuple(file.path for file in old),
+    )
     with pytest.raises(WorkspaceError, match="not live"):
         append(workspace.state(), again)
     assert workspace.state().head == 5
@@ -296,7 +357,11 @@ def test_a_log_that_breaks_its_own_rules_is_not_built_on(workspace: Workspace) -
     for kind in (COMMIT, RELEASE):
         forged = Entry(kind=kind, attempt=new_attempt(), at="", claim=1)
         workspace.log.append(forged, seen=2, on_newer=lambda _: None)
-        with pytest.raises(WorkspaceError, match=r"log/00000003\.json: a .* under claim 1, which does not hold"):
+        with pytest.raises(
+            WorkspaceError,
+            match=r"log/00000003\.json: a .* under claim 1, which "
+            r"does not hold",
+        ):
             workspace.state()
         os.unlink(workspace.path(entry_path(3)))
 
@@ -304,7 +369,13 @@ def test_a_log_that_breaks_its_own_rules_is_not_built_on(workspace: Workspace) -
 def test_folders_are_never_shared(workspace: Workspace) -> None:
     claim = workspace.claim("w1")
     folders = [claim.next_folder() for _ in range(3)]
-    assert [folder.relative for folder in folders] == ["data/00000001-1", "data/00000001-2", "data/00000001-3"]
+    assert [folder.relative for folder in folders] == [
+        "data/00000001-1",
+        "data/00000001-2",
+        "data/00000001-3",
+    ]
     assert all(os.path.isdir(folder.absolute) for folder in folders)
     claim.commit(folders[1], {"urls": FakeBuffer(b"x")})
-    assert [file.path for file in workspace.state().files["urls"]] == ["data/00000001-2/urls.parquet"]
+    assert [file.path for file in workspace.state().files["urls"]] == [
+        "data/00000001-2/urls.parquet"
+    ]

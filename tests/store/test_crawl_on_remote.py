@@ -1,4 +1,6 @@
-"""A whole small crawl on S3 and on HDFS, killed and taken up again: the same results as in a folder."""
+"""A whole small crawl on S3 and on HDFS, killed and taken up again: the same results as in a
+folder.
+"""
 
 from __future__ import annotations
 
@@ -46,7 +48,12 @@ class Machine:
 
     def run(self, *arguments: str) -> str:
         done = subprocess.run(
-            self.command(*arguments), env=os.environ | self.environment, capture_output=True, text=True, timeout=LIMIT_S, check=False
+            self.command(*arguments),
+            env=os.environ | self.environment,
+            capture_output=True,
+            text=True,
+            timeout=LIMIT_S,
+            check=False,
         )
         assert done.returncode == 0, done.stdout + done.stderr
         return done.stdout
@@ -55,10 +62,17 @@ class Machine:
         """Start a crawl and kill it when it has asked for so many pages."""
         mark = server.mark()
         process = subprocess.Popen(
-            self.crawl(origin), env=os.environ | self.environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+            self.crawl(origin),
+            env=os.environ | self.environment,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
         )
         deadline = time.monotonic() + LIMIT_S
-        while len(server.requests(mark)) < after and process.poll() is None and time.monotonic() < deadline:
+        while (
+            len(server.requests(mark)) < after
+            and process.poll() is None
+            and time.monotonic() < deadline
+        ):
             time.sleep(0.02)
         assert process.poll() is None, "the crawl was over before it could be killed"
         process.send_signal(signal.SIGKILL)
@@ -79,9 +93,16 @@ class Machine:
 def lay(root: Path) -> None:
     root.mkdir()
     for number in range(PAGES):
-        links = "".join(f'<a href="/{2 * number + more}.html">page</a> ' for more in (1, 2) if 2 * number + more < PAGES)
+        links = "".join(
+            f'<a href="/{2 * number + more}.html">page</a> '
+            for more in (1, 2)
+            if 2 * number + more < PAGES
+        )
         words = " ".join(f"word{number * 7 % (place + 13)}" for place in range(60))
-        text = f"<html><head><title>Page {number}</title></head><body><p>The spider number {number} hunts. {words}</p>{links}</body></html>"
+        text = (
+            f"<html><head><title>Page {number}</title></head><body><p>The spider number "
+            f"{number} hunts. {words}</p>{links}</body></html>"
+        )
         (root / ("index.html" if number == 0 else f"{number}.html")).write_text(text)
 
 
@@ -95,12 +116,18 @@ def answers(machine: Machine, out: Path) -> dict[str, object]:
         "urls": machine.rows("SELECT url, state, depth FROM urls"),
         "links": machine.rows("SELECT source, target, anchor FROM links"),
         "found": sorted((hit["url"], hit["title"]) for hit in found["hits"]),
-        "exported": sum("robots.txt" not in line for path in out.glob("*-00000.cdxj") for line in path.read_text().splitlines()),
+        "exported": sum(
+            "robots.txt" not in line
+            for path in out.glob("*-00000.cdxj")
+            for line in path.read_text().splitlines()
+        ),
     }
 
 
 @pytest.mark.parametrize("kind", REMOTE)
-def test_a_crawl_that_is_killed_ends_with_the_same_results_as_in_a_folder(kind: str, places: Places, tmp_path: Path) -> None:
+def test_a_crawl_that_is_killed_ends_with_the_same_results_as_in_a_folder(
+    kind: str, places: Places, tmp_path: Path
+) -> None:
     lay(tmp_path / "site")
     location = places.location(kind, tmp_path)
     first = Machine(location, places.environment(kind, tmp_path / "one"))
@@ -113,22 +140,27 @@ def test_a_crawl_that_is_killed_ends_with_the_same_results_as_in_a_folder(kind: 
         first.kill_crawl(server, origin, after=25)
         first.kill_crawl(server, origin, after=8)
         asked = Counter(request.uri for request in server.requests(mark))
-        assert max(count for uri, count in asked.items() if uri != "/robots.txt") <= 1 + 2, asked  # in flight at a kill
+        # in flight at a kill
+        assert max(count for uri, count in asked.items() if uri != "/robots.txt") <= 1 + 2, asked
         again = {uri for uri, count in asked.items() if count > 1} - {"/robots.txt"}
         assert len(again) <= 2, f"fetched again on the machine whose spool has them: {again}"
-        # Another machine: what only the first one's spool holds is fetched again, and no more than that.
+        # Another machine: what only the first one's spool holds is fetched again, and no more than
+        # that.
         kept = len(second.rows("SELECT url FROM visits WHERE kind = 'page'"))
         mark = server.mark()
         second.run(*second.crawl(origin)[len(second.command()) :])
         fetched = sum(request.uri != "/robots.txt" for request in server.requests(mark))
         assert fetched <= PAGES - kept
-        assert json.loads(second.run("sql", "SELECT count(*) AS n FROM pages", "--json")) == [{"n": PAGES}]
+        assert json.loads(second.run("sql", "SELECT count(*) AS n FROM pages", "--json")) == [
+            {"n": PAGES}
+        ]
         report = second.run("merge", "--whole")
         assert "became" in report
         expected, out = answers(folder, tmp_path / "out-folder"), tmp_path / "out-remote"
         assert answers(second, out) == expected
         assert len(out.glob("*.warc.gz").__next__().read_bytes()) > 1_000
-        # The first machine's spool: its exchanges were made, so they are taken in; their pages are not fetched once more.
+        # The first machine's spool: its exchanges were made, so they are taken in; their pages are
+        # not fetched once more.
         mark = server.mark()
         first.run(*first.crawl(origin)[len(first.command()) :])
         assert not {request.uri for request in server.requests(mark)} - {"/robots.txt"}

@@ -47,8 +47,9 @@ def test_rules_are_kept_in_one_form(written: str, kept: str) -> None:
         "domain:a@b",
         "prefix:",
         "prefix:telnet://a/",
-        "example.org",
+        "example.org:",
         "path:/x",
+        "a b",
         "domain:.",
         "host:*",
         "domain:*.example.org",
@@ -111,10 +112,15 @@ def test_a_rule_that_comes_again_keeps_its_entry() -> None:
 def test_a_rule_names_these_hosts(rule: str, host: str, domain: str, excluded: bool) -> None:
     hidden = is_excluded(rules(rule), "hosts")
     assert hidden is not None
-    assert pl.DataFrame({"host": [host], "registrable_domain": [domain]}).select(hidden).item() == excluded
+    assert (
+        pl.DataFrame({"host": [host], "registrable_domain": [domain]}).select(hidden).item()
+        == excluded
+    )
 
 
-_names = st.sampled_from(["a.example", "b.a.example", "c.b.a.example", "xa.example", "example", "b.example."])
+_names = st.sampled_from(
+    ["a.example", "b.a.example", "c.b.a.example", "xa.example", "example", "b.example."]
+)
 _paths = st.sampled_from(["/", "/p", "/p/", "/p/x", "/q?p=/p/"])
 _rules = st.lists(
     st.one_of(
@@ -127,7 +133,9 @@ _rules = st.lists(
 
 
 @given(_rules, st.sampled_from(["http", "https"]), _names, st.sampled_from(["", ":81"]), _paths)
-def test_python_and_the_tables_agree(texts: list[str], scheme: str, name: str, port: str, path: str) -> None:
+def test_python_and_the_tables_agree(
+    texts: list[str], scheme: str, name: str, port: str, path: str
+) -> None:
     url = f"{scheme}://{name}{port}{path}"
     exclusions = rules(*texts)
     assert exclusions.excluded(url, hostname(url)) == in_table(exclusions, url)
@@ -135,5 +143,8 @@ def test_python_and_the_tables_agree(texts: list[str], scheme: str, name: str, p
 
 def in_table(exclusions: Exclusions, url: str) -> bool:
     hidden = is_excluded(exclusions, "urls")
-    frame = pl.DataFrame({"url": [url], "host_key": [host_key(hostname(url))]}, schema={"url": pl.String, "host_key": pl.UInt64})
+    frame = pl.DataFrame(
+        {"url": [url], "host_key": [host_key(hostname(url))]},
+        schema={"url": pl.String, "host_key": pl.UInt64},
+    )
     return hidden is not None and bool(frame.select(hidden).item())

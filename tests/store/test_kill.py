@@ -1,4 +1,6 @@
-"""SIGKILL before every single step of claim, commit and release: the state is the old one or the new one, never a third."""
+"""SIGKILL before every single step of claim, commit and release: the state is the old one or the
+new one, never a third.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,8 @@ from lycosa.store.live import LiveTables
 from lycosa.store.workspace import Workspace
 from tests.store.builders import commit_urls, rows_only
 
-# One process forks a child for each step; the child counts its calls and kills itself before the call of that number.
+# One process forks a child for each step; the child counts its calls and kills itself before the
+# call of that number.
 SCRIPT = """
     import json, os, shutil, signal, sys
     from lycosa.store.workspace import Workspace
@@ -77,16 +80,32 @@ def test_a_kill_before_any_step_leaves_the_old_or_the_new_state(tmp_path: Path) 
         state = workspace.state()
         urls = set(LiveTables(workspace, state).scan("urls").collect()["url"])
         committed = state.counters["n"] == 1
-        assert urls == {"http://old.example.org/"} | ({"http://new.example.org/"} if committed else set())
+        assert urls == {"http://old.example.org/"} | (
+            {"http://new.example.org/"} if committed else set()
+        )
         report = verify(workspace)
-        assert not [finding for finding in report.findings if finding.severity == "error" and finding.where.startswith(("log", "data"))]
+        assert not [
+            finding
+            for finding in report.findings
+            if finding.severity == "error" and finding.where.startswith(("log", "data"))
+        ]
         heir = workspace.claim("heir")
         orphaned = bool(heir.orphans())
         waiting = heir.inbox()
         assert not (committed and orphaned)
         assert waiting == ([] if committed else ["a.json"])
-        commit_urls(workspace, heir, ["http://after.example.org/"], orphans_used=[orphan.path for orphan in heir.orphans()])
+        commit_urls(
+            workspace,
+            heir,
+            ["http://after.example.org/"],
+            orphans_used=[orphan.path for orphan in heir.orphans()],
+        )
         assert workspace.state().rows("urls") == 2 + committed
         seen.add((state.head, committed, orphaned))
-    assert {(head, committed) for head, committed, _ in seen} == {(3, False), (4, False), (5, True), (6, True)}
+    assert {(head, committed) for head, committed, _ in seen} == {
+        (3, False),
+        (4, False),
+        (5, True),
+        (6, True),
+    }
     assert (4, False, True) in seen

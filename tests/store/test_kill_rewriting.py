@@ -1,4 +1,6 @@
-"""SIGKILL before steps of merge, purge and sweep: the same facts at every moment, and the next run finishes the work."""
+"""SIGKILL before steps of merge, purge and sweep: the same facts at every moment, and the next run
+finishes the work.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,8 @@ from tests.store.test_purge import BAD, assert_archive_matches, commit_both, goo
 
 LATER = 4_000_000_000_000
 
-# The parent forks before polars and its threads are there; each child counts its calls and kills itself before that number.
+# The parent forks before polars and its threads are there; each child counts its calls and kills
+# itself before that number.
 SCRIPT = """
     import json, os, shutil, signal, sys
 
@@ -66,7 +69,10 @@ SCRIPT = """
 """
 
 
-@pytest.mark.parametrize(("first", "stride"), [(17, 45), *(pytest.param(first, 10, marks=pytest.mark.prove) for first in range(10))])
+@pytest.mark.parametrize(
+    ("first", "stride"),
+    [(17, 45), *(pytest.param(first, 10, marks=pytest.mark.prove) for first in range(10))],
+)
 def test_a_kill_at_any_step_changes_no_fact(tmp_path: Path, first: int, stride: int) -> None:
     origin = Workspace.create(str(tmp_path / "w"), partitions=8)
     claim = origin.claim("w")
@@ -82,7 +88,9 @@ def test_a_kill_at_any_step_changes_no_fact(tmp_path: Path, first: int, stride: 
         workspace = Workspace.open(f"{origin.root}-{step}")
         state = workspace.state()
         heads.add(state.head)
-        assert {name: frame.equals(good_facts(workspace)[name]) for name, frame in before.items()} == dict.fromkeys(before, True)
+        assert {
+            name: frame.equals(good_facts(workspace)[name]) for name, frame in before.items()
+        } == dict.fromkeys(before, True)
         assert verify(workspace, deep=True).ok
         assert workspace.claim("heir").orphans() == []
         assert not merge(workspace, whole=True).gave_up
@@ -93,6 +101,8 @@ def test_a_kill_at_any_step_changes_no_fact(tmp_path: Path, first: int, stride: 
         assert verify(workspace, deep=True).ok
         named = {file.path for files in workspace.state().files.values() for file in files}
         named |= workspace.state().warcs.keys() | workspace.state().indexes.keys()
-        assert {path for top in ("data", "base", "delta") for path in workspace.storage.files_below(top)} == named
+        assert {
+            path for top in ("data", "base", "delta") for path in workspace.storage.files_below(top)
+        } == named
         shutil.rmtree(workspace.root)
     assert len(heads) > (4 if stride < 20 else 2)

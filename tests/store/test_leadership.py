@@ -1,4 +1,6 @@
-"""Leadership of a workspace: one at a time, by epochs; who comes after a dead leader waits, and a plain crawl keeps out."""
+"""Leadership of a workspace: one at a time, by epochs; who comes after a dead leader waits, and a
+plain crawl keeps out.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +11,17 @@ import pytest
 
 from lycosa.core.clock import ManualClock, SystemClock
 from lycosa.core.errors import OwnedError
-from lycosa.store.leadership import KEPT, NOTE, Candidate, Leadership, Timing, epoch_path, leader_of, newest_epoch, require_no_leader
+from lycosa.store.leadership import (
+    KEPT,
+    NOTE,
+    Candidate,
+    Leadership,
+    Timing,
+    epoch_path,
+    leader_of,
+    newest_epoch,
+    require_no_leader,
+)
 from lycosa.store.workspace import Workspace
 
 TIMING = Timing(hold=1_500, reassign=3_000)
@@ -65,7 +77,9 @@ def test_another_cluster_waits_until_the_note_stands_still(workspace: Workspace)
     assert not first.holds
 
 
-def test_a_later_life_of_the_same_cluster_takes_over_at_once_and_is_silent(workspace: Workspace) -> None:
+def test_a_later_life_of_the_same_cluster_takes_over_at_once_and_is_silent(
+    workspace: Workspace,
+) -> None:
     clock = ManualClock()
     first = lead(workspace, clock)
     second = lead(workspace, clock)
@@ -84,7 +98,9 @@ def test_who_ended_leaves_nothing_to_wait_for(workspace: Workspace) -> None:
     assert (second.epoch, second.clean) == (2, True)
 
 
-def test_who_ends_before_a_former_leaders_word_ran_out_hands_the_waiting_on(workspace: Workspace) -> None:
+def test_who_ends_before_a_former_leaders_word_ran_out_hands_the_waiting_on(
+    workspace: Workspace,
+) -> None:
     clock = ManualClock()
     lead(workspace, clock)
     lead(workspace, clock).end()
@@ -132,7 +148,9 @@ def test_old_epochs_go_and_the_highest_stays(workspace: Workspace) -> None:
     assert newest_epoch(workspace.storage) == KEPT + 4
 
 
-def test_who_slept_through_many_lives_leads_nothing(workspace: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_who_slept_through_many_lives_leads_nothing(
+    workspace: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
     clock = ManualClock()
     sleeper = candidate(workspace, clock)
     create = type(workspace.storage).create
@@ -149,7 +167,9 @@ def test_who_slept_through_many_lives_leads_nothing(workspace: Workspace, monkey
     assert newest_epoch(workspace.storage) == KEPT + 3
 
 
-def test_a_plain_crawl_keeps_out_of_a_living_cluster_and_takes_over_a_dead_one(workspace: Workspace) -> None:
+def test_a_plain_crawl_keeps_out_of_a_living_cluster_and_takes_over_a_dead_one(
+    workspace: Workspace,
+) -> None:
     timing = Timing(hold=250, reassign=500)
     leadership = Candidate(workspace.storage, "leader", "c", timing).look()
     assert leadership is not None

@@ -32,7 +32,10 @@ _actions = st.one_of(
     st.tuples(st.just("host"), _key, st.just(""), st.integers(0, 9)),
     st.tuples(st.just("found"), _key, _collection, st.integers(0, 9)),
 )
-_commits = st.lists(st.tuples(st.lists(_actions, max_size=8), st.dictionaries(_key, st.integers(0, 3), max_size=2)), max_size=5)
+_commits = st.lists(
+    st.tuples(st.lists(_actions, max_size=8), st.dictionaries(_key, st.integers(0, 3), max_size=2)),
+    max_size=5,
+)
 
 
 def identity(key: int) -> UrlId:
@@ -53,7 +56,9 @@ class Model:
     applied: dict[int, int] = field(default_factory=dict)
 
 
-def play(workspace: Workspace, commits: list[tuple[list[tuple[str, int, str, int]], dict[int, int]]]) -> Model:
+def play(
+    workspace: Workspace, commits: list[tuple[list[tuple[str, int, str, int]], dict[int, int]]]
+) -> Model:
     model, claim, clock = Model(), workspace.claim("w"), 1_000
     for actions, back in commits:
         buffers, entry = Buffers(), claim.state.head + 1
@@ -84,7 +89,14 @@ def play(workspace: Workspace, commits: list[tuple[list[tuple[str, int, str, int
                 buffers.add_host(from_key)
                 model.hosts[from_key.host] = value
             else:
-                buffers.found.add(found_row(UrlRow(url, collection, 1, priority=float(value)), source="http://s/", anchor="", kind="a"))
+                buffers.found.add(
+                    found_row(
+                        UrlRow(url, collection, 1, priority=float(value)),
+                        source="http://s/",
+                        anchor="",
+                        kind="a",
+                    )
+                )
                 model.found.append((key, value, entry))
         applied = {partition: max(0, entry - distance) for partition, distance in back.items()}
         claim.commit(claim.next_folder(), buffers.mapping(), applied=applied)
@@ -107,29 +119,43 @@ def quick() -> Iterator[None]:
 @settings(max_examples=60)
 @given(_commits)
 @pytest.mark.usefixtures("quick")
-def test_live_rows_are_those_of_the_model(commits: list[tuple[list[tuple[str, int, str, int]], dict[int, int]]]) -> None:
+def test_live_rows_are_those_of_the_model(
+    commits: list[tuple[list[tuple[str, int, str, int]], dict[int, int]]],
+) -> None:
     with tempfile.TemporaryDirectory() as folder:
         workspace = Workspace.create(folder, partitions=8)
         model = play(workspace, commits)
         live = LiveTables(workspace)
         pages = live.scan("pages").select("collection", "url_key", "title").collect()
-        assert {(collection, key): title for collection, key, title in pages.iter_rows()} == model.pages
+        assert {
+            (collection, key): title for collection, key, title in pages.iter_rows()
+        } == model.pages
         assert pages.height == len(model.pages)
         links: dict[int, list[str]] = {}
-        for key, target in live.scan("links").sort("position").select("url_key", "target").collect().iter_rows():
+        for key, target in (
+            live.scan("links").sort("position").select("url_key", "target").collect().iter_rows()
+        ):
             links.setdefault(key, []).append(target)
         assert links == {key: targets for key, targets in model.links.items() if targets}
         urls = live.scan("urls").select("collection", "url_key", "depth").collect()
-        assert {(collection, key): depth for collection, key, depth in urls.iter_rows()} == model.urls
+        assert {
+            (collection, key): depth for collection, key, depth in urls.iter_rows()
+        } == model.urls
         assert urls.height == len(model.urls)
-        deep = live.scan("urls").filter(pl.col("depth") > 4).select("collection", "url_key").collect()
+        deep = (
+            live.scan("urls").filter(pl.col("depth") > 4).select("collection", "url_key").collect()
+        )
         assert set(deep.iter_rows()) == {key for key, depth in model.urls.items() if depth > 4}
         hosts = live.scan("hosts").select("host", "known").collect()
         assert dict(hosts.iter_rows()) == model.hosts
         visits = live.scan("visits").select(pl.col("fetched_at").dt.epoch("ms")).collect()
         assert sorted(visits["fetched_at"]) == model.visits
         found = live.scan("found", entry=True).select("url_key", "priority", "entry").collect()
-        unapplied = [(key, float(priority), entry) for key, priority, entry in model.found if entry > model.applied.get(key // 2, 0)]
+        unapplied = [
+            (key, float(priority), entry)
+            for key, priority, entry in model.found
+            if entry > model.applied.get(key // 2, 0)
+        ]
         assert sorted(found.iter_rows()) == sorted(unapplied)
 
 
@@ -183,7 +209,8 @@ def test_sql_joins_live_tables(workspace: Workspace) -> None:
     commit_pages(workspace, claim, [1, 2])
     commit_pages(workspace, claim, [1], at=1_800_000_000_000)
     frame = LiveTables(workspace).sql(
-        "SELECT p.title, count(*) AS out FROM pages p JOIN links l ON p.url = l.source WHERE l.kind = 'a' GROUP BY p.title ORDER BY p.title"
+        "SELECT p.title, count(*) AS out FROM pages p JOIN links l ON p.url = l.source WHERE "
+        "l.kind = 'a' GROUP BY p.title ORDER BY p.title"
     )
     assert frame.rows() == [("Page 1", 2), ("Page 2", 2)]
 
@@ -201,7 +228,10 @@ def test_sql_reads_only_the_tables_that_it_names(workspace: Workspace) -> None:
     ("query", "helps"),
     [
         ("SELECT * FROM page", "visits, pages, links, urls, hosts, found, matches"),
-        ("SELECT titel FROM pages", "pages has partition, host_key, url_key, url, fetched_at, collection, title"),
+        (
+            "SELECT titel FROM pages",
+            "pages has partition, host_key, url_key, url, fetched_at, collection, title",
+        ),
         ("SELECT p.titel FROM pages p, urls u", "urls has"),
         ("SELEC 1", "the tables are"),
         ("", "the tables are"),
@@ -209,7 +239,9 @@ def test_sql_reads_only_the_tables_that_it_names(workspace: Workspace) -> None:
         ("SELECT url + 1 FROM urls", "urls has"),
     ],
 )
-def test_sql_that_cannot_be_answered_says_what_can_be_named(workspace: Workspace, query: str, helps: str) -> None:
+def test_sql_that_cannot_be_answered_says_what_can_be_named(
+    workspace: Workspace, query: str, helps: str
+) -> None:
     commit_pages(workspace, workspace.claim("w"), [1])
     with pytest.raises(UsageError, match="SQL query failed") as refusal:
         LiveTables(workspace).sql(query)
@@ -221,7 +253,9 @@ def test_an_unknown_table_is_refused(workspace: Workspace) -> None:
         LiveTables(workspace).scan("page")
 
 
-def test_older_files_without_a_newer_column_are_read_with_nulls(workspace: Workspace, tmp_path: Path) -> None:
+def test_older_files_without_a_newer_column_are_read_with_nulls(
+    workspace: Workspace, tmp_path: Path
+) -> None:
     commit_pages(workspace, workspace.claim("w"), [1])
     live = LiveTables(workspace)
     path = workspace.path(live.state.files["pages"][0].path)
@@ -233,26 +267,68 @@ def test_older_files_without_a_newer_column_are_read_with_nulls(workspace: Works
 
 def test_a_visit_of_the_wire_keeps_every_field(workspace: Workspace) -> None:
     url = identity(3)
-    visit = Visit(url.url, url.host, url.partition, url.host_key, url.url_key, "page", "a", 2, 1_700_000_000_123, 45)
+    visit = Visit(
+        url.url,
+        url.host,
+        url.partition,
+        url.host_key,
+        url.url_key,
+        "page",
+        "a",
+        2,
+        1_700_000_000_123,
+        45,
+    )
     visit.ip, visit.protocol, visit.http_status, visit.error = "127.0.0.1", "h2", 503, "reset"
-    visit.content_type, visit.content_length, visit.server, visit.redirect_to = "text/html", 12_345, "nginx", "http://x/"
-    visit.etag, visit.last_modified, visit.digest, visit.changed, visit.links_count = '"e"', "Mon", "sha1:X", False, 7
-    visit.referrer, visit.attempt, visit.truncated, visit.record_id = "http://r/", 3, "length", "urn:uuid:1"
+    visit.content_type, visit.content_length, visit.server, visit.redirect_to = (
+        "text/html",
+        12_345,
+        "nginx",
+        "http://x/",
+    )
+    visit.etag, visit.last_modified, visit.digest, visit.changed, visit.links_count = (
+        '"e"',
+        "Mon",
+        "sha1:X",
+        False,
+        7,
+    )
+    visit.referrer, visit.attempt, visit.truncated, visit.record_id = (
+        "http://r/",
+        3,
+        "length",
+        "urn:uuid:1",
+    )
     visit.warc_file, visit.warc_offset, visit.warc_length = "data/w", 10, 20
     buffers = Buffers()
     buffers.add_visit(visit)
     claim = workspace.claim("w")
     claim.commit(claim.next_folder(), buffers.mapping())
-    [row] = LiveTables(workspace).scan("visits").with_columns(pl.col("fetched_at").dt.epoch("ms")).collect().iter_rows(named=True)
+    [row] = (
+        LiveTables(workspace)
+        .scan("visits")
+        .with_columns(pl.col("fetched_at").dt.epoch("ms"))
+        .collect()
+        .iter_rows(named=True)
+    )
     assert Visit(**row) == visit
 
 
 @pytest.mark.parametrize("rules", [[], ["host:h1.example.org", "prefix:http://h2.example.org/2"]])
-def test_large_files_come_in_parts(workspace: Workspace, monkeypatch: pytest.MonkeyPatch, rules: list[str]) -> None:
+def test_large_files_come_in_parts(
+    workspace: Workspace, monkeypatch: pytest.MonkeyPatch, rules: list[str]
+) -> None:
     monkeypatch.setattr("lycosa.store.live._BATCH_BYTES", 1)  # parts of 1,000 rows, the least
     claim = workspace.claim("w")
     for start in (0, 1_500):
-        commit_urls(workspace, claim, [f"http://h{number % 5}.example.org/{number}" for number in range(start, start + 2_500)])
+        commit_urls(
+            workspace,
+            claim,
+            [
+                f"http://h{number % 5}.example.org/{number}"
+                for number in range(start, start + 2_500)
+            ],
+        )
     exclude(workspace, rules)
     live = LiveTables(workspace)
     parts = list(live.batches("urls"))
@@ -263,4 +339,7 @@ def test_large_files_come_in_parts(workspace: Workspace, monkeypatch: pytest.Mon
     assert len(changed) > 1
     newer = live.all_rows("urls").filter(pl.col("entry") > 2).select("url", "entry").collect()
     assert pl.concat(changed).equals(newer)
-    assert sum(part.height for part in live.ordered("urls", ["url"], memory_bytes=1)) == live.scan("urls").collect().height
+    assert (
+        sum(part.height for part in live.ordered("urls", ["url"], memory_bytes=1))
+        == live.scan("urls").collect().height
+    )

@@ -1,4 +1,6 @@
-"""The log: create-if-absent, every unclear answer settled, entries refused when damaged or newer."""
+"""The log: create-if-absent, every unclear answer settled, entries refused when damaged or
+newer.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,18 @@ from hypothesis import strategies as st
 
 from lycosa.core.errors import WorkspaceError
 from lycosa.store.claim import append
-from lycosa.store.entry import CLAIM, COMMIT, KINDS, DataFile, Entry, decode_entry, encode_entry, entry_path, new_attempt, sealed
+from lycosa.store.entry import (
+    CLAIM,
+    COMMIT,
+    KINDS,
+    DataFile,
+    Entry,
+    decode_entry,
+    encode_entry,
+    entry_path,
+    new_attempt,
+    sealed,
+)
 from lycosa.store.local_storage import LocalStorage
 from lycosa.store.log import Log
 from lycosa.store.state import LogState
@@ -33,7 +46,13 @@ def log(tmp_path: Path) -> Log:
 
 
 def draft(worker: str = "w", partitions: tuple[int, ...] = (0,)) -> Entry:
-    return Entry(kind=CLAIM, attempt=new_attempt(), at="2026-11-21T10:00:00Z", worker=worker, partitions=partitions)
+    return Entry(
+        kind=CLAIM,
+        attempt=new_attempt(),
+        at="2026-11-21T10:00:00Z",
+        worker=worker,
+        partitions=partitions,
+    )
 
 
 def no_newer(entry: Entry) -> None:
@@ -51,7 +70,9 @@ _entries = st.builds(
     number=st.integers(1, 10**9),
     claim=_numbers,
     worker=_names,
-    partitions=st.sets(st.integers(0, 4095), max_size=20).map(lambda numbers: tuple(sorted(numbers))),
+    partitions=st.sets(st.integers(0, 4095), max_size=20).map(
+        lambda numbers: tuple(sorted(numbers))
+    ),
     files=st.dictionaries(_names, st.lists(_files, min_size=1, max_size=2).map(tuple), max_size=2),
     warcs=st.lists(_files, max_size=2).map(tuple),
     indexes=st.lists(_files, max_size=2).map(tuple),
@@ -60,7 +81,9 @@ _entries = st.builds(
     inbox=st.lists(_names, max_size=2).map(tuple),
     applied=st.dictionaries(st.integers(0, 4095), _numbers, max_size=3),
     counters=st.dictionaries(_names, st.integers(-5, 2**53), max_size=3),
-    settings=st.dictionaries(_names, st.dictionaries(_names, _names | st.booleans() | st.none(), max_size=2), max_size=2),
+    settings=st.dictionaries(
+        _names, st.dictionaries(_names, _names | st.booleans() | st.none(), max_size=2), max_size=2
+    ),
 )
 
 
@@ -69,7 +92,13 @@ def test_an_entry_reads_back_as_it_was_written(entry: Entry) -> None:
     assert decode_entry(encode_entry(entry), entry.number) == entry
 
 
-@given(st.binary(max_size=80) | st.recursive(st.none() | _names | _numbers, lambda inner: st.lists(inner) | st.dictionaries(_names, inner)))
+@given(
+    st.binary(max_size=80)
+    | st.recursive(
+        st.none() | _names | _numbers,
+        lambda inner: st.lists(inner) | st.dictionaries(_names, inner),
+    )
+)
 def test_what_is_no_entry_is_refused_and_named(content: object) -> None:
     raw = content if isinstance(content, bytes) else json.dumps(content).encode()
     with pytest.raises(WorkspaceError, match=r"log/00000007\.json"):
@@ -85,7 +114,8 @@ def test_an_entry_with_a_wrong_value_is_refused(entry: Entry, data: st.DataObjec
         read = decode_entry(json.dumps(document).encode(), entry.number)
     except WorkspaceError:
         return
-    # Some values are right for some fields ({"x": []} as files): then it must say what the document says.
+    # Some values are right for some fields ({"x": []} as files): then it must say what the document
+    # says.
     assert json.loads(encode_entry(read)).get(field, document[field]) == document[field]
 
 
@@ -128,7 +158,9 @@ def test_garbage_beside_the_log_is_passed_over(log: Log, tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize("content", [b"", b'{"kind":"claim","num', b"\0" * 200, b"[]", b"\xff\xfe"])
-def test_a_torn_entry_stops_readers_and_writers_with_its_name(log: Log, tmp_path: Path, content: bytes) -> None:
+def test_a_torn_entry_stops_readers_and_writers_with_its_name(
+    log: Log, tmp_path: Path, content: bytes
+) -> None:
     (tmp_path / entry_path(1)).write_bytes(content)
     with pytest.raises(WorkspaceError, match=r"log/00000001\.json is damaged.*lycosa check"):
         log.entries()
@@ -137,7 +169,9 @@ def test_a_torn_entry_stops_readers_and_writers_with_its_name(log: Log, tmp_path
 
 
 @pytest.mark.parametrize("change", [{"kind": "snapshot"}, {"epoch": 7}])
-def test_what_a_newer_program_wrote_is_refused_with_the_remedy(log: Log, tmp_path: Path, change: dict[str, object]) -> None:
+def test_what_a_newer_program_wrote_is_refused_with_the_remedy(
+    log: Log, tmp_path: Path, change: dict[str, object]
+) -> None:
     document = json.loads(encode_entry(log.append(draft(), seen=0, on_newer=no_newer)))
     del document["digest"]
     (tmp_path / entry_path(1)).write_bytes(sealed(json.dumps(document | change).encode()))
@@ -168,7 +202,9 @@ def test_a_renamed_entry_is_noticed(log: Log, tmp_path: Path) -> None:
         log.entries(1)
 
 
-def test_a_success_whose_answer_was_lost_is_found_by_its_attempt(log: Log, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_success_whose_answer_was_lost_is_found_by_its_attempt(
+    log: Log, monkeypatch: pytest.MonkeyPatch
+) -> None:
     link = os.link
 
     def link_then_fail(source: str, target: str) -> None:
@@ -182,10 +218,13 @@ def test_a_success_whose_answer_was_lost_is_found_by_its_attempt(log: Log, monke
     assert log.entries() == [written]
 
 
-def test_a_repeated_link_that_meets_its_own_name_is_a_success(log: Log, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_repeated_link_that_meets_its_own_name_is_a_success(
+    log: Log, monkeypatch: pytest.MonkeyPatch
+) -> None:
     link = os.link
 
-    def link_twice(source: str, target: str) -> None:  # what a network file system does when it sends a request again
+    # what a network file system does when it sends a request again
+    def link_twice(source: str, target: str) -> None:
         link(source, target)
         link(source, target)
 
@@ -209,7 +248,9 @@ def test_a_failure_before_the_entry_is_there_is_raised_and_leaves_nothing(
     assert log.append(draft(), seen=0, on_newer=no_newer).number == 1
 
 
-def test_threads_racing_for_each_number_have_one_winner_and_lose_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_threads_racing_for_each_number_have_one_winner_and_lose_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(os, "fsync", lambda _: None)  # names, not power cuts, are at stake here
     workspace = Workspace.create(str(tmp_path / "w"), partitions=4)
     workspace.storage.make_folder("log")
@@ -229,7 +270,9 @@ def test_threads_racing_for_each_number_have_one_winner_and_lose_nothing(tmp_pat
         racer.join()
     entries = workspace.log.entries()
     assert [entry.number for entry in entries] == list(range(1, threads * rounds + 1))
-    assert sorted((entry for part in won for entry in part), key=lambda entry: entry.number) == entries
+    assert (
+        sorted((entry for part in won for entry in part), key=lambda entry: entry.number) == entries
+    )
     assert {len(part) for part in won} == {rounds}
 
 
@@ -250,12 +293,17 @@ def test_processes_commit_side_by_side_and_lose_nothing(tmp_path: Path) -> None:
     workspace = Workspace.create(str(tmp_path / "w"), partitions=4)
     rounds = 60
     script = textwrap.dedent(RACE)
-    racers = [subprocess.Popen([sys.executable, "-c", script, workspace.root, str(place), str(rounds)]) for place in range(3)]
+    racers = [
+        subprocess.Popen([sys.executable, "-c", script, workspace.root, str(place), str(rounds)])
+        for place in range(3)
+    ]
     assert [racer.wait() for racer in racers] == [0, 0, 0]
     state = workspace.state()
     assert state.head == 3 * (rounds + 1)
     assert state.counters == {"rounds": 3 * rounds}
-    assert {claim.worker: claim.commits for claim in state.claims.values()} == dict.fromkeys(("w0", "w1", "w2"), rounds)
+    assert {claim.worker: claim.commits for claim in state.claims.values()} == dict.fromkeys(
+        ("w0", "w1", "w2"), rounds
+    )
     commits = [entry for entry in workspace.log.entries() if entry.kind == COMMIT]
     assert len({entry.files["urls"][0].path for entry in commits}) == 3 * rounds
     for entry in commits:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from itertools import pairwise
+from typing import Any
 
 import polars as pl
 import pytest
@@ -29,7 +30,9 @@ from tests.store.facts import facts, rows_by_other_ways, same
 from tests.store.test_live import _commits, identity, play
 
 EAGER = MergeSettings(gather=2, memory_bytes=1, split_bytes=1)
-_steps = st.lists(st.tuples(_commits, st.sampled_from(["", "merge", "whole"])), min_size=1, max_size=3)
+_steps = st.lists(
+    st.tuples(_commits, st.sampled_from(["", "merge", "whole"])), min_size=1, max_size=3
+)
 
 
 @pytest.fixture(scope="module")
@@ -41,11 +44,19 @@ def quick() -> Iterator[None]:
 
 
 @settings(max_examples=15)
-@given(_steps, st.sampled_from([EAGER, MergeSettings(gather=3), MergeSettings(gather=2, base_share=1)]))
+@given(
+    _steps, st.sampled_from([EAGER, MergeSettings(gather=3), MergeSettings(gather=2, base_share=1)])
+)
 @pytest.mark.usefixtures("quick")
-def test_live_rows_are_the_same_before_and_after_any_merges(steps: list[tuple[list, str]], chosen: MergeSettings) -> None:  # type: ignore[type-arg]
+def test_live_rows_are_the_same_before_and_after_any_merges(
+    steps: list[tuple[list[Any], str]],
+    chosen: MergeSettings,
+) -> None:
     with tempfile.TemporaryDirectory() as merged_root, tempfile.TemporaryDirectory() as plain_root:
-        merged, plain = Workspace.create(merged_root, partitions=8), Workspace.create(plain_root, partitions=8)
+        merged, plain = (
+            Workspace.create(merged_root, partitions=8),
+            Workspace.create(plain_root, partitions=8),
+        )
         for commits, then in steps:
             play(merged, commits)
             play(plain, commits)
@@ -63,15 +74,23 @@ def test_live_rows_are_the_same_before_and_after_any_merges(steps: list[tuple[li
 def test_a_merge_leaves_few_files_and_a_sound_workspace(workspace: Workspace) -> None:
     claim = workspace.claim("w")
     for number in range(6):
-        commit_pages(workspace, claim, range(number * 2, number * 2 + 4), at=1_700_000_000_000 + 1_000 * number)
+        commit_pages(
+            workspace,
+            claim,
+            range(number * 2, number * 2 + 4),
+            at=1_700_000_000_000 + 1_000 * number,
+        )
     assert not merge_is_due(workspace.state())
     assert merge_is_due(workspace.state(), MergeSettings(gather=6))
     before = facts(workspace)
     report = merge(workspace, MergeSettings(gather=6))
     assert (report.files_before, report.files_after, len(report.entries)) == (30, 5, 5)
-    assert report.rows_dropped == (6 * 4 - 14) * 4 + 5  # pages, urls, and two links a page; of hosts all but one; visits stay
+    # pages, urls, and two links a page; of hosts all but one; visits stay
+    assert report.rows_dropped == (6 * 4 - 14) * 4 + 5
     assert same(before, facts(workspace))
-    assert all(base_place(file.path) for files in workspace.state().files.values() for file in files)
+    assert all(
+        base_place(file.path) for files in workspace.state().files.values() for file in files
+    )
     assert verify(workspace, deep=True).ok
     commit_pages(workspace, claim, [2, 3, 99], at=1_800_000_000_000)
     assert verify(workspace, deep=True).ok
@@ -80,7 +99,9 @@ def test_a_merge_leaves_few_files_and_a_sound_workspace(workspace: Workspace) ->
 def test_what_is_folded_is_what_is_due(workspace: Workspace) -> None:
     """Three and three become deltas beside a large base, then both go into it."""
     claim = workspace.claim("w")
-    commit_urls(workspace, claim, [f"http://h{number}.example.org/{number}" for number in range(3_000)])
+    commit_urls(
+        workspace, claim, [f"http://h{number}.example.org/{number}" for number in range(3_000)]
+    )
     merge(workspace, whole=True)
     chosen = MergeSettings(gather=3, base_share=1)
     for number in range(3):
@@ -89,9 +110,15 @@ def test_what_is_folded_is_what_is_due(workspace: Workspace) -> None:
     paths = [file.path for file in workspace.state().files["urls"]]
     assert [path.split("/")[0] for path in paths] == ["base", "delta"]
     for number in range(2):
-        commit_urls(workspace, claim, [f"http://h{number}.example.org/{number}{place}" for place in range(6_000)])
+        commit_urls(
+            workspace,
+            claim,
+            [f"http://h{number}.example.org/{number}{place}" for place in range(6_000)],
+        )
     merge(workspace, chosen)
-    assert [path.split("/")[0] for path in (file.path for file in workspace.state().files["urls"])] == ["base"]
+    assert [
+        path.split("/")[0] for path in (file.path for file in workspace.state().files["urls"])
+    ] == ["base"]
     assert LiveTables(workspace).scan("urls").select("url").collect().height == 15_003
 
 
@@ -114,12 +141,16 @@ def test_collections_lie_apart_and_one_without_news_stays_as_it_is(workspace: Wo
     files = workspace.state().files["urls"]
     assert [file for file in files if base_place(file.path) == ("b", 0)] == [first["b", 0]]
     # With 1 byte as the limit, files end at the first end of a partition: none is cut.
-    places = [base_place(file.path) for file in files if (base_place(file.path) or ("", 0))[0] == "a"]
+    places = [
+        base_place(file.path) for file in files if (base_place(file.path) or ("", 0))[0] == "a"
+    ]
     assert places == [("a", partition) for partition in range(7)]
     assert LiveTables(workspace).scan("urls").collect().height == 28
 
 
-def test_commits_that_land_while_a_merge_runs_keep_their_place(workspace: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_commits_that_land_while_a_merge_runs_keep_their_place(
+    workspace: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
     claim = workspace.claim("w")
     for number in range(4):
         commit_pages(workspace, claim, [1, 2, number + 3], at=1_700_000_000_000 + 1_000 * number)
@@ -127,7 +158,11 @@ def test_commits_that_land_while_a_merge_runs_keep_their_place(workspace: Worksp
     landed: list[int] = []
 
     def commit_first(*arguments: object, **more: object) -> int:
-        landed.append(commit_pages(workspace, claim, [2, 50 + len(landed)], at=1_800_000_000_000 + 1_000 * len(landed)))
+        landed.append(
+            commit_pages(
+                workspace, claim, [2, 50 + len(landed)], at=1_800_000_000_000 + 1_000 * len(landed)
+            )
+        )
         return write(*arguments, **more)  # type: ignore[arg-type]
 
     monkeypatch.setattr(merging, "write_rows", commit_first)
@@ -144,7 +179,9 @@ def test_commits_that_land_while_a_merge_runs_keep_their_place(workspace: Worksp
     assert verify(workspace, deep=True).ok
 
 
-def test_a_merge_whose_files_somebody_replaced_gives_up_and_leaves_nothing(workspace: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_merge_whose_files_somebody_replaced_gives_up_and_leaves_nothing(
+    workspace: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
     claim = workspace.claim("w")
     for number in range(4):
         commit_urls(workspace, claim, [f"http://a.example.org/{number}"])
@@ -174,7 +211,9 @@ def test_only_one_merge_runs_on_a_machine(workspace: Workspace) -> None:
     assert merge(workspace, whole=True).gave_up == ""
 
 
-def test_a_full_disk_leaves_no_half_file(workspace: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_full_disk_leaves_no_half_file(
+    workspace: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
     commit_urls(workspace, workspace.claim("w"), ["http://a.example.org/"])
 
     def fail(*_: object) -> int:
@@ -199,10 +238,16 @@ def test_a_file_that_cannot_be_read_is_named(workspace: Workspace) -> None:
 
 def test_changes_are_given_once_however_files_were_folded(workspace: Workspace) -> None:
     claim = workspace.claim("w")
-    numbers = [commit_urls(workspace, claim, [f"http://a.example.org/{number}"]) for number in range(4)]
+    numbers = [
+        commit_urls(workspace, claim, [f"http://a.example.org/{number}"]) for number in range(4)
+    ]
 
     def changed(after: int) -> list[str]:
-        return sorted(url for part in LiveTables(workspace).changes("urls", after, ["url"]) for url in part["url"])
+        return sorted(
+            url
+            for part in LiveTables(workspace).changes("urls", after, ["url"])
+            for url in part["url"]
+        )
 
     expected = {after: changed(after) for after in (0, *numbers)}
     assert [len(urls) for urls in expected.values()] == [4, 3, 2, 1, 0]
@@ -215,7 +260,9 @@ _keys = st.tuples(st.integers(0, 2), st.integers(0, 2), st.integers(0, 2))
 
 @settings(max_examples=30)
 @given(st.lists(st.lists(_keys, max_size=30), min_size=1, max_size=4), st.integers(1, 4_000))
-def test_files_are_merged_in_key_order_with_whole_keys(contents: list[list[tuple[int, int, int]]], memory: int) -> None:
+def test_files_are_merged_in_key_order_with_whole_keys(
+    contents: list[list[tuple[int, int, int]]], memory: int
+) -> None:
     """Against a plain sort; with blocks so small that keys lie across their borders."""
     with tempfile.TemporaryDirectory() as folder:
         workspace = Workspace.create(folder, partitions=8)
@@ -227,22 +274,37 @@ def test_files_are_merged_in_key_order_with_whole_keys(contents: list[list[tuple
             for place, keys in enumerate(contents):
                 buffers = Buffers()
                 for number, (partition, host, url) in enumerate(keys):
-                    identified = identity(0)._replace(partition=partition, host_key=host, url_key=url)
+                    identified = identity(0)._replace(
+                        partition=partition, host_key=host, url_key=url
+                    )
                     buffers.add_url(UrlRow(identified, "c", place * 100 + number))
                 claim.commit(claim.next_folder(), buffers.mapping())
                 expected.extend((*key, place * 100 + number) for number, key in enumerate(keys))
             files = workspace.state().files.get("urls", [])
-            frames = list(in_key_order(workspace.storage, TABLES["urls"], [Source((file,)) for file in files], memory))
+            frames = list(
+                in_key_order(
+                    workspace.storage, TABLES["urls"], [Source((file,)) for file in files], memory
+                )
+            )
         rows = [row for frame in frames for row in frame.select(*SORT, "depth").iter_rows()]
         assert rows == sorted(expected, key=lambda row: row[:3])
         ends = [[row[:3] for row in frame.select(SORT).iter_rows()] for frame in frames]
         assert all(left[-1] < right[0] for left, right in pairwise(ends))
 
 
-@pytest.mark.parametrize(("limit", "cut"), [(1, [[0, 0, 0], [1], [2, 2]]), (4, [[0, 0, 0, 1], [2, 2]]), (5, [[0, 0, 0, 1, 2, 2]])])
+@pytest.mark.parametrize(
+    ("limit", "cut"),
+    [(1, [[0, 0, 0], [1], [2, 2]]), (4, [[0, 0, 0, 1], [2, 2]]), (5, [[0, 0, 0, 1, 2, 2]])],
+)
 def test_a_stream_is_cut_where_partitions_end(limit: int, cut: list[list[int]]) -> None:
-    frames = [pl.DataFrame({"partition": part}, schema={"partition": pl.UInt16}) for part in ([0, 0], [0, 1, 2], [2])]
-    parts = [[number for frame in part for number in frame["partition"]] for part in by_partition(frames, lambda: limit)]
+    frames = [
+        pl.DataFrame({"partition": part}, schema={"partition": pl.UInt16})
+        for part in ([0, 0], [0, 1, 2], [2])
+    ]
+    parts = [
+        [number for frame in part for number in frame["partition"]]
+        for part in by_partition(frames, lambda: limit)
+    ]
     assert parts == cut
 
 
@@ -254,13 +316,19 @@ def test_an_error_while_rows_are_written_is_the_readers_own(workspace: Workspace
         yield pl.DataFrame({"partition": [1]})
         raise Broken
 
-    failing: Callable[[], int] = lambda: write_rows(workspace.path("x.parquet"), frames(), TABLES["urls"])  # noqa: E731
+    def failing() -> int:
+        return write_rows(workspace.path("x.parquet"), frames(), TABLES["urls"])
+
     with pytest.raises(Broken):
         failing()
 
 
-def test_links_stay_those_of_the_newest_parse_though_a_clock_went_back_within_a_commit(workspace: Workspace) -> None:
-    """The later row is the live page; the later time is the parse whose links are live (here none)."""
+def test_links_stay_those_of_the_newest_parse_though_a_clock_went_back_within_a_commit(
+    workspace: Workspace,
+) -> None:
+    """The later row is the live page; the later time is the parse whose links are live (here
+    none).
+    """
     claim, buffers, url = workspace.claim("w"), Buffers(), identity(1)
     for at, targets in ((1_000, []), (500, ["http://t/"])):
         visit = make_visit(url, at=at)

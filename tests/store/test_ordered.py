@@ -1,4 +1,6 @@
-"""Files in key order: each row group is unpacked once, and no more of them are held than overlap."""
+"""Files in key order: each row group is unpacked once, and no more of them are held than
+overlap.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +37,9 @@ class Frame:
         write_table(self.frame, path, TABLES["urls"])
 
 
-@pytest.mark.parametrize(("files", "overlapping", "held"), [(20, 0, 3), (20, 3, 6), (3, 2, 5), (0, 6, 6)])
+@pytest.mark.parametrize(
+    ("files", "overlapping", "held"), [(20, 0, 3), (20, 3, 6), (3, 2, 5), (0, 6, 6)]
+)
 def test_each_row_group_is_read_once_and_few_are_held(
     workspace: Workspace, monkeypatch: pytest.MonkeyPatch, files: int, overlapping: int, held: int
 ) -> None:
@@ -44,7 +48,10 @@ def test_each_row_group_is_read_once_and_few_are_held(
         monkeypatch.setattr(module, "PASSING_GROUP_BYTES", GROUP_BYTES)
     everything = max(files, 1) * ROWS
     batches = [Frame(range(number * ROWS, (number + 1) * ROWS)) for number in range(files)]
-    batches += [Frame(range(number, everything, max(1, everything // ROWS))) for number in range(overlapping)]
+    batches += [
+        Frame(range(number, everything, max(1, everything // ROWS)))
+        for number in range(overlapping)
+    ]
     claim = workspace.claim("w")
     for batch in batches:
         claim.commit(claim.next_folder(), {"urls": batch})
@@ -63,14 +70,20 @@ def test_each_row_group_is_read_once_and_few_are_held(
     monkeypatch.setattr(ordered._Cursor, "read", counted)
     frames = list(in_key_order(workspace.storage, TABLES["urls"], sources, held * GROUP_BYTES))
     rows = pl.concat(frames)
-    assert rows.select(SORT).equals(pl.concat([batch.frame for batch in batches]).select(SORT).sort(SORT))
+    assert rows.select(SORT).equals(
+        pl.concat([batch.frame for batch in batches]).select(SORT).sort(SORT)
+    )
     of_group = [group_rows(batch.frame, TABLES["urls"], GROUP_BYTES) for batch in batches]
     assert min(of_group) < ROWS / 3, "several groups a file"
-    assert reads == sum(-(-batch.rows // size) for batch, size in zip(batches, of_group, strict=True))
+    assert reads == sum(
+        -(-batch.rows // size) for batch, size in zip(batches, of_group, strict=True)
+    )
     assert most <= (held + 1) * GROUP_BYTES
 
 
-def test_where_more_files_overlap_than_memory_takes_they_are_read_in_pieces(workspace: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_where_more_files_overlap_than_memory_takes_they_are_read_in_pieces(
+    workspace: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
     for module in (tables, ordered):
         monkeypatch.setattr(module, "PASSING_GROUP_BYTES", GROUP_BYTES)
     claim = workspace.claim("w")

@@ -29,7 +29,9 @@ time.sleep(60)
 
 
 def start_holder(workspace: Workspace) -> subprocess.Popen[str]:
-    holder = subprocess.Popen([sys.executable, "-c", HOLDER, workspace.root], stdout=subprocess.PIPE, text=True)
+    holder = subprocess.Popen(
+        [sys.executable, "-c", HOLDER, workspace.root], stdout=subprocess.PIPE, text=True
+    )
     assert holder.stdout is not None
     assert holder.stdout.readline() == "held\n"
     return holder
@@ -92,7 +94,7 @@ def test_a_damaged_note_hides_only_the_details(workspace: Workspace, content: st
     with workspace.own("lycosa run"):
         Path(workspace.path(NOTE)).write_text(content)
         assert workspace.owner() is not None
-        with pytest.raises(OwnedError, match="another process crawls"):
+        with pytest.raises(OwnedError, match="another process is crawling"):
             workspace.own("lycosa crawl")
 
 
@@ -111,7 +113,13 @@ def test_releasing_twice_does_not_free_somebody_elses_lock(workspace: Workspace)
 
 def elsewhere(workspace: Workspace, touched_at: str) -> None:
     """The note of an owner on another machine: its lock is not seen here."""
-    note = {"pid": 7, "host": "elsewhere", "started_at": "2026-11-22T00:00:00Z", "command": "crawl", "touched_at": touched_at}
+    note = {
+        "pid": 7,
+        "host": "elsewhere",
+        "started_at": "2026-11-22T00:00:00Z",
+        "command": "crawl",
+        "touched_at": touched_at,
+    }
     Path(workspace.path(NOTE)).parent.mkdir(exist_ok=True)
     Path(workspace.path(NOTE)).write_text(json.dumps(note))
 
@@ -121,7 +129,7 @@ def test_an_owner_on_another_machine_is_noticed_by_its_note(workspace: Workspace
     living = threading.Timer(0.5, elsewhere, (workspace, "00:00:05"))
     living.start()
     try:
-        with pytest.raises(OwnedError, match="process 7 on elsewhere crawls"):
+        with pytest.raises(OwnedError, match="process 7 on elsewhere has been crawling"):
             workspace.own("lycosa crawl http://x/")
     finally:
         living.join()
@@ -129,7 +137,9 @@ def test_an_owner_on_another_machine_is_noticed_by_its_note(workspace: Workspace
     assert workspace.owner() is None  # nobody here
 
 
-def test_a_note_that_one_left_who_was_killed_elsewhere_is_waited_for(workspace: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_note_that_one_left_who_was_killed_elsewhere_is_waited_for(
+    workspace: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(owner, "SILENT_MS", 500)
     elsewhere(workspace, "00:00:00")
     with workspace.own("lycosa crawl http://x/") as owned:

@@ -1,4 +1,6 @@
-"""Purge: invisible at once, gone when it says so, everything else untouched and where the tables say."""
+"""Purge: invisible at once, gone when it says so, everything else untouched and where the tables
+say.
+"""
 
 from __future__ import annotations
 
@@ -10,8 +12,8 @@ import polars as pl
 import pytest
 
 from lycosa.archive.cdxj import write_cdxj
-from lycosa.archive.reader import read_exchanges, read_response
-from lycosa.archive.writer import WarcWriter
+from lycosa.archive.warc.reader import read_exchanges, read_response
+from lycosa.archive.warc.writer import WarcWriter
 from lycosa.core.records import HostRow, UrlState
 from lycosa.store import purge as purging
 from lycosa.store.check import verify
@@ -32,10 +34,14 @@ BAD, GOOD = "bad.example.com", "good.example.org"
 SECRET = b"THE-SECRET-OF-BAD"
 
 
-def commit_both(workspace: Workspace, claim: Claim, numbers: range, at: int = 1_700_000_000_000) -> int:
+def commit_both(
+    workspace: Workspace, claim: Claim, numbers: range, at: int = 1_700_000_000_000
+) -> int:
     """One commit with pages of both hosts in turn, an archive and its index."""
     folder, buffers, visits = claim.next_folder(), Buffers(), []
-    writer = WarcWriter(Path(workspace.path(folder.warc)), relative_path=folder.warc, info={"software": "test"})
+    writer = WarcWriter(
+        Path(workspace.path(folder.warc)), relative_path=folder.warc, info={"software": "test"}
+    )
     for number in numbers:
         for host in (BAD, GOOD):
             url = identify(workspace, f"http://{host}/p{number % 3}/{number}")
@@ -46,19 +52,37 @@ def commit_both(workspace: Workspace, claim: Claim, numbers: range, at: int = 1_
             buffers.add_visit(visit)
             buffers.add_page(visit, page)
             buffers.links.add_links(visit, page.links)
-            buffers.add_url(url_row(url, UrlState.VISITED, visited_at=visit.fetched_at, digest=visit.digest))
+            buffers.add_url(
+                url_row(url, UrlState.VISITED, visited_at=visit.fetched_at, digest=visit.digest)
+            )
             visits.append(visit)
     seen = LiveTables(workspace).scan("urls").collect()
     for host in (BAD, GOOD):
         first = identify(workspace, f"http://{host}/")
-        known = set(seen.filter(pl.col("host_key") == first.host_key)["url"]) | {visit.url for visit in visits if visit.host == host}
+        known = set(seen.filter(pl.col("host_key") == first.host_key)["url"]) | {
+            visit.url for visit in visits if visit.host == host
+        }
         domain = host.partition(".")[2]
-        buffers.add_host(HostRow(host, first.partition, first.host_key, domain, at, visited=len(known), pages=len(known)))
+        buffers.add_host(
+            HostRow(
+                host,
+                first.partition,
+                first.host_key,
+                domain,
+                at,
+                visited=len(known),
+                pages=len(known),
+            )
+        )
     writer.close(sync=True)
     write_cdxj(workspace.path(folder.cdxj), visits, record_types=writer.record_types)
     count = len(visits)
     return claim.commit(
-        folder, buffers.mapping(), warc=folder.warc, cdxj=folder.cdxj, counters={"visits": count, "pages": count, "urls": count}
+        folder,
+        buffers.mapping(),
+        warc=folder.warc,
+        cdxj=folder.cdxj,
+        counters={"visits": count, "pages": count, "urls": count},
     )
 
 
@@ -68,10 +92,17 @@ def secrets(workspace: Workspace) -> list[str]:
     for path in sorted(Path(workspace.root).rglob("*")):
         if path.name.endswith(".warc.gz"):
             exchanges = list(read_exchanges(path))
-            bad = any(SECRET in stored.exchange.body or BAD in stored.exchange.url for stored in exchanges)
+            bad = any(
+                SECRET in stored.exchange.body or BAD in stored.exchange.url for stored in exchanges
+            )
         elif path.suffix == ".parquet":
             frame = pl.read_parquet(path)
-            bad = any(f"//{BAD}" in str(value) for column in ("url", "source") if column in frame for value in frame[column])
+            bad = any(
+                f"//{BAD}" in str(value)
+                for column in ("url", "source")
+                if column in frame
+                for value in frame[column]
+            )
         elif path.suffix == ".cdxj":
             bad = BAD in path.read_text().replace("example,bad", BAD)
         else:
@@ -93,10 +124,14 @@ def good_facts(workspace: Workspace) -> dict[str, pl.DataFrame]:
 
 
 def assert_archive_matches(workspace: Workspace) -> None:
-    """Every visit leads to its own record, every line of an index too; bytes are those that were written."""
+    """Every visit leads to its own record, every line of an index too; bytes are those that were
+    written.
+    """
     visits = LiveTables(workspace).scan("visits").collect()
     for row in visits.iter_rows(named=True):
-        stored = read_response(workspace.path(row["warc_file"]), row["warc_offset"], row["warc_length"])
+        stored = read_response(
+            workspace.path(row["warc_file"]), row["warc_offset"], row["warc_length"]
+        )
         assert stored.url == row["url"]
         assert stored.headers["warc-record-id"] == f"<{row['record_id']}>"
     indexed = 0
@@ -104,7 +139,10 @@ def assert_archive_matches(workspace: Workspace) -> None:
         for line in Path(workspace.path(path)).read_text().splitlines():
             fields = json.loads(line.split(" ", 2)[2])
             warc = os.path.join(os.path.dirname(workspace.path(path)), fields["filename"])
-            assert read_response(warc, int(fields["offset"]), int(fields["length"])).url == fields["url"]
+            assert (
+                read_response(warc, int(fields["offset"]), int(fields["length"])).url
+                == fields["url"]
+            )
             indexed += 1
     assert indexed == visits.height
 
@@ -127,15 +165,26 @@ def test_an_exclusion_hides_at_once_from_every_reader(workspace: Workspace, clai
     assert follower.excluded(f"http://{BAD}/x", BAD)
     assert not follower.excluded(f"http://{GOOD}/x", GOOD)
     shown = facts(workspace)
-    assert all(BAD not in set(shown[name]["url"].str.split("/").list.get(2)) for name in ("visits", "pages", "urls"))
+    assert all(
+        BAD not in set(shown[name]["url"].str.split("/").list.get(2))
+        for name in ("visits", "pages", "urls")
+    )
     assert set(shown["hosts"]["host"]) == {GOOD}
-    assert {name: frame.equals(good_facts(workspace)[name]) for name, frame in before.items()} == dict.fromkeys(before, True)
+    assert {
+        name: frame.equals(good_facts(workspace)[name]) for name, frame in before.items()
+    } == dict.fromkeys(before, True)
     assert rows_by_other_ways(workspace)
     assert LiveTables(workspace).sql("SELECT count(*) AS n FROM visits").item() == 9
     assert sum(part.height for part in LiveTables(workspace).changes("pages", 0)) == 9
     report = verify(workspace, deep=True)
     assert report.ok
-    assert {finding.where for finding in report.findings} == {"visits", "pages", "links", "urls", "hosts"}
+    assert {finding.where for finding in report.findings} == {
+        "visits",
+        "pages",
+        "links",
+        "urls",
+        "hosts",
+    }
     assert secrets(workspace)
     commit_both(workspace, claim, range(1))  # a worker that has not noticed yet
     assert LiveTables(workspace).sql("SELECT count(*) AS n FROM visits").item() == 10
@@ -143,19 +192,31 @@ def test_an_exclusion_hides_at_once_from_every_reader(workspace: Workspace, clai
 
 @pytest.mark.parametrize("first", ["nothing", "merge", "whole"])
 @pytest.mark.parametrize("rule", [f"host:{BAD}", "domain:example.com", f"prefix:http://{BAD}/"])
-def test_a_purge_removes_the_last_byte_and_nothing_else(workspace: Workspace, claim: Claim, rule: str, first: str) -> None:
+def test_a_purge_removes_the_last_byte_and_nothing_else(
+    workspace: Workspace, claim: Claim, rule: str, first: str
+) -> None:
     if first != "nothing":
         merge(workspace, MergeSettings(gather=2), whole=first == "whole")
     before = good_facts(workspace)
-    kept = {stored.visit.record_id: stored for path in workspace.state().warcs for stored in read_exchanges(workspace.path(path))}
+    kept = {
+        stored.visit.record_id: stored
+        for path in workspace.state().warcs
+        for stored in read_exchanges(workspace.path(path))
+    }
     report = purge(workspace, [rule])
     assert report.complete
     assert report.records == 9 * 3
     assert (report.archives, report.rows["visits"]) == (2, 9)
     assert secrets(workspace) == []
-    assert {name: frame.equals(good_facts(workspace)[name]) for name, frame in before.items()} == dict.fromkeys(before, True)
+    assert {
+        name: frame.equals(good_facts(workspace)[name]) for name, frame in before.items()
+    } == dict.fromkeys(before, True)
     assert_archive_matches(workspace)
-    left = {stored.visit.record_id: stored for path in workspace.state().warcs for stored in read_exchanges(workspace.path(path))}
+    left = {
+        stored.visit.record_id: stored
+        for path in workspace.state().warcs
+        for stored in read_exchanges(workspace.path(path))
+    }
     assert {record: stored.exchange for record, stored in left.items()} == {
         record: stored.exchange for record, stored in kept.items() if GOOD in stored.exchange.url
     }
@@ -190,14 +251,20 @@ def test_an_archive_of_nothing_else_goes_whole(workspace: Workspace, claim: Clai
     state = workspace.state()
     assert (dict(state.warcs), dict(state.indexes)) == ({}, {})
     assert {name for name, files in state.files.items() if files} == set()
-    assert [path for path in workspace.storage.files_below("data") if not path.startswith("log")] == []
+    assert [
+        path for path in workspace.storage.files_below("data") if not path.startswith("log")
+    ] == []
     assert verify(workspace, deep=True).ok
     assert workspace.claim("heir").orphans() == []
 
 
-def test_orphans_of_the_dead_are_purged_and_those_of_the_living_are_pending(workspace: Workspace, claim: Claim) -> None:
+def test_orphans_of_the_dead_are_purged_and_those_of_the_living_are_pending(
+    workspace: Workspace, claim: Claim
+) -> None:
     folder = claim.next_folder()
-    with_bad = WarcWriter(Path(workspace.path(folder.warc)), relative_path=folder.warc, info={"software": "test"})
+    with_bad = WarcWriter(
+        Path(workspace.path(folder.warc)), relative_path=folder.warc, info={"software": "test"}
+    )
     for host in (BAD, GOOD):
         visit = make_visit(identify(workspace, f"http://{host}/open"))
         with_bad.append(make_exchange(visit.url, SECRET if host == BAD else b"good"), visit)
@@ -213,10 +280,14 @@ def test_orphans_of_the_dead_are_purged_and_those_of_the_living_are_pending(work
     assert report.complete
     assert report.records == 3
     assert secrets(workspace) == []
-    assert [stored.exchange.body for stored in read_exchanges(workspace.path(folder.warc))] == [b"good"]
+    assert [stored.exchange.body for stored in read_exchanges(workspace.path(folder.warc))] == [
+        b"good"
+    ]
 
 
-def test_what_a_killed_purge_left_is_no_orphan_and_goes_later(workspace: Workspace, claim: Claim, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_a_killed_purge_left_is_no_orphan_and_goes_later(
+    workspace: Workspace, claim: Claim, monkeypatch: pytest.MonkeyPatch
+) -> None:
     remove = workspace.storage.remove
 
     class Killed(BaseException):

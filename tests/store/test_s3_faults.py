@@ -1,4 +1,6 @@
-"""S3 that loses answers, refuses, and lists what was some time ago: the log, claims and commits stay right."""
+"""S3 that loses answers, refuses, and lists what was some time ago: the log, claims and commits
+stay right.
+"""
 
 from __future__ import annotations
 
@@ -51,8 +53,12 @@ def test_a_lost_answer_to_an_entry_is_settled_by_reading(location: str, server: 
     assert state.counters == {"rounds": 6}
 
 
-def test_answers_lost_again_and_again_leave_one_entry_a_commit(location: str, server: S3Server) -> None:
-    """Every write of the log is done and never answered, until the client gives up; the caller tries the same commit again."""
+def test_answers_lost_again_and_again_leave_one_entry_a_commit(
+    location: str, server: S3Server
+) -> None:
+    """Every write of the log is done and never answered, until the client gives up; the caller
+    tries the same commit again.
+    """
     workspace = Workspace.create(location, partitions=4)
     claim = workspace.claim("w")
     folder = claim.next_folder()
@@ -67,7 +73,9 @@ def test_answers_lost_again_and_again_leave_one_entry_a_commit(location: str, se
 def test_refusals_that_pass_are_waited_out(location: str, server: S3Server, status: int) -> None:
     workspace = Workspace.create(location, partitions=4)
     chance = random.Random(status)
-    server.faults.refuse = lambda method, key: status if chance.random() < 0.3 and (status != 409 or is_entry(method, key)) else 0
+    server.faults.refuse = lambda method, key: (
+        status if chance.random() < 0.3 and (status != 409 or is_entry(method, key)) else 0
+    )
     before = server.faults.refused
     commit_rounds(workspace, 5)
     assert server.faults.refused > before
@@ -75,7 +83,9 @@ def test_refusals_that_pass_are_waited_out(location: str, server: S3Server, stat
     assert Workspace.open(location).state().counters == {"rounds": 5}
 
 
-def test_a_store_that_refuses_for_good_fails_the_commit_which_may_be_made_again(location: str, server: S3Server, brisk: None) -> None:
+def test_a_store_that_refuses_for_good_fails_the_commit_which_may_be_made_again(
+    location: str, server: S3Server, brisk: None
+) -> None:
     workspace = Workspace.create(location, partitions=4)
     claim = workspace.claim("w")
     folder = claim.next_folder()
@@ -91,7 +101,15 @@ def test_a_listing_that_lacks_what_is_new_loses_nothing(location: str, server: S
     workspace = Workspace.create(location, partitions=4)
     claim = workspace.claim("w")
     for number in range(12):
-        append(claim.state, Entry(kind=EXCLUDE, attempt=new_attempt(), at="2026-11-21T10:00:00Z", exclusions=(f"host:{number}.example",)))
+        append(
+            claim.state,
+            Entry(
+                kind=EXCLUDE,
+                attempt=new_attempt(),
+                at="2026-11-21T10:00:00Z",
+                exclusions=(f"host:{number}.example",),
+            ),
+        )
     claim.commit(claim.next_folder(), {"urls": FakeBuffer(b"x")})
     server.faults.stale_s = 3_600.0
     assert workspace.storage.names("log") == []
@@ -107,15 +125,27 @@ def test_a_listing_that_lacks_what_is_new_loses_nothing(location: str, server: S
     assert server.faults.hidden
 
 
-def test_a_stale_listing_after_a_sweep_finds_the_snapshot_all_the_same(location: str, server: S3Server, tmp_path: Path) -> None:
-    """The first entries are deleted, and no listing shows a snapshot: it is asked for by its name."""
+def test_a_stale_listing_after_a_sweep_finds_the_snapshot_all_the_same(
+    location: str, server: S3Server, tmp_path: Path
+) -> None:
+    """The first entries are deleted, and no listing shows a snapshot: it is asked for by its
+    name.
+    """
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(os, "fsync", lambda _: None)
         here = Workspace.create(str(tmp_path / "here"), partitions=4)
         here.storage.make_folder("log")
         state = here.state()
         for number in range(220):
-            append(state, Entry(kind=EXCLUDE, attempt=new_attempt(), at="2026-11-21T10:00:00Z", exclusions=(f"host:{number}.example",)))
+            append(
+                state,
+                Entry(
+                    kind=EXCLUDE,
+                    attempt=new_attempt(),
+                    at="2026-11-21T10:00:00Z",
+                    exclusions=(f"host:{number}.example",),
+                ),
+            )
     assert sweep(here, keep_replaced_ms=0, keep_entries_ms=0, now_ms=2 * 10**12).entries == 99
     storage = open_storage(location)
     for path in here.storage.files_below("."):
@@ -134,7 +164,9 @@ RACE = """
 """
 
 
-def test_processes_commit_side_by_side_under_all_faults_and_lose_nothing(location: str, server: S3Server) -> None:
+def test_processes_commit_side_by_side_under_all_faults_and_lose_nothing(
+    location: str, server: S3Server
+) -> None:
     workspace = Workspace.create(location, partitions=4)
     chance = random.Random(7)
     lock = threading.Lock()
@@ -149,21 +181,30 @@ def test_processes_commit_side_by_side_under_all_faults_and_lose_nothing(locatio
     rounds = 12
     script = textwrap.dedent(RACE)
     racers = [
-        subprocess.Popen([sys.executable, "-c", script, location, str(place), str(rounds)], env=dict(os.environ)) for place in range(3)
+        subprocess.Popen(
+            [sys.executable, "-c", script, location, str(place), str(rounds)], env=dict(os.environ)
+        )
+        for place in range(3)
     ]
     assert [racer.wait() for racer in racers] == [0, 0, 0]
     assert server.faults.dropped
     server.faults.clear()
     state = workspace.state()
     assert state.counters == {"rounds": 3 * rounds}
-    assert Counter(entry.worker for entry in workspace.log.entries() if entry.kind == COMMIT) == dict.fromkeys(("w0", "w1", "w2"), rounds)
+    assert Counter(
+        entry.worker for entry in workspace.log.entries() if entry.kind == COMMIT
+    ) == dict.fromkeys(("w0", "w1", "w2"), rounds)
     assert state.head == 3 * (rounds + 1)
     for file in state.files["urls"]:
         assert workspace.storage.size(file.path) == file.bytes
 
 
 def test_no_message_holds_a_credential(
-    location: str, server: S3Server, brisk: None, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    location: str,
+    server: S3Server,
+    brisk: None,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     workspace = Workspace.create(location, partitions=4)
     told: list[str] = []

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import subprocess
 import sys
 import textwrap
 import threading
 import time
+from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -25,7 +27,9 @@ __all__ = ["places", "storage"]
 pytestmark = pytest.mark.parametrize("storage", KINDS, indirect=True)
 
 
-def test_of_creators_exactly_one_wins_every_time(storage: Storage, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_of_creators_exactly_one_wins_every_time(
+    storage: Storage, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Looking first and writing then let both win 1,305 of 2,000 rounds on a local disk."""
     monkeypatch.setattr(os, "fsync", lambda _: None)
     racers, rounds = 4, 1_000 if storage.on_disk else 40
@@ -46,11 +50,58 @@ def test_of_creators_exactly_one_wins_every_time(storage: Storage, monkeypatch: 
     assert sorted(number for won in wins for number in won) == list(range(rounds))
     for place, won in enumerate(wins):
         assert all(storage.read(f"log/{number}") == b"%d" % place * 100 for number in won)
-    assert len(storage.names("log")) == len(storage.files_below("log")) == rounds  # nothing is left aside
+    # nothing is left aside
+    assert len(storage.names("log")) == len(storage.files_below("log")) == rounds
+
+
+def test_drafts_that_are_settled_dropped_and_read_at_once_are_never_lost(storage: Storage) -> None:
+    content = b"rows" * 1_000
+    for number in range(1, 21):
+        folder = f"data/{number:08d}-1"
+        storage.fresh_folder(folder)
+        path = f"{folder}/pages.parquet"
+        Path(storage.place(path)).write_bytes(content)
+        (published,) = storage.publish([path])
+        together = threading.Barrier(4, timeout=60)
+        failures: list[Exception] = []
+
+        def act(
+            action: Callable[[], object],
+            together: threading.Barrier = together,
+            failures: list[Exception] = failures,
+        ) -> None:
+            together.wait()
+            try:
+                action()
+            except Exception as error:  # noqa: BLE001
+                failures.append(error)
+
+        def read(
+            path: str = path, size: int = published.bytes, digest: str = published.digest
+        ) -> None:
+            found = storage.local(path, size, digest)
+            time.sleep(0.02)  # polars opens a file only when it reads it
+            assert Path(found).read_bytes() == content
+
+        settle, drop = (
+            functools.partial(storage.settle, folder),
+            functools.partial(storage.drop_drafts, folder),
+        )
+        threads = [
+            threading.Thread(target=act, args=(action,)) for action in (settle, settle, drop, read)
+        ]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert failures == []
+        assert storage.drafts(folder) == (["pages.parquet"] if storage.on_disk else [])
 
 
 @pytest.mark.prove
-def test_of_creators_exactly_one_wins_a_thousand_times(storage: Storage, places: Places, tmp_path: Path) -> None:
+def test_of_creators_exactly_one_wins_a_thousand_times(
+    storage: Storage, places: Places, tmp_path: Path
+) -> None:
     """Processes, which share nothing; in step, or the first to start would win all."""
     rounds, racers = 1_000, 3
     script = textwrap.dedent("""
@@ -65,7 +116,10 @@ def test_of_creators_exactly_one_wins_a_thousand_times(storage: Storage, places:
         processes = [
             opened.enter_context(
                 subprocess.Popen(
-                    [sys.executable, "-c", script, storage.root, str(place)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+                    [sys.executable, "-c", script, storage.root, str(place)],
+                    stdin=subprocess.PIPE,
+                    stdout=subprocess.PIPE,
+                    text=True,
                 )
             )
             for place in range(racers)
@@ -76,14 +130,20 @@ def test_of_creators_exactly_one_wins_a_thousand_times(storage: Storage, places:
                 assert process.stdin is not None
                 process.stdin.write(f"{number}\n")
                 process.stdin.flush()
-            won = [place for place, process in enumerate(processes) if process.stdout is not None and process.stdout.readline() == "1\n"]
+            won = [
+                place
+                for place, process in enumerate(processes)
+                if process.stdout is not None and process.stdout.readline() == "1\n"
+            ]
             assert len(won) == 1
             winners += won
         for process in processes:
             assert process.stdin is not None
             process.stdin.close()
     assert set(winners) == set(range(racers)), "they did not race"
-    assert all(storage.read(f"log/{number}") == str(place).encode() for number, place in enumerate(winners))
+    assert all(
+        storage.read(f"log/{number}") == str(place).encode() for number, place in enumerate(winners)
+    )
 
 
 def test_a_file_is_created_whole_and_never_overwritten(storage: Storage) -> None:
@@ -96,8 +156,17 @@ def test_what_is_there_and_what_is_not(storage: Storage) -> None:
     before = time.time() * 1_000 - 2_000  # some clocks tick in seconds
     storage.create("log/x", b"content")
     storage.create("log/empty", b"")
-    assert (storage.read("log/x"), storage.read("log/empty"), storage.read("log/y")) == (b"content", b"", None)
-    assert (storage.size("log/x"), storage.size("log/empty"), storage.size("log/y"), storage.size("log/x/y")) == (7, 0, None, None)
+    assert (storage.read("log/x"), storage.read("log/empty"), storage.read("log/y")) == (
+        b"content",
+        b"",
+        None,
+    )
+    assert (
+        storage.size("log/x"),
+        storage.size("log/empty"),
+        storage.size("log/y"),
+        storage.size("log/x/y"),
+    ) == (7, 0, None, None)
     assert before < (storage.modified_at("log/x") or 0) < time.time() * 1_000 + 2_000
     assert storage.modified_at("log/y") is None
     assert storage.digest("log/x") == xxhash.xxh3_128_hexdigest(b"content")
@@ -123,7 +192,9 @@ def test_replacing_is_all_or_nothing(storage: Storage) -> None:
     reader = threading.Thread(target=read)
     reader.start()
     for number in range(20):
-        storage.replace("log/x", b"ab"[number % 2 :][:1] * (100, 50_000)[number % 2], sync=number % 2 == 0)
+        storage.replace(
+            "log/x", b"ab"[number % 2 :][:1] * (100, 50_000)[number % 2], sync=number % 2 == 0
+        )
     ended.set()
     reader.join()
     assert not torn
@@ -132,7 +203,13 @@ def test_replacing_is_all_or_nothing(storage: Storage) -> None:
 
 
 def test_names_and_files_below(storage: Storage) -> None:
-    for path in ("log/b", "log/a", "data/00000001-1/urls.parquet", "data/00000001-1/archive.warc.gz", "data/00000002-1/urls.parquet"):
+    for path in (
+        "log/b",
+        "log/a",
+        "data/00000001-1/urls.parquet",
+        "data/00000001-1/archive.warc.gz",
+        "data/00000002-1/urls.parquet",
+    ):
         storage.make_folder(os.path.dirname(path))
         storage.create(path, b"x")
     assert storage.names("log") == ["a", "b"]
@@ -165,7 +242,9 @@ def test_paths_stay_inside(storage: Storage, path: str) -> None:
             act(path)
 
 
-def test_a_commit_is_written_here_and_read_anywhere(storage: Storage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_commit_is_written_here_and_read_anywhere(
+    storage: Storage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     folder = storage.fresh_folder("data/00000001-1")
     with pytest.raises(FileExistsError):
         storage.fresh_folder("data/00000001-1")
@@ -178,7 +257,9 @@ def test_a_commit_is_written_here_and_read_anywhere(storage: Storage, tmp_path: 
     paths = [f"data/00000001-1/{name}" for name in content]
     assert Path(storage.local(paths[0])).read_bytes() == content["urls.parquet"]
     published = storage.publish(paths)
-    assert published == [(len(written), xxhash.xxh3_128_hexdigest(written)) for written in content.values()]
+    assert published == [
+        (len(written), xxhash.xxh3_128_hexdigest(written)) for written in content.values()
+    ]
     assert storage.files_below("data") == sorted(paths)
     storage.settle("data/00000001-1")
     if not storage.on_disk:
@@ -188,7 +269,12 @@ def test_a_commit_is_written_here_and_read_anywhere(storage: Storage, tmp_path: 
     other.bring([Wanted(path, *file) for path, file in zip(paths, published, strict=True)])
     for place in (storage, other):
         for path, written in zip(paths, content.values(), strict=True):
-            assert Path(place.local(path, len(written), xxhash.xxh3_128_hexdigest(written))).read_bytes() == written
+            assert (
+                Path(
+                    place.local(path, len(written), xxhash.xxh3_128_hexdigest(written))
+                ).read_bytes()
+                == written
+            )
     other.remove(paths[0])
     assert not os.path.exists(other.local(paths[0]))
     assert other.size(paths[0]) is None
@@ -207,8 +293,12 @@ def test_what_was_placed_and_never_named_is_withdrawn_or_dropped(storage: Storag
 
 
 @pytest.mark.parametrize("mebibytes", [11, pytest.param(140, marks=pytest.mark.prove)])
-def test_big_files_arrive_whole(storage: Storage, mebibytes: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Larger than one part of a download from S3; than one part of an upload, and than a block of HDFS."""
+def test_big_files_arrive_whole(
+    storage: Storage, mebibytes: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Larger than one part of a download from S3; than one part of an upload, and than a block of
+    HDFS.
+    """
     block = os.urandom(1 << 20)
     size = mebibytes * len(block)
     with open(storage.place("data/00000001-1/archive.warc.gz"), "wb") as file:
@@ -222,7 +312,9 @@ def test_big_files_arrive_whole(storage: Storage, mebibytes: int, tmp_path: Path
     assert other.digest("data/00000001-1/archive.warc.gz") == published.digest
 
 
-def test_a_folder_is_published_whole_once(storage: Storage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_folder_is_published_whole_once(
+    storage: Storage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def built(content: bytes) -> str:
         folder = Path(storage.workshop("index")) / f".build-{content.decode()}"
         folder.mkdir()
@@ -243,7 +335,10 @@ def test_a_folder_is_published_whole_once(storage: Storage, tmp_path: Path, monk
         for number, content in ((1, b"first"), (2, b"second")):
             found = place.local_folder(f"index/{number:08d}")
             assert found is not None
-            assert {path.name: path.read_bytes() for path in Path(found).iterdir()} == {"meta.json": content, "segment": content}
+            assert {path.name: path.read_bytes() for path in Path(found).iterdir()} == {
+                "meta.json": content,
+                "segment": content,
+            }
     storage.remove_tree("index/00000001")
     assert storage.local_folder("index/00000001") is None
     assert other.local_folder("index/00000001") is None
@@ -252,7 +347,9 @@ def test_a_folder_is_published_whole_once(storage: Storage, tmp_path: Path, monk
     assert storage.files_below("index") == []
 
 
-def test_readers_of_a_folder_that_goes_see_all_of_it_or_none(storage: Storage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_readers_of_a_folder_that_goes_see_all_of_it_or_none(
+    storage: Storage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     folder = Path(storage.workshop("index"), ".build-1")
     folder.mkdir()
     for number in range(10):

@@ -25,7 +25,12 @@ NOW = 4_000_000_000_000
 
 
 def tables(workspace: Workspace) -> list[str]:
-    return [path for top in ("data", "base", "delta") for path in workspace.storage.files_below(top) if path.endswith(".parquet")]
+    return [
+        path
+        for top in ("data", "base", "delta")
+        for path in workspace.storage.files_below(top)
+        if path.endswith(".parquet")
+    ]
 
 
 def archives(workspace: Workspace) -> list[str]:
@@ -84,7 +89,9 @@ def orphan(workspace: Workspace, claim: Claim) -> Path:
     return Path(folder.absolute)
 
 
-def test_an_orphan_goes_when_it_is_replayed_and_all_its_partitions_were_claimed_a_week_ago(workspace: Workspace) -> None:
+def test_an_orphan_goes_when_it_is_replayed_and_all_its_partitions_were_claimed_a_week_ago(
+    workspace: Workspace,
+) -> None:
     dead = workspace.claim("dead", [0, 1], clock=ManualClock(NOW))
     folder = orphan(workspace, dead)
     (heir,) = (workspace.claim("heir", [0], clock=ManualClock(NOW)),)
@@ -93,7 +100,8 @@ def test_an_orphan_goes_when_it_is_replayed_and_all_its_partitions_were_claimed_
     assert (folder / "archive.warc.gz").exists()  # partition 1 has no later claim
     other = workspace.claim("other", [1], clock=ManualClock(NOW + DAY_MS))
     sweep(workspace, now_ms=NOW + 9 * DAY_MS)
-    assert os.listdir(folder) == ["archive.warc.gz"]  # its half-written table nobody can name any more; its exchanges wait
+    # its half-written table nobody can name any more; its exchanges wait
+    assert os.listdir(folder) == ["archive.warc.gz"]
     other.commit(other.next_folder(), {}, orphans_used=[f"data/{folder.name}/archive.warc.gz"])
     sweep(workspace, now_ms=NOW + 8 * DAY_MS - 1)
     assert folder.exists()

@@ -14,10 +14,36 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lycosa.core.records import Alternate, HostRow, Link, Page, RobotsEntry, UrlId, UrlRow, UrlState, Visit
-from lycosa.store.rows import found_row, host_record, host_row, match_row, page_row, url_record, url_row, visit_row
+from lycosa.core.records import (
+    Alternate,
+    HostRow,
+    Link,
+    Page,
+    RobotsEntry,
+    UrlId,
+    UrlRow,
+    UrlState,
+    Visit,
+)
+from lycosa.store.rows import (
+    found_row,
+    host_record,
+    host_row,
+    match_row,
+    page_row,
+    url_record,
+    url_row,
+    visit_row,
+)
 from lycosa.store.schema import PAGES, SORT, TABLES, VISITS
-from lycosa.store.tables import PASSING_GROUP_BYTES, Buffers, LinksBuffer, TableBuffer, polars_schema, write_table
+from lycosa.store.tables import (
+    PASSING_GROUP_BYTES,
+    Buffers,
+    LinksBuffer,
+    TableBuffer,
+    polars_schema,
+    write_table,
+)
 
 ROOT = Path(__file__).parents[2]
 _texts = st.text(max_size=8)
@@ -42,7 +68,9 @@ _url_rows = st.builds(
     *[_counts] * 3,
     *[_texts] * 3,
 )
-_robots = st.lists(st.builds(RobotsEntry, _texts, st.integers(0, 999), _times, _times, _texts), max_size=2)
+_robots = st.lists(
+    st.builds(RobotsEntry, _texts, st.integers(0, 999), _times, _times, _texts), max_size=2
+)
 _host_rows = st.builds(
     HostRow,
     _texts,
@@ -88,7 +116,16 @@ def test_every_table_starts_with_the_keys_and_describes_every_column() -> None:
         assert all(len(column.meaning) > 5 for column in table.columns)
         assert all(isinstance(kind, pl.DataType) for kind in polars_schema(table).values())
     assert set(VISITS.names) == set(Visit.__dataclass_fields__)
-    derived = {"partition", "host_key", "url_key", "url", "fetched_at", "collection", "redirect_from", "record_id"}
+    derived = {
+        "partition",
+        "host_key",
+        "url_key",
+        "url",
+        "fetched_at",
+        "collection",
+        "redirect_from",
+        "record_id",
+    }
     assert set(PAGES.names) - derived == set(Page.__dataclass_fields__) - {"links", "refused"}
 
 
@@ -108,7 +145,9 @@ def test_rows_have_one_value_a_column() -> None:
 
 
 def test_zero_is_never_and_becomes_null_but_only_in_times() -> None:
-    [row] = packed("urls", [url_row(UrlRow(UrlId("http://a/", "a", 0, 0, 0), "default", 0))]).iter_rows(named=True)
+    [row] = packed(
+        "urls", [url_row(UrlRow(UrlId("http://a/", "a", 0, 0, 0), "default", 0))]
+    ).iter_rows(named=True)
     assert {name for name, value in row.items() if value is None} == {
         "state_at",
         "not_before",
@@ -123,7 +162,11 @@ def test_files_are_sorted_by_key_and_rows_of_one_url_keep_their_order(tmp_path: 
     buffer = TableBuffer("urls")
     for turn in range(3):
         for key in (7, 2**64 - 1, 3, 5):
-            buffer.add(url_row(UrlRow(UrlId(f"http://{key}/", "", key % 4, key, turn % 2), "default", turn)))
+            buffer.add(
+                url_row(
+                    UrlRow(UrlId(f"http://{key}/", "", key % 4, key, turn % 2), "default", turn)
+                )
+            )
     buffer.write(str(tmp_path / "x"))
     frame = pl.read_parquet(tmp_path / "x")
     order = frame.select(*SORT, "depth").rows()
@@ -138,8 +181,28 @@ def test_links_of_many_pages_keep_page_and_position_together(tmp_path: Path) -> 
     buffers = Buffers()
     expected: list[tuple[object, ...]] = []
     for number in range(450):  # more than one packing
-        visit = Visit(f"http://a/{number}", "a", number % 3, 1, number, "page", "default", 0, 1_000 + number, 1)
-        links = [Link(f"http://b/{number}/{place}", f"anchor {place}", "nofollow" * (place % 2), "a", place) for place in range(number % 5)]
+        visit = Visit(
+            f"http://a/{number}",
+            "a",
+            number % 3,
+            1,
+            number,
+            "page",
+            "default",
+            0,
+            1_000 + number,
+            1,
+        )
+        links = [
+            Link(
+                f"http://b/{number}/{place}",
+                f"anchor {place}",
+                "nofollow" * (place % 2),
+                "a",
+                place,
+            )
+            for place in range(number % 5)
+        ]
         buffers.links.add_links(visit, links)
         expected.extend((number % 3, 1, number, visit.url, *link, 1_000 + number) for link in links)
     assert buffers.links.rows == len(expected)
@@ -152,25 +215,37 @@ def test_links_of_many_pages_keep_page_and_position_together(tmp_path: Path) -> 
 def test_links_take_plain_rows_too() -> None:
     buffer = LinksBuffer()
     buffer.add((1, 2, 3, "http://a/", "http://b/", "", "", "a", 0, 5))
-    buffer.add_links(Visit("http://c/", "c", 1, 2, 3, "page", "default", 0, 5, 1), [Link("http://d/", "", "", "a", 0)])
+    buffer.add_links(
+        Visit("http://c/", "c", 1, 2, 3, "page", "default", 0, 5, 1),
+        [Link("http://d/", "", "", "a", 0)],
+    )
     buffer.add_links(Visit("http://e/", "e", 1, 2, 3, "page", "default", 0, 5, 1), [])
     assert buffer.rows == 2
     assert sorted(buffer.frame()["source"]) == ["http://a/", "http://c/"]
     assert buffer.rows == 2
 
 
-@pytest.mark.parametrize(("characters", "expected"), [(10, 500), (100_000, PASSING_GROUP_BYTES // 200_000), (20_000_000, 1)])
-def test_row_groups_of_pages_are_small_and_smaller_when_pages_are_large(tmp_path: Path, characters: int, expected: int) -> None:
+@pytest.mark.parametrize(
+    ("characters", "expected"),
+    [(10, 500), (100_000, PASSING_GROUP_BYTES // 200_000), (20_000_000, 1)],
+)
+def test_row_groups_of_pages_are_small_and_smaller_when_pages_are_large(
+    tmp_path: Path, characters: int, expected: int
+) -> None:
     count = 1_100 if characters < 100_000 else 90 if characters < 1_000_000 else 2
     buffers = Buffers()
     text = "x" * characters
     for number in range(count):
         visit = Visit(f"http://a/{number}", "a", 1, 1, number, "page", "default", 0, 1, 1)
-        buffers.add_page(visit, Page(text=text, main_text=text, alternates=[Alternate("de", "http://a/de")]))
+        buffers.add_page(
+            visit, Page(text=text, main_text=text, alternates=[Alternate("de", "http://a/de")])
+        )
     buffers.pages.write(str(tmp_path / "pages"))
     groups = pl.scan_parquet(tmp_path / "pages").select(pl.len()).collect().item()
     assert groups == count
-    pyarrow = pytest.importorskip("pyarrow.parquet", reason="pyarrow reads the row groups; it is in the dev extra")
+    pyarrow = pytest.importorskip(
+        "pyarrow.parquet", reason="pyarrow reads the row groups; it is in the dev extra"
+    )
     metadata = pyarrow.ParquetFile(tmp_path / "pages").metadata
     largest = max(metadata.row_group(place).num_rows for place in range(metadata.num_row_groups))
     assert expected * 0.9 <= largest <= expected
@@ -186,13 +261,21 @@ def test_a_row_of_the_wrong_length_is_refused() -> None:
 def test_lone_surrogates_do_not_stop_a_commit() -> None:
     visit = Visit("http://a/\udcff", "a", 1, 1, 1, "page", "default", 0, 1, 1)
     buffers = Buffers()
-    buffers.add_page(visit, Page(title="a\ud800b", headings=["c\udfff", 'quoted "\x00"'], text="fine 🕷"))
+    buffers.add_page(
+        visit, Page(title="a\ud800b", headings=["c\udfff", 'quoted "\x00"'], text="fine 🕷")
+    )
     [row] = buffers.pages.frame().iter_rows(named=True)
     assert (row["url"], row["title"], row["text"]) == ("http://a/\ufffd", "a\ufffdb", "fine 🕷")
     assert row["headings"] == ["c\ufffd", 'quoted "\x00"']
 
 
-@given(st.lists(st.lists(st.text(st.sampled_from('a\x1f"é'), max_size=2), max_size=3), min_size=1, max_size=4))
+@given(
+    st.lists(
+        st.lists(st.text(st.sampled_from('a\x1f"é'), max_size=2), max_size=3),
+        min_size=1,
+        max_size=4,
+    )
+)
 def test_lists_of_any_texts_come_back(headings: list[list[str]]) -> None:
     buffers = Buffers()
     visit = Visit("http://a/", "a", 1, 1, 1, "page", "default", 0, 1, 1)
@@ -211,9 +294,15 @@ def test_buffers_know_their_size() -> None:
 
 
 def test_write_table_takes_any_order(tmp_path: Path) -> None:
-    frame = packed("urls", [url_row(UrlRow(UrlId(f"http://{n}/", "", n, n, 1), "c", 0)) for n in (3, 1, 2)])
+    frame = packed(
+        "urls", [url_row(UrlRow(UrlId(f"http://{n}/", "", n, n, 1), "c", 0)) for n in (3, 1, 2)]
+    )
     write_table(frame, str(tmp_path / "x"), TABLES["urls"])
-    assert pl.read_parquet(tmp_path / "x")["url"].to_list() == ["http://1/", "http://2/", "http://3/"]
+    assert pl.read_parquet(tmp_path / "x")["url"].to_list() == [
+        "http://1/",
+        "http://2/",
+        "http://3/",
+    ]
 
 
 _LIMITED = """
@@ -247,8 +336,16 @@ for write in WRITERS:
 """
 
 
-def test_a_file_that_the_system_refuses_is_an_error_of_the_system_wherever_it_is_cut(tmp_path: Path) -> None:
-    run = subprocess.run([sys.executable, "-c", _LIMITED, str(tmp_path / "a")], capture_output=True, text=True, check=True, cwd=ROOT)
+def test_a_file_that_the_system_refuses_is_an_error_of_the_system_wherever_it_is_cut(
+    tmp_path: Path,
+) -> None:
+    run = subprocess.run(
+        [sys.executable, "-c", _LIMITED, str(tmp_path / "a")],
+        capture_output=True,
+        text=True,
+        check=True,
+        cwd=ROOT,
+    )
     lines = run.stdout.splitlines()
     assert len(lines) == 2
     for line in lines:

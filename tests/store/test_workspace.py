@@ -77,7 +77,11 @@ def test_a_folder_with_only_a_configuration_may_become_a_workspace(tmp_path: Pat
 @pytest.mark.parametrize("act", [Workspace.create, Workspace.open_or_create])
 def test_a_folder_with_something_else_in_it_is_left_alone(tmp_path: Path, act: object) -> None:
     (tmp_path / "thesis.tex").write_text("years of work")
-    with pytest.raises(WorkspaceError, match=r"not empty and not a workspace \(it contains 'thesis.tex'\)"):
+    with pytest.raises(
+        WorkspaceError,
+        match=r"not empty and not a workspace \(it contains "
+        r"'thesis.tex'\)",
+    ):
         act(str(tmp_path))  # type: ignore[operator]
     assert os.listdir(tmp_path) == ["thesis.tex"]
 
@@ -89,7 +93,9 @@ def test_a_log_without_its_workspace_file_is_not_overwritten(workspace: Workspac
         Workspace.open_or_create(workspace.root)
 
 
-def test_creating_twice_is_refused_and_opening_what_is_not_there_too(tmp_path: Path, workspace: Workspace) -> None:
+def test_creating_twice_is_refused_and_opening_what_is_not_there_too(
+    tmp_path: Path, workspace: Workspace
+) -> None:
     with pytest.raises(WorkspaceError, match="is already a workspace"):
         Workspace.create(workspace.root)
     with pytest.raises(WorkspaceError, match=r"is not a workspace.*lycosa crawl"):
@@ -100,7 +106,9 @@ def test_creating_twice_is_refused_and_opening_what_is_not_there_too(tmp_path: P
             act(str(tmp_path / "file"))
 
 
-@pytest.mark.parametrize("location", ["gs://bucket", "memory://x", "https://example.org/w", "hdfs://host/crawl"])
+@pytest.mark.parametrize(
+    "location", ["gs://bucket", "memory://x", "https://example.org/w", "hdfs://host/crawl"]
+)
 def test_storage_without_its_own_create_if_absent_is_refused(location: str) -> None:
     for act in (Workspace.open, Workspace.create, Workspace.open_or_create):
         with pytest.raises(UsageError, match=r"cannot be used for a workspace: use a folder"):
@@ -126,7 +134,9 @@ def test_file_urls_and_home_are_understood(tmp_path: Path, monkeypatch: pytest.M
         ({"normaliser": None}, "damaged"),
     ],
 )
-def test_an_unknown_or_damaged_format_is_refused_with_the_remedy(workspace: Workspace, changes: dict[str, object], message: str) -> None:
+def test_an_unknown_or_damaged_format_is_refused_with_the_remedy(
+    workspace: Workspace, changes: dict[str, object], message: str
+) -> None:
     with pytest.raises(WorkspaceError, match=message):
         Workspace.open(rewrite(workspace, **changes))
 
@@ -163,8 +173,14 @@ def test_one_of_many_creators_wins_and_all_use_the_same(tmp_path: Path) -> None:
     assert os.listdir(tmp_path / "w") == [FILE]
 
 
-def test_a_place_that_cannot_be_written_is_refused_in_words(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    with pytest.raises(WorkspaceError, match=r"/proc/nowhere/w cannot be initialized as a workspace: .*; specify another folder"):
+def test_a_place_that_cannot_be_written_is_refused_in_words(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    with pytest.raises(
+        WorkspaceError,
+        match=r"/proc/nowhere/w cannot be initialized as a "
+        r"workspace: .*; specify another folder",
+    ):
         Workspace.open_or_create("/proc/nowhere/w")
 
     def fail(_: int) -> None:

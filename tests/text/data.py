@@ -1,4 +1,6 @@
-"""Real multilingual text that lies outside the repository; without it the tests that need it skip and say so."""
+"""Real multilingual text that lies outside the repository; without it the tests that need it skip
+and say so.
+"""
 
 from __future__ import annotations
 
@@ -8,29 +10,42 @@ from xml.etree import ElementTree
 
 import pytest
 
-DATA = Path(os.environ.get("LYCOSA_TEST_DATA", Path(__file__).resolve().parents[3] / "shared" / "data"))
+DATA = Path(
+    os.environ.get("LYCOSA_TEST_DATA", Path(__file__).resolve().parents[3] / "shared" / "data")
+)
 _NAMESPACE = "{http://www.unhchr.ch/udhr}"
 
 
 def sib200() -> dict[str, list[str]]:
     """701 sentences in each language (`zh-hant` beside `zh`), by file name."""
     folder = _folder("sib200")
-    return {path.stem: [line.split("\t", 2)[2].strip() for line in _lines(path)[1:]] for path in sorted(folder.glob("*.tsv"))}
+    return {
+        path.stem: [line.split("\t", 2)[2].strip() for line in _lines(path)[1:]]
+        for path in sorted(folder.glob("*.tsv"))
+    }
 
 
 def sib200_numbered(language: str) -> list[tuple[int, str]]:
-    """The sentences of one language with their `index_id`, in its order: sentences of one article stand together."""
+    """The sentences of one language with their `index_id`, in its order: sentences of one article
+    stand together.
+    """
     rows = [line.split("\t", 2) for line in _lines(_folder("sib200") / f"{language}.tsv")[1:]]
     return sorted((int(number), text.strip()) for number, _, text in rows)
 
 
 def declaration(language: str) -> dict[int, str]:
-    """The articles of the Universal Declaration of Human Rights: number -> text, paragraphs joined by newline."""
+    """The articles of the Universal Declaration of Human Rights: number -> text, paragraphs joined
+    by newline.
+    """
     root = ElementTree.parse(_folder("udhr27") / f"{language}.xml").getroot()
     articles = {}
     for article in root.iter(f"{_NAMESPACE}article"):
-        paragraphs = [" ".join("".join(para.itertext()).split()) for para in article.iter(f"{_NAMESPACE}para")]
-        articles[int(article.attrib["number"])] = "\n".join(paragraph for paragraph in paragraphs if paragraph)
+        paragraphs = [
+            " ".join("".join(para.itertext()).split()) for para in article.iter(f"{_NAMESPACE}para")
+        ]
+        articles[int(article.attrib["number"])] = "\n".join(
+            paragraph for paragraph in paragraphs if paragraph
+        )
     return articles
 
 

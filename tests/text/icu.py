@@ -1,4 +1,6 @@
-"""ICU's transliterators, which icu4py does not expose, as a reference: the C functions of the library in its wheel."""
+"""ICU's transliterators, which icu4py does not expose, as a reference: the C functions of the
+library in its wheel.
+"""
 
 from __future__ import annotations
 
@@ -12,14 +14,18 @@ _CAPACITY = 4_000  # UTF-16 units of a text with room to grow
 
 
 class Transliterator:
-    """One of ICU's transliterators by its id; the test is skipped where the wheel has no such library."""
+    """One of ICU's transliterators by its id; the test is skipped where the wheel has no such
+    library.
+    """
 
     def __init__(self, identifier: str) -> None:
         folder = Path(icu4py.__file__).parent.parent / "icu4py.libs"
         major = icu4py.icu_version.split(".")[0]
         try:
             for name in ("libicudata", "libicuuc", "libicui18n"):
-                self._library = ctypes.CDLL(str(next(folder.glob(f"{name}-*"))), mode=ctypes.RTLD_GLOBAL)
+                self._library = ctypes.CDLL(
+                    str(next(folder.glob(f"{name}-*"))), mode=ctypes.RTLD_GLOBAL
+                )
             opened = getattr(self._library, f"utrans_openU_{major}")
             self._transform = getattr(self._library, f"utrans_transUChars_{major}")
         except (StopIteration, OSError, AttributeError) as problem:
@@ -27,7 +33,9 @@ class Transliterator:
         opened.restype = ctypes.c_void_p
         status = ctypes.c_int(0)
         units = identifier.encode("utf-16-le")
-        self._handle = ctypes.c_void_p(opened(units, len(identifier), 0, None, 0, None, ctypes.byref(status)))
+        self._handle = ctypes.c_void_p(
+            opened(units, len(identifier), 0, None, 0, None, ctypes.byref(status))
+        )
         if status.value > 0:
             raise ValueError(f"ICU has no transliterator {identifier} (error {status.value})")
 
@@ -37,7 +45,15 @@ class Transliterator:
         length = ctypes.c_int32(len(units) // 2)
         limit = ctypes.c_int32(length.value)
         status = ctypes.c_int(0)
-        self._transform(self._handle, buffer, ctypes.byref(length), _CAPACITY, 0, ctypes.byref(limit), ctypes.byref(status))
+        self._transform(
+            self._handle,
+            buffer,
+            ctypes.byref(length),
+            _CAPACITY,
+            0,
+            ctypes.byref(limit),
+            ctypes.byref(status),
+        )
         if status.value > 0:
             raise ValueError(f"ICU error {status.value}")
         return buffer.raw[: 2 * length.value].decode("utf-16-le")

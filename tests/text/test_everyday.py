@@ -40,7 +40,12 @@ def test_alphabets(text: str, language: str) -> None:
     ("text", "guessed", "sure", "language"),
     [
         ("Los turistas pueden visitar distintos puntos del país y de la costa", "", False, "es"),
-        ("Cada um dos lugares tem a sua história e não se pode ver tudo em um dia", "gl", True, "pt"),
+        (
+            "Cada um dos lugares tem a sua história e não se pode ver tudo em um dia",
+            "gl",
+            True,
+            "pt",
+        ),
         ("O lugar non se pode ver nun día, pero cando se vai co tempo é bo", "gl", True, "gl"),
         ("Det er en dansk side om vejret i dag, og den er ikke lang", "da", True, "da"),
         ("Kolme lyhyttä sanaa suomeksi", "fi", True, "fi"),
@@ -77,7 +82,10 @@ def test_the_large_model_is_hardly_needed(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 @given(
-    st.text(max_size=200), st.sampled_from(["", "en", "gl", "fi", "zh"]), st.booleans(), st.sets(st.sampled_from(["xx", "en", "pt", "fi"]))
+    st.text(max_size=200),
+    st.sampled_from(["", "en", "gl", "fi", "zh"]),
+    st.booleans(),
+    st.sets(st.sampled_from(["xx", "en", "pt", "fi"])),
 )
 def test_never_raises(text: str, guessed: str, sure: bool, expected: set[str]) -> None:
     assert isinstance(by_words(text, guessed, sure, expected), str)

@@ -15,12 +15,14 @@ LANGUAGE_FLOOR = 0.93  # the worst language
 BEGINNING = 40  # characters
 BEGINNING_FLOOR = 0.97  # macro accuracy on the beginnings of the sentences
 TEXTS_A_SECOND = 20_000  # on one core, the bar
-UNSEEN_FLOOR = 0.94  # Indonesian and Malay, on the half of SIB-200 that their weights were not counted on
+# Indonesian and Malay, on the half of SIB-200 that their weights were not counted on
+UNSEEN_FLOOR = 0.94
 
 
 def test_sentences() -> None:
     shares = {
-        stem: sum(identify(sentence).language == stem.split("-")[0] for sentence in sentences) / len(sentences)
+        stem: sum(identify(sentence).language == stem.split("-")[0] for sentence in sentences)
+        / len(sentences)
         for stem, sentences in sib200().items()
     }
     assert len(shares) == 28
@@ -30,7 +32,8 @@ def test_sentences() -> None:
 
 def test_beginnings_of_sentences() -> None:
     shares = [
-        sum(identify(sentence[:BEGINNING]).language == stem.split("-")[0] for sentence in sentences) / len(sentences)
+        sum(identify(sentence[:BEGINNING]).language == stem.split("-")[0] for sentence in sentences)
+        / len(sentences)
         for stem, sentences in sib200().items()
     ]
     assert sum(shares) / len(shares) >= BEGINNING_FLOOR
@@ -40,7 +43,9 @@ def test_beginnings_of_sentences() -> None:
 def test_indonesian_and_malay_sentences_that_were_not_counted(language: str) -> None:
     rows = sib200_numbered(language)
     unseen = [sentence for _, sentence in rows[len(rows) // 2 :]]
-    assert sum(identify(sentence).language == language for sentence in unseen) >= UNSEEN_FLOOR * len(unseen)
+    assert sum(
+        identify(sentence).language == language for sentence in unseen
+    ) >= UNSEEN_FLOOR * len(unseen)
 
 
 @pytest.mark.parametrize("stem", declaration_languages())
@@ -91,11 +96,16 @@ def test_english_names_do_not_make_a_short_text_english(text: str, language: str
     ("text", "language"),
     [
         ("The page you are looking for is not here, but it may have moved.", "en"),
-        ("Diese Seite wurde leider nicht gefunden, bitte versuchen Sie es später noch einmal.", "de"),
+        (
+            "Diese Seite wurde leider nicht gefunden, bitte versuchen Sie es später noch einmal.",
+            "de",
+        ),
         ("К сожалению, эта страница не найдена, попробуйте позже.", "ru"),
     ],
 )
-def test_plain_short_texts_do_not_need_the_large_model(text: str, language: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_plain_short_texts_do_not_need_the_large_model(
+    text: str, language: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def refuse(sample: str, expected: frozenset[str] | None) -> tuple[str, float]:
         raise AssertionError(sample)
 
@@ -109,7 +119,10 @@ def test_configured_languages_decide_what_is_unsure() -> None:
 
 
 def test_a_sure_language_is_named_even_if_it_is_not_configured() -> None:
-    text = "This is a longer English text. It says nothing in particular, but it says it in English, and for quite some time. " * 3
+    text = (
+        "This is a longer English text. It says nothing in particular, but it says it in English, "
+        "and for quite some time. " * 3
+    )
     assert identify(text, frozenset({"de", "ja"})).language == "en"
 
 
@@ -119,9 +132,13 @@ def test_configured_languages_that_no_model_knows() -> None:
 
 def test_a_half_translated_page_is_in_the_other_language() -> None:
     untranslated = (
-        "For new users, personal boxes, home systems, and other single-user setups, a single partition is probably the easiest way. "
+        "For new users, personal boxes, home systems, and other single-user setups, a single "
+        "partition is probably the easiest way. "
     )
-    translated = "Для новых пользователей, персональных компьютеров и домашних систем самым простым будет один раздел. "
+    translated = (
+        "Для новых пользователей, персональных компьютеров и домашних систем самым "
+        "простым будет один раздел. "
+    )
     found = identify(untranslated * 2 + translated)
     assert found.language == "ru"
     assert found.others == ("en",)
@@ -129,15 +146,27 @@ def test_a_half_translated_page_is_in_the_other_language() -> None:
 
 
 def test_other_languages_are_reported() -> None:
-    english = "Everyone has the right to life, liberty and the security of person. No one shall be held in slavery or servitude. "
-    russian = "Каждый человек имеет право на жизнь, на свободу и на личную неприкосновенность. Никто не должен содержаться в рабстве. "
+    english = (
+        "Everyone has the right to life, liberty and the security of person. No one shall "
+        "be held in slavery or servitude. "
+    )
+    russian = (
+        "Каждый человек имеет право на жизнь, на свободу и на личную неприкосновенность. "
+        "Никто не должен содержаться в рабстве. "
+    )
     found = identify(english * 2 + russian * 2)
     assert {found.language, *found.others} >= {"en", "ru"}
 
 
 def test_a_long_text_is_judged_as_a_whole() -> None:
-    english = "Everyone has the right to life, liberty and the security of person. No one shall be held in slavery or servitude. "
-    german = "Niemand darf der Folter oder grausamer, unmenschlicher oder erniedrigender Behandlung oder Strafe unterworfen werden. "
+    english = (
+        "Everyone has the right to life, liberty and the security of person. No one shall "
+        "be held in slavery or servitude. "
+    )
+    german = (
+        "Niemand darf der Folter oder grausamer, unmenschlicher oder erniedrigender "
+        "Behandlung oder Strafe unterworfen werden. "
+    )
     found = identify(english * 12 + german * 30)
     assert found.language == "de"
     assert found.others == ("en",)

@@ -1,4 +1,6 @@
-"""Korean by morphemes: what goes in, what comes out, and that nothing that a page may hold harms it. Needs the extra `lycosa[ko]`."""
+"""Korean by morphemes: what goes in, what comes out, and that nothing that a page may hold harms
+it. Needs the extra `lycosa[ko]`.
+"""
 
 from __future__ import annotations
 
@@ -12,9 +14,11 @@ from hypothesis import strategies as st
 from lycosa.core.errors import UsageError
 from lycosa.text import korean
 from lycosa.text.analyze import BIGRAMS, KIWI, Analysis, analysis_by, analyzer_for
-from lycosa.text.fold import LONGEST_TERM_BYTES
+from lycosa.text.fold import MAX_TERM_BYTES
 
-needs_kiwi = pytest.mark.skipif(not korean.installed(), reason="kiwipiepy is not installed: pip install 'lycosa[ko]'")
+needs_kiwi = pytest.mark.skipif(
+    not korean.installed(), reason="kiwipiepy is not installed: pip install 'lycosa[ko]'"
+)
 
 
 @needs_kiwi
@@ -65,14 +69,19 @@ def test_any_text(text: str) -> None:
     analyzer = Analysis((KIWI,)).of("ko")
     terms = analyzer.terms(text)
     assert analyzer.terms(text) == terms
-    assert all(0 < len(term.encode()) <= LONGEST_TERM_BYTES and not term.isspace() and " " not in term for term in terms)
+    assert all(
+        0 < len(term.encode()) <= MAX_TERM_BYTES and not term.isspace() and " " not in term
+        for term in terms
+    )
     assert [term for unit in analyzer.units(text) for term in unit.phrase] == terms
 
 
 @needs_kiwi
 @pytest.mark.prove
 def test_a_million_characters_of_anything() -> None:
-    """Words without end, all syllables, jamo, lone surrogates, emoji: no crash, and time that grows with the length alone."""
+    """Words without end, all syllables, jamo, lone surrogates, emoji: no crash, and time that grows
+    with the length alone.
+    """
     analyzer = Analysis((KIWI,)).of("ko")
     generator = random.Random(7)
     alphabets = [
@@ -93,7 +102,14 @@ def test_a_million_characters_of_anything() -> None:
     for _ in range(20_000):
         length = generator.randint(1, 200)
         analyzer.terms(
-            "".join(chr(generator.choice((generator.randrange(0xD800), generator.randrange(0xE000, 0x30000)))) for _ in range(length))
+            "".join(
+                chr(
+                    generator.choice(
+                        (generator.randrange(0xD800), generator.randrange(0xE000, 0x30000))
+                    )
+                )
+                for _ in range(length)
+            )
         )
 
 

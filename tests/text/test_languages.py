@@ -1,7 +1,8 @@
-"""What each language's analyzer must take for the same and what it must keep apart, by rules that others wrote down.
+"""What each language's analyzer must take for the same and what it must keep apart, by rules that
+others wrote down.
 
-A row: language, texts that give the same terms, texts that give other ones. The source of each group stands above it; docs/languages.md
-says what is done and why.
+A row: language, texts that give the same terms, texts that give other ones. The source of each
+group stands above it; docs/languages.md says what is done and why.
 """
 
 from __future__ import annotations
@@ -29,7 +30,8 @@ CASES = [
     ("pt", ["quilométricas", "quilométricos"], ["quilo"]),
     ("it", ["abbandonata", "abbandonate", "abbandonati"], ["abbaino"]),
     ("ru", ["вагон", "вагона", "вагонами"], ["вага"]),
-    # Lucene ArabicNormalizer (TestArabicNormalizationFilter): hamza on alef, alef maksura, teh marbuta, tatweel, vowel signs.
+    # Lucene ArabicNormalizer (TestArabicNormalizationFilter): hamza on alef, alef maksura, teh
+    # marbuta, tatweel, vowel signs.
     ("ar", ["آجن", "اجن", "أجن", "إجن"], ["جن"]),
     ("ar", ["بنى", "بني"], ["بنو"]),
     ("ar", ["روبرت", "روبـــــرت", "رُوبَرت"], ["روبرتو"]),
@@ -48,7 +50,8 @@ CASES = [
     ("ps", ["ګل", "گل"], ["کل"]),
     ("ps", ["ډاکټر", "ڈاكٹر"], ["داکتر"]),
     ("ps", ["سړي", "سړی"], ["سړو"]),
-    # Lucene IndicNormalizer and HindiNormalizer (TestHindiNormalizer): nukta, candrabindu, nasal before consonant, candra vowels, joiners.
+    # Lucene IndicNormalizer and HindiNormalizer (TestHindiNormalizer): nukta, candrabindu, nasal
+    # before consonant, candra vowels, joiners.
     ("hi", ["हिन्दी", "हिंदी"], ["हद"]),
     ("hi", ["क़लम", "कलम"], ["कमल"]),
     ("hi", ["आँख", "आंख"], ["अख"]),
@@ -57,14 +60,16 @@ CASES = [
     ("ne", ["सङ्घीय", "संघीय"], ["सघन"]),
     ("ne", ["नेपाल", "नेपालको", "नेपालमा"], ["नेता"]),
     ("ne", ["२०८१", "2081"], []),
-    # Snowball's Indonesian (Asian, Williams, Tahaghoghi: "Stemming Indonesian", ACSC 2005; Tala 2003).
+    # Snowball's Indonesian (Asian, Williams, Tahaghoghi: "Stemming Indonesian", ACSC 2005; Tala
+    # 2003).
     ("id", ["baca", "membaca", "pembacaan", "dibaca"], ["bica"]),
     ("ms", ["makan", "makanan", "dimakan"], ["minum"]),
     # Unicode Technical Note 11, and Zawgyi's code points.
     ("my", ["မြန်မာနိုင်ငံ", "ျမန္မာႏိုင္ငံ"], ["မြန်မာ"]),
     ("my", ["၂၀၂၄", "2024"], []),
     ("lo", ["໒໐໒໔", "2024"], []),
-    # Vietnamese: tone on the first or second vowel (decision 1989/QĐ-BGDĐT), composed and decomposed.
+    # Vietnamese: tone on the first or second vowel (decision 1989/QĐ-BGDĐT), composed and
+    # decomposed.
     ("vi", ["hòa bình", "hoà bình", "ho\u00e0 bi\u0300nh"], ["hoa binh", "hỏa bính"]),
     ("vi", ["Việt Nam", "việt nam"], ["viet nam"]),
     # Endings of nouns by the grammars of the four languages.
@@ -96,10 +101,15 @@ def test_same_and_other(language: str, same: list[str], other: list[str]) -> Non
 
 
 def test_every_language_has_cases() -> None:
-    assert {language for language, _, _ in CASES} == {stem.split("-")[0] for stem in declaration_languages()} or not declaration_languages()
+    assert {language for language, _, _ in CASES} == {
+        stem.split("-")[0] for stem in declaration_languages()
+    } or not declaration_languages()
 
 
-@pytest.mark.parametrize(("language", "text", "part"), [("my", "မြန်မာနိုင်ငံသား", "နိုင်ငံ"), ("lo", "ສາທາລະນະລັດປະຊາຊົນ", "ປະຊາຊົນ")])
+@pytest.mark.parametrize(
+    ("language", "text", "part"),
+    [("my", "မြန်မာနိုင်ငံသား", "နိုင်ငံ"), ("lo", "ສາທາລະນະລັດປະຊາຊົນ", "ປະຊາຊົນ")],
+)
 def test_a_word_within_a_run_is_found(language: str, text: str, part: str) -> None:
     """However ICU parts the run: the syllables of the word follow each other in it."""
     analyzer = analyzer_for(language)
@@ -125,7 +135,9 @@ def test_vietnamese_with_and_without_accents() -> None:
 
 
 def test_both_scripts_of_chinese_find_each_other() -> None:
-    """Article by article, most of the characters of one translation's words are those of the other's."""
+    """Article by article, most of the characters of one translation's words are those of the
+    other's.
+    """
     analyzer = analyzer_for("zh")
     simple, traditional = declaration("zh"), declaration("zh-hant")
     for number in (1, 3, 5):
@@ -133,8 +145,13 @@ def test_both_scripts_of_chinese_find_each_other() -> None:
         assert len(ours & theirs) >= 0.5 * min(len(ours), len(theirs))
 
 
-@pytest.mark.parametrize(("traditional", "simple"), [("中華人民共和國", "中华人民共和国"), ("臺灣經濟發展", "台湾经济发展")])
-def test_a_query_in_one_script_of_chinese_is_a_phrase_of_the_other(traditional: str, simple: str) -> None:
+@pytest.mark.parametrize(
+    ("traditional", "simple"),
+    [("中華人民共和國", "中华人民共和国"), ("臺灣經濟發展", "台湾经济发展")],
+)
+def test_a_query_in_one_script_of_chinese_is_a_phrase_of_the_other(
+    traditional: str, simple: str
+) -> None:
     analyzer = analyzer_for("zh")
     phrases = [[unit.phrase for unit in analyzer.units(text)] for text in (traditional, simple)]
     assert phrases[0] == phrases[1]

@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from lycosa.text.mojibake import damaged_places
 from tests.text.data import declaration, declaration_languages, sib200
+from tests.text.mojibake import damaged_places
 
 
 def _as_windows_1252(text: str) -> str:
@@ -19,7 +19,9 @@ def test_good_text_has_none_and_double_encoded_text_has(stem: str) -> None:
 
 
 def test_sentences_of_sib_200() -> None:
-    """Its Indonesian and Filipino files hold double-encoded dashes and letters; no other file does."""
+    """Its Indonesian and Filipino files hold double-encoded dashes and letters; no other file
+    does.
+    """
     damaged = {stem for stem, sentences in sib200().items() if any(map(damaged_places, sentences))}
     assert damaged == {"id", "tl"}
 

@@ -1,6 +1,8 @@
-"""Other dates for whole processes: a library, loaded before the C library's, that adds what a file says to the date, and to nothing else.
+"""Other dates for whole processes: a library, loaded before the C library's, that adds what a file
+says to the date, and to nothing else.
 
-(libfaketime cannot let the monotonic clock alone and have Python sleep: `clock_nanosleep` then fails.)
+(libfaketime cannot let the monotonic clock alone and have Python sleep: `clock_nanosleep` then
+fails.)
 """
 
 from __future__ import annotations
@@ -58,7 +60,9 @@ time_t time(time_t *kept) {
 
 
 class Dates:
-    """Processes with `environment` are told the date that `set` says, from the next time that they ask."""
+    """Processes with `environment` are told the date that `set` says, from the next time that they
+    ask.
+    """
 
     def __init__(self, folder: Path) -> None:
         self._file = folder / "ahead"
@@ -66,8 +70,14 @@ class Dates:
         self.set(0)
         source = folder / "ahead.c"
         source.write_text(_SOURCE)
-        subprocess.run([require_program("cc"), "-shared", "-fPIC", "-O1", "-o", str(library), str(source)], check=True)
-        self.environment: Mapping[str, str] = {"LD_PRELOAD": str(library), "AHEAD_FILE": str(self._file)}
+        subprocess.run(
+            [require_program("cc"), "-shared", "-fPIC", "-O1", "-o", str(library), str(source)],
+            check=True,
+        )
+        self.environment: Mapping[str, str] = {
+            "LD_PRELOAD": str(library),
+            "AHEAD_FILE": str(self._file),
+        }
 
     def set(self, ahead_s: int) -> None:
         """Seconds ahead of the machine's date; below 0: behind it."""

@@ -1,10 +1,13 @@
-"""What a power cut leaves: every change of a folder is recorded as it happens, then replayed up to any moment, less what was not synced.
+"""What a power cut leaves: every change of a folder is recorded as it happens, then replayed up to
+any moment, less what was not synced.
 
-A recording holds, in order: what files hold, which names lead to them, and which files and folders were synced. POSIX promises of a
-change that was not synced nothing: it may be there, in part, or not; a rename alone is there or not. `Leaves` says how much is left.
+A recording holds, in order: what files hold, which names lead to them, and which files and folders
+were synced. POSIX promises of a change that was not synced nothing: it may be there, in part, or
+not; a rename alone is there or not. `Leaves` says how much is left.
 
-Changes are found by looking at the whole folder before and after each call of `os` that may change it, so what libraries write without
-Python (tables, the index) is recorded too. Their own syncs are not seen: they count for nothing.
+Changes are found by looking at the whole folder before and after each call of `os` that may change
+it, so what libraries write without Python (tables, the index) is recorded too. Their own syncs are
+not seen: they count for nothing.
 """
 
 from __future__ import annotations
@@ -21,7 +24,19 @@ from enum import Enum
 from pathlib import Path
 from typing import Any
 
-CALLS = ("open", "write", "fsync", "link", "unlink", "remove", "rename", "replace", "mkdir", "rmdir", "ftruncate")
+CALLS = (
+    "open",
+    "write",
+    "fsync",
+    "link",
+    "unlink",
+    "remove",
+    "rename",
+    "replace",
+    "mkdir",
+    "rmdir",
+    "ftruncate",
+)
 ROOT = 0
 _FOLDER = (0, -1)  # the stamp of folders
 _TICK_NS = 20_000_000  # a file changed as lately as this may change again without a new time
@@ -75,7 +90,9 @@ class _Seen:
 
 
 class Recorder:
-    """Records the changes of one folder. `on_change` is called after each of them, with its number; it may read, not write."""
+    """Records the changes of one folder. `on_change` is called after each of them, with its number;
+    it may read, not write.
+    """
 
     def __init__(self, root: str) -> None:
         self.root = root
@@ -124,7 +141,9 @@ class Recorder:
         def run(*arguments: Any, **options: Any) -> Any:
             if self._busy and self._lock._is_owned():  # type: ignore[attr-defined]  # we are looking ourselves
                 return call(*arguments, **options)
-            if name == "open" and not (arguments[1] if len(arguments) > 1 else options.get("flags", 0)) & (os.O_CREAT | os.O_TRUNC):
+            if name == "open" and not (
+                arguments[1] if len(arguments) > 1 else options.get("flags", 0)
+            ) & (os.O_CREAT | os.O_TRUNC):
                 return call(*arguments, **options)
             with self._lock:
                 self._look()
@@ -153,8 +172,13 @@ class Recorder:
             names: dict[tuple[int, str], int] = {}
             wrote: list[Wrote] = []
             self._walk(self.root, self._root_inode, found, names, wrote)
-            before = {(seen.node, name): inode for seen in self._seen.values() for name, inode in seen.entries.items()}
-            changed: dict[int, list[tuple[int, str, int | None]]] = {}  # by what is named: an old name that goes and a new one are a rename
+            before = {
+                (seen.node, name): inode
+                for seen in self._seen.values()
+                for name, inode in seen.entries.items()
+            }
+            # by what is named: an old name that goes and a new one are a rename
+            changed: dict[int, list[tuple[int, str, int | None]]] = {}
             for place, inode in before.items():
                 if place not in names:
                     changed.setdefault(self._seen[inode].node, []).append((*place, None))
@@ -163,14 +187,25 @@ class Recorder:
                     changed.setdefault(found[inode].node, []).append((*place, found[inode].node))
             folders = frozenset(seen.node for seen in found.values() if seen.stamp == _FOLDER)
             self.changes.extend(wrote)
-            self.changes.extend(Named(tuple(each), folders & {node}) for node, each in changed.items())
+            self.changes.extend(
+                Named(tuple(each), folders & {node}) for node, each in changed.items()
+            )
             self._seen = found
         finally:
             self._busy = False
 
-    def _walk(self, path: str, inode: int, found: dict[int, _Seen], names: dict[tuple[int, str], int], wrote: list[Wrote]) -> None:
+    def _walk(
+        self,
+        path: str,
+        inode: int,
+        found: dict[int, _Seen],
+        names: dict[tuple[int, str], int],
+        wrote: list[Wrote],
+    ) -> None:
         old = self._seen.get(inode)
-        here = found[inode] = _Seen(self._new() if old is None or old.stamp != _FOLDER else old.node, _FOLDER)
+        here = found[inode] = _Seen(
+            self._new() if old is None or old.stamp != _FOLDER else old.node, _FOLDER
+        )
         try:
             entries = sorted(self._scandir(path), key=lambda entry: entry.name)
         except FileNotFoundError:  # a thread of a library works beside us
@@ -187,7 +222,9 @@ class Recorder:
             here.entries[entry.name] = about.st_ino
             names[(here.node, entry.name)] = about.st_ino
 
-    def _file(self, path: str, about: os.stat_result, found: dict[int, _Seen], wrote: list[Wrote]) -> bool:
+    def _file(
+        self, path: str, about: os.stat_result, found: dict[int, _Seen], wrote: list[Wrote]
+    ) -> bool:
         old = self._seen.get(about.st_ino)
         if old is not None and old.stamp == _FOLDER:
             old = None  # the number of a folder that is gone
@@ -234,7 +271,9 @@ class _File:
 
 
 class Disk:
-    """A disk to which the changes of a recording are applied; `cut` says what it holds when the power goes."""
+    """A disk to which the changes of a recording are applied; `cut` says what it holds when the
+    power goes.
+    """
 
     def __init__(self) -> None:
         self._files: dict[int, _File] = {}
@@ -250,7 +289,11 @@ class Disk:
             self._folders |= change.folders
             self._pending.append(change)
         elif change.node in self._folders:
-            touched = [named for named in self._pending if any(folder == change.node for folder, _, _ in named.changes)]
+            touched = [
+                named
+                for named in self._pending
+                if any(folder == change.node for folder, _, _ in named.changes)
+            ]
             for named in touched:
                 _name(self._safe, named)
             self._pending = [named for named in self._pending if named not in touched]
@@ -262,12 +305,17 @@ class Disk:
         """Relative path -> (content, mode) of each file, None for a folder."""
         names = dict(self._safe)
         for named in self._pending:
-            if leaves is not Leaves.NOTHING and (leaves is not Leaves.CHANCE or chance.random() < 0.5):
+            if leaves is not Leaves.NOTHING and (
+                leaves is not Leaves.CHANCE or chance.random() < 0.5
+            ):
                 _name(names, named)
         below: dict[int, list[tuple[str, int]]] = {}
         for (folder, name), node in names.items():
             below.setdefault(folder, []).append((name, node))
-        held = {node: self._content(node, leaves, chance) for node in sorted(set(names.values()) - self._folders)}
+        held = {
+            node: self._content(node, leaves, chance)
+            for node in sorted(set(names.values()) - self._folders)
+        }
         left: dict[str, tuple[bytes, int] | None] = {}
 
         def walk(folder: int, path: str) -> None:
@@ -277,7 +325,10 @@ class Disk:
                     left[here] = None
                     walk(node, f"{here}/")
                 else:
-                    left[here] = (held[node], self._files[node].mode if node in self._files else 0o644)
+                    left[here] = (
+                        held[node],
+                        self._files[node].mode if node in self._files else 0o644,
+                    )
 
         walk(ROOT, "")
         return left
@@ -307,7 +358,14 @@ def _kept(file: _File) -> int:
     """How many bytes at the start of a file are as they were when it was synced."""
     if file.now.startswith(file.safe):
         return len(file.safe)
-    return next((place for place, (one, other) in enumerate(zip(file.safe, file.now, strict=False)) if one != other), len(file.now))
+    return next(
+        (
+            place
+            for place, (one, other) in enumerate(zip(file.safe, file.now, strict=False))
+            if one != other
+        ),
+        len(file.now),
+    )
 
 
 def _zeroed(file: _File, start: int, end: int) -> bytes:

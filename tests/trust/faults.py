@@ -1,4 +1,6 @@
-"""A disk that fails: one call of `os` is refused, done and then said to have failed, or does half of what it should."""
+"""A disk that fails: one call of `os` is refused, done and then said to have failed, or does half
+of what it should.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,9 @@
-"""A network of one's own: addresses as on the Internet, public and private ones, with name servers that lie, and nothing leaves it.
+"""A network of one's own: addresses as on the Internet, public and private ones, with name servers
+that lie, and nothing leaves it.
 
-The tests of `island_*.py` run there: pytest within a network namespace (`ashore`), as an ordinary user may have one. All addresses lie on
-its loopback device, so a "private" one has a real listener, and what it hears is proof.
+The tests of `island_*.py` run there: pytest within a network namespace (`ashore`), as an ordinary
+user may have one. All addresses lie on its loopback device, so a "private" one has a real listener,
+and what it hears is proof.
 """
 
 from __future__ import annotations
@@ -42,12 +44,15 @@ NO_SUCH_NAME, SERVER_FAILED = 3, 2
 
 
 def ashore(*options: str) -> None:
-    """Run the tests of `island_*.py` on an island. Skips where an account may have no network namespace."""
+    """Run the tests of `island_*.py` on an island. Skips where an account may have no network
+    namespace.
+    """
     unshare = [require_program("unshare"), "--map-root-user", "--net", "--mount"]
     require_program("ip")
     tried = subprocess.run([*unshare, "true"], capture_output=True, text=True, check=False)
     if tried.returncode:
-        pytest.skip(f"no network namespace is to be had here: {tried.stderr.strip()}")  # a right of the account, no program to install
+        # a right of the account, no program to install
+        pytest.skip(f"no network namespace is to be had here: {tried.stderr.strip()}")
     command = [
         *unshare,
         sys.executable,
@@ -61,15 +66,26 @@ def ashore(*options: str) -> None:
         *options,
         *map(str, FILES),
     ]
-    environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")} | {ON_IT: "1"}
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False, cwd=Path(__file__).parents[2])
+    environment = {
+        name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")
+    } | {ON_IT: "1"}
+    done = subprocess.run(
+        command,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=Path(__file__).parents[2],
+    )
     print(done.stdout[-8_000:], done.stderr[-2_000:])
     assert done.returncode == 0, f"on an island: {done.stdout[-8_000:]}{done.stderr[-2_000:]}"
 
 
 @dataclass
 class Reply:
-    """What a name server says: records as (owner, type, time to live, data), or a code, nothing at all, or bytes that are no answer."""
+    """What a name server says: records as (owner, type, time to live, data), or a code, nothing at
+    all, or bytes that are no answer.
+    """
 
     records: Sequence[tuple[str, int, int, str]] = ()
     code: int = 0
@@ -85,7 +101,11 @@ def addresses(*found: str, ttl: int = 60) -> Say:
     """A name with these addresses, IPv4 and IPv6."""
 
     def say(name: str, kind: int, before: int) -> Reply:
-        return Reply([(name, kind, ttl, each) for each in found if (":" in each) == (kind == AAAA)] if kind in (A, AAAA) else ())
+        return Reply(
+            [(name, kind, ttl, each) for each in found if (":" in each) == (kind == AAAA)]
+            if kind in (A, AAAA)
+            else ()
+        )
 
     return say
 
@@ -135,7 +155,14 @@ class Names:
             return query[:2] + b"\x81\x80\xff\xff\xff\xff\xff\xff\xff\xff" + b"\xc0\x0c" * 40
         body = b"".join(_record(*each) for each in reply.records)
         cut = 12 + end - 12 + len(body) > most
-        header = query[:2] + struct.pack("!5H", 0x8180 | (0x0200 if cut else 0) | reply.code, 1, 0 if cut else len(reply.records), 0, 0)
+        header = query[:2] + struct.pack(
+            "!5H",
+            0x8180 | (0x0200 if cut else 0) | reply.code,
+            1,
+            0 if cut else len(reply.records),
+            0,
+            0,
+        )
         return header + query[12:end] + (b"" if cut else body)
 
 
@@ -174,7 +201,8 @@ class Trap:
                 self.heard.append(key.data)
                 with connection, suppress(OSError):
                     connection.sendall(
-                        b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: 6\r\nConnection: close\r\n\r\nsecret"
+                        b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: "
+                        b"6\r\nConnection: close\r\n\r\nsecret"
                     )
                     connection.shutdown(socket.SHUT_WR)
 
@@ -190,7 +218,9 @@ class Answer:
 
 @dataclass
 class Island:
-    """`sites`: answers by (host, path); all hosts that are not named otherwise lie at `PUBLIC[0]`."""
+    """`sites`: answers by (host, path); all hosts that are not named otherwise lie at
+    `PUBLIC[0]`.
+    """
 
     names: Names
     trap: Trap
@@ -253,7 +283,13 @@ def _lay() -> Island:
     if os.environ.get(ON_IT) != "1":
         pytest.skip("this runs on an island: see tests/trust/test_island.py")
     ip = require_program("ip")
-    commands = ["link set lo up", *(f"address add {each}/{128 if ':' in each else 32} dev lo" for each in (*PUBLIC, PUBLIC_6, *PRIVATE))]
+    commands = [
+        "link set lo up",
+        *(
+            f"address add {each}/{128 if ':' in each else 32} dev lo"
+            for each in (*PUBLIC, PUBLIC_6, *PRIVATE)
+        ),
+    ]
     loopback = ("address add 127.0.0.1/", "address add ::1/", "address add 127.0.0.99/")
     for command in commands:
         if not command.startswith(loopback):
@@ -262,7 +298,9 @@ def _lay() -> Island:
         told.write(f"nameserver {NAME_SERVER}\noptions timeout:1 attempts:1\n")
         told.flush()
         os.chmod(told.name, 0o644)
-        subprocess.run([require_program("mount"), "--bind", told.name, "/etc/resolv.conf"], check=True)
+        subprocess.run(
+            [require_program("mount"), "--bind", told.name, "/etc/resolv.conf"], check=True
+        )
     _wait_for_addresses()
     made = Island(Names(), Trap())
     for address in (*PUBLIC, PUBLIC_6):

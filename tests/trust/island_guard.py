@@ -1,9 +1,8 @@
-"""Every way into private space is closed, however it is written and whoever leads there. Run by test_island.py.
+"""Every way into private space is closed, however it is written and whoever leads there. Run by
+test_island.py.
 
 All private addresses have a listener that notes who comes; so "closed" means that no packet left.
 """
-
-# ruff: noqa: E501 -- a table of what sites say: a line a way
 
 from __future__ import annotations
 
@@ -21,8 +20,8 @@ from lycosa.app.hunting import HuntOrder, HuntRequest, hunt
 from lycosa.app.moderation import propose
 from lycosa.app.submission import submit
 from lycosa.app.uptime import add_monitor
+from lycosa.config.settings import Config, FetchSettings, parse_config
 from lycosa.core.clock import SystemClock
-from lycosa.core.config import Config, FetchSettings, parse_config
 from lycosa.core.errors import UrlError, UsageError
 from lycosa.fetch.check import Check, CheckFetcher
 from lycosa.fetch.guard import AddressGuard
@@ -110,7 +109,10 @@ def here() -> Island:
 
 
 def page(markup: str = "", head: str = "") -> Answer:
-    return Answer(f"<!doctype html><html><head><title>a page</title>{head}</head><body><p>Some words of text.</p>{markup}</body></html>")
+    return Answer(
+        f"<!doctype html><html><head><title>a page</title>{head}</head><body><p>Some "
+        f"words of text.</p>{markup}</body></html>"
+    )
 
 
 def moved(status: int) -> Callable[[str], dict[str, Answer]]:
@@ -121,10 +123,21 @@ def text(body: str, kind: str = "text/plain") -> Answer:
     return Answer(body, 200, [("Content-Type", kind)])
 
 
-RSS = '<?xml version="1.0"?><rss version="2.0"><channel><title>t</title><link>{to}</link><item><title>i</title><link>{to}</link></item></channel></rss>'
-SITEMAP = '<?xml version="1.0"?><urlset xmlns="http://www.sitemaps.org/schemas/sitemap/0.9"><url><loc>{to}</loc></url></urlset>'
-INDEX = '<?xml version="1.0"?><sitemapindex xmlns="http://www.sitemaps.org/schemas/sitemap/0.9"><sitemap><loc>{to}</loc></sitemap></sitemapindex>'
-ENTITY = '<?xml version="1.0"?><!DOCTYPE r [<!ENTITY e SYSTEM "{to}"><!ENTITY % p SYSTEM "{to}"> %p;]>'
+RSS = (
+    '<?xml version="1.0"?><rss '
+    'version="2.0"><channel><title>t</title><link>{to}</link><item><title>i</title><link>{to}</link></item></channel></rss>'
+)
+SITEMAP = (
+    '<?xml version="1.0"?><urlset '
+    'xmlns="http://www.sitemaps.org/schemas/sitemap/0.9"><url><loc>{to}</loc></url></urlset>'
+)
+INDEX = (
+    '<?xml version="1.0"?><sitemapindex '
+    'xmlns="http://www.sitemaps.org/schemas/sitemap/0.9"><sitemap><loc>{to}</loc></sitemap></sitemapindex>'
+)
+ENTITY = (
+    '<?xml version="1.0"?><!DOCTYPE r [<!ENTITY e SYSTEM "{to}"><!ENTITY % p SYSTEM "{to}"> %p;]>'
+)
 HERE = "User-agent: *\nDisallow:\nSitemap: http://{host}/map.xml\n"
 FEED = '<link rel="alternate" type="application/rss+xml" href="/feed.xml">'
 
@@ -146,11 +159,18 @@ WAYS: dict[str, Callable[[str], dict[str, Answer]]] = {
     "canonical": lambda to: {"/": page(head=f'<link rel="canonical" href="{to}">')},
     "next and others": lambda to: {"/": page(head="".join(f'<link rel="{rel}" href="{to}">' for rel in ("next", "prev", "alternate", "amphtml", "prefetch", "preconnect", "dns-prefetch", "preload", "stylesheet", "icon", "manifest", "pingback", "modulepreload")))},
     "hreflang": lambda to: {"/": page(head=f'<link rel="alternate" hreflang="fi" href="{to}">')},
-    "frames": lambda to: {"/": page(f'<iframe src="{to}"></iframe><frame src="{to}"><embed src="{to}"><object data="{to}"></object>')},
-    "pictures": lambda to: {"/": page(f'<img src="{to}a.png" srcset="{to}b.png 2x"><video poster="{to}c.png" src="{to}d.mp4"></video><script src="{to}e.js"></script>')},
-    "styles": lambda to: {"/": page(f"<style>@import url({to}a.css); p {{background: url({to}b.png)}}</style><p style='background: url({to}c.png)'>")},
+    "frames": lambda to: {"/": page(f'<iframe src="{to}"></iframe><frame src="{to}"><embed '
+                                    f'src="{to}"><object data="{to}"></object>')},
+    "pictures": lambda to: {"/": page(f'<img src="{to}a.png" srcset="{to}b.png 2x"><video '
+                                      f'poster="{to}c.png" src="{to}d.mp4"></video><script '
+                                      f'src="{to}e.js"></script>')},
+    "styles": lambda to: {"/": page(f"<style>@import url({to}a.css); p {{background: "
+                                    f"url({to}b.png)}}</style><p style='background: "
+                                    f"url({to}c.png)'>")},
     "style sheet": lambda to: {"/": page(head='<link rel="stylesheet" href="/a.css">'), "/a.css": text(f"@import '{to}a.css'; p {{background: url({to}b.png)}}", "text/css")},
-    "forms and maps": lambda to: {"/": page(f'<form action="{to}"><button formaction="{to}">go</button></form><map><area href="{to}"></map><blockquote cite="{to}">')},
+    "forms and maps": lambda to: {"/": page(f'<form action="{to}"><button '
+                                            f'formaction="{to}">go</button></form><map><area '
+                                            f'href="{to}"></map><blockquote cite="{to}">')},
     "robots.txt redirect": lambda to: {"/": page(), "/robots.txt": Answer("", 302, [("Location", to)])},
     "robots.txt sitemap": lambda to: {"/": page(), "/robots.txt": text(f"User-agent: *\nDisallow:\nSitemap: {to}\nSitemap: {to}map.xml\n")},
     "sitemap redirect": lambda to: {"/": page(), "/robots.txt": text(HERE), "/map.xml": Answer("", 302, [("Location", to)])},
@@ -193,7 +213,14 @@ def lay(here: Island, ways: Sequence[str], targets: Sequence[str]) -> list[Leadi
     [
         pytest.param(["link"], ["dotted"], id="few"),
         pytest.param(
-            ["redirect 301", "meta refresh", "robots.txt redirect", "sitemap redirect", "feed redirect", "base"],
+            [
+                "redirect 301",
+                "meta refresh",
+                "robots.txt redirect",
+                "sitemap redirect",
+                "feed redirect",
+                "base",
+            ],
             ["loopback", "name inner.test", "NAT64", "decimal", "mapped"],
             id="many",
             marks=pytest.mark.prove,
@@ -201,25 +228,63 @@ def lay(here: Island, ways: Sequence[str], targets: Sequence[str]) -> list[Leadi
     ],
 )
 def test_no_site_leads_a_crawl_inside(
-    here: Island, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ways: list[str], targets: list[str]
+    here: Island,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    ways: list[str],
+    targets: list[str],
 ) -> None:
-    for name in ("http_proxy", "https_proxy", "all_proxy", "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY"):
+    for name in (
+        "http_proxy",
+        "https_proxy",
+        "all_proxy",
+        "HTTP_PROXY",
+        "HTTPS_PROXY",
+        "ALL_PROXY",
+    ):
         monkeypatch.setenv(name, "http://10.1.2.3:8080")
     sites = lay(here, ways, targets)
-    chosen = collection("c", scope="any", delay=0, requisites=True, sitemaps=True, feeds=True, respect_nofollow=False)
-    settings = ("fetch.other_schemes=true", "fetch.retries=1", "crawl.patience=1s", "fetch.connect_timeout=3s")
-    crawled = work(tmp_path, [(chosen, [f"http://{site.host}/" for site in sites])], settings=settings)
+    chosen = collection(
+        "c",
+        scope="any",
+        delay=0,
+        requisites=True,
+        sitemaps=True,
+        feeds=True,
+        respect_nofollow=False,
+    )
+    settings = (
+        "fetch.other_schemes=true",
+        "fetch.retries=1",
+        "crawl.patience=1s",
+        "fetch.connect_timeout=3s",
+    )
+    crawled = work(
+        tmp_path, [(chosen, [f"http://{site.host}/" for site in sites])], settings=settings
+    )
     assert crawled.progress.ended == "finished"
     assert here.trap.heard == []
-    assert not [site for site in sites if not here.asked[site.host, "/"] and site.way != "robots.txt redirect"]
+    assert not [
+        site
+        for site in sites
+        if not here.asked[site.host, "/"] and site.way != "robots.txt redirect"
+    ]
     rows = {str(row["url"]): row for row in select(tmp_path, "SELECT url, state, reason FROM urls")}
-    inside = {url: row for url, row in rows.items() if ".test/" not in url or url.split("/")[2] in PRIVATE_NAMES}
+    inside = {
+        url: row
+        for url, row in rows.items()
+        if ".test/" not in url or url.split("/")[2] in PRIVATE_NAMES
+    }
     print(len(sites), "sites lead to", len(inside), "addresses inside:", sorted(inside))
     assert len(inside) > 30
-    assert {(row["state"], row["reason"]) for row in inside.values()} == {("excluded", "address_refused")}, inside
+    assert {(row["state"], row["reason"]) for row in inside.values()} == {
+        ("excluded", "address_refused")
+    }, inside
     visits = select(tmp_path, "SELECT url, error, ip, kind FROM visits")
     reached = {
-        str(row["url"]): row["error"] for row in visits if ".test/" not in str(row["url"]) or str(row["url"]).split("/")[2] in PRIVATE_NAMES
+        str(row["url"]): row["error"]
+        for row in visits
+        if ".test/" not in str(row["url"]) or str(row["url"]).split("/")[2] in PRIVATE_NAMES
     }
     assert set(reached.values()) == {"address_refused"}, reached
     assert all(row["ip"] in PUBLIC for row in visits if not row["error"])
@@ -228,9 +293,12 @@ def test_no_site_leads_a_crawl_inside(
 def test_the_same_crawl_with_one_of_them_named(here: Island, tmp_path: Path) -> None:
     """The trap works: what the operator named is asked, and nothing beside it."""
     here.sites["w0.test", "/"] = page(
-        '<a href="http://10.1.2.3/">in</a><a href="http://10.1.2.3:8080/">in</a><a href="http://127.0.0.99/">in</a>'
+        '<a href="http://10.1.2.3/">in</a><a href="http://10.1.2.3:8080/">in</a><a '
+        'href="http://127.0.0.99/">in</a>'
     )
-    work(tmp_path, [(collection("c", scope="any", delay=0), ["http://w0.test/", "http://10.1.2.3/"])])
+    work(
+        tmp_path, [(collection("c", scope="any", delay=0), ["http://w0.test/", "http://10.1.2.3/"])]
+    )
     assert set(here.trap.heard) == {("10.1.2.3", 80)}
 
 
@@ -257,9 +325,18 @@ def test_no_caller_leads_inside(here: Island, tmp_path: Path) -> None:
                 wrong.append(f"a check of {target}: {done[0].status} {done[0].error}")
             for what, act in (
                 ("a proposal", partial(propose, storage, target)),
-                ("a monitor", partial(add_monitor, str(tmp_path / "w"), Config(), {"url": target}, private=False)),
+                (
+                    "a monitor",
+                    partial(
+                        add_monitor, str(tmp_path / "w"), Config(), {"url": target}, private=False
+                    ),
+                ),
             ):
-                if literal and hostname(url) not in ("localhost", "www.localhost") and not refused(act):
+                if (
+                    literal
+                    and hostname(url) not in ("localhost", "www.localhost")
+                    and not refused(act)
+                ):
                     wrong.append(f"{what} of {target}")
             with suppress(UsageError):
                 notifier = notifier_of(f"webhook {target}", quick)
@@ -285,14 +362,26 @@ def refused(act: Callable[[], object]) -> bool:
 @pytest.mark.prove
 def test_what_callers_submit_and_hunt_opens_nothing(here: Island, tmp_path: Path) -> None:
     here.sites["w0.test", "/"] = page()
-    inside = ["http://10.1.2.3/", "http://127.1/", "http://inner.test/", "http://[::ffff:10.1.2.3]/", "http://localhost/"]
+    inside = [
+        "http://10.1.2.3/",
+        "http://127.1/",
+        "http://inner.test/",
+        "http://[::ffff:10.1.2.3]/",
+        "http://localhost/",
+    ]
     chosen = collection("default", scope="any", delay=0)
     work(tmp_path, [(chosen, ["http://w0.test/"])])
     submit(str(tmp_path), parse_config(""), inside)
     work(tmp_path, [(chosen, ["http://w0.test/"])])
     request = HuntRequest("secret", tuple(inside), typed=False, time_ms=20_000)
-    hunt(HuntOrder(str(tmp_path), parse_config("", overrides=("crawl.patience=1s",)), request, index=False))
-    rows = {str(row["url"]): row["reason"] for row in select(tmp_path, "SELECT url, reason FROM urls")}
+    hunt(
+        HuntOrder(
+            str(tmp_path), parse_config("", overrides=("crawl.patience=1s",)), request, index=False
+        )
+    )
+    rows = {
+        str(row["url"]): row["reason"] for row in select(tmp_path, "SELECT url, reason FROM urls")
+    }
     assert {rows[normalise(url)] for url in inside} == {"address_refused"}
     assert here.trap.heard == []
 
@@ -342,11 +431,32 @@ def test_no_script_leads_inside(here: Island, tmp_path: Path) -> None:
     """Whatever a rendered page's scripts try, with Chromium's own resolver and network."""
     require_program("chromium")
     targets = [
-        TARGETS[name] for name in ("dotted", "loopback", "decimal", "mapped", "IPv6 loopback", "NAT64", "localhost", "name inner.test")
+        TARGETS[name]
+        for name in (
+            "dotted",
+            "loopback",
+            "decimal",
+            "mapped",
+            "IPv6 loopback",
+            "NAT64",
+            "localhost",
+            "name inner.test",
+        )
     ]
-    here.sites["w0.test", "/"] = page(f"<script>const TARGETS = {json.dumps(targets)};{SCRIPTS}</script>")
+    here.sites["w0.test", "/"] = page(
+        f"<script>const TARGETS = {json.dumps(targets)};{SCRIPTS}</script>"
+    )
     chosen = collection("c", scope="any", delay=0, render="always")
-    work(tmp_path, [(chosen, ["http://w0.test/"])], settings=("crawl.patience=1s", "fetch.connect_timeout=3s", "crawl.render_timeout=60s"))
+    work(
+        tmp_path,
+        [(chosen, ["http://w0.test/"])],
+        settings=(
+            "crawl.patience=1s",
+            "fetch.connect_timeout=3s",
+            "render.timeout=60s",
+            "render.sandbox=false",
+        ),
+    )
     [read] = select(tmp_path, "SELECT text FROM pages")
     assert "run through" in str(read["text"])
     assert here.trap.heard == []

@@ -1,4 +1,6 @@
-"""Name servers that lie: each lie has its outcome, and none leads to a private address. Run by test_island.py."""
+"""Name servers that lie: each lie has its outcome, and none leads to a private address. Run by
+test_island.py.
+"""
 
 from __future__ import annotations
 
@@ -45,7 +47,9 @@ def loop(name: str, kind: int, before: int) -> Reply:
 
 
 def to_private(name: str, kind: int, before: int) -> Reply:
-    return Reply([(name, CNAME, 60, "inner.test"), ("inner.test", A, 60, "10.1.2.3")] if kind == A else [])
+    return Reply(
+        [(name, CNAME, 60, "inner.test"), ("inner.test", A, 60, "10.1.2.3")] if kind == A else []
+    )
 
 
 def only_a(reply: Reply) -> Say:
@@ -57,14 +61,14 @@ PRIVATES = [f"10.{number >> 8}.{number & 255}.7" for number in range(1_000)]
 LIES: dict[str, tuple[Say, int, str, str]] = {
     # what is said, then what comes of it: status, error, address
     "the truth": (addresses(PUBLIC[0]), 200, "", PUBLIC[0]),
-    "no such name": (lambda *_: Reply(code=NO_SUCH_NAME), 0, "dns", ""),
+    "no such name": (lambda *_: Reply(code=NO_SUCH_NAME), 0, "name_unknown", ""),
     "the server failed": (lambda *_: Reply(code=SERVER_FAILED), 0, "dns", ""),
     "refused": (lambda *_: Reply(code=5), 0, "dns", ""),
     "silence": (lambda *_: Reply(silent=True), 0, "dns", ""),
     "silence for IPv6 alone": (lambda name, kind, _: Reply(silent=kind == AAAA, records=[(name, A, 60, PUBLIC[0])]), 200, "", PUBLIC[0]),
     "garbage": (lambda *_: Reply(garbage=True), 0, "dns", ""),
-    "nothing": (lambda *_: Reply(), 0, "dns", ""),
-    "an alias that leads back": (loop, 0, "dns", ""),
+    "nothing": (lambda *_: Reply(), 0, "name_unknown", ""),
+    "an alias that leads back": (loop, 0, "name_unknown", ""),
     "an alias of a private name": (to_private, 0, "address_refused", "10.1.2.3"),
     "a private address": (addresses("192.168.7.7"), 0, "address_refused", "192.168.7.7"),
     "private addresses alone": (addresses("10.1.2.3", "127.0.0.1", "::1"), 0, "address_refused", ""),
@@ -84,7 +88,7 @@ LIES: dict[str, tuple[Say, int, str, str]] = {
     "a thousand private ones and a public one": (addresses(*PRIVATES, PUBLIC[2]), 200, "", PUBLIC[2]),
     "a time to live of none": (addresses(PUBLIC[0], ttl=0), 200, "", PUBLIC[0]),
     "a time to live of ages": (addresses(PUBLIC[0], ttl=2**31 - 1), 200, "", PUBLIC[0]),
-    "an answer of another name": (only_a(Reply([("other.test", A, 60, PUBLIC[0])])), 0, "dns", ""),
+    "an answer of another name": (only_a(Reply([("other.test", A, 60, PUBLIC[0])])), 0, "name_unknown", ""),
 }  # fmt: skip
 
 
@@ -94,40 +98,71 @@ def test_every_lie_has_its_outcome(here: Island) -> None:
         here.names.names[host] = LIES[lie][0]
         here.sites[host, "/"] = Answer("the site")
     with open_fetcher([], connect_timeout="20s", total_timeout="25s") as fetcher:
-        done = run(fetcher, [Request(f"http://{host}/", token=lie) for host, lie in hosts.items()], at_once=len(hosts))
+        done = run(
+            fetcher,
+            [Request(f"http://{host}/", token=lie) for host, lie in hosts.items()],
+            at_once=len(hosts),
+        )
     wrong = []
     for exchange in done:
         _, status, error, address = LIES[str(exchange.token)]
-        if (exchange.status, exchange.error) != (status, error) or (address and exchange.ip != address):
-            wrong.append(f"{exchange.token}: {exchange.status} {exchange.error} {exchange.error_text} {exchange.ip}")
+        if (exchange.status, exchange.error) != (status, error) or (
+            address and exchange.ip != address
+        ):
+            wrong.append(
+                f"{exchange.token}: {exchange.status} {exchange.error} "
+                f"{exchange.error_text} {exchange.ip}"
+            )
     assert not wrong, "\n".join(wrong)
     assert here.trap.heard == []
 
 
 def test_a_silent_name_server_holds_nobody_up(here: Island) -> None:
     """Names are looked up beside the fetching."""
-    here.names.names.update({f"silent-{number}.test": lambda *_: Reply(silent=True) for number in range(20)})
+    here.names.names.update(
+        {f"silent-{number}.test": lambda *_: Reply(silent=True) for number in range(20)}
+    )
     here.sites["well.test", "/"] = Answer("well")
     with open_fetcher([]) as fetcher:
-        done = run(fetcher, [*(Request(f"http://silent-{number}.test/") for number in range(20)), Request("http://well.test/")], at_once=30)
+        done = run(
+            fetcher,
+            [
+                *(Request(f"http://silent-{number}.test/") for number in range(20)),
+                Request("http://well.test/"),
+            ],
+            at_once=30,
+        )
     assert done[0].url == "http://well.test/"
     assert {exchange.error for exchange in done[1:]} == {"dns"}
 
 
 def test_nor_one_for_files(here: Island) -> None:
     """FTP and gopher: their names go the same way."""
-    here.names.names.update({f"silent-{number}.test": lambda *_: Reply(silent=True) for number in range(20)})
+    here.names.names.update(
+        {f"silent-{number}.test": lambda *_: Reply(silent=True) for number in range(20)}
+    )
     here.names.names["files.test"] = addresses(PUBLIC[1])
     with lying_ftp(PUBLIC[1], PUBLIC[1]) as port, open_fetcher([], other_schemes=True) as fetcher:
-        silent = [Request(f"{('ftp', 'gopher')[number % 2]}://silent-{number}.test/") for number in range(20)]
+        silent = [
+            Request(f"{('ftp', 'gopher')[number % 2]}://silent-{number}.test/")
+            for number in range(20)
+        ]
         done = run(fetcher, [*silent, Request(f"ftp://files.test:{port}/a.txt")], at_once=30)
-    assert (done[0].url, done[0].body, done[0].ip) == (f"ftp://files.test:{port}/a.txt", b"the text", PUBLIC[1])
-    assert {(exchange.error, exchange.status, exchange.protocol) for exchange in done[1:]} == {("dns", 0, "")}
+    assert (done[0].url, done[0].body, done[0].ip) == (
+        f"ftp://files.test:{port}/a.txt",
+        b"the text",
+        PUBLIC[1],
+    )
+    assert {(exchange.error, exchange.status, exchange.protocol) for exchange in done[1:]} == {
+        ("dns", 0, "")
+    }
 
 
 @pytest.mark.parametrize("inner", PRIVATE)
 def test_a_name_that_changes_between_two_fetches(here: Island, inner: str) -> None:
-    """Public at first, then private, whatever is kept of the first answer: the connection that is open may be used, another is not made."""
+    """Public at first, then private, whatever is kept of the first answer: the connection that is
+    open may be used, another is not made.
+    """
 
     def say(name: str, kind: int, before: int) -> Reply:
         found = inner if here.asked["lies.test", "/"] else PUBLIC[0]
@@ -142,7 +177,9 @@ def test_a_name_that_changes_between_two_fetches(here: Island, inner: str) -> No
 
 
 def test_a_name_that_is_another_one_each_time_it_is_asked_for(here: Island) -> None:
-    """Between a look and a connection there is no second look: so the answers may alternate as they like."""
+    """Between a look and a connection there is no second look: so the answers may alternate as they
+    like.
+    """
 
     def say(name: str, kind: int, before: int) -> Reply:
         return Reply([(name, A, 0, (PUBLIC[0], "127.0.0.99")[before % 2])] if kind == A else [])
@@ -152,7 +189,10 @@ def test_a_name_that_is_another_one_each_time_it_is_asked_for(here: Island) -> N
     for _ in range(20):
         with open_fetcher([]) as fetcher:
             found.append(fetch(fetcher, "http://lies.test/"))
-    assert {(exchange.error, exchange.ip) for exchange in found} == {("", PUBLIC[0]), ("address_refused", "127.0.0.99")}
+    assert {(exchange.error, exchange.ip) for exchange in found} == {
+        ("", PUBLIC[0]),
+        ("address_refused", "127.0.0.99"),
+    }
     assert here.names.asked["lies.test", A] == 20  # one look for one connection
     assert here.trap.heard == []
 
@@ -172,15 +212,24 @@ def gone(code: int) -> Say:
 
 @pytest.mark.prove
 @pytest.mark.parametrize("code", [NO_SUCH_NAME, SERVER_FAILED])
-def test_a_host_whose_name_is_gone_for_a_while_is_not_gone(here: Island, tmp_path: Path, code: int) -> None:
+def test_a_host_whose_name_is_gone_for_a_while_is_not_gone(
+    here: Island, tmp_path: Path, code: int
+) -> None:
     """A second crawl finds no name: the pages stay, and a third one finds them again."""
     here.sites["home.test", "/"] = Answer(page("/a.html"))
     here.sites["home.test", "/a.html"] = Answer(page(text="a page that stays"))
     chosen = collection("c", recrawl="age", max_age="1h", delay=0)
     for ahead, says, visits in ((0, 0, 2), (DAY_MS // 8, code, 2), (2 * DAY_MS, 0, 4)):
         here.names.names["home.test"] = gone(says) if says else addresses(PUBLIC[0])
-        work(tmp_path, [(chosen, ["http://home.test/"])], clock=LaterClock(ahead), settings=("fetch.retries=1",))
-        states = {str(row["url"]): row["state"] for row in select(tmp_path, "SELECT url, state FROM urls")}
+        work(
+            tmp_path,
+            [(chosen, ["http://home.test/"])],
+            clock=LaterClock(ahead),
+            settings=("fetch.retries=1",),
+        )
+        states = {
+            str(row["url"]): row["state"] for row in select(tmp_path, "SELECT url, state FROM urls")
+        }
         assert set(states) == {"http://home.test/", "http://home.test/a.html"}
         assert "gone" not in states.values()
         assert sum(here.asked["home.test", path] for path in ("/", "/a.html")) == visits

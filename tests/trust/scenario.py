@@ -11,7 +11,7 @@ from typing import Protocol
 
 import polars as pl
 
-from lycosa.core.config import IndexSettings
+from lycosa.config.settings import IndexSettings
 from lycosa.graph.generation import make_anew, make_generation
 from lycosa.graph.generation import newest as newest_graph
 from lycosa.index.generation import newest
@@ -34,7 +34,9 @@ SMALL = IndexSettings.model_validate({"heap": "15MiB", "threads": 1})
 
 
 class Watcher(Protocol):
-    """Looks at what a workspace's life does to the disk; `on_call` is called after each call of `os`."""
+    """Looks at what a workspace's life does to the disk; `on_call` is called after each call of
+    `os`.
+    """
 
     on_call: Callable[[], None] | None
 
@@ -49,7 +51,8 @@ class Life:
 
     head: int
     facts: dict[int, Facts] = field(default_factory=dict)
-    documents: dict[int, int] = field(default_factory=dict)  # of the index that has read up to an entry
+    # of the index that has read up to an entry
+    documents: dict[int, int] = field(default_factory=dict)
 
     def note(self, workspace: Workspace) -> None:
         """Take up entries that were written since."""
@@ -59,14 +62,24 @@ class Life:
 
 
 def begin(root: str) -> Workspace:
-    """A workspace whose log is about to fill its first hundred, so that the snapshot comes in the middle of what follows."""
+    """A workspace whose log is about to fill its first hundred, so that the snapshot comes in the
+    middle of what follows.
+    """
     workspace = Workspace.create(root, partitions=8)
     claim = workspace.claim("first")
     commit_both(workspace, claim, range(2))
     claim.release()
     state = workspace.state()
     while state.head < INTERVAL - 6:
-        append(state, Entry(EXCLUDE, new_attempt(), "2023-11-14T00:00:00Z", exclusions=(f"host:h{state.head}.example.net",)))
+        append(
+            state,
+            Entry(
+                EXCLUDE,
+                new_attempt(),
+                "2023-11-14T00:00:00Z",
+                exclusions=(f"host:h{state.head}.example.net",),
+            ),
+        )
     (Path(workspace.storage.make_folder("inbox")) / "a.json").write_text("[]")
     workspace.storage.make_folder("run")
     return workspace
@@ -86,7 +99,9 @@ def live(workspace: Workspace, life: Life, recorder: Watcher) -> None:
         recorder.mark("entry", claim.entry)
         recorder.mark("entry", commit_both(workspace, claim, range(1, 3), at=1_700_000_100_000))
         recorder.mark("index", _index(workspace, life))
-        recorder.mark("entry", claim.commit(claim.next_folder(), {}, inbox=["a.json"], counters={"served": 1}))
+        recorder.mark(
+            "entry", claim.commit(claim.next_folder(), {}, inbox=["a.json"], counters={"served": 1})
+        )
         recorder.mark("entry", commit_both(workspace, claim, range(2, 4), at=1_700_000_200_000))
         claim.release()
         recorder.mark("entry", life.head)
@@ -116,7 +131,9 @@ def survives(life: Life, root: Path, promised: dict[str, int], why: str) -> None
     state = workspace.state()
     assert promised.get("entry", min(life.facts)) <= state.head <= life.head, why
     found = facts(workspace)
-    different = [name for name, frame in life.facts[state.head].items() if not frame.equals(found[name])]
+    different = [
+        name for name, frame in life.facts[state.head].items() if not frame.equals(found[name])
+    ]
     assert not different, f"{why}: {different} are not as of entry {state.head}"
     report = verify(workspace, deep=True)
     assert report.ok, f"{why}: {report.findings}"
@@ -124,8 +141,12 @@ def survives(life: Life, root: Path, promised: dict[str, int], why: str) -> None
     assert (index.number if index else 0) >= promised.get("index", 0), why
     if index is not None:
         assert index.info.log_entry <= state.head, why
-        assert index.info.documents == life.documents.get(index.info.log_entry, index.info.documents), why
-        assert Searcher(str(root)).search(SearchRequest("text", 100)).total == index.info.documents, why
+        assert index.info.documents == life.documents.get(
+            index.info.log_entry, index.info.documents
+        ), why
+        assert (
+            Searcher(str(root)).search(SearchRequest("text", 100)).total == index.info.documents
+        ), why
     graph = newest_graph(workspace)
     assert (graph[0].generation if graph else 0) >= promised.get("graph", 0), why
     if "purged" in promised:
@@ -140,7 +161,13 @@ def goes_on(workspace: Workspace, why: str) -> None:
     waiting = heir.inbox()
     assert waiting == ([] if state.counters["served"] else ["a.json"]), why
     served = len(waiting)
-    heir.commit(heir.next_folder(), {}, orphans_used=[each.path for each in heir.orphans()], inbox=waiting, counters={"served": served})
+    heir.commit(
+        heir.next_folder(),
+        {},
+        orphans_used=[each.path for each in heir.orphans()],
+        inbox=waiting,
+        counters={"served": served},
+    )
     assert heir.orphans() == [], why
     commit_both(workspace, heir, range(7, 9), at=1_700_000_300_000)
     heir.release()
@@ -153,9 +180,13 @@ def goes_on(workspace: Workspace, why: str) -> None:
     assert_archive_matches(workspace)
     with Indexer(workspace.root, SMALL) as indexer:
         documents = indexer.update().documents
-    live_pages = {row for row in facts(workspace)["pages"].filter(pl.col("may_index"))["url"] if GOOD in row}
+    live_pages = {
+        row for row in facts(workspace)["pages"].filter(pl.col("may_index"))["url"] if GOOD in row
+    }
     assert documents == len(live_pages), why
     assert Searcher(workspace.root).search(SearchRequest("text", 100)).total == documents, why
     report = verify(workspace, deep=True)
     assert report.ok, f"{why}: {report.findings}"
-    assert not [each for each in report.findings if each.severity == "warning"], f"{why}: {report.findings}"
+    assert not [each for each in report.findings if each.severity == "warning"], (
+        f"{why}: {report.findings}"
+    )

@@ -1,4 +1,6 @@
-"""Small answers that become large, and roads without end: a crawl of them ends, with an outcome for each, in bounded memory."""
+"""Small answers that become large, and roads without end: a crawl of them ends, with an outcome for
+each, in bounded memory.
+"""
 
 from __future__ import annotations
 
@@ -21,15 +23,20 @@ from tests.crawl.conftest import page
 from tests.page.made import docx, pdf
 from tests.servers.nginx import Nginx, Server, nginx
 
-pytestmark = pytest.mark.prove  # each kind has a quick test where it is read: tests/fetch/test_decode.py, tests/page/test_hostile.py, …
+# each kind has a quick test where it is read: tests/http/test_decode.py,
+# tests/page/test_hostile.py, …
+pytestmark = pytest.mark.prove
 
 MIB = 2**20
-MOST_MIB = 1_000
-"""Of the crawl's process at its highest: a page may have 10 MiB of markup (some 370 MiB while it is read), beside it a crawl takes 200."""
+MAX_MIB = 1_000
+"""Of the crawl's process at its highest: a page may have 10 MiB of markup (some 370 MiB while it is
+read), beside it a crawl takes 200.
+"""
 
 HOSTS = 3  # that send a caller round
 
-MAPS, ENTRIES = 20, 50_000  # sitemaps of an index that names itself too, and URLs in each: a million
+# sitemaps of an index that names itself too, and URLs in each: a million
+MAPS, ENTRIES = 20, 50_000
 
 
 @dataclass
@@ -58,7 +65,8 @@ def flate_bomb(size: int) -> bytes:
     """A PDF of one page whose content is `size` bytes of white space, packed twice."""
     stream = zlib.compress(zlib.compress(b" " * size, 9), 9)
     return (
-        b"%%PDF-1.4\n1 0 obj<</Type/Catalog/Pages 2 0 R>>endobj\n2 0 obj<</Type/Pages/Kids[3 0 R]/Count 1>>endobj\n"
+        b"%%PDF-1.4\n1 0 obj<</Type/Catalog/Pages 2 0 R>>endobj\n2 0 obj<</Type/Pages/Kids[3 0 "
+        b"R]/Count 1>>endobj\n"
         b"3 0 obj<</Type/Page/Parent 2 0 R/MediaBox[0 0 9 9]/Contents 4 0 R>>endobj\n"
         b"4 0 obj<</Filter[/FlateDecode/FlateDecode]/Length %d>>stream\n"
         % len(stream)
@@ -70,22 +78,40 @@ def flate_bomb(size: int) -> bytes:
 def lay(root: Path) -> list[str]:
     """Bombs as files; their paths."""
     links = b"".join(b"<a href=/x/%d>" % number for number in range(700_000))
-    laughs = b'<?xml version="1.0"?><!DOCTYPE r [<!ENTITY a0 "ha">%s]><rss><channel><title>&a30;</title></channel></rss>' % b"".join(
-        b'<!ENTITY a%d "&a%d;&a%d;">' % (number, number - 1, number - 1) for number in range(1, 31)
+    laughs = (
+        b'<?xml version="1.0"?><!DOCTYPE r [<!ENTITY a0 '
+        b'"ha">%s]><rss><channel><title>&a30;</title></channel></rss>'
+        % b"".join(
+            b'<!ENTITY a%d "&a%d;&a%d;">' % (number, number - 1, number - 1)
+            for number in range(1, 31)
+        )
     )
-    quadratic = b'<?xml version="1.0"?><!DOCTYPE r [<!ENTITY a "%s">]><rss><channel><title>%s</title></channel></rss>' % (
-        b"a" * 50_000,
-        b"&a;" * 50_000,
+    quadratic = (
+        b'<?xml version="1.0"?><!DOCTYPE r [<!ENTITY a '
+        b'"%s">]><rss><channel><title>%s</title></channel></rss>'
+        % (
+            b"a" * 50_000,
+            b"&a;" * 50_000,
+        )
     )
     files = {
-        **{f"zeros.{name}": coded(name, b"<p>zeros" + bytes(60 * MIB)) for name in ("gzip", "br", "zstd")},
+        **{
+            f"zeros.{name}": coded(name, b"<p>zeros" + bytes(60 * MIB))
+            for name in ("gzip", "br", "zstd")
+        },
         "links.gzip": coded("gzip", b"<title>links</title>" + links),
         "deep.gzip": coded("gzip", b"<title>deep</title>" + b"<div>" * 2_000_000),
         "table.gzip": coded("gzip", b"<title>table</title>" + b"<table><tr><td>" * 500_000),
         "laughs.xml": laughs,
         "quadratic.xml": quadratic,
         "flate.pdf": flate_bomb(100 * MIB),
-        "zip.docx": docx(more={"word/footnotes.xml": b"<w:p><w:r><w:t>" + b"word " * (12 * MIB) + b"</w:t></w:r></w:p>"}),
+        "zip.docx": docx(
+            more={
+                "word/footnotes.xml": b"<w:p><w:r><w:t>"
+                + b"word " * (12 * MIB)
+                + b"</w:t></w:r></w:p>"
+            }
+        ),
         "laughs.docx": docx(more={"word/document.xml": laughs.replace(b"rss>", b"document>")}),
         "good.pdf": pdf(b"They hunt at night."),
         "good.html": page(text="nothing to see").encode(),
@@ -100,7 +126,12 @@ def _lay_many_links(root: Path) -> str:
     with (root / "links-100-mb.html").open("wb") as file:
         file.write(b"<title>links</title>")
         for ten_thousand in range(500):
-            file.write(b"".join(b"<a href=/x/%07d>a</a>\n" % (ten_thousand * 10_000 + number) for number in range(10_000)))
+            file.write(
+                b"".join(
+                    b"<a href=/x/%07d>a</a>\n" % (ten_thousand * 10_000 + number)
+                    for number in range(10_000)
+                )
+            )
     return "/links-100-mb.html"
 
 
@@ -110,10 +141,17 @@ def _lay_sitemaps(root: Path, origin: str) -> None:
     names = [*(f"map-{number}.xml" for number in range(MAPS)), "maps.xml"]
     (root / "robots.txt").write_text(f"User-agent: *\nDisallow:\nSitemap: {origin}/maps.xml\n")
     listed = "".join(f"<sitemap><loc>{origin}/{name}</loc></sitemap>" for name in names)
-    (root / "maps.xml").write_text(f'{head}<sitemapindex xmlns="http://www.sitemaps.org/schemas/sitemap/0.9">{listed}</sitemapindex>')
+    (root / "maps.xml").write_text(
+        f"{head}<sitemapindex "
+        f'xmlns="http://www.sitemaps.org/schemas/sitemap/0.9">{listed}</sitemapindex>'
+    )
     for number in range(MAPS):
-        urls = "".join(f"<url><loc>{origin}/x/map-{number}-{place}</loc></url>" for place in range(ENTRIES))
-        (root / f"map-{number}.xml").write_text(f'{head}<urlset xmlns="http://www.sitemaps.org/schemas/sitemap/0.9">{urls}</urlset>')
+        urls = "".join(
+            f"<url><loc>{origin}/x/map-{number}-{place}</loc></url>" for place in range(ENTRIES)
+        )
+        (root / f"map-{number}.xml").write_text(
+            f'{head}<urlset xmlns="http://www.sitemaps.org/schemas/sitemap/0.9">{urls}</urlset>'
+        )
 
 
 @pytest.fixture(scope="module")
@@ -123,13 +161,18 @@ def web(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Nginx, list[
     around = [f"http://127.0.3.{number}:$server_port" for number in (2, 3, 1)]
     round_trip = [f"location /round {{ return 302 {target}$uri-and-on; }}" for target in around]
     as_html = "types { } default_type text/html; add_header Content-Encoding"
-    codings = " ".join(f"location ~ \\.{name}$ {{ {as_html} {name}; }}" for name in ("gzip", "br", "zstd"))
+    codings = " ".join(
+        f"location ~ \\.{name}$ {{ {as_html} {name}; }}" for name in ("gzip", "br", "zstd")
+    )
     paths.append(_lay_many_links(roots[0]))
     (roots[0] / "index.html").write_text(page(*paths, "/round"))
     for root in roots[1:]:
         (root / "index.html").write_text(page(text="a host"))
     extra = [f"{round_trip[0]} {codings}", *round_trip[1:]]
-    servers = [Server(f"127.0.3.{place + 1}", root, "index.html", False, extra[place]) for place, root in enumerate(roots)]
+    servers = [
+        Server(f"127.0.3.{place + 1}", root, "index.html", False, extra[place])
+        for place, root in enumerate(roots)
+    ]
     with nginx(servers) as server:
         _lay_sitemaps(roots[0], f"http://127.0.3.1:{server.port}")
         yield server, paths
@@ -141,10 +184,26 @@ def outcome(web: tuple[Nginx, list[str]], tmp_path_factory: pytest.TempPathFacto
     server, _ = web
     workspace = tmp_path_factory.mktemp("bombs") / "w"
     lycosa = str(Path(sys.executable).parent / "lycosa")
-    settings = ("collection.courtesy_factor=0", "crawl.document_timeout=5s", "crawl.patience=2s", "collection.deny=/x/")
+    settings = (
+        "collection.courtesy_factor=0",
+        "crawl.document_timeout=5s",
+        "crawl.patience=2s",
+        "collection.deny=/x/",
+    )
     overrides = [part for setting in settings for part in ("--set", setting)]
     seeds = [f"http://127.0.3.{number}:{server.port}/" for number in range(1, HOSTS + 1)]
-    command = [lycosa, "-w", str(workspace), *overrides, "crawl", *seeds, "--delay", "1ms", "--json", "--quiet"]
+    command = [
+        lycosa,
+        "-w",
+        str(workspace),
+        *overrides,
+        "crawl",
+        *seeds,
+        "--delay",
+        "1ms",
+        "--json",
+        "--quiet",
+    ]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     assert process.stdout is not None
     with process.stdout:
@@ -153,7 +212,14 @@ def outcome(web: tuple[Nginx, list[str]], tmp_path_factory: pytest.TempPathFacto
     process.returncode = os.waitstatus_to_exitcode(status)
     assert process.returncode == 0
     asked = subprocess.run(
-        [lycosa, "-w", str(workspace), "sql", "SELECT url, http_status, error FROM visits WHERE kind = 'page'", "--json"],
+        [
+            lycosa,
+            "-w",
+            str(workspace),
+            "sql",
+            "SELECT url, http_status, error FROM visits WHERE kind = 'page'",
+            "--json",
+        ],
         check=True,
         capture_output=True,
         text=True,
@@ -163,7 +229,9 @@ def outcome(web: tuple[Nginx, list[str]], tmp_path_factory: pytest.TempPathFacto
     return Outcome(rows, counted, summary["refused"], usage.ru_maxrss / 1024, summary["ended"])
 
 
-def test_the_crawl_ends_and_each_bomb_has_its_outcome(outcome: Outcome, web: tuple[Nginx, list[str]]) -> None:
+def test_the_crawl_ends_and_each_bomb_has_its_outcome(
+    outcome: Outcome, web: tuple[Nginx, list[str]]
+) -> None:
     assert outcome.ended == "finished"
     for path in web[1]:
         assert outcome.rows[path]["http_status"] == 200, path
@@ -172,7 +240,7 @@ def test_the_crawl_ends_and_each_bomb_has_its_outcome(outcome: Outcome, web: tup
 
 def test_memory_stays_bounded(outcome: Outcome) -> None:
     print(f"{outcome.peak_mib:.0f} MiB at the highest")
-    assert outcome.peak_mib < MOST_MIB
+    assert outcome.peak_mib < MAX_MIB
 
 
 def test_redirects_round_the_hosts_end_where_the_setting_says(outcome: Outcome) -> None:
@@ -180,7 +248,9 @@ def test_redirects_round_the_hosts_end_where_the_setting_says(outcome: Outcome) 
     assert len(hops) == 1 + 10  # fetch.max_redirects
 
 
-def test_a_million_entries_of_sitemaps_are_read_once_and_the_index_that_names_itself_ends(outcome: Outcome) -> None:
+def test_a_million_entries_of_sitemaps_are_read_once_and_the_index_that_names_itself_ends(
+    outcome: Outcome,
+) -> None:
     assert outcome.asked["/maps.xml"] == 1
     assert all(outcome.asked[f"/map-{number}.xml"] == 1 for number in range(MAPS))
     assert outcome.refused["pattern"] >= MAPS * ENTRIES

@@ -1,4 +1,6 @@
-"""Certificates and handshakes of every bad kind: each has its outcome, none is taken for good, and what is said of it tells why."""
+"""Certificates and handshakes of every bad kind: each has its outcome, none is taken for good, and
+what is said of it tells why.
+"""
 
 from __future__ import annotations
 
@@ -38,9 +40,17 @@ class Signed:
 
 
 def sign(
-    folder: Path, name: str, names: Sequence[str], *, by: Signed | None = None, begins: datetime = NOW - DAY, ends: datetime = NOW + DAY
+    folder: Path,
+    name: str,
+    names: Sequence[str],
+    *,
+    by: Signed | None = None,
+    begins: datetime = NOW - DAY,
+    ends: datetime = NOW + DAY,
 ) -> Signed:
-    """A certificate of these names and addresses; by itself, if nobody signs it. Without names it may sign others."""
+    """A certificate of these names and addresses; by itself, if nobody signs it. Without names it
+    may sign others.
+    """
     key = ec.generate_private_key(ec.SECP256R1())
     subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
     made = (
@@ -54,11 +64,17 @@ def sign(
         .add_extension(x509.BasicConstraints(ca=not names, path_length=None), critical=True)
     )
     if [each for each in names if each]:
-        found = [x509.IPAddress(ip_address(each)) if each[0].isdigit() else x509.DNSName(each) for each in names if each]
+        found = [
+            x509.IPAddress(ip_address(each)) if each[0].isdigit() else x509.DNSName(each)
+            for each in names
+            if each
+        ]
         made = made.add_extension(x509.SubjectAlternativeName(found), critical=False)
     certificate = made.sign(by.key if by else key, hashes.SHA256())
     path = folder / f"{name.replace('*', '_')}-{len(list(folder.iterdir()))}.pem"
-    encoded = key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
+    encoded = key.private_bytes(
+        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+    )
     path.write_bytes(certificate.public_bytes(serialization.Encoding.PEM) + encoded)
     return Signed(certificate, key, path)
 
@@ -91,7 +107,9 @@ def server(talk: Talk) -> Iterator[int]:
             thread.join(10)
 
 
-def over_tls(signed: Signed, prepare: Callable[[ssl.SSLContext], object] = lambda context: None) -> Talk:
+def over_tls(
+    signed: Signed, prepare: Callable[[ssl.SSLContext], object] = lambda context: None
+) -> Talk:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(signed.path)
     prepare(context)
@@ -125,8 +143,12 @@ def trusted(folder: Path) -> Signed:
 
 def ask(port: int, host: str, trusted: Signed, **settings: object) -> Exchange:
     detour = (f"{host}:443:{ADDRESS}:{port}",)
-    with open_fetcher([(ADDRESS, port)], connect_to=detour, ca_file=str(trusted.path), **settings) as fetcher:
-        return fetch(fetcher, f"https://{host}/" if host != ADDRESS else f"https://{ADDRESS}:{port}/")
+    with open_fetcher(
+        [(ADDRESS, port)], connect_to=detour, ca_file=str(trusted.path), **settings
+    ) as fetcher:
+        return fetch(
+            fetcher, f"https://{host}/" if host != ADDRESS else f"https://{ADDRESS}:{port}/"
+        )
 
 
 KINDS: dict[str, tuple[dict[str, object], str, str]] = {
@@ -136,11 +158,17 @@ KINDS: dict[str, tuple[dict[str, object], str, str]] = {
     "of an address": ({"names": [ADDRESS]}, ADDRESS, ""),
     "expired": ({"names": ["a.test"], "begins": NOW - 3 * DAY, "ends": NOW - DAY}, "a.test", "expired"),
     "not yet valid": ({"names": ["a.test"], "begins": NOW + DAY, "ends": NOW + 3 * DAY}, "a.test", "not yet valid"),
-    "of another host": ({"names": ["b.test"]}, "a.test", "no alternative certificate subject name matches"),
-    "of a wildcard, two levels": ({"names": ["*.a.test"]}, "c.b.a.test", "no alternative certificate subject name matches"),
-    "of a wildcard over everything": ({"names": ["*"]}, "a.test", "no alternative certificate subject name matches"),
-    "of another address": ({"names": ["127.0.9.62"]}, ADDRESS, "no alternative certificate subject name matches"),
-    "of a name that looks like the address": ({"names": ["a.test"]}, ADDRESS, "no alternative certificate subject name matches"),
+    "of another host": ({"names": ["b.test"]}, "a.test", "no alternative certificate subject name "
+                                                         "matches"),
+    "of a wildcard, two levels": ({"names": ["*.a.test"]}, "c.b.a.test", "no alternative "
+                                                                         "certificate subject "
+                                                                         "name matches"),
+    "of a wildcard over everything": ({"names": ["*"]}, "a.test", "no alternative certificate "
+                                                                  "subject name matches"),
+    "of another address": ({"names": ["127.0.9.62"]}, ADDRESS, "no alternative certificate "
+                                                               "subject name matches"),
+    "of a name that looks like the address": ({"names": ["a.test"]}, ADDRESS, "no alternative "
+                                                                              "certificate subject name matches"),
     "signed by itself": ({"names": ["a.test"], "by": None}, "a.test", "self-signed certificate"),
     "signed by somebody unknown": ({"names": ["a.test"], "by": "stranger"}, "a.test", "issuer certificate"),
     "signed by one that may not sign": ({"names": ["a.test"], "by": "leaf"}, "a.test", ""),
@@ -162,12 +190,19 @@ def test_each_certificate_is_judged(folder: Path, trusted: Signed, kind: str) ->
         if not why:
             assert (exchange.status, exchange.body, exchange.error) == (200, b"hello", "")
             return
-        assert (exchange.status, exchange.error, exchange.request_head, exchange.body) == (0, "tls_certificate", b"", b"")
+        assert (exchange.status, exchange.error, exchange.request_head, exchange.body) == (
+            0,
+            "tls_certificate",
+            b"",
+            b"",
+        )
         assert why in exchange.error_text
         assert ask(port, host, trusted, verify_tls=False).status == 200
 
 
-def test_a_certificate_without_names_is_judged_by_its_subject(folder: Path, trusted: Signed) -> None:
+def test_a_certificate_without_names_is_judged_by_its_subject(
+    folder: Path, trusted: Signed
+) -> None:
     """Older than subjectAltName; libcurl takes it, and no other host than that."""
     with server(over_tls(sign(folder, "a.test", [""], by=trusted))) as port:
         assert ask(port, "a.test", trusted).status == 200
@@ -205,7 +240,9 @@ def test_each_handshake_that_fails_has_its_outcome(trusted: Signed, kind: str) -
     talk, error = HANDSHAKES[kind]
     with server(talk) as port:
         exchange = ask(port, "a.test", trusted, connect_timeout="500ms")
-    assert (exchange.status, exchange.error, exchange.request_head) == (0, error, b""), exchange.error_text
+    assert (exchange.status, exchange.error, exchange.request_head) == (0, error, b""), (
+        exchange.error_text
+    )
     assert exchange.error_text
 
 
@@ -214,7 +251,10 @@ def test_tls_1_0_is_not_spoken(folder: Path, trusted: Signed) -> None:
         for settings in ({}, {"verify_tls": False}):
             exchange = ask(port, "a.test", trusted, **settings)
             assert (exchange.status, exchange.error) == (0, "tls"), exchange.error_text
-            assert "protocol version" in exchange.error_text or "unsupported protocol" in exchange.error_text
+            assert (
+                "protocol version" in exchange.error_text
+                or "unsupported protocol" in exchange.error_text
+            )
 
 
 def test_a_server_that_wants_a_certificate_of_ours(folder: Path, trusted: Signed) -> None:
@@ -228,12 +268,15 @@ def test_a_server_that_wants_a_certificate_of_ours(folder: Path, trusted: Signed
     assert exchange.error in ("tls", "reset")
 
 
-# -- HTTP/2 ---------------------------------------------------------------------------------------------------------------
+# -- HTTP/2
+# ------------------------------------------------------------
 
 
 def frame(kind: int, flags: int, stream: int, payload: bytes) -> bytes:
     """RFC 9113 section 4.1."""
-    return len(payload).to_bytes(3, "big") + bytes((kind, flags)) + stream.to_bytes(4, "big") + payload
+    return (
+        len(payload).to_bytes(3, "big") + bytes((kind, flags)) + stream.to_bytes(4, "big") + payload
+    )
 
 
 def goaway(last: int, code: int = 0) -> bytes:
@@ -249,13 +292,16 @@ HEAD = frame(1, 4, 1, b"\x88")  # :status: 200
 HALF, WHOLE = frame(0, 0, 1, b"half"), frame(0, 1, 1, b"whole")
 
 ENDINGS: dict[str, tuple[bytes, int, tuple[str, ...], bytes]] = {
-    # what is sent and then closed: status, errors that it may be, body; a body with an error is marked as cut
+    # what is sent and then closed: status, errors that it may be, body; a body with an error is
+    # marked as cut
     "gone before the answer": (goaway(0), 0, ("reset", "http2", "empty_reply"), b""),
     "gone, but for this": (goaway(1) + HEAD + WHOLE, 200, ("",), b"whole"),
     "gone in the body": (HEAD + HALF + goaway(0), 200, ("reset", "http2", "incomplete"), b"half"),
     "gone in the body, but for this": (HEAD + HALF + goaway(1), 200, ("reset", "http2", "incomplete"), b"half"),
-    "gone with an error": (goaway(0, 11), 0, ("reset", "http2", "empty_reply"), b""),  # ENHANCE_YOUR_CALM
-    "refused": (refused(7), 0, ("reset", "http2"), b""),  # REFUSED_STREAM: may be asked again, and is not by libcurl
+    # ENHANCE_YOUR_CALM
+    "gone with an error": (goaway(0, 11), 0, ("reset", "http2", "empty_reply"), b""),
+    # REFUSED_STREAM: may be asked again, and is not by libcurl
+    "refused": (refused(7), 0, ("reset", "http2"), b""),
     "called off": (HEAD + HALF + refused(8), 200, ("http2",), b"half"),
     "closed in the body": (HEAD + HALF, 200, ("reset", "http2", "incomplete"), b"half"),
     "closed in the head": (HEAD[:-1], 0, ("reset", "http2", "empty_reply", "incomplete"), b""),
@@ -266,7 +312,9 @@ ENDINGS: dict[str, tuple[bytes, int, tuple[str, ...], bytes]] = {
 
 
 @pytest.mark.parametrize("ending", ENDINGS)
-def test_each_end_of_an_http2_connection_has_its_outcome(folder: Path, trusted: Signed, ending: str) -> None:
+def test_each_end_of_an_http2_connection_has_its_outcome(
+    folder: Path, trusted: Signed, ending: str
+) -> None:
     sent, status, errors, body = ENDINGS[ending]
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(sign(folder, "two", ["a.test"], by=trusted).path)

@@ -1,4 +1,6 @@
-"""The date is set while Lycosa runs: an hour back, a year ahead. Nothing is lost, nobody is asked too often, nothing stands still."""
+"""The date is set while Lycosa runs: an hour back, a year ahead. Nothing is lost, nobody is asked
+too often, nothing stands still.
+"""
 
 from __future__ import annotations
 
@@ -16,9 +18,9 @@ import pytest
 
 from lycosa.core.clock import ClockStep, ManualClock, SystemClock
 from lycosa.core.records import Exchange, RobotsEntry
-from lycosa.crawl.robots import RobotsKeeper
+from lycosa.crawl.policy.robots_cache import RobotsCache
 from lycosa.crawl.worker import Limits
-from lycosa.frontier.budget import PERIOD_MS, Budget
+from lycosa.frontier.recrawl.refetch_budget import PERIOD_MS, Budget
 from lycosa.store.check import verify
 from lycosa.store.workspace import Workspace
 from tests.crawl.conftest import page
@@ -41,7 +43,9 @@ LIBRARY = f"/usr/lib/{os.uname().machine}-linux-gnu/faketime/libfaketimeMT.so.1"
 
 
 class SetClock(SystemClock):
-    """The system's clock, whose date is set to other times as it goes on: (after ms, so far ahead)."""
+    """The system's clock, whose date is set to other times as it goes on: (after ms, so far
+    ahead).
+    """
 
     def __init__(self, jumps: Sequence[tuple[int, int]]) -> None:
         self._jumps = jumps
@@ -49,7 +53,9 @@ class SetClock(SystemClock):
 
     def now_ms(self) -> int:
         past = (time.monotonic() - self._began) * 1000
-        return super().now_ms() + next((ahead for after, ahead in reversed(self._jumps) if past >= after), 0)
+        return super().now_ms() + next(
+            (ahead for after, ahead in reversed(self._jumps) if past >= after), 0
+        )
 
 
 class AheadClock(SimulatedClock):
@@ -77,7 +83,9 @@ class RightClock(SimulatedClock):
 class AheadFetcher(SimulatedFetcher):
     """The web has the right date; what it is asked is dated by ours."""
 
-    def __init__(self, synthetic: Web, clock: AheadClock, *, record: Callable[[Logged], None]) -> None:
+    def __init__(
+        self, synthetic: Web, clock: AheadClock, *, record: Callable[[Logged], None]
+    ) -> None:
         super().__init__(synthetic, RightClock(clock), record=record)
         self._ahead = clock
 
@@ -95,7 +103,10 @@ def web(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Nginx]:
         root = tmp_path_factory.mktemp(f"host-{host}")
         for number in range(PAGES):
             (root / f"{number}.html").write_text(
-                page(f"/{number + 1}.html" if number + 1 < PAGES else "/", text=f"page {number} of {host}")
+                page(
+                    f"/{number + 1}.html" if number + 1 < PAGES else "/",
+                    text=f"page {number} of {host}",
+                )
             )
         (root / "index.html").write_text(page("/0.html", text=f"host {host}"))
         servers.append(Server(f"127.0.3.{host}", root, "index.html", False))
@@ -110,14 +121,22 @@ def seeds(web: Nginx) -> list[str]:
 def assert_all_was_fetched_politely(web: Nginx, mark: int, root: Path) -> None:
     asked = web.requests(mark)
     pages = Counter(request.url for request in asked if request.uri != "/robots.txt")
-    assert pages == Counter([f"{seed}{name}" for seed in seeds(web) for name in ("", *(f"{number}.html" for number in range(PAGES)))])
+    assert pages == Counter(
+        [
+            f"{seed}{name}"
+            for seed in seeds(web)
+            for name in ("", *(f"{number}.html" for number in range(PAGES)))
+        ]
+    )
     for host in {request.host for request in asked}:
         times = sorted(request.at for request in asked if request.host == host)
         assert min(later - earlier for earlier, later in pairwise(times)) >= PAUSE_MS - 20, (
             host
         )  # of nginx's clock, which stands by its own ticks
     assert {row["state"] for row in select(root, "SELECT state FROM urls")} == {"visited"}
-    assert all(int(str(row["duration_ms"])) >= 0 for row in select(root, "SELECT duration_ms FROM visits"))
+    assert all(
+        int(str(row["duration_ms"])) >= 0 for row in select(root, "SELECT duration_ms FROM visits")
+    )
     assert verify(Workspace.open(str(root)), deep=True).ok
 
 
@@ -130,9 +149,15 @@ JUMPS = {
 
 
 @pytest.mark.parametrize(
-    "jumps", [pytest.param(jumps, marks=[pytest.mark.prove] * (name != "an hour back"), id=name) for name, jumps in JUMPS.items()]
+    "jumps",
+    [
+        pytest.param(jumps, marks=[pytest.mark.prove] * (name != "an hour back"), id=name)
+        for name, jumps in JUMPS.items()
+    ],
 )
-def test_a_crawl_whose_date_is_set_comes_to_its_end(web: Nginx, tmp_path: Path, jumps: list[tuple[int, int]]) -> None:
+def test_a_crawl_whose_date_is_set_comes_to_its_end(
+    web: Nginx, tmp_path: Path, jumps: list[tuple[int, int]]
+) -> None:
     """One host at hand, the others at rest: what rests has dates."""
     mark = web.mark()
     settings = ("crawl.active_hosts=1", "crawl.commit_pages=4", "crawl.commit_interval=300ms")
@@ -143,19 +168,32 @@ def test_a_crawl_whose_date_is_set_comes_to_its_end(web: Nginx, tmp_path: Path, 
 
 
 @pytest.mark.prove
-def test_the_next_crawl_does_not_wait_for_the_dates_of_a_clock_that_was_wrong(web: Nginx, tmp_path: Path) -> None:
-    """A run a year ahead is stopped; the next one has the right date, and the hosts' rests are of a year to come."""
+def test_the_next_crawl_does_not_wait_for_the_dates_of_a_clock_that_was_wrong(
+    web: Nginx, tmp_path: Path
+) -> None:
+    """A run a year ahead is stopped; the next one has the right date, and the hosts' rests are of a
+    year to come.
+    """
     mark = web.mark()
     chosen = collection("c", delay=f"{PAUSE_MS}ms")
-    first = work(tmp_path / "w", [(chosen, seeds(web))], clock=SetClock([(0, YEAR)]), limits=Limits(max_pages=6))
+    first = work(
+        tmp_path / "w",
+        [(chosen, seeds(web))],
+        clock=SetClock([(0, YEAR)]),
+        limits=Limits(max_pages=6),
+    )
     assert first.progress.ended == "max_pages"
     assert work(tmp_path / "w", [(chosen, seeds(web))]).progress.ended == "finished"
     assert_all_was_fetched_politely(web, mark, tmp_path / "w")
 
 
 @pytest.mark.parametrize("restart", [False, True])
-def test_pages_come_again_though_the_date_was_wrong_at_their_last_visit(tmp_path: Path, restart: bool) -> None:
-    """Before: a page that was visited a year ahead was due again in a year, and so after each restart."""
+def test_pages_come_again_though_the_date_was_wrong_at_their_last_visit(
+    tmp_path: Path, restart: bool
+) -> None:
+    """Before: a page that was visited a year ahead was due again in a year, and so after each
+    restart.
+    """
     synthetic = Web(WebPlan.calm(seed=5, hosts=4, pages=20))
     clock = AheadClock(synthetic.plan.epoch_ms)
     asked: list[Logged] = []
@@ -169,7 +207,11 @@ def test_pages_come_again_though_the_date_was_wrong_at_their_last_visit(tmp_path
     crew.fetcher = lambda _: AheadFetcher(synthetic, clock, record=asked.append)
 
     def fetched(since: int) -> set[tuple[str, str]]:
-        return {(request.host, request.path) for request in asked[since:] if request.status in (200, 304)}
+        return {
+            (request.host, request.path)
+            for request in asked[since:]
+            if request.status in (200, 304)
+        }
 
     try:
         crew.join("a", range(PARTITIONS))
@@ -185,7 +227,9 @@ def test_pages_come_again_though_the_date_was_wrong_at_their_last_visit(tmp_path
     finally:
         crew.close()
     assert len(everything) > 20
-    assert {page for page in everything - fetched(since) if not page[1].startswith("/robots")} == set()
+    assert {
+        page for page in everything - fetched(since) if not page[1].startswith("/robots")
+    } == set()
     for host in {request.host for request in asked}:
         times = sorted(request.arrived_at_ms for request in asked if request.host == host)
         assert min(later - earlier for earlier, later in pairwise(times)) >= 1_000
@@ -193,7 +237,9 @@ def test_pages_come_again_though_the_date_was_wrong_at_their_last_visit(tmp_path
 
 
 @pytest.mark.prove
-@pytest.mark.parametrize("dates", [("-1h",), ("+1y",), ("+1y", "+0"), ("-1d", "+1d", "-1y")], ids=",".join)
+@pytest.mark.parametrize(
+    "dates", [("-1h",), ("+1y",), ("+1y", "+0"), ("-1d", "+1d", "-1y")], ids=",".join
+)
 def test_the_command_too(web: Nginx, tmp_path: Path, dates: tuple[str, ...]) -> None:
     """The whole process is told other dates, by libfaketime."""
     library = require_file(LIBRARY, "libfaketime")
@@ -216,7 +262,18 @@ def test_the_command_too(web: Nginx, tmp_path: Path, dates: tuple[str, ...]) -> 
         "fetch.retry_wait=1s",
     )
     overrides = [part for setting in settings for part in ("--set", setting)]
-    command = [lycosa, "-w", str(tmp_path / "w"), *overrides, "crawl", *seeds(web), "--delay", "300ms", "--json", "--quiet"]
+    command = [
+        lycosa,
+        "-w",
+        str(tmp_path / "w"),
+        *overrides,
+        "crawl",
+        *seeds(web),
+        "--delay",
+        "300ms",
+        "--json",
+        "--quiet",
+    ]
     with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True) as process:
         for step, said in enumerate(dates, 1):
             while len(web.requests(mark)) < 6 * step and process.poll() is None:
@@ -240,7 +297,7 @@ def test_only_setting_a_clock_back_is_noticed() -> None:
 
 def test_a_robots_txt_of_a_time_to_come_is_asked_for_again() -> None:
     """Fetched while the clock was a year ahead: by its date it would hold for a year."""
-    keeper = RobotsKeeper("lycosa")
+    keeper = RobotsCache("lycosa")
     keeper.load(RobotsEntry("http://a.test", 200, 10 * DAY, 11 * DAY, "User-agent: *\nDisallow:\n"))
     assert [keeper.known("http://a.test", at) for at in (0, 10 * DAY - HOUR, 10 * DAY - 1_000, 10 * DAY, 11 * DAY)] == [
         False, False, True, True, False,
@@ -257,7 +314,8 @@ def test_a_budget_opens_in_time_when_the_date_was_set_back() -> None:
     assert budget.allowed(YEAR - HOUR + PERIOD_MS) == pytest.approx(1.0)
 
 
-# -- availability -------------------------------------------------------------------------------------------------------
+# -- availability
+# ------------------------------------------------------------
 
 
 class JumpyClock(ManualClock):
@@ -282,9 +340,13 @@ BROKEN, WELL = 30 * MINUTE, 45 * MINUTE
 
 
 @pytest.mark.parametrize("jump_ms", [-YEAR, -HOUR, 0, HOUR, YEAR])
-@pytest.mark.parametrize("jump_at", [10 * MINUTE, 30 * MINUTE + 33_000, 40 * MINUTE, 45 * MINUTE + 51_000])
+@pytest.mark.parametrize(
+    "jump_at", [10 * MINUTE, 30 * MINUTE + 33_000, 40 * MINUTE, 45 * MINUTE + 51_000]
+)
 def test_an_outage_is_told_in_time_and_nobody_is_hammered(jump_ms: int, jump_at: int) -> None:
-    """The first of four sites is down for a quarter of an hour; the date is set at one moment of that."""
+    """The first of four sites is down for a quarter of an hour; the date is set at one moment of
+    that.
+    """
     urls = [f"http://site-{number}.example/" for number in range(4)]
     asked: Counter[int] = Counter()
 
@@ -313,13 +375,20 @@ def test_an_outage_is_told_in_time_and_nobody_is_hammered(jump_ms: int, jump_at:
 
 
 def test_after_our_own_network_was_down_a_date_that_is_set_back_hides_no_outage() -> None:
-    """What began while our network was down says nothing of a page and is checked anew at once: not for an hour on end."""
+    """What began while our network was down says nothing of a page and is checked anew at once: not
+    for an hour on end.
+    """
     urls = [f"http://site-{number}.example/" for number in range(4)]
     asked: Counter[int] = Counter()
 
     def answer(url: str, at: int) -> Answer:
         asked[at // MINUTE] += url == urls[0]
-        return REFUSED if 10 * MINUTE <= at < 15 * MINUTE or (url == urls[0] and 20 * MINUTE <= at < 30 * MINUTE) else FINE
+        return (
+            REFUSED
+            if 10 * MINUTE <= at < 15 * MINUTE
+            or (url == urls[0] and 20 * MINUTE <= at < 30 * MINUTE)
+            else FINE
+        )
 
     clock = JumpyClock()
     world = JumpyWorld(answer, clock)

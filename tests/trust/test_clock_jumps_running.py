@@ -1,5 +1,7 @@
-"""The date is set under a daemon, alone and as a cluster of two workers: all its processes are told other dates. Pages come again, the
-index goes on, nobody is asked too often, and it ends as it should."""
+"""The date is set under a daemon, alone and as a cluster of two workers: all its processes are told
+other dates. Pages come again, the index goes on, nobody is asked too often, and it ends as it
+should.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,7 @@ import pytest
 from lycosa.index.shards import current_generation
 from lycosa.store.check import verify
 from lycosa.store.workspace import Workspace
-from tests.app.daemons import QUICK, Running, daemon
+from tests.daemon.daemons import QUICK, Running, daemon
 from tests.servers.nginx import Nginx
 from tests.trust.dates import Dates
 from tests.trust.test_clock_jumps import DAY, HOSTS, HOUR, PAGES, PAUSE_MS, YEAR, seeds, web
@@ -41,7 +43,9 @@ def until(running: Running, reached: Callable[[], bool], what: str) -> None:
     """Wait while the daemon lives."""
     deadline = time.monotonic() + _LIMIT_S
     while not reached():
-        assert running.process.poll() is None, f"it ended with {running.process.returncode}:\n{running.errors}"
+        assert running.process.poll() is None, (
+            f"it ended with {running.process.returncode}:\n{running.errors}"
+        )
         assert time.monotonic() < deadline, f"{what}: {running.errors}"
         time.sleep(0.1)
 
@@ -58,8 +62,18 @@ def indexed(workspace: Path) -> int:
 
 @pytest.mark.prove
 @pytest.mark.parametrize("workers", [1, 2])
-@pytest.mark.parametrize("jumps", [(-HOUR,), (YEAR, 0), (-DAY, DAY, -YEAR)], ids=["an hour back", "a year ahead and back", "to and fro"])
-def test_a_daemon_goes_on(web: Nginx, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, jumps: tuple[int, ...], workers: int) -> None:
+@pytest.mark.parametrize(
+    "jumps",
+    [(-HOUR,), (YEAR, 0), (-DAY, DAY, -YEAR)],
+    ids=["an hour back", "a year ahead and back", "to and fro"],
+)
+def test_a_daemon_goes_on(
+    web: Nginx,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    jumps: tuple[int, ...],
+    workers: int,
+) -> None:
     dates = Dates(tmp_path)
     for name, value in dates.environment.items():
         monkeypatch.setenv(name, value)
@@ -78,7 +92,11 @@ def test_a_daemon_goes_on(web: Nginx, tmp_path: Path, monkeypatch: pytest.Monkey
                 return len(found) == HOSTS * (PAGES + 1) and min(found.values()) >= 2
 
             until(running, all_came_again, f"{ahead_ms} ms ahead: pages do not come again")
-            until(running, lambda before=before: indexed(tmp_path / "w") > before, f"{ahead_ms} ms ahead: the index stands still")  # type: ignore[misc]
+            until(
+                running,
+                lambda before=before: indexed(tmp_path / "w") > before,  # type: ignore[misc]
+                f"{ahead_ms} ms ahead: the index stands still",
+            )
         assert running.stop() == 0, running.errors
     for host in {request.host for request in web.requests(mark)}:
         times = sorted(request.at for request in web.requests(mark) if request.host == host)

@@ -1,4 +1,6 @@
-"""The disk is full, fails, or says that it failed, at any operation of a commit, an index generation, a merge, a purge, a sweep."""
+"""The disk is full, fails, or says that it failed, at any operation of a commit, an index
+generation, a merge, a purge, a sweep.
+"""
 
 from __future__ import annotations
 
@@ -53,7 +55,9 @@ def test_a_disk_that_fails_once_loses_nothing(young: str, tmp_path: Path) -> Non
 
 @pytest.mark.prove
 @pytest.mark.parametrize("fault", list(Fault), ids=lambda fault: fault.name.lower())
-def test_a_disk_that_fails_at_any_call_loses_nothing(young: str, tmp_path: Path, fault: Fault) -> None:
+def test_a_disk_that_fails_at_any_call_loses_nothing(
+    young: str, tmp_path: Path, fault: Fault
+) -> None:
     stride = int(os.environ.get("LYCOSA_FAULT_STRIDE", "1"))
     at = 1
     while (faults := fail(young, tmp_path / "w", fault, at)).happened:
@@ -62,7 +66,8 @@ def test_a_disk_that_fails_at_any_call_loses_nothing(young: str, tmp_path: Path,
     assert at > 9
 
 
-# A file that may not grow beyond so many bytes fails as on a full disk, whoever writes it: tables and index are not written by Python.
+# A file that may not grow beyond so many bytes fails as on a full disk, whoever writes it: tables
+# and index are not written by Python.
 SCRIPT = """
     import resource, signal, sys
     from lycosa.store.workspace import Workspace
@@ -81,7 +86,9 @@ SCRIPT = """
 
 
 @pytest.mark.prove
-@pytest.mark.parametrize("limit", [100, 300, 600, 1_000, 2_000, 3_000, 4_500, 6_500, 9_000, 13_000, 20_000])
+@pytest.mark.parametrize(
+    "limit", [100, 300, 600, 1_000, 2_000, 3_000, 4_500, 6_500, 9_000, 13_000, 20_000]
+)
 def test_files_that_may_not_grow_lose_nothing(young: str, tmp_path: Path, limit: int) -> None:
     shutil.copytree(young, tmp_path / "w")
     workspace = Workspace.open(str(tmp_path / "w"))

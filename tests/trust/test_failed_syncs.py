@@ -1,7 +1,9 @@
-"""fsync fails once, and later the power goes. The kernel forgets what it could not write: a second fsync of the same bytes succeeds and
-puts nothing on the disk. So what a commit promises may rest on no file whose fsync failed, however often it is tried again.
+"""fsync fails once, and later the power goes. The kernel forgets what it could not write: a second
+fsync of the same bytes succeeds and puts nothing on the disk. So what a commit promises may rest on
+no file whose fsync failed, however often it is tried again.
 
-And a disk that is slow: the crawl goes on, readers too, and what waits stays bounded."""
+And a disk that is slow: the crawl goes on, readers too, and what waits stays bounded.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +34,9 @@ SEED = 20261122
 
 
 class FailedSync(Recorder):
-    """A recording in which the fsync of number `at` fails, and what it was to write is forgotten."""
+    """A recording in which the fsync of number `at` fails, and what it was to write is
+    forgotten.
+    """
 
     def __init__(self, root: str, at: int) -> None:
         super().__init__(root)
@@ -53,7 +57,8 @@ class FailedSync(Recorder):
                 self._forgotten = (about.st_ino, about.st_mtime_ns)
             raise OSError(errno.EIO, os.strerror(errno.EIO))
         if (about.st_ino, about.st_mtime_ns) == self._forgotten:
-            self.void.add(len(self.changes))  # where this call will be noted: it says "done", and nothing was
+            # where this call will be noted: it says "done", and nothing was
+            self.void.add(len(self.changes))
         self._fsync(descriptor)
 
     def mend(self) -> None:
@@ -76,7 +81,9 @@ def young(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 
 def fail(young: str, root: Path, at: int) -> FailedSync:
-    """Live with one failed fsync, then cut the power. Whatever had been promised stands, and the next run ends the work."""
+    """Live with one failed fsync, then cut the power. Whatever had been promised stands, and the
+    next run ends the work.
+    """
     alive, dead = root / "alive", root / "dead"
     shutil.copytree(young, alive)
     workspace = Workspace.open(str(alive))
@@ -130,9 +137,16 @@ class SlowDisk:
 def test_a_crawl_on_a_slow_disk_goes_on_and_readers_do_not_wait(
     serve: ServeWeb, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, delay_s: float
 ) -> None:
-    """50 and 200 ms for every write and fsync: all is fetched once, commits are whole, and who reads meanwhile finds what is committed."""
+    """50 and 200 ms for every write and fsync: all is fetched once, commits are whole, and who
+    reads meanwhile finds what is committed.
+    """
     pages = 30
-    site = {f"/{number}.html": page(f"/{number + 1}.html" if number + 1 < pages else "/", text=f"page {number}") for number in range(pages)}
+    site = {
+        f"/{number}.html": page(
+            f"/{number + 1}.html" if number + 1 < pages else "/", text=f"page {number}"
+        )
+        for number in range(pages)
+    }
     web = serve({"/index.html": page("/0.html"), **site})
     disk = SlowDisk(delay_s)
     real = {name: getattr(os, name) for name in ("write", "fsync", "link", "rename", "replace")}
@@ -153,7 +167,11 @@ def test_a_crawl_on_a_slow_disk_goes_on_and_readers_do_not_wait(
     reader = threading.Thread(target=read)
     reader.start()
     try:
-        crawled = work(tmp_path / "w", [(collection("c"), [web.url()])], settings=("crawl.commit_pages=8", "crawl.commit_interval=500ms"))
+        crawled = work(
+            tmp_path / "w",
+            [(collection("c"), [web.url()])],
+            settings=("crawl.commit_pages=8", "crawl.commit_interval=500ms"),
+        )
     finally:
         over.set()
         reader.join()

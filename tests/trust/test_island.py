@@ -8,7 +8,9 @@ from tests.trust.island import ashore
 
 
 def test_no_name_and_no_site_leads_inside() -> None:
-    """Name servers that lie (island_names.py), and every way into private space (island_guard.py)."""
+    """Name servers that lie (island_names.py), and every way into private space
+    (island_guard.py).
+    """
     ashore("--durations=5")
 
 

@@ -9,15 +9,15 @@ import time
 
 import pytest
 
-from lycosa.fetch import names
+from lycosa.fetch import resolver as names
 from lycosa.fetch.guard import is_public
-from lycosa.fetch.names import Found, Names, is_name, look_up
+from lycosa.fetch.resolver import Names, Resolution, is_name, look_up
 from tests.fetch.fetching import fetch, open_fetcher
 
 
-def taken(found: Names, many: int) -> list[Found]:
+def taken(found: Names, many: int) -> list[Resolution]:
     """So many answers, by waiting for the descriptor alone."""
-    done: list[Found] = []
+    done: list[Resolution] = []
     deadline = time.monotonic() + 30
     while len(done) < many:
         assert select.select([found.wakes], [], [], max(deadline - time.monotonic(), 0))[0]
@@ -39,13 +39,15 @@ def test_a_name_is_looked_up_once_for_a_while() -> None:
     found.close()
 
 
-def test_each_has_a_thread_until_there_are_enough_and_closing_waits_for_none(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_each_has_a_thread_until_there_are_enough_and_closing_waits_for_none(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     go, begun = threading.Event(), threading.Semaphore(0)
 
-    def slow(place: names.Place) -> Found:
+    def slow(place: names.Place) -> Resolution:
         begun.release()
         go.wait(30)
-        return Found(place, (), "nobody")
+        return Resolution(place, (), "nobody")
 
     monkeypatch.setattr(names, "look_up", slow)
     found = Names(3)
@@ -56,7 +58,9 @@ def test_each_has_a_thread_until_there_are_enough_and_closing_waits_for_none(mon
     assert not begun.acquire(timeout=0.2)
     assert found.take() == []
     go.set()
-    assert {answer.place[0] for answer in taken(found, 5)} == {f"name-{number}.test" for number in range(5)}
+    assert {answer.place[0] for answer in taken(found, 5)} == {
+        f"name-{number}.test" for number in range(5)
+    }
     go.clear()
     found.ask(("last.test", 80))
     assert begun.acquire(timeout=30)
@@ -71,7 +75,9 @@ def test_these_are_names(host: str) -> None:
     assert is_name(host)
 
 
-@pytest.mark.parametrize("host", ["127.0.0.1", "[::1]", "localhost", "www.localhost", "a.test.", "hidden.onion"])
+@pytest.mark.parametrize(
+    "host", ["127.0.0.1", "[::1]", "localhost", "www.localhost", "a.test.", "hidden.onion"]
+)
 def test_these_libcurl_knows_itself(host: str) -> None:
     assert not is_name(host)
 
@@ -80,12 +86,14 @@ def test_a_name_that_cannot_be_asked_for_is_one_that_is_not_there() -> None:
     assert look_up(("a" * 64 + ".test", 80)).addresses == ()
     with open_fetcher([]) as fetcher:
         exchange = fetch(fetcher, f"http://{'a' * 64}.test/")
-    assert (exchange.status, exchange.error, exchange.ip) == (0, "dns", "")
+    assert (exchange.status, exchange.error, exchange.ip) == (0, "name_unknown", "")
     assert "Could not resolve host" in exchange.error_text
 
 
 def test_the_machines_own_name_leads_nowhere_unasked() -> None:
-    """A name of /etc/hosts, by the whole way: looked up by us, refused by the guard, or asked where it is named."""
+    """A name of /etc/hosts, by the whole way: looked up by us, refused by the guard, or asked where
+    it is named.
+    """
     host = socket.gethostname().lower()
     found = look_up((host, 80)).addresses
     if not is_name(host) or not found or any(map(is_public, found)):

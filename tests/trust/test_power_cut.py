@@ -1,4 +1,6 @@
-"""The power goes between any two operations of a commit, an index generation, a merge, a purge, a sweep."""
+"""The power goes between any two operations of a commit, an index generation, a merge, a purge, a
+sweep.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +36,9 @@ def recorded(tmp_path_factory: pytest.TempPathFactory) -> Recorded:
     return life, recorder
 
 
-def cut_at(recorded: Recorded, root: Path, moments: list[int], leaves: Leaves, chance: random.Random) -> int:
+def cut_at(
+    recorded: Recorded, root: Path, moments: list[int], leaves: Leaves, chance: random.Random
+) -> int:
     """Cut the power at these moments; how many different disks that left."""
     life, recorder = recorded
     disk, done, seen = Disk(), 0, set()
@@ -49,7 +53,12 @@ def cut_at(recorded: Recorded, root: Path, moments: list[int], leaves: Leaves, c
             continue
         seen.add(key)
         lay(left, root / "w")
-        survives(life, root / "w", promised, f"power cut before change {moment}, which leaves {leaves.value}")
+        survives(
+            life,
+            root / "w",
+            promised,
+            f"power cut before change {moment}, which leaves {leaves.value}",
+        )
         shutil.rmtree(root / "w")
     return len(seen)
 
@@ -58,7 +67,13 @@ def test_a_power_cut_loses_nothing_that_was_promised(recorded: Recorded, tmp_pat
     chance = random.Random(SEED)
     _, recorder = recorded
     for leaves in (Leaves.NOTHING, Leaves.ZEROS, Leaves.CHANCE):
-        assert cut_at(recorded, tmp_path, [chance.randrange(recorder.start, len(recorder.changes) + 1)], leaves, chance)
+        assert cut_at(
+            recorded,
+            tmp_path,
+            [chance.randrange(recorder.start, len(recorder.changes) + 1)],
+            leaves,
+            chance,
+        )
 
 
 def test_the_first_line_of_an_old_snapshot_is_on_the_disk(tmp_path: Path) -> None:
@@ -85,11 +100,26 @@ def test_a_power_cut_while_old_entries_are_deleted(tmp_path: Path) -> None:
     (tmp_path / "w" / "run").mkdir()
     state = workspace.state()
     while state.head < 3 * INTERVAL + 5:
-        append(state, Entry(EXCLUDE, new_attempt(), "2023-11-14T00:00:00Z", exclusions=(f"host:h{state.head}.example.net",)))
+        append(
+            state,
+            Entry(
+                EXCLUDE,
+                new_attempt(),
+                "2023-11-14T00:00:00Z",
+                exclusions=(f"host:h{state.head}.example.net",),
+            ),
+        )
     recorder, disk, chance = Recorder(workspace.root), Disk(), random.Random(SEED)
     with recorder.recording():
-        assert sweep(workspace, keep_replaced_ms=0, keep_entries_ms=0, now_ms=LATER).entries == 2 * INTERVAL - 1
-    moments = {recorder.start, *(chance.randrange(recorder.start, len(recorder.changes)) for _ in range(3)), len(recorder.changes)}
+        assert (
+            sweep(workspace, keep_replaced_ms=0, keep_entries_ms=0, now_ms=LATER).entries
+            == 2 * INTERVAL - 1
+        )
+    moments = {
+        recorder.start,
+        *(chance.randrange(recorder.start, len(recorder.changes)) for _ in range(3)),
+        len(recorder.changes),
+    }
     done = 0
     for moment in sorted(moments):
         for change in recorder.changes[done:moment]:
@@ -100,15 +130,28 @@ def test_a_power_cut_while_old_entries_are_deleted(tmp_path: Path) -> None:
             left = Workspace.open(str(tmp_path / "cut"))
             assert left.state().head == state.head
             report = verify(left)
-            assert report.ok, f"power cut before change {moment}, which leaves {leaves.value}: {report.findings}"
+            assert report.ok, (
+                f"power cut before change {moment}, which leaves {leaves.value}: {report.findings}"
+            )
             assert left.claim("heir").entry == state.head + 1
             shutil.rmtree(left.root)
 
 
 @pytest.mark.prove
 @pytest.mark.parametrize("leaves", list(Leaves), ids=lambda leaves: leaves.name.lower())
-def test_a_power_cut_between_any_two_operations(recorded: Recorded, tmp_path: Path, leaves: Leaves) -> None:
+def test_a_power_cut_between_any_two_operations(
+    recorded: Recorded, tmp_path: Path, leaves: Leaves
+) -> None:
     _, recorder = recorded
-    done = cut_at(recorded, tmp_path, list(range(recorder.start, len(recorder.changes) + 1, STRIDE)), leaves, random.Random(SEED))
-    print(f"{done} disks of {len(recorder.changes) - recorder.start} changes by {recorder.calls} calls")
+    done = cut_at(
+        recorded,
+        tmp_path,
+        list(range(recorder.start, len(recorder.changes) + 1, STRIDE)),
+        leaves,
+        random.Random(SEED),
+    )
+    print(
+        f"{done} disks of {len(recorder.changes) - recorder.start} changes by {recorder.calls} "
+        "calls"
+    )
     assert done > 50 // STRIDE

@@ -1,4 +1,6 @@
-"""The power goes in the midst of a real crawl: what was committed stays, what was not is fetched again, and the crawl comes to its end."""
+"""The power goes in the midst of a real crawl: what was committed stays, what was not is fetched
+again, and the crawl comes to its end.
+"""
 
 from __future__ import annotations
 
@@ -13,8 +15,8 @@ from pathlib import Path
 import pytest
 
 from lycosa.app.crawling import CrawlOrder, crawl
-from lycosa.archive.reader import read_exchanges
-from lycosa.core.config import Collection, parse_config
+from lycosa.archive.warc.reader import read_exchanges
+from lycosa.config.settings import Collection, parse_config
 from lycosa.core.errors import ArchiveError
 from lycosa.index.shards import current_generation
 from lycosa.store.check import verify
@@ -27,7 +29,13 @@ from tests.trust.disk import Disk, Leaves, Recorder, Wrote, lay
 
 SEED = 20261122
 PAGES = 40
-SMALL = ("crawl.commit_pages=8", "crawl.commit_interval=150ms", "crawl.patience=3s", "index.heap=15MiB", "index.threads=1")
+SMALL = (
+    "crawl.commit_pages=8",
+    "crawl.commit_interval=150ms",
+    "crawl.patience=3s",
+    "index.heap=15MiB",
+    "index.threads=1",
+)
 
 
 @dataclass
@@ -36,7 +44,9 @@ class Web:
 
     @property
     def urls(self) -> set[str]:
-        return {f"{self.home}{name}" for name in ("", *(f"{number}.html" for number in range(1, PAGES)))}
+        return {
+            f"{self.home}{name}" for name in ("", *(f"{number}.html" for number in range(1, PAGES)))
+        }
 
     @property
     def home(self) -> str:
@@ -44,8 +54,12 @@ class Web:
 
 
 def crawl_it(root: str, web: Web) -> None:
-    chosen = Collection.model_validate({"traps": False, "delay": 0, "courtesy_factor": 0.0, "backoff": "100ms"})
-    progress = crawl(CrawlOrder(root, parse_config("", overrides=SMALL), chosen, (web.home,), index=True))
+    chosen = Collection.model_validate(
+        {"traps": False, "delay": 0, "courtesy_factor": 0.0, "backoff": "100ms"}
+    )
+    progress = crawl(
+        CrawlOrder(root, parse_config("", overrides=SMALL), chosen, (web.home,), index=True)
+    )
     assert progress.ended == "finished"
 
 
@@ -54,10 +68,18 @@ def web(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Web]:
     root = tmp_path_factory.mktemp("site")
     (root / "index.html").write_text(page("/1.html", "/2.html", text="home"))
     for number in range(1, PAGES):
-        links = [f"/{other}.html" for other in (2 * number + 1, 2 * number + 2, number + 1) if other < PAGES]
+        links = [
+            f"/{other}.html"
+            for other in (2 * number + 1, 2 * number + 2, number + 1)
+            if other < PAGES
+        ]
         (root / f"{number}.html").write_text(page(*links, text=f"text of page {number}"))
     with ExitStack() as stack:
-        yield Web(stack.enter_context(nginx([Server("127.0.3.1", root, index="index.html", autoindex=False)])))
+        yield Web(
+            stack.enter_context(
+                nginx([Server("127.0.3.1", root, index="index.html", autoindex=False)])
+            )
+        )
 
 
 @pytest.fixture(scope="module")
@@ -79,7 +101,9 @@ def recorder(web: Web, tmp_path_factory: pytest.TempPathFactory) -> Recorder:
     return recorder
 
 
-def assert_a_cut_loses_nothing(recorder: Recorder, web: Web, root: Path, moment: int, leaves: Leaves, chance: random.Random) -> None:
+def assert_a_cut_loses_nothing(
+    recorder: Recorder, web: Web, root: Path, moment: int, leaves: Leaves, chance: random.Random
+) -> None:
     why = f"power cut before change {moment}, which leaves {leaves.value}"
     disk = Disk()
     for change in recorder.changes[:moment]:
@@ -89,7 +113,11 @@ def assert_a_cut_loses_nothing(recorder: Recorder, web: Web, root: Path, moment:
     assert workspace.state().head >= recorder.promised(moment).get("entry", 0), why
     report = verify(workspace, deep=True)
     assert report.ok, f"{why}: {report.findings}"
-    committed = {row["url"] for row in LiveTables(workspace).scan("visits").collect().to_dicts() if row["kind"] == "page"}
+    committed = {
+        row["url"]
+        for row in LiveTables(workspace).scan("visits").collect().to_dicts()
+        if row["kind"] == "page"
+    }
     mark = web.server.mark()
     crawl_it(str(root), web)
     again = {request.url for request in web.server.requests(mark)} & committed
@@ -112,15 +140,23 @@ def test_a_crawl_goes_on_after_a_power_cut(recorder: Recorder, web: Web, tmp_pat
         assert_a_cut_loses_nothing(recorder, web, tmp_path / "w", moment, leaves, chance)
 
 
-def test_a_crawl_goes_on_after_a_power_cut_that_left_zeros_for_the_open_archive(recorder: Recorder, web: Web, tmp_path: Path) -> None:
+def test_a_crawl_goes_on_after_a_power_cut_that_left_zeros_for_the_open_archive(
+    recorder: Recorder, web: Web, tmp_path: Path
+) -> None:
     commit = recorder.marks[0][0]
-    written = [number for number, change in enumerate(recorder.changes[:commit]) if isinstance(change, Wrote) and is_gzip(change.content)]
+    written = [
+        number
+        for number, change in enumerate(recorder.changes[:commit])
+        if isinstance(change, Wrote) and is_gzip(change.content)
+    ]
     disk = Disk()
     for change in recorder.changes[: written[-1] + 1]:
         disk.apply(change)
     lay(disk.cut(Leaves.ZEROS, random.Random(SEED)), tmp_path / "look")
     assert not all(map(is_readable, (tmp_path / "look").glob("data/*/archive.warc.gz")))
-    assert_a_cut_loses_nothing(recorder, web, tmp_path / "w", written[-1] + 1, Leaves.ZEROS, random.Random(SEED))
+    assert_a_cut_loses_nothing(
+        recorder, web, tmp_path / "w", written[-1] + 1, Leaves.ZEROS, random.Random(SEED)
+    )
 
 
 def is_readable(archive: Path) -> bool:
@@ -137,7 +173,9 @@ def is_gzip(content: bytes) -> bool:
 
 @pytest.mark.prove
 @pytest.mark.parametrize("leaves", list(Leaves), ids=lambda leaves: leaves.name.lower())
-def test_a_crawl_goes_on_after_any_of_many_power_cuts(recorder: Recorder, web: Web, tmp_path: Path, leaves: Leaves) -> None:
+def test_a_crawl_goes_on_after_any_of_many_power_cuts(
+    recorder: Recorder, web: Web, tmp_path: Path, leaves: Leaves
+) -> None:
     chance = random.Random(SEED)
     moments = range(recorder.start, len(recorder.changes) + 1)
     for moment in sorted(chance.sample(moments, min(60, len(moments)))):

@@ -1,4 +1,6 @@
-"""S3 that answers late, by half, with other bytes than it should, or with a list in pieces; behind it moto, before it the real client."""
+"""S3 that answers late, by half, with other bytes than it should, or with a list in pieces; behind
+it moto, before it the real client.
+"""
 
 from __future__ import annotations
 
@@ -19,10 +21,12 @@ from tests.store.racing import FakeBuffer
 __all__ = ["location", "server"]
 
 ERROR_IN_A_SUCCESS = (
-    b'<?xml version="1.0" encoding="UTF-8"?>\n<Error><Code>InternalError</Code><Message>Please try again.</Message></Error>'
+    b'<?xml version="1.0" encoding="UTF-8"?>\n<Error><Code>InternalError</Code><Message>Please '
+    b"try again.</Message></Error>"
 )
 EMPTY_LIST = (
-    b'<?xml version="1.0"?><ListBucketResult xmlns="http://s3.amazonaws.com/doc/2006-03-01/"><IsTruncated>false</IsTruncated>'
+    b'<?xml version="1.0"?><ListBucketResult '
+    b'xmlns="http://s3.amazonaws.com/doc/2006-03-01/"><IsTruncated>false</IsTruncated>'
     b"<KeyCount>0</KeyCount></ListBucketResult>"
 )
 
@@ -47,11 +51,17 @@ def first(number: int) -> Iterator[bool]:
 def commit(workspace: Workspace, rounds: int = 1) -> None:
     claim = workspace.claim("w", [0])
     for number in range(rounds):
-        claim.commit(claim.next_folder(), {"urls": FakeBuffer(b"x" * 1_000 * (number + 1))}, counters={"rounds": 1})
+        claim.commit(
+            claim.next_folder(),
+            {"urls": FakeBuffer(b"x" * 1_000 * (number + 1))},
+            counters={"rounds": 1},
+        )
 
 
 @pytest.mark.parametrize("times", [1, pytest.param(2, marks=pytest.mark.prove)])
-def test_a_body_that_breaks_off_is_fetched_again(location: str, server: S3Server, times: int) -> None:
+def test_a_body_that_breaks_off_is_fetched_again(
+    location: str, server: S3Server, times: int
+) -> None:
     """Half of a log entry, a snapshot or a data file, then a reset: never taken for the whole."""
     workspace = Workspace.create(location, partitions=4)
     commit(workspace, 2)
@@ -68,7 +78,9 @@ def test_a_body_that_breaks_off_is_fetched_again(location: str, server: S3Server
 
 
 @pytest.mark.prove
-def test_bodies_that_always_break_off_are_an_error_with_a_name(location: str, server: S3Server) -> None:
+def test_bodies_that_always_break_off_are_an_error_with_a_name(
+    location: str, server: S3Server
+) -> None:
     workspace = Workspace.create(location, partitions=4)
     commit(workspace)
     server.faults.cut = lambda method, key: method == "GET" and bool(key)
@@ -79,12 +91,18 @@ def test_bodies_that_always_break_off_are_an_error_with_a_name(location: str, se
 
 
 @pytest.mark.prove
-def test_an_answer_that_comes_too_late_is_settled_by_reading(location: str, server: S3Server, hasty: None) -> None:
-    """The conditional PUT of an entry was done, its answer comes when nobody listens, and the second one is refused: it was ours."""
+def test_an_answer_that_comes_too_late_is_settled_by_reading(
+    location: str, server: S3Server, hasty: None
+) -> None:
+    """The conditional PUT of an entry was done, its answer comes when nobody listens, and the
+    second one is refused: it was ours.
+    """
     workspace = Workspace.create(location, partitions=4)
     claim = workspace.claim("w")
     late = first(1)
-    server.faults.late = lambda method, key: 2.5 if method == "PUT" and "/log/" in key and next(late) else 0.0
+    server.faults.late = lambda method, key: (
+        2.5 if method == "PUT" and "/log/" in key and next(late) else 0.0
+    )
     number = claim.commit(claim.next_folder(), {"urls": FakeBuffer(b"x")}, counters={"rounds": 1})
     state = Workspace.open(location).state()
     assert (state.head, state.counters) == (number, {"rounds": 1})
@@ -92,20 +110,28 @@ def test_an_answer_that_comes_too_late_is_settled_by_reading(location: str, serv
 
 
 @pytest.mark.prove
-def test_an_entry_of_somebody_else_in_that_gap_is_not_taken_for_ours(location: str, server: S3Server, hasty: None) -> None:
-    """While our answer is lost, another claim takes the partitions: the commit that follows is refused, not counted twice."""
+def test_an_entry_of_somebody_else_in_that_gap_is_not_taken_for_ours(
+    location: str, server: S3Server, hasty: None
+) -> None:
+    """While our answer is lost, another claim takes the partitions: the commit that follows is
+    refused, not counted twice.
+    """
     workspace = Workspace.create(location, partitions=4)
     ours = workspace.claim("ours")
     workspace.claim("theirs")
     late = first(1)
-    server.faults.late = lambda method, key: 2.5 if method == "PUT" and "/log/" in key and next(late) else 0.0
+    server.faults.late = lambda method, key: (
+        2.5 if method == "PUT" and "/log/" in key and next(late) else 0.0
+    )
     with pytest.raises(ClaimLost):
         ours.commit(ours.next_folder(), {"urls": FakeBuffer(b"x")}, counters={"rounds": 1})
     assert Workspace.open(location).state().counters == {}
 
 
 @pytest.mark.prove
-def test_a_silent_store_is_an_error_in_bounded_time(location: str, server: S3Server, hasty: None) -> None:
+def test_a_silent_store_is_an_error_in_bounded_time(
+    location: str, server: S3Server, hasty: None
+) -> None:
     workspace = Workspace.create(location, partitions=4)
     server.faults.late = lambda method, key: 1.5
     before = len(server.faults.requests)
@@ -127,7 +153,11 @@ def test_a_success_that_holds_an_error_is_none(
     draft.write_bytes(content)
     monkeypatch.setattr(type(storage), "_send", send_in_parts)
     answers = first(2 if "two" in path else 1)
-    server.faults.say = lambda method, key: ERROR_IN_A_SUCCESS if method == "POST" and key.endswith(".parquet") and next(answers) else None
+    server.faults.say = lambda method, key: (
+        ERROR_IN_A_SUCCESS
+        if method == "POST" and key.endswith(".parquet") and next(answers)
+        else None
+    )
     try:
         [published] = storage.publish([path])
     except StorageError:
@@ -141,11 +171,15 @@ def test_a_success_that_holds_an_error_is_none(
 
 def send_in_parts(self: s3_storage.S3Storage, source: str, relative: str) -> None:
     """`_send` by parts of 5 MiB, where 50 are usual."""
-    self._guarded(relative, lambda: self._files.put_file(source, self._at(relative), chunksize=5 * 2**20))
+    self._guarded(
+        relative, lambda: self._files.put_file(source, self._at(relative), chunksize=5 * 2**20)
+    )
 
 
 @pytest.mark.prove
-def test_a_list_comes_in_pieces(location: str, server: S3Server, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_list_comes_in_pieces(
+    location: str, server: S3Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
     storage = open_storage(location)
     names = [f"log/{number:08d}.json" for number in range(20)]
     for name in names:
@@ -166,8 +200,12 @@ def test_a_list_comes_in_pieces(location: str, server: S3Server, monkeypatch: py
         pytest.param(ERROR_IN_A_SUCCESS, id="an error", marks=pytest.mark.prove),
     ],
 )
-def test_a_list_that_makes_no_sense_is_an_error_and_deletes_nothing(location: str, server: S3Server, said: bytes) -> None:
-    """What is not listed might be taken for gone: a sweep, a check and a claim must not act on that."""
+def test_a_list_that_makes_no_sense_is_an_error_and_deletes_nothing(
+    location: str, server: S3Server, said: bytes
+) -> None:
+    """What is not listed might be taken for gone: a sweep, a check and a claim must not act on
+    that.
+    """
     workspace = Workspace.create(location, partitions=4)
     commit(workspace, 3)
     server.faults.say = lambda method, key: said if method == "GET" and not key else None
@@ -190,7 +228,9 @@ def test_a_list_that_is_empty_loses_nothing(location: str, server: S3Server) -> 
 
 @pytest.mark.prove
 def test_commits_in_a_storm_lose_nothing(location: str, server: S3Server, hasty: None) -> None:
-    """Every fault at once, again and again; a commit that fails is made again, as the worker does at its next start."""
+    """Every fault at once, again and again; a commit that fails is made again, as the worker does
+    at its next start.
+    """
     workspace = Workspace.create(location, partitions=4)
     chance, lock = random.Random(20261122), threading.Lock()
 
@@ -202,7 +242,9 @@ def test_commits_in_a_storm_lose_nothing(location: str, server: S3Server, hasty:
     server.faults.refuse = lambda method, key: chance.choice((500, 503)) if one_in(0.08) else 0
     server.faults.cut = lambda method, key: method == "GET" and one_in(0.1)
     server.faults.late = lambda method, key: 1.3 if one_in(0.02) else 0.0
-    server.faults.say = lambda method, key: ERROR_IN_A_SUCCESS if method == "POST" and one_in(0.2) else None
+    server.faults.say = lambda method, key: (
+        ERROR_IN_A_SUCCESS if method == "POST" and one_in(0.2) else None
+    )
     done = failed = 0
     while done < 20:
         try:
@@ -215,7 +257,10 @@ def test_commits_in_a_storm_lose_nothing(location: str, server: S3Server, hasty:
             assert failed < 200
     server.faults.clear()
     state = workspace.state()
-    print(f"{server.faults.dropped} lost, {server.faults.refused} refused, {server.faults.cuts} cut, {failed} commits failed")
+    print(
+        f"{server.faults.dropped} lost, {server.faults.refused} refused, {server.faults.cuts} "
+        f"cut, {failed} commits failed"
+    )
     assert done <= state.counters["rounds"] <= done + failed
     for file in state.files["urls"]:
         assert workspace.storage.digest(file.path) == file.digest

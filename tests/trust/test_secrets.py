@@ -1,4 +1,5 @@
-"""No secret that Lycosa is given comes to light: not in the workspace, not in what it prints, serves or says when it fails.
+"""No secret that Lycosa is given comes to light: not in the workspace, not in what it prints,
+serves or says when it fails.
 
 Each door gets a secret of its own, which begins with `MARK`; then everything is searched for it.
 """
@@ -31,7 +32,8 @@ from tests.servers.members import Asked, members
 SECRETS = {
     "LYCOSA_TEST_BASIC": "MARKbasic pass&word",
     "LYCOSA_TEST_FORM": "MARKform pass&word",
-    "LYCOSA_WEBHOOK_SECRET": "whsec_" + base64.b64encode(b"MARKhooksecret-of-32-bytes-length").decode(),
+    "LYCOSA_WEBHOOK_SECRET": "whsec_"
+    + base64.b64encode(b"MARKhooksecret-of-32-bytes-length").decode(),
     "AWS_ACCESS_KEY_ID": "MARKawskey",
     "AWS_SECRET_ACCESS_KEY": "MARKawssecret",
     "AWS_SESSION_TOKEN": "MARKawssession",
@@ -40,12 +42,20 @@ SECRETS = {
     "https_proxy": "http://MARKproxyuser:MARKproxypass@127.0.0.1:9/",
     "ALL_PROXY": "http://MARKproxyuser:MARKproxypass@127.0.0.1:9/",
 }
-SESSION, HOOK, SEED, LINK, REDIRECT = "MARKsession", "MARKhooktoken", "MARKseed", "MARKlink", "MARKredirect"
+SESSION, HOOK, SEED, LINK, REDIRECT = (
+    "MARKsession",
+    "MARKhooktoken",
+    "MARKseed",
+    "MARKlink",
+    "MARKredirect",
+)
 
 
 @dataclass
 class Secretive:
-    """A site that wants a password here and a log-in there, and whose own addresses hold passwords."""
+    """A site that wants a password here and a log-in there, and whose own addresses hold
+    passwords.
+    """
 
     port: int = 0
     asked: list[Asked] = field(default_factory=list)
@@ -56,14 +66,23 @@ class Secretive:
         if asked.path == "/robots.txt":
             return 404, [], ""
         if asked.path == "/login" and asked.method == "GET":
-            return 200, page, "<form method=post><input name=user><input name=pass type=password></form>"
+            return (
+                200,
+                page,
+                "<form method=post><input name=user><input name=pass type=password></form>",
+            )
         if asked.path == "/login":
             sent = parse_qs(asked.body.decode())
             assert sent["pass"] == [SECRETS["LYCOSA_TEST_FORM"]]
             return 302, [("Location", "/"), ("Set-Cookie", f"sid={SESSION}; HttpOnly; Path=/")], ""
         if asked.path == "/":
             links = ("/basic", "/moved", f"http://wolf:{LINK}@{here}/linked")
-            return 200, page, "<title>home</title><p>The wolf is home.</p>" + "".join(f'<a href="{link}">x</a>' for link in links)
+            return (
+                200,
+                page,
+                "<title>home</title><p>The wolf is home.</p>"
+                + "".join(f'<a href="{link}">x</a>' for link in links),
+            )
         if asked.path == "/moved":
             return 302, [("Location", f"http://wolf:{REDIRECT}@{here}/target")], ""
         if asked.path == "/basic" and "authorization" not in asked.headers:
@@ -83,8 +102,16 @@ class Run:
 
 
 def forms(secret: str) -> set[str]:
-    """A secret as it may be written: as it is, escaped, in BASE64 at any of three places, in JSON."""
-    found = {secret, quote(secret), quote(secret, safe=""), secret.replace(" ", "+").replace("&", "%26"), json.dumps(secret)[1:-1]}
+    """A secret as it may be written: as it is, escaped, in BASE64 at any of three places, in
+    JSON.
+    """
+    found = {
+        secret,
+        quote(secret),
+        quote(secret, safe=""),
+        secret.replace(" ", "+").replace("&", "%26"),
+        json.dumps(secret)[1:-1],
+    }
     for before in ("", "x", "xx", "wolf:"):
         encoded = base64.b64encode((before + secret).encode()).decode()
         found.add(encoded[-(-len(before) * 4 // 3) : -4].strip("=") or secret)
@@ -157,7 +184,14 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Run]:
 
 def all_secrets(run: Run) -> dict[str, str]:
     named = {name: value for name, value in SECRETS.items() if "proxy" not in name.lower()}
-    return {**named, "proxy": "MARKproxypass", "session": SESSION, "hook": HOOK, "seed": SEED, "token": run.token}
+    return {
+        **named,
+        "proxy": "MARKproxypass",
+        "session": SESSION,
+        "hook": HOOK,
+        "seed": SEED,
+        "token": run.token,
+    }
 
 
 def held(text: str, secrets: dict[str, str]) -> set[str]:
@@ -167,11 +201,16 @@ def held(text: str, secrets: dict[str, str]) -> set[str]:
 def test_the_secrets_were_used(run: Run) -> None:
     """Else nothing below would mean anything."""
     sent = {each.path: each.headers for each in run.site.asked}
-    assert sent["/basic"]["authorization"] == "Basic " + base64.b64encode(f"wolf:{SECRETS['LYCOSA_TEST_BASIC']}".encode()).decode()
+    assert (
+        sent["/basic"]["authorization"]
+        == "Basic " + base64.b64encode(f"wolf:{SECRETS['LYCOSA_TEST_BASIC']}".encode()).decode()
+    )
     assert SESSION in sent["/target"]["cookie"]
     assert run.hook.came
     assert HOOK in forms(HOOK)
-    assert held(f"Basic {sent['/basic']['authorization']}", all_secrets(run)) == {"LYCOSA_TEST_BASIC"}
+    assert held(f"Basic {sent['/basic']['authorization']}", all_secrets(run)) == {
+        "LYCOSA_TEST_BASIC"
+    }
 
 
 def test_no_secret_lies_in_the_workspace(run: Run) -> None:
@@ -200,10 +239,29 @@ def test_no_secret_is_printed(run: Run) -> None:
 
 def test_no_secret_is_served(run: Run) -> None:
     client = Client(create_app(str(run.root), lambda: workspace_status(str(run.root))))
-    paths = ["/", "/search?q=wolf", "/status", "/crawl", "/collection/default", "/watches", "/api/v1/status", "/api/v1/search?q=wolf"]
-    paths += ["/api/v1/watches", "/metrics", f"/cached?url=http://127.0.0.1:{run.site.port}/basic", "/api/v1/hunts", "/nowhere"]
+    paths = [
+        "/",
+        "/search?q=wolf",
+        "/status",
+        "/crawl",
+        "/collection/default",
+        "/watches",
+        "/api/v1/status",
+        "/api/v1/search?q=wolf",
+    ]
+    paths += [
+        "/api/v1/watches",
+        "/metrics",
+        f"/cached?url=http://127.0.0.1:{run.site.port}/basic",
+        "/api/v1/hunts",
+        "/nowhere",
+    ]
     for path in paths:
-        for headers in ({}, {"Authorization": f"Bearer {run.token}"}, {"Authorization": f"Bearer {run.token}x"}):
+        for headers in (
+            {},
+            {"Authorization": f"Bearer {run.token}"},
+            {"Authorization": f"Bearer {run.token}x"},
+        ):
             answer = client.get(path, headers=headers)
             text = answer.text + str(dict(answer.headers))
             assert held(text, all_secrets(run)) == set(), (path, answer.status_code)
@@ -216,4 +274,8 @@ def test_addresses_of_pages_lose_their_passwords(run: Run) -> None:
             assert LINK not in text, path
             assert REDIRECT not in text, path
     assert {"/linked", "/target"} <= {each.path for each in run.site.asked}
-    assert not any("authorization" in each.headers for each in run.site.asked if each.path in ("/linked", "/target"))
+    assert not any(
+        "authorization" in each.headers
+        for each in run.site.asked
+        if each.path in ("/linked", "/target")
+    )

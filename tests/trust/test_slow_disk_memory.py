@@ -1,4 +1,6 @@
-"""What waits for a slow disk stays bounded: a crawl holds the batch that is being written and the next one, however long that takes."""
+"""What waits for a slow disk stays bounded: a crawl holds the batch that is being written and the
+next one, however long that takes.
+"""
 
 from __future__ import annotations
 
@@ -18,14 +20,14 @@ PAGES, WORDS = 500, 12_000
 CRAWL = """
 import json, os, resource, sys, threading, time, weakref
 from pathlib import Path
-from lycosa.app.memory import tune_memory
-from lycosa.crawl import ledger
+from lycosa.processes.memory import tune_memory
+from lycosa.crawl import crawl
 from tests.crawl.sessions import collection, work
 
 tune_memory()
 root, url, delay_s = sys.argv[1], sys.argv[2], float(sys.argv[3])
 batches, most, over = weakref.WeakSet(), {"batches": 0, "text": 0, "slow_s": 0.0}, threading.Event()
-begin = ledger.Batch.__init__
+begin = crawl.Batch.__init__
 
 def watched(self, *arguments):
     begin(self, *arguments)
@@ -42,7 +44,7 @@ def slow(descriptor, fsync=os.fsync):
     most["slow_s"] += delay_s
     fsync(descriptor)
 
-ledger.Batch.__init__ = watched
+crawl.Batch.__init__ = watched
 os.fsync = slow
 watcher = threading.Thread(target=look)
 watcher.start()
@@ -55,7 +57,12 @@ print(json.dumps({**most, "pages": crawled.progress.pages, "commits": crawled.pr
 
 
 def crawl(root: Path, url: str, delay_s: float) -> dict[str, float]:
-    done = subprocess.run([sys.executable, "-c", CRAWL, str(root), url, str(delay_s)], capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", CRAWL, str(root), url, str(delay_s)],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
     found: dict[str, float] = json.loads(done.stdout)
     print(delay_s, found)
     return found
@@ -65,12 +72,16 @@ def crawl(root: Path, url: str, delay_s: float) -> dict[str, float]:
 def test_two_batches_wait_for_a_slow_disk_and_no_more(serve: ServeWeb, tmp_path: Path) -> None:
     chance = random.Random(7)
     words = [f"{chance.randrange(16**6):x}" for _ in range(3_000)]
-    site = {f"/{number}.html": page(text=" ".join(chance.choices(words, k=WORDS))) for number in range(PAGES)}
+    site = {
+        f"/{number}.html": page(text=" ".join(chance.choices(words, k=WORDS)))
+        for number in range(PAGES)
+    }
     web = serve({"/index.html": page(*site), **site})
     usual = crawl(tmp_path / "usual", web.url(), 0.0)
     slow = crawl(tmp_path / "slow", web.url(), 0.3)
     assert usual["pages"] == slow["pages"] == PAGES + 1
-    limit = 12 * 2**20 + 32 * 2 * 8 * WORDS  # crawl.commit_text, and what ends in one turn of the loop
+    # crawl.commit_text, and what ends in one turn of the loop
+    limit = 12 * 2**20 + 32 * 2 * 8 * WORDS
     assert slow["commits"] > 3
     assert slow["slow_s"] > 10
     assert slow["batches"] <= 2

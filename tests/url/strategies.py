@@ -7,12 +7,58 @@ from urllib.parse import unquote_to_bytes
 
 from hypothesis import strategies as st
 
-# Single characters that the parser treats specially, escapes of all kinds, non-ASCII, and what hostile pages hold.
+# Single characters that the parser treats specially, escapes of all kinds, non-ASCII, and what
+# hostile pages hold.
 _PIECES = (
     *"/?#:@.;=&%\\ \t\n\r\0'\"<>[]{}|^`~*()$+,-_!",
-    *("..", "/.", "./", "../", "//", "%2e", "%2E", "%7e", "%41", "%4a", "%2f", "%zz", "%", "%4", "%25", "%e4%b8", "%C3%BC", "%20"),
-    *("a", "b", "2", "4", "E", "index.html", "A", "ü", "例え", "\ud800", "\udc00", "😀", "\ufeff", "\u3000", "\x7f", "\x85"),
-    *("http:", "https:", "http://", "https://", "//h.example", "HTTP://H.Example:80", "https://u:p@h.example:443/", "ht\ttp://"),
+    *(
+        "..",
+        "/.",
+        "./",
+        "../",
+        "//",
+        "%2e",
+        "%2E",
+        "%7e",
+        "%41",
+        "%4a",
+        "%2f",
+        "%zz",
+        "%",
+        "%4",
+        "%25",
+        "%e4%b8",
+        "%C3%BC",
+        "%20",
+    ),
+    *(
+        "a",
+        "b",
+        "2",
+        "4",
+        "E",
+        "index.html",
+        "A",
+        "ü",
+        "例え",
+        "\ud800",
+        "\udc00",
+        "😀",
+        "\ufeff",
+        "\u3000",
+        "\x7f",
+        "\x85",
+    ),
+    *(
+        "http:",
+        "https:",
+        "http://",
+        "https://",
+        "//h.example",
+        "HTTP://H.Example:80",
+        "https://u:p@h.example:443/",
+        "ht\ttp://",
+    ),
     *(
         "javascript:",
         "mailto:x@y",
@@ -25,7 +71,9 @@ _PIECES = (
         "http://[::1%25e]/",
     ),
 )
-hrefs = st.lists(st.sampled_from(_PIECES), max_size=8).map("".join) | st.text(st.characters(codec=None, exclude_categories=()), max_size=20)
+hrefs = st.lists(st.sampled_from(_PIECES), max_size=8).map("".join) | st.text(
+    st.characters(codec=None, exclude_categories=()), max_size=20
+)
 
 hosts = st.sampled_from(
     (
@@ -43,14 +91,33 @@ hosts = st.sampled_from(
         "a;b",
         "..",
     )
-) | st.lists(st.sampled_from((*"-.a1ßςİſﬁⅧ。%\u200d\u00ad\u0301א日Ａ", "xn--", "%C3%9F", "0x", "zca")) | st.characters(), max_size=5).map(
-    "".join
-)
+) | st.lists(
+    st.sampled_from((*"-.a1ßςİſﬁⅧ。%\u200d\u00ad\u0301א日Ａ", "xn--", "%C3%9F", "0x", "zca"))
+    | st.characters(),
+    max_size=5,
+).map("".join)
 _path_pieces = st.sampled_from(
-    (*"/aB9-._~!$&'()*+,;=:@|[]^{}<>\"% \\", "%41", "%7e", "%2e", "%2F", "%25", "%zz", "%a", "é", "中", "..", "/../", "//", "/")
+    (
+        *"/aB9-._~!$&'()*+,;=:@|[]^{}<>\"% \\",
+        "%41",
+        "%7e",
+        "%2e",
+        "%2F",
+        "%25",
+        "%zz",
+        "%a",
+        "é",
+        "中",
+        "..",
+        "/../",
+        "//",
+        "/",
+    )
 )
 absolute = st.builds(
-    lambda scheme, user, host, port, path, query, fragment: f"{scheme}://{user}{host}{port}/{path}{query}{fragment}",
+    lambda scheme, user, host, port, path, query, fragment: (
+        f"{scheme}://{user}{host}{port}/{path}{query}{fragment}"
+    ),
     st.sampled_from(("http", "https", "HTTP", "hTTps")),
     st.sampled_from(("", "", "", "u@", "u:p@", ":@", "a@b@")),
     hosts,
@@ -62,12 +129,16 @@ absolute = st.builds(
 
 
 def meaning(text: str) -> bytes:
-    """What a component says once its escapes are read, upper and lower case of the digits being the same."""
+    """What a component says once its escapes are read, upper and lower case of the digits being the
+    same.
+    """
     return unquote_to_bytes(text)
 
 
 def structure(text: str) -> str:
-    """A component with each escape of an unreserved character read, all others in upper case, written the slow way."""
+    """A component with each escape of an unreserved character read, all others in upper case,
+    written the slow way.
+    """
     written, position = "", 0
     while position < len(text):
         escape = re.match(r"%([0-9A-Fa-f]{2})", text[position:])
@@ -76,7 +147,8 @@ def structure(text: str) -> str:
             continue
         character = chr(int(escape[1], 16))
         unreserved = character.isascii() and (character.isalnum() or character in "-._~")
-        # Never complete an escape: neither `%` nor `%` and one digit may stand before what was decoded.
+        # Never complete an escape: neither `%` nor `%` and one digit may stand before what was
+        # decoded.
         broken = re.search(r"%[0-9A-Fa-f]?$", text[:position]) is not None
         written += character if unreserved and not broken else escape[0].upper()
         position += 3

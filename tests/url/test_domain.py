@@ -73,7 +73,24 @@ def test_the_list_is_the_one_given() -> None:
 
 
 labels = st.sampled_from(
-    ("a", "www", "b-c", "com", "co", "uk", "jp", "city", "kawasaki", "ck", "github", "io", "xn--55qx5d", "公司", "cn", "org")
+    (
+        "a",
+        "www",
+        "b-c",
+        "com",
+        "co",
+        "uk",
+        "jp",
+        "city",
+        "kawasaki",
+        "ck",
+        "github",
+        "io",
+        "xn--55qx5d",
+        "公司",
+        "cn",
+        "org",
+    )
 )
 
 

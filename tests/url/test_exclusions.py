@@ -1,4 +1,6 @@
-"""The operator's exclusion list: what each rule forbids, what is wrong with a line, what happens while it is edited."""
+"""The operator's exclusion list: what each rule forbids, what is wrong with a line, what happens
+while it is edited.
+"""
 
 from __future__ import annotations
 
@@ -12,14 +14,21 @@ from hypothesis import strategies as st
 from lycosa.core.clock import ManualClock
 from lycosa.core.errors import ConfigError
 from lycosa.url.domain import Domains, bundled_suffix_list
-from lycosa.url.exclusions import CHECK_MS, ExclusionFile, ExclusionKind, ExclusionRule, Exclusions, parse_exclusions
+from lycosa.url.exclusions import (
+    CHECK_MS,
+    ExclusionFile,
+    ExclusionKind,
+    ExclusionRule,
+    ExclusionRules,
+    parse_exclusions,
+)
 from lycosa.url.normalise import normalise
 from lycosa.url.scope import hostname
 
 DOMAINS = Domains(bundled_suffix_list())
 
 
-def rule_for(exclusions: Exclusions, url: str) -> ExclusionRule | None:
+def rule_for(exclusions: ExclusionRules, url: str) -> ExclusionRule | None:
     url = normalise(url)
     host = hostname(url)
     return exclusions.excluded(url, host, DOMAINS.registrable(host))
@@ -65,12 +74,19 @@ def test_reasons_and_lines_are_kept() -> None:
     text = "\ufeff# written by hand\r\n\r\n  HOST a.test#not-a-comment.test  \n"
     with pytest.raises(ConfigError, match="line 3"):
         parse_exclusions(text, "list")
-    exclusions = parse_exclusions("\ufeff# by hand\r\n\r\nHost a.test\t# mail of 2026-11-02 # twice\r\nprefix http://b.test/\n", "list")
+    exclusions = parse_exclusions(
+        "\ufeff# by hand\r\n\r\nHost a.test\t# mail of 2026-11-02 # twice\r\nprefix "
+        "http://b.test/\n",
+        "list",
+    )
     assert exclusions.rules == (
         ExclusionRule(ExclusionKind.HOST, "a.test", "mail of 2026-11-02 # twice", 3),
         ExclusionRule(ExclusionKind.PREFIX, "b.test/", "", 4),
     )
-    assert str(rule_for(exclusions, "http://a.test/")) == "host a.test (line 3: mail of 2026-11-02 # twice)"
+    assert (
+        str(rule_for(exclusions, "http://a.test/"))
+        == "host a.test (line 3: mail of 2026-11-02 # twice)"
+    )
     assert str(rule_for(exclusions, "http://b.test/")) == "prefix b.test/ (line 4)"
 
 
@@ -114,7 +130,9 @@ def test_all_wrong_lines_are_told_up_to_ten() -> None:
     assert str(raised.value).endswith("4 more invalid lines")
 
 
-_PATHS = st.lists(st.sampled_from("ab/?."), max_size=4).map(lambda path: "".join(path).replace("..", "."))
+_PATHS = st.lists(st.sampled_from("ab/?."), max_size=4).map(
+    lambda path: "".join(path).replace("..", ".")
+)
 
 
 @given(st.lists(_PATHS, max_size=8), st.lists(_PATHS, min_size=1, max_size=5))
@@ -166,7 +184,8 @@ def test_the_file_is_not_looked_at_all_the_time(tmp_path: Path) -> None:
     for _ in range(5):
         assert [rule.value for rule in edited.file.current().rules] == ["a.test"]
     edited.look()
-    assert [rule.value for rule in edited.file.current().rules] == ["a.test"]  # the second look has its time too
+    # the second look has its time too
+    assert [rule.value for rule in edited.file.current().rules] == ["a.test"]
     assert edited.look() == {"b.test"}
 
 
@@ -217,5 +236,5 @@ def test_no_start_without_a_list_that_can_be_read(tmp_path: Path, content: bytes
 
 
 def test_an_empty_list_forbids_nothing() -> None:
-    assert rule_for(Exclusions(), "http://a.test/") is None
+    assert rule_for(ExclusionRules(), "http://a.test/") is None
     assert len(parse_exclusions("# nothing yet\n\n", "list")) == 0

@@ -1,4 +1,6 @@
-"""URLs of ftp and gopher: one form, whoever wrote it, and nothing in them that a server could take for a command."""
+"""URLs of ftp and gopher: one form, whoever wrote it, and nothing in them that a server could take
+for a command.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lycosa.core.config import Collection
+from lycosa.config.settings import Collection
 from lycosa.core.errors import Refusal, UrlError
 from lycosa.core.records import UrlId
 from lycosa.url.domain import Domains, bundled_suffix_list
@@ -34,7 +36,8 @@ DOMAINS = Domains(bundled_suffix_list())
         ("ftp://h/a/.?/..;type=a;type=i", "ftp://h/a/"),
         ("ftp://h/%7ea%2fb%20c/../d", "ftp://h/d"),
         ("ftp://h/%7ea%2fb%20c", "ftp://h/~a%2Fb%20c"),
-        ("ftp://h/%2fetc/motd", "ftp://h/%2Fetc/motd"),  # from the file system's root: RFC 1738 section 3.2.2
+        # from the file system's root: RFC 1738 section 3.2.2
+        ("ftp://h/%2fetc/motd", "ftp://h/%2Fetc/motd"),
         ("ftp://h/100%", "ftp://h/100%25"),
         ("ftp://h/[1]|{2}", "ftp://h/%5B1%5D%7C%7B2%7D"),
         ("ftp://münchen.example/ü", "ftp://xn--mnchen-3ya.example/%C3%BC"),
@@ -73,7 +76,12 @@ def test_what_is_none(written: str) -> None:
     assert caught.value.reason == Refusal.UNPARSABLE
 
 
-@given(st.sampled_from(["ftp://h.example", "gopher://h.example", "gopher://h.example:7070/1", "ftp://h/a/"]), st.text(max_size=40))
+@given(
+    st.sampled_from(
+        ["ftp://h.example", "gopher://h.example", "gopher://h.example:7070/1", "ftp://h/a/"]
+    ),
+    st.text(max_size=40),
+)
 def test_any_text(start: str, rest: str) -> None:
     try:
         normal = normalise(start + rest)
@@ -88,8 +96,19 @@ def test_any_text(start: str, rest: str) -> None:
 
 def test_references() -> None:
     folder = LinkResolver("ftp://h/pub/")
-    assert [folder.resolve(each) for each in ("./a%20b", "./d/", "..", "/x", "http://w", "./q%3Fr", "?q", "a;type=i")] == [
-        *("ftp://h/pub/a%20b", "ftp://h/pub/d/", "ftp://h/", "ftp://h/x", "http://w/", "ftp://h/pub/q%3Fr", "ftp://h/pub/%3Fq"),
+    assert [
+        folder.resolve(each)
+        for each in ("./a%20b", "./d/", "..", "/x", "http://w", "./q%3Fr", "?q", "a;type=i")
+    ] == [
+        *(
+            "ftp://h/pub/a%20b",
+            "ftp://h/pub/d/",
+            "ftp://h/",
+            "ftp://h/x",
+            "http://w/",
+            "ftp://h/pub/q%3Fr",
+            "ftp://h/pub/%3Fq",
+        ),
         "ftp://h/pub/a",
     ]
     menu = LinkResolver("gopher://h/h/dir/page.html")
@@ -100,27 +119,58 @@ def test_references() -> None:
 
 
 def test_parts() -> None:
-    for url, start in (("http://h/a", 8), ("https://h/a", 9), ("ftp://h/a", 7), ("gopher://h/0a", 10), ("ftp://h", -1), ("gopher://h", -1)):
+    for url, start in (
+        ("http://h/a", 8),
+        ("https://h/a", 9),
+        ("ftp://h/a", 7),
+        ("gopher://h/0a", 10),
+        ("ftp://h", -1),
+        ("gopher://h", -1),
+    ):
         assert path_start(url) == start
-    assert [scheme_of(url) for url in ("ftp://h/", "gopher://h/", "https://h/")] == ["ftp://", "gopher://", "https://"]
-    assert [hostname(url) for url in ("ftp://h:2121/a", "gopher://[::1]:7070/", "gopher://h/")] == ["h", "[::1]", "h"]
+    assert [scheme_of(url) for url in ("ftp://h/", "gopher://h/", "https://h/")] == [
+        "ftp://",
+        "gopher://",
+        "https://",
+    ]
+    assert [hostname(url) for url in ("ftp://h:2121/a", "gopher://[::1]:7070/", "gopher://h/")] == [
+        "h",
+        "[::1]",
+        "h",
+    ]
     identifier = Identifier(DOMAINS, 64)
-    ids = [identifier.identify(url) for url in ("ftp://h/a", "gopher://h/a", "http://h/a", "gopher://i/a")]
+    ids = [
+        identifier.identify(url)
+        for url in ("ftp://h/a", "gopher://h/a", "http://h/a", "gopher://i/a")
+    ]
     assert [type(each) for each in ids] == [UrlId] * 4
     assert [each.host_key for each in ids] == [host_key("h")] * 3 + [host_key("i")]
     assert len({each.url_key for each in ids}) == 4
 
 
 def _taken(seeds: list[str], *, other_schemes: bool = False, **settings: object) -> list[str]:
-    admission = Admission(Collection.model_validate(settings), seeds, DOMAINS, other_schemes=other_schemes)
-    urls = ["http://h.example/pub/a", "ftp://h.example/pub/a", "ftp://h.example/a", "gopher://h.example/1a", "ftp://ftp.h.example/a"]
+    admission = Admission(
+        Collection.model_validate(settings), seeds, DOMAINS, other_schemes=other_schemes
+    )
+    urls = [
+        "http://h.example/pub/a",
+        "ftp://h.example/pub/a",
+        "ftp://h.example/a",
+        "gopher://h.example/1a",
+        "ftp://ftp.h.example/a",
+    ]
     return [url for url in urls if admission.refuse(url) is None]
 
 
 def test_scope() -> None:
     web, ftp = "http://h.example/pub/a", "ftp://h.example/pub/a"
     assert _taken([web]) == [web]
-    assert _taken([web], other_schemes=True) == [web, ftp, "ftp://h.example/a", "gopher://h.example/1a"]
+    assert _taken([web], other_schemes=True) == [
+        web,
+        ftp,
+        "ftp://h.example/a",
+        "gopher://h.example/1a",
+    ]
     assert _taken([ftp]) == [web, ftp, "ftp://h.example/a"]
     assert _taken([ftp], scope="prefix") == [ftp]
     assert _taken([web], scope="domain", other_schemes=True)[-1] == "ftp://ftp.h.example/a"

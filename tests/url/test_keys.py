@@ -18,7 +18,8 @@ DOMAINS = Domains("com\nuk\nco.uk\norg\n")
 
 
 def test_keys_are_fixed_for_good() -> None:
-    # Stored in every table: computed once with the reference implementation (xxhsum -H3), never to change.
+    # Stored in every table: computed once with the reference implementation (xxhsum -H3), never to
+    # change.
     assert host_key("") == 0x2D06800538D394C2
     assert url_key("") == host_key("")
     assert host_key("example.org") == int(xxhash.xxh3_64(b"example.org").hexdigest(), 16)
@@ -32,7 +33,11 @@ def test_identify() -> None:
     assert found.host == "www.example.co.uk"
     assert found.host_key == host_key("www.example.co.uk")
     assert found.url_key == url_key("https://www.example.co.uk:8443/a?b")
-    assert found.partition == xxhash.xxh3_64_intdigest(b"example.co.uk") % 64 == identifier.partition("example.co.uk")
+    assert (
+        found.partition
+        == xxhash.xxh3_64_intdigest(b"example.co.uk") % 64
+        == identifier.partition("example.co.uk")
+    )
     assert identifier.identify("https://www.example.co.uk:8443/a?b") == found
 
 
@@ -56,7 +61,10 @@ def test_hosts_and_owners(url: str, host: str, owner: str) -> None:
 
 def test_ports_and_schemes_share_a_host() -> None:
     identifier = Identifier(DOMAINS, 64)
-    hosts = {identifier.identify(url)[1:3] for url in ("http://h.com/", "https://h.com/", "http://h.com:81/x")}
+    hosts = {
+        identifier.identify(url)[1:3]
+        for url in ("http://h.com/", "https://h.com/", "http://h.com:81/x")
+    }
     assert hosts == {("h.com", host_key("h.com"))}
 
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lycosa.core.errors import Refusal, UrlError
-from lycosa.url.normalise import MAX_LENGTH, normalise
+from lycosa.url.normalise import MAX_URL_LENGTH, normalise
 from tests.url.strategies import absolute, hrefs, meaning, structure
 
 # clause, given, expected
@@ -46,7 +46,11 @@ CASES = [
     ("upper-case escapes", "http://h/%c3%bc?%c3%bc%2f", "http://h/%C3%BC?%C3%BC%2F"),
     ("needless escapes", "http://h/%41%7a%30%2D%2e%5F%7E", "http://h/Az0-._~"),
     ("needless escapes in a query", "http://h/?%61%3d%7e", "http://h/?a%3D~"),
-    ("reserved escapes stay", "http://h/%2F%3f%23%5B%40%21%24%26%27%28%3B%3D", "http://h/%2F%3F%23%5B%40%21%24%26%27%28%3B%3D"),
+    (
+        "reserved escapes stay",
+        "http://h/%2F%3f%23%5B%40%21%24%26%27%28%3B%3D",
+        "http://h/%2F%3F%23%5B%40%21%24%26%27%28%3B%3D",
+    ),
     ("an encoded percent sign stays", "http://h/%2541", "http://h/%2541"),
     ("an encoded percent sign before decoded digits", "http://h/%25%34%31", "http://h/%2541"),
     ("broken escapes stay", "http://h/%zz%a/%", "http://h/%zz%a/%"),
@@ -75,7 +79,9 @@ CASES = [
 ]
 
 
-@pytest.mark.parametrize(("given_url", "expected"), [case[1:] for case in CASES], ids=[case[0] for case in CASES])
+@pytest.mark.parametrize(
+    ("given_url", "expected"), [case[1:] for case in CASES], ids=[case[0] for case in CASES]
+)
 def test_table(given_url: str, expected: str) -> None:
     assert normalise(given_url) == expected
     assert normalise(expected) == expected
@@ -111,7 +117,7 @@ def test_table(given_url: str, expected: str) -> None:
         (" java\nscript:x", Refusal.SCHEME),
         ("mailto:a@b", Refusal.SCHEME),
         ("data:text/html,x", Refusal.SCHEME),
-        ("data:," + "x" * MAX_LENGTH, Refusal.SCHEME),
+        ("data:," + "x" * MAX_URL_LENGTH, Refusal.SCHEME),
         ("tel:+1", Refusal.SCHEME),
         ("telnet://h/", Refusal.SCHEME),
         ("file:///etc/passwd", Refusal.SCHEME),
@@ -119,8 +125,8 @@ def test_table(given_url: str, expected: str) -> None:
         ("blob:http://h/x", Refusal.SCHEME),
         ("localhost:8080/x", Refusal.SCHEME),  # as every browser's parser reads it
         ("http+unix://x/", Refusal.SCHEME),
-        ("http://h/" + "a" * MAX_LENGTH, Refusal.TOO_LONG),
-        ("http://h/" + "ü" * (MAX_LENGTH // 4), Refusal.TOO_LONG),
+        ("http://h/" + "a" * MAX_URL_LENGTH, Refusal.TOO_LONG),
+        ("http://h/" + "ü" * (MAX_URL_LENGTH // 4), Refusal.TOO_LONG),
     ],
 )
 def test_refused(url: str, reason: Refusal) -> None:
@@ -131,7 +137,7 @@ def test_refused(url: str, reason: Refusal) -> None:
 
 
 def test_the_longest_url_is_a_fixed_point() -> None:
-    longest = "http://h/" + "a" * (MAX_LENGTH - 9)
+    longest = "http://h/" + "a" * (MAX_URL_LENGTH - 9)
     assert normalise(longest) == longest
 
 
@@ -167,15 +173,30 @@ def test_equal_to_the_standard_but_for_what_we_say(text: str) -> None:
             normalise(text)
         return
     theirs, ours = ada_url.URL(text), ada_url.URL(normalise(text))
-    assert (ours.protocol, ours.host, ours.username, ours.password, ours.hash) == (theirs.protocol, theirs.host, "", "", "")
+    assert (ours.protocol, ours.host, ours.username, ours.password, ours.hash) == (
+        theirs.protocol,
+        theirs.host,
+        "",
+        "",
+        "",
+    )
     for mine, standard in ((ours.pathname, theirs.pathname), (ours.search, theirs.search)):
         assert mine == structure(standard)
         assert meaning(mine) == meaning(standard)
-        assert [meaning(part) for part in mine.split("/")] == [meaning(part) for part in standard.split("/")]
-        assert [meaning(part) for part in mine.split("&")] == [meaning(part) for part in standard.split("&")]
+        assert [meaning(part) for part in mine.split("/")] == [
+            meaning(part) for part in standard.split("/")
+        ]
+        assert [meaning(part) for part in mine.split("&")] == [
+            meaning(part) for part in standard.split("&")
+        ]
 
 
-@given(st.lists(st.sampled_from(("%", "2", "4", "5", "e", "E", "g", "%25", "%34", "%45", "%2", "%65", "~")), max_size=10).map("".join))
+@given(
+    st.lists(
+        st.sampled_from(("%", "2", "4", "5", "e", "E", "g", "%25", "%34", "%45", "%2", "%65", "~")),
+        max_size=10,
+    ).map("".join)
+)
 def test_escapes_are_never_completed(path: str) -> None:
     url = f"http://h/{path}?{path}"
     once = normalise(url)

@@ -12,22 +12,36 @@ from hypothesis import strategies as st
 
 from lycosa.core.errors import Refusal, UrlError
 from lycosa.url import normalise as module
-from lycosa.url.normalise import MAX_LENGTH, LinkResolver, normalise
+from lycosa.url.normalise import MAX_URL_LENGTH, LinkResolver, normalise
 from tests.url.strategies import absolute, hrefs
 
 BASE = "http://example.org:8080/docs/lib/page.html?x=1"
 
 bases = st.sampled_from(
-    (BASE, "http://h/", "https://h.example/a", "https://h.example/a/b%2F/..%41/c/?q#f", "http://u:p@[::1]/x//y/z", "http://h.example/%2/4")
+    (
+        BASE,
+        "http://h/",
+        "https://h.example/a",
+        "https://h.example/a/b%2F/..%41/c/?q#f",
+        "http://u:p@[::1]/x//y/z",
+        "http://h.example/%2/4",
+    )
 )
 plain = st.text("abAB/._-~?=&:%234E7F;,@+ #", max_size=12)
 
 
 def slow(base: str, href: str) -> str | Refusal:
-    """`normalise` of the standard's join; a scheme that is not crawled is its own reason, usable or not."""
+    """`normalise` of the standard's join; a scheme that is not crawled is its own reason, usable or
+    not.
+    """
     text = href.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
-    scheme = re.match(r"([a-z][a-z0-9+.-]*):", re.sub(r"[\t\n\r]", "", text.lstrip("".join(map(chr, range(33))))), re.IGNORECASE)
-    if scheme and scheme[1].lower() in ("ftp", "gopher"):  # always absolute: another scheme than the base's
+    scheme = re.match(
+        r"([a-z][a-z0-9+.-]*):",
+        re.sub(r"[\t\n\r]", "", text.lstrip("".join(map(chr, range(33))))),
+        re.IGNORECASE,
+    )
+    # always absolute: another scheme than the base's
+    if scheme and scheme[1].lower() in ("ftp", "gopher"):
         try:
             return normalise(text)
         except UrlError as error:
@@ -42,10 +56,47 @@ def slow(base: str, href: str) -> str | Refusal:
 @given(bases, st.lists(hrefs | absolute | plain, min_size=1, max_size=6))
 @example(BASE, ["foo #bar", "foo \t#bar", " #", "\t#x", "#", ""])
 @example(BASE, ["http:x", "http:?q", "http:#f", "http:", "https:x", " ?q", "\t?q", "?q"])
-@example(BASE, ["ftp://f/", "FTP://u:p@f/a;type=i#x", "ftp:x", "gopher://g/1/a/../b", "gopher:x", "go\tpher://g"])
-@example(BASE, ["a", "http://q.example/a", "http://q.example/b", "http://q.example/%41", "http://q.example", "http://q.example\\b/c"])
 @example(
-    BASE, ["%2E%2e/x", ".%2e", "a/..", "a/.", "..", "a/./b", "a:b", "./a:b", "a?b:c", "/a:b", "/wiki/A:B", "//", "///", "//h", "/\\h/x"]
+    BASE,
+    [
+        "ftp://f/",
+        "FTP://u:p@f/a;type=i#x",
+        "ftp:x",
+        "gopher://g/1/a/../b",
+        "gopher:x",
+        "go\tpher://g",
+    ],
+)
+@example(
+    BASE,
+    [
+        "a",
+        "http://q.example/a",
+        "http://q.example/b",
+        "http://q.example/%41",
+        "http://q.example",
+        "http://q.example\\b/c",
+    ],
+)
+@example(
+    BASE,
+    [
+        "%2E%2e/x",
+        ".%2e",
+        "a/..",
+        "a/.",
+        "..",
+        "a/./b",
+        "a:b",
+        "./a:b",
+        "a?b:c",
+        "/a:b",
+        "/wiki/A:B",
+        "//",
+        "///",
+        "//h",
+        "/\\h/x",
+    ],
 )
 def test_equal_to_the_slow_way(base: str, texts: list[str]) -> None:
     resolver = LinkResolver(base)
@@ -57,11 +108,13 @@ def test_equal_to_the_slow_way(base: str, texts: list[str]) -> None:
 @example("./a")
 @example("a/../b")
 @example("%41")
-@example("a" * MAX_LENGTH)
+@example("a" * MAX_URL_LENGTH)
 def test_a_base_of_a_known_origin_is_normalised_too(path: str) -> None:
     assert LinkResolver("http://h.example/").base == "http://h.example/"
     base = f"http://h.example/{path}"
-    assert result_or_reason(lambda: LinkResolver(base).base) == result_or_reason(lambda: normalise(base))
+    assert result_or_reason(lambda: LinkResolver(base).base) == result_or_reason(
+        lambda: normalise(base)
+    )
 
 
 def result_or_reason(make: Callable[[], str]) -> str | Refusal:
@@ -117,10 +170,10 @@ def test_neighbours_share_only_what_does_not_depend_on_the_page(href: str, page:
         ("java\nscript:x", Refusal.SCHEME),
         ("mailto:a@b?subject=x", Refusal.SCHEME),
         ("data:image/png;base64,AAAA", Refusal.SCHEME),
-        ("data:," + "A" * MAX_LENGTH, Refusal.SCHEME),
+        ("data:," + "A" * MAX_URL_LENGTH, Refusal.SCHEME),
         ("Special:Random", Refusal.SCHEME),
-        ("a" * (MAX_LENGTH + 1), Refusal.TOO_LONG),
-        ("a" * MAX_LENGTH, Refusal.TOO_LONG),  # with its folder before it
+        ("a" * (MAX_URL_LENGTH + 1), Refusal.TOO_LONG),
+        ("a" * MAX_URL_LENGTH, Refusal.TOO_LONG),  # with its folder before it
     ],
 )
 def test_table(href: str, expected: str | Refusal) -> None:
@@ -128,14 +181,17 @@ def test_table(href: str, expected: str | Refusal) -> None:
 
 
 def test_a_long_folder_is_refused_when_it_grows() -> None:
-    base = "http://h/" + "a" * (MAX_LENGTH - 12) + "/"
+    base = "http://h/" + "a" * (MAX_URL_LENGTH - 12) + "/"
     resolver = LinkResolver(base)
     assert resolver.resolve("bb") == base + "bb"
     assert resolver.resolve("bbb") is Refusal.TOO_LONG
     assert resolver.resolve("/bbb") == "http://h/bbb"
 
 
-@pytest.mark.parametrize(("base", "reason"), [("about:blank", Refusal.SCHEME), ("/relative", Refusal.UNPARSABLE), ("", Refusal.UNPARSABLE)])
+@pytest.mark.parametrize(
+    ("base", "reason"),
+    [("about:blank", Refusal.SCHEME), ("/relative", Refusal.UNPARSABLE), ("", Refusal.UNPARSABLE)],
+)
 def test_unusable_base(base: str, reason: Refusal) -> None:
     with pytest.raises(UrlError) as caught:
         LinkResolver(base)
@@ -151,7 +207,14 @@ def test_memory_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     for number in range(500):
         base = f"http://h/{number}/"
         resolver = LinkResolver(base)
-        for href in ("a", f"b{number}", "c" * 300, f"http://h{number}.example/x", f"http://h{number}.example/y", "?q"):
+        for href in (
+            "a",
+            f"b{number}",
+            "c" * 300,
+            f"http://h{number}.example/x",
+            f"http://h{number}.example/y",
+            "?q",
+        ):
             assert resolver.resolve(href) == slow(base, href)
         most = max(most, len(known))
         assert len(known._origins) <= 10
@@ -165,7 +228,8 @@ def test_memory_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     ("encoding", "href", "expected"),
     [
         ("windows-1252", "?q=é#é", "http://h/?q=%E9"),
-        ("iso-8859-1", "/é?q=€", "http://h/%C3%A9?q=%80"),  # the standard reads that label as windows-1252; paths are UTF-8
+        # the standard reads that label as windows-1252; paths are UTF-8
+        ("iso-8859-1", "/é?q=€", "http://h/%C3%A9?q=%80"),
         ("windows-1251", "http://o/?q=привет", "http://o/?q=%EF%F0%E8%E2%E5%F2"),
         ("windows-1251", "?q=é&b=ы", "http://h/?q=%26%23233%3B&b=%FB"),
         ("koi8-r", "?q=а'б", "http://h/?q=%C1%27%C2"),
@@ -186,12 +250,16 @@ def test_memory_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     ],
 )
 def test_queries_in_the_pages_encoding(encoding: str, href: str, expected: str) -> None:
-    assert LinkResolver("http://h/").resolve(href) == normalise(ada_url.join_url("http://h/", href.replace("\ud800", "\ufffd")))
+    assert LinkResolver("http://h/").resolve(href) == normalise(
+        ada_url.join_url("http://h/", href.replace("\ud800", "\ufffd"))
+    )
     assert LinkResolver("http://h/", encoding).resolve(href) == expected
     assert normalise(expected) == expected
 
 
-@given(hrefs, st.sampled_from(("windows-1251", "shift_jis", "gbk", "iso-2022-jp", "euc-kr", "big5")))
+@given(
+    hrefs, st.sampled_from(("windows-1251", "shift_jis", "gbk", "iso-2022-jp", "euc-kr", "big5"))
+)
 def test_encodings_never_raise_and_leave_ascii_alone(href: str, encoding: str) -> None:
     found = LinkResolver(BASE, encoding).resolve(href)
     if href.isascii():
@@ -205,4 +273,7 @@ def test_what_an_absolute_href_means_is_remembered_for_all_folders_but_by_encodi
     for _ in range(2):  # computed, then remembered
         for folder in ("http://a.example/", "http://a.example/b/", "https://c.example/d/"):
             assert LinkResolver(folder).resolve(href) == "http://other.example/search?q=%C3%A9"
-            assert LinkResolver(folder, "windows-1252").resolve(href) == "http://other.example/search?q=%E9"
+            assert (
+                LinkResolver(folder, "windows-1252").resolve(href)
+                == "http://other.example/search?q=%E9"
+            )

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lycosa.core.config import Collection
+from lycosa.config.settings import Collection
 from lycosa.core.errors import UrlError
 from lycosa.url.normalise import normalise
 from lycosa.url.rules import Rules
@@ -22,7 +22,8 @@ SESSIONS = [
     ("http://h/a;jsessionid=x/b;jsessionid=y", "http://h/a/b"),
     ("http://h/a;jsessionid", "http://h/a"),
     ("http://h/a;jsessionids=1", "http://h/a;jsessionids=1"),
-    ("http://h/a/..;jsessionid=x/b", "http://h/b"),  # the segment that is uncovered is a dot segment
+    # the segment that is uncovered is a dot segment
+    ("http://h/a/..;jsessionid=x/b", "http://h/b"),
     ("http://a;jsessionid=1/x", "http://a;jsessionid=1/x"),  # a host
     ("http://h/?jsessionid=" + JAVA, "http://h/"),
     ("http://h/?a=1&PHPSESSID=" + PHP + "&b=2", "http://h/?a=1&b=2"),
@@ -40,7 +41,10 @@ SESSIONS = [
     ("http://h/?session_id=" + JAVA.lower(), "http://h/"),
     ("http://h/?sid=3", "http://h/?sid=3"),
     ("http://h/?sid=world-news", "http://h/?sid=world-news"),
-    ("http://h/?sid=internationalwirtschaftsnachrichten", "http://h/?sid=internationalwirtschaftsnachrichten"),
+    (
+        "http://h/?sid=internationalwirtschaftsnachrichten",
+        "http://h/?sid=internationalwirtschaftsnachrichten",
+    ),
     ("http://h/?sid=12345678901234567890123", "http://h/?sid=12345678901234567890123"),
     ("http://h/?session=morning", "http://h/?session=morning"),
     ("http://h/?next=PHPSESSID%3D1", "http://h/?next=PHPSESSID%3D1"),

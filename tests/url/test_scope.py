@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lycosa.core.config import Collection
+from lycosa.config.settings import Collection
 from lycosa.core.errors import Refusal, UrlError
 from lycosa.url import scope as module
 from lycosa.url.domain import Domains
@@ -64,7 +64,9 @@ def test_scopes(scope: str, seeds: list[str], url: str, expected: Refusal | None
     gate = admission(*seeds, scope=scope)
     for _ in range(2):  # decided, then remembered
         assert gate.refuse(normalise(url)) is expected
-    assert gate.explain(normalise(url)).startswith("admitted" if expected is None else "refused (scope)")
+    assert gate.explain(normalise(url)).startswith(
+        "admitted" if expected is None else "refused (scope)"
+    )
 
 
 @pytest.mark.parametrize(
@@ -103,7 +105,12 @@ def test_order_of_reasons() -> None:
 
 
 def test_seeds_are_normalised_and_rewritten() -> None:
-    gate = admission("HTTP://u:p@EXAMPLE.org.:80//a//b?utm_x=1", scope="prefix", drop_trailing_dot=True, merge_slashes=True)
+    gate = admission(
+        "HTTP://u:p@EXAMPLE.org.:80//a//b?utm_x=1",
+        scope="prefix",
+        drop_trailing_dot=True,
+        merge_slashes=True,
+    )
     assert gate.refuse("http://example.org/a/c") is None
     assert gate.refuse("http://example.org/b") is SCOPE
     with pytest.raises(UrlError):
@@ -114,17 +121,45 @@ def test_seeds_are_normalised_and_rewritten() -> None:
     ("settings", "url", "expected"),
     [
         ({}, "http://h.com/x", "admitted: scope = host: h.com is the host of a seed"),
-        ({}, "http://g.com:8/x", "refused (scope): g.com:8 is not the host and port of a seed (h.com)"),
-        ({"scope": "domain"}, "http://www.h.com/", "admitted: scope = domain: h.com is the registrable domain of a seed"),
-        ({"scope": "domain"}, "http://www.g.com/", "refused (scope): g.com is not the registrable domain of a seed (h.com)"),
-        ({"scope": "prefix"}, "http://h.com/d/e", "admitted: scope = prefix: below http://h.com/d/, the folder of a seed"),
-        ({"scope": "prefix"}, "http://h.com/", "refused (scope): not below the folder of a seed (http://h.com/d/)"),
+        (
+            {},
+            "http://g.com:8/x",
+            "refused (scope): g.com:8 is not the host and port of a seed (h.com)",
+        ),
+        (
+            {"scope": "domain"},
+            "http://www.h.com/",
+            "admitted: scope = domain: h.com is the registrable domain of a seed",
+        ),
+        (
+            {"scope": "domain"},
+            "http://www.g.com/",
+            "refused (scope): g.com is not the registrable domain of a seed (h.com)",
+        ),
+        (
+            {"scope": "prefix"},
+            "http://h.com/d/e",
+            "admitted: scope = prefix: below http://h.com/d/, the folder of a seed",
+        ),
+        (
+            {"scope": "prefix"},
+            "http://h.com/",
+            "refused (scope): not below the folder of a seed (http://h.com/d/)",
+        ),
         ({"scope": "any"}, "http://g.com/", "admitted: scope = any"),
-        ({"allow": ("x",)}, "http://h.com/x", "admitted: scope = host: h.com is the host of a seed; allow 'x' matches"),
+        (
+            {"allow": ("x",)},
+            "http://h.com/x",
+            "admitted: scope = host: h.com is the host of a seed; allow 'x' matches",
+        ),
         ({"allow": ("x",)}, "http://h.com/", "refused (pattern): no allow expression matches (x)"),
         ({"deny": ("x", "y")}, "http://h.com/y", "refused (pattern): deny 'y' matches"),
         ({}, "mailto:x", "refused (scheme): only http, https, ftp and gopher are crawled"),
-        ({"max_url_length": 64}, "http://h.com/" + "a" * 60, "refused (too_long): 73 characters, max_url_length is 64"),
+        (
+            {"max_url_length": 64},
+            "http://h.com/" + "a" * 60,
+            "refused (too_long): 73 characters, max_url_length is 64",
+        ),
     ],
 )
 def test_explanations(settings: dict[str, Any], url: str, expected: str) -> None:
@@ -184,4 +219,6 @@ def test_a_host_that_was_only_linked_to_is_not_named() -> None:
     anywhere = Admission(Collection(scope="any"), seeds, DOMAINS)
     assert anywhere.is_named("https://www.example.org/x")
     assert not anywhere.is_named("https://blog.example.org/x")
-    assert Admission(Collection(scope="domain"), seeds, DOMAINS).is_named("https://blog.example.org/x")
+    assert Admission(Collection(scope="domain"), seeds, DOMAINS).is_named(
+        "https://blog.example.org/x"
+    )

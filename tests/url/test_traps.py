@@ -16,7 +16,16 @@ from hypothesis import strategies as st
 
 from lycosa.core.errors import UrlError
 from lycosa.url.normalise import normalise
-from lycosa.url.traps import MAX_PARAMETERS, MAX_SAME_NAME, MAX_SEGMENTS, TrapRule, explain, query_signature, trap, without_session
+from lycosa.url.traps import (
+    MAX_PARAMETERS,
+    MAX_SAME_NAME,
+    MAX_SEGMENTS,
+    TrapRule,
+    explain,
+    query_signature,
+    trap,
+    without_session,
+)
 from tests.servers.sites import require_sites
 from tests.url.strategies import absolute
 
@@ -44,9 +53,15 @@ TRAPS = [
     ("http://h/(S(rm3nfyiwlmd2so45f1v4qkjt))/a.aspx", TrapRule.SESSION_ID),
     ("http://h/?a=1&PHPSESSID=" + HEX, TrapRule.SESSION_ID),
     ("http://h/?sid=" + HEX, TrapRule.SESSION_ID),
-    ("http://h/?" + "&".join(f"a{n}=1" for n in range(MAX_PARAMETERS + 1)), TrapRule.MANY_PARAMETERS),
+    (
+        "http://h/?" + "&".join(f"a{n}=1" for n in range(MAX_PARAMETERS + 1)),
+        TrapRule.MANY_PARAMETERS,
+    ),
     ("http://h/?l=en&l=en&l=en", TrapRule.REPEATED_PARAMETER),
-    ("http://h/?" + "&".join(f"tag={n}" for n in range(MAX_SAME_NAME + 1)), TrapRule.REPEATED_PARAMETER),
+    (
+        "http://h/?" + "&".join(f"tag={n}" for n in range(MAX_SAME_NAME + 1)),
+        TrapRule.REPEATED_PARAMETER,
+    ),
     ("http://h/?a=%25252525252F", TrapRule.ESCAPE_LOOP),
     ("http://h/?a=1&amp;amp;amp;b=2", TrapRule.ESCAPE_LOOP),
     ("http://h/events/2031/05/", TrapRule.CALENDAR),
@@ -134,10 +149,22 @@ def test_without_session() -> None:
 def test_orders_of_a_query_have_one_signature() -> None:
     orders = ["http://h/a?" + "&".join(order) for order in permutations(("b=1", "c=2", "d="))]
     assert len({query_signature(url) for url in orders}) == 1
-    others = ["http://h/a?b=1&c=2&d=3", "http://h/a?b=2&c=1&d=", "http://h/b?b=1&c=2&d=", "http://h/a?b=1&c=2"]
+    others = [
+        "http://h/a?b=1&c=2&d=3",
+        "http://h/a?b=2&c=1&d=",
+        "http://h/b?b=1&c=2&d=",
+        "http://h/a?b=1&c=2",
+    ]
     assert len({query_signature(url) for url in [orders[0], *others]}) == 5
     assert query_signature("http://h/a?b=1&b=2") != query_signature("http://h/a?b=2&b=1")
-    for single in ("http://h/a", "http://h/a?", "http://h/a?b=1", "http://h/a?b&c", "http://h/a?c&b=1", "http://h/a?b=1&"):
+    for single in (
+        "http://h/a",
+        "http://h/a?",
+        "http://h/a?b=1",
+        "http://h/a?b&c",
+        "http://h/a?c&b=1",
+        "http://h/a?b=1&",
+    ):
         assert query_signature(single) == 0, single
 
 

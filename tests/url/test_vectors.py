@@ -1,4 +1,6 @@
-"""All of the URL standard's vectors, for what the room claims: http, https and ftp, UTF-8 and the legacy encodings of queries."""
+"""All of the URL standard's vectors, for what the room claims: http, https and ftp, UTF-8 and the
+legacy encodings of queries.
+"""
 
 from __future__ import annotations
 
@@ -14,8 +16,9 @@ from tests.url.vectors import vectors
 
 
 def expected(href: str) -> str:
-    """A vector's href without fragment and userinfo, its percent-encoding written our way. What is no page of the web is finished by
-    rules of its own (`test_files`)."""
+    """A vector's href without fragment and userinfo, its percent-encoding written our way. What is
+    no page of the web is finished by rules of its own (`test_files`).
+    """
     if not href.startswith("http"):
         return normalise(href)
     url = ada_url.URL(href)
@@ -34,11 +37,13 @@ def test_parsing() -> None:
             outcome = _outcome_of(text)
         elif not base.startswith(("http://", "https://", "ftp://", "gopher://")):
             done["base of another scheme"] += 1  # the room resolves links of what is crawled alone
-            with pytest.raises(UrlError, match=Refusal.SCHEME.value):
+            with pytest.raises(UrlError, match="only http, https"):
                 LinkResolver(base)
             if not case.get("failure"):
                 outcome = _outcome_of(case["href"])
-                assert outcome == (expected(case["href"]) if case["protocol"] in CRAWLED else Refusal.SCHEME), case
+                assert outcome == (
+                    expected(case["href"]) if case["protocol"] in CRAWLED else Refusal.SCHEME
+                ), case
             continue
         else:
             outcome = LinkResolver(base).resolve(text)
@@ -54,9 +59,16 @@ def test_parsing() -> None:
         else:
             done["another scheme"] += 1
             assert outcome is Refusal.SCHEME, case
-    # The whole file, case by case. Of `base of another scheme` (file:, about:, mailto: …) the joining is left out, since the
-    # room refuses such a page as a whole: the vector's own href is normalised instead.
-    assert done == {"crawled": 256, "another scheme": 240, "nobody to ask": 4, "failure": 257, "base of another scheme": 134}
+    # The whole file, case by case. Of `base of another scheme` (file:, about:, mailto: …) the
+    # joining is left out, since the room refuses such a page as a whole: the vector's own href is
+    # normalised instead.
+    assert done == {
+        "crawled": 256,
+        "another scheme": 240,
+        "nobody to ask": 4,
+        "failure": 257,
+        "base of another scheme": 134,
+    }
 
 
 def test_parsing_is_adas_and_passes_every_vector() -> None:
@@ -68,7 +80,18 @@ def test_parsing_is_adas_and_passes_every_vector() -> None:
             assert not ada_url.URL.can_parse(text, base), case
             continue
         url = ada_url.URL(text, base)
-        for name in ("href", "protocol", "username", "password", "host", "hostname", "port", "pathname", "search", "hash"):
+        for name in (
+            "href",
+            "protocol",
+            "username",
+            "password",
+            "host",
+            "hostname",
+            "port",
+            "pathname",
+            "search",
+            "hash",
+        ):
             assert getattr(url, name) == case[name], (name, case)
 
 
@@ -87,13 +110,16 @@ def test_query_encodings() -> None:
     passed, different = 0, []
     for case in vectors("percent-encoding.json"):
         for encoding, output in case["output"].items():
-            if LinkResolver("http://h/", encoding).resolve(f"?{case['input']}") == f"http://h/?{output}":
+            if (
+                LinkResolver("http://h/", encoding).resolve(f"?{case['input']}")
+                == f"http://h/?{output}"
+            ):
                 passed += 1
             else:
                 different.append((case["input"], encoding))
     assert passed == 14
-    # Python's codecs differ from the standard's here: a control character that ISO-2022-JP cannot hold, and a
-    # private-use character that GB18030 (2005) maps where the standard has none.
+    # Python's codecs differ from the standard's here: a control character that ISO-2022-JP cannot
+    # hold, and a private-use character that GB18030 (2005) maps where the standard has none.
     assert different == [("\x0eA", "iso-2022-jp"), ("\ue5e5", "gb18030")]
 
 

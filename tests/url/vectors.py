@@ -9,7 +9,12 @@ from typing import Any
 
 import pytest
 
-FOLDER = Path(os.environ.get("LYCOSA_TEST_DATA", Path(__file__).resolve().parents[3] / "shared" / "data")) / "whatwg-url"
+FOLDER = (
+    Path(
+        os.environ.get("LYCOSA_TEST_DATA", Path(__file__).resolve().parents[3] / "shared" / "data")
+    )
+    / "whatwg-url"
+)
 
 
 def vectors(name: str) -> list[dict[str, Any]]:

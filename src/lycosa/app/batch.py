@@ -1,13 +1,15 @@
-"""Batch jobs on an engine: merge, sweep, index and rank as functions over items, each of which may be tried again."""
+"""Batch jobs on an engine: merge, sweep, index and rank as functions over items, each of which may
+be tried again.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from lycosa.core.config import IndexSettings, StoreSettings
+from lycosa.cluster.engine import Engine
+from lycosa.config.settings import IndexSettings, StoreSettings
 from lycosa.core.errors import WorkError
-from lycosa.crawl.engine import Engine
 from lycosa.graph.generation import GraphInfo, make_generation
 from lycosa.index.indexer import IndexReport, combined_report, index_shard, tasks_of
 from lycosa.index.shards import index_analysis
@@ -38,7 +40,9 @@ class SweepTask:
     settings: StoreSettings
 
 
-def merge_on(engine: Engine, location: str, settings: MergeSettings, *, whole: bool = False) -> MergeReport:
+def merge_on(
+    engine: Engine, location: str, settings: MergeSettings, *, whole: bool = False
+) -> MergeReport:
     """As `lycosa.store.merge.merge`, the tables side by side on an engine.
 
     Raises:
@@ -47,8 +51,18 @@ def merge_on(engine: Engine, location: str, settings: MergeSettings, *, whole: b
     workspace = Workspace.open(location)
     with maintenance(workspace.storage) as alone:
         if not alone:
-            return MergeReport(gave_up="another process is merging, vacuuming or purging this workspace; run the command again later")
-        return combined(list(engine.map(fold_table, [TableTask(workspace.root, name, settings, whole) for name in TABLES])))
+            return MergeReport(
+                gave_up="another process is merging, vacuuming or purging this "
+                "workspace; run the command again later"
+            )
+        return combined(
+            list(
+                engine.map(
+                    fold_table,
+                    [TableTask(workspace.root, name, settings, whole) for name in TABLES],
+                )
+            )
+        )
 
 
 def sweep_on(engine: Engine, location: str, settings: StoreSettings) -> SweepReport:
@@ -57,23 +71,28 @@ def sweep_on(engine: Engine, location: str, settings: StoreSettings) -> SweepRep
     return report
 
 
-def index_on(engine: Engine, location: str, settings: IndexSettings, *, rebuild: bool = False) -> IndexReport:
+def index_on(
+    engine: Engine, location: str, settings: IndexSettings, *, rebuild: bool = False
+) -> IndexReport:
     """Bring the shards of the search index up to the log, side by side on an engine."""
-    return combined_report(list(engine.map(index_shard, tasks_of(location, settings, rebuild=rebuild))))
+    return combined_report(
+        list(engine.map(index_shard, tasks_of(location, settings, rebuild=rebuild)))
+    )
 
 
 def rank_on(engine: Engine, location: str) -> GraphInfo:
     """As `lycosa.graph.generation.make_generation`, in a process of an engine.
 
     Raises:
-        WorkError: it was tried three times, and each time its process died, or the tables' files went away.
+        WorkError: it was tried three times, and each time its process died, or the tables' files
+        went away.
     """
     (info,) = engine.map(rank_workspace, [location])
     return info
 
 
 def rank_workspace(location: str) -> GraphInfo:
-    """Raises WorkError: the tables' files went away again and again."""
+    """Raises WorkError: table files were deleted repeatedly while they were read."""
     workspace = Workspace.open(location)
     for _ in range(_RANK_ATTEMPTS):
         try:
@@ -81,7 +100,8 @@ def rank_workspace(location: str) -> GraphInfo:
         except FileNotFoundError as error:  # a merge took a file away: read the log again
             gone = error
     raise WorkError(
-        f"table files were replaced during all {_RANK_ATTEMPTS} attempts ({gone}): run the command again when no merge is running"
+        f"table files were replaced during all {_RANK_ATTEMPTS} attempts ({gone}): run the "
+        "command again when no merge is running"
     )
 
 
@@ -91,7 +111,11 @@ def fold_table(task: TableTask) -> MergeReport:
 
 def sweep_workspace(task: SweepTask) -> SweepReport:
     settings = task.settings
-    return sweep(Workspace.open(task.location), keep_replaced_ms=settings.keep_replaced, keep_entries_ms=settings.keep_entries)
+    return sweep(
+        Workspace.open(task.location),
+        keep_replaced_ms=settings.keep_replaced,
+        keep_entries_ms=settings.keep_entries,
+    )
 
 
 def combined(reports: Sequence[MergeReport]) -> MergeReport:

@@ -1,5 +1,7 @@
-"""`lycosa check` as a whole: log, tables and archive (`lycosa.store.check`), the search index (`lycosa.index.check`), and what lies beside
-them: the graph, tables of translations, the configuration, people's notes, leftovers, and files that are none of ours."""
+"""`lycosa check` as a whole: log, tables and archive (`lycosa.store.check`), the search index
+(`lycosa.index.check`), and what lies beside them: the graph, tables of translations, the
+configuration, people's notes, leftovers, and files that are none of ours.
+"""
 
 from __future__ import annotations
 
@@ -16,9 +18,9 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from lycosa.app.configuring import CONFIGURATION, read_config
 from lycosa.core.clock import Clock, SystemClock
 from lycosa.core.errors import ConfigError, LycosaError, WorkspaceError
+from lycosa.crawl.session.workspace_config import CONFIGURATION, read_config
 from lycosa.graph import generation as graph
 from lycosa.index.check import AHEAD, check_index
 from lycosa.monitor.watch_orders import FOLDER as WATCHES
@@ -41,26 +43,49 @@ from lycosa.store.workspace import FILE, Workspace
 from lycosa.text.translation.table import TranslationTable
 
 _INDEX = "index"
-_TOP = {FILE, CONFIGURATION, LOG, DATA, DELTA, BASE, _INDEX, graph.FOLDER, TRANSLATIONS, VECTORS, WATCHES, INBOX, RUN, "rankings"}
+_TOP = {
+    FILE,
+    CONFIGURATION,
+    LOG,
+    DATA,
+    DELTA,
+    BASE,
+    _INDEX,
+    graph.FOLDER,
+    TRANSLATIONS,
+    VECTORS,
+    WATCHES,
+    INBOX,
+    RUN,
+    "rankings",
+}
 _TABLE = r"[a-z]+(-[0-9a-f]{12})?\.parquet"
-_FILES = {DATA: re.compile(rf"{_TABLE}|archive(-[0-9a-f]{{12}})?\.(warc\.gz|cdxj)"), DELTA: re.compile(_TABLE), BASE: re.compile(_TABLE)}
-_ABANDONED_MS = 60_000  # a file that was begun and not touched for so long is nobody's: writing one takes a moment
+_FILES = {
+    DATA: re.compile(rf"{_TABLE}|archive(-[0-9a-f]{{12}})?\.(warc\.gz|cdxj)"),
+    DELTA: re.compile(_TABLE),
+    BASE: re.compile(_TABLE),
+}
+# a file that was begun and not touched for so long is nobody's: writing one takes a moment
+_ABANDONED_MS = 60_000
 _NOTES = ("tokens", "monitors", "paused", "moderation", "outbox")
 _OTHERS_MAY_WRITE, _OTHERS_MAY_READ = 0o002, 0o077
 
 
 def check_workspace(root: str, *, deep: bool = False, clock: Clock | None = None) -> Report:
-    """Check everything that can be checked; changes nothing. `deep` also reads every archived record and every stored text.
+    """Check everything that can be checked; changes nothing. `deep` also reads every archived
+    record and every stored text.
 
     Raises:
-        WorkspaceError: there is no workspace, or its `workspace.json` is damaged: without it nothing can be read.
-        UsageError: that kind of storage cannot hold one.
+        WorkspaceError: there is no workspace, or its `workspace.json` is damaged: without it
+        nothing can be read. UsageError: that kind of storage cannot hold one.
     """
     workspace = Workspace.open(root)
     report = verify(workspace, deep=deep)
     storage = workspace.storage
     tables = None
-    damaged = any(finding.severity == ERROR and _is_of_tables(finding.where) for finding in report.findings)
+    damaged = any(
+        finding.severity == ERROR and _is_of_tables(finding.where) for finding in report.findings
+    )
     with suppress(LycosaError, OSError):  # `verify` said why
         tables = None if damaged else LiveTables(workspace, workspace.state())
     report.findings += check_index(workspace, tables, deep=deep)
@@ -80,7 +105,9 @@ def check_workspace(root: str, *, deep: bool = False, clock: Clock | None = None
 def _graph(workspace: Workspace, tables: LiveTables | None) -> Iterator[Finding]:
     remedy = "rebuild it from the tables: `lycosa rank` or `lycosa check --repair`"
     for name in workspace.storage.names(graph.FOLDER):
-        folder = workspace.storage.local_folder(f"{graph.FOLDER}/{name}") if name.isdigit() else None
+        folder = (
+            workspace.storage.local_folder(f"{graph.FOLDER}/{name}") if name.isdigit() else None
+        )
         if folder is not None and not Path(folder, "info.json").exists():
             yield Finding(ERROR, f"{graph.FOLDER}/{name}/info.json", "missing", remedy, GRAPH)
     try:
@@ -93,7 +120,10 @@ def _graph(workspace: Workspace, tables: LiveTables | None) -> Iterator[Finding]
     info, path = found
     where = f"{graph.FOLDER}/{info.generation:08d}"
     if tables is not None and info.log_entry > tables.state.head:
-        what = f"built from the log up to entry {info.log_entry}, but the log ends at entry {tables.state.head}"
+        what = (
+            f"built from the log up to entry {info.log_entry}, but the log ends at entry "
+            f"{tables.state.head}"
+        )
         yield Finding(ERROR, where, what, AHEAD.format("rank"))
     for name, what in list_faults(path):
         yield Finding(ERROR, f"{where}/{name}", what, remedy, GRAPH)
@@ -101,7 +131,11 @@ def _graph(workspace: Workspace, tables: LiveTables | None) -> Iterator[Finding]
     for name, expected in rows.items():
         try:
             number = pl.read_parquet(path / name).height
-            problem = "" if number == expected else f"{number:,} rows, but {info.generation:08d}/info.json states {expected:,}"
+            problem = (
+                ""
+                if number == expected
+                else f"{number:,} rows, but {info.generation:08d}/info.json states {expected:,}"
+            )
         except (pl.exceptions.PolarsError, OSError) as error:
             problem = f"cannot be read: {_first_line(error)}"
         if problem:
@@ -152,27 +186,48 @@ def _vectors(storage: Storage) -> Iterator[Finding]:
     except (OSError, ValueError, WorkspaceError) as error:
         problem = f"cannot be read: {_first_line(error)}"
     if problem:
-        yield Finding(ERROR, f"{VECTORS}/{names[-1]}", problem, "encode the pages again: `lycosa translate encode`")
+        yield Finding(
+            ERROR,
+            f"{VECTORS}/{names[-1]}",
+            problem,
+            "encode the pages again: `lycosa translate encode`",
+        )
 
 
 def _configuration(workspace: Workspace) -> Iterator[Finding]:
     try:
         read_config(workspace.root)
     except (ConfigError, UnicodeDecodeError, OSError) as error:
-        yield Finding(ERROR, CONFIGURATION, str(error), "correct that line; the rest of the workspace is not affected")
+        yield Finding(
+            ERROR,
+            CONFIGURATION,
+            str(error),
+            "correct that line; the rest of the workspace is not affected",
+        )
 
 
 def _notes(storage: Storage) -> Iterator[Finding]:
     """Small files that people's commands wrote."""
     for name in storage.names(WATCHES):
-        if name.endswith(".json") and (problem := _note_problem(storage, f"{WATCHES}/{name}", Order.from_json)):
-            yield Finding(ERROR, f"{WATCHES}/{name}", problem, "delete it and add the watch again; its matches are kept")
+        if name.endswith(".json") and (
+            problem := _note_problem(storage, f"{WATCHES}/{name}", Order.from_json)
+        ):
+            yield Finding(
+                ERROR,
+                f"{WATCHES}/{name}",
+                problem,
+                "delete it and add the watch again; its matches are kept",
+            )
     for folder in (*(f"{RUN}/{name}" for name in _NOTES), INBOX):
         remedy = (
-            "delete it and submit the URLs again" if folder == INBOX else "delete it and run its command again; the damaged file is ignored"
+            "delete it and submit the URLs again"
+            if folder == INBOX
+            else "delete it and run its command again; the damaged file is ignored"
         )
         for name in storage.names(folder):
-            if name.endswith(".json") and (problem := _note_problem(storage, f"{folder}/{name}", _object)):
+            if name.endswith(".json") and (
+                problem := _note_problem(storage, f"{folder}/{name}", _object)
+            ):
                 yield Finding(ERROR, f"{folder}/{name}", problem, remedy)
 
 
@@ -208,7 +263,9 @@ def _foreign(storage: Storage) -> Iterator[Finding]:
 
 
 def _leftovers(storage: Storage, now_ms: int) -> Iterator[Finding]:
-    """What killed processes left half written: files that were never named, folders that were never published."""
+    """What killed processes left half written: files that were never named, folders that were never
+    published.
+    """
     what, remedy = "left behind by a process that was killed", "remove it: `lycosa check --repair`"
     for top in ("", *sorted(_TOP)):
         folder = Path(storage.lock_path(top or "."))
@@ -235,7 +292,11 @@ def _being_built(storage: Storage, relative: str) -> bool:
     if not os.path.basename(relative).startswith(BUILD_PREFIX):
         return False
     parent = os.path.dirname(relative)
-    locks = (f"{_INDEX}/.lock", f"{parent}/.lock") if parent.startswith(_INDEX) else (f"{RUN}/build-{parent.replace('/', '-')}.lock",)
+    locks = (
+        (f"{_INDEX}/.lock", f"{parent}/.lock")
+        if parent.startswith(_INDEX)
+        else (f"{RUN}/build-{parent.replace('/', '-')}.lock",)
+    )
     return any(_is_locked(storage.lock_path(lock)) for lock in locks)
 
 
@@ -259,9 +320,17 @@ def _rights(storage: Storage) -> Iterator[Finding]:
         if _mode(storage, relative) & _OTHERS_MAY_WRITE:
             what = "every account on this machine can write to it and so control the crawler"
             yield Finding(WARNING, relative, what, f"chmod o-w {storage.lock_path(relative)}")
-    for relative in (f"{RUN}/owner.json", *(f"{RUN}/tokens/{name}" for name in storage.names(f"{RUN}/tokens"))):
+    for relative in (
+        f"{RUN}/owner.json",
+        *(f"{RUN}/tokens/{name}" for name in storage.names(f"{RUN}/tokens")),
+    ):
         if _mode(storage, relative) & _OTHERS_MAY_READ:
-            yield Finding(WARNING, relative, "other accounts can read it; only the account of the crawler should", f"chmod 600 {relative}")
+            yield Finding(
+                WARNING,
+                relative,
+                "other accounts can read it; only the account of the crawler should",
+                f"chmod 600 {relative}",
+            )
 
 
 def _mode(storage: Storage, relative: str) -> int:

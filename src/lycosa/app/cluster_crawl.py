@@ -1,32 +1,39 @@
-"""`crawl` by many workers, from end to end: own the workspace, start a cluster, follow it with the index, end when it has ended."""
+"""`crawl` by many workers, from end to end: own the workspace, start a cluster, follow it with the
+index, end when it has ended.
+"""
 
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
 
-from lycosa.app.cluster import Cluster
+import polars as pl
+
 from lycosa.app.crawling import CrawlOrder, Stoppable
 from lycosa.app.indexing import IndexFollower
-from lycosa.app.memory import tune_memory
-from lycosa.app.session import seeds_of
 from lycosa.app.upkeep import Upkeep
-from lycosa.app.vitals import added
-from lycosa.app.walking import recorded, start_of
-from lycosa.app.walking_shared import Guide
 from lycosa.app.watch_post import WatchPost
+from lycosa.cluster.cluster import Cluster
+from lycosa.cluster.engine import Engine
+from lycosa.cluster.quota_leases import PageBudget
+from lycosa.cluster.walking_shared import Guide
+from lycosa.config.settings import Collection
 from lycosa.core.clock import Clock, SystemClock
-from lycosa.core.config import Collection
 from lycosa.core.errors import LycosaError, UsageError
-from lycosa.crawl.engine import Engine
-from lycosa.crawl.grants import PageBudget
-from lycosa.crawl.ledger import Job
-from lycosa.crawl.progress import Progress
+from lycosa.crawl.session.pausing import require_not_paused
+from lycosa.crawl.session.seeds import check_seeds, seeds_of
+from lycosa.crawl.session.walking import recorded, start_of
+from lycosa.crawl.session.worker_status import added
+from lycosa.crawl.state.progress import Progress
+from lycosa.crawl.state.task import Job
 from lycosa.crawl.worker import Observer
+from lycosa.monitor.plugins import PLUGINS
+from lycosa.processes.memory import tune_memory
+from lycosa.store.live import LiveTables
 from lycosa.store.state import LogState
 from lycosa.store.workspace import Workspace
-from lycosa.url.normalise import normalise
 
 _LOOK_S = 0.05
 _LOG_EVERY_MS = 1_000
@@ -36,9 +43,11 @@ _OBSERVE_MS = 200
 class _Crawl:
     """One call on its way. `stop` may be called from a signal handler."""
 
-    def __init__(self, cluster: Cluster, state: LogState, clock: Clock) -> None:
+    def __init__(
+        self, cluster: Cluster, workspace: Workspace, state: LogState, clock: Clock
+    ) -> None:
         self.cluster = cluster
-        self._state = state
+        self._workspace, self._state = workspace, state
         self._clock = clock
         self._before = dict(state.counters)
         self._started = clock.monotonic_ms()
@@ -48,7 +57,9 @@ class _Crawl:
         """End soon: commit what is fetched, release, end."""
         self._asked = True
 
-    def run(self, order: CrawlOrder, tick: Callable[[int], object], observer: Observer | None) -> Progress:
+    def run(
+        self, order: CrawlOrder, tick: Callable[[int], object], observer: Observer | None
+    ) -> Progress:
         """Until it has ended. `tick` gets the log's head now and then."""
         next_log = next_observed = 0
         kill_at: int | None = None
@@ -56,7 +67,10 @@ class _Crawl:
         while not self.cluster.ended:
             now = self._clock.monotonic_ms()
             self.cluster.look()
-            late = order.limits.max_time_ms is not None and now - self._started >= order.limits.max_time_ms
+            late = (
+                order.limits.max_time_ms is not None
+                and now - self._started >= order.limits.max_time_ms
+            )
             if not reason and (self._asked or late):
                 reason = "stopped" if self._asked else "max_time"
                 self.cluster.stop(reason)
@@ -79,11 +93,20 @@ class _Crawl:
         return progress
 
     def progress(self, collection: str) -> Progress:
-        """The sum of the workers, with what the log has where it knows better: workers that were killed tell no more."""
+        """The sum of the workers, with what the log has where it knows better: workers that were
+        killed tell no more.
+        """
         total = added((each.progress for each in self.cluster.vitals()), self._started)
-        committed = {name: self._state.counters[name] - self._before.get(name, 0) for name in (f"pages.{collection}", "visits", "bytes")}
+        committed = {
+            name: self._state.counters[name] - self._before.get(name, 0)
+            for name in (f"pages.{collection}", "visits", "bytes")
+        }
         if self.cluster.ended:
             total.pages, total.visits, total.bytes = committed.values()
+            urls = LiveTables(self._workspace, self._state).scan("urls")
+            own = urls.filter((pl.col("collection") == collection) & (pl.col("operation") == ""))
+            total.states = Counter(dict(own.group_by("state").len().collect().iter_rows()))
+            total.hosts = int(own.select(pl.col("host_key").n_unique()).collect().item())
         return total
 
 
@@ -97,26 +120,41 @@ def crawl_together(
     started: Callable[[Stoppable], None] | None = None,
     clock: Clock | None = None,
 ) -> Progress:
-    """Crawl one collection to the end or to a limit, with `workers` on an engine (None: one for each CPU of its nodes).
+    """Crawl one collection to the end or to a limit, with `workers` on an engine (None: one for
+    each CPU of its nodes).
 
     `started` gets an object whose `stop` ends the crawl early. Raises what `crawl` raises.
     """
     clock = clock or SystemClock()
     tune_memory()
-    for seed in order.seeds:
-        normalise(seed)  # a wrong call changes nothing
+    # a wrong call changes nothing
+    check_seeds((*order.collection.seeds, *order.seeds), order.collection)
     workspace = Workspace.open(order.root) if order.start else Workspace.open_or_create(order.root)
     with workspace.own(order.command) as owner:
+        require_not_paused(workspace.storage, order.collection.name)
         state = workspace.state()
-        start = start_of(workspace, order.collection, order.start, order.start_depth) if order.start else None
+        start = (
+            start_of(workspace, order.collection, order.start, order.start_depth)
+            if order.start
+            else None
+        )
         before = state.settings.get(order.collection.name, {})
-        seeds = seeds_of(before, order.collection.seeds, order.seeds)
+        seeds = seeds_of(before, order.collection, order.seeds)
         if not seeds and not workspace.storage.names("inbox"):
             raise UsageError(
-                f"nothing to crawl: {order.root} has no seeds yet; specify a URL, for example `lycosa crawl https://example.org/`"
+                f"nothing to crawl: {order.root} has no seeds yet; specify a URL, for example "
+                "`lycosa crawl https://example.org/`"
             )
-        collection = recorded(order.collection, before) if start is not None and start.url else order.collection
-        guide = Guide(workspace, Job(collection, seeds), start, order.config, clock) if start is not None else None
+        collection = (
+            recorded(order.collection, before)
+            if start is not None and start.url
+            else order.collection
+        )
+        guide = (
+            Guide(workspace, Job(collection, seeds), start, order.config, clock)
+            if start is not None
+            else None
+        )
         upkeep = Upkeep(workspace, order.config, clock, engine)
         post = WatchPost(workspace.root, order.config, say)
         cluster = Cluster(
@@ -131,6 +169,7 @@ def crawl_together(
             clock=clock,
             ends=True,
             walk=guide.order if guide is not None else None,
+            plugins=PLUGINS,
         )
         follower: IndexFollower | None = None
         head = state.head
@@ -148,7 +187,7 @@ def crawl_together(
         try:
             follower = IndexFollower(order.root, order.config.index, clock) if order.index else None
             post.start()
-            under_way = _Crawl(cluster, state, clock)
+            under_way = _Crawl(cluster, workspace, state, clock)
             if started is not None:
                 started(under_way)
             progress = under_way.run(order, tick, observer)
@@ -169,7 +208,9 @@ def crawl_together(
 
 
 def _budgets(collection: Collection, more: int | None, state: LogState) -> list[PageBudget]:
-    """How many pages the collection may hold after this call: by its own budget, and by the call's."""
+    """How many pages the collection may hold after this call: by its own budget, and by the
+    call's.
+    """
     bounds = [collection.max_pages] if collection.max_pages is not None else []
     if more is not None:
         bounds.append(state.counters[f"pages.{collection.name}"] + more)

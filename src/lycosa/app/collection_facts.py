@@ -1,4 +1,6 @@
-"""One collection: what it holds and waits for, its hosts, languages and answers, and what it is crawled by."""
+"""One collection: what it holds and waits for, its hosts, languages and answers, and what it is
+crawled by.
+"""
 
 from __future__ import annotations
 
@@ -11,28 +13,33 @@ import polars as pl
 
 from lycosa.app.explain_state import known_collection
 from lycosa.app.libraries import library_languages
-from lycosa.app.pausing import paused
 from lycosa.app.status import counted, due_again_of, pairs_of, schedule_facts, waiting_for
+from lycosa.config.settings import Collection, Config
 from lycosa.core.clock import Clock, SystemClock
-from lycosa.core.config import Collection, Config
 from lycosa.core.records import UrlState, VisitKind
+from lycosa.crawl.session.pausing import paused
 from lycosa.store.live import LiveTables
 from lycosa.store.workspace import Workspace
 
 _QUEUE = ("url", "operation", "depth", "priority", "not_before", "reason")
 _UNTOLD = ("name", "seeds", "auth", "login")
-"""Omitted settings: credentials name users, and seeds, which may come from files, are reported separately."""
+"""Omitted settings: credentials name users, and seeds, which may come from files, are reported
+separately.
+"""
 
 
 @dataclass(slots=True, frozen=True)
 class CollectionFacts:
-    """One collection. Counts are of URLs (`states`, `waiting` by what they wait for), of live pages (`pages`, `languages`) and of fetches
-    (`statuses`, `errors`); `bytes` were transferred. `hosts` are rows `host`, `pages`, `known`, those with the most pages first, of
-    `host_count`; `queue` the first that wait, in the tables' order.
+    """One collection. Counts are of URLs (`states`, `waiting` by what they wait for), of live pages
+    (`pages`, `languages`) and of fetches (`statuses`, `errors`); `bytes` were transferred. `hosts`
+    are rows `host`, `pages`, `known`, those with the most pages first, of `host_count`; `queue` the
+    first that wait, in the tables' order.
 
-    `settings` are those of the last crawl (before the first those of lycosa.toml), durations as text; `changed` names those that are not
-    as by default, `pending` those that lycosa.toml has otherwise now. `schedule` is as in `lycosa status`; `paused`: `by` and `at`, if
-    people paused it here."""
+    `settings` are those of the last crawl (before the first those of lycosa.toml), durations as
+    text; `changed` names those that are not as by default, `pending` those that lycosa.toml has
+    otherwise now. `schedule` is as in `lycosa status`; `paused`: `by` and `at`, if people paused it
+    here.
+    """
 
     name: str
     language: str
@@ -61,8 +68,9 @@ class CollectionFacts:
 
 @dataclass(slots=True, frozen=True)
 class Holdings:
-    """What a collection has stored. `captures`: exchanges in the archive, of `archived_bytes` there without requests and metadata;
-    `links`: in its live pages."""
+    """What a collection has stored. `captures`: exchanges in the archive, of `archived_bytes` there
+    without requests and metadata; `links`: in its live pages.
+    """
 
     captures: int
     archived_bytes: int
@@ -71,8 +79,11 @@ class Holdings:
     links: int
 
 
-def collection_facts(root: str, config: Config, name: str, most: int = 50, clock: Clock | None = None) -> CollectionFacts | None:
-    """The facts; None for a collection that is neither configured nor known. `most`: hosts, and URLs of the queue.
+def collection_facts(
+    root: str, config: Config, name: str, most: int = 50, clock: Clock | None = None
+) -> CollectionFacts | None:
+    """The facts; None for a collection that is neither configured nor known. `most`: hosts, and
+    URLs of the queue.
 
     Raises:
         WorkspaceError: there is no workspace, or it is damaged.
@@ -81,40 +92,58 @@ def collection_facts(root: str, config: Config, name: str, most: int = 50, clock
     state = workspace.state()
     configured = next((each for each in config.collection if each.name == name), None)
     last = state.settings.get(name)
-    collection = known_collection(last, 0).collection if last is not None else configured or Collection()
+    collection = (
+        known_collection(last, 0).collection if last is not None else configured or Collection()
+    )
     tables = LiveTables(workspace, state)
     now_ms = (clock or SystemClock()).now_ms()
     here = pl.col("collection") == name
-    rows, pages, visits, hosts = (tables.scan(each) for each in ("urls", "pages", "visits", "hosts"))
+    rows, pages, visits, hosts = (
+        tables.scan(each) for each in ("urls", "pages", "visits", "hosts")
+    )
     rows, pages = rows.filter(here), pages.filter(here)
     visits = visits.filter(here & (pl.col("kind") != VisitKind.CHECK.value))
     urls = rows.filter(pl.col("operation") == "")
     waits = rows.filter(pl.col("state") == UrlState.KNOWN.value)
     by_host = (
-        pages.group_by("host_key").agg(pl.len().alias("pages")).join(
-            waits.group_by("host_key").agg(pl.len().alias("known")), on="host_key", how="full", coalesce=True
-        ).with_columns(pl.col("pages", "known").fill_null(0))
-    )  # fmt: skip
-    named = by_host.join(hosts.filter(pl.col("host") != "").select("host_key", "host"), on="host_key")
-    states, waiting, again, held, languages, fetched, statuses, errors, host_count, shown, queue = pl.collect_all(
-        [
-            counted(urls, "state"),
-            waiting_for(urls, hosts, now_ms),
-            due_again_of(urls, {name: collection}, now_ms),
-            pages.select(pl.len().alias("pages"), pl.col("fetched_at").max().alias("newest")),
-            counted(pages, "language"),
-            visits.select(
-                pl.len(),
-                pl.col("content_length").sum(),
-                pl.col("fetched_at").min().alias("first"),
-                pl.col("fetched_at").max().alias("last"),
-            ),
-            counted(visits, "http_status"),
-            counted(visits.filter(pl.col("error") != ""), "error"),
-            named.select(pl.len()),
-            named.select("host", "pages", "known").sort(["pages", "known", "host"], descending=[True, True, False]).head(most),
-            waits.select(_QUEUE).sort(["priority", "depth", "url"], descending=[True, False, False]).head(most),
-        ]
+        pages.group_by("host_key")
+        .agg(pl.len().alias("pages"))
+        .join(
+            waits.group_by("host_key").agg(pl.len().alias("known")),
+            on="host_key",
+            how="full",
+            coalesce=True,
+        )
+        .with_columns(pl.col("pages", "known").fill_null(0))
+    )
+    named = by_host.join(
+        hosts.filter(pl.col("host") != "").select("host_key", "host"), on="host_key"
+    )
+    states, waiting, again, held, languages, fetched, statuses, errors, host_count, shown, queue = (
+        pl.collect_all(
+            [
+                counted(urls, "state"),
+                waiting_for(urls, hosts, now_ms),
+                due_again_of(urls, {name: collection}, now_ms),
+                pages.select(pl.len().alias("pages"), pl.col("fetched_at").max().alias("newest")),
+                counted(pages, "language"),
+                visits.select(
+                    pl.len(),
+                    pl.col("content_length").sum(),
+                    pl.col("fetched_at").min().alias("first"),
+                    pl.col("fetched_at").max().alias("last"),
+                ),
+                counted(visits, "http_status"),
+                counted(visits.filter(pl.col("error") != ""), "error"),
+                named.select(pl.len()),
+                named.select("host", "pages", "known")
+                .sort(["pages", "known", "host"], descending=[True, True, False])
+                .head(most),
+                waits.select(_QUEUE)
+                .sort(["priority", "depth", "url"], descending=[True, False, False])
+                .head(most),
+            ]
+        )
     )
     pages_held, newest = held.row(0)
     if configured is None and last is None and not (pages_held or states.height):
@@ -150,7 +179,9 @@ def collection_facts(root: str, config: Config, name: str, most: int = 50, clock
 
 
 def holdings(root: str, name: str) -> Holdings:
-    """What is stored of a collection; zeros for one that is not known. Raises as `collection_facts`."""
+    """What is stored of a collection; zeros for one that is not known. Raises as
+    `collection_facts`.
+    """
     tables = LiveTables(Workspace.open(root))
     here = pl.col("collection") == name
     pages = tables.scan("pages").filter(here).select("host_key", "url_key")
@@ -161,7 +192,10 @@ def holdings(root: str, name: str) -> Holdings:
             captured.select(pl.len(), pl.col("warc_length").sum()),
             waiting.select(pl.len()),
             pages.select(pl.len()),
-            tables.scan("links").select("host_key", "url_key").join(pages, on=["host_key", "url_key"], how="semi").select(pl.len()),
+            tables.scan("links")
+            .select("host_key", "url_key")
+            .join(pages, on=["host_key", "url_key"], how="semi")
+            .select(pl.len()),
         ]
     )
     number, size = captures.row(0)
@@ -170,7 +204,11 @@ def holdings(root: str, name: str) -> Holdings:
 
 def _told(collection: Collection) -> dict[str, Any]:
     """The settings as they are written."""
-    return {name: value for name, value in collection.model_dump(mode="json").items() if name not in _UNTOLD}
+    return {
+        name: value
+        for name, value in collection.model_dump(mode="json").items()
+        if name not in _UNTOLD
+    }
 
 
 def _differing(settings: Mapping[str, Any], others: Mapping[str, Any]) -> list[str]:

@@ -1,4 +1,6 @@
-"""`crawl` from end to end: own the workspace, claim, load, replay, fetch, find again what lies nearer, index, release."""
+"""`crawl` from end to end: own the workspace, claim, load, replay, fetch, find again what lies
+nearer, index, release.
+"""
 
 from __future__ import annotations
 
@@ -8,24 +10,26 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from lycosa.app.indexing import IndexFollower
-from lycosa.app.memory import tune_memory
 from lycosa.app.only_site import OnlySite, wake_site
-from lycosa.app.session import Session, open_session, seeds_of
 from lycosa.app.upkeep import Upkeep
-from lycosa.app.walking import Walk, recorded, start_of
 from lycosa.app.watch_post import WatchPost
+from lycosa.config.settings import Collection, Config
 from lycosa.core.clock import Clock, SystemClock
-from lycosa.core.config import Collection, Config
 from lycosa.core.errors import UsageError
-from lycosa.crawl.later import left_for_later
-from lycosa.crawl.ledger import Job
-from lycosa.crawl.progress import Progress
+from lycosa.crawl.session.pausing import PauseFollower, require_not_paused
+from lycosa.crawl.session.seeds import check_seeds, seeds_of
+from lycosa.crawl.session.session import CrawlSession, open_session
+from lycosa.crawl.session.walking import Walk, recorded, start_of
+from lycosa.crawl.state.deferred import left_for_later
+from lycosa.crawl.state.progress import Progress
+from lycosa.crawl.state.task import Job
 from lycosa.crawl.worker import Limits, Observer, Worker
 from lycosa.fetch.fetcher import Fetcher
 from lycosa.monitor.find_site import Site
+from lycosa.monitor.plugins import PLUGINS
+from lycosa.processes.memory import tune_memory
 from lycosa.store.leadership import require_no_leader
 from lycosa.store.workspace import Workspace
-from lycosa.url.normalise import normalise
 
 
 def _to_stderr(message: str) -> None:
@@ -36,8 +40,9 @@ def _to_stderr(message: str) -> None:
 class CrawlOrder:
     """What one call of `crawl` is to do. `seeds` are added to those of earlier calls.
 
-    `start`: a known URL from which the known web is walked again, with `start_depth` links from there, or `walking.UNVISITED`;
-    "" for the usual: all that is due. `site`: only what belongs to it. `say` gets lines for people.
+    `start`: a known URL from which the known web is walked again, with `start_depth` links from
+    there, or `walking.UNVISITED`; "" for the usual: all that is due. `site`: only what belongs to
+    it. `say` gets lines for people.
     """
 
     root: str
@@ -69,28 +74,39 @@ def crawl(
     clock: Clock | None = None,
     fetcher: Fetcher | None = None,
 ) -> Progress:
-    """Crawl one collection to the end or to a limit. `started` gets the worker, whose `stop` ends the crawl early.
+    """Crawl one collection to the end or to a limit. `started` gets the worker, whose `stop` ends
+    the crawl early.
 
     Raises:
-        UsageError: no seed, now or before; a seed that cannot be used; a start that is not known; a wrong setting.
-        OwnedError: somebody crawls in this workspace.
-        WorkError: the disk is full, the archive or the log is damaged: the message says which.
+        UsageError: no seed, now or before; a seed that cannot be used; a start that is not known; a
+        wrong setting. OwnedError: another process is crawling in this workspace. WorkError: the
+        disk is full, the archive or the log is damaged: the message says which.
     """
     clock = clock or SystemClock()
     tune_memory()
-    for seed in order.seeds:
-        normalise(seed)  # a wrong call changes nothing
+    # a wrong call changes nothing
+    check_seeds((*order.collection.seeds, *order.seeds), order.collection)
     workspace = Workspace.open(order.root) if order.start else Workspace.open_or_create(order.root)
     with workspace.own(order.command) as owner:
         require_no_leader(workspace.storage)
-        start = start_of(workspace, order.collection, order.start, order.start_depth) if order.start else None
+        require_not_paused(workspace.storage, order.collection.name)
+        start = (
+            start_of(workspace, order.collection, order.start, order.start_depth)
+            if order.start
+            else None
+        )
         before = workspace.state().settings.get(order.collection.name, {})
-        seeds = seeds_of(before, order.collection.seeds, order.seeds)
+        seeds = seeds_of(before, order.collection, order.seeds)
         if not seeds and not workspace.storage.names("inbox"):
             raise UsageError(
-                f"nothing to crawl: {order.root} has no seeds yet; specify a URL, for example `lycosa crawl https://example.org/`"
+                f"nothing to crawl: {order.root} has no seeds yet; specify a URL, for example "
+                "`lycosa crawl https://example.org/`"
             )
-        collection = recorded(order.collection, before) if start is not None and start.url else order.collection
+        collection = (
+            recorded(order.collection, before)
+            if start is not None and start.url
+            else order.collection
+        )
         upkeep = Upkeep(workspace, order.config, clock)
         ticks: list[Callable[[], object]] = [owner.touch, upkeep.tick]
         follower: IndexFollower | None = None
@@ -106,14 +122,23 @@ def crawl(
             committed=lambda entry: follower.committed(entry) if follower else None,
             tick=lambda: _call(ticks),
             fetcher=fetcher,
+            plugins=PLUGINS,
         )
         ticks.append(session.inbox.apply)
+        ticks.append(
+            PauseFollower(workspace.storage, session.worker, collection.name, order.say, clock).tick
+        )
         try:
             follower = IndexFollower(order.root, order.config.index, clock) if order.index else None
             post.start()
             if order.site is not None:
-                session.ledger.reserve.only = OnlySite(order.site)
-            progress = _work(session, started, Walk(session, collection.name, start) if start is not None else None, order.site)
+                session.crawl.parked_hosts.only = OnlySite(order.site)
+            progress = _work(
+                session,
+                started,
+                Walk(session, collection.name, start) if start is not None else None,
+                order.site,
+            )
             session.claim.release()
             post.finish()
             if follower is not None:
@@ -127,19 +152,26 @@ def crawl(
                 follower.close()
 
 
-def _work(session: Session, started: Callable[[Worker], None] | None, walk: Walk | None, site: Site | None) -> Progress:
-    worker, ledger = session.worker, session.ledger
+def _work(
+    session: CrawlSession,
+    started: Callable[[Worker], None] | None,
+    walk: Walk | None,
+    site: Site | None,
+) -> Progress:
+    worker, crawl = session.worker, session.crawl
     session.take_up()
     if site is not None:
-        wake_site(ledger, site)
+        wake_site(crawl, site)
     if walk is not None:
         walk.spread()
     if started is not None:
         started(worker)
     progress = worker.run()
-    while progress.ended == "finished" and (session.walk_fallen() or (walk is not None and walk.spread())):
+    while progress.ended == "finished" and (
+        session.walk_depth_decreased() or (walk is not None and walk.spread())
+    ):
         progress = worker.run()
-    progress.later = left_for_later(ledger, session.tables, ledger.assignments)
+    progress.later = left_for_later(crawl, session.tables, crawl.assignments)
     return progress
 
 

@@ -1,8 +1,10 @@
-"""The demonstration: a small multilingual web on loopback, and one run of the real commands over it.
+"""The demonstration: a small multilingual web on loopback, and one run of the real commands over
+it.
 
-The web lies in `demo/web/` of a checkout: one folder a site, each served on an address of its own, all on one port. So that
-the files can link to one another before the port is known, they write `http://NAME.demo/`, NAME being the site's folder; the
-server puts the address and port in its place as it reads a file. A site's `_redirects` holds lines `/path target status`.
+`demo_web/` beside this module has one folder for each site (see its README.md). Each site is served
+on an address of its own; all use the same port. Links between sites have the form
+`http://NAME.demo/`, where NAME is a folder: the server replaces them with the address and port of
+that site when it reads a file. `_redirects` contains lines of the form `/path target status`.
 """
 
 from __future__ import annotations
@@ -15,7 +17,6 @@ import shutil
 import socket
 import subprocess
 import sys
-import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
@@ -26,7 +27,9 @@ from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 from lycosa.core.errors import UsageError, WorkError
+from lycosa.processes.threads import OnError, start_thread
 
+WEB = Path(__file__).parent / "demo_web"
 SITES = {
     "wolfspiders": "127.0.2.1",
     "harbour": "127.0.2.2",
@@ -37,7 +40,7 @@ SITES = {
     "nujum": "127.0.2.7",
     "biblioteca": "127.0.2.8",
 }
-"""Folder under `demo/web` -> address."""
+"""Folder in `WEB` -> address."""
 
 WORKSPACE = "demo-data"
 PAGES_OF_A_REAL_SITE = 200
@@ -46,7 +49,12 @@ FIRST_PORT, LAST_PORT = 8000, 8099
 IDLE_CONNECTION_S = 15.0
 
 _PLACEHOLDER = re.compile(rb"http://([a-z]+)\.demo(?=[/\"'\s<]|$)")
-_TYPES = {".html": "text/html", ".css": "text/css", ".txt": "text/plain; charset=utf-8", ".svg": "image/svg+xml"}
+_TYPES = {
+    ".html": "text/html",
+    ".css": "text/css",
+    ".txt": "text/plain; charset=utf-8",
+    ".svg": "image/svg+xml",
+}
 # HTML goes out without a charset: the pages say their own in <meta>, two of them one of yore.
 
 
@@ -77,20 +85,6 @@ class DemoWeb:
         return [f"{origin}/" for origin in self.origins.values()]
 
 
-def web_folder() -> Path:
-    """`demo/web` of the checkout this package runs from.
-
-    Raises:
-        UsageError: it was installed without one.
-    """
-    folder = Path(__file__).resolve().parents[3] / "demo" / "web"
-    if not folder.is_dir():
-        raise UsageError(
-            f"{folder} does not exist: the demo sites are part of the source tree; run `make demo` in a clone of the repository"
-        )
-    return folder
-
-
 def load_site(folder: Path, origins: Mapping[str, str]) -> dict[str, Resource]:
     """Every path of a site with its answer, `http://NAME.demo` replaced by the sites' real origins.
 
@@ -101,7 +95,9 @@ def load_site(folder: Path, origins: Mapping[str, str]) -> dict[str, Resource]:
     def replace(match: re.Match[bytes]) -> bytes:
         name = match[1].decode("ascii")
         if name not in origins:
-            raise WorkError(f"{folder}: a file links to http://{name}.demo, but there is no such site")
+            raise WorkError(
+                f"{folder}: a file links to http://{name}.demo, but there is no such site"
+            )
         return origins[name].encode("ascii")
 
     site: dict[str, Resource] = {}
@@ -114,7 +110,9 @@ def load_site(folder: Path, origins: Mapping[str, str]) -> dict[str, Resource]:
             for line in _PLACEHOLDER.sub(replace, path.read_bytes()).decode("utf-8").splitlines():
                 fields = line.split()
                 if len(fields) != 3 or not fields[2].isdigit():
-                    raise WorkError(f"{path}: {line!r} does not have the form `/path target status`")
+                    raise WorkError(
+                        f"{path}: {line!r} does not have the form `/path target status`"
+                    )
                 site[fields[0]] = _redirect(int(fields[2]), fields[1])
         elif path.suffix in _TYPES:
             body = _PLACEHOLDER.sub(replace, path.read_bytes())
@@ -126,7 +124,12 @@ def load_site(folder: Path, origins: Mapping[str, str]) -> dict[str, Resource]:
 
 
 def _redirect(status: int, target: str) -> Resource:
-    return Resource(status, "text/html; charset=utf-8", f'<!doctype html><a href="{target}">{target}</a>\n'.encode(), location=target)
+    return Resource(
+        status,
+        "text/html; charset=utf-8",
+        f'<!doctype html><a href="{target}">{target}</a>\n'.encode(),
+        location=target,
+    )
 
 
 class _SiteServer(ThreadingHTTPServer):
@@ -160,7 +163,9 @@ class _Handler(BaseHTTPRequestHandler):
         resource = self.server.resources.get(path)
         if resource is None:
             missing = self.server.resources.get("/404.html")
-            body = missing.body if missing else b"<!doctype html><title>Not found</title>Not found\n"
+            body = (
+                missing.body if missing else b"<!doctype html><title>Not found</title>Not found\n"
+            )
             resource = Resource(404, "text/html", body)
         elif resource.status == 200 and self.headers.get("If-None-Match") == resource.etag:
             resource = Resource(304, "", b"")
@@ -188,10 +193,9 @@ def serve_demo_web(folder: Path | None = None) -> Iterator[DemoWeb]:
     """Serve the sites on 127.0.2.1 to .8 and one free port until the block ends. Loopback only.
 
     Raises:
-        UsageError: no web beside this package.
         WorkError: a site's files are wrong, or no port is free on all addresses.
     """
-    folder = folder or web_folder()
+    folder = folder or WEB
     with ExitStack() as stack:
         servers = _bind_all(list(SITES.values()))
         for server in servers:
@@ -201,8 +205,9 @@ def serve_demo_web(folder: Path | None = None) -> Iterator[DemoWeb]:
         resources = {name: load_site(folder / name, origins) for name in SITES}
         for server, name in zip(servers, SITES, strict=True):
             server.resources = resources[name]
-            thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.1}, name=f"demo-{name}", daemon=True)
-            thread.start()
+            thread = start_thread(
+                server.serve_forever, 0.1, name=f"demo-{name}", on_error=OnError.REPORT
+            )
             stack.callback(thread.join)
             stack.callback(server.shutdown)
         yield DemoWeb(origins, resources)
@@ -214,14 +219,20 @@ def _bind_all(addresses: Sequence[str], attempts: int = 50) -> list[_SiteServer]
         servers: list[_SiteServer] = []
         try:
             for address in addresses:
-                servers.append(_SiteServer((address, servers[0].server_address[1] if servers else 0), _Handler))
+                servers.append(
+                    _SiteServer((address, servers[0].server_address[1] if servers else 0), _Handler)
+                )
             return servers
         except OSError as error:
             for server in servers:
                 server.server_close()
             if error.errno != errno.EADDRINUSE:
-                raise WorkError(f"the demo cannot listen on {addresses[len(servers)]}: {error.strerror}") from None
-    raise WorkError(f"found no port that is free on all of {', '.join(addresses)} in {attempts} attempts")
+                raise WorkError(
+                    f"the demo cannot listen on {addresses[len(servers)]}: {error.strerror}"
+                ) from None
+    raise WorkError(
+        f"found no port that is free on all of {', '.join(addresses)} in {attempts} attempts"
+    )
 
 
 def free_port(first: int = FIRST_PORT, last: int = LAST_PORT) -> int:
@@ -240,14 +251,21 @@ def free_port(first: int = FIRST_PORT, last: int = LAST_PORT) -> int:
 
 
 def run_demo(
-    *, url: str = "", pages: int | None = None, serve: bool = True, folder: Path | None = None, say: Callable[[str], None] = print
+    *,
+    url: str = "",
+    pages: int | None = None,
+    serve: bool = True,
+    folder: Path | None = None,
+    say: Callable[[str], None] = print,
 ) -> None:
-    """Crawl the bundled web and search it, or the site at `url` (200 pages, or `pages`); serve the search page until Ctrl-C.
+    """Crawl the bundled web and search it, or the site at `url` (200 pages, or `pages`); serve the
+    search page until Ctrl-C.
 
-    Every step is a command of `lycosa`, printed before it runs. The workspace `demo-data` is made anew in `folder` (here).
+    Every step is a command of `lycosa`, printed before it runs. The workspace `demo-data` is made
+    anew in `folder` (here).
 
     Raises:
-        UsageError: no web, or `demo-data` is something else than a workspace.
+        UsageError: `demo-data` exists and is not a workspace.
         WorkError: a command failed.
     """
     _make_room((folder or Path.cwd()) / WORKSPACE)
@@ -257,7 +275,10 @@ def run_demo(
 
     if url:
         limit = pages if pages is not None else PAGES_OF_A_REAL_SITE
-        say(f"Crawling at most {limit} pages of {url}, at most 1 page per second. Change the number with PAGES=….")
+        say(
+            f"Crawling at most {limit} pages of {url}, at most 1 page per second. Change the "
+            "number with PAGES=…."
+        )
         lycosa("crawl", url, "--max-pages", str(limit))
         _serve(lycosa, serve)
         return
@@ -286,16 +307,21 @@ def _make_room(workspace: Path) -> None:
         return
     if not (workspace / "workspace.json").is_file():
         raise UsageError(
-            f"{workspace} exists but is not a Lycosa workspace: move or rename it, because the demo creates its workspace there"
+            f"{workspace} exists but is not a Lycosa workspace: move or rename it, because the "
+            "demo creates its workspace there"
         )
     shutil.rmtree(workspace)
 
 
 def _run(arguments: Sequence[str], folder: Path | None, say: Callable[[str], None]) -> None:
-    """Run one `lycosa` command with the terminal as it is. Ctrl-C goes to the command; we wait for it to end in order."""
+    """Run one `lycosa` command with the terminal as it is. Ctrl-C goes to the command; we wait for
+    it to end in order.
+    """
     say(f"\n$ lycosa {shlex.join(arguments)}")
     sys.stdout.flush()
-    with subprocess.Popen([sys.executable, "-m", "lycosa.cli.main", *arguments], cwd=folder) as process:
+    with subprocess.Popen(
+        [sys.executable, "-m", "lycosa.cli.main", *arguments], cwd=folder
+    ) as process:
         try:
             code = process.wait()
         except KeyboardInterrupt:

@@ -1,4 +1,6 @@
-"""Taking sites out of a workspace: excluded by an entry of the log, purged from its files, dropped from the search index."""
+"""Taking sites out of a workspace: excluded by an entry of the log, purged from its files, dropped
+from the search index.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +11,7 @@ import polars as pl
 
 from lycosa.app.uptime import forget_excluded
 from lycosa.app.watch_post import empty_outboxes
-from lycosa.core.config import Config
+from lycosa.config.settings import Config
 from lycosa.core.errors import OwnedError, UsageError
 from lycosa.graph.generation import make_anew
 from lycosa.index.indexer import Indexer
@@ -20,11 +22,14 @@ from lycosa.store.purge import PurgeReport, exclude, purge
 from lycosa.store.workspace import Workspace
 
 
-def exclude_and_purge(root: str, config: Config, rules: Sequence[str], *, remove: bool) -> Mapping[str, Any]:
-    """Exclude what `rules` name; with `remove` also delete what the workspace holds of all that is excluded.
+def exclude_and_purge(
+    root: str, config: Config, rules: Sequence[str], *, remove: bool
+) -> Mapping[str, Any]:
+    """Exclude what `rules` name; with `remove` also delete what the workspace holds of all that is
+    excluded.
 
-    `pending` are (where, why) of what is not gone yet: empty after a purge means that its last byte is. Works beside a running
-    crawl, which obeys after its next commit.
+    `pending` are (where, why) of what is not gone yet: empty after a purge means that its last byte
+    is. Works beside a running crawl, which obeys after its next commit.
 
     Raises:
         UsageError: no rule, now or before, or one that is none.
@@ -32,12 +37,21 @@ def exclude_and_purge(root: str, config: Config, rules: Sequence[str], *, remove
     """
     workspace = Workspace.open(root)
     if not rules and not workspace.state().exclusions:
-        raise UsageError("this workspace has no exclusions: specify a rule, for example `lycosa exclude host:www.example.org`")
+        raise UsageError(
+            "this workspace has no exclusions: specify a rule, for example `lycosa "
+            "exclude host:www.example.org`"
+        )
     report = purge(workspace, rules) if remove else PurgeReport(exclusion=exclude(workspace, rules))
     pending = [*report.pending]
     owner = workspace.owner()
     if remove and owner is not None:
-        pending.append(("tables", f"process {owner.pid} ({owner.command}) is crawling and may have rows that are not committed yet"))
+        pending.append(
+            (
+                "tables",
+                f"process {owner.pid} ({owner.command}) is crawling and may "
+                "have rows that are not committed yet",
+            )
+        )
     if remove:
         if owner is None:  # else the one who delivers takes them out of its hands
             empty_outboxes(workspace)
@@ -83,7 +97,13 @@ def _drop_from_index(root: str, config: Config, pending: list[tuple[str, str]]) 
     try:
         return indexer.update().documents
     except OwnedError:
-        pending.append(("index", "a running crawl updates the search index: it removes the pages after its next commit"))
+        pending.append(
+            (
+                "index",
+                "a running crawl updates the search index: it removes the pages "
+                "after its next commit",
+            )
+        )
         return before.documents
     finally:
         indexer.close()

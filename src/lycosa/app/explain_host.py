@@ -1,4 +1,6 @@
-"""`explain`, the host's part: what its robots.txt says, how long it is left alone and by which rule, what was taken for a trap there."""
+"""`explain`, the host's part: what its robots.txt says, how long it is left alone and by which
+rule, what was taken for a trap there.
+"""
 
 from __future__ import annotations
 
@@ -7,46 +9,88 @@ from typing import Any
 
 import polars as pl
 
-from lycosa.core.config import Collection
-from lycosa.core.said import Said
-from lycosa.fetch.robots import Robots, product_token, robots_verdict
-from lycosa.frontier.politeness import Pace, Reason, reasons
-from lycosa.frontier.traps import clause
+from lycosa.config.settings import Collection
+from lycosa.core.messages import Message
+from lycosa.fetch.robots_txt import Robots, product_token, robots_verdict
+from lycosa.frontier.politeness.delay import DelayRules, Reason, reasons
+from lycosa.frontier.traps.detector import clause
 from lycosa.url.scope import url_origin
 
 _STOPPED = "stopped:"
 _REFUSING = (429, 503)
-_CLOCK = ("delay", "not_before", "last_visit_at", "latency", "fails", "known", "visited", "pages", "bytes")
+_CLOCK = (
+    "delay",
+    "not_before",
+    "last_visit_at",
+    "latency",
+    "fails",
+    "known",
+    "visited",
+    "pages",
+    "bytes",
+)
 
 _ASKS: Mapping[str, str] = {
-    Reason.DELAY: Said("pace_delay", "delay: the minimum pause of the collection"),
-    Reason.COURTESY: Said("pace_courtesy", "courtesy_factor times the duration of the last transfer"),
-    Reason.MAX_DELAY: Said("pace_max_delay", "max_delay: courtesy_factor alone would give a longer pause"),
-    Reason.SLOW_DOWN: Said("pace_slow_down", "slow_down: the host responds more slowly than usual"),
-    Reason.CRAWL_DELAY: Said("pace_crawl_delay", "Crawl-delay in robots.txt"),
-    Reason.RETRY_AFTER: Said("pace_retry_after", "Retry-After of the last response"),
-    Reason.BACK_OFF: Said("pace_back_off", "back-off after failures"),
+    Reason.DELAY: Message("pace_delay", "delay: the minimum pause of the collection"),
+    Reason.COURTESY: Message(
+        "pace_courtesy", "courtesy_factor times the duration of the last transfer"
+    ),
+    Reason.MAX_DELAY: Message(
+        "pace_max_delay", "max_delay: courtesy_factor alone would give a longer pause"
+    ),
+    Reason.SLOW_DOWN: Message(
+        "pace_slow_down", "slow_down: the host responds more slowly than usual"
+    ),
+    Reason.CRAWL_DELAY: Message("pace_crawl_delay", "Crawl-delay in robots.txt"),
+    Reason.RETRY_AFTER: Message("pace_retry_after", "Retry-After of the last response"),
+    Reason.BACK_OFF: Message("pace_back_off", "back-off after failures"),
 }
 
 
 def robots_facts(host: pl.DataFrame, url: str, user_agent: str) -> dict[str, Any]:
     """What the stored robots.txt of a URL's origin says of it, and by which line."""
     origin = url_origin(url)
-    entries = [entry for row in host["robots"].to_list() for entry in row or () if entry["origin"] == origin] if host.height else []
+    entries = (
+        [
+            entry
+            for row in host["robots"].to_list()
+            for entry in row or ()
+            if entry["origin"] == origin
+        ]
+        if host.height
+        else []
+    )
     if not entries:
-        return {"origin": origin, "says": Said("robots_unknown", "unknown: robots.txt has not been fetched")}
+        return {
+            "origin": origin,
+            "says": Message("robots_unknown", "unknown: robots.txt has not been fetched"),
+        }
     entry = entries[-1]
     verdict = robots_verdict(entry["status"], "" if entry["status"] else "no response")
-    facts = {"origin": origin, "status": entry["status"], "fetched_at": entry["fetched_at"], "expires_at": entry["expires_at"]}
+    facts = {
+        "origin": origin,
+        "status": entry["status"],
+        "fetched_at": entry["fetched_at"],
+        "expires_at": entry["expires_at"],
+    }
     if verdict != "parse":
-        everything = Said("robots_none", "every URL is allowed: there is no robots.txt")
-        nothing = Said("robots_silent", "no URL is allowed: robots.txt is unreachable")
-        return {**facts, "says": everything if verdict == "allow_all" else nothing}
+        everything = Message("robots_none", "every URL is allowed: there is no robots.txt")
+        nothing = Message("robots_silent", "no URL is allowed: robots.txt is unreachable")
+        allowed = verdict == "allow_all"
+        return {
+            **facts,
+            "says": everything if allowed else nothing,
+            "allowed": allowed,
+            "unreachable": not allowed,
+        }
     robots = Robots(entry["body"], user_agent, origin)
     return {
         **facts,
+        "allowed": robots.allowed(url),
         "token": product_token(user_agent),
-        "says": Said("robots_allows", "allowed") if robots.allowed(url) else Said("robots_forbids", "not allowed"),
+        "says": Message("robots_allows", "allowed")
+        if robots.allowed(url)
+        else Message("robots_forbids", "not allowed"),
         "by": robots.line(url),
         "crawl_delay_ms": robots.crawl_delay_ms(),
     }
@@ -61,14 +105,14 @@ def clock_facts(
 ) -> dict[str, Any]:
     """The pause in force and the rules that ask for one, longest first.
 
-    `host`, `domain`: rows of `hosts` (the domain's has an empty host); `last`: its last visit; `collections`: those that crawl it,
-    of which the strictest counts.
+    `host`, `domain`: rows of `hosts` (the domain's has an empty host); `last`: its last visit;
+    `collections`: those that crawl it, of which the strictest counts.
     """
     delay = host["delay"] or 0
     asked: dict[str, int] = {}
     for collection in collections:
         parts = reasons(
-            Pace.of(collection, collection.backoff),
+            DelayRules.of(collection, collection.backoff),
             duration_ms=last["duration_ms"] if last else 0,
             crawl_delay_ms=crawl_delay_ms,
             failures=host["fails"],
@@ -90,7 +134,9 @@ def clock_facts(
 
 
 def trap_facts(counters: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """A host's trap counters (`hosts.traps`), each with what its rule says; `part` is the part of the host that is held back."""
+    """A host's trap counters (`hosts.traps`), each with what its rule says; `part` is the part of
+    the host that is held back.
+    """
     facts = []
     for counter in counters:
         rule, part = counter["name"], ""
@@ -101,8 +147,10 @@ def trap_facts(counters: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
 
 
 def _decides(delay: int, rules: list[tuple[str, int]], status: int) -> str:
-    """Which rule led to a stored pause. The transfer's own time is a little less than the visit's, and Retry-After and the
-    slow-down are not stored: they are told by what the other rules cannot explain."""
+    """Which rule led to a stored pause. The transfer's own time is a little less than the visit's,
+    and Retry-After and the slow-down are not stored: they are told by what the other rules cannot
+    explain.
+    """
     for name, milliseconds in rules:
         if milliseconds == delay and name != Reason.COURTESY:
             return name

@@ -1,4 +1,6 @@
-"""An export of a library as one piece of work: here, or in a process of an engine, which tries it again when that dies."""
+"""An export of a library as one piece of work: here, or in a process of an engine, which tries it
+again when that dies.
+"""
 
 from __future__ import annotations
 
@@ -6,23 +8,25 @@ from collections.abc import Mapping
 from contextlib import closing
 from dataclasses import dataclass
 
-from lycosa.core.config import Config
+from lycosa.cluster.engine import Engine
+from lycosa.config.settings import Config
 from lycosa.core.errors import WorkError
-from lycosa.crawl.documents import Documents, document_limits
-from lycosa.crawl.engine import Engine
-from lycosa.crawl.understand import Reader
+from lycosa.crawl.documents.queue import DocumentQueue, document_limits
+from lycosa.crawl.processing.page_reader import Reader
 from lycosa.export.editions import LibrarySelection
 from lycosa.export.formats import FORMATS
 from lycosa.export.library import LibraryReport, export_library
-from lycosa.fetch.robots import product_token
+from lycosa.fetch.robots_txt import product_token
 from lycosa.store.workspace import Workspace
 
 
 @dataclass(slots=True, frozen=True)
 class LibraryTask:
-    """What to export and where to. Picklable. On an engine of several machines `target` is a folder that all of them see.
+    """What to export and where to. Picklable. On an engine of several machines `target` is a folder
+    that all of them see.
 
-    `languages`: collection -> language that its pages are filed under. `file_bytes`: size at which a new file is begun.
+    `languages`: collection -> language that its pages are filed under. `file_bytes`: size at which
+    a new file is begun.
     """
 
     location: str
@@ -36,11 +40,16 @@ class LibraryTask:
 
 
 def export_task(task: LibraryTask) -> LibraryReport:
-    """Bring the library up to date. Raises what `lycosa.export.library.export_library` raises, and WorkError where that says: again."""
+    """Bring the library up to date. Raises what `lycosa.export.library.export_library` raises, and
+    WorkError where that says: again.
+    """
     config = task.config
     try:
-        with closing(Documents(document_limits(config))) as documents:  # older versions are read from the archive
-            reader = Reader(config.fetch.max_decoded, product_token(config.fetch.user_agent), documents)
+        # older versions are read from the archive
+        with closing(DocumentQueue(document_limits(config))) as documents:
+            reader = Reader(
+                config.fetch.max_decoded, product_token(config.fetch.user_agent), documents
+            )
             return export_library(
                 Workspace.open(task.location),
                 task.target,
@@ -52,14 +61,19 @@ def export_task(task: LibraryTask) -> LibraryReport:
                 again=task.again,
             )
     except FileNotFoundError as error:
-        raise WorkError(f"a table file was replaced during the export ({error}): run the same command again to resume") from None
+        raise WorkError(
+            f"a table file was replaced during the export ({error}): run the same "
+            "command again to resume"
+        ) from None
 
 
 def export_on(engine: Engine, task: LibraryTask) -> LibraryReport:
-    """The same in a process of an engine. What was whole when one died is kept, and the next one goes on.
+    """The same in a process of an engine. What was whole when one died is kept, and the next one
+    goes on.
 
     Raises:
-        WorkError: it was tried three times, and each time its process died; or what `export_task` raises.
+        WorkError: it was tried three times, and each time its process died; or what `export_task`
+        raises.
     """
     (report,) = engine.map(export_task, [task])
     return report

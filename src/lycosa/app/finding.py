@@ -1,7 +1,8 @@
 """`find`: where exactly a text stands, in what is stored, or in a site that is crawled for it.
 
-For the second an order is written (`lycosa.monitor.watch_orders`) and put into the inbox as an operation, which links inherit; whoever
-crawls in the workspace carries it out. What it finds stands in `matches`.
+For the second an order is written (`lycosa.monitor.watch_orders`) and put into the inbox as an
+operation, which links inherit; whoever crawls in the workspace carries it out. What it finds stands
+in `matches`.
 """
 
 from __future__ import annotations
@@ -13,11 +14,11 @@ import polars as pl
 
 from lycosa.app.submission import submit
 from lycosa.app.watching import folding_of
-from lycosa.core.config import Config
+from lycosa.config.settings import Config
 from lycosa.core.errors import UsageError
 from lycosa.core.records import UrlState
 from lycosa.core.units import format_time
-from lycosa.crawl.inbox import submission
+from lycosa.crawl.admission.inbox import submission
 from lycosa.monitor.find import Scan
 from lycosa.monitor.find_site import Site
 from lycosa.monitor.find_work import FIND
@@ -30,7 +31,14 @@ from lycosa.store.state import LogState
 from lycosa.store.workspace import Workspace
 
 
-def find_stored(root: str, texts: Sequence[str], ignored: Sequence[str] = (), *, site: str = "", collection: str = "") -> Scan:
+def find_stored(
+    root: str,
+    texts: Sequence[str],
+    ignored: Sequence[str] = (),
+    *,
+    site: str = "",
+    collection: str = "",
+) -> Scan:
     """A scan of the stored pages for texts; `run` it.
 
     Raises:
@@ -41,12 +49,20 @@ def find_stored(root: str, texts: Sequence[str], ignored: Sequence[str] = (), *,
     if not all(wanted) or not wanted:
         raise UsageError("nothing to search for: specify a text that is not empty")
     tables = LiveTables(Workspace.open(root))
-    return Scan(tables, wanted, folding_of(ignored), site=Site.of(site) if site else None, collection=collection)
+    return Scan(
+        tables,
+        wanted,
+        folding_of(ignored),
+        site=Site.of(site) if site else None,
+        collection=collection,
+    )
 
 
 @dataclass(slots=True, frozen=True)
 class Ordered:
-    """An order that lies in the inbox. `running`: whether a process works there that takes it up."""
+    """An order that lies in the inbox. `running`: whether a process works there that takes it
+    up.
+    """
 
     order: Order
     collection: str
@@ -54,26 +70,51 @@ class Ordered:
     running: bool
 
 
-def order_in_site(root: str, texts: Sequence[str], ignored: Sequence[str], site: Site, collection: str, max_age_ms: int) -> Ordered:
-    """Order a find in a site, from its start on, whatever the collection's scope says; the workspace is made if there is none.
+def order_in_site(
+    root: str,
+    texts: Sequence[str],
+    ignored: Sequence[str],
+    site: Site,
+    collection: str,
+    max_age_ms: int,
+) -> Ordered:
+    """Order a find in a site, from its start on, whatever the collection's scope says; the
+    workspace is made if there is none.
 
     Raises:
         UsageError: nothing to look for.
     """
     workspace = Workspace.open_or_create(root)
-    order = new_order(workspace, "find", texts, folding_of(ignored), collections=[collection], site=site.start, max_age_ms=max_age_ms)
+    order = new_order(
+        workspace,
+        "find",
+        texts,
+        folding_of(ignored),
+        collections=[collection],
+        site=site.start,
+        max_age_ms=max_age_ms,
+    )
     write_order(workspace.storage, order)
     workspace.storage.make_folder(INBOX)
     file = f"{order.created_at:013d}-{order.id}.json"
-    content = submission(collection, [site.start], format_time(order.created_at), f"{FIND}:{order.id}")
+    content = submission(
+        collection, [site.start], format_time(order.created_at), f"{FIND}:{order.id}"
+    )
     workspace.storage.create(f"{INBOX}/{file}", content)
     return Ordered(order, collection, file, workspace.owner() is not None)
 
 
 def submit_find(
-    root: str, config: Config, urls: Sequence[str], texts: Sequence[str], ignored: Sequence[str], collection: str, max_age_ms: int
+    root: str,
+    config: Config,
+    urls: Sequence[str],
+    texts: Sequence[str],
+    ignored: Sequence[str],
+    collection: str,
+    max_age_ms: int,
 ) -> Ordered:
-    """Submit URLs with a find: they, and all they lead to within the collection's scope, are looked through.
+    """Submit URLs with a find: they, and all they lead to within the collection's scope, are looked
+    through.
 
     Raises what `submit` raises.
     """
@@ -103,16 +144,24 @@ class Results:
         self._state.refresh()
         head = self._state.head
         if head > self._read_to:
-            yield from found_of(self._tables.changes("matches", self._read_to), self._ordered.order.id)
+            yield from found_of(
+                self._tables.changes("matches", self._read_to), self._ordered.order.id
+            )
         self._read_to = head
 
     def left(self) -> int | None:
-        """How many pages are still to be looked through, as far as is known; None: it has not been taken up. Reads a table's column."""
+        """How many pages are still to be looked through, as far as is known; None: it has not been
+        taken up. Reads a table's column.
+        """
         storage = self._workspace.storage
         if storage.size(f"{INBOX}/{self._ordered.file}") is not None:
             return None
         self._state.refresh()
         operation = pl.col("operation") == f"{FIND}:{self._ordered.order.id}"
-        known = self._tables.scan("urls").filter(operation & (pl.col("state") == UrlState.KNOWN.value)).select(pl.len())
+        known = (
+            self._tables.scan("urls")
+            .filter(operation & (pl.col("state") == UrlState.KNOWN.value))
+            .select(pl.len())
+        )
         found = self._tables.scan("found").filter(operation).select(pl.len())
         return int(known.collect().item()) + int(found.collect().item())

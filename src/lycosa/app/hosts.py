@@ -1,4 +1,6 @@
-"""Hosts of a workspace, listed and one by one: what is known of each, what waits there, what was fetched last."""
+"""Hosts of a workspace, listed and one by one: what is known of each, what waits there, what was
+fetched last.
+"""
 
 from __future__ import annotations
 
@@ -13,17 +15,38 @@ from lycosa.store.workspace import Workspace
 from lycosa.url.keys import host_key
 
 _LISTED = (
-    *("host", "registrable_domain", "pages", "known", "visited", "bytes", "delay", "not_before", "fails", "latency"),
+    *(
+        "host",
+        "registrable_domain",
+        "pages",
+        "known",
+        "visited",
+        "bytes",
+        "delay",
+        "not_before",
+        "fails",
+        "latency",
+    ),
     *("first_seen_at", "last_visit_at", "server", "ip"),
 )
 _WAITING = ("url", "collection", "operation", "depth", "priority", "not_before", "reason")
-_VISIT = ("url", "kind", "fetched_at", "http_status", "error", "duration_ms", "content_type", "content_length")
+_VISIT = (
+    "url",
+    "kind",
+    "fetched_at",
+    "http_status",
+    "error",
+    "duration_ms",
+    "content_type",
+    "content_length",
+)
 
 
 @dataclass(slots=True, frozen=True)
 class HostFacts:
-    """One host. `row` is that of the table `hosts`; `waiting` counts what waits there, of which `queue` has the first in the tables' order;
-    `visits` are the last ones, the newest first."""
+    """One host. `row` is that of the table `hosts`; `waiting` counts what waits there, of which
+    `queue` has the first in the tables' order; `visits` are the last ones, the newest first.
+    """
 
     row: dict[str, Any]
     waiting: int
@@ -31,8 +54,11 @@ class HostFacts:
     visits: list[dict[str, Any]]
 
 
-def list_hosts(root: str, like: str = "", offset: int = 0, count: int = 100) -> tuple[int, list[dict[str, Any]]]:
-    """How many hosts there are whose name holds `like`, and `count` of them, those with the most pages first.
+def list_hosts(
+    root: str, like: str = "", offset: int = 0, count: int = 100
+) -> tuple[int, list[dict[str, Any]]]:
+    """How many hosts there are whose name holds `like`, and `count` of them, those with the most
+    pages first.
 
     Raises:
         WorkspaceError: there is no workspace, or it is damaged.
@@ -40,7 +66,9 @@ def list_hosts(root: str, like: str = "", offset: int = 0, count: int = 100) -> 
     hosts = LiveTables(Workspace.open(root)).scan("hosts").filter(pl.col("host") != "")
     if like:
         hosts = hosts.filter(pl.col("host").str.contains(like.lower(), literal=True))
-    order = hosts.select(_LISTED).sort(["pages", "known", "host"], descending=[True, True, False], nulls_last=True)
+    order = hosts.select(_LISTED).sort(
+        ["pages", "known", "host"], descending=[True, True, False], nulls_last=True
+    )
     total, rows = pl.collect_all([hosts.select(pl.len()), order.slice(offset, count)])
     return int(total.item()), rows.to_dicts()
 
@@ -58,10 +86,18 @@ def host_facts(root: str, host: str, most: int = 50) -> HostFacts | None:
         [
             tables.scan("hosts").filter(pl.col("host") == host).select(*_LISTED, "robots"),
             waiting.select(pl.len()),
-            waiting.select(_WAITING).sort(["priority", "depth", "url"], descending=[True, False, False]).head(most),
-            tables.scan("visits").filter(here).select(_VISIT).sort("fetched_at", descending=True).head(most),
+            waiting.select(_WAITING)
+            .sort(["priority", "depth", "url"], descending=[True, False, False])
+            .head(most),
+            tables.scan("visits")
+            .filter(here)
+            .select(_VISIT)
+            .sort("fetched_at", descending=True)
+            .head(most),
         ]
     )
     if not rows.height:
         return None
-    return HostFacts(rows.row(0, named=True), int(number.item()), queue.to_dicts(), visits.to_dicts())
+    return HostFacts(
+        rows.row(0, named=True), int(number.item()), queue.to_dicts(), visits.to_dicts()
+    )

@@ -1,7 +1,9 @@
-"""Hunts that people follow on pages: each runs in a thread of ours, what it told is kept, and what it found can be read again later.
+"""Hunts that people follow on pages: each runs in a thread of ours, what it told is kept, and what
+it found can be read again later.
 
-A hunt is a file, `run/hunted/ID.json`, written once a second while it runs, so that other processes that serve the same workspace can show
-it, and stop it by a file beside it; the newest `MOST_KEPT` stay.
+A hunt is a file, `run/hunted/ID.json`, written once a second while it runs, so that other processes
+that serve the same workspace can show it, and stop it by a file beside it; the newest `MAX_KEPT`
+stay.
 """
 
 from __future__ import annotations
@@ -22,12 +24,13 @@ from lycosa.app.hunt_events import Event
 from lycosa.app.hunting import HuntRequest
 from lycosa.core.errors import UsageError
 from lycosa.core.units import format_time
+from lycosa.processes.threads import OnError, start_thread
 from lycosa.store.storage import Storage
 
 FOLDER = "run/hunted"
-MOST_KEPT = 200
-MOST_AT_ONCE = 4
-MOST_SHOWN = 100
+MAX_KEPT = 200
+MAX_AT_ONCE = 4
+MAX_SHOWN = 100
 _LAST_PAGES = 20
 _LOOK_S = 0.1
 _TELL_EVERY_S = 1.0
@@ -37,7 +40,9 @@ _ID = re.compile(r"\d{13}-[0-9a-f]{32}")
 
 @dataclass(slots=True)
 class HuntView:
-    """A hunt as it stands: `state` is running, ended or failed; `results` as `hunt_events` tells them, the best first."""
+    """A hunt as it stands: `state` is running, ended or failed; `results` as `hunt_events` tells
+    them, the best first.
+    """
 
     id: str
     question: str
@@ -80,7 +85,11 @@ class _Running:
                     )
                 case "ended":
                     view.state, view.ended, view.in_flight = "ended", event["ended"], 0
-                    view.pages, view.bytes, view.seconds = event["pages"], event["bytes"], event["seconds"]
+                    view.pages, view.bytes, view.seconds = (
+                        event["pages"],
+                        event["bytes"],
+                        event["seconds"],
+                    )
                     view.relevant, view.listed = event["relevant"], event["listed"]
                     self.found = {each["url"]: each for each in event["results"]}
                 case "failed":
@@ -88,7 +97,7 @@ class _Running:
 
     def now(self) -> HuntView:
         with self.lock:
-            best = sorted(self.found.values(), key=lambda each: -each["score"])[:MOST_SHOWN]
+            best = sorted(self.found.values(), key=lambda each: -each["score"])[:MAX_SHOWN]
             return HuntView(**{**_plain(self.view), "results": best, "newest": list(self.newest)})
 
 
@@ -105,19 +114,25 @@ class HuntBoard:
         """Begin a hunt; its id.
 
         Raises:
-            UsageError: something in the request is wrong, or `MOST_AT_ONCE` are under way.
-            OwnedError: a crawl or another hunt works in the workspace. Whatever else `begin` raises is raised, too.
+            UsageError: something in the request is wrong, or `MAX_AT_ONCE` are under way.
+            OwnedError: a crawl or another hunt works in the workspace. Whatever else `begin` raises
+            is raised, too.
         """
         now_ms = time.time_ns() // 1_000_000
         hunt_id = f"{now_ms:013d}-{uuid.uuid4().hex}"
-        running = _Running(HuntView(hunt_id, request.question, request.strategy, format_time(now_ms), by))
+        running = _Running(
+            HuntView(hunt_id, request.question, request.strategy, format_time(now_ms), by)
+        )
         with self._lock:
-            if len(self._running) >= MOST_AT_ONCE:
-                raise UsageError(f"{MOST_AT_ONCE} hunts are running, which is the maximum: stop one or wait until one ends")
+            if len(self._running) >= MAX_AT_ONCE:
+                raise UsageError(
+                    f"{MAX_AT_ONCE} hunts are running, which is the maximum: stop "
+                    "one or wait until one ends"
+                )
             self._running[hunt_id] = running
         begun: Future[None] = Future()
         # The child of a hunt lives as long as the thread that made it.
-        threading.Thread(target=self._follow, args=(running, request, begun), name="hunt", daemon=True).start()
+        start_thread(self._follow, running, request, begun, name="hunt", on_error=OnError.REPORT)
         try:
             begun.result()
         except BaseException:
@@ -132,7 +147,11 @@ class HuntBoard:
             running = self._running.get(hunt_id)
         if running is not None:
             running.stop.set()
-        elif _ID.fullmatch(hunt_id) and (view := self._kept(f"{hunt_id}.json")) is not None and view.state == "running":
+        elif (
+            _ID.fullmatch(hunt_id)
+            and (view := self._kept(f"{hunt_id}.json")) is not None
+            and view.state == "running"
+        ):
             self._storage.create(f"{FOLDER}/{hunt_id}.stop", b"")
 
     def view(self, hunt_id: str) -> HuntView | None:
@@ -150,7 +169,9 @@ class HuntBoard:
         known = {each.id for each in running}
         kept = (self._kept(name) for name in self._files())
         return sorted(
-            [*running, *(each for each in kept if each is not None and each.id not in known)], key=lambda each: each.id, reverse=True
+            [*running, *(each for each in kept if each is not None and each.id not in known)],
+            key=lambda each: each.id,
+            reverse=True,
         )
 
     def _follow(self, running: _Running, request: HuntRequest, begun: Future[None]) -> None:
@@ -185,7 +206,8 @@ class HuntBoard:
                 running.take(
                     {
                         "event": "failed",
-                        "message": "the hunt process died; the fetched pages are archived, and the next start processes them",
+                        "message": "the hunt process died; the fetched pages are archived, and "
+                        "the next start processes them",
                     }
                 )
                 return
@@ -200,15 +222,22 @@ class HuntBoard:
         self._storage.remove(f"{FOLDER}/{view.id}.stop")
         with self._lock:
             del self._running[view.id]
-        for name in self._files()[:-MOST_KEPT]:
+        for name in self._files()[:-MAX_KEPT]:
             self._storage.remove(f"{FOLDER}/{name}")
 
     def _write(self, view: HuntView) -> None:
         self._storage.make_folder(FOLDER)
-        self._storage.replace(f"{FOLDER}/{view.id}.json", (json.dumps(asdict(view), ensure_ascii=False) + "\n").encode("utf-8", "replace"))
+        self._storage.replace(
+            f"{FOLDER}/{view.id}.json",
+            (json.dumps(asdict(view), ensure_ascii=False) + "\n").encode("utf-8", "replace"),
+        )
 
     def _files(self) -> list[str]:
-        return sorted(name for name in self._storage.names(FOLDER) if _ID.fullmatch(name.removesuffix(".json")))
+        return sorted(
+            name
+            for name in self._storage.names(FOLDER)
+            if _ID.fullmatch(name.removesuffix(".json"))
+        )
 
     def _kept(self, name: str) -> HuntView | None:
         """None for a file that is gone or none of ours."""
@@ -221,7 +250,8 @@ class HuntBoard:
             if time.time() * 1000 - written > _SILENT_MS:
                 view.state, view.message = (
                     "failed",
-                    "the hunt process is no longer running; the fetched pages are archived, and the next start processes them",
+                    "the hunt process is no longer running; the fetched pages are archived, and "
+                    "the next start processes them",
                 )
         return view
 

@@ -1,11 +1,12 @@
-"""Hunts where somebody else owns the workspace: orders and events as files on this machine, in the workspace's `run/hunts`.
+"""Hunts where somebody else owns the workspace: orders and events as files on this machine, in the
+workspace's `run/hunts`.
 
-    ID.order      what is asked (a `HuntRequest` as JSON); whoever asks writes it, the daemon takes it away when the hunt begins
-    ID.jsonl      events, a line each, as `lycosa.app.hunt_events` has them; `ended` or `failed` is the last
-    ID.stop       the hunt is to end early
+    ID.order      what is asked (a `HuntRequest` as JSON); whoever asks writes it, the daemon takes
+    it away when the hunt begins ID.jsonl      events, a line each, as `lycosa.app.hunt_events` has
+    them; `ended` or `failed` is the last ID.stop       the hunt is to end early
 
-The daemon's worker commits and ends, a process of its own hunts, and then the next worker starts (decision 14): two would ask the same
-hosts.
+The daemon's worker commits and ends, a process of its own hunts, and then the next worker starts
+(decision 14): two would ask the same hosts.
 """
 
 from __future__ import annotations
@@ -24,8 +25,8 @@ from pydantic import TypeAdapter, ValidationError
 
 from lycosa.app.hunt_events import Event
 from lycosa.app.hunting import HuntRequest
-from lycosa.app.live import COMMAND as DAEMON
 from lycosa.core.errors import OwnedError, UsageError, WorkError
+from lycosa.crawl.session.live_status import COMMAND as DAEMON
 from lycosa.store.owner import owner_of
 from lycosa.store.storage import Storage, open_storage
 
@@ -71,7 +72,9 @@ def events(hunt: Hunting) -> Iterator[Event]:
             told = hunt.take()
             for event in told:
                 if event["event"] == "failed":
-                    raise (UsageError if event.get("exit_code") == UsageError.exit_code else WorkError)(str(event["message"]))
+                    raise (
+                        UsageError if event.get("exit_code") == UsageError.exit_code else WorkError
+                    )(str(event["message"]))
                 yield event
                 if event["event"] in LAST:
                     return
@@ -79,7 +82,8 @@ def events(hunt: Hunting) -> Iterator[Event]:
                 looked_at = time.monotonic()
                 if not hunt.alive() and not (told := hunt.take()):
                     raise WorkError(
-                        "the hunt process is no longer running; the fetched pages are archived, and the next start processes them"
+                        "the hunt process is no longer running; the fetched pages are archived, "
+                        "and the next start processes them"
                     )
                 yield from told
             time.sleep(_LOOK_S)
@@ -111,10 +115,15 @@ class EventWriter:
     """Writes events, each whole for who reads at that moment."""
 
     def __init__(self, path: Path) -> None:
-        self._descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+        self._descriptor = os.open(
+            path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600
+        )
 
     def tell(self, event: Event) -> None:
-        os.write(self._descriptor, (json.dumps(event, ensure_ascii=False) + "\n").encode("utf-8", "replace"))
+        os.write(
+            self._descriptor,
+            (json.dumps(event, ensure_ascii=False) + "\n").encode("utf-8", "replace"),
+        )
 
     def close(self) -> None:
         os.close(self._descriptor)
@@ -215,7 +224,9 @@ class Orders:
 
     def submit(self, request: HuntRequest) -> Order:
         identity = self._desk.put(request)
-        return Order(self._desk, identity, self._daemon, EventFile(self._desk.path(identity, "jsonl")))
+        return Order(
+            self._desk, identity, self._daemon, EventFile(self._desk.path(identity, "jsonl"))
+        )
 
 
 def daemon_of(root: str) -> Orders | None:
@@ -229,5 +240,8 @@ def daemon_of(root: str) -> Orders | None:
     if owner is None:
         return None
     if owner.command != DAEMON:
-        raise OwnedError(f"process {owner.pid} ({owner.command}) uses {root}; a hunt can start when that process has ended")
+        raise OwnedError(
+            f"process {owner.pid} ({owner.command}) uses {root}; a hunt can start "
+            "when that process has ended"
+        )
     return Orders(Desk(storage), owner.pid)

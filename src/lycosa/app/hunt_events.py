@@ -1,9 +1,11 @@
-"""What a hunt tells as it goes, as JSON objects: for `lycosa hunt --jsonl`, the API's stream, and the file between a daemon and who asked.
+"""What a hunt tells as it goes, as JSON objects: for `lycosa hunt --jsonl`, the API's stream, and
+the file between a daemon and who asked.
 
-{"event": "started", "question", "named", "hits", "well_linked", "listed"}
-{"event": "found", "url", "title", "score", "rank", "snippet", "fragments": [{"text", "match"}], "language", "number", "via", "seconds"}
-{"event": "progress", "pages", "in_flight", "bytes", "seconds"}
-{"event": "ended", "ended", "pages", "relevant", "listed", "failed": {reason: number}, "visits", "bytes", "seconds",
+{"event": "started", "question", "named", "hits", "well_linked", "listed"} {"event": "found", "url",
+"title", "score", "rank", "snippet", "fragments": [{"text", "match"}], "language", "number", "via",
+"seconds"} {"event": "progress", "pages", "in_flight", "bytes", "seconds"} {"event": "ended",
+"ended", "pages", "relevant", "listed", "failed": {reason: number}, "failures": {url: why},
+"visits", "bytes", "seconds",
  "results": [as found, best first]}
 {"event": "failed", "message", "exit_code"}
 """
@@ -17,7 +19,7 @@ from lycosa.app.hunt_starts import Started
 from lycosa.app.hunting import Ears, Hit, HuntOrder, HuntReport, hunt
 from lycosa.core.clock import Clock, SystemClock
 from lycosa.core.errors import LycosaError
-from lycosa.crawl.progress import Progress
+from lycosa.crawl.state.progress import Progress
 from lycosa.crawl.worker import Worker
 from lycosa.fetch.fetcher import Fetcher
 from lycosa.search.hunt import Found
@@ -27,7 +29,7 @@ Event = dict[str, Any]
 
 Tell = Callable[[Event], None]
 
-MOST_RESULTS = 100
+MAX_RESULTS = 100
 """Results that the last event lists."""
 
 _PROGRESS_EVERY_MS = 1_000
@@ -43,7 +45,9 @@ def hunt_telling(
     fetcher: Fetcher | None = None,
     owned: bool = False,
 ) -> HuntReport:
-    """Hunt, and tell of it in events; the last one is `ended`. Raises what `hunt` raises, and tells nothing of that."""
+    """Hunt, and tell of it in events; the last one is `ended`. Raises what `hunt` raises, and tells
+    nothing of that.
+    """
     told_at = 0
     chosen = clock or SystemClock()
 
@@ -87,7 +91,12 @@ def started_event(question: str, started: Started) -> Event:
 
 def found_event(hit: Hit) -> Event:
     """A page as it is found. `rank` among those found until then."""
-    return {"event": "found", **result(hit.found, hit.found.score), "rank": hit.rank, "seconds": round(hit.after_ms / 1000, 3)}
+    return {
+        "event": "found",
+        **result(hit.found, hit.found.score),
+        "rank": hit.rank,
+        "seconds": round(hit.after_ms / 1000, 3),
+    }
 
 
 def ended_event(report: HuntReport) -> Event:
@@ -99,10 +108,11 @@ def ended_event(report: HuntReport) -> Event:
         "relevant": report.relevant,
         "listed": report.listed,
         "failed": dict(report.failed),
+        "failures": dict(progress.failures),
         "visits": progress.visits,
         "bytes": progress.bytes,
         "seconds": round(max(progress.ended_ms - progress.started_ms, 1) / 1000, 3),
-        "results": [result(found, score) for found, score in report.ranked[:MOST_RESULTS]],
+        "results": [result(found, score) for found, score in report.ranked[:MAX_RESULTS]],
     }
 
 

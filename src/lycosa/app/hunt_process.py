@@ -1,4 +1,6 @@
-"""A hunt in a process of its own: for a daemon, that owns the workspace, and for the server, that does not."""
+"""A hunt in a process of its own: for a daemon, that owns the workspace, and for the server, that
+does not.
+"""
 
 from __future__ import annotations
 
@@ -11,16 +13,17 @@ from types import FrameType
 from lycosa.app.hunt_desk import EventWriter
 from lycosa.app.hunt_events import failed_event, hunt_telling
 from lycosa.app.hunting import HuntOrder
-from lycosa.app.processes import News
 from lycosa.core.errors import LycosaError, WorkError
-from lycosa.core.refused import refusal
+from lycosa.core.system_errors import refusal
 from lycosa.crawl.worker import Worker
+from lycosa.processes.children import News
 
 
 @dataclass(slots=True, frozen=True)
 class HuntJob:
-    """What such a process is told: picklable. `events` is the file for what it tells; when `stop` is there it ends. `owned`: its parent
-    owns the workspace."""
+    """What such a process is told: picklable. `events` is the file for what it tells; when `stop`
+    is there it ends. `owned`: its parent owns the workspace.
+    """
 
     order: HuntOrder
     events: Path
@@ -35,7 +38,9 @@ def work(tell: Callable[..., None], job: HuntJob) -> None:
     writer = EventWriter(job.events)
     try:
         tell(News.WORKING)
-        hunt_telling(job.order, writer.tell, worker=stopping.started, tick=stopping.look, owned=job.owned)
+        hunt_telling(
+            job.order, writer.tell, worker=stopping.started, tick=stopping.look, owned=job.owned
+        )
     except (LycosaError, OSError) as error:
         known = error if isinstance(error, LycosaError) else WorkError(refusal(error))
         if not str(known):

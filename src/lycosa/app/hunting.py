@@ -1,8 +1,9 @@
-"""Real-time search: go out for a question. Own the workspace, claim, start from the index or from named pages, follow what looks relevant,
-say what is found as it is found, index, release.
+"""Real-time search: go out for a question. Own the workspace, claim, start from the index or from
+named pages, follow what looks relevant, say what is found as it is found, index, release.
 
-Everything that is fetched is archived and indexed like a crawl's pages, in the order's collection. What is relevant is judged as a page is
-absorbed (`lycosa.search.hunt`), not when the index comes to it.
+Everything that is fetched is archived and indexed like a crawl's pages, in the order's collection.
+What is relevant is judged as a page is absorbed (`lycosa.search.hunt`), not when the index comes to
+it.
 """
 
 from __future__ import annotations
@@ -16,16 +17,18 @@ from typing import Any, Literal
 from lycosa.app.hunt_dealer import HuntDealer
 from lycosa.app.hunt_starts import Started, recall, start_from_index
 from lycosa.app.indexing import IndexFollower
-from lycosa.app.memory import tune_memory
-from lycosa.app.session import Session, open_session, seeds_of
+from lycosa.config.settings import Collection, Config, parse_config
 from lycosa.core.clock import Clock, SystemClock
-from lycosa.core.config import Collection, Config, parse_config
 from lycosa.core.errors import UsageError
 from lycosa.core.units import parse_duration_ms
-from lycosa.crawl.ledger import Job
-from lycosa.crawl.progress import Progress
+from lycosa.crawl.session.seeds import check_seeds, seeds_of
+from lycosa.crawl.session.session import CrawlSession, open_session
+from lycosa.crawl.state.progress import Progress
+from lycosa.crawl.state.task import Job
 from lycosa.crawl.worker import Limits, Observer, Worker
 from lycosa.fetch.fetcher import Fetcher
+from lycosa.monitor.plugins import PLUGINS
+from lycosa.processes.memory import tune_memory
 from lycosa.search.hunt import STRATEGIES, Found, Hunt, StrategyName
 from lycosa.search.hunt_fish import DEPTH, WIDTH
 from lycosa.search.hunt_leads import Lead
@@ -42,7 +45,7 @@ AGENTS = 15
 TIME_MS = 30_000
 """Default duration of a hunt."""
 
-MOST_PAGES = 50_000
+MAX_PAGES = 50_000
 """A hunt ends after so many at the latest: what it has learned of them is in memory."""
 
 COMMAND = "hunt"
@@ -53,10 +56,12 @@ Scope = Literal["host", "domain", "prefix", "any"]
 
 @dataclass(slots=True, frozen=True)
 class HuntRequest:
-    """What is asked of a hunt: plain data, that goes into a file or over the network. `from_index`: start from what the workspace holds;
-    None: where no seed is named. `time_ms`, `pages`, `enough` (relevant pages) end it; None: not by that. `delay`: as `crawl --delay`
-    takes it, "" for the collection's. `typed`: the operator named the seeds, so their hosts may be private, and they
-    are the collection's from now on."""
+    """What is asked of a hunt: plain data, that goes into a file or over the network. `from_index`:
+    start from what the workspace holds; None: where no seed is named. `time_ms`, `pages`, `enough`
+    (relevant pages) end it; None: not by that. `delay`: as `crawl --delay` takes it, "" for the
+    collection's. `typed`: the operator named the seeds, so their hosts may be private, and they are
+    the collection's from now on.
+    """
 
     question: str
     seeds: tuple[str, ...] = ()
@@ -76,7 +81,9 @@ class HuntRequest:
 
 @dataclass(slots=True, frozen=True)
 class HuntOrder:
-    """A request, and the workspace and settings that it is about. `index`: index what is fetched, too; a daemon has somebody else do it."""
+    """A request, and the workspace and settings that it is about. `index`: index what is fetched,
+    too; a daemon has somebody else do it.
+    """
 
     root: str
     config: Config
@@ -86,7 +93,9 @@ class HuntOrder:
 
 @dataclass(slots=True, frozen=True)
 class Hit:
-    """A relevant page as it is told: `found`, so many milliseconds after the hunt began; `rank` among those found until then."""
+    """A relevant page as it is told: `found`, so many milliseconds after the hunt began; `rank`
+    among those found until then.
+    """
 
     found: Found
     after_ms: int
@@ -95,8 +104,10 @@ class Hit:
 
 @dataclass(slots=True, frozen=True)
 class HuntReport:
-    """The end of a hunt. `ended`: enough, max_time, max_pages, finished (nothing is left to follow), stopped. `ranked`: the relevant pages
-    with their scores as they are now that all are known. `listed`: links that were not followed; `failed`: what gave no page, by reason."""
+    """The end of a hunt. `ended`: enough, max_time, max_pages, finished (nothing is left to
+    follow), stopped. `ranked`: the relevant pages with their scores as they are now that all are
+    known. `listed`: links that were not followed; `failed`: what gave no page, by reason.
+    """
 
     ended: str
     ranked: tuple[tuple[Found, float], ...]
@@ -126,15 +137,26 @@ class _State:
 
 
 def hunt_collection(config: Config, request: HuntRequest) -> Collection:
-    """The collection that a hunt writes to: the configured one, or a new one; with the hunt's own order, reach and connections.
+    """The collection that a hunt writes to: the configured one, or a new one; with the hunt's own
+    order, reach and connections.
 
     Raises:
         UsageError: its name cannot be one, or the delay is no time.
     """
     chosen = next((each for each in config.collection if each.name == request.collection), None)
     if chosen is None:
-        chosen = next(each for each in parse_config(f"[[collection]]\nname = {json.dumps(request.collection)}\n").collection)
-    settings: dict[str, Any] = {"scope": request.scope, "strategy": "best-first", "depth": None, "connections": request.agents}
+        chosen = next(
+            each
+            for each in parse_config(
+                f"[[collection]]\nname = {json.dumps(request.collection)}\n"
+            ).collection
+        )
+    settings: dict[str, Any] = {
+        "scope": request.scope,
+        "strategy": "best-first",
+        "depth": None,
+        "connections": request.agents,
+    }
     if request.delay:
         settings["delay"] = parse_duration_ms(request.delay)
         if settings["delay"] == 0:
@@ -143,21 +165,28 @@ def hunt_collection(config: Config, request: HuntRequest) -> Collection:
 
 
 def hunt(
-    order: HuntOrder, ears: Ears | None = None, *, clock: Clock | None = None, fetcher: Fetcher | None = None, owned: bool = False
+    order: HuntOrder,
+    ears: Ears | None = None,
+    *,
+    clock: Clock | None = None,
+    fetcher: Fetcher | None = None,
+    owned: bool = False,
 ) -> HuntReport:
-    """Hunt until there is enough, the time is over, or nothing is left to follow. `owned`: our caller owns the workspace.
+    """Hunt until there is enough, the time is over, or nothing is left to follow. `owned`: our
+    caller owns the workspace.
 
     Raises:
-        UsageError: the question has no words, a seed cannot be used, or there is nothing to start from: nothing was fetched.
-        OwnedError: somebody crawls in this workspace.
+        UsageError: the question has no words, a seed cannot be used, or there is nothing to start
+        from: nothing was fetched. OwnedError: another process is crawling in this workspace.
         WorkError: the disk is full, the archive or the log is damaged.
     """
     clock, ears = clock or SystemClock(), ears or Ears()
     tune_memory()
     request = order.request
+    collection = hunt_collection(order.config, request)
+    check_seeds(request.seeds, collection)
     seeds = tuple(normalise(seed) for seed in request.seeds)
     question = Question(request.question)
-    collection = hunt_collection(order.config, request)
     if request.strategy not in STRATEGIES:
         raise UsageError(f"--strategy {request.strategy!r}: choose {', '.join(STRATEGIES)}")
     workspace = Workspace.open_or_create(order.root) if seeds else Workspace.open(order.root)
@@ -193,29 +222,34 @@ def _hunt(
     session = open_session(
         workspace,
         order.config,
-        [Job(collection, seeds_of(before, collection.seeds, seeds if request.typed else ()))],
+        [Job(collection, seeds_of(before, collection, seeds if request.typed else ()))],
         command=COMMAND,
         clock=clock,
-        limits=Limits(min(request.pages or MOST_PAGES, MOST_PAGES), request.time_ms),
+        limits=Limits(min(request.pages or MAX_PAGES, MAX_PAGES), request.time_ms),
         observer=ears.progress,
         committed=lambda entry: follower.committed(entry) if follower else None,
         tick=ticks,
         fetcher=fetcher,
+        plugins=PLUGINS,
     )
     try:
         state = _State()
-        assignment = session.ledger.assignments[collection.name]
+        assignment = session.crawl.assignments[collection.name]
         hunt = Hunt(
             question,
             request.strategy,
             width=request.width,
             depth=request.depth,
             takes=assignment.gate.takes,
-            heed_nofollow=collection.respect_nofollow,
+            respect_nofollow=collection.respect_nofollow,
         )
 
         def found(page: Found) -> None:
-            rank = 1 + sum(score > page.score for _, score in hunt.ranked()) if hunt.relevant <= _RANKED else 0
+            rank = (
+                1 + sum(score > page.score for _, score in hunt.ranked())
+                if hunt.relevant <= _RANKED
+                else 0
+            )
             ears.hit(Hit(page, clock.monotonic_ms() - began, rank))
             if request.enough is not None and hunt.relevant >= request.enough:
                 state.enough = True
@@ -223,7 +257,7 @@ def _hunt(
 
         dealer = HuntDealer(
             hunt,
-            session.ledger,
+            session.crawl,
             assignment,
             found,
             lambda urls: recall(workspace, session.tables, urls),
@@ -232,9 +266,9 @@ def _hunt(
         )
         session.take_up()
         if session.worker.progress.replayed:
-            session.worker.commit_now()  # pages that a killed run had fetched: the hunt goes through them by the tables
+            # pages that a killed run had fetched: the hunt goes through them by the tables
+            session.worker.commit_now()
         ears.started(_start(request, seeds, hunt, session))
-        session.worker.absorber.heard = dealer.heard
         dealer.begin()
         follower = IndexFollower(order.root, order.config.index, clock) if order.index else None
         ears.worker(session.worker)
@@ -244,7 +278,13 @@ def _hunt(
             follower.finish()
         ended = "enough" if state.enough else progress.ended
         return HuntReport(
-            ended, tuple(hunt.ranked()), hunt.pages, hunt.relevant, len(hunt.listed) + hunt.listed.dropped, Counter(dealer.failed), progress
+            ended,
+            tuple(hunt.ranked()),
+            hunt.pages,
+            hunt.relevant,
+            len(hunt.listed) + hunt.listed.dropped,
+            Counter(dealer.failed),
+            progress,
         )
     finally:
         session.close()
@@ -255,7 +295,9 @@ def _hunt(
 _RANKED = 1_000  # results up to which each is told its rank
 
 
-def _start(request: HuntRequest, seeds: tuple[str, ...], hunt: Hunt, session: Session) -> Started:
+def _start(
+    request: HuntRequest, seeds: tuple[str, ...], hunt: Hunt, session: CrawlSession
+) -> Started:
     """List what the hunt starts from.
 
     Raises:
@@ -266,5 +308,8 @@ def _start(request: HuntRequest, seeds: tuple[str, ...], hunt: Hunt, session: Se
     if request.from_index or (request.from_index is None and not seeds):
         hits, well_linked = start_from_index(hunt, session.workspace, session.tables)
     if not len(hunt.listed):
-        raise UsageError("there are no start pages: no stored page links to a page that was not fetched; specify a start page with --seed")
+        raise UsageError(
+            "there are no start pages: no stored page links to a page that was not "
+            "fetched; specify a start page with --seed"
+        )
     return Started(len(seeds), hits, well_linked, len(hunt.listed))

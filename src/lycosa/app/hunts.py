@@ -1,19 +1,21 @@
-"""A hunt for somebody who is no process of the workspace: by its daemon if one works there, else by a process of its own."""
+"""A hunt for somebody who is no process of the workspace: by its daemon if one works there, else by
+a process of its own.
+"""
 
 from __future__ import annotations
 
-import threading
 import time
 import uuid
 from pathlib import Path
 
 from lycosa.app import hunt_process
-from lycosa.app.configuring import read_config
 from lycosa.app.hunt_desk import Desk, EventFile, Hunting, daemon_of
 from lycosa.app.hunt_events import Event
 from lycosa.app.hunt_process import HuntJob
 from lycosa.app.hunting import HuntOrder, HuntRequest, hunt_collection
-from lycosa.app.processes import Child
+from lycosa.crawl.session.workspace_config import read_config
+from lycosa.processes.children import Child
+from lycosa.processes.threads import OnError, start_thread
 from lycosa.search.hunt_question import Question
 from lycosa.store.storage import open_storage
 from lycosa.store.workspace import Workspace
@@ -21,7 +23,8 @@ from lycosa.url.normalise import normalise
 
 
 def begin_hunt(root: str, request: HuntRequest) -> Hunting:
-    """Have a hunt begin. Call it in a thread that lives as long as the hunt: the kernel ends a child with the thread that made it.
+    """Have a hunt begin. Call it in a thread that lives as long as the hunt: the kernel ends a
+    child with the thread that made it.
 
     Raises:
         UsageError: the question has no words, a seed is no URL, a setting is wrong.
@@ -41,7 +44,14 @@ def begin_hunt(root: str, request: HuntRequest) -> Hunting:
     desk.make()
     identity = f"{time.time_ns() // 1_000_000:013d}-{uuid.uuid4().hex}"
     events, stop = desk.path(identity, "jsonl"), desk.path(identity, "stop")
-    return _OwnHunt(Child("hunt", hunt_process.work, HuntJob(HuntOrder(root, config, request), events, stop, owned=False)), events)
+    return _OwnHunt(
+        Child(
+            "hunt",
+            hunt_process.work,
+            HuntJob(HuntOrder(root, config, request), events, stop, owned=False),
+        ),
+        events,
+    )
 
 
 class _OwnHunt:
@@ -64,7 +74,7 @@ class _OwnHunt:
     def close(self) -> None:
         """Returns at once: what the hunt still has to commit and index it does beside us."""
         self._child.terminate()
-        threading.Thread(target=self._end, name="hunt-end", daemon=True).start()
+        start_thread(self._end, name="hunt-end", on_error=OnError.REPORT)
 
     def _end(self) -> None:
         self._child.end()

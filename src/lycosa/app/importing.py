@@ -1,4 +1,6 @@
-"""`import` from end to end: own the workspace, claim, load, take in archives file by file, index, release."""
+"""`import` from end to end: own the workspace, claim, load, take in archives file by file, index,
+release.
+"""
 
 from __future__ import annotations
 
@@ -6,15 +8,17 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from lycosa.app.indexing import IndexFollower
-from lycosa.app.memory import tune_memory
-from lycosa.app.session import Session, open_session, seeds_of
-from lycosa.archive.folder import folder_captures
-from lycosa.archive.foreign import Capture, archives, read_captures
+from lycosa.archive.import_formats import ImportedCapture, archives, read_captures
+from lycosa.archive.page_folder import folder_captures
+from lycosa.config.settings import Collection, Config
 from lycosa.core.clock import Clock, SystemClock
-from lycosa.core.config import Collection, Config
 from lycosa.core.errors import ArchiveError, UsageError
-from lycosa.crawl.importing import Imported, Importer
-from lycosa.crawl.ledger import Job
+from lycosa.crawl.recovery.import_archives import Imported, Importer
+from lycosa.crawl.session.seeds import seeds_of
+from lycosa.crawl.session.session import CrawlSession, open_session
+from lycosa.crawl.state.task import Job
+from lycosa.monitor.plugins import PLUGINS
+from lycosa.processes.memory import tune_memory
 from lycosa.store.leadership import require_no_leader
 from lycosa.store.live import LiveTables
 from lycosa.store.workspace import Workspace
@@ -35,14 +39,16 @@ def import_files(
     observer: Callable[[Imported], None] | None = None,
     clock: Clock | None = None,
 ) -> Imported:
-    """Take archives, or folders of archives or pages, into one collection. A damaged file is reported, and the others are read.
+    """Take archives, or folders of archives or pages, into one collection. A damaged file is
+    reported, and the others are read.
 
-    `collection` is as configured; None: as the log has it, else with every setting at its default. `base`: the URL of a folder of pages.
-    What is there already is passed over, so that a call that was interrupted is simply made again.
+    `collection` is as configured; None: as the log has it, else with every setting at its default.
+    `base`: the URL of a folder of pages. What is there already is passed over, so that a call that
+    was interrupted is simply made again.
 
     Raises:
         UsageError: a path that is not there, a folder that says nothing of its URLs.
-        OwnedError: somebody crawls in this workspace.
+        OwnedError: another process is crawling in this workspace.
         WorkError: the disk is full, the archive or the log is damaged.
     """
     clock = clock or SystemClock()
@@ -55,19 +61,32 @@ def import_files(
         require_no_leader(workspace.storage)
         before = workspace.state().settings.get(name, {})
         if collection is None:
-            collection = Collection.model_validate({"name": name} | {key: before[key] for key in Collection.model_fields if key in before})
+            collection = Collection.model_validate(
+                {"name": name}
+                | {key: before[key] for key in Collection.model_fields if key in before}
+            )
         follower: IndexFollower | None = None
         session = open_session(
             workspace,
             config,
-            [Job(collection, seeds_of(before, collection.seeds))],
+            [Job(collection, seeds_of(before, collection))],
             command="import",
             clock=clock,
             committed=lambda entry: follower.committed(entry) if follower else None,
+            plugins=PLUGINS,
         )
         try:
             follower = IndexFollower(root, config.index, clock) if index else None
-            report = _import(session, name, paths, base, in_scope, config.fetch.max_body, lambda _: owner.touch(), observer)
+            report = _import(
+                session,
+                name,
+                paths,
+                base,
+                in_scope,
+                config.fetch.max_body,
+                lambda _: owner.touch(),
+                observer,
+            )
             session.claim.release()
             if follower is not None:
                 follower.finish()
@@ -79,7 +98,7 @@ def import_files(
 
 
 def _import(
-    session: Session,
+    session: CrawlSession,
     name: str,
     paths: Sequence[str],
     base: str,
@@ -103,8 +122,8 @@ def _import(
             observer(importer.report)
 
     importer = Importer(
-        worker.absorber, name, tables=tables, locate=workspace.path, commit_if_due=commit_if_due, commit_now=worker.commit_now,
-        in_scope=in_scope,
+        worker.processor, name, tables=tables, locate=workspace.path, commit_if_due=commit_if_due,
+        commit_now=worker.commit_now, in_scope=in_scope,
     )  # fmt: skip
     report = importer.report
     for path, captures in _sources(paths, base, limit, report):
@@ -117,7 +136,9 @@ def _import(
     return report
 
 
-def _sources(paths: Sequence[str], base: str, limit: int, report: Imported) -> Iterator[tuple[Path, Iterator[Capture]]]:
+def _sources(
+    paths: Sequence[str], base: str, limit: int, report: Imported
+) -> Iterator[tuple[Path, Iterator[ImportedCapture]]]:
     for path in map(Path, paths):
         found = [] if base and path.is_dir() else archives(path)
         if not found:

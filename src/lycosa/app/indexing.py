@@ -4,21 +4,24 @@ from __future__ import annotations
 
 import threading
 
-from lycosa.app.memory import give_back
+from lycosa.config.settings import IndexSettings
 from lycosa.core.clock import Clock
-from lycosa.core.config import IndexSettings
 from lycosa.core.errors import LycosaError
 from lycosa.index.indexer import Indexer
+from lycosa.processes.memory import give_back
+from lycosa.processes.threads import OnError, start_thread
 
 _WITHOUT_SUGGESTIONS_MS = 60_000
 
 
 class IndexFollower:
-    """Updates the index `settings.interval` after a commit, with all that was committed until then, and once more at the end.
+    """Updates the index `settings.interval` after a commit, with all that was committed until then,
+    and once more at the end.
 
-    So a crawl that is over before that is indexed in one go: fewer segments, one generation. In the first minute no suggestions are
-    made, which cost a third of what the index of the same pages does: a crawl that is over by then makes them once, at its end. An error
-    of the indexer does not stop the crawl: it is kept in `error` and raised by `finish`.
+    So a crawl that is over before that is indexed in one go: fewer segments, one generation. In the
+    first minute no suggestions are made, which cost a third of what the index of the same pages
+    does: a crawl that is over by then makes them once, at its end. An error of the indexer does not
+    stop the crawl: it is kept in `error` and raised by `finish`.
     """
 
     def __init__(self, root: str, settings: IndexSettings, clock: Clock) -> None:
@@ -28,8 +31,7 @@ class IndexFollower:
         self._wake = threading.Event()
         self._ending = threading.Event()
         self.error: LycosaError | None = None
-        self._thread = threading.Thread(target=self._follow, name="index", daemon=True)
-        self._thread.start()
+        self._thread = start_thread(self._follow, name="index", on_error=OnError.RESTART)
 
     def committed(self, entry: int) -> None:
         """The log has a new entry."""
@@ -48,7 +50,9 @@ class IndexFollower:
         self._indexer.update()
 
     def close(self) -> None:
-        """End the thread; an update that is under way is finished. May be called twice, and after `finish`."""
+        """End the thread; an update that is under way is finished. May be called twice, and after
+        `finish`.
+        """
         self._end()
         self._indexer.close()
 
@@ -60,7 +64,9 @@ class IndexFollower:
                 return
             self._wake.clear()
             try:
-                self._indexer.update(suggestions=self._clock.monotonic_ms() - started >= _WITHOUT_SUGGESTIONS_MS)
+                self._indexer.update(
+                    suggestions=self._clock.monotonic_ms() - started >= _WITHOUT_SUGGESTIONS_MS
+                )
             except LycosaError as error:
                 self.error = error
                 return

@@ -1,7 +1,9 @@
-"""URLs that the public proposed: each waits, as a small file in `run/moderation/`, until somebody with a token takes it or drops it.
+"""URLs that the public proposed: each waits, as a small file in `run/moderation/`, until somebody
+with a token takes it or drops it.
 
-Nothing is fetched of a proposal before it is taken. Taking is a submission like any other: within a collection's scope, past exclusions;
-and at the latest the address guard refuses private addresses when the URL is dialled.
+Nothing is fetched of a proposal before it is taken. Taking is a submission like any other: within a
+collection's scope, past exclusions; and at the latest the address guard refuses private addresses
+when the URL is dialled.
 """
 
 from __future__ import annotations
@@ -12,8 +14,8 @@ import uuid
 from dataclasses import dataclass
 
 from lycosa.app.submission import Submitted, submit
+from lycosa.config.settings import Config
 from lycosa.core.clock import Clock, SystemClock
-from lycosa.core.config import Config
 from lycosa.core.errors import UrlError, UsageError
 from lycosa.core.units import format_time
 from lycosa.fetch.guard import is_public
@@ -22,8 +24,8 @@ from lycosa.url.normalise import normalise
 from lycosa.url.scope import hostname
 
 FOLDER = "run/moderation"
-MOST_WAITING = 1_000
-LONGEST_NOTE = 500
+MAX_WAITING = 1_000
+MAX_NOTE = 500
 
 _ID = re.compile(r"\d{13}-[0-9a-f]{32}")
 
@@ -51,19 +53,31 @@ def propose(storage: Storage, url: str, note: str = "", clock: Clock | None = No
     if not plain.startswith(("http://", "https://")):
         raise UsageError("the URL must begin with http:// or https://")
     host = hostname(plain)
-    if "." not in host.strip(".") or host.endswith((".localhost", ".local", ".internal")) or (_is_literal(host) and not is_public(host)):
+    if (
+        "." not in host.strip(".")
+        or host.endswith((".localhost", ".local", ".internal"))
+        or (_is_literal(host) and not is_public(host))
+    ):
         raise UsageError(f"{host} is not a public host")
     waiting = proposals(storage)
     known = next((each for each in waiting if each.url == plain), None)
     if known is not None:
         return known
-    if len(waiting) >= MOST_WAITING:
+    if len(waiting) >= MAX_WAITING:
         raise UsageError("too many proposals are waiting for review: try again in a few days")
     now_ms = (clock or SystemClock()).now_ms()
-    proposal = Proposal(f"{now_ms:013d}-{uuid.uuid4().hex}", plain, " ".join(note.split())[:LONGEST_NOTE], format_time(now_ms))
+    proposal = Proposal(
+        f"{now_ms:013d}-{uuid.uuid4().hex}",
+        plain,
+        " ".join(note.split())[:MAX_NOTE],
+        format_time(now_ms),
+    )
     document = {"url": proposal.url, "note": proposal.note, "at": proposal.at}
     storage.make_folder(FOLDER)
-    storage.create(_path(proposal.id), (json.dumps(document, ensure_ascii=False) + "\n").encode("utf-8", "replace"))
+    storage.create(
+        _path(proposal.id),
+        (json.dumps(document, ensure_ascii=False) + "\n").encode("utf-8", "replace"),
+    )
     return proposal
 
 
@@ -76,7 +90,9 @@ def proposals(storage: Storage) -> list[Proposal]:
             continue
         try:
             document = json.loads(storage.read(f"{FOLDER}/{name}") or b"null")
-            found.append(Proposal(identity, str(document["url"]), str(document["note"]), str(document["at"])))
+            found.append(
+                Proposal(identity, str(document["url"]), str(document["note"]), str(document["at"]))
+            )
         except (ValueError, KeyError, TypeError):
             continue
     return found

@@ -1,4 +1,6 @@
-"""The template `news27`: a workspace's configuration for the news of 27 languages, and a seed file a language."""
+"""The template `news27`: a workspace's configuration for the news of 27 languages, and a seed file
+a language.
+"""
 
 from __future__ import annotations
 
@@ -6,23 +8,26 @@ import re
 from collections.abc import Sequence
 from urllib.parse import urlsplit
 
-from lycosa.app.template import configuration_template, setting_lines, toml_value
 from lycosa.app.templates.news27 import LANGUAGES, SITES, Site
-from lycosa.core.config import Collection, parse_config
+from lycosa.config.settings import Collection, parse_config
+from lycosa.config.template import configuration_template, setting_lines, toml_value
 from lycosa.url.domain import Domains, bundled_suffix_list
 
 SEEDS = "seeds"
 _SPREAD_MINUTES = 24 * 60 // len(LANGUAGES)  # between two collections' daily times
 _SECTION = re.compile(r"^/([a-z0-9-]+)/?$")
-_GLOBAL = """# Media and government sites in 27 languages, one collection per language, named by its ISO code.
-# Entire sites are crawled: no page budget, no depth limit. `lycosa status` shows what traps and limits excluded.
+_GLOBAL = """# Media and government sites in 27 languages, one collection per language,
+# named by its ISO code. Entire sites are crawled: no page budget, no depth limit.
+# `lycosa status` shows what traps and limits excluded.
 # Before the first `lycosa run`, set contact in [fetch], so that webmasters can reach you.
 
 """
 
 
 def news_template(seed_folder: str | None) -> tuple[str, dict[str, str]]:
-    """The lycosa.toml and the seed files by name. `seed_folder`: where these will lie; None: the seeds stand in the lycosa.toml."""
+    """The lycosa.toml and the seed files by name. `seed_folder`: where these will lie; None: the
+    seeds stand in the lycosa.toml.
+    """
     domains = Domains(bundled_suffix_list())
     head, _, _ = configuration_template().partition("# A collection is a named task")
     parts = [_GLOBAL + head.rstrip() + "\n"]
@@ -43,17 +48,23 @@ def seeds_of(code: str) -> list[str]:
 
 
 def _seed_file(name: str, sites: Sequence[Site]) -> str:
-    lines = [f"# {name}: one URL per line. Remove the # from a line after you have checked the URL."]
+    lines = [
+        f"# {name}: one URL per line. Remove the # from a line after you have checked the URL."
+    ]
     for site in sites:
         remark = f" # {site.name}"
         if site.note or not site.home:
-            lines.append(f"# {site.home or '(home page unknown)'}{remark} ({site.note or 'unsure'})")
+            lines.append(
+                f"# {site.home or '(home page unknown)'}{remark} ({site.note or 'unsure'})"
+            )
         else:
             lines.append(site.home + remark)
     return "\n".join(lines) + "\n"
 
 
-def _collection(number: int, code: str, name: str, seed_folder: str | None, domains: Domains) -> str:
+def _collection(
+    number: int, code: str, name: str, seed_folder: str | None, domains: Domains
+) -> str:
     hours, minutes = divmod(number * _SPREAD_MINUTES, 60)
     settings: dict[str, object] = {"name": code, "language": code}
     if "accept_language" in Collection.model_fields:
@@ -89,7 +100,9 @@ def _toml(value: object) -> str:
 
 
 def _other_sections(seeds: Sequence[str], domains: Domains) -> list[str]:
-    """Where a seed is one section of a site in many languages (`bbc.com/hindi`), the rest of that site is none of the collection's."""
+    """Where a seed is one section of a site in many languages (`bbc.com/hindi`), the rest of that
+    site is none of the collection's.
+    """
     sections: dict[str, set[str]] = {}
     whole = set()
     for seed in seeds:
@@ -100,8 +113,9 @@ def _other_sections(seeds: Sequence[str], domains: Domains) -> list[str]:
             sections.setdefault(domain, set()).add(section[1])
         else:
             whole.add(domain)
+    listed = {domain: "|".join(map(re.escape, sorted(names))) for domain, names in sections.items()}
     return [
-        rf"^https?://([^/?#]+\.)?{re.escape(domain)}(:\d+)?/(?!({'|'.join(map(re.escape, sorted(names)))})([/?#]|$))"
-        for domain, names in sections.items()
+        rf"^https?://([^/?#]+\.)?{re.escape(domain)}(:\d+)?/(?!({names})([/?#]|$))"
+        for domain, names in listed.items()
         if domain not in whole
     ]

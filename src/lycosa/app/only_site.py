@@ -5,13 +5,15 @@ from __future__ import annotations
 import polars as pl
 
 from lycosa.core.records import UrlRow
-from lycosa.crawl.ledger import Ledger
-from lycosa.frontier.reach import Unvisited
+from lycosa.crawl.state.crawl_state import CrawlState
+from lycosa.frontier.scheduler.reach import Unvisited
 from lycosa.monitor.find_site import Site
 
 
 class OnlySite(Unvisited):
-    """Every URL of a site that is due, operations and pages to be fetched again among them, and nothing else."""
+    """Every URL of a site that is due, operations and pages to be fetched again among them, and
+    nothing else.
+    """
 
     def __init__(self, site: Site) -> None:
         self._site = site
@@ -23,7 +25,7 @@ class OnlySite(Unvisited):
         return self._site.holds()
 
 
-def wake_site(ledger: Ledger, site: Site) -> None:
+def wake_site(crawl: CrawlState, site: Site) -> None:
     """Let everything rest but the site's host. After the session has taken up what is stored."""
-    ledger.reserve.hush()
-    ledger.reserve.reached(ledger.identifier.identify(site.start).host_key)
+    crawl.parked_hosts.hush()
+    crawl.parked_hosts.reached(crawl.identifier.identify(site.start).host_key)

@@ -1,4 +1,6 @@
-"""Reference pages generated from the code: settings and columns from their schemas, the query language from its parser."""
+"""Reference pages generated from the code: settings and columns from their schemas, the query
+language from its parser.
+"""
 
 from __future__ import annotations
 
@@ -9,10 +11,10 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from lycosa.app.template import toml_value
-from lycosa.core.config import Collection, Config
-from lycosa.core.credentials import BasicAuth, FormLogin
-from lycosa.core.monitor import Monitor
+from lycosa.config.credentials import BasicAuth, FormLogin
+from lycosa.config.monitor import Monitor
+from lycosa.config.settings import Collection, Config
+from lycosa.config.template import toml_value
 from lycosa.search.syntax import syntax_page
 from lycosa.store.schema import TABLES
 
@@ -49,8 +51,14 @@ tables are Parquet files: see [formats.md](formats.md).
 """
 
 _SETTINGS_PAGES: Mapping[str, tuple[str, tuple[str, ...]]] = {
-    "settings-collection.md": ("collections", ("[collection]", "[collection.auth]", "[collection.login]")),
-    "settings-crawl.md": ("fetching, crawling and storage", ("fetch", "crawl", "store", "run", "cluster")),
+    "settings-collection.md": (
+        "collections",
+        ("[collection]", "[collection.auth]", "[collection.login]"),
+    ),
+    "settings-crawl.md": (
+        "fetching, crawling and storage",
+        ("fetch", "crawl", "render", "store", "run", "cluster"),
+    ),
     "settings-search.md": ("index, search and web interface", ("index", "search", "serve")),
     "settings-monitor.md": ("monitors and notifications", ("[monitor]", "notify")),
 }
@@ -58,19 +66,63 @@ _SETTINGS_PAGES: Mapping[str, tuple[str, tuple[str, ...]]] = {
 
 COLLECTION_GROUPS: Mapping[str, tuple[str, ...]] = {
     "Seeds and scope": (
-        *("name", "seeds", "seed_file", "language", "scope", "depth", "allow", "deny", "respect_nofollow", "media_types"),
+        *(
+            "name",
+            "seeds",
+            "seed_file",
+            "language",
+            "scope",
+            "depth",
+            "allow",
+            "deny",
+            "respect_nofollow",
+            "media_types",
+        ),
         *("requisites", "sitemaps", "feeds", "feed_urls"),
     ),
     "Politeness": (
-        *("delay", "courtesy_factor", "max_delay", "backoff", "connections", "connections_per_host", "domain_connections"),
+        *(
+            "delay",
+            "courtesy_factor",
+            "max_delay",
+            "backoff",
+            "connections",
+            "connections_per_host",
+            "domain_connections",
+        ),
         *("address_connections", "burst"),
     ),
     "Page quotas": ("max_pages", "max_pages_per_host", "max_pages_per_domain", "max_prefix_share"),
     "Order and schedule": (
-        *("strategy", "priority", "schedule", "paused", "recrawl", "max_age", "recrawl_triggers", "daily_at", "fetches_per_day"),
+        *(
+            "strategy",
+            "priority",
+            "schedule",
+            "paused",
+            "recrawl",
+            "max_age",
+            "recrawl_triggers",
+            "daily_at",
+            "fetches_per_day",
+        ),
     ),
-    "URLs": ("traps", "max_url_length", "drop_parameters", "drop_session_ids", "merge_slashes", "drop_trailing_dot"),
-    "Requests, login and rendering": ("accept_language", "referer", "cookies", "auth", "login", "render", "render_hosts"),
+    "URLs": (
+        "traps",
+        "max_url_length",
+        "drop_parameters",
+        "drop_session_ids",
+        "merge_slashes",
+        "drop_trailing_dot",
+    ),
+    "Requests, login and rendering": (
+        "accept_language",
+        "referer",
+        "cookies",
+        "auth",
+        "login",
+        "render",
+        "render_hosts",
+    ),
 }
 """The settings of a collection by subject. `tests/test_docs.py` checks that none is missing."""
 
@@ -86,8 +138,16 @@ def settings_index() -> str:
     """Return docs/settings.md."""
     parts = [_SETTINGS_HEAD]
     for name, (title, sections) in _SETTINGS_PAGES.items():
-        lines = [f"- [`[{section}]`]({name}#{_anchor(section)}): {_summary(section)}" for section in sections]
-        wrapped = (textwrap.fill(line, 100, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False) for line in lines)
+        lines = [
+            f"- [`[{section}]`]({name}#{_anchor(section)}): {_summary(section)}"
+            for section in sections
+        ]
+        wrapped = (
+            textwrap.fill(
+                line, 100, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False
+            )
+            for line in lines
+        )
         parts.append(f"## {title[0].upper()}{title[1:]}\n\n" + "\n".join(wrapped) + "\n")
     return "\n".join(parts)
 
@@ -117,7 +177,10 @@ def _settings_page(name: str) -> str:
         model = _model(section)
         parts.append(f"## [{section}]\n\n{textwrap.fill(_description(section), 100)}\n")
         if model is Collection:
-            parts += [f"### {group}\n\n{_settings_table(model, fields)}" for group, fields in COLLECTION_GROUPS.items()]
+            parts += [
+                f"### {group}\n\n{_settings_table(model, fields)}"
+                for group, fields in COLLECTION_GROUPS.items()
+            ]
         else:
             parts.append(_settings_table(model, tuple(model.model_fields)))
     return "\n".join(parts)
@@ -126,10 +189,18 @@ def _settings_page(name: str) -> str:
 def _settings_table(model: type[BaseModel], fields: Iterable[str]) -> str:
     rows = ["| setting | default | meaning |", "|---|---|---|"]
     required = {name: None for name, field in model.model_fields.items() if field.is_required()}
-    defaults: Mapping[str, Any] = model.model_construct(**required).model_dump(mode="json", warnings=False)
+    defaults: Mapping[str, Any] = model.model_construct(**required).model_dump(
+        mode="json", warnings=False
+    )
     for name in fields:
         field = model.model_fields[name]
-        default = "required" if field.is_required() else "not set" if defaults[name] is None else f"`{toml_value(defaults[name])}`"
+        default = (
+            "required"
+            if field.is_required()
+            else "not set"
+            if defaults[name] is None
+            else f"`{toml_value(defaults[name])}`"
+        )
         rows.append(f"| `{name}` | {default} | {field.description} |")
     return "\n".join(rows) + "\n"
 
@@ -140,9 +211,13 @@ def tables_page() -> str:
     for table in TABLES.values():
         rows = ["| column | type | meaning |", "|---|---|---|"]
         rows += [
-            f"| `{column.name}` | {column.type}{' or null' if column.nullable else ''} | {column.meaning} |" for column in table.columns
+            f"| `{column.name}` | {column.type}{' or null' if column.nullable else ''} | "
+            f"{column.meaning} |"
+            for column in table.columns
         ]
-        parts.append(f"## {table.name}\n\n{table.meaning}\n\n" + "\n".join(rows) + "\n")
+        parts.append(
+            f"## {table.name}\n\n{textwrap.fill(table.meaning, 100)}\n\n" + "\n".join(rows) + "\n"
+        )
     return "\n".join(parts)
 
 

@@ -1,6 +1,8 @@
-"""`lycosa check --repair`: what a check found and can be mended without a backup is mended, each by what it was made from.
+"""`lycosa check --repair`: what a check found and can be mended without a backup is mended, each by
+what it was made from.
 
-Nothing that was committed is touched: leftovers are removed, and what is derived (CDXJ, index, graph) is made anew.
+Nothing that was committed is touched: leftovers are removed, and what is derived (CDXJ, index,
+graph) is made anew.
 """
 
 from __future__ import annotations
@@ -13,11 +15,12 @@ from pathlib import Path
 
 from lycosa.app.batch import rank_workspace
 from lycosa.app.checking import check_workspace
-from lycosa.app.configuring import read_config
 from lycosa.archive.cdxj import write_cdxj
-from lycosa.archive.members import read_records
-from lycosa.archive.reader import read_exchanges
+from lycosa.archive.warc.members import read_records
+from lycosa.archive.warc.reader import read_exchanges
 from lycosa.core.errors import ArchiveError, LycosaError, OwnedError
+from lycosa.core.units import number_of
+from lycosa.crawl.session.workspace_config import read_config
 from lycosa.graph import generation as graph
 from lycosa.index import generation as generations
 from lycosa.index.indexer import Indexer
@@ -35,7 +38,9 @@ _ORDER = (REMOVE, ENTRIES, CDXJ, SWEEP, GRAPH, INDEX)
 
 @dataclass(slots=True)
 class Repaired:
-    """`done`: where something was mended, and what; `failed`: where it could not be, and why; `report`: what a check finds after it."""
+    """`done`: where something was mended, and what; `failed`: where it could not be, and why;
+    `report`: what a check finds after it.
+    """
 
     report: Report
     done: list[tuple[str, str]] = field(default_factory=list)
@@ -60,7 +65,10 @@ def repair_workspace(root: str, *, deep: bool = False) -> Repaired:
             return repaired
         with maintenance(workspace.storage) as alone:
             if not alone:
-                raise OwnedError(f"another process is merging, vacuuming or purging {workspace.root}: run the command again later")
+                raise OwnedError(
+                    "another process is merging, vacuuming or purging "
+                    f"{workspace.root}: run the command again later"
+                )
             for kind in (kind for kind in _ORDER if kind in due):
                 _run(workspace, kind, due[kind], repaired)
         repaired.report = check_workspace(root, deep=deep)
@@ -70,10 +78,18 @@ def repair_workspace(root: str, *, deep: bool = False) -> Repaired:
 def _run(workspace: Workspace, kind: str, findings: Sequence[Finding], repaired: Repaired) -> None:
     """One kind of repair: those of single files one by one, the others once for all."""
     each: dict[str, Callable[[Workspace, str], str]] = {REMOVE: _remove, CDXJ: _write_cdxj}
-    whole: dict[str, Callable[[Workspace], str]] = {ENTRIES: _remove_entries, SWEEP: _sweep, GRAPH: _rank, INDEX: _index}
+    whole: dict[str, Callable[[Workspace], str]] = {
+        ENTRIES: _remove_entries,
+        SWEEP: _sweep,
+        GRAPH: _rank,
+        INDEX: _index,
+    }
     jobs: list[tuple[str, Callable[[], str]]]
     if kind in each:
-        jobs = [(finding.where, lambda where=finding.where: each[kind](workspace, where)) for finding in findings]  # type: ignore[misc]
+        jobs = [
+            (finding.where, lambda where=finding.where: each[kind](workspace, where))  # type: ignore[misc]
+            for finding in findings
+        ]
     else:
         jobs = [(findings[0].where, lambda: whole[kind](workspace))]
     for where, job in jobs:
@@ -99,8 +115,13 @@ def _write_cdxj(workspace: Workspace, where: str) -> str:
     storage.remove_folder(where)  # whoever put one there
     warc = where.removesuffix(".cdxj") + ".warc.gz"
     path = storage.local(warc)
-    types = {record.headers.get("warc-record-id", "").strip("<>"): record.type for record in read_records(path)}
-    others = {identifier: kind for identifier, kind in types.items() if kind in ("revisit", "metadata")}
+    types = {
+        record.headers.get("warc-record-id", "").strip("<>"): record.type
+        for record in read_records(path)
+    }
+    others = {
+        identifier: kind for identifier, kind in types.items() if kind in ("revisit", "metadata")
+    }
     visits = [stored.visit for stored in read_exchanges(path, relative_path=warc)]
     aside = f"{where}.aside"
     storage.remove(aside)
@@ -108,7 +129,10 @@ def _write_cdxj(workspace: Workspace, where: str) -> str:
         write_cdxj(storage.place(aside), visits, record_types=others)
         content = Path(storage.place(aside)).read_bytes()
         if len(content) != committed.bytes or storage.digest(aside) != committed.digest:
-            raise ArchiveError(f"the index rebuilt from {warc} differs from the committed one: restore {where} from a backup")
+            raise ArchiveError(
+                f"the index rebuilt from {warc} differs from the committed one: "
+                f"restore {where} from a backup"
+            )
         storage.replace(where, content, sync=True)
     finally:
         storage.remove(aside)
@@ -116,22 +140,33 @@ def _write_cdxj(workspace: Workspace, where: str) -> str:
 
 
 def _remove_entries(workspace: Workspace) -> str:
-    """All entries up to the newest sound snapshot, if those of all hundreds before it are there to say that they were written."""
+    """All entries up to the newest sound snapshot, if those of all hundreds before it are there to
+    say that they were written.
+    """
     storage, log = workspace.storage, workspace.log
     newest = next(snapshots_newest_first(storage)).number
     doomed = [number for number in log.numbers() if number <= newest]
-    lacking = [hundred for hundred in range(INTERVAL, newest, INTERVAL) if storage.size(snapshot_path(hundred)) is None]
+    lacking = [
+        hundred
+        for hundred in range(INTERVAL, newest, INTERVAL)
+        if storage.size(snapshot_path(hundred)) is None
+    ]
     if any(hundred > min(doomed, default=newest) for hundred in lacking):
-        raise ArchiveError(f"{snapshot_path(lacking[-1])} is missing: restore it or the log entry from a backup")
+        raise ArchiveError(
+            f"{snapshot_path(lacking[-1])} is missing: restore it or the log entry from a backup"
+        )
     for number in doomed:
         storage.remove(entry_path(number))
     storage.sync_folder("log")
-    return f"{len(doomed):,} log entries removed: {snapshot_path(newest)} replaces them"
+    return (
+        f"{number_of(len(doomed), 'log entry', 'log entries')} removed: "
+        f"{snapshot_path(newest)} replaces them"
+    )
 
 
 def _sweep(workspace: Workspace) -> str:
     report = sweep_alone(workspace, workspace.state(), 0, 1 << 62, 0)
-    return f"{report.files:,} obsolete files deleted"
+    return f"{number_of(report.files, 'obsolete file')} deleted"
 
 
 def _rank(workspace: Workspace) -> str:
@@ -156,4 +191,4 @@ def _index(workspace: Workspace) -> str:
         generations.remove_older(workspace.storage, numbers[-1], shard.line)
     if settings.shards > 1:
         generations.remove_leftovers(workspace.storage, WHOLE.line)
-    return f"rebuilt: {report.documents:,} documents"
+    return f"rebuilt: {number_of(report.documents, 'document')}"

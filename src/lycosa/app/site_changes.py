@@ -6,24 +6,31 @@ from contextlib import closing
 from datetime import datetime
 
 from lycosa.app.site_report import read_live
-from lycosa.core.config import Config
-from lycosa.crawl.documents import Documents, document_limits
-from lycosa.crawl.understand import Reader
-from lycosa.fetch.robots import product_token
-from lycosa.graph.site import site_name
+from lycosa.config.settings import Config
+from lycosa.crawl.documents.queue import DocumentQueue, document_limits
+from lycosa.crawl.processing.page_reader import Reader
+from lycosa.fetch.robots_txt import product_token
 from lycosa.monitor.changes import Change, changes
 from lycosa.store.workspace import Workspace
+from lycosa.url.site_name import site_name
 
 
-def changes_of(root: str, config: Config, since: datetime, site: str = "", *, differences: bool = True) -> list[Change]:
+def changes_of(
+    root: str, config: Config, since: datetime, site: str = "", *, differences: bool = True
+) -> list[Change]:
     """New, gone and changed pages since a time, of a site or of all.
 
     Raises:
         UsageError: the site is none.
-        WorkError: the tables' files went away again and again.
+        WorkError: table files were deleted repeatedly while they were read.
     """
     name = site_name(site) if site else None
     locate = Workspace.open(root).path
-    with closing(Documents(document_limits(config))) as documents:
+    with closing(DocumentQueue(document_limits(config))) as documents:
         reader = Reader(config.fetch.max_decoded, product_token(config.fetch.user_agent), documents)
-        return read_live(root, lambda tables: list(changes(tables, since, reader, locate, name, differences=differences)))
+        return read_live(
+            root,
+            lambda tables: list(
+                changes(tables, since, reader, locate, name, differences=differences)
+            ),
+        )

@@ -5,32 +5,37 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeVar
 
-from lycosa.core.config import Config
+from lycosa.config.settings import Config
 from lycosa.core.errors import UsageError, WorkError
-from lycosa.graph.site import site_name
 from lycosa.monitor.links import FoundLink, links_between
 from lycosa.monitor.site_listed import Archive
 from lycosa.monitor.site_report import SiteReport, Thresholds, site_report
 from lycosa.store.live import LiveTables
 from lycosa.store.workspace import Workspace
 from lycosa.url.normalise import normalise
+from lycosa.url.site_name import site_name
 
 _ATTEMPTS = 3
 _Answer = TypeVar("_Answer")
 
 
-def report_of(root: str, site: str, thresholds: Thresholds | None = None, config: Config | None = None) -> SiteReport:
-    """The report of a site, named as people type it. `config` bounds what is unpacked of archived sitemaps.
+def report_of(
+    root: str, site: str, thresholds: Thresholds | None = None, config: Config | None = None
+) -> SiteReport:
+    """The report of a site, named as people type it. `config` bounds what is unpacked of archived
+    sitemaps.
 
     Raises:
         UsageError: it names no host, or one of which nothing is known.
-        WorkError: the tables' files went away again and again.
+        WorkError: table files were deleted repeatedly while they were read.
     """
     name = site_name(site)
     archive = Archive(Workspace.open(root).path, (config or Config()).fetch.max_decoded)
     report = read_live(root, lambda tables: site_report(tables, name, archive, thresholds))
     if not report.urls:
-        raise UsageError(f"no data about {report.site}; list the known hosts with `lycosa status --by host`")
+        raise UsageError(
+            f"no data about {report.site}; list the known hosts with `lycosa status --by host`"
+        )
     return report
 
 
@@ -39,11 +44,16 @@ def links_of(root: str, to: str, source: str, *, broken: bool, site: str) -> lis
 
     Raises:
         UsageError: one of them is no URL.
-        WorkError: the tables' files went away again and again.
+        WorkError: table files were deleted repeatedly while they were read.
     """
-    given = [normalise(each if "://" in each else f"http://{each}") if each else "" for each in (to, source)]
+    given = [
+        normalise(each if "://" in each else f"http://{each}") if each else ""
+        for each in (to, source)
+    ]
     name = site_name(site) if site else None
-    return read_live(root, lambda tables: links_between(tables, given[0], given[1], broken=broken, site=name))
+    return read_live(
+        root, lambda tables: links_between(tables, given[0], given[1], broken=broken, site=name)
+    )
 
 
 def read_live(root: str, read: Callable[[LiveTables], _Answer]) -> _Answer:
@@ -59,6 +69,7 @@ def read_live(root: str, read: Callable[[LiveTables], _Answer]) -> _Answer:
         except FileNotFoundError as error:
             if attempt == _ATTEMPTS:
                 raise WorkError(
-                    f"table files were replaced during all three attempts ({error}): run the command again when no merge is running"
+                    f"table files were replaced during all three attempts ({error}): run the "
+                    "command again when no merge is running"
                 ) from None
     raise AssertionError

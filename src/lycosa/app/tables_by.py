@@ -1,7 +1,8 @@
-"""`status --by`: what a workspace holds, by language, collection, type or host; in bounded memory, exact.
+"""`status --by`: what a workspace holds, by language, collection, type or host; in bounded memory,
+exact.
 
-Read from the live tables in the order of their keys. Pages are the live ones; what was fetched are the page visits that brought a
-whole answer (2xx, no redirect), of pages that are live.
+Read from the live tables in the order of their keys. Pages are the live ones; what was fetched are
+the page visits that brought a whole answer (2xx, no redirect), of pages that are live.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ import polars as pl
 
 from lycosa.app.libraries import library_languages
 from lycosa.app.tally import Tally
-from lycosa.core.config import Config
+from lycosa.config.settings import Config
 from lycosa.core.records import VisitKind
 from lycosa.export.editions import IDENTITY, UNKNOWN
 from lycosa.export.side_by_side import side_by_side
@@ -28,17 +29,39 @@ WAYS: tuple[By, ...] = ("language", "collection", "type", "host")
 
 _HOST = r"^[a-z]+://([^/?#]*)"
 _PAGES = (*SORT, "collection", "url", "language", "fetched_at", "size", "record_id")
-_VISITS = (*SORT, "collection", "kind", "http_status", "redirect_to", "fetched_at", "content_length", "content_type", "record_id")
-_HOSTS = ("host", "registrable_domain", "server", "pages", "known", "visited", "bytes", "first_seen_at", "last_visit_at")
+_VISITS = (
+    *SORT,
+    "collection",
+    "kind",
+    "http_status",
+    "redirect_to",
+    "fetched_at",
+    "content_length",
+    "content_type",
+    "record_id",
+)
+_HOSTS = (
+    "host",
+    "registrable_domain",
+    "server",
+    "pages",
+    "known",
+    "visited",
+    "bytes",
+    "first_seen_at",
+    "last_visit_at",
+)
 _FRAME_BYTES = 12 * 2**20
 _READ = [VisitKind.PAGE.value, VisitKind.DOCUMENT.value]
 
 
 @dataclass(slots=True, frozen=True)
 class Group:
-    """One row of the table. Sizes in bytes: `bytes` of the live pages decoded, `fetched_bytes` of the bodies as transferred.
+    """One row of the table. Sizes in bytes: `bytes` of the live pages decoded, `fetched_bytes` of
+    the bodies as transferred.
 
-    `first` and `newest` are of the first and the last fetch; the means are over the calendar days (UTC) from one to the other.
+    `first` and `newest` are of the first and the last fetch; the means are over the calendar days
+    (UTC) from one to the other.
     """
 
     name: str
@@ -82,7 +105,9 @@ class HostLine:
 
 @dataclass(slots=True, frozen=True)
 class Groups:
-    """A table by language, collection or type: its rows, the sum of all, and the sites if they were asked for."""
+    """A table by language, collection or type: its rows, the sum of all, and the sites if they were
+    asked for.
+    """
 
     by: str
     rows: list[Group]
@@ -92,7 +117,9 @@ class Groups:
 
 @dataclass(slots=True, frozen=True)
 class HostTable:
-    """A table by host: the hosts with the most pages first, how many were found on which day, and what software they say they run."""
+    """A table by host: the hosts with the most pages first, how many were found on which day, and
+    what software they say they run.
+    """
 
     hosts: list[HostLine]
     total: int
@@ -123,7 +150,11 @@ def groups_of(workspace: Workspace, by: By, config: Config, *, sites: bool = Fal
                     pl.col("size").sum().alias("bytes"),
                     pl.col("fetched_at").min().alias("first"),
                     pl.col("fetched_at").max().alias("newest"),
-                    pl.col("url").first().str.extract(_HOST, 1).str.replace(r":\d+$", "").alias("host"),
+                    pl.col("url")
+                    .first()
+                    .str.extract(_HOST, 1)
+                    .str.replace(r":\d+$", "")
+                    .alias("host"),
                 )
             )
         if visits.height:
@@ -132,12 +163,16 @@ def groups_of(workspace: Workspace, by: By, config: Config, *, sites: bool = Fal
 
 
 def hosts_of(workspace: Workspace, most: int | None = None) -> HostTable:
-    """The table by host; all of them, or those with the `most` pages. Raises as `groups_of` does."""
+    """The table by host; all of them, or those with the `most` pages. Raises as `groups_of`
+    does.
+    """
     rows = LiveTables(workspace).scan("hosts").filter(pl.col("host") != "").select(_HOSTS)
     days = rows.group_by(pl.col("first_seen_at").dt.date()).len().sort("first_seen_at")
     servers = rows.group_by("server").len().sort(["len", "server"], descending=[True, False])
     order = rows.sort(["pages", "known", "host"], descending=[True, True, False])
-    chosen, found, software, total = pl.collect_all([order if most is None else order.head(most), days, servers, rows.select(pl.len())])
+    chosen, found, software, total = pl.collect_all(
+        [order if most is None else order.head(most), days, servers, rows.select(pl.len())]
+    )
     return HostTable(
         [HostLine(*row) for row in chosen.iter_rows()],
         int(total.item()),
@@ -147,27 +182,45 @@ def hosts_of(workspace: Workspace, most: int | None = None) -> HostTable:
 
 
 def _ranges(tables: LiveTables) -> Iterator[tuple[pl.DataFrame, pl.DataFrame]]:
-    whole = pl.col("http_status").is_between(200, 299) & (pl.col("redirect_to") == "") & pl.col("kind").is_in(_READ)
+    whole = (
+        pl.col("http_status").is_between(200, 299)
+        & (pl.col("redirect_to") == "")
+        & pl.col("kind").is_in(_READ)
+    )
     pages = tables.ordered("pages", _PAGES, memory_bytes=_FRAME_BYTES)
-    visits = (frame.filter(whole) for frame in tables.ordered("visits", _VISITS, memory_bytes=_FRAME_BYTES))
+    visits = (
+        frame.filter(whole)
+        for frame in tables.ordered("visits", _VISITS, memory_bytes=_FRAME_BYTES)
+    )
     for rows in side_by_side([pages, (frame for frame in visits if frame.height)]):
         yield rows[0], rows[1]
 
 
-def _named(pages: pl.DataFrame, visits: pl.DataFrame, by: By, languages: Mapping[str, str]) -> pl.DataFrame:
+def _named(
+    pages: pl.DataFrame, visits: pl.DataFrame, by: By, languages: Mapping[str, str]
+) -> pl.DataFrame:
     """The pages with the `name` of their group."""
     if not pages.height:
         return pages
     if by == "collection":
         return pages.with_columns(pl.col("collection").alias("name"))
     if by == "language":
-        shelf = pl.col("collection").replace_strict(dict(languages), default="", return_dtype=pl.String)
-        name = pl.coalesce(*(pl.when(each != "").then(each) for each in (shelf, pl.col("language"))), pl.lit(UNKNOWN))
+        shelf = pl.col("collection").replace_strict(
+            dict(languages), default="", return_dtype=pl.String
+        )
+        name = pl.coalesce(
+            *(pl.when(each != "").then(each) for each in (shelf, pl.col("language"))),
+            pl.lit(UNKNOWN),
+        )
         return pages.with_columns(name.alias("name"))
     if not visits.height:
         return pages.with_columns(pl.lit("").alias("name"))
-    types = visits.select(*IDENTITY, "record_id", pl.col("content_type").alias("name")).unique([*IDENTITY, "record_id"], keep="last")
-    return pages.join(types, on=[*IDENTITY, "record_id"], how="left").with_columns(pl.col("name").fill_null(""))
+    types = visits.select(*IDENTITY, "record_id", pl.col("content_type").alias("name")).unique(
+        [*IDENTITY, "record_id"], keep="last"
+    )
+    return pages.join(types, on=[*IDENTITY, "record_id"], how="left").with_columns(
+        pl.col("name").fill_null("")
+    )
 
 
 def _fetched(pages: pl.DataFrame, visits: pl.DataFrame, by: By) -> pl.DataFrame:
@@ -186,8 +239,14 @@ def _fetched(pages: pl.DataFrame, visits: pl.DataFrame, by: By) -> pl.DataFrame:
     )
 
 
-def _table(by: By, held: pl.DataFrame | None, fetched: pl.DataFrame | None, *, sites: bool) -> Groups:
-    pages = {} if held is None else {row["name"]: row for row in held.group_by("name").agg(*_SUMMED).iter_rows(named=True)}
+def _table(
+    by: By, held: pl.DataFrame | None, fetched: pl.DataFrame | None, *, sites: bool
+) -> Groups:
+    pages = (
+        {}
+        if held is None
+        else {row["name"]: row for row in held.group_by("name").agg(*_SUMMED).iter_rows(named=True)}
+    )
     visits = {} if fetched is None else {row["name"]: row for row in fetched.iter_rows(named=True)}
     rows = [_group(name, pages.get(name, {}), visits.get(name, {})) for name in {*pages, *visits}]
     everything = {} if held is None else held.select(*_SUMMED).row(0, named=True)
@@ -195,7 +254,10 @@ def _table(by: By, held: pl.DataFrame | None, fetched: pl.DataFrame | None, *, s
     listed = []
     if sites and held is not None:
         shown = held.sort(["name", "pages", "host"], descending=[False, True, False])
-        listed = [Site(*row) for row in shown.select("name", "host", "pages", "bytes", "newest").iter_rows()]
+        listed = [
+            Site(*row)
+            for row in shown.select("name", "host", "pages", "bytes", "newest").iter_rows()
+        ]
     rows.sort(key=lambda row: (-row.pages, -row.fetched, row.name))
     return Groups(by, rows, _group("", everything, every_visit), listed)
 
@@ -207,13 +269,25 @@ _SUMMED = (
     pl.col("newest").max(),
     pl.col("host_key").n_unique().alias("sites"),
 )
-_VISITED = (pl.col("fetched").sum(), pl.col("fetched_bytes").sum(), pl.col("first").min(), pl.col("newest").max())
+_VISITED = (
+    pl.col("fetched").sum(),
+    pl.col("fetched_bytes").sum(),
+    pl.col("first").min(),
+    pl.col("newest").max(),
+)
 
 
 def _group(name: str, pages: Mapping[str, object], visits: Mapping[str, object]) -> Group:
-    times = [at for row in (pages, visits) for at in (row.get("first"), row.get("newest")) if isinstance(at, datetime)]
+    times = [
+        at
+        for row in (pages, visits)
+        for at in (row.get("first"), row.get("newest"))
+        if isinstance(at, datetime)
+    ]
     first, newest = (min(times), max(times)) if times else (None, None)
-    days = (newest.date() - first.date()).days + 1 if first is not None and newest is not None else 0
+    days = (
+        (newest.date() - first.date()).days + 1 if first is not None and newest is not None else 0
+    )
     fetched, size = _number(visits, "fetched"), _number(visits, "fetched_bytes")
     per_day = max(days, 1)
     return Group(

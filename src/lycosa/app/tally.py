@@ -1,4 +1,6 @@
-"""Counts by key over tables of any size: parts are added up as they come, and memory holds one row a key."""
+"""Counts by key over tables of any size: parts are added up as they come, and memory holds one row
+a key.
+"""
 
 from __future__ import annotations
 
@@ -6,11 +8,12 @@ from collections.abc import Sequence
 
 import polars as pl
 
-_MOST_WAITING = 200_000  # rows of parts that are not added up yet
+_MAX_WAITING = 200_000  # rows of parts that are not added up yet
 
 
 class Tally:
-    """Adds up the columns `sums`, keeps the least of `least` and the greatest of `greatest`, for each of `keys`.
+    """Adds up the columns `sums`, keeps the least of `least` and the greatest of `greatest`, for
+    each of `keys`.
 
     A column `name` in `first` is carried along. Parts have all of these columns.
     """
@@ -39,7 +42,7 @@ class Tally:
         if part.height:
             self._parts.append(part.select(self._names))
             self._waiting += part.height
-            if self._waiting > _MOST_WAITING:
+            if self._waiting > _MAX_WAITING:
                 self._parts = [self._added()]
                 self._waiting = 0
 
@@ -48,4 +51,6 @@ class Tally:
         return self._added().sort(self._keys) if self._parts else None
 
     def _added(self) -> pl.DataFrame:
-        return pl.concat(self._parts, how="vertical_relaxed").group_by(self._keys).agg(self._columns)
+        return (
+            pl.concat(self._parts, how="vertical_relaxed").group_by(self._keys).agg(self._columns)
+        )

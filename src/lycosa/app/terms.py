@@ -25,5 +25,7 @@ def workspace_terms(root: str, request: TermsRequest) -> TermsReport:
         except FileNotFoundError as error:  # a merge took a file away: read the log again
             gone = error
         except pl.exceptions.PolarsError as error:
-            raise WorkspaceError(f"the tables cannot be read: {error}; run `lycosa check`") from None
+            raise WorkspaceError(
+                f"the tables cannot be read: {error}; run `lycosa check`"
+            ) from None
     raise WorkspaceError(f"a table file is missing: {gone}; run `lycosa check`")

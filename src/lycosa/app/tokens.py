@@ -1,8 +1,8 @@
 """Who may write through the server: tokens that are shown once and kept as digests.
 
-A token is 256 bits from the system's random source, so a plain SHA-256 of it cannot be reversed by guessing; a slow password hash would
-only slow the server. One file a token, `run/tokens/NAME.json` (mode 0600): adding is creating, revoking is deleting, and neither can lose
-another's.
+A token is 256 bits from the system's random source, so a plain SHA-256 of it cannot be reversed by
+guessing; a slow password hash would only slow the server. One file a token, `run/tokens/NAME.json`
+(mode 0600): adding is creating, revoking is deleting, and neither can lose another's.
 """
 
 from __future__ import annotations
@@ -43,7 +43,9 @@ class Token:
 
 
 class Tokens:
-    """The tokens of a workspace. Threads may share it; what another process adds or removes is seen within two seconds."""
+    """The tokens of a workspace. Threads may share it; what another process adds or removes is seen
+    within two seconds.
+    """
 
     def __init__(self, storage: Storage, clock: Clock | None = None) -> None:
         self._storage = storage
@@ -59,12 +61,19 @@ class Tokens:
             UsageError: the name is taken or is none.
         """
         if not _NAME.fullmatch(name):
-            raise UsageError(f"{name!r} is not a valid token name: use up to 64 lower-case letters, digits, dots and hyphens")
+            raise UsageError(
+                f"{name!r} is not a valid token name: use up to 64 lower-case "
+                "letters, digits, dots and hyphens"
+            )
         token = PREFIX + secrets.token_urlsafe(32)
         self._storage.make_folder(FOLDER)
         kept = Token(name, _digest(token), format_time(self._clock.now_ms()))
-        if not self._storage.create(_path(name), (json.dumps(asdict(kept), indent=1) + "\n").encode(), mode=0o600):
-            raise UsageError(f"token {name!r} already exists; revoke it with `lycosa token remove {name}`")
+        if not self._storage.create(
+            _path(name), (json.dumps(asdict(kept), indent=1) + "\n").encode(), mode=0o600
+        ):
+            raise UsageError(
+                f"token {name!r} already exists; revoke it with `lycosa token remove {name}`"
+            )
         self._read_at = None
         return token
 
@@ -75,7 +84,9 @@ class Tokens:
             UsageError: there is none of that name.
         """
         if name not in self.all(fresh=True):
-            raise UsageError(f"there is no token {name!r}; list the tokens with `lycosa token list`")
+            raise UsageError(
+                f"there is no token {name!r}; list the tokens with `lycosa token list`"
+            )
         self._storage.remove(_path(name))
         self._read_at = None
 
@@ -84,7 +95,11 @@ class Tokens:
         with self._lock:
             now_ms = self._clock.monotonic_ms()
             if fresh or self._read_at is None or now_ms - self._read_at >= _KEPT_MS:
-                found = (self._read(file) for file in sorted(self._storage.names(FOLDER)) if file.endswith(".json"))
+                found = (
+                    self._read(file)
+                    for file in sorted(self._storage.names(FOLDER))
+                    if file.endswith(".json")
+                )
                 self._kept = {token.name: token for token in found if token is not None}
                 self._read_at = now_ms
             return self._kept
@@ -110,7 +125,11 @@ class Tokens:
         try:
             document = json.loads(self._storage.read(f"{FOLDER}/{file}") or b"null")
             sha256 = str(document["sha256"])
-            return Token(file.removesuffix(".json"), sha256, str(document["created_at"])) if _DIGEST.fullmatch(sha256) else None
+            return (
+                Token(file.removesuffix(".json"), sha256, str(document["created_at"]))
+                if _DIGEST.fullmatch(sha256)
+                else None
+            )
         except (ValueError, KeyError, TypeError, RecursionError):
             return None
 

@@ -1,7 +1,8 @@
-"""The monitors of a workspace: those of lycosa.toml, and those that were added, one small file each (`run/monitors/KEY.json`).
+"""The monitors of a workspace: those of lycosa.toml, and those that were added, one small file each
+(`run/monitors/KEY.json`).
 
-Adding is creating a file and removing is deleting it, so neither needs the crawl to stand still, and whoever makes checks in the
-workspace sees it within seconds.
+Adding is creating a file and removing is deleting it, so neither needs the crawl to stand still,
+and whoever makes checks in the workspace sees it within seconds.
 """
 
 from __future__ import annotations
@@ -12,10 +13,11 @@ from dataclasses import dataclass
 
 from pydantic import ValidationError
 
-from lycosa.app.oneoff import named_pair
-from lycosa.core.config import Config
+from lycosa.config.monitor import Monitor
+from lycosa.config.section import first_fault
+from lycosa.config.settings import Config
 from lycosa.core.errors import ConfigError, UrlError, UsageError
-from lycosa.core.monitor import Monitor
+from lycosa.crawl.session.single_fetch import named_pair
 from lycosa.fetch.guard import is_public
 from lycosa.monitor.notify import checked_target
 from lycosa.store.owner import OwnerNote
@@ -30,7 +32,9 @@ FOLDER = "run/monitors"
 
 @dataclass(slots=True, frozen=True)
 class Kept:
-    """A monitor and where it is from. `private`: its address may be one that is not public, for the operator named it."""
+    """A monitor and where it is from. `private`: its address may be one that is not public, for the
+    operator named it.
+    """
 
     monitor: Monitor
     configured: bool
@@ -70,8 +74,11 @@ def private_pairs(kept: Mapping[str, Kept]) -> list[tuple[str, int]]:
     return [named_pair(url) for url, each in kept.items() if each.private]
 
 
-def add_monitor(root: str, config: Config, settings: Mapping[str, object], *, private: bool = True) -> Added:
-    """Add a monitor; `settings` as in [[monitor]]. There must be a workspace, or a collection that makes one.
+def add_monitor(
+    root: str, config: Config, settings: Mapping[str, object], *, private: bool = True
+) -> Added:
+    """Add a monitor; `settings` as in [[monitor]]. There must be a workspace, or a collection that
+    makes one.
 
     Raises:
         UsageError: a setting is wrong, the URL is excluded, or it is watched already.
@@ -80,23 +87,36 @@ def add_monitor(root: str, config: Config, settings: Mapping[str, object], *, pr
     try:
         monitor = Monitor.model_validate(settings)
     except ValidationError as error:
-        problem = error.errors()[0]
-        raise UsageError(f"{'.'.join(map(str, problem['loc']))}: {problem['msg'].removeprefix('Value error, ')}") from None
+        raise UsageError(first_fault(error, Monitor)) from None
     url = normalise(monitor.url)
     host = hostname(url).strip("[]")
     if not private and (":" in host or host.rpartition(".")[2].isdigit()) and not is_public(host):
-        raise UsageError(f"{host} is not a public address: such monitors can only be added on the server itself (`lycosa uptime add`)")
+        raise UsageError(
+            f"{host} is not a public address: such monitors can only be added on the "
+            "server itself (`lycosa uptime add`)"
+        )
     targets = tuple(dict.fromkeys(checked_target(each, config) for each in monitor.notify))
     monitor = monitor.model_copy(update={"url": url, "notify": targets})
     workspace = Workspace.open_or_create(root)
     if workspace.state().excluded(url, hostname(url)):
-        raise UsageError(f"{url} is excluded in this workspace (`lycosa exclude`) and cannot be monitored")
-    if any(each.configured for known, each in monitors_of(workspace.storage, config).items() if known == url):
+        raise UsageError(
+            f"{url} is excluded in this workspace (`lycosa exclude`) and cannot be monitored"
+        )
+    if any(
+        each.configured
+        for known, each in monitors_of(workspace.storage, config).items()
+        if known == url
+    ):
         raise UsageError(f"{url} is already monitored: it is a [[monitor]] in lycosa.toml")
     workspace.storage.make_folder(FOLDER)
     document = {**monitor.model_dump(mode="json"), "private": private}
-    if not workspace.storage.create(_path(url), (json.dumps(document, ensure_ascii=False, indent=1) + "\n").encode(), mode=0o600):
-        raise UsageError(f"{url} is already monitored; to change its settings, run `lycosa uptime remove {url}` first")
+    if not workspace.storage.create(
+        _path(url), (json.dumps(document, ensure_ascii=False, indent=1) + "\n").encode(), mode=0o600
+    ):
+        raise UsageError(
+            f"{url} is already monitored; to change its settings, run `lycosa uptime "
+            f"remove {url}` first"
+        )
     return Added(monitor, workspace.owner())
 
 
@@ -128,7 +148,10 @@ def forget_excluded(workspace: Workspace) -> None:
 def signature(storage: Storage) -> tuple[tuple[str, int], ...]:
     """Changes when monitors are added or removed: cheap to ask."""
     names = sorted(storage.names(FOLDER))
-    return tuple((name, (storage.modified_at(f"{FOLDER}/{name}") or 0) if storage.on_disk else 0) for name in names)
+    return tuple(
+        (name, (storage.modified_at(f"{FOLDER}/{name}") or 0) if storage.on_disk else 0)
+        for name in names
+    )
 
 
 def has_monitors(storage: Storage) -> bool:

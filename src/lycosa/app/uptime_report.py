@@ -1,18 +1,21 @@
-"""The reports of `lycosa uptime`: history from the tables, and how things stand from whoever makes the checks now."""
+"""The reports of `lycosa uptime`: history from the tables, and how things stand from whoever makes
+the checks now.
+"""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping
 from typing import Any
+from urllib.parse import urlsplit
 
 from lycosa.app.site_report import read_live
 from lycosa.app.uptime import monitors_of
 from lycosa.app.uptime_session import LIVE
+from lycosa.config.monitor import Monitor
+from lycosa.config.settings import Config
 from lycosa.core.clock import Clock, SystemClock
-from lycosa.core.config import Config
 from lycosa.core.errors import UsageError
-from lycosa.core.monitor import Monitor
 from lycosa.monitor.uptime_history import Interval, checks, outages, runs, with_blame
 from lycosa.monitor.uptime_report import (
     WINDOWS,
@@ -39,12 +42,15 @@ def list_monitors(root: str, config: Config, clock: Clock | None = None) -> List
     workspace = Workspace.open(root)
     monitors = _monitors(workspace.storage, config)
     day = WINDOWS["24h"]
-    found = read_live(root, lambda tables: availability(tables, list(monitors), monitors, now_ms, longest_ms=day))
+    found = read_live(
+        root, lambda tables: availability(tables, list(monitors), monitors, now_ms, longest_ms=day)
+    )
     return Listed(found, live_standing(workspace))
 
 
 def host_report(root: str, config: Config, what: str, clock: Clock | None = None) -> HostReport:
-    """How a host or a URL fared over the last 30 days. A host is named without a scheme.
+    """How a host or a URL fared over the last 30 days. The URL of a front page that is not
+    monitored names its host.
 
     Raises:
         UsageError: nothing is known of it.
@@ -55,29 +61,47 @@ def host_report(root: str, config: Config, what: str, clock: Clock | None = None
     monitors = _monitors(workspace.storage, config)
     since_ms = now_ms - WINDOWS["30d"]
     pages: Pages | None = None
-    if "://" in what:
-        name = normalise(what)
-        urls = [name]
+    url = normalise(what if "://" in what else f"http://{what}")
+    if (url in monitors and "://" in what) or urlsplit(url).path not in ("", "/"):
+        name, urls = url, [url]
     else:
-        name = hostname(normalise(f"http://{what}"))
+        name = hostname(url)
         known = read_live(root, lambda tables: urls_of_host(tables, name, since_ms))
         urls = sorted({*known, *(url for url in monitors if hostname(url) == name)})
         pages = read_live(root, lambda tables: pages_of_host(tables, name, since_ms))
     found = read_live(root, lambda tables: availability(tables, urls, monitors, now_ms))
-    if not (pages and pages.visits) and all(each.last is None and not each.watched for each in found):
-        raise UsageError(f"no data about {name}: it is not monitored (`lycosa uptime add`) and was not visited in the last 30 days")
+    if not (pages and pages.visits) and all(
+        each.last is None and not each.watched for each in found
+    ):
+        raise UsageError(
+            f"no data about {name}: it is not monitored (`lycosa uptime add`) and "
+            "was not visited in the last 30 days"
+        )
     return HostReport(name, found, pages, live_standing(workspace))
 
 
-def all_outages(root: str, config: Config, what: str = "", clock: Clock | None = None) -> list[Interval]:
-    """The outages of 30 days, the newest first: of all that is watched, or of a host or URL. Raises as `host_report` does."""
+def all_outages(
+    root: str, config: Config, what: str = "", clock: Clock | None = None
+) -> list[Interval]:
+    """The outages of 30 days, the newest first: of all that is watched, or of a host or URL. Raises
+    as `host_report` does.
+    """
     clock = clock or SystemClock()
     if what:
-        found = [outage for each in host_report(root, config, what, clock).monitors for outage in each.outages]
+        found = [
+            outage
+            for each in host_report(root, config, what, clock).monitors
+            for outage in each.outages
+        ]
     else:
         monitors = _monitors(Workspace.open(root).storage, config)
         since_ms = clock.now_ms() - WINDOWS["30d"]
-        found = read_live(root, lambda tables: with_blame(tables, outages(runs(checks(tables, list(monitors), since_ms)), monitors)))
+        found = read_live(
+            root,
+            lambda tables: with_blame(
+                tables, outages(runs(checks(tables, list(monitors), since_ms)), monitors)
+            ),
+        )
     return sorted(found, key=lambda each: (-each.since, each.url))
 
 

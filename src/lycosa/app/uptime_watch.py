@@ -1,4 +1,6 @@
-"""`lycosa uptime watch`: checks of availability without a crawl. It owns the workspace as a crawl would, and commits what it found."""
+"""`lycosa uptime watch`: checks of availability without a crawl. It owns the workspace as a crawl
+would, and commits what it found.
+"""
 
 from __future__ import annotations
 
@@ -6,22 +8,25 @@ import signal
 from collections.abc import Callable
 from types import FrameType
 
-from lycosa.app.memory import tune_memory
-from lycosa.app.room import Room
-from lycosa.app.session import open_session
 from lycosa.app.upkeep import Upkeep
 from lycosa.app.uptime import monitors_of
 from lycosa.app.uptime_session import Uptime
+from lycosa.config.settings import Config
 from lycosa.core.clock import Clock, SystemClock
-from lycosa.core.config import Config
 from lycosa.core.errors import UsageError
+from lycosa.crawl.session.session import open_session
+from lycosa.monitor.plugins import PLUGINS
+from lycosa.processes.disk_space import DiskSpace
+from lycosa.processes.memory import tune_memory
 from lycosa.store.leadership import require_no_leader
 from lycosa.store.workspace import Workspace
 
 COMMAND = "uptime watch"
 
 
-def watch(root: str, config: Config, say: Callable[[str], None], clock: Clock | None = None) -> None:
+def watch(
+    root: str, config: Config, say: Callable[[str], None], clock: Clock | None = None
+) -> None:
     """Check what is watched until SIGTERM or SIGINT. Main thread only. `say` gets lines for people.
 
     Raises:
@@ -34,12 +39,15 @@ def watch(root: str, config: Config, say: Callable[[str], None], clock: Clock | 
     workspace = Workspace.open_or_create(root)
     monitors = monitors_of(workspace.storage, config)
     if not monitors:
-        raise UsageError("there are no monitors: add one with `lycosa uptime add URL` or as a [[monitor]] in lycosa.toml")
+        raise UsageError(
+            "there are no monitors: add one with `lycosa uptime add URL` or as a "
+            "[[monitor]] in lycosa.toml"
+        )
     with workspace.own(COMMAND, clock) as owner:
         require_no_leader(workspace.storage)
         upkeep = Upkeep(workspace, config, clock)
         here = workspace.storage
-        room = Room(here.root if here.on_disk else here.scratch(), config.run.disk_reserve)
+        room = DiskSpace(here.root if here.on_disk else here.scratch(), config.run.disk_reserve)
         ticks: list[Callable[[], object]] = [owner.touch]
 
         def tick() -> None:
@@ -48,8 +56,17 @@ def watch(root: str, config: Config, say: Callable[[str], None], clock: Clock | 
             for each in ticks:
                 each()
 
-        session = open_session(workspace, config, (), command="uptime", clock=clock, forever=True, tick=tick)
-        uptime = Uptime(workspace, session.ledger, session.worker, config, clock, say)
+        session = open_session(
+            workspace,
+            config,
+            (),
+            command="uptime",
+            clock=clock,
+            forever=True,
+            tick=tick,
+            plugins=PLUGINS,
+        )
+        uptime = Uptime(workspace, session.crawl, session.worker, config, clock, say)
 
         def stop(number: int, frame: FrameType | None) -> None:
             session.worker.stop()
@@ -59,7 +76,9 @@ def watch(root: str, config: Config, say: Callable[[str], None], clock: Clock | 
             session.take_up()
             uptime.tick()
             ticks.append(uptime.tick)
-            say(f"checking {len(monitors)} URL{'s' if len(monitors) != 1 else ''}; stop with Ctrl-C")
+            say(
+                f"checking {len(monitors)} URL{'s' if len(monitors) != 1 else ''}; stop with Ctrl-C"
+            )
             session.worker.run()
             uptime.close()
             session.claim.release()

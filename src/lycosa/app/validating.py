@@ -8,11 +8,11 @@ from datetime import datetime
 import polars as pl
 
 from lycosa.app.site_report import read_live
-from lycosa.archive.reader import read_response
-from lycosa.core.config import Config
+from lycosa.archive.warc.reader import read_response
+from lycosa.config.settings import Config
 from lycosa.core.errors import UsageError, WorkError
 from lycosa.core.records import KINDS_WITHOUT_ROWS, Exchange, VisitKind
-from lycosa.fetch.decode import decode_with, parse_head
+from lycosa.http.decode import decode_with, parse_head
 from lycosa.monitor.validate import HtmlFault, html_faults
 from lycosa.page.encoding import label_in_header
 from lycosa.store.live import LiveTables
@@ -45,14 +45,24 @@ def validate_archived(root: str, config: Config, url: str) -> Validated:
     workspace = Workspace.open(root)
     rows = read_live(root, lambda tables: _records(tables, address))
     for row in rows.iter_rows(named=True):
-        response = read_response(workspace.path(row["warc_file"]), row["warc_offset"], row["warc_length"])
+        response = read_response(
+            workspace.path(row["warc_file"]), row["warc_offset"], row["warc_length"]
+        )
         if not response.head or response.headers.get("warc-type") == "revisit":
             continue
         headers = parse_head(response.head)
         content_type = headers.get("content-type") or ""
         if (kind := content_type.partition(";")[0].strip().lower()) and kind not in _HTML:
             raise UsageError(f"{address} is {kind}, not HTML")
-        exchange = Exchange(address, VisitKind.PAGE, 0, 0, response_head=response.head, body=response.body, status=response.status)
+        exchange = Exchange(
+            address,
+            VisitKind.PAGE,
+            0,
+            0,
+            response_head=response.head,
+            body=response.body,
+            status=response.status,
+        )
         decoded = decode_with(exchange, headers, config.fetch.max_decoded)
         if decoded.error:
             raise WorkError(f"{address}: the archived body cannot be decoded ({decoded.error})")
@@ -64,6 +74,14 @@ def validate_archived(root: str, config: Config, url: str) -> Validated:
 def _records(tables: LiveTables, url: str) -> pl.DataFrame:
     """Its good answers, the newest first."""
     here = (pl.col("url_key") == pl.lit(url_key(url), pl.UInt64)) & (pl.col("url") == url)
-    whole = pl.col("http_status").is_between(200, 299) & ~pl.col("kind").is_in(_OTHERS) & (pl.col("warc_file") != "")
+    whole = (
+        pl.col("http_status").is_between(200, 299)
+        & ~pl.col("kind").is_in(_OTHERS)
+        & (pl.col("warc_file") != "")
+    )
     visits = tables.scan("visits").filter(here & whole)
-    return visits.select("fetched_at", "warc_file", "warc_offset", "warc_length").sort("fetched_at", descending=True).collect()
+    return (
+        visits.select("fetched_at", "warc_file", "warc_offset", "warc_length")
+        .sort("fetched_at", descending=True)
+        .collect()
+    )

@@ -1,6 +1,8 @@
-"""Telling of matches: a thread beside a crawl that follows the log, fills the outboxes of watches, and has them delivered.
+"""Telling of matches: a thread beside a crawl that follows the log, fills the outboxes of watches,
+and has them delivered.
 
-There is one a workspace: in the process that owns it. What is not delivered when that ends lies in the outboxes, for the next one.
+There is one a workspace: in the process that owns it. What is not delivered when that ends lies in
+the outboxes, for the next one.
 """
 
 from __future__ import annotations
@@ -9,12 +11,13 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 
-from lycosa.core.config import Config
+from lycosa.config.settings import Config
 from lycosa.core.errors import LycosaError, UsageError
 from lycosa.monitor.notify import Notifier, notifier_of
 from lycosa.monitor.outbox import Outbox, Postman, outboxes
 from lycosa.monitor.watch_feed import MatchFeed, Place
 from lycosa.monitor.watch_orders import Order, read_orders
+from lycosa.processes.threads import OnError, background_thread
 from lycosa.store.workspace import Workspace
 from lycosa.url.scope import hostname
 
@@ -28,7 +31,9 @@ _TURN_S = 0.05
 
 
 class WatchPost:
-    """Begins with `start`; `finish` tells what is left, `close` ends it in any case. `say` gets lines for people."""
+    """Begins with `start`; `finish` tells what is left, `close` ends it in any case. `say` gets
+    lines for people.
+    """
 
     def __init__(self, root: str, config: Config, say: Callable[[str], None]) -> None:
         self._workspace = Workspace.open(root)
@@ -38,12 +43,13 @@ class WatchPost:
         self._feed: MatchFeed | None = None
         self._orders: dict[str, Order] = {}
         self._boxes: dict[str, Outbox] = {}
-        self._places: dict[str, Place] = {}  # how far each outbox has been filled; its own cursor stands where it last got something
+        # how far each outbox has been filled; its own cursor stands where it last got something
+        self._places: dict[str, Place] = {}
         self._next_orders = 0.0
         self._trouble = ""
         self._postman = Postman(say)
         self._ending = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="watch-post", daemon=True)
+        self._thread = background_thread(self._run, name="watch-post", on_error=OnError.RESTART)
         self._started = False
 
     def start(self) -> None:
@@ -52,21 +58,26 @@ class WatchPost:
         self._thread.start()
 
     def finish(self) -> None:
-        """Tell of all that is committed by now, as far as targets take it within a few seconds; then end."""
+        """Tell of all that is committed by now, as far as targets take it within a few seconds;
+        then end.
+        """
         if not self._started:
             return
         self._end()
         self._next_orders = 0.0
         self._look()
         deadline = time.monotonic() + _PATIENCE_S
-        while time.monotonic() < deadline and any(self._hopeful(box) for box in self._boxes.values()):
+        while time.monotonic() < deadline and any(
+            self._hopeful(box) for box in self._boxes.values()
+        ):
             time.sleep(_TURN_S)
         self.close()
         for box in self._boxes.values():
             left = box.standing()
             if left.waiting:
                 self._say(
-                    f"undelivered notifications for {left.target}, kept for the next `lycosa run` or `crawl`: {left.waiting} "
+                    f"undelivered notifications for {left.target}, kept for the next `lycosa run` "
+                    f"or `crawl`: {left.waiting} "
                     f"({left.problem or 'the target is slow'})"
                 )
 
@@ -125,7 +136,9 @@ class WatchPost:
             if excluded is not None:
                 box.forget(excluded)
             wanted = {id: order for id, order in self._orders.items() if target in order.notify}
-            place = self._places.get(target) or (Place.of(box.cursor) if box.cursor else _start(wanted))
+            place = self._places.get(target) or (
+                Place.of(box.cursor) if box.cursor else _start(wanted)
+            )
             room = box.room
             if place.entry > self._feed.head or not room or not wanted:
                 continue
@@ -145,14 +158,17 @@ def _start(orders: Mapping[str, Order]) -> Place:
 
 
 def empty_outboxes(workspace: Workspace) -> None:
-    """Take notices about excluded pages out of all outboxes of a workspace in which nobody delivers.
+    """Take notices about excluded pages out of all outboxes of a workspace in which nobody
+    delivers.
 
     Raises:
         WorkspaceError: one is damaged.
     """
     state = workspace.state()
     for name, target in outboxes(workspace.storage):
-        Outbox(workspace.storage, name, target, _nobody).forget(lambda url: state.excluded(url, hostname(url)))
+        Outbox(workspace.storage, name, target, _nobody).forget(
+            lambda url: state.excluded(url, hostname(url))
+        )
 
 
 def _nobody() -> Notifier:

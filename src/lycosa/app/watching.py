@@ -7,22 +7,31 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from lycosa.app.watch_post import NAME
+from lycosa.config.settings import Config
 from lycosa.core.clock import Clock
-from lycosa.core.config import Config
 from lycosa.core.errors import UsageError
 from lycosa.monitor.find_site import Site
 from lycosa.monitor.matches import Found, matches_of
 from lycosa.monitor.notify import Notifier, checked_target, notifier_of
 from lycosa.monitor.outbox import Outbox, Standing
 from lycosa.monitor.watch_fold import NAMES, Folding
-from lycosa.monitor.watch_orders import Order, find_order, new_order, read_orders, remove_order, write_order
+from lycosa.monitor.watch_orders import (
+    Order,
+    find_order,
+    new_order,
+    read_orders,
+    remove_order,
+    write_order,
+)
 from lycosa.store.live import LiveTables
 from lycosa.store.workspace import Workspace
 
 
 @dataclass(slots=True, frozen=True)
 class Watched:
-    """A watch, how its targets stand, and whether a process works in the workspace that looks for it now."""
+    """A watch, how its targets stand, and whether a process works in the workspace that looks for
+    it now.
+    """
 
     order: Order
     targets: tuple[Standing, ...]
@@ -54,8 +63,8 @@ def add_watch(
     local_targets: bool = True,
     clock: Clock | None = None,
 ) -> Watched:
-    """Look for texts in every page that is fetched from now on. `local_targets`: commands and files may be notified too, which is for
-    who sits at the machine, not for who comes over the network.
+    """Look for texts in every page that is fetched from now on. `local_targets`: commands and files
+    may be notified too, which is for who sits at the machine, not for who comes over the network.
 
     Raises:
         UsageError: nothing to look for, an unknown collection, a target that cannot be used.
@@ -65,14 +74,26 @@ def add_watch(
     known = {*(each.name for each in config.collection), *workspace.state().settings}
     for collection in collections:
         if known and collection not in known:
-            raise UsageError(f"unknown collection {collection!r}; available: {', '.join(sorted(known))}")
+            raise UsageError(
+                f"unknown collection {collection!r}; available: {', '.join(sorted(known))}"
+            )
     for target in notify:
         if not local_targets and not target.startswith("webhook "):
             raise UsageError(
-                f"{target!r} cannot be set over the network, only `webhook URL` can; for commands and files use `lycosa watch add`"
+                f"{target!r} cannot be set over the network, only `webhook URL` can; for commands "
+                "and files use `lycosa watch add`"
             )
     targets = [checked_target(target, config) for target in notify]
-    order = new_order(workspace, "watch", texts, folding_of(ignored), name=name, collections=collections, notify=targets, clock=clock)
+    order = new_order(
+        workspace,
+        "watch",
+        texts,
+        folding_of(ignored),
+        name=name,
+        collections=collections,
+        notify=targets,
+        clock=clock,
+    )
     write_order(workspace.storage, order)
     return _watched(workspace, order)
 
@@ -80,7 +101,11 @@ def add_watch(
 def list_watches(root: str) -> list[Watched]:
     """All watches, oldest first. Raises WorkspaceError."""
     workspace = Workspace.open(root)
-    return [_watched(workspace, order) for order in read_orders(workspace.storage).values() if order.kind == "watch"]
+    return [
+        _watched(workspace, order)
+        for order in read_orders(workspace.storage).values()
+        if order.kind == "watch"
+    ]
 
 
 def remove_watch(root: str, name: str) -> Order:
@@ -96,9 +121,16 @@ def remove_watch(root: str, name: str) -> Order:
 
 
 def matches(
-    root: str, name: str = "", *, since: datetime | None = None, site: str = "", most: int | None = None, every: bool = False
+    root: str,
+    name: str = "",
+    *,
+    since: datetime | None = None,
+    site: str = "",
+    most: int | None = None,
+    every: bool = False,
 ) -> tuple[list[Found], int]:
-    """What was found, the latest first, and how much there is: of one watch or call of `find` (by id, or a watch by its name), or of all.
+    """What was found, the latest first, and how much there is: of one watch or call of `find` (by
+    id, or a watch by its name), or of all.
 
     Raises:
         UsageError: there is no such watch, and never was.
@@ -112,7 +144,9 @@ def matches(
         ids = (name,)
         if not name.startswith(("watch-", "find-")):
             ids = (find_order(workspace.storage, name).id,)
-    return matches_of(tables, ids, since=since, site=Site.of(site) if site else None, most=most, every=every)
+    return matches_of(
+        tables, ids, since=since, site=Site.of(site) if site else None, most=most, every=every
+    )
 
 
 def _watched(workspace: Workspace, order: Order) -> Watched:

@@ -1,7 +1,8 @@
 """CDXJ: a sorted index of captures beside a WARC file, one line each: `surt timestamp {json}`.
 
-Format: https://specs.webrecorder.net/cdxj/0.1.0/. Keys are those that pywb computes for a look-up (the Internet Archive's
-canonical form: lower case, no `www.`, no session ids, parameters in order), so two URLs may share a key.
+Format: https://specs.webrecorder.net/cdxj/0.1.0/. Keys are those that pywb computes for a look-up
+(the Internet Archive's canonical form: lower case, no `www.`, no session ids, parameters in order),
+so two URLs may share a key.
 """
 
 from __future__ import annotations
@@ -20,7 +21,10 @@ from lycosa.core.records import Visit
 
 REVISIT_MIME = "warc/revisit"
 
-_URL = re.compile(r"(?:(https?):)?//(?:[^/?#]*@)?(\[[^\]/?#]*\]|[^/?#:]*)(?::(\d*))?([^?#]*)(?:\?([^#]*))?", re.DOTALL)
+_URL = re.compile(
+    r"(?:(https?):)?//(?:[^/?#]*@)?(\[[^\]/?#]*\]|[^/?#:]*)(?::(\d*))?([^?#]*)(?:\?([^#]*))?",
+    re.DOTALL,
+)
 _WWW = re.compile(r"www\d*\.")
 _DEFAULT_PORTS = {"http": "80", "https": "443"}
 _KEPT = "!\"$&'()*+,-./:;<=>?@[\\]^_`{|}~"  # every printable ASCII character but space, # and %
@@ -28,7 +32,8 @@ _PATH_SESSIONS = (
     re.compile(r"/(?:\([a-z]\([0-9a-z]{24}\))+\)/(?=[^?]+\.aspx)"),
     re.compile(r"/\([0-9a-z]{24}\)/(?=[^?]+\.aspx)"),
 )
-_PLAIN_PATH = re.compile(r"(?:/(?!\.)[!$&'*-.0-9:;=@A-Z_a-z~]+)+/?|/?")  # what only becomes lower case: nearly all
+# what only becomes lower case: nearly all
+_PLAIN_PATH = re.compile(r"(?:/(?!\.)[!$&'*-.0-9:;=@A-Z_a-z~]+)+/?|/?")
 # Taken out in this order, the last occurrence of each.
 _QUERY_SESSIONS = tuple(
     re.compile(pattern + r"(?:&|$)", re.IGNORECASE)
@@ -43,7 +48,8 @@ _QUERY_SESSIONS = tuple(
 
 
 def surt(url: str) -> str:
-    """An absolute http(s) URL as the key of a CDXJ line: `http://www.example.org:8080/A?b&a` -> `org,example:8080)/a?a&b`.
+    """An absolute http(s) URL as the key of a CDXJ line: `http://www.example.org:8080/A?b&a` ->
+    `org,example:8080)/a?a&b`.
 
     Anything else (`dns:…`) is its own key, in lower case and escaped.
     """
@@ -94,7 +100,9 @@ def _query_key(query: str) -> str:
 
 def _without_last(pattern: re.Pattern[str], text: str, replacement: str) -> str:
     matches = list(pattern.finditer(text))
-    return text[: matches[-1].start()] + replacement + text[matches[-1].end() :] if matches else text
+    return (
+        text[: matches[-1].start()] + replacement + text[matches[-1].end() :] if matches else text
+    )
 
 
 def _unescape(text: str) -> bytes:
@@ -121,11 +129,15 @@ def cdxj_line(
     length: int,
     revisit: bool = False,
 ) -> str:
-    """One capture as a line, without its newline. `fetched_at` in milliseconds, `content_type` as the server sent it."""
+    """One capture as a line, without its newline. `fetched_at` in milliseconds, `content_type` as
+    the server sent it.
+    """
     mime = REVISIT_MIME if revisit else content_type.partition(";")[0].strip().lower() or "unk"
     return (
-        f'{surt(url)} {_timestamp(fetched_at // 1000)} {{"url": {_quoted(url)}, "mime": {_quoted(mime)}, "status": "{status}", '
-        f'"digest": {_quoted(digest)}, "length": "{length}", "offset": "{offset}", "filename": {_quoted(filename)}}}'
+        f'{surt(url)} {_timestamp(fetched_at // 1000)} {{"url": {_quoted(url)}, "mime": '
+        f'{_quoted(mime)}, "status": "{status}", '
+        f'"digest": {_quoted(digest)}, "length": "{length}", "offset": "{offset}", "filename": '
+        f"{_quoted(filename)}}}"
     )
 
 
@@ -134,11 +146,15 @@ def _timestamp(at_s: int) -> str:
     return datetime.fromtimestamp(at_s, UTC).strftime("%Y%m%d%H%M%S")
 
 
-def write_cdxj(path: str | Path, visits: Iterable[Visit], *, record_types: Mapping[str, str] | None = None) -> int:
-    """Write the index of one WARC file: the captures among its visits, each record once, sorted by bytes. Returns the lines.
+def write_cdxj(
+    path: str | Path, visits: Iterable[Visit], *, record_types: Mapping[str, str] | None = None
+) -> int:
+    """Write the index of one WARC file: the captures among its visits, each record once, sorted by
+    bytes. Returns the lines.
 
-    `record_types` (`WarcWriter.record_types`) tells revisits, and exchanges that have no record of their own, apart from
-    responses. `filename` is the WARC's name in the same folder. The file is made durable before this returns.
+    `record_types` (`WarcWriter.record_types`) tells revisits, and exchanges that have no record of
+    their own, apart from responses. `filename` is the WARC's name in the same folder. The file is
+    made durable before this returns.
 
     Raises:
         WorkError: the file exists or cannot be written.

@@ -7,22 +7,42 @@ from typing import Annotated, Any
 
 import typer
 
-from lycosa.cli.common import JsonOption, SetOption, WorkspaceOption, load_config, print_json, typed_url, workspace_root
+from lycosa.cli.common import (
+    JsonOption,
+    SetOption,
+    WorkspaceOption,
+    load_config,
+    print_json,
+    typed_url,
+    workspace_root,
+)
 from lycosa.cli.watch import IgnoreOption
 from lycosa.core.errors import UsageError
-from lycosa.core.units import parse_duration_ms
+from lycosa.core.units import number_of, parse_duration_ms
 
 
 def command(
     context: typer.Context,
-    urls: Annotated[list[str], typer.Argument(metavar="URL", help="URLs to fetch. Known URLs are fetched again.")],
-    collection: Annotated[str, typer.Option("--collection", metavar="NAME", help="Collection, if there are several.")] = "",
+    urls: Annotated[
+        list[str],
+        typer.Argument(metavar="URL", help="URLs to fetch. Known URLs are fetched again."),
+    ],
+    collection: Annotated[
+        str, typer.Option("--collection", metavar="NAME", help="Collection, if there are several.")
+    ] = "",
     find: Annotated[
         list[str] | None,
-        typer.Option("--find", metavar="TEXT", help="Search these pages, and all pages they lead to, for a text; repeatable."),
+        typer.Option(
+            "--find",
+            metavar="TEXT",
+            help="Search these pages, and all pages they lead to, for a text; repeatable.",
+        ),
     ] = None,
     ignore: IgnoreOption = None,
-    max_age: Annotated[str, typer.Option("--max-age", metavar="TIME", help="Maximum age of a stored copy for --find.")] = "1d",
+    max_age: Annotated[
+        str,
+        typer.Option("--max-age", metavar="TIME", help="Maximum age of a stored copy for --find."),
+    ] = "1d",
     workspace: WorkspaceOption = "",
     overrides: SetOption = None,
     json_output: JsonOption = False,
@@ -45,24 +65,56 @@ def command(
     submitted = submit(root, config, typed, collection)
     owner = submitted.owner
     if json_output:
-        facts = {"collection": submitted.collection, "urls": submitted.urls, "file": submitted.file, "running": owner is not None}
+        facts = {
+            "collection": submitted.collection,
+            "urls": submitted.urls,
+            "file": submitted.file,
+            "running": owner is not None,
+        }
         print_json({"workspace": root, **facts})
         return
-    number = f"{len(submitted.urls)} URL{'s' if len(submitted.urls) != 1 else ''}"
+    number = number_of(len(submitted.urls), "URL")
     them = "it" if len(submitted.urls) == 1 else "them"
-    who = f"process {owner.pid} fetches {them} within seconds" if owner else f"the next `lycosa run` or `lycosa crawl` fetches {them}"
+    who = (
+        f"process {owner.pid} fetches {them} within seconds"
+        if owner
+        else f"the next `lycosa run` or `lycosa crawl` fetches {them}"
+    )
     print(f"{number} submitted to collection {submitted.collection}; {who}")
 
 
 def _find(
-    root: str, config: Any, urls: list[str], texts: list[str], ignore: list[str], collection: str, max_age: str, *, json_output: bool
+    root: str,
+    config: Any,
+    urls: list[str],
+    texts: list[str],
+    ignore: list[str],
+    collection: str,
+    max_age: str,
+    *,
+    json_output: bool,
 ) -> None:
     from lycosa.app.finding import submit_find
 
     ordered = submit_find(root, config, urls, texts, ignore, collection, parse_duration_ms(max_age))
     if json_output:
-        print_json({"workspace": root, "collection": ordered.collection, "id": ordered.order.id, "running": ordered.running})
+        print_json(
+            {
+                "workspace": root,
+                "collection": ordered.collection,
+                "id": ordered.order.id,
+                "running": ordered.running,
+            }
+        )
         return
-    who = "the running crawl starts it within seconds" if ordered.running else "the next `lycosa run` or `lycosa crawl` starts it"
+    who = (
+        "the running crawl starts it within seconds"
+        if ordered.running
+        else "the next `lycosa run` or `lycosa crawl` starts it"
+    )
     print(ordered.order.id)
-    print(f"submitted to collection {ordered.collection}; {who}; show matches: lycosa watch matches {ordered.order.id}", file=sys.stderr)
+    print(
+        f"submitted to collection {ordered.collection}; {who}; show matches: lycosa watch "
+        f"matches {ordered.order.id}",
+        file=sys.stderr,
+    )

@@ -7,8 +7,17 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from lycosa.cli.common import JsonOption, SetOption, WorkspaceOption, load_config, note, print_json, workspace_root
-from lycosa.cli.reparse import date_ms
+from lycosa.cli.common import (
+    JsonOption,
+    SetOption,
+    SiteOption,
+    WorkspaceOption,
+    date_ms,
+    load_config,
+    note,
+    print_json,
+    workspace_root,
+)
 from lycosa.core.units import parse_duration_ms
 
 if TYPE_CHECKING:
@@ -19,9 +28,18 @@ _SHOWN, _LINES = 20, 12
 
 def command(
     context: typer.Context,
-    since: Annotated[str, typer.Option("--since", metavar="DATE|T", help="Date, for example 2026-11-21, or age, for example 7d.")] = "7d",
-    site: Annotated[str, typer.Option("--site", metavar="HOST", help="Only this site.")] = "",
-    no_diff: Annotated[bool, typer.Option("--no-diff", help="List only the pages, without text differences.")] = False,
+    since: Annotated[
+        str,
+        typer.Option(
+            "--since",
+            metavar="DATE|T",
+            help="Date, for example 2026-11-21, or age, for example 7d.",
+        ),
+    ] = "7d",
+    site: SiteOption = "",
+    no_diff: Annotated[
+        bool, typer.Option("--no-diff", help="List only the pages, without text differences.")
+    ] = False,
     every: Annotated[bool, typer.Option("--all", help="Print every page and every line.")] = False,
     workspace: WorkspaceOption = "",
     overrides: SetOption = None,
@@ -33,8 +51,10 @@ def command(
     from lycosa.app.site_changes import changes_of
 
     root = workspace_root(context, workspace)
-    start = datetime.fromtimestamp((date_ms(since) or 0) / 1000, UTC) if "-" in since else _ago(since)
-    found = changes_of(root, load_config(context, root, overrides), start, site, differences=not no_diff)
+    start = datetime.fromtimestamp(date_ms(since) / 1000, UTC) if "-" in since else _ago(since)
+    found = changes_of(
+        root, load_config(context, root, overrides), start, site, differences=not no_diff
+    )
     if json_output:
         print_json([asdict(change) for change in found])
         return

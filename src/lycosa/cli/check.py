@@ -11,8 +11,15 @@ from lycosa.cli.common import JsonOption, WorkspaceOption, print_json, workspace
 
 def command(
     context: typer.Context,
-    deep: Annotated[bool, typer.Option("--deep", help="Also read every archived record and every stored text.")] = False,
-    repair: Annotated[bool, typer.Option("--repair", help="Repair what can be derived again: leftover files, CDXJ, index, graph.")] = False,
+    deep: Annotated[
+        bool, typer.Option("--deep", help="Also read every archived record and every stored text.")
+    ] = False,
+    repair: Annotated[
+        bool,
+        typer.Option(
+            "--repair", help="Repair what can be derived again: leftover files, CDXJ, index, graph."
+        ),
+    ] = False,
     workspace: WorkspaceOption = "",
     json_output: JsonOption = False,
 ) -> None:
@@ -26,11 +33,14 @@ def command(
     from lycosa.app.repairing import Repaired, repair_workspace
 
     root = workspace_root(context, workspace)
-    repaired = repair_workspace(root, deep=deep) if repair else Repaired(check_workspace(root, deep=deep))
+    repaired = (
+        repair_workspace(root, deep=deep) if repair else Repaired(check_workspace(root, deep=deep))
+    )
     report = repaired.report
     if json_output:
         changes = {"repaired": repaired.done, "not_repaired": repaired.failed} if repair else {}
-        print_json({**asdict(report), "counts": dict(report.counts), **changes})  # asdict makes another Counter of a Counter
+        # asdict makes another Counter of a Counter
+        print_json({**asdict(report), "counts": dict(report.counts), **changes})
     else:
         for where, done in repaired.done:
             print(f"repaired: {where}: {done}")

@@ -1,4 +1,6 @@
-"""`lycosa collection`: list collections, pause and resume one, copy one into another workspace, purge one."""
+"""`lycosa collection`: list collections, pause and resume one, copy one into another workspace,
+purge one.
+"""
 
 from __future__ import annotations
 
@@ -6,16 +8,34 @@ from typing import Annotated
 
 import typer
 
-from lycosa.cli.common import JsonOption, SetOption, WorkspaceOption, counts, load_config, number_of, print_json, table, workspace_root
-from lycosa.core.units import format_size
+from lycosa.cli.common import (
+    JsonOption,
+    SetOption,
+    WorkspaceOption,
+    counts,
+    load_config,
+    print_json,
+    table,
+    workspace_root,
+)
+from lycosa.core.units import format_size, number_of
 
-app = typer.Typer(help="List, pause, resume, copy or purge collections.", no_args_is_help=True, rich_markup_mode=None)
+app = typer.Typer(
+    help="List, pause, resume, copy or purge collections.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+)
 
 NameArgument = Annotated[str, typer.Argument(metavar="NAME", help="Name of the collection.")]
 
 
 @app.command("list")
-def list_(context: typer.Context, workspace: WorkspaceOption = "", overrides: SetOption = None, json_output: JsonOption = False) -> None:
+def list_(
+    context: typer.Context,
+    workspace: WorkspaceOption = "",
+    overrides: SetOption = None,
+    json_output: JsonOption = False,
+) -> None:
     """List collections with their pages and sizes."""
     from dataclasses import asdict
 
@@ -29,12 +49,15 @@ def list_(context: typer.Context, workspace: WorkspaceOption = "", overrides: Se
         return
     rows = []
     for each in listed:
-        known = "" if each.configured else "; not configured"
+        known = ("; paused" if each.paused else "") + (
+            "" if each.configured else "; not configured"
+        )
         language = f" ({each.language})" if each.language else ""
         apart = f", {format_size(each.on_disk)} in tables of its own" if each.on_disk else ""
         states = counts(each.urls) or "none"
         what = (
-            f"{number_of(each.pages, 'page')} of {number_of(each.sites, 'site')}, {format_size(each.bytes)}{apart}; URLs: {states}{known}"
+            f"{number_of(each.pages, 'page')} of {number_of(each.sites, 'site')}, "
+            f"{format_size(each.bytes)}{apart}; URLs: {states}{known}"
         )
         rows.append((f"{each.name}{language}", what))
     print(table(rows, "") if rows else "no collections yet")
@@ -44,7 +67,12 @@ def list_(context: typer.Context, workspace: WorkspaceOption = "", overrides: Se
 def copy(
     context: typer.Context,
     name: NameArgument,
-    target: Annotated[str, typer.Argument(metavar="DIR", help="Target workspace: new, or without a collection of this name.")],
+    target: Annotated[
+        str,
+        typer.Argument(
+            metavar="DIR", help="Target workspace: new, or without a collection of this name."
+        ),
+    ],
     workspace: WorkspaceOption = "",
     json_output: JsonOption = False,
 ) -> None:
@@ -55,9 +83,13 @@ def copy(
 
     report = copy_to(workspace_root(context, workspace), name, target)
     if json_output:
-        print_json({**asdict(report), "rows": dict(report.rows)})  # asdict makes another Counter of a Counter
+        # asdict makes another Counter of a Counter
+        print_json({**asdict(report), "rows": dict(report.rows)})
         return
-    print(f"copied rows: {counts(report.rows)}; {number_of(report.exchanges, 'archived capture')}, {format_size(report.bytes)}")
+    print(
+        f"copied rows: {counts(report.rows)}; "
+        f"{number_of(report.exchanges, 'archived capture')}, {format_size(report.bytes)}"
+    )
     print(f"next: lycosa -w {target} index")
 
 
@@ -67,17 +99,19 @@ def pause(context: typer.Context, name: NameArgument, workspace: WorkspaceOption
 
     A running crawl stops fetching for it within seconds.
     """
-    from lycosa.app.pausing import set_paused
+    from lycosa.crawl.session.pausing import set_paused
 
     set_paused(workspace_root(context, workspace), name, paused=True)
+    print(f"{name} is paused: a running crawl stops fetching for it within 10 seconds")
 
 
 @app.command()
 def resume(context: typer.Context, name: NameArgument, workspace: WorkspaceOption = "") -> None:
     """Resume a paused collection."""
-    from lycosa.app.pausing import set_paused
+    from lycosa.crawl.session.pausing import set_paused
 
     set_paused(workspace_root(context, workspace), name, paused=False)
+    print(f"{name} is resumed")
 
 
 @app.command()
@@ -90,7 +124,8 @@ def purge(
 ) -> None:
     """Delete a collection removed from the configuration.
 
-    Deletes its rows and the archived records that no other collection uses. No crawl may be running.
+    Deletes its rows and the archived records that no other collection uses. No crawl may be
+    running.
     """
     from dataclasses import asdict
 
@@ -99,10 +134,14 @@ def purge(
     root = workspace_root(context, workspace)
     report = purge_one(root, name, load_config(context, root, overrides))
     if json_output:
-        print_json({**asdict(report), "rows": dict(report.rows)})  # asdict makes another Counter of a Counter
+        # asdict makes another Counter of a Counter
+        print_json({**asdict(report), "rows": dict(report.rows)})
     else:
         removed = counts(report.rows) or "no rows"
-        print(f"deleted: {removed}; {number_of(report.records, 'archived record')}; {format_size(report.bytes_deleted)} in total")
+        print(
+            f"deleted: {removed}; {number_of(report.records, 'archived record')}; "
+            f"{format_size(report.bytes_deleted)} in total"
+        )
         for where, why in report.pending:
             print(f"not yet: {where}: {why}")
     if report.pending:

@@ -2,41 +2,118 @@
 
 from __future__ import annotations
 
-import json
-import re
 import sys
 from collections.abc import Mapping, MutableMapping, Sequence
 from typing import Annotated, Any
 
 import typer
 
-_HOST = re.compile(r"[\w.-]+(:\d+)?(/|\?|$)")
+from lycosa.cli.output import json_text
 
 DEFAULT_WORKSPACE = "lycosa-data"
 
-WorkspaceOption = Annotated[str, typer.Option("-w", "--workspace", metavar="DIR", help="Workspace directory (default ./lycosa-data).")]
-SetOption = Annotated[list[str] | None, typer.Option("--set", metavar="SECTION.KEY=VALUE", help="Override a setting; repeatable.")]
+WorkspaceOption = Annotated[
+    str,
+    typer.Option(
+        "-w", "--workspace", metavar="DIR", help="Workspace directory (default ./lycosa-data)."
+    ),
+]
+SetOption = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="SECTION.KEY=VALUE", help="Override a setting; repeatable."),
+]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print the result as one JSON document.")]
 EngineOption = Annotated[
-    str, typer.Option("--engine", metavar="local|ray", help="Execution engine: processes on this machine, or a Ray cluster.")
+    str,
+    typer.Option(
+        "--engine",
+        metavar="local|ray",
+        help="Execution engine: processes on this machine, or a Ray cluster.",
+    ),
 ]
 AddressOption = Annotated[
     str,
-    typer.Option("--address", metavar="HOST:PORT", help="Address of the Ray cluster. Without it, a cluster on this machine is started."),
+    typer.Option(
+        "--address",
+        metavar="HOST:PORT",
+        help="Address of the Ray cluster. Without it, a cluster on this machine is started.",
+    ),
 ]
 WorkersOption = Annotated[
-    int | None, typer.Option("--workers", min=1, metavar="N", help="Number of workers (default: local 1, ray one per CPU).")
+    int | None,
+    typer.Option(
+        "--workers",
+        min=1,
+        metavar="N",
+        help="Number of workers (default: local 1, ray one per CPU).",
+    ),
 ]
-QuietOption = Annotated[bool, typer.Option("-q", "--quiet", help="Print no progress and no summary.")]
+CollectionOption = Annotated[
+    str, typer.Option("--collection", metavar="NAME", help="Only this collection.")
+]
+SiteOption = Annotated[
+    str, typer.Option("--site", metavar="SITE", help="Only this site: a host, host:port or URL.")
+]
+QuietOption = Annotated[
+    bool, typer.Option("-q", "--quiet", help="Print no progress and no summary.")
+]
+
+
+def _language(text: str) -> str:
+    from lycosa.text.identify import require_language
+
+    return require_language(text)
+
+
+LanguageOption = Annotated[
+    str, typer.Option("--lang", metavar="XX", parser=_language, help="Only pages in this language.")
+]
+
+
+def date_ms(text: str) -> int:
+    """`2026-11-21` or a full ISO date (UTC unless it has an offset) as milliseconds; 0 for "".
+
+    Raises:
+        UsageError: it is no date.
+    """
+    from datetime import UTC, datetime
+
+    from lycosa.core.errors import UsageError
+
+    if not text:
+        return 0
+    try:
+        at = datetime.fromisoformat(text)
+    except ValueError:
+        raise UsageError(
+            f"{text!r} is not a date: write 2026-11-21 or 2026-11-21T10:00:00"
+        ) from None
+    return round((at if at.tzinfo else at.replace(tzinfo=UTC)).timestamp() * 1000)
+
+
+SinceOption = Annotated[
+    int,
+    typer.Option(
+        "--since",
+        metavar="DATE",
+        parser=date_ms,
+        help="Only what was fetched since this date, for example 2026-11-21.",
+    ),
+]
 
 
 def workspace_root(context: typer.Context, given: str) -> str:
-    """The workspace named before or after the command's name, else the default. Raises UsageError for several."""
+    """The workspace named before or after the command's name, else the default. Raises UsageError
+    for several.
+    """
     roots = workspace_roots(context, [given] if given else [])
     if len(roots) > 1:
         from lycosa.core.errors import UsageError
 
-        raise UsageError(f"more than one workspace is given ({', '.join(roots)}); only `search` and `serve` accept several")
+        raise UsageError(
+            f"more than one workspace is given ({', '.join(roots)}); only `search` "
+            "and `serve` accept several"
+        )
     return roots[0]
 
 
@@ -55,13 +132,13 @@ def load_config(
 ) -> Any:
     """The configuration of a workspace (lycosa.toml, if there is one) with `--set` applied.
 
-    A `collection` that is not in the file is added with default settings. With `bad`, an invalid collection is left out and its
-    error is recorded there.
+    A `collection` that is not in the file is added with default settings. With `bad`, an invalid
+    collection is left out and its error is recorded there.
 
     Raises:
         ConfigError: a setting is wrong.
     """
-    from lycosa.app.configuring import read_config
+    from lycosa.crawl.session.workspace_config import read_config
 
     before = context.obj[1] if context.obj else ()
     return read_config(root, (*before, *(overrides or ())), collection, bad)
@@ -76,8 +153,7 @@ def require_workspace(root: str) -> None:
 
 def print_json(document: object) -> None:
     """One JSON document on stdout."""
-    json.dump(document, sys.stdout, ensure_ascii=False, indent=2, default=str)
-    sys.stdout.write("\n")
+    print(json_text(document, indent=2))
 
 
 def note(message: str) -> None:
@@ -100,23 +176,28 @@ def read_input(source: str) -> bytes:
     try:
         return Path(source).read_bytes()
     except OSError as error:
-        raise UsageError(f"{source} cannot be read: {error.strerror}; give a file, or a URL that starts with http:// or https://") from None
-
-
-def read_lines(path: str) -> list[str]:
-    """The lines of a seed file: one URL per line, `#` starts a comment.
-
-    Raises:
-        UsageError: it cannot be read.
-    """
-    from lycosa.app.planning import read_seeds
-
-    return read_seeds(path)
+        raise UsageError(
+            f"{source} cannot be read: {error.strerror}; give a file, or a URL that "
+            "starts with http:// or https://"
+        ) from None
 
 
 def typed_url(text: str) -> str:
-    """A URL as people type it: `example.org/x` and `localhost:8000` are meant as http URLs; `mailto:x@y` is not."""
-    return f"http://{text}" if _HOST.match(text) else text
+    """A URL as people type it; without a scheme it is http."""
+    from lycosa.crawl.session import seeds
+
+    return seeds.typed_url(text)
+
+
+def with_scheme(text: str) -> str:
+    """A seed as people type it: without a scheme it is https if the server speaks TLS there, else
+    http.
+    """
+    if typed_url(text) == text:
+        return text
+    from lycosa.fetch.tls_probe import speaks_tls
+
+    return f"https://{text}" if speaks_tls(text) else f"http://{text}"
 
 
 def table(rows: list[tuple[str, str]], indent: str = "  ") -> str:
@@ -125,14 +206,11 @@ def table(rows: list[tuple[str, str]], indent: str = "  ") -> str:
     return "\n".join(f"{indent}{name.ljust(width)}  {value}" for name, value in rows)
 
 
-def number_of(number: int, noun: str, plural: str = "") -> str:
-    """`1 link`, `2,000 links`; `plural` where it is not formed with s."""
-    return f"{number:,} {noun if number == 1 else plural or noun + 's'}"
-
-
 def counts(numbers: Mapping[Any, int], most: int = 8) -> str:
     """`{"en": 30, "zh": 2}` -> `en 30, zh 2`, largest first."""
-    ordered = sorted(((name, number) for name, number in numbers.items() if number), key=lambda item: -item[1])
+    ordered = sorted(
+        ((name, number) for name, number in numbers.items() if number), key=lambda item: -item[1]
+    )
     shown = ", ".join(f"{name or 'unknown'} {number:,}" for name, number in ordered[:most])
     return shown + (f" and {len(ordered) - most} more" if len(ordered) > most else "")
 
@@ -149,20 +227,25 @@ def open_engine(name: str, address: str, config: Any) -> Any:
     if name == "local":
         if address:
             raise UsageError("--address names a Ray cluster: add --engine ray")
-        from lycosa.crawl.engines.local import LocalEngine
+        from lycosa.cluster.engines.local import LocalEngine
 
         return LocalEngine()
     if name != "ray":
         raise UsageError(f"--engine {name!r}: choose local or ray")
     try:
-        from lycosa.crawl.engines.ray import RayEngine
+        from lycosa.cluster.engines.ray import RayEngine
     except ImportError as error:
-        raise UsageError(f"--engine ray needs packages that are not installed ({error.name}): pip install 'lycosa[ray]'") from None
+        raise UsageError(
+            f"--engine ray needs packages that are not installed ({error.name}): pip "
+            "install 'lycosa[ray]'"
+        ) from None
     return RayEngine(address, install=config.cluster.install)
 
 
 def is_shared(engine: str, workers: int | None) -> bool:
-    """Whether several workers are wanted: one on this machine needs no coordinator. Raises UsageError for an unknown engine."""
+    """Whether several workers are wanted: one on this machine needs no coordinator. Raises
+    UsageError for an unknown engine.
+    """
     from lycosa.core.errors import UsageError
 
     if engine not in ("", "local", "ray"):

@@ -8,11 +8,22 @@ import typer
 
 
 def command(
-    url: Annotated[str, typer.Option("--url", metavar="URL", help="Crawl this site instead of the bundled web.")] = "",
+    url: Annotated[
+        str,
+        typer.Option("--url", metavar="URL", help="Crawl this site instead of the bundled web."),
+    ] = "",
     pages: Annotated[
-        int | None, typer.Option("--pages", metavar="N", min=1, help="With --url: maximum number of pages (default 200).")
+        int | None,
+        typer.Option(
+            "--pages", metavar="N", min=1, help="With --url: maximum number of pages (default 200)."
+        ),
     ] = None,
-    no_serve: Annotated[bool, typer.Option("--no-serve", help="Exit after the searches instead of serving the web interface.")] = False,
+    no_serve: Annotated[
+        bool,
+        typer.Option(
+            "--no-serve", help="Exit after the searches instead of serving the web interface."
+        ),
+    ] = False,
 ) -> None:
     """Crawl, index and search a small bundled web in nine languages.
 

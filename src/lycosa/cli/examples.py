@@ -7,7 +7,10 @@ from collections.abc import Mapping
 import typer
 
 EXAMPLES: Mapping[str, tuple[str, ...]] = {
-    "crawl": ("crawl https://example.org/ --max-pages 500", "crawl --strategy server-first --max-time 10m"),
+    "crawl": (
+        "crawl https://example.org/ --max-pages 500",
+        "crawl --strategy server-first --max-time 10m",
+    ),
     "run": ("-w news run --serve", "run --collection news --metrics-port 9100"),
     "add": ("add https://example.org/new.html", 'add https://example.org/ --find "annual report"'),
     "search": ('search "event loop" -n 20', 'search --across "hard disk"'),
@@ -21,15 +24,24 @@ EXAMPLES: Mapping[str, tuple[str, ...]] = {
     "site": ("site example.org", "site example.org --svg site.svg --csv reports/"),
     "links": ("links --broken --site example.org", "links --to https://example.org/page.html"),
     "changes": ("changes --since 7d", "changes --since 2026-11-01 --site example.org"),
-    "versions": ("versions https://example.org/page", "versions https://example.org/page --diff 1 2"),
+    "versions": (
+        "versions https://example.org/page",
+        "versions https://example.org/page --diff 1 2",
+    ),
     "validate": ("validate https://example.org/", "validate page.html --all"),
     "sql": ('sql "SELECT language, COUNT(*) AS n FROM pages GROUP BY language"',),
     "find": ('find "exact words"', 'find "exact words" --site example.org --crawl'),
     "terms": ("terms --lang en -n 30", "terms --rising --period 7d"),
     "index": ("index", "index --rebuild"),
     "reparse": ("reparse --since 2026-11-01",),
-    "import": ("import crawl.warc.gz --collection archive", "import pages/ --base https://example.org/"),
-    "exclude": ("exclude domain:example.org", "exclude --purge prefix:https://example.org/private/"),
+    "import": (
+        "import crawl.warc.gz --collection archive",
+        "import pages/ --base https://example.org/",
+    ),
+    "exclude": (
+        "exclude domain:example.org",
+        "exclude --purge prefix:https://example.org/private/",
+    ),
     "merge": ("merge", "merge --whole"),
     "rank": ("rank",),
     "check": ("check --deep", "check --repair"),
@@ -40,8 +52,8 @@ EXAMPLES: Mapping[str, tuple[str, ...]] = {
     "export jsonl": ("export jsonl out/ --since 2026-11-01",),
     "export parquet": ("export parquet out/ --collection news",),
     "export text": ("export text out/ --lang de",),
-    "export warc": ("export warc out/ --host www.example.org",),
-    "export wacz": ("export wacz site.wacz --host www.example.org",),
+    "export warc": ("export warc out/ --site www.example.org",),
+    "export wacz": ("export wacz site.wacz --site www.example.org",),
     "export mirror": ("export mirror www.example.org out/",),
     "export bulk": (
         "export bulk --to opensearch --url http://localhost:9200 --index pages",
@@ -83,7 +95,9 @@ EXAMPLES: Mapping[str, tuple[str, ...]] = {
 
 
 def epilog(name: str) -> str:
-    """Return the examples of a command or group as the end of its help; lines are kept as they are."""
+    """Return the examples of a command or group as the end of its help; lines are kept as they
+    are.
+    """
     return "\n".join(["\b", "Examples:", *(f"  lycosa {line}" for line in EXAMPLES[name])])
 
 

@@ -13,21 +13,24 @@ import typer
 from lycosa.cli import export_archive
 from lycosa.cli.common import (
     AddressOption,
+    CollectionOption,
     EngineOption,
     JsonOption,
+    LanguageOption,
     QuietOption,
     SetOption,
+    SinceOption,
+    SiteOption,
     WorkspaceOption,
+    date_ms,
     load_config,
     note,
-    number_of,
     open_engine,
     print_json,
     workspace_root,
 )
-from lycosa.cli.reparse import date_ms
 from lycosa.core.errors import UsageError, WorkError
-from lycosa.core.units import format_size, parse_size
+from lycosa.core.units import format_size, number_of, parse_size
 
 if TYPE_CHECKING:
     from datetime import date
@@ -41,13 +44,33 @@ app = typer.Typer(
 )
 export_archive.register(app)
 
-TargetArgument = Annotated[str, typer.Argument(metavar="DIR", help="Target directory; files are written to DIR/KIND/LANG/DATE/.")]
-LanguageOption = Annotated[str, typer.Option("--lang", metavar="XX", help="Only pages in this language.")]
-CollectionOption = Annotated[str, typer.Option("--collection", metavar="NAME", help="Only this collection.")]
-SinceOption = Annotated[str, typer.Option("--since", metavar="DATE", help="First day to export, for example 2026-11-21 (UTC).")]
-UntilOption = Annotated[str, typer.Option("--until", metavar="DATE", help="Last day to export.")]
-FullOption = Annotated[bool, typer.Option("--full", help="Export a page on each day it was fetched, not only when it changed.")]
-SizeOption = Annotated[str, typer.Option("--max-size", metavar="SIZE", help="Size at which a new file is started.")]
+TargetArgument = Annotated[
+    str,
+    typer.Argument(
+        metavar="DIR", help="Target directory; files are written to DIR/KIND/LANG/DATE/."
+    ),
+]
+FromDayOption = Annotated[
+    int,
+    typer.Option(
+        "--since",
+        metavar="DATE",
+        parser=date_ms,
+        help="First day to export, for example 2026-11-21 (UTC).",
+    ),
+]
+UntilOption = Annotated[
+    int, typer.Option("--until", metavar="DATE", parser=date_ms, help="Last day to export.")
+]
+FullOption = Annotated[
+    bool,
+    typer.Option(
+        "--full", help="Export a page on each day it was fetched, not only when it changed."
+    ),
+]
+SizeOption = Annotated[
+    str, typer.Option("--max-size", metavar="SIZE", help="Size at which a new file is started.")
+]
 AgainOption = Annotated[bool, typer.Option("--again", help="Rewrite existing days.")]
 
 
@@ -59,8 +82,8 @@ def _library_command(kind: str, size: str, about: str) -> None:
         target: TargetArgument,
         language: LanguageOption = "",
         collection: CollectionOption = "",
-        since: SinceOption = "",
-        until: UntilOption = "",
+        since: FromDayOption = 0,
+        until: UntilOption = 0,
         full: FullOption = False,
         max_size: SizeOption = size,
         again: AgainOption = False,
@@ -72,7 +95,19 @@ def _library_command(kind: str, size: str, about: str) -> None:
         json_output: JsonOption = False,
     ) -> None:
         chosen = (language, collection, since, until, full)
-        _library(context, kind, target, chosen, max_size, again, (engine, address), workspace, overrides, quiet, json_output)
+        _library(
+            context,
+            kind,
+            target,
+            chosen,
+            max_size,
+            again,
+            (engine, address),
+            workspace,
+            overrides,
+            quiet,
+            json_output,
+        )
 
     app.command(kind, help=about)(command)
 
@@ -80,22 +115,26 @@ def _library_command(kind: str, size: str, about: str) -> None:
 _library_command(
     "xml",
     "64MB",
-    "Export pages as an XML library by language and day. Files are valid against the schema DIR/xml/library.xsd.",
+    "Export pages as an XML library by language and day. Files are valid against the schema "
+    "DIR/xml/library.xsd.",
 )
 _library_command("jsonl", "64MB", "Export pages as JSON Lines by language and day.")
 _library_command(
     "parquet",
     "256MB",
-    "Export pages as Parquet files by language and day. --max-size limits the rows as JSON: files are about a third of it.",
+    "Export pages as Parquet files by language and day. --max-size limits the rows as JSON: files "
+    "are about a third of it.",
 )
-_library_command("text", "64MB", "Export visible text by language and day as WARC conversion records (WET).")
+_library_command(
+    "text", "64MB", "Export visible text by language and day as WARC conversion records (WET)."
+)
 
 
 def _library(
     context: typer.Context,
     kind: str,
     target: str,
-    chosen: tuple[str, str, str, str, bool],
+    chosen: tuple[str, str, int, int, bool],
     max_size: str,
     again: bool,
     engine: tuple[str, str],
@@ -122,7 +161,16 @@ def _library(
     selection = LibrarySelection(language, collection, _day(since), _day(until), full)
     languages = library_languages(config, opened.state())
     name, address = engine
-    task = LibraryTask(opened.root, os.path.abspath(target) if name else target, kind, selection, config, languages, size, again)
+    task = LibraryTask(
+        opened.root,
+        os.path.abspath(target) if name else target,
+        kind,
+        selection,
+        config,
+        languages,
+        size,
+        again,
+    )
     if name:
         with open_engine(name, address, config) as carried:
             report = export_on(carried, task)
@@ -133,22 +181,27 @@ def _library(
     if json_output:
         print_json(asdict(report))
         return
-    if not quiet:
-        for path in report.written:
-            print(path)
+    if quiet:
+        return
+    for path in report.written:
+        print(path)
     print(
         f"{number_of(report.documents, 'document')} in {number_of(report.files, 'file')}, "
-        f"{number_of(report.languages, 'language')}, {number_of(report.days, 'directory LANG/DATE', 'directories LANG/DATE')}, "
+        f"{number_of(report.languages, 'language')}, "
+        f"{number_of(report.days, 'directory LANG/DATE', 'directories LANG/DATE')}, "
         f"{format_size(report.bytes)}; {number_of(len(report.written), 'new file')}"
-        + (f", {number_of(report.unread, 'older version')} no longer in the archive" if report.unread else "")
+        + (
+            f", {number_of(report.unread, 'older version')} no longer in the archive"
+            if report.unread
+            else ""
+        )
     )
 
 
-def _day(text: str) -> date | None:
+def _day(at_ms: int) -> date | None:
     from datetime import UTC, datetime
 
-    at = date_ms(text)
-    return None if at is None else datetime.fromtimestamp(at / 1000, UTC).date()
+    return datetime.fromtimestamp(at_ms / 1000, UTC).date() if at_ms else None
 
 
 def _write_beside(path: str, content: bytes) -> None:
@@ -165,24 +218,30 @@ def _write_beside(path: str, content: bytes) -> None:
 def warc(
     context: typer.Context,
     target: Annotated[str, typer.Argument(metavar="DIR", help="Target directory.")],
-    language: Annotated[str, typer.Option("--lang", metavar="XX", help="Only pages in this language.")] = "",
-    collection: Annotated[str, typer.Option("--collection", metavar="NAME", help="Only this collection.")] = "",
-    host: Annotated[str, typer.Option("--host", metavar="HOST", help="Only this host.")] = "",
-    since: Annotated[
-        str, typer.Option("--since", metavar="DATE", help="Only captures fetched since this date, for example 2026-11-21.")
-    ] = "",
-    max_size: Annotated[str, typer.Option("--max-size", metavar="SIZE", help="Size at which a new file is started.")] = "1GB",
-    responses_only: Annotated[bool, typer.Option("--responses-only", help="Leave out request and metadata records.")] = False,
+    language: LanguageOption = "",
+    collection: CollectionOption = "",
+    site: SiteOption = "",
+    since: SinceOption = 0,
+    max_size: Annotated[
+        str, typer.Option("--max-size", metavar="SIZE", help="Size at which a new file is started.")
+    ] = "1GB",
+    responses_only: Annotated[
+        bool, typer.Option("--responses-only", help="Leave out request and metadata records.")
+    ] = False,
     workspace: WorkspaceOption = "",
+    quiet: QuietOption = False,
     json_output: JsonOption = False,
 ) -> None:
     """Export captures as WARC files with a CDXJ index."""
     from lycosa.export.warc import Selection, export_warc
     from lycosa.store.workspace import Workspace
+    from lycosa.url.site_name import site_name
 
-    chosen = Selection(language, collection, host, date_ms(since) or 0)
+    chosen = Selection(language, collection, site_name(site) if site else None, since)
     opened = Workspace.open(workspace_root(context, workspace))
-    report = export_warc(opened, target, chosen, max_file_bytes=parse_size(max_size), responses_only=responses_only)
+    report = export_warc(
+        opened, target, chosen, max_file_bytes=parse_size(max_size), responses_only=responses_only
+    )
     if json_output:
         print_json(
             {
@@ -195,10 +254,13 @@ def warc(
             }
         )
         return
+    if quiet:
+        return
     for path in report.files:
         print(path)
     print(
-        f"{number_of(report.captures, 'capture')} in {number_of(len(report.files), 'file')}, {format_size(report.bytes)}"
+        f"{number_of(report.captures, 'capture')} in {number_of(len(report.files), 'file')}, "
+        f"{format_size(report.bytes)}"
         + (f"; {number_of(report.kept, 'file')} already existed" if report.kept else "")
     )
 
@@ -206,16 +268,27 @@ def warc(
 @app.command()
 def bulk(
     context: typer.Context,
-    to: Annotated[str, typer.Option("--to", metavar="KIND", help="Target: opensearch, quickwit or jsonl.")],
-    url: Annotated[str, typer.Option("--url", metavar="URL", help="Address of the search cluster, http://HOST:PORT.")] = "",
-    index: Annotated[str, typer.Option("--index", metavar="NAME", help="Name of the target index.")] = "lycosa",
-    collection: Annotated[str, typer.Option("--collection", metavar="NAME", help="Only this collection.")] = "",
-    language: Annotated[str, typer.Option("--lang", metavar="XX", help="Only pages in this language.")] = "",
-    since: Annotated[
-        str, typer.Option("--since", metavar="DATE", help="Only captures fetched since this date, for example 2026-11-21.")
+    to: Annotated[
+        str, typer.Option("--to", metavar="KIND", help="Target: opensearch, quickwit or jsonl.")
+    ],
+    url: Annotated[
+        str,
+        typer.Option(
+            "--url", metavar="URL", help="Address of the search cluster, http://HOST:PORT."
+        ),
     ] = "",
-    out: Annotated[str, typer.Option("--out", metavar="FILE", help="File for jsonl; - for standard output.")] = "-",
-    batch: Annotated[str, typer.Option("--batch", metavar="SIZE", help="Maximum size of one request.")] = "5MiB",
+    index: Annotated[
+        str, typer.Option("--index", metavar="NAME", help="Name of the target index.")
+    ] = "lycosa",
+    collection: CollectionOption = "",
+    language: LanguageOption = "",
+    since: SinceOption = 0,
+    out: Annotated[
+        str, typer.Option("--out", metavar="FILE", help="File for jsonl; - for standard output.")
+    ] = "-",
+    batch: Annotated[
+        str, typer.Option("--batch", metavar="SIZE", help="Maximum size of one request.")
+    ] = "5MiB",
     again: Annotated[bool, typer.Option("--again", help="Send all pages again.")] = False,
     workspace: WorkspaceOption = "",
     quiet: QuietOption = False,
@@ -223,7 +296,8 @@ def bulk(
 ) -> None:
     """Load pages into OpenSearch, Quickwit or a JSON Lines file.
 
-    Later calls send only changes; jsonl is always complete. Credentials: environment variable LYCOSA_BULK_AUTH.
+    Later calls send only changes; jsonl is always complete. Credentials: environment variable
+    LYCOSA_BULK_AUTH.
     """
     from dataclasses import asdict
 
@@ -233,8 +307,11 @@ def bulk(
     from lycosa.export.bulk_targets import OpenSearch, Quickwit, Target
     from lycosa.store.workspace import Workspace
 
-    kinds: dict[str, Callable[[BulkClient, str], Target]] = {"opensearch": OpenSearch, "quickwit": Quickwit}
-    chosen = Selection(collection, language, date_ms(since) or 0)
+    kinds: dict[str, Callable[[BulkClient, str], Target]] = {
+        "opensearch": OpenSearch,
+        "quickwit": Quickwit,
+    }
+    chosen = Selection(collection, language, since)
     if to == "jsonl":
         _jsonl(workspace_root(context, workspace), chosen, out, quiet=quiet or json_output)
         return
@@ -251,21 +328,31 @@ def bulk(
     with contextlib.closing(client):
         target = kinds[to](client, index)
         opened = Workspace.open(workspace_root(context, workspace))
-        report = export_bulk(opened, target, Destination(to, client.url, index, chosen), waiting, batch_bytes=batch_bytes, again=again)
+        report = export_bulk(
+            opened,
+            target,
+            Destination(to, client.url, index, chosen),
+            waiting,
+            batch_bytes=batch_bytes,
+            again=again,
+        )
     if json_output:
         print_json(asdict(report))
-    else:
+    elif not quiet:
         deleted = f", {number_of(report.deletions, 'deletion')}" if report.deletions else ""
         excluded = f", {number_of(report.exclusions, 'exclusion')}" if report.exclusions else ""
         print(
-            f"{number_of(report.documents, 'document')}{deleted}{excluded} in {number_of(report.requests, 'request')}, "
+            f"{number_of(report.documents, 'document')}{deleted}{excluded} in "
+            f"{number_of(report.requests, 'request')}, "
             f"{format_size(report.bytes)}; "
             f"{index} is up to log entry {report.log_entry} (was {report.from_entry})"
         )
     if report.failed:
         for failure in [] if json_output else report.failures:
             note(f"{failure['url']}: {failure['reason']}")
-        raise WorkError(f"{number_of(report.failed, 'document')} rejected permanently; the others are loaded")
+        raise WorkError(
+            f"{number_of(report.failed, 'document')} rejected permanently; the others are loaded"
+        )
 
 
 def _jsonl(root: str, chosen: Selection, out: str, *, quiet: bool) -> None:

@@ -1,4 +1,6 @@
-"""`lycosa export wacz` and `lycosa export mirror`: copies for a player, and for a browser without any network."""
+"""`lycosa export wacz` and `lycosa export mirror`: copies for a player, and for a browser without
+any network.
+"""
 
 from __future__ import annotations
 
@@ -6,10 +8,19 @@ from typing import Annotated
 
 import typer
 
-from lycosa.cli.common import JsonOption, WorkspaceOption, number_of, print_json, workspace_root
-from lycosa.cli.reparse import date_ms
+from lycosa.cli.common import (
+    CollectionOption,
+    JsonOption,
+    LanguageOption,
+    QuietOption,
+    SinceOption,
+    SiteOption,
+    WorkspaceOption,
+    print_json,
+    workspace_root,
+)
 from lycosa.core.errors import UsageError
-from lycosa.core.units import format_size
+from lycosa.core.units import format_size, number_of
 
 
 def register(app: typer.Typer) -> None:
@@ -21,41 +32,76 @@ def register(app: typer.Typer) -> None:
 def wacz(
     context: typer.Context,
     target: Annotated[str, typer.Argument(metavar="FILE", help="File to write, NAME.wacz.")],
-    language: Annotated[str, typer.Option("--lang", metavar="XX", help="Only pages in this language.")] = "",
-    collection: Annotated[str, typer.Option("--collection", metavar="NAME", help="Only this collection.")] = "",
-    host: Annotated[str, typer.Option("--host", metavar="HOST", help="Only this host.")] = "",
-    since: Annotated[
-        str, typer.Option("--since", metavar="DATE", help="Only captures fetched since this date, for example 2026-11-21.")
+    language: LanguageOption = "",
+    collection: CollectionOption = "",
+    site: SiteOption = "",
+    since: SinceOption = 0,
+    title: Annotated[
+        str, typer.Option("--title", metavar="TEXT", help="Title shown by players.")
     ] = "",
-    title: Annotated[str, typer.Option("--title", metavar="TEXT", help="Title shown by players.")] = "",
-    responses_only: Annotated[bool, typer.Option("--responses-only", help="Leave out request and metadata records.")] = False,
+    responses_only: Annotated[
+        bool, typer.Option("--responses-only", help="Leave out request and metadata records.")
+    ] = False,
     workspace: WorkspaceOption = "",
+    quiet: QuietOption = False,
     json_output: JsonOption = False,
 ) -> None:
     """Export captures as one WACZ file for web-archive players."""
     from lycosa.export.wacz import export_wacz
     from lycosa.export.warc import Selection
     from lycosa.store.workspace import Workspace
+    from lycosa.url.site_name import site_name
 
     if not target.endswith(".wacz"):
         raise UsageError(f"{target}: the file name must end in .wacz")
-    chosen = Selection(language, collection, host, date_ms(since) or 0)
-    report = export_wacz(Workspace.open(workspace_root(context, workspace)), target, chosen, title=title, responses_only=responses_only)
+    chosen = Selection(language, collection, site_name(site) if site else None, since)
+    report = export_wacz(
+        Workspace.open(workspace_root(context, workspace)),
+        target,
+        chosen,
+        title=title,
+        responses_only=responses_only,
+    )
     if json_output:
         path = str(report.path) if report.path else None
-        print_json({"path": path, "captures": report.captures, "pages": report.pages, "bytes": report.bytes})
+        print_json(
+            {
+                "path": path,
+                "captures": report.captures,
+                "pages": report.pages,
+                "bytes": report.bytes,
+            }
+        )
+    elif quiet:
+        return
     elif report.path is None:
         print("nothing to export: no capture matches")
     else:
-        print(f"{report.path}: {number_of(report.captures, 'capture')}, {number_of(report.pages, 'page')}, {format_size(report.bytes)}")
+        print(
+            f"{report.path}: {number_of(report.captures, 'capture')}, "
+            f"{number_of(report.pages, 'page')}, {format_size(report.bytes)}"
+        )
 
 
 def mirror(
     context: typer.Context,
-    host: Annotated[str, typer.Argument(metavar="HOST", help="Host to export.")],
-    target: Annotated[str, typer.Argument(metavar="DIR", help="Target directory; the start page is DIR/HOST/index.html.")],
-    collection: Annotated[str, typer.Option("--collection", metavar="NAME", help="Collection, if several contain the host.")] = "",
+    site: Annotated[
+        str, typer.Argument(metavar="SITE", help="Host, host:port or URL of the site.")
+    ],
+    target: Annotated[
+        str,
+        typer.Argument(
+            metavar="DIR", help="Target directory; the start page is DIR/HOST/index.html."
+        ),
+    ],
+    collection: Annotated[
+        str,
+        typer.Option(
+            "--collection", metavar="NAME", help="Collection, if several contain the host."
+        ),
+    ] = "",
     workspace: WorkspaceOption = "",
+    quiet: QuietOption = False,
     json_output: JsonOption = False,
 ) -> None:
     """Export a site as an offline mirror.
@@ -65,7 +111,9 @@ def mirror(
     from lycosa.export.mirror import export_mirror
     from lycosa.store.workspace import Workspace
 
-    report = export_mirror(Workspace.open(workspace_root(context, workspace)), host, target, collection=collection)
+    report = export_mirror(
+        Workspace.open(workspace_root(context, workspace)), site, target, collection=collection
+    )
     if json_output:
         print_json(
             {
@@ -78,7 +126,15 @@ def mirror(
             }
         )
         return
-    print(f"{number_of(report.files, 'file')}, {report.pages:,} of them pages, {format_size(report.bytes)}")
+    if quiet:
+        return
+    print(
+        f"{number_of(report.files, 'file')}, {report.pages:,} of them pages, "
+        f"{format_size(report.bytes)}"
+    )
     if report.unreadable:
-        print(f"{number_of(len(report.unreadable), 'file')} omitted, because decoding failed; the first: {report.unreadable[0]}")
+        print(
+            f"{number_of(len(report.unreadable), 'file')} omitted, because decoding failed; the "
+            f"first: {report.unreadable[0]}"
+        )
     print(f"open {report.start}")

@@ -7,13 +7,21 @@ from typing import Annotated
 
 import typer
 
-from lycosa.cli.common import JsonOption, SetOption, load_config, note, number_of, print_json
+from lycosa.cli.common import JsonOption, SetOption, load_config, note, print_json
+from lycosa.core.units import number_of
 
 
 def command(
     context: typer.Context,
-    url: Annotated[str, typer.Argument(metavar="URL", help="URL to fetch; private addresses are allowed.")],
-    body: Annotated[bool, typer.Option("--body", help="Print the decoded body of the last response instead of the headers.")] = False,
+    url: Annotated[
+        str, typer.Argument(metavar="URL", help="URL to fetch; private addresses are allowed.")
+    ],
+    body: Annotated[
+        bool,
+        typer.Option(
+            "--body", help="Print the decoded body of the last response instead of the headers."
+        ),
+    ] = False,
     overrides: SetOption = None,
     json_output: JsonOption = False,
 ) -> None:
@@ -21,8 +29,8 @@ def command(
 
     Obeys robots.txt and the address guard, follows redirects, stores nothing.
     """
-    from lycosa.app.oneoff import OneOff
-    from lycosa.fetch.decode import decode_body
+    from lycosa.crawl.session.single_fetch import OneOff
+    from lycosa.http.decode import decode_body
 
     settings = load_config(context, None, overrides).fetch
     with OneOff(settings, url) as one:
@@ -65,6 +73,9 @@ def command(
                 if hop.exchange.error
                 else f"{number_of(len(hop.exchange.body), 'byte')}"
             )
-            note(f"{outcome} from {hop.exchange.ip or 'no address'} by {hop.exchange.protocol or '?'} in {hop.exchange.duration_ms} ms\n")
+            note(
+                f"{outcome} from {hop.exchange.ip or 'no address'} by "
+                f"{hop.exchange.protocol or '?'} in {hop.exchange.duration_ms} ms\n"
+            )
     if failed:
         raise typer.Exit(1)

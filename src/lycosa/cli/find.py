@@ -8,10 +8,19 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from lycosa.cli.common import JsonOption, SetOption, WorkspaceOption, load_config, note, number_of, print_json, workspace_root
+from lycosa.cli.common import (
+    JsonOption,
+    SetOption,
+    SiteOption,
+    WorkspaceOption,
+    load_config,
+    note,
+    print_json,
+    workspace_root,
+)
 from lycosa.cli.watch import IgnoreOption, match_document, print_match
 from lycosa.core.errors import UsageError
-from lycosa.core.units import parse_duration_ms
+from lycosa.core.units import number_of, parse_duration_ms
 
 if TYPE_CHECKING:
     from lycosa.app.finding import Ordered
@@ -24,17 +33,45 @@ _LEFT_EVERY = 3  # polls
 
 def command(
     context: typer.Context,
-    texts: Annotated[list[str], typer.Argument(metavar="TEXT", help="Text to find, as it appears in the page.")],
-    site: Annotated[str, typer.Option("--site", metavar="HOST|URL", help="Only pages of this host or below this URL.")] = "",
-    crawl: Annotated[bool, typer.Option("--crawl", help="First fetch pages whose stored copy is missing or too old.")] = False,
+    texts: Annotated[
+        list[str], typer.Argument(metavar="TEXT", help="Text to find, as it appears in the page.")
+    ],
+    site: SiteOption = "",
+    crawl: Annotated[
+        bool,
+        typer.Option("--crawl", help="First fetch pages whose stored copy is missing or too old."),
+    ] = False,
     ignore: IgnoreOption = None,
-    max_age: Annotated[str, typer.Option("--max-age", metavar="TIME", help="With --crawl: maximum age of a stored copy.")] = "1d",
-    delay: Annotated[str, typer.Option("--delay", metavar="TIME", help="With --crawl: minimum delay between two requests to a host.")] = "",
+    max_age: Annotated[
+        str,
+        typer.Option(
+            "--max-age", metavar="TIME", help="With --crawl: maximum age of a stored copy."
+        ),
+    ] = "1d",
+    delay: Annotated[
+        str,
+        typer.Option(
+            "--delay",
+            metavar="TIME",
+            help="With --crawl: minimum delay between two requests to a host.",
+        ),
+    ] = "",
     max_pages: Annotated[
-        int | None, typer.Option("--max-pages", metavar="N", min=0, help="With --crawl: maximum number of pages to fetch.")
+        int | None,
+        typer.Option(
+            "--max-pages",
+            metavar="N",
+            min=0,
+            help="With --crawl: maximum number of pages to fetch.",
+        ),
     ] = None,
     collection: Annotated[
-        str, typer.Option("--collection", metavar="NAME", help="Only this collection; with --crawl, store pages in it.")
+        str,
+        typer.Option(
+            "--collection",
+            metavar="NAME",
+            help="Only this collection; with --crawl, store pages in it.",
+        ),
     ] = "",
     workspace: WorkspaceOption = "",
     overrides: SetOption = None,
@@ -58,7 +95,14 @@ def command(
     from lycosa.monitor.find_site import Site
 
     config = load_config(context, root, overrides, collection or "default")
-    ordered = order_in_site(root, texts, ignore or (), Site.of(site), collection or "default", parse_duration_ms(max_age))
+    ordered = order_in_site(
+        root,
+        texts,
+        ignore or (),
+        Site.of(site),
+        collection or "default",
+        parse_duration_ms(max_age),
+    )
     if ordered.running:
         _follow(root, ordered, out)
     else:
@@ -86,20 +130,41 @@ class _Output:
     def end(self, where: str, **facts: object) -> None:
         if self._json:
             print_json({**facts, "matches": self._documents})
-        note(f"{number_of(self._count, 'match', 'matches')} on {number_of(len(self._pages), 'page')}, {where}")
+        note(
+            f"{number_of(self._count, 'match', 'matches')} on "
+            f"{number_of(len(self._pages), 'page')}, {where}"
+        )
+        if not self._count:
+            raise typer.Exit(1)
 
 
-def _crawl(root: str, ordered: Ordered, out: _Output, config: Any, site: Site, delay: str, max_pages: int | None) -> None:
+def _crawl(
+    root: str,
+    ordered: Ordered,
+    out: _Output,
+    config: Any,
+    site: Site,
+    delay: str,
+    max_pages: int | None,
+) -> None:
     """Nobody works in the workspace: fetch what is needed here."""
-    from lycosa.app.configuring import called_collection
     from lycosa.app.crawling import CrawlOrder, crawl
     from lycosa.app.finding import Results
     from lycosa.cli.crawl import _stop_on_signals
-    from lycosa.crawl.progress import Progress
+    from lycosa.crawl.session.workspace_config import called_collection
+    from lycosa.crawl.state.progress import Progress
     from lycosa.crawl.worker import Limits
 
     results = Results(root, ordered)
-    chosen = called_collection(config, ordered.collection, depth=None, delay=delay, scope="", strategy="", seeds=())
+    chosen = called_collection(
+        config,
+        ordered.collection,
+        depth=None,
+        delay=parse_duration_ms(delay) if delay else None,
+        scope="",
+        strategy="",
+        seeds=(),
+    )
     commits = 0
 
     def look(progress: Progress) -> None:
@@ -114,7 +179,8 @@ def _crawl(root: str, ordered: Ordered, out: _Output, config: Any, site: Site, d
     left = results.left()
     rest = f"; {number_of(left, 'page')} left: the next `lycosa crawl` continues" if left else ""
     out.end(
-        f"{number_of(progress.pages, 'page')} fetched{rest}; show matches: lycosa watch matches {ordered.order.id}",
+        f"{number_of(progress.pages, 'page')} fetched{rest}; show matches: lycosa watch matches "
+        f"{ordered.order.id}",
         id=ordered.order.id,
         fetched=progress.pages,
         left=left,
@@ -125,7 +191,10 @@ def _follow(root: str, ordered: Ordered, out: _Output) -> None:
     """A daemon works there: it has the order; show what it finds until it is through."""
     from lycosa.app.finding import Results
 
-    note(f"the running crawl executes this request ({ordered.order.id}); Ctrl-C ends this command, not the request")
+    note(
+        f"the running crawl executes this request ({ordered.order.id}); Ctrl-C ends this "
+        "command, not the request"
+    )
     results = Results(root, ordered)
     left: int | None = None
     try:
@@ -138,4 +207,6 @@ def _follow(root: str, ordered: Ordered, out: _Output) -> None:
             out.show(results.fresh())
     except KeyboardInterrupt:
         note(f"the request continues; show matches: `lycosa watch matches {ordered.order.id}`")
-    out.end(f"show them again: lycosa watch matches {ordered.order.id}", id=ordered.order.id, left=left)
+    out.end(
+        f"show them again: lycosa watch matches {ordered.order.id}", id=ordered.order.id, left=left
+    )

@@ -1,8 +1,9 @@
-"""`lycosa hunt`: real-time search. Results are shown as they are found, the ranked list at the end."""
+"""`lycosa hunt`: real-time search. Results are shown as they are found, the ranked list at the
+end.
+"""
 
 from __future__ import annotations
 
-import json
 import signal
 import sys
 from types import FrameType
@@ -18,20 +19,21 @@ from lycosa.cli.common import (
     counts,
     load_config,
     note,
-    number_of,
     print_json,
     typed_url,
     workspace_root,
 )
+from lycosa.cli.output import json_text, raw, styled
 from lycosa.core.errors import UsageError
-from lycosa.core.units import format_duration, format_size, parse_duration_ms
+from lycosa.core.units import format_duration, format_size, number_of, parse_duration_ms
 
 if TYPE_CHECKING:
     from lycosa.app.hunt_desk import Orders
     from lycosa.app.hunting import HuntRequest
-    from lycosa.core.config import Config
+    from lycosa.config.settings import Config
     from lycosa.crawl.worker import Worker
 
+_FAILURES_SHOWN = 5
 _ENDS = {
     "enough": "Found enough relevant pages",
     "max_time": "Time limit reached",
@@ -43,30 +45,99 @@ _ENDS = {
 
 def command(
     context: typer.Context,
-    question: Annotated[list[str], typer.Argument(metavar="QUESTION", help="Question or words, in the query language of `search`.")],
-    seeds: Annotated[list[str] | None, typer.Option("--seed", metavar="URL", help="Page to start from; repeatable.")] = None,
-    time: Annotated[str, typer.Option("--time", metavar="TIME", help="Stop after this time, for example 2m; 0: no limit.")] = "30s",
-    pages: Annotated[int | None, typer.Option("--pages", metavar="N", min=1, help="Stop after this many pages.")] = None,
-    enough: Annotated[int | None, typer.Option("--enough", metavar="N", min=1, help="Stop after this many relevant pages.")] = None,
+    question: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="QUESTION", help="Question or words, in the query language of `search`."
+        ),
+    ],
+    seeds: Annotated[
+        list[str] | None,
+        typer.Option("--seed", metavar="URL", help="Page to start from; repeatable."),
+    ] = None,
+    time: Annotated[
+        str,
+        typer.Option(
+            "--time", metavar="TIME", help="Stop after this time, for example 2m; 0: no limit."
+        ),
+    ] = "30s",
+    pages: Annotated[
+        int | None, typer.Option("--pages", metavar="N", min=1, help="Stop after this many pages.")
+    ] = None,
+    enough: Annotated[
+        int | None,
+        typer.Option("--enough", metavar="N", min=1, help="Stop after this many relevant pages."),
+    ] = None,
     strategy: Annotated[
-        str, typer.Option("--strategy", metavar="best|fish|shark", help="How to select links; `best` learns during the hunt.")
+        str,
+        typer.Option(
+            "--strategy",
+            metavar="best|fish|shark",
+            help="How to select links; `best` learns during the hunt.",
+        ),
     ] = "best",
     with_index: Annotated[
-        bool | None, typer.Option("--index/--no-index", help="Start from matching pages of the index (default: if there is no --seed).")
+        bool | None,
+        typer.Option(
+            "--index/--no-index",
+            help="Start from matching pages of the index (default: if there is no --seed).",
+        ),
     ] = None,
-    agents: Annotated[int, typer.Option("--agents", metavar="N", min=1, max=200, help="Number of concurrent requests.")] = 15,
-    width: Annotated[int, typer.Option("--width", metavar="N", min=1, help="fish, shark: mean number of links followed per page.")] = 10,
+    agents: Annotated[
+        int,
+        typer.Option(
+            "--agents", metavar="N", min=1, max=200, help="Number of concurrent requests."
+        ),
+    ] = 15,
+    width: Annotated[
+        int,
+        typer.Option(
+            "--width",
+            metavar="N",
+            min=1,
+            help="fish, shark: mean number of links followed per page.",
+        ),
+    ] = 10,
     depth: Annotated[
-        int, typer.Option("--depth", metavar="N", min=0, help="fish, shark: maximum number of steps without a relevant page.")
+        int,
+        typer.Option(
+            "--depth",
+            metavar="N",
+            min=0,
+            help="fish, shark: maximum number of steps without a relevant page.",
+        ),
     ] = 3,
-    scope: Annotated[str, typer.Option("--scope", metavar="host|domain|prefix|any", help="Which links to follow.")] = "any",
-    delay: Annotated[str, typer.Option("--delay", metavar="TIME", help="Minimum delay between two requests to a host.")] = "",
-    collection: Annotated[str, typer.Option("--collection", metavar="NAME", help="Collection to store the pages in.")] = "default",
-    count: Annotated[int, typer.Option("-n", "--count", metavar="N", min=0, max=100, help="Number of results in the final list.")] = 10,
+    scope: Annotated[
+        str,
+        typer.Option("--scope", metavar="host|domain|prefix|any", help="Which links to follow."),
+    ] = "any",
+    delay: Annotated[
+        str,
+        typer.Option(
+            "--delay", metavar="TIME", help="Minimum delay between two requests to a host."
+        ),
+    ] = "",
+    collection: Annotated[
+        str, typer.Option("--collection", metavar="NAME", help="Collection to store the pages in.")
+    ] = "default",
+    count: Annotated[
+        int,
+        typer.Option(
+            "-n",
+            "--count",
+            metavar="N",
+            min=0,
+            max=100,
+            help="Number of results in the final list.",
+        ),
+    ] = 10,
     workspace: WorkspaceOption = "",
     overrides: SetOption = None,
     json_output: JsonOption = False,
-    json_lines: Annotated[bool, typer.Option("--jsonl", help="Print each event immediately, one JSON object per line.")] = False,
+    json_lines: Annotated[
+        bool,
+        typer.Option("--jsonl", help="Print each event immediately, one JSON object per line."),
+    ] = False,
     quiet: QuietOption = False,
 ) -> None:
     """Focused crawl: follow the most relevant links and stream results.
@@ -133,7 +204,10 @@ def _ask_daemon(orders: Orders, request: HuntRequest, printer: _Printer) -> None
         printer.tell(event)
 
 
-_STOPPING = "stopping: results are kept (press Ctrl-C again to exit immediately; archived pages are not lost)"
+_STOPPING = (
+    "stopping: results are kept (press Ctrl-C again to exit immediately; archived pages "
+    "are not lost)"
+)
 
 
 def _stop_on_signals(worker: Worker) -> None:
@@ -165,7 +239,7 @@ class _Printer:
         if kind == "ended":
             self._ended = event
         if self._lines:
-            print(json.dumps(event, ensure_ascii=False), flush=True)
+            print(json_text(event), flush=True)
         elif self._document:
             if kind in ("started", "found"):
                 self._events.append(event)
@@ -189,14 +263,21 @@ class _Printer:
             note(_from(event))
         elif kind == "found":
             self._clear()
-            _print_found(event, f"{self.found:>3}. {event['score']:.2f} ", f"page {event['number']}, {event['seconds']:.1f} s")
+            _print_found(
+                event,
+                f"{self.found:>3}. {event['score']:.2f} ",
+                f"page {event['number']}, {event['seconds']:.1f} s",
+            )
         elif kind == "progress" and self._shown:
-            line = f"{number_of(event['pages'], 'page')}, {self.found:,} relevant, {format_size(event['bytes'])}, {event['seconds']:.0f} s"
-            print(f"\r\x1b[K{line}", end="", file=sys.stderr, flush=True)
+            line = (
+                f"{number_of(event['pages'], 'page')}, {self.found:,} relevant, "
+                f"{format_size(event['bytes'])}, {event['seconds']:.0f} s"
+            )
+            print(f"\r\x1b[K{line}", end="", file=raw(sys.stderr), flush=True)
 
     def _clear(self) -> None:
         if self._shown:
-            print("\r\x1b[K", end="", file=sys.stderr, flush=True)
+            print("\r\x1b[K", end="", file=raw(sys.stderr), flush=True)
 
     def _sum_up(self, root: str) -> None:
         self._clear()
@@ -205,12 +286,16 @@ class _Printer:
         if len(results) > 1:
             print("Final ranking:")
             for number, each in enumerate(results, 1):
-                print(f"{number:>3}. {each['score']:.2f}  {_plain(each['title'])}\n          {each['url']}")
+                print(f"{number:>3}. {each['score']:.2f}  {each['title']}\n          {each['url']}")
             print()
         print(
-            f"{_ENDS.get(ended['ended'], ended['ended'])}: {ended['relevant']:,} relevant of {number_of(ended['pages'], 'page')} "
-            f"in {format_duration(ended['seconds'] * 1000)}; {number_of(ended['listed'], 'link')} not followed"
+            f"{_ENDS.get(ended['ended'], ended['ended'])}: {ended['relevant']:,} relevant of "
+            f"{number_of(ended['pages'], 'page')} "
+            f"in {format_duration(ended['seconds'] * 1000)}; {number_of(ended['listed'], 'link')} "
+            "not followed"
         )
+        for url, why in list(ended.get("failures", {}).items())[:_FAILURES_SHOWN]:
+            print(f"  failed: {url}: {why}")
         if ended["failed"]:
             print(f"  no page: {counts(ended['failed'])}")
         where = "" if root == "lycosa-data" else f" -w {root}"
@@ -225,22 +310,18 @@ def _from(event: dict[str, Any]) -> str:
     if event["hits"]:
         parts.append(f"{number_of(event['hits'], 'matching page')} of the index")
     if event["well_linked"]:
-        parts.append(f"{number_of(event['well_linked'], 'well-linked page')} (no page of the index matches)")
+        parts.append(
+            f"{number_of(event['well_linked'], 'well-linked page')} (no page of the index matches)"
+        )
     return f"starting from {' and '.join(parts) or 'nothing'}: {number_of(event['listed'], 'link')}"
 
 
 def _print_found(event: dict[str, Any], lead: str, when: str) -> None:
-    colour = sys.stdout.isatty()
 
-    def paint(code: str, text: str) -> str:
-        return f"\x1b[{code}m{text}\x1b[0m" if colour else text
-
-    snippet = "".join(paint("1;33", _plain(each["text"])) if each["match"] else _plain(each["text"]) for each in event["fragments"])
-    print(f"{lead} {paint('1', _plain(event['title']) or event['url'])}")
-    print(f"          {paint('32', event['url'])}  {event['language'] or '?'}  {when}")
+    snippet = "".join(
+        styled("match", each["text"]) if each["match"] else each["text"]
+        for each in event["fragments"]
+    )
+    print(f"{lead} {styled('bold', event['title'] or event['url'])}")
+    print(f"          {styled('link', event['url'])}  {event['language'] or '?'}  {when}")
     print(f"          {snippet}", flush=True)
-
-
-def _plain(text: str) -> str:
-    """Text from strangers on a terminal: control characters out."""
-    return "".join(character for character in text if character.isprintable())

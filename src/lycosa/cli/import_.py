@@ -14,23 +14,36 @@ from lycosa.cli.common import (
     counts,
     load_config,
     note,
-    number_of,
     print_json,
     table,
     workspace_root,
 )
 from lycosa.core.errors import WorkError
+from lycosa.core.units import number_of
 
 
 def command(
     context: typer.Context,
     files: Annotated[
-        list[str], typer.Argument(metavar="FILE", help="WARC, WACZ or ARC files, or directories with such files or with pages.")
+        list[str],
+        typer.Argument(
+            metavar="FILE",
+            help="WARC, WACZ or ARC files, or directories with such files or with pages.",
+        ),
     ],
-    collection: Annotated[str, typer.Option("--collection", metavar="NAME", help="Target collection.")] = "default",
-    base: Annotated[str, typer.Option("--base", metavar="URL", help="For a directory of pages: its URL.")] = "",
-    in_scope: Annotated[bool, typer.Option("--in-scope", help="Import only pages within the scope of the collection.")] = False,
-    no_index: Annotated[bool, typer.Option("--no-index", help="Do not update the search index.")] = False,
+    collection: Annotated[
+        str, typer.Option("--collection", metavar="NAME", help="Target collection.")
+    ] = "default",
+    base: Annotated[
+        str, typer.Option("--base", metavar="URL", help="For a directory of pages: its URL.")
+    ] = "",
+    in_scope: Annotated[
+        bool,
+        typer.Option("--in-scope", help="Import only pages within the scope of the collection."),
+    ] = False,
+    no_index: Annotated[
+        bool, typer.Option("--no-index", help="Do not update the search index.")
+    ] = False,
     workspace: WorkspaceOption = "",
     overrides: SetOption = None,
     json_output: JsonOption = False,
@@ -43,25 +56,30 @@ def command(
     from dataclasses import asdict
 
     from lycosa.app.importing import import_files
-    from lycosa.app.planning import read_seeds
-    from lycosa.crawl.importing import Imported
+    from lycosa.crawl.recovery.import_archives import Imported
+    from lycosa.crawl.session.seeds import read_seeds, typed_url
 
     root = workspace_root(context, workspace)
     config = load_config(context, root, overrides)
     configured = next((each for each in config.collection if each.name == collection), None)
     if configured is not None and configured.seed_file:
-        configured = configured.model_copy(update={"seeds": (*configured.seeds, *read_seeds(configured.seed_file))})
+        configured = configured.model_copy(
+            update={"seeds": (*configured.seeds, *map(typed_url, read_seeds(configured.seed_file)))}
+        )
     shown = 0
 
     def show(report: Imported) -> None:
         nonlocal shown
         if report.captures - shown >= 10_000:
             shown = report.captures
-            note(f"{number_of(report.captures, 'capture')} read, {report.imported:,} imported, {number_of(report.pages, 'page')}")
+            note(
+                f"{number_of(report.captures, 'capture')} read, {report.imported:,} imported, "
+                f"{number_of(report.pages, 'page')}"
+            )
 
     report = import_files(
-        root, config, collection, files, collection=configured, base=base, in_scope=in_scope, index=not no_index,
-        observer=None if quiet or json_output else show,
+        root, config, collection, files, collection=configured, base=base, in_scope=in_scope,
+        index=not no_index, observer=None if quiet or json_output else show,
     )  # fmt: skip
     if json_output:
         print_json({"workspace": root, "collection": collection, **asdict(report)})
@@ -80,5 +98,6 @@ def command(
     if report.damaged:
         messages = "\n".join(report.damaged.values())
         raise WorkError(
-            f"{messages}\ncaptures before the damage are imported; repair the file and run the command again (nothing is imported twice)"
+            f"{messages}\ncaptures before the damage are imported; repair the file and run the "
+            "command again (nothing is imported twice)"
         )

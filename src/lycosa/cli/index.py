@@ -13,17 +13,19 @@ from lycosa.cli.common import (
     SetOption,
     WorkspaceOption,
     load_config,
-    number_of,
     open_engine,
     print_json,
     require_workspace,
     workspace_root,
 )
+from lycosa.core.units import number_of
 
 
 def command(
     context: typer.Context,
-    rebuild: Annotated[bool, typer.Option("--rebuild", help="Rebuild the index from the tables.")] = False,
+    rebuild: Annotated[
+        bool, typer.Option("--rebuild", help="Rebuild the index from the tables.")
+    ] = False,
     engine: EngineOption = "",
     address: AddressOption = "",
     workspace: WorkspaceOption = "",
@@ -48,4 +50,7 @@ def command(
     if json_output:
         print_json(asdict(report))
         return
-    print(f"generation {report.generation}: {number_of(report.documents, 'document')}, up to log entry {report.log_entry}")
+    print(
+        f"generation {report.generation}: {number_of(report.documents, 'document')}, up to log "
+        f"entry {report.log_entry}"
+    )

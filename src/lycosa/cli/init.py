@@ -16,17 +16,28 @@ def command(
     partitions: Annotated[
         int | None,
         typer.Option(
-            "--partitions", min=1, metavar="N", help="Number of partitions, the maximum number of workers; cannot be changed (default 64)."
+            "--partitions",
+            min=1,
+            metavar="N",
+            help="Number of partitions, the maximum number of "
+            "workers; cannot be changed (default 64).",
         ),
     ] = None,
     template: Annotated[
-        str, typer.Option("--template", metavar="NAME", help="news27: media and government sites in 27 languages, one collection each.")
+        str,
+        typer.Option(
+            "--template",
+            metavar="NAME",
+            help="news27: media and government sites in 27 languages, one collection each.",
+        ),
     ] = "",
-    force: Annotated[bool, typer.Option("--force", help="Replace an existing lycosa.toml and seed files.")] = False,
+    force: Annotated[
+        bool, typer.Option("--force", help="Replace an existing lycosa.toml and seed files.")
+    ] = False,
 ) -> None:
     """Create a workspace with a commented configuration file."""
     from lycosa.app.news_template import SEEDS, news_template
-    from lycosa.app.template import configuration_template
+    from lycosa.config.template import configuration_template
     from lycosa.store.workspace import CONFIGURATION, DEFAULT_PARTITIONS, Workspace
 
     if template not in ("", "news27"):
@@ -34,7 +45,10 @@ def command(
     root = workspace_root(context, workspace)
     opened = Workspace.open_or_create(root, partitions or DEFAULT_PARTITIONS)
     if partitions is not None and opened.partitions != partitions:
-        raise UsageError(f"{root} has {opened.partitions} partitions, which cannot be changed; for {partitions}, create a new workspace")
+        raise UsageError(
+            f"{root} has {opened.partitions} partitions, which cannot be changed; "
+            f"for {partitions}, create a new workspace"
+        )
     storage = opened.storage
     path = f"{root}/{CONFIGURATION}"
     if storage.size(CONFIGURATION) is not None and not force:
@@ -47,7 +61,10 @@ def command(
                 if force or storage.size(f"{SEEDS}/{name}") is None:
                     storage.replace(f"{SEEDS}/{name}", content.encode(), sync=True)
         storage.replace(CONFIGURATION, text.encode(), sync=True)
-        print(f"wrote {path} and {len(files)} seed files: set fetch.contact there, then run `lycosa -w {root} run`")
+        print(
+            f"wrote {path} and {len(files)} seed files: set fetch.contact there, then run "
+            f"`lycosa -w {root} run`"
+        )
         return
     storage.replace(CONFIGURATION, configuration_template().encode(), sync=True)
     print(f"wrote {path}: edit it, then run `lycosa -w {root} crawl URL`")

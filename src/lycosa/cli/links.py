@@ -6,8 +6,16 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from lycosa.cli.common import JsonOption, WorkspaceOption, note, number_of, print_json, workspace_root
+from lycosa.cli.common import (
+    JsonOption,
+    SiteOption,
+    WorkspaceOption,
+    note,
+    print_json,
+    workspace_root,
+)
 from lycosa.core.errors import UsageError
+from lycosa.core.units import number_of
 
 if TYPE_CHECKING:
     from lycosa.monitor.links import FoundLink
@@ -19,9 +27,13 @@ def command(
     context: typer.Context,
     to: Annotated[str, typer.Option("--to", metavar="URL", help="Links to this URL.")] = "",
     source: Annotated[str, typer.Option("--from", metavar="URL", help="Links on this page.")] = "",
-    broken: Annotated[bool, typer.Option("--broken", help="Only links whose target was fetched without success.")] = False,
-    site: Annotated[str, typer.Option("--site", metavar="HOST", help="Only links on pages of this site.")] = "",
-    every: Annotated[bool, typer.Option("--all", help="Print all links instead of the first 100.")] = False,
+    broken: Annotated[
+        bool, typer.Option("--broken", help="Only links whose target was fetched without success.")
+    ] = False,
+    site: SiteOption = "",
+    every: Annotated[
+        bool, typer.Option("--all", help="Print all links instead of the first 100.")
+    ] = False,
     workspace: WorkspaceOption = "",
     json_output: JsonOption = False,
 ) -> None:
@@ -35,7 +47,13 @@ def command(
     found = links_of(workspace_root(context, workspace), to, source, broken=broken, site=site)
     if json_output:
         print_json([asdict(link) for link in found])
-        return
+    else:
+        _show(found, to, source, every=every)
+    if not found:
+        raise typer.Exit(1)
+
+
+def _show(found: list[FoundLink], to: str, source: str, *, every: bool) -> None:
     shown = found if every else found[:_SHOWN]
     if to and not source:
         _print(shown, by_source=False)
@@ -47,12 +65,18 @@ def command(
             if not number or shown[number - 1].target != link.target:
                 print(f"{link.target}  {_outcome(link)}".rstrip())
             print(f"  {link.source}  {link.kind} {link.anchor!r}")
-    note(f"{number_of(len(found), 'link')}" + (f", the first {len(shown)} shown; --all prints all" if len(shown) < len(found) else ""))
+    note(
+        f"{number_of(len(found), 'link')}"
+        + (f", the first {len(shown)} shown; --all prints all" if len(shown) < len(found) else "")
+    )
 
 
 def _print(links: list[FoundLink], *, by_source: bool) -> None:
     for link in links:
-        print(f"{link.target if by_source else link.source}  {link.kind} {link.anchor!r}  {_outcome(link)}".rstrip())
+        print(
+            f"{link.target if by_source else link.source}  {link.kind} {link.anchor!r}  "
+            f"{_outcome(link)}".rstrip()
+        )
 
 
 def _outcome(link: FoundLink) -> str:

@@ -1,10 +1,11 @@
-"""The `lycosa` command: one module a command, imported here; what a command needs is imported when it runs."""
+"""The `lycosa` command: one module a command, imported here; what a command needs is imported when
+it runs.
+"""
 
 from __future__ import annotations
 
 import atexit
 import gc
-import io
 import os
 import sys
 from collections.abc import Callable, Sequence
@@ -48,6 +49,7 @@ from lycosa.cli import (
     watch,
 )
 from lycosa.cli.examples import add_to_group, epilog
+from lycosa.cli.output import escape_output
 from lycosa.core.errors import LycosaError
 from lycosa.core.version import VERSION
 
@@ -119,16 +121,26 @@ def _version(asked: bool) -> None:
 def _main(
     context: typer.Context,
     workspaces: list[str] = typer.Option(
-        [], "-w", "--workspace", metavar="DIR", help="Workspace directory (default ./lycosa-data); repeatable for search and serve."
+        [],
+        "-w",
+        "--workspace",
+        metavar="DIR",
+        help="Workspace directory (default ./lycosa-data); repeatable for search and serve.",
     ),
-    overrides: list[str] = typer.Option([], "--set", metavar="SECTION.KEY=VALUE", help="Override a setting; repeatable."),
-    version: bool = typer.Option(False, "--version", callback=_version, is_eager=True, help="Print the version and exit."),
+    overrides: list[str] = typer.Option(
+        [], "--set", metavar="SECTION.KEY=VALUE", help="Override a setting; repeatable."
+    ),
+    version: bool = typer.Option(
+        False, "--version", callback=_version, is_eager=True, help="Print the version and exit."
+    ),
 ) -> None:
     context.obj = (tuple(workspaces), tuple(overrides))
 
 
 def app_for(arguments: Sequence[str]) -> typer.Typer:
-    """Return the program with only the called command where possible: building all of them takes 0.05 s."""
+    """Return the program with only the called command where possible: building all of them takes
+    0.05 s.
+    """
     words = iter(arguments)
     for word in words:
         if word in _OPTIONS_WITH_A_VALUE:
@@ -143,22 +155,42 @@ def app_for(arguments: Sequence[str]) -> typer.Typer:
     return app
 
 
+def _refuse_bytes(argument: str) -> int:
+    print(
+        f"lycosa: the argument {argument!r} is not valid UTF-8 and not an existing file",
+        file=sys.stderr,
+    )
+    return 2
+
+
 def main() -> None:
-    """The entry point: errors that Lycosa raises on purpose become one message and an exit code (1 failed, 2 wrong call)."""
-    # Imports make half a million objects and no cycles: collecting among them is a tenth of a start. What runs long asks for less.
+    """The entry point: errors that Lycosa raises on purpose become one message and an exit code (1
+    failed, 2 wrong call).
+    """
+    # Imports make half a million objects and no cycles: collecting among them is a tenth of a
+    # start. What runs long asks for less.
     gc.set_threshold(700_000, 20, 100)
-    # At its end Python looks through all objects for cycles again, which is in vain and was a quarter of `lycosa status`.
+    # At its end Python looks through all objects for cycles again, which is in vain and was a
+    # quarter of `lycosa status`.
     atexit.register(gc.freeze)
-    # Polars' allocator reads this when it is loaded: one arena, and freed memory goes back after a tenth of a second. 60 MB less.
+    # Polars' allocator reads this when it is loaded: one arena, and freed memory goes back after a
+    # tenth of a second. 60 MB less.
     os.environ.setdefault("_RJEM_MALLOC_CONF", "narenas:1,dirty_decay_ms:100,muzzy_decay_ms:0")
-    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # numpy's threads start at import, spin idly and have nothing to do here: .06 s
-    # Pydantic looks for plugins in the metadata of every package that is installed, and we have none.
+    # numpy's threads start at import, spin idly and have nothing to do here: .06 s
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+    # Pydantic looks for plugins in the metadata of every package that is installed, and we have
+    # none.
     os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
-    if isinstance(sys.stdout, io.TextIOWrapper) and sys.stdout.errors == "strict":
-        sys.stdout.reconfigure(errors="replace")  # a terminal of ISO 8859-1 or ASCII cannot show every page's title
+    escape_output()
+    for argument in sys.argv[1:]:
+        if any("\ud800" <= character <= "\udfff" for character in argument) and not os.path.exists(
+            argument
+        ):
+            sys.exit(_refuse_bytes(argument))
     program = app_for(sys.argv[1:])
     if [command.name for command in program.registered_commands] == ["crawl"]:
-        # As `OneThread` has it for the children of `lycosa run`. Who asks a question gets all cores.
+        # As `OneThread` has it for the children of `lycosa run`. Who asks a question gets all
+        # cores.
         os.environ.setdefault("POLARS_MAX_THREADS", "1")
     try:
         program()
@@ -170,7 +202,7 @@ def main() -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(0)
     except Exception as error:
-        from lycosa.core.refused import refusal
+        from lycosa.core.system_errors import refusal
 
         if not (said := refusal(error)):
             raise

@@ -13,18 +13,22 @@ from lycosa.cli.common import (
     SetOption,
     WorkspaceOption,
     load_config,
-    number_of,
     open_engine,
     print_json,
     workspace_root,
 )
 from lycosa.core.errors import WorkError
-from lycosa.core.units import format_size
+from lycosa.core.units import format_size, number_of
 
 
 def command(
     context: typer.Context,
-    whole: Annotated[bool, typer.Option("--whole", help="Compact each table completely, even if there are few small files.")] = False,
+    whole: Annotated[
+        bool,
+        typer.Option(
+            "--whole", help="Compact each table completely, even if there are few small files."
+        ),
+    ] = False,
     engine: EngineOption = "",
     address: AddressOption = "",
     workspace: WorkspaceOption = "",
@@ -54,7 +58,9 @@ def command(
         report = merge(opened, how, whole=whole)
     if report.gave_up:
         raise WorkError(f"nothing was compacted: {report.gave_up}; run the command again later")
-    swept = sweep(opened, keep_replaced_ms=settings.keep_replaced, keep_entries_ms=settings.keep_entries)
+    swept = sweep(
+        opened, keep_replaced_ms=settings.keep_replaced, keep_entries_ms=settings.keep_entries
+    )
     if json_output:
         print_json({"merged": asdict(report), "swept": asdict(swept)})
         return

@@ -6,15 +6,22 @@ from typing import Annotated
 
 import typer
 
-from lycosa.cli.common import JsonOption, SetOption, load_config, number_of, print_json, read_input, table
+from lycosa.cli.common import JsonOption, SetOption, load_config, print_json, read_input, table
 from lycosa.core.errors import WorkError
+from lycosa.core.units import number_of
 
 
 def command(
     context: typer.Context,
-    source: Annotated[str, typer.Argument(metavar="FILE|URL", help="File, URL, or - for standard input.")],
-    url: Annotated[str, typer.Option("--url", metavar="URL", help="Base URL of a file, to resolve its links.")] = "http://localhost/",
-    content_type: Annotated[str, typer.Option("--content-type", metavar="TYPE", help="Content-Type of a file.")] = "",
+    source: Annotated[
+        str, typer.Argument(metavar="FILE|URL", help="File, URL, or - for standard input.")
+    ],
+    url: Annotated[
+        str, typer.Option("--url", metavar="URL", help="Base URL of a file, to resolve its links.")
+    ] = "http://localhost/",
+    content_type: Annotated[
+        str, typer.Option("--content-type", metavar="TYPE", help="Content-Type of a file.")
+    ] = "",
     overrides: SetOption = None,
     json_output: JsonOption = False,
 ) -> None:
@@ -24,17 +31,21 @@ def command(
     """
     from dataclasses import asdict
 
-    from lycosa.app.oneoff import OneOff, file_exchange, read_page
+    from lycosa.crawl.session.single_fetch import OneOff, file_exchange, read_page
 
     settings = load_config(context, None, overrides).fetch
     if source.startswith(("http://", "https://", "ftp://", "gopher://")):
         with OneOff(settings, source) as one:
             last = list(one.hops())[-1]
         if last.exchange is None or last.exchange.error:
-            raise WorkError(f"{last.url}: {last.refused or (last.exchange and last.exchange.error)}")
+            raise WorkError(
+                f"{last.url}: {last.refused or (last.exchange and last.exchange.error)}"
+            )
         page = read_page(last.exchange, settings)
     else:
-        page = read_page(file_exchange(source, read_input(source), url, content_type), settings)
+        page = read_page(
+            file_exchange(source, read_input(source), url, content_type), settings, source
+        )
     if json_output:
         document = asdict(page)
         document["links"] = [link._asdict() for link in page.links]
@@ -49,14 +60,30 @@ def command(
                 ("description", page.description),
                 (
                     "language",
-                    f"{page.language or 'unknown'} ({page.language_score:.2f})" + "".join(f", {code}" for code in page.other_languages),
+                    f"{page.language or 'unknown'} ({page.language_score:.2f})"
+                    + "".join(f", {code}" for code in page.other_languages),
                 ),
                 ("charset", page.charset),
                 ("canonical", page.canonical or ""),
-                ("robots", ("index" if page.may_index else "noindex") + ", " + ("follow" if page.may_follow else "nofollow")),
+                (
+                    "robots",
+                    ("index" if page.may_index else "noindex")
+                    + ", "
+                    + ("follow" if page.may_follow else "nofollow"),
+                ),
                 ("headings", str(len(page.headings))),
-                ("text", f"{number_of(len(page.text), 'character')}, {len(page.main_text):,} of them main text"),
-                ("links", f"{len(page.links):,}" + "".join(f", {number} refused ({reason})" for reason, number in page.refused.items())),
+                (
+                    "text",
+                    f"{number_of(len(page.text), 'character')}, {len(page.main_text):,} of "
+                    "them main text",
+                ),
+                (
+                    "links",
+                    f"{len(page.links):,}"
+                    + "".join(
+                        f", {number} refused ({reason})" for reason, number in page.refused.items()
+                    ),
+                ),
                 ("faults", ", ".join(page.faults)),
             ],
             "",

@@ -1,4 +1,6 @@
-"""`lycosa rank`: what follows from all pages together: what links say of them, and which of them say the same."""
+"""`lycosa rank`: what follows from all pages together: what links say of them, and which of them
+say the same.
+"""
 
 from __future__ import annotations
 
@@ -13,17 +15,19 @@ from lycosa.cli.common import (
     SetOption,
     WorkspaceOption,
     load_config,
-    number_of,
     open_engine,
     print_json,
     table,
     workspace_root,
 )
+from lycosa.core.units import number_of
 
 
 def command(
     context: typer.Context,
-    show: Annotated[int, typer.Option("--show", min=0, metavar="N", help="Number of duplicates to list.")] = 0,
+    show: Annotated[
+        int, typer.Option("--show", min=0, metavar="N", help="Number of duplicates to list.")
+    ] = 0,
     engine: EngineOption = "",
     address: AddressOption = "",
     workspace: WorkspaceOption = "",
@@ -47,7 +51,11 @@ def command(
             info = rank_on(carried, opened.root)
     else:
         info = rank_workspace(opened.root)
-    copies = current_duplicates(opened).head(show).select("collection", "url", "canonical_of").to_dicts() if show else []
+    copies = (
+        current_duplicates(opened).head(show).select("collection", "url", "canonical_of").to_dicts()
+        if show
+        else []
+    )
     if json_output:
         print_json({**asdict(info), "copies": copies})
         return
@@ -60,4 +68,14 @@ def command(
         f"in {number_of(info.groups, 'group')}; a search shows one page per group"
     )
     if copies:
-        print(table([(str(copy["url"]), f"duplicate of {copy['canonical_of']} ({copy['collection']})") for copy in copies]))
+        print(
+            table(
+                [
+                    (
+                        str(copy["url"]),
+                        f"duplicate of {copy['canonical_of']} ({copy['collection']})",
+                    )
+                    for copy in copies
+                ]
+            )
+        )

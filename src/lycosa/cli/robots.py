@@ -20,8 +20,8 @@ def command(
 
     The exit code is 1 if the URL is disallowed.
     """
-    from lycosa.app.oneoff import OneOff
-    from lycosa.fetch.robots import Robots, product_token, robots_url, robots_verdict
+    from lycosa.crawl.session.single_fetch import OneOff
+    from lycosa.fetch.robots_txt import Robots, product_token, robots_url, robots_verdict
 
     settings = load_config(context, None, overrides).fetch
     with OneOff(settings, url) as one:
@@ -57,7 +57,8 @@ def command(
             ("robots.txt", f"{facts['robots']} ({answer}){means}"),
             (
                 target,
-                f"{'allowed' if allowed else 'not allowed'} for {facts['token']}" + (f", by {facts['line']}" if facts["line"] else ""),
+                f"{'allowed' if allowed else 'not allowed'} for {facts['token']}"
+                + (f", by {facts['line']}" if facts["line"] else ""),
             ),
             ("Crawl-delay", format_duration(delay) if delay is not None else "none"),
             *(("Sitemap", address) for address in robots.sitemaps()),

@@ -24,22 +24,46 @@ from lycosa.cli.common import (
 def command(
     context: typer.Context,
     collections: Annotated[
-        list[str] | None, typer.Option("--collection", metavar="NAME", help="Crawl only this collection; repeatable (default: all).")
+        list[str] | None,
+        typer.Option(
+            "--collection",
+            metavar="NAME",
+            help="Crawl only this collection; repeatable (default: all).",
+        ),
     ] = None,
     engine: EngineOption = "local",
     address: AddressOption = "",
     workers: WorkersOption = None,
-    serve: Annotated[bool, typer.Option("--serve", help="Also serve the web interface and the API, as `lycosa serve` does.")] = False,
+    serve: Annotated[
+        bool,
+        typer.Option(
+            "--serve", help="Also serve the web interface and the API, as `lycosa serve` does."
+        ),
+    ] = False,
     port: Annotated[
-        int | None, typer.Option("--port", metavar="N", min=0, max=65535, help="Port for --serve; 0 selects a free port.")
+        int | None,
+        typer.Option(
+            "--port", metavar="N", min=0, max=65535, help="Port for --serve; 0 selects a free port."
+        ),
     ] = None,
-    host: Annotated[str, typer.Option("--host", metavar="HOST", help="Address to listen on for --serve.")] = "",
+    host: Annotated[
+        str, typer.Option("--host", metavar="HOST", help="Address to listen on for --serve.")
+    ] = "",
     metrics_port: Annotated[
         int | None,
-        typer.Option("--metrics-port", metavar="N", min=0, max=65535, help="Serve Prometheus metrics on this port; 0 selects a free port."),
+        typer.Option(
+            "--metrics-port",
+            metavar="N",
+            min=0,
+            max=65535,
+            help="Serve Prometheus metrics on this port; 0 selects a free port.",
+        ),
     ] = None,
     metrics_host: Annotated[
-        str, typer.Option("--metrics-host", metavar="HOST", help="Address to listen on for --metrics-port.")
+        str,
+        typer.Option(
+            "--metrics-host", metavar="HOST", help="Address to listen on for --metrics-port."
+        ),
     ] = "127.0.0.1",
     workspace: WorkspaceOption = "",
     overrides: SetOption = None,
@@ -50,10 +74,10 @@ def command(
     """
     from contextlib import ExitStack
 
-    from lycosa.app.daemon import RunOrder, run
-    from lycosa.app.memory import steady_memory
-    from lycosa.app.metrics_port import MetricsPort
     from lycosa.core.errors import UsageError
+    from lycosa.daemon.daemon import RunOrder, run
+    from lycosa.daemon.metrics_port import MetricsPort
+    from lycosa.processes.memory import steady_memory
 
     if not serve and (port is not None or host):
         raise UsageError("--port and --host require --serve")
@@ -71,11 +95,18 @@ def command(
             from lycosa.serve.beside import PagesBeside, Served
 
             settings = load_config(context, root, overrides, bad={}).serve
-            pages = Served(root, host or settings.host, settings.port if port is None else port, order.overrides)
+            pages = Served(
+                root,
+                host or settings.host,
+                settings.port if port is None else port,
+                order.overrides,
+            )
             stack.enter_context(PagesBeside(pages, _say, settings.processes))
         opened = None
         if is_shared(engine, workers):
-            opened = stack.enter_context(open_engine(engine, address, load_config(context, root, overrides, bad={})))
+            opened = stack.enter_context(
+                open_engine(engine, address, load_config(context, root, overrides, bad={}))
+            )
         run(order, _say, engine=opened)
 
 

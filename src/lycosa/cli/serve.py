@@ -11,43 +11,83 @@ import typer
 from lycosa.cli.common import SetOption, load_config, note, require_workspace, workspace_roots
 
 if TYPE_CHECKING:
-    from lycosa.crawl.engine import Engine
+    from lycosa.cluster.engine import Engine
     from lycosa.serve.beside import Served
     from lycosa.serve.source import Source
 
 READY_S = 60.0
-"""How long replicas may take to open their shards before the page is served without those that are not there yet."""
+"""How long replicas may take to open their shards before the page is served without those that are
+not there yet.
+"""
 
 
 def command(
     context: typer.Context,
     port: Annotated[
-        int | None, typer.Option("--port", metavar="N", min=0, max=65535, help="Port (default 8000); 0 selects a free port.")
+        int | None,
+        typer.Option(
+            "--port",
+            metavar="N",
+            min=0,
+            max=65535,
+            help="Port (default 8000); 0 selects a free port.",
+        ),
     ] = None,
-    host: Annotated[str, typer.Option("--host", metavar="HOST", help="Address to listen on (default 127.0.0.1).")] = "",
+    host: Annotated[
+        str,
+        typer.Option("--host", metavar="HOST", help="Address to listen on (default 127.0.0.1)."),
+    ] = "",
     engine: Annotated[
         Literal["", "local", "ray"],
-        typer.Option("--engine", metavar="local|ray", help="Search index shards in replicas: in local processes, or on a Ray cluster."),
+        typer.Option(
+            "--engine",
+            metavar="local|ray",
+            help="Search index shards in replicas: in local processes, or on a Ray cluster.",
+        ),
     ] = "",
     address: Annotated[
         str,
         typer.Option(
-            "--address", metavar="HOST:PORT", help="Address of the Ray cluster. Without it, a cluster on this machine is started."
+            "--address",
+            metavar="HOST:PORT",
+            help="Address of the Ray cluster. Without it, a cluster on this machine is started.",
         ),
     ] = "",
     replicas: Annotated[
-        int, typer.Option("--replicas", metavar="N", min=1, max=100, help="Number of replicas per shard, with --engine.")
+        int,
+        typer.Option(
+            "--replicas",
+            metavar="N",
+            min=1,
+            max=100,
+            help="Number of replicas per shard, with --engine.",
+        ),
     ] = 1,
     processes: Annotated[
-        int | None, typer.Option("--processes", metavar="N", min=1, max=64, help="Number of server processes (default 1).")
+        int | None,
+        typer.Option(
+            "--processes",
+            metavar="N",
+            min=1,
+            max=64,
+            help="Number of server processes (default 1).",
+        ),
     ] = None,
     workspaces: Annotated[
         list[str] | None,
         typer.Option(
-            "-w", "--workspace", metavar="DIR", help="Workspace directory (default ./lycosa-data); further ones are searched too."
+            "-w",
+            "--workspace",
+            metavar="DIR",
+            help="Workspace directory (default ./lycosa-data); further ones are searched too.",
         ),
     ] = None,
-    peers: Annotated[list[str] | None, typer.Option("--peer", metavar="URL", help="Also search another Lycosa server; repeatable.")] = None,
+    peers: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--peer", metavar="URL", help="Also search another Lycosa server; repeatable."
+        ),
+    ] = None,
     overrides: SetOption = None,
 ) -> None:
     """Serve the web interface and the JSON API."""
@@ -70,24 +110,43 @@ def command(
     many = config.serve.processes if processes is None else processes
     if many > 1:
         if engine or len(roots) > 1 or peers:
-            raise UsageError("--processes serves one workspace: configure other workspaces and peers in lycosa.toml, [search]")
+            raise UsageError(
+                "--processes serves one workspace: configure other workspaces and "
+                "peers in lycosa.toml, [search]"
+            )
         _serve_by(
-            many, Served(root, host or config.serve.host, config.serve.port if port is None else port, _overrides(context, overrides))
+            many,
+            Served(
+                root,
+                host or config.serve.host,
+                config.serve.port if port is None else port,
+                _overrides(context, overrides),
+            ),
         )
         return
     with contextlib.ExitStack() as stack:
         source: Source | None = None
         others = len(roots) > 1 or peers or config.search.peers or config.search.workspaces
         if others and not engine:
-            source = stack.enter_context(contextlib.closing(open_many(roots, peers or [], config, own_name="")))
+            source = stack.enter_context(
+                contextlib.closing(open_many(roots, peers or [], config, own_name=""))
+            )
         if engine:
-            machines = stack.enter_context(contextlib.closing(_engine(engine, address, config.cluster.install)))
-            keeper = stack.enter_context(contextlib.closing(ReplicaKeeper(machines, root, replicas, copy=engine == "ray", say=note)))
+            machines = stack.enter_context(
+                contextlib.closing(_engine(engine, address, config.cluster.install))
+            )
+            keeper = stack.enter_context(
+                contextlib.closing(
+                    ReplicaKeeper(machines, root, replicas, copy=engine == "ray", say=note)
+                )
+            )
             federation = stack.enter_context(contextlib.closing(Federation(keeper.replicas)))
             source = ShardSource(federation)
             if others:
                 shards = [ShardsSide("", federation)]
-                joined = stack.enter_context(contextlib.closing(open_many(roots[1:], peers or [], config, whole=shards)))
+                joined = stack.enter_context(
+                    contextlib.closing(open_many(roots[1:], peers or [], config, whole=shards))
+                )
                 source = ShardsAndOthers(federation, joined)
             if not keeper.wait(READY_S):
                 note("some shards are not ready; search results name the missing ones")
@@ -105,7 +164,7 @@ def _serve_by(processes: int, served: Served) -> None:
     """Serve by several processes until SIGINT or SIGTERM."""
     import signal
 
-    from lycosa.core.stopping import StopFlag
+    from lycosa.processes.stopping import StopFlag
     from lycosa.serve.beside import PagesBeside
 
     ended = StopFlag()
@@ -121,16 +180,21 @@ def _overrides(context: typer.Context, own: list[str] | None) -> tuple[str, ...]
 
 
 def _engine(name: str, address: str, install: str) -> Engine:
-    """Raises UsageError if the engine is not installed or takes no address, WorkError if its cluster cannot be reached."""
+    """Raises UsageError if the engine is not installed or takes no address, WorkError if its
+    cluster cannot be reached.
+    """
+    from lycosa.cluster.engines.local import LocalEngine
     from lycosa.core.errors import UsageError
-    from lycosa.crawl.engines.local import LocalEngine
 
     if name == "local":
         if address:
             raise UsageError("--address names a Ray cluster: use it with --engine ray")
         return LocalEngine()
     try:
-        from lycosa.crawl.engines.ray import RayEngine
+        from lycosa.cluster.engines.ray import RayEngine
     except ModuleNotFoundError as error:
-        raise UsageError(f"--engine ray needs Ray, which is not installed ({error.name}): pip install 'lycosa[ray]'") from None
+        raise UsageError(
+            f"--engine ray needs Ray, which is not installed ({error.name}): pip "
+            "install 'lycosa[ray]'"
+        ) from None
     return RayEngine(address, install=install)

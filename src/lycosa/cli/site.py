@@ -6,18 +6,46 @@ from typing import Annotated
 
 import typer
 
-from lycosa.cli.common import JsonOption, SetOption, WorkspaceOption, load_config, note, print_json, workspace_root
+from lycosa.cli.common import (
+    JsonOption,
+    SetOption,
+    WorkspaceOption,
+    load_config,
+    note,
+    print_json,
+    workspace_root,
+)
 from lycosa.core.units import parse_duration_ms, parse_size
 
 
 def command(
     context: typer.Context,
-    host: Annotated[str, typer.Argument(metavar="HOST", help="Host, host:port or URL of the site.")],
+    host: Annotated[
+        str, typer.Argument(metavar="HOST", help="Host, host:port or URL of the site.")
+    ],
     every: Annotated[bool, typer.Option("--all", help="Print complete lists.")] = False,
-    slow: Annotated[str, typer.Option("--slow", metavar="T", help="Response time from which a page is listed as slow.")] = "1s",
-    heavy: Annotated[str, typer.Option("--heavy", metavar="SIZE", help="Size from which a page is listed as large.")] = "1MB",
-    csv: Annotated[str, typer.Option("--csv", metavar="DIR", help="Write each list as a CSV file to this directory.")] = "",
-    svg: Annotated[str, typer.Option("--svg", metavar="FILE", help="Write a drawing of the site structure to this file.")] = "",
+    slow: Annotated[
+        str,
+        typer.Option(
+            "--slow", metavar="T", help="Response time from which a page is listed as slow."
+        ),
+    ] = "1s",
+    heavy: Annotated[
+        str,
+        typer.Option("--heavy", metavar="SIZE", help="Size from which a page is listed as large."),
+    ] = "1MB",
+    csv: Annotated[
+        str,
+        typer.Option(
+            "--csv", metavar="DIR", help="Write each list as a CSV file to this directory."
+        ),
+    ] = "",
+    svg: Annotated[
+        str,
+        typer.Option(
+            "--svg", metavar="FILE", help="Write a drawing of the site structure to this file."
+        ),
+    ] = "",
     workspace: WorkspaceOption = "",
     overrides: SetOption = None,
     json_output: JsonOption = False,

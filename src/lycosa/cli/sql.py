@@ -7,10 +7,13 @@ from typing import Annotated, Any
 
 import typer
 
-from lycosa.cli.common import JsonOption, WorkspaceOption, number_of, print_json, table, workspace_root
+from lycosa.cli.common import JsonOption, WorkspaceOption, print_json, table, workspace_root
+from lycosa.cli.output import raw
+from lycosa.core.units import number_of
 
 _MOST, _WIDE, _CELL = 100, 8, 500
-"""Rows shown, columns from which a row is shown as a block, characters of a value in such a block."""
+"""Rows shown, columns from which a row is shown as a block, characters of a value in such a block.
+"""
 
 
 def command(
@@ -34,7 +37,7 @@ def command(
         print_json(answer.to_dicts())
         return
     if csv:
-        sys.stdout.write(answer.write_csv())
+        (sys.stdout if sys.stdout.isatty() else raw(sys.stdout)).write(answer.write_csv())
         return
     if answer.width > _WIDE:
         _print_records(answer.head(_MOST).to_dicts())
@@ -50,7 +53,11 @@ def command(
             print(answer.head(_MOST))
     print(
         f"{number_of(answer.height, 'row')}"
-        + (f", the first {_MOST} are shown; --json or --csv prints all" if answer.height > _MOST else ""),
+        + (
+            f", the first {_MOST} are shown; --json or --csv prints all"
+            if answer.height > _MOST
+            else ""
+        ),
         file=sys.stderr,
     )
 

@@ -7,18 +7,36 @@ from typing import Annotated, Any
 
 import typer
 
-from lycosa.cli.common import JsonOption, SetOption, WorkspaceOption, counts, load_config, number_of, print_json, table, workspace_root
+from lycosa.cli.common import (
+    JsonOption,
+    SetOption,
+    WorkspaceOption,
+    counts,
+    load_config,
+    print_json,
+    table,
+    workspace_root,
+)
 from lycosa.core.errors import UsageError
-from lycosa.core.units import format_duration, format_size
+from lycosa.core.units import format_duration, format_size, number_of
 
 _NODE_LETTERS = 8
 
 
 def command(
     context: typer.Context,
-    by: Annotated[str, typer.Option("--by", metavar="language|collection|type|host", help="Print a table by this property.")] = "",
-    sites: Annotated[bool, typer.Option("--sites", help="With --by: list the hosts of each row.")] = False,
-    hosts: Annotated[int, typer.Option("--hosts", metavar="N", min=0, help="Number of hosts to list.")] = 5,
+    by: Annotated[
+        str,
+        typer.Option(
+            "--by", metavar="language|collection|type|host", help="Print a table by this property."
+        ),
+    ] = "",
+    sites: Annotated[
+        bool, typer.Option("--sites", help="With --by: list the hosts of each row.")
+    ] = False,
+    hosts: Annotated[
+        int, typer.Option("--hosts", metavar="N", min=0, help="Number of hosts to list.")
+    ] = 5,
     workspace: WorkspaceOption = "",
     overrides: SetOption = None,
     json_output: JsonOption = False,
@@ -33,7 +51,9 @@ def command(
         print_table(root, by, config, sites=sites, hosts=hosts, as_json=json_output, as_csv=csv)
         return
     if sites or csv:
-        raise UsageError("--sites and --csv require --by: add --by language, collection, type or host")
+        raise UsageError(
+            "--sites and --csv require --by: add --by language, collection, type or host"
+        )
     from lycosa.app.status import workspace_status
 
     status = workspace_status(root)
@@ -51,17 +71,39 @@ def _print(status: Mapping[str, Any], hosts: int) -> None:
         ("running", _running(running, status["cluster"])),
         *_live(status["live"]),
         *_cluster(status["cluster"]),
-        ("URLs", f"{urls['total']:,}: " + counts({name: number for name, number in urls.items() if name != "total"})),
+        (
+            "URLs",
+            f"{urls['total']:,}: "
+            + counts({name: number for name, number in urls.items() if name != "total"}),
+        ),
     ]
     if status["waiting"]:
         rows.append(("waiting", counts(status["waiting"])))
     if status["operations"]:
-        rows.append(("sitemaps, feeds", counts({f"{each['operation']} {each['state']}": each["urls"] for each in status["operations"]})))
+        rows.append(
+            (
+                "sitemaps, feeds",
+                counts(
+                    {
+                        f"{each['operation']} {each['state']}": each["urls"]
+                        for each in status["operations"]
+                    }
+                ),
+            )
+        )
     rows += [
         ("pages", f"{status['pages']:,}"),
         ("languages", counts(status["languages"])),
         ("fetched", f"{number_of(status['visits'], 'request')}, {format_size(status['bytes'])}"),
-        ("status", counts({"no response" if code == "0" else code: number for code, number in status["statuses"].items()})),
+        (
+            "status",
+            counts(
+                {
+                    "no response" if code == "0" else code: number
+                    for code, number in status["statuses"].items()
+                }
+            ),
+        ),
     ]
     if status["errors"]:
         rows.append(("errors", counts(status["errors"])))
@@ -78,7 +120,13 @@ def _print(status: Mapping[str, Any], hosts: int) -> None:
     if status["last_visit"]:
         rows.append(("last fetch", f"{status['last_visit']:%Y-%m-%d %H:%M:%S} UTC"))
     if status["pages_per_second"]:
-        rows.append(("rate", f"{status['pages_per_second']:,} requests/s, mean from the first to the last request"))
+        rows.append(
+            (
+                "rate",
+                f"{status['pages_per_second']:,} requests/s, mean from the first to "
+                "the last request",
+            )
+        )
     rows.append(("index", _index(status)))
     for entry in status["collections"]:
         rows.append((f"collection {entry['collection']}", _collection(entry)))
@@ -90,7 +138,11 @@ def _running(owner: Mapping[str, Any] | None, cluster: Mapping[str, Any] | None)
     """Who crawls here."""
     if cluster is not None and not cluster["silent"] and not cluster["over"]:
         return "a cluster"
-    return f"process {owner['pid']} ({owner['command']}) since {owner['since']}" if owner else "no crawl is running"
+    return (
+        f"process {owner['pid']} ({owner['command']}) since {owner['since']}"
+        if owner
+        else "no crawl is running"
+    )
 
 
 def _live(live: Mapping[str, Any] | None) -> list[tuple[str, str]]:
@@ -102,8 +154,10 @@ def _live(live: Mapping[str, Any] | None) -> list[tuple[str, str]]:
         rows = [
             (
                 "now",
-                f"{live['rate']:,} pages/s; {number_of(live['pages'], 'page')} since {live['since']}; queue {live['queue']:,}, "
-                f"{live['in_flight']:,} in flight, {number_of(live['hosts'], 'host')}; errors {counts(live['errors']) or 'none'}",
+                f"{live['rate']:,} pages/s; {number_of(live['pages'], 'page')} since "
+                f"{live['since']}; queue {live['queue']:,}, "
+                f"{live['in_flight']:,} in flight, {number_of(live['hosts'], 'host')}; errors "
+                f"{counts(live['errors']) or 'none'}",
             )
         ]
     if live["message"]:
@@ -112,7 +166,12 @@ def _live(live: Mapping[str, Any] | None) -> list[tuple[str, str]]:
     if resting:
         rows.append(("  inactive", ", ".join(resting)))
     if live.get("last_commit"):
-        rows.append(("  last commit", f"entry {live['last_commit']['entry']} at {live['last_commit']['at']}"))
+        rows.append(
+            (
+                "  last commit",
+                f"entry {live['last_commit']['entry']} at {live['last_commit']['at']}",
+            )
+        )
     rows.extend((f"  left out: {name}", reason) for name, reason in (live.get("bad") or {}).items())
     return rows
 
@@ -122,19 +181,32 @@ def _cluster(cluster: Mapping[str, Any] | None) -> list[tuple[str, str]]:
     if cluster is None:
         return []
     if cluster["over"]:
-        return [("cluster", f"the last one, led by {cluster.get('leader')}, ended at {cluster['written_at']}")]
+        return [
+            (
+                "cluster",
+                f"the last one, led by {cluster.get('leader')}, ended at {cluster['written_at']}",
+            )
+        ]
     if cluster["silent"]:
         since = format_duration(cluster["heard_ms_ago"] // 1000 * 1000)
         what = "its workers stop automatically; start the cluster again to continue"
-        return [("cluster", f"no message from {cluster.get('leader')} for {since} (since {cluster['written_at']}): {what}")]
+        return [
+            (
+                "cluster",
+                f"no message from {cluster.get('leader')} for {since} (since "
+                f"{cluster['written_at']}): {what}",
+            )
+        ]
     nodes, workers = cluster["nodes"], cluster["workers"]
     dead = sum(not node.get("alive") for node in nodes)
     lost = f" ({dead} dead)" if dead else ""
     rows = [
         (
             "cluster",
-            f"engine {cluster.get('engine')}, led by {cluster.get('leader')}: {number_of(len(nodes), 'node')}{lost}, "
-            f"{number_of(len(workers), 'worker')}, {cluster.get('partitions', 0)} partitions ({cluster.get('unassigned', 0)} unassigned), "
+            f"engine {cluster.get('engine')}, led by {cluster.get('leader')}: "
+            f"{number_of(len(nodes), 'node')}{lost}, "
+            f"{number_of(len(workers), 'worker')}, {cluster.get('partitions', 0)} partitions "
+            f"({cluster.get('unassigned', 0)} unassigned), "
             f"log entry {cluster.get('log_head')}",
         )
     ]
@@ -145,18 +217,29 @@ def _cluster(cluster: Mapping[str, Any] | None) -> list[tuple[str, str]]:
     for node in nodes:
         where = f"{node['address']}, " if node.get("address") else ""
         life = "" if node.get("alive") else "dead; "
-        holds = f"{number_of(node['workers'], 'worker')}, {number_of(node['partitions'], 'partition')}, {node['rate']:,} pages/s"
-        rows.append((f"  node {_short(node.get('name'))}", f"{life}{where}{node.get('cpus', 0):g} CPUs, {holds}"))
+        holds = (
+            f"{number_of(node['workers'], 'worker')}, "
+            f"{number_of(node['partitions'], 'partition')}, {node['rate']:,} pages/s"
+        )
+        rows.append(
+            (
+                f"  node {_short(node.get('name'))}",
+                f"{life}{where}{node.get('cpus', 0):g} CPUs, {holds}",
+            )
+        )
     rows.extend((f"  worker {worker.get('worker')}", _worker(worker)) for worker in workers)
     return rows
 
 
 def _worker(worker: Mapping[str, Any]) -> str:
     progress = worker.get("progress") or {}
-    parts = [f"on {_short(worker.get('node'))}: {number_of(worker.get('partitions') or 0, 'partition')}"]
+    parts = [
+        f"on {_short(worker.get('node'))}: {number_of(worker.get('partitions') or 0, 'partition')}"
+    ]
     if "rate" in progress:
         parts.append(
-            f"{progress['rate']:,} pages/s, {number_of(progress.get('pages', 0), 'page')}, {progress.get('in_flight', 0):,} in flight"
+            f"{progress['rate']:,} pages/s, {number_of(progress.get('pages', 0), 'page')}, "
+            f"{progress.get('in_flight', 0):,} in flight"
         )
     parts.append(f"{worker.get('waiting') or 0:,} waiting")
     if worker.get("lag_entries"):
@@ -187,10 +270,14 @@ def _index(status: Mapping[str, Any]) -> str:
 
 
 def _collection(entry: Mapping[str, Any]) -> str:
-    states = counts({state: entry.get(state, 0) for state in ("known", "visited", "gone", "excluded")})
+    states = counts(
+        {state: entry.get(state, 0) for state in ("known", "visited", "gone", "excluded")}
+    )
     parts = [f"{number_of(entry.get('pages', 0), 'page')}; URLs: {states}"]
     if "strategy" in entry:
-        parts.append(f"{entry['strategy']}, recrawl {entry['recrawl']}, priority {entry['priority']:g}")
+        parts.append(
+            f"{entry['strategy']}, recrawl {entry['recrawl']}, priority {entry['priority']:g}"
+        )
     if entry.get("due_again"):
         parts.append(f"{entry['due_again']:,} due again")
     if entry.get("paused"):
@@ -207,7 +294,15 @@ def _print_hosts(hosts: Mapping[str, Any], most: int) -> None:
     print(f"\n{number_of(hosts['total'], 'host')}; the largest:")
     rows = []
     for row in shown:
-        pause = f"pause {format_duration(row['delay'] or 0)}" + (f", {row['fails']} failures in a row" if row["fails"] else "")
+        pause = f"pause {format_duration(row['delay'] or 0)}" + (
+            f", {number_of(row['fails'], 'consecutive failure')}" if row["fails"] else ""
+        )
         visited = f"{row['visited']:,} of {row['known'] + row['visited']:,} URLs visited"
-        rows.append((row["host"], f"{number_of(row['pages'], 'page')}, {visited}, {format_size(row['bytes'])}, {pause}"))
+        rows.append(
+            (
+                row["host"],
+                f"{number_of(row['pages'], 'page')}, {visited}, "
+                f"{format_size(row['bytes'])}, {pause}",
+            )
+        )
     print(table(rows))

@@ -6,24 +6,47 @@ from typing import Annotated
 
 import typer
 
-from lycosa.cli.common import JsonOption, WorkspaceOption, note, number_of, print_json, workspace_root
-from lycosa.cli.reparse import date_ms
-from lycosa.core.units import format_time, parse_duration_ms
+from lycosa.cli.common import (
+    CollectionOption,
+    JsonOption,
+    LanguageOption,
+    SinceOption,
+    SiteOption,
+    WorkspaceOption,
+    date_ms,
+    note,
+    print_json,
+    workspace_root,
+)
+from lycosa.core.units import format_time, number_of, parse_duration_ms
 
 
 def command(
     context: typer.Context,
-    language: Annotated[str, typer.Option("--lang", metavar="XX", help="Only pages in this language.")] = "",
-    site: Annotated[str, typer.Option("--site", metavar="HOST", help="Only pages of this host.")] = "",
-    collection: Annotated[str, typer.Option("--collection", metavar="NAME", help="Only pages of this collection.")] = "",
-    since: Annotated[str, typer.Option("--since", metavar="DATE", help="Only pages since this date, for example 2026-11-21.")] = "",
-    until: Annotated[str, typer.Option("--until", metavar="DATE", help="Only pages before this date.")] = "",
-    rising: Annotated[bool, typer.Option("--rising", help="Only words that are more frequent in recent pages.")] = False,
-    period: Annotated[str, typer.Option("--period", metavar="TIME", help="Age up to which a page counts as recent.")] = "7d",
-    every: Annotated[
-        bool, typer.Option("--all", help="Include stop words: function words, and words spread evenly over the pages.")
+    language: LanguageOption = "",
+    site: SiteOption = "",
+    collection: CollectionOption = "",
+    since: SinceOption = 0,
+    until: Annotated[
+        str, typer.Option("--until", metavar="DATE", help="Only pages before this date.")
+    ] = "",
+    rising: Annotated[
+        bool, typer.Option("--rising", help="Only words that are more frequent in recent pages.")
     ] = False,
-    count: Annotated[int, typer.Option("-n", "--count", metavar="N", min=1, max=100_000, help="Number of words.")] = 50,
+    period: Annotated[
+        str,
+        typer.Option("--period", metavar="TIME", help="Age up to which a page counts as recent."),
+    ] = "7d",
+    every: Annotated[
+        bool,
+        typer.Option(
+            "--all",
+            help="Include stop words: function words, and words spread evenly over the pages.",
+        ),
+    ] = False,
+    count: Annotated[
+        int, typer.Option("-n", "--count", metavar="N", min=1, max=100_000, help="Number of words.")
+    ] = 50,
     workspace: WorkspaceOption = "",
     json_output: JsonOption = False,
 ) -> None:
@@ -32,14 +55,15 @@ def command(
 
     from lycosa.app.terms import workspace_terms
     from lycosa.search.terms import TermsRequest
+    from lycosa.url.site_name import site_name
 
     request = TermsRequest(
         count=count,
         language=language,
-        host=site,
+        host=site_name(site).host if site else "",
         collection=collection,
-        since=date_ms(since),
-        until=date_ms(until),
+        since=since or None,
+        until=date_ms(until) or None,
         rising=rising,
         period_ms=parse_duration_ms(period),
         stop_words=every,
@@ -49,12 +73,22 @@ def command(
         print_json({**asdict(report), "recent_since": format_time(report.recent_since)})
         return
     width = max((len(term.text) for term in report.terms), default=4)
-    print(f"{'word':<{width}}  lang  {'pages':>9}  {'count':>9}  {'recent':>8}" + ("  surprise" if rising else ""))
+    print(
+        f"{'word':<{width}}  lang  {'pages':>9}  {'count':>9}  {'recent':>8}"
+        + ("  surprise" if rising else "")
+    )
     for term in report.terms:
-        line = f"{term.text:<{width}}  {term.language or '?':<4}  {term.documents:>9,}  {term.total:>9,}  {term.recent:>8,}"
+        line = (
+            f"{term.text:<{width}}  {term.language or '?':<4}  {term.documents:>9,}  "
+            f"{term.total:>9,}  {term.recent:>8,}"
+        )
         print(line + (f"  {term.surprise:>8,.1f}" if rising else ""))
     note(
-        f"{number_of(report.pages, 'page')}, {report.recent_pages:,} of them recent (since {format_time(max(report.recent_since, 0))[:10]})"
+        f"{number_of(report.pages, 'page')}, {report.recent_pages:,} of them recent (since "
+        f"{format_time(max(report.recent_since, 0))[:10]})"
     )
     if report.missed:
-        note(f"too many words to count: some words on up to {number_of(report.missed, 'page')} are missing")
+        note(
+            f"too many words to count: some words on up to {number_of(report.missed, 'page')} "
+            "are missing"
+        )

@@ -11,7 +11,11 @@ from lycosa.cli.common import JsonOption, WorkspaceOption, note, print_json, tab
 if TYPE_CHECKING:
     from lycosa.app.tokens import Tokens
 
-app = typer.Typer(help="Manage access tokens of the web interface and the API.", no_args_is_help=True, rich_markup_mode=None)
+app = typer.Typer(
+    help="Manage access tokens of the web interface and the API.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+)
 
 NameArgument = Annotated[str, typer.Argument(metavar="NAME", help="Name of the person or program.")]
 
@@ -25,7 +29,9 @@ def add(context: typer.Context, name: NameArgument, workspace: WorkspaceOption =
 
 
 @app.command("list")
-def list_(context: typer.Context, workspace: WorkspaceOption = "", json_output: JsonOption = False) -> None:
+def list_(
+    context: typer.Context, workspace: WorkspaceOption = "", json_output: JsonOption = False
+) -> None:
     """List tokens with their creation times."""
     tokens = _tokens(context, workspace).all(fresh=True).values()
     if json_output:

@@ -7,7 +7,16 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from lycosa.cli.common import JsonOption, SetOption, WorkspaceOption, load_config, note, print_json, typed_url, workspace_root
+from lycosa.cli.common import (
+    JsonOption,
+    SetOption,
+    WorkspaceOption,
+    load_config,
+    note,
+    print_json,
+    typed_url,
+    workspace_root,
+)
 
 SHOW = "show"
 
@@ -33,14 +42,17 @@ UrlArgument = Annotated[str, typer.Argument(metavar="URL", help="URL to monitor.
 @app.command(SHOW)
 def show(
     context: typer.Context,
-    what: Annotated[str, typer.Argument(metavar="HOST|URL", help="Host or URL (default: list all monitors).")] = "",
+    what: Annotated[
+        str, typer.Argument(metavar="HOST|URL", help="Host or URL (default: list all monitors).")
+    ] = "",
     workspace: WorkspaceOption = "",
     overrides: SetOption = None,
     json_output: JsonOption = False,
 ) -> None:
     """Show availability, response times and outages.
 
-    For a host, crawl visits to its pages are included. `lycosa uptime HOST` is short for `lycosa uptime show HOST`.
+    For a host, crawl visits to its pages are included. `lycosa uptime HOST` is short for `lycosa
+    uptime show HOST`.
     """
     from dataclasses import asdict
 
@@ -67,22 +79,54 @@ def show(
 def add(
     context: typer.Context,
     url: UrlArgument,
-    every: Annotated[str, typer.Option("--every", metavar="T", help="Interval between two checks.")] = "60s",
-    expect: Annotated[str, typer.Option("--expect", metavar="TEXT", help="Text that the page must contain.")] = "",
+    every: Annotated[
+        str, typer.Option("--every", metavar="T", help="Interval between two checks.")
+    ] = "60s",
+    expect: Annotated[
+        str, typer.Option("--expect", metavar="TEXT", help="Text that the page must contain.")
+    ] = "",
     status: Annotated[
-        list[str] | None, typer.Option("--status", metavar="NNN", help="Accepted status, for example 200 or 2xx; repeatable.")
+        list[str] | None,
+        typer.Option(
+            "--status", metavar="NNN", help="Accepted status, for example 200 or 2xx; repeatable."
+        ),
     ] = None,
-    timeout: Annotated[str, typer.Option("--timeout", metavar="T", help="Time limit of a check (default 12 % of the interval).")] = "",
+    timeout: Annotated[
+        str,
+        typer.Option(
+            "--timeout", metavar="T", help="Time limit of a check (default 12 % of the interval)."
+        ),
+    ] = "",
     confirm: Annotated[
-        int, typer.Option("--confirm", metavar="N", min=0, max=10, help="Number of further failed checks that confirm an outage.")
+        int,
+        typer.Option(
+            "--confirm",
+            metavar="N",
+            min=0,
+            max=10,
+            help="Number of further failed checks that confirm an outage.",
+        ),
     ] = 3,
-    pause: Annotated[str, typer.Option("--pause", metavar="T", help="Minimum delay between two checks of the host.")] = "",
-    certificate: Annotated[str, typer.Option("--certificate", metavar="T", help="Warn this long before the certificate expires.")] = "",
-    name: Annotated[str, typer.Option("--name", metavar="NAME", help="Name used in notifications.")] = "",
+    pause: Annotated[
+        str,
+        typer.Option("--pause", metavar="T", help="Minimum delay between two checks of the host."),
+    ] = "",
+    certificate: Annotated[
+        str,
+        typer.Option(
+            "--certificate", metavar="T", help="Warn this long before the certificate expires."
+        ),
+    ] = "",
+    name: Annotated[
+        str, typer.Option("--name", metavar="NAME", help="Name used in notifications.")
+    ] = "",
     notify: Annotated[
         list[str] | None,
         typer.Option(
-            "--notify", metavar="TARGET", help="Notification target: 'webhook URL', 'command PROGRAM …' or 'file PATH'; repeatable."
+            "--notify",
+            metavar="TARGET",
+            help="Notification target: 'webhook URL', 'command "
+            "PROGRAM …' or 'file PATH'; repeatable.",
         ),
     ] = None,
     workspace: WorkspaceOption = "",
@@ -93,20 +137,47 @@ def add(
     from lycosa.app.uptime import add_monitor
 
     root = workspace_root(context, workspace)
-    given = {"timeout": timeout, "pause": pause, "certificate": certificate, "status": status, "notify": notify}
-    settings = {"url": typed_url(url), "name": name, "every": every, "expect": expect, "confirm": confirm}
+    given = {
+        "timeout": timeout,
+        "pause": pause,
+        "certificate": certificate,
+        "status": status,
+        "notify": notify,
+    }
+    settings = {
+        "url": typed_url(url),
+        "name": name,
+        "every": every,
+        "expect": expect,
+        "confirm": confirm,
+    }
     settings |= {key: value for key, value in given.items() if value}
     added = add_monitor(root, load_config(context, root, overrides, bad={}), settings)
     if json_output:
-        print_json({"workspace": root, "monitor": added.monitor.model_dump(mode="json"), "running": added.owner is not None})
+        print_json(
+            {
+                "workspace": root,
+                "monitor": added.monitor.model_dump(mode="json"),
+                "running": added.owner is not None,
+            }
+        )
         return
     owner = added.owner
-    who = f"process {owner.pid} starts within seconds" if owner else "`lycosa run` or `lycosa uptime watch` runs the checks"
+    who = (
+        f"process {owner.pid} starts within seconds"
+        if owner
+        else "`lycosa run` or `lycosa uptime watch` runs the checks"
+    )
     print(f"{added.monitor.url} is monitored; {who}")
 
 
 @app.command()
-def remove(context: typer.Context, url: UrlArgument, workspace: WorkspaceOption = "", overrides: SetOption = None) -> None:
+def remove(
+    context: typer.Context,
+    url: UrlArgument,
+    workspace: WorkspaceOption = "",
+    overrides: SetOption = None,
+) -> None:
     """Remove a monitor and keep its history."""
     from lycosa.app.uptime import remove_monitor
 
@@ -115,7 +186,12 @@ def remove(context: typer.Context, url: UrlArgument, workspace: WorkspaceOption 
 
 
 @app.command("list")
-def list_(context: typer.Context, workspace: WorkspaceOption = "", overrides: SetOption = None, json_output: JsonOption = False) -> None:
+def list_(
+    context: typer.Context,
+    workspace: WorkspaceOption = "",
+    overrides: SetOption = None,
+    json_output: JsonOption = False,
+) -> None:
     """List monitors with their settings."""
     from lycosa.app.uptime import monitors_of
     from lycosa.monitor.uptime_text import settings_text
@@ -124,13 +200,25 @@ def list_(context: typer.Context, workspace: WorkspaceOption = "", overrides: Se
     root = workspace_root(context, workspace)
     kept = monitors_of(Workspace.open(root).storage, load_config(context, root, overrides, bad={}))
     if json_output:
-        print_json([{**each.monitor.model_dump(mode="json"), "configured": each.configured} for each in kept.values()])
+        print_json(
+            [
+                {**each.monitor.model_dump(mode="json"), "configured": each.configured}
+                for each in kept.values()
+            ]
+        )
     else:
-        print("\n".join(settings_text(each.monitor, configured=each.configured) for each in kept.values()) or "no monitors")
+        print(
+            "\n".join(
+                settings_text(each.monitor, configured=each.configured) for each in kept.values()
+            )
+            or "no monitors"
+        )
 
 
 @app.command()
-def watch(context: typer.Context, workspace: WorkspaceOption = "", overrides: SetOption = None) -> None:
+def watch(
+    context: typer.Context, workspace: WorkspaceOption = "", overrides: SetOption = None
+) -> None:
     """Run the checks without a crawl.
 
     `lycosa run` runs them during its crawl.

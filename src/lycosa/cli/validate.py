@@ -7,15 +7,29 @@ from typing import Annotated
 
 import typer
 
-from lycosa.cli.common import JsonOption, SetOption, WorkspaceOption, load_config, note, number_of, print_json, read_input, workspace_root
+from lycosa.cli.common import (
+    JsonOption,
+    SetOption,
+    WorkspaceOption,
+    load_config,
+    note,
+    print_json,
+    read_input,
+    workspace_root,
+)
+from lycosa.core.units import number_of
 
 _SHOWN = 50
 
 
 def command(
     context: typer.Context,
-    source: Annotated[str, typer.Argument(metavar="URL|FILE", help="Archived URL, file, or - for standard input.")],
-    every: Annotated[bool, typer.Option("--all", help="Print all errors instead of the first 50.")] = False,
+    source: Annotated[
+        str, typer.Argument(metavar="URL|FILE", help="Archived URL, file, or - for standard input.")
+    ],
+    every: Annotated[
+        bool, typer.Option("--all", help="Print all errors instead of the first 50.")
+    ] = False,
     workspace: WorkspaceOption = "",
     overrides: SetOption = None,
     json_output: JsonOption = False,
@@ -43,8 +57,14 @@ def command(
             print(f"{fault.line}:{fault.column}  {fault.code}  {fault.message}")
         if len(checked.faults) > _SHOWN and not every:
             print(f"and {len(checked.faults) - _SHOWN:,} more; --all prints them")
-        kinds = ", ".join(f"{code} {count}" for code, count in Counter(fault.code for fault in checked.faults).most_common(5))
+        kinds = ", ".join(
+            f"{code} {count}"
+            for code, count in Counter(fault.code for fault in checked.faults).most_common(5)
+        )
         fetched = f", fetched {checked.fetched_at:%Y-%m-%d %H:%M} UTC" if checked.fetched_at else ""
-        note(f"{checked.source}{fetched}: {number_of(len(checked.faults), 'error')}" + (f" ({kinds})" if kinds else ""))
+        note(
+            f"{checked.source}{fetched}: {number_of(len(checked.faults), 'error')}"
+            + (f" ({kinds})" if kinds else "")
+        )
     if checked.faults:
         raise typer.Exit(1)

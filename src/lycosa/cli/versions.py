@@ -1,4 +1,6 @@
-"""`lycosa versions`: what is archived of a page, the text of a version, and what changed between two."""
+"""`lycosa versions`: what is archived of a page, the text of a version, and what changed between
+two.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +10,17 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from lycosa.cli.common import JsonOption, SetOption, WorkspaceOption, load_config, note, number_of, print_json, typed_url, workspace_root
+from lycosa.cli.common import (
+    JsonOption,
+    SetOption,
+    WorkspaceOption,
+    load_config,
+    note,
+    print_json,
+    typed_url,
+    workspace_root,
+)
+from lycosa.core.units import number_of
 
 if TYPE_CHECKING:
     from lycosa.search.versions import Capture
@@ -18,15 +30,32 @@ if TYPE_CHECKING:
 def command(
     context: typer.Context,
     url: Annotated[str, typer.Argument(metavar="URL", help="URL of the page.")],
-    count: Annotated[int, typer.Option("-n", "--count", metavar="N", min=1, help="Number of versions to list.")] = 20,
+    count: Annotated[
+        int, typer.Option("-n", "--count", metavar="N", min=1, help="Number of versions to list.")
+    ] = 20,
     every: Annotated[bool, typer.Option("--all", help="List all versions.")] = False,
-    changed: Annotated[bool, typer.Option("--changed", help="List only versions with a changed text.")] = False,
+    changed: Annotated[
+        bool, typer.Option("--changed", help="List only versions with a changed text.")
+    ] = False,
     diff: Annotated[
         tuple[str, str] | None,
-        typer.Option("--diff", metavar="A B", help="Compare two versions: numbers in the list, or times such as 2026-11-21T10:15."),
+        typer.Option(
+            "--diff",
+            metavar="A B",
+            help="Compare two versions: numbers in the list, or times such as 2026-11-21T10:15.",
+        ),
     ] = None,
-    text: Annotated[bool, typer.Option("--text", help="Print the text of the newest version, or of --at.")] = False,
-    at: Annotated[str, typer.Option("--at", metavar="TIME", help="With --text: newest version up to this time (UTC), or a number.")] = "",
+    text: Annotated[
+        bool, typer.Option("--text", help="Print the text of the newest version, or of --at.")
+    ] = False,
+    at: Annotated[
+        str,
+        typer.Option(
+            "--at",
+            metavar="TIME",
+            help="With --text: newest version up to this time (UTC), or a number.",
+        ),
+    ] = "",
     workspace: WorkspaceOption = "",
     overrides: SetOption = None,
     json_output: JsonOption = False,
@@ -44,7 +73,9 @@ def command(
         elif text:
             _print_text(versions, captures, _named(captures, at), json_output=json_output)
         else:
-            _print_list(captures, None if every else count, changed=changed, json_output=json_output)
+            _print_list(
+                captures, None if every else count, changed=changed, json_output=json_output
+            )
 
 
 def _named(captures: list[Capture], name: str) -> Capture:
@@ -56,7 +87,10 @@ def _named(captures: list[Capture], name: str) -> Capture:
         return capture_at(captures, None)
     if name.isdecimal() and len(name) < 6:
         if not 1 <= int(name) <= len(captures):
-            raise UsageError(f"there is no version {name}: there are {len(captures):,}; `lycosa versions URL --all` lists them")
+            raise UsageError(
+                f"there is no version {name}: there are {len(captures):,}; `lycosa "
+                "versions URL --all` lists them"
+            )
         return captures[int(name) - 1]
     return capture_at(captures, parse_at(name))
 
@@ -84,8 +118,12 @@ def _document(capture: Capture) -> dict[str, object]:
     }
 
 
-def _print_list(captures: list[Capture], count: int | None, *, changed: bool, json_output: bool) -> None:
-    numbered = [(number, each) for number, each in enumerate(captures, 1) if each.changed or not changed]
+def _print_list(
+    captures: list[Capture], count: int | None, *, changed: bool, json_output: bool
+) -> None:
+    numbered = [
+        (number, each) for number, each in enumerate(captures, 1) if each.changed or not changed
+    ]
     shown = numbered[:count]
     if json_output:
         versions = [{"number": number, **_document(each)} for number, each in shown]
@@ -93,7 +131,10 @@ def _print_list(captures: list[Capture], count: int | None, *, changed: bool, js
         return
     for number, each in shown:
         size = f"{each.size:,}"
-        print(f"{number:>5}  {_minute(each.at)}  {each.status}  {size:>11}  {_printable(each.content_type) or '-':<24}  {_said(each)}")
+        print(
+            f"{number:>5}  {_minute(each.at)}  {each.status}  {size:>11}  "
+            f"{each.content_type or '-':<24}  {_said(each)}"
+        )
     rest = f", {len(numbered) - len(shown):,} more: --all" if len(shown) < len(numbered) else ""
     note(f"{number_of(len(captures), 'archived version')}, newest first; times are UTC{rest}")
 
@@ -103,19 +144,25 @@ def _said(capture: Capture) -> str:
         return f"same as {_minute(capture.original)}"
     if capture.redirect_to:
         return f"redirects to {capture.redirect_to}"
-    parts = [capture.digest, "new text" if capture.changed else "", f"cut: {capture.truncated}" if capture.truncated else ""]
+    parts = [
+        capture.digest,
+        "new text" if capture.changed else "",
+        f"cut: {capture.truncated}" if capture.truncated else "",
+    ]
     return "  ".join(part for part in parts if part)
 
 
-def _print_text(versions: Versions, captures: list[Capture], capture: Capture, *, json_output: bool) -> None:
+def _print_text(
+    versions: Versions, captures: list[Capture], capture: Capture, *, json_output: bool
+) -> None:
     texts = versions.texts(captures, capture)
     if json_output:
         print_json({"url": capture.url, "version": _document(capture), **asdict(texts)})
         return
     if texts.title:
-        print(f"{_printable(texts.title)}\n")
+        print(f"{texts.title}\n")
     for line in texts.text.split("\n"):
-        print(_printable(line))
+        print(line)
     note(f"{capture.url} as of {_minute(capture.at)} UTC")
 
 
@@ -139,21 +186,20 @@ def _print_difference(compared: Compared, *, json_output: bool) -> None:
     print(f"--- {_minute(compared.before.at)}")
     print(f"+++ {_minute(compared.after.at)}")
     if compared.titles[0] != compared.titles[1]:
-        print(f"-title: {_printable(compared.titles[0])}")
-        print(f"+title: {_printable(compared.titles[1])}")
+        print(f"-title: {compared.titles[0]}")
+        print(f"+title: {compared.titles[1]}")
     for line in found.lines():
-        print(_printable(line))
+        print(line)
     if found.cut:
         note("the output is truncated")
-    note(f"{compared.of}: {found.gone:,} blocks removed, {found.came:,} came" if compared.of else "no difference")
+    note(
+        f"{compared.of}: {number_of(found.gone, 'block')} removed, {found.came:,} added"
+        if compared.of
+        else "no difference"
+    )
 
 
 def _minute(at_ms: int) -> str:
     from lycosa.core.units import format_time
 
     return format_time(at_ms)[:19].replace("T", " ")
-
-
-def _printable(text: str) -> str:
-    """Text from strangers on a terminal: control characters out."""
-    return "".join(character for character in text if character.isprintable())

@@ -9,7 +9,9 @@ _STEP_MS = 1_000
 
 
 class Clock(Protocol):
-    """Two readings: `now_ms` is the date (UTC, may jump); `monotonic_ms` only ever grows and is for intervals."""
+    """Two readings: `now_ms` is the date (UTC, may jump); `monotonic_ms` only ever grows and is for
+    intervals.
+    """
 
     def now_ms(self) -> int: ...
 
@@ -34,7 +36,9 @@ class ClockStep:
         self._offset = clock.now_ms() - clock.monotonic_ms()
 
     def back_ms(self) -> int:
-        """By how much since the last call; 0 if it was not, or by less than a second: then it was adjusted."""
+        """By how much since the last call; 0 if it was not, or by less than a second: then it was
+        adjusted.
+        """
         began = self._clock.monotonic_ms()
         offset = self._clock.now_ms() - began
         if self._clock.monotonic_ms() - began >= _STEP_MS:

@@ -5,8 +5,8 @@ Exceptions (for the caller of a Lycosa function)::
     LycosaError
      +-- UsageError            the call or the configuration is wrong        exit code 2
      |    +-- ConfigError      a setting is wrong: names file, line, key
+     |    |    +-- SettingsRefused  a worker process cannot work with its settings
      |    +-- UrlError         a URL cannot be parsed; ``reason`` is counted
-     |    +-- QueryError       a search cannot be understood
      +-- WorkError             the work failed                               exit code 1
           +-- WorkspaceError   missing, damaged, of another format
           |    +-- OwnedError  somebody else crawls in this workspace
@@ -15,8 +15,9 @@ Exceptions (for the caller of a Lycosa function)::
           +-- StorageError     S3 or HDFS did not do it, or did not say so; an OSError too
           +-- ArchiveError     a WARC file cannot be read
 
-Outcomes (a server's misbehaviour is counted, never raised): `FetchError`, with `retry` saying whether another attempt
-within this crawl may help; `Refusal`, why a URL was not admitted; `Exclusion`, why an admitted one was stopped.
+Outcomes (a server's misbehaviour is counted, never raised): `FetchError`, with `retry` saying
+whether another attempt within this crawl may help; `Refusal`, why a URL was not admitted;
+`Exclusion`, why an admitted one was stopped.
 """
 
 from __future__ import annotations
@@ -25,7 +26,9 @@ from enum import StrEnum
 
 
 class LycosaError(Exception):
-    """Base of all errors that Lycosa raises on purpose. The message says what, where, and what to do."""
+    """Base of all errors that Lycosa raises on purpose. The message says what, where, and what to
+    do.
+    """
 
     exit_code = 1
 
@@ -40,17 +43,24 @@ class ConfigError(UsageError):
     """A setting is unknown or out of bounds."""
 
 
+class SettingsRefused(ConfigError):
+    """A started worker process cannot work with the settings it was given."""
+
+
+_URL_PROBLEMS = {
+    "unparsable": "it is not a valid URL",
+    "scheme": "only http, https, ftp and gopher URLs are crawled",
+    "too_long": "the URL is too long",
+}
+
+
 class UrlError(UsageError):
     """A URL that cannot be used. `reason` is a `Refusal` and is what gets counted."""
 
     def __init__(self, reason: Refusal, url: str) -> None:
-        super().__init__(f"{url!r} cannot be used as a URL: {reason.value}")
+        super().__init__(f"{url!r} cannot be used: {_URL_PROBLEMS.get(reason.value, reason.value)}")
         self.reason = reason
         self.url = url
-
-
-class QueryError(UsageError):
-    """A search query that cannot be understood."""
 
 
 class WorkError(LycosaError):
@@ -66,7 +76,9 @@ class OwnedError(WorkspaceError):
 
 
 class NewerError(WorkspaceError):
-    """A newer Lycosa wrote it: nothing is damaged, and nothing may be built on what is not understood."""
+    """A newer Lycosa wrote it: nothing is damaged, and nothing may be built on what is not
+    understood.
+    """
 
 
 class ClaimLost(WorkspaceError):
@@ -74,7 +86,9 @@ class ClaimLost(WorkspaceError):
 
 
 class StorageError(WorkError, OSError):
-    """Remote storage did not do what was asked, or its answer was lost: what is there now says which. Never holds a credential."""
+    """Remote storage did not do what was asked, or its answer was lost: what is there now says
+    which. Never holds a credential.
+    """
 
 
 class ArchiveError(WorkError):
@@ -84,7 +98,8 @@ class ArchiveError(WorkError):
 class FetchError(StrEnum):
     """Why an exchange did not give a whole answer. Closed; the value stands in `visits.error`."""
 
-    DNS = "dns"  # the name does not resolve
+    DNS = "dns"  # the name does not resolve now
+    NAME_UNKNOWN = "name_unknown"  # there is no such name
     CONNECT_REFUSED = "connect_refused"
     CONNECT_TIMEOUT = "connect_timeout"
     CONNECT = "connect"  # unreachable network, reset while connecting, …
@@ -105,12 +120,14 @@ class FetchError(StrEnum):
     UNSUPPORTED_SCHEME = "unsupported_scheme"
     INTERRUPTED = "interrupted"  # we stopped it
     PARSE_CRASHED = "parse_crashed"  # the page killed the parser
-    LOGGED_OUT = "logged_out"  # the page says that we are not logged in
+    LOGGED_OUT = "logged_out"  # the page indicates that the session is not logged in
     INTERNAL = "internal"  # libcurl said something that this table does not know
 
     @property
     def retry(self) -> bool:
-        """Whether another attempt in this crawl may help (the rest waits for the next scheduled visit)."""
+        """Whether another attempt in this crawl may help (the rest waits for the next scheduled
+        visit).
+        """
         return self in _RETRY
 
 
@@ -134,7 +151,9 @@ _RETRY = frozenset(
 )
 
 RETRY_STATUSES = frozenset({408, 425, 429, 500, 502, 503, 504})
-"""HTTP statuses after which another attempt may help (RFC 9110 section 15; RFC 6585 section 4; RFC 8470)."""
+"""HTTP statuses after which another attempt may help (RFC 9110 section 15; RFC 6585 section 4; RFC
+8470).
+"""
 
 
 class Refusal(StrEnum):
@@ -156,9 +175,11 @@ class Exclusion(StrEnum):
     ROBOTS = "robots"
     SCOPE = "scope"
     DEPTH = "depth"
+    PATTERN = "pattern"  # allow / deny expressions
+    SCHEME = "scheme"
+    TOO_LONG = "too_long"
     REDIRECT_LIMIT = "redirect_limit"
     ADDRESS = "address_refused"
     OPERATOR = "excluded"  # the operator's list, or `lycosa exclude`
     OPERATION = "operation_over"  # what was to be done with the page was called off
-    MEDIA_TYPE = "media_type"  # the headers say that it is not of the collection's media types
     PARSE_CRASHED = "parse_crashed"

@@ -14,7 +14,9 @@ _SPAN = re.compile(r"(\d\d?):(\d\d)\s*-\s*(\d\d?):(\d\d)")
 
 @dataclass(slots=True, frozen=True)
 class Hours:
-    """Spans of the day, in minutes after midnight UTC: the first is in, the last is not. Without any: always."""
+    """Spans of the day, in minutes after midnight UTC: the first is in, the last is not. Without
+    any: always.
+    """
 
     spans: tuple[tuple[int, int], ...] = ()
 
@@ -25,7 +27,8 @@ class Hours:
 
 
 def parse_hours(text: str) -> Hours:
-    """Read `HH:MM-HH:MM`, several with commas; a span may go over midnight, and `24:00` is the day's end. Empty: always.
+    """Read `HH:MM-HH:MM`, several with commas; a span may go over midnight, and `24:00` is the
+    day's end. Empty: always.
 
     Raises:
         UsageError: a part is no span, names no time of day, or is empty (its start is its end).
@@ -43,12 +46,16 @@ def _span(part: str) -> tuple[int, int]:
     match = _SPAN.fullmatch(part)
     if match is None:
         raise UsageError(
-            f"{part!r} is not a time range: write HH:MM-HH:MM in UTC, for example 22:00-06:00, with commas between several ranges"
+            f"{part!r} is not a time range: write HH:MM-HH:MM in UTC, for example 22:00-06:00, "
+            "with commas between several ranges"
         )
     start = _minutes(part, match[1], match[2])
     end = _minutes(part, match[3], match[4])
     if start % _DAY == end % _DAY and (start, end) != (0, _DAY):
-        raise UsageError(f"{part!r} is an empty time range: begin and end must differ; the whole day is 00:00-24:00")
+        raise UsageError(
+            f"{part!r} is an empty time range: begin and end must differ; the whole "
+            "day is 00:00-24:00"
+        )
     return start % _DAY, end or _DAY
 
 

@@ -1,8 +1,8 @@
 """The records that travel between the rooms.
 
-Times named `*_at` are integer milliseconds since 1970-01-01 UTC; durations name their unit. Keys are unsigned 64-bit
-integers (see `lycosa.url.keys`). The tables' columns, which are public, are in `lycosa.store.schema`; these records are
-what the code hands around.
+Times named `*_at` are integer milliseconds since 1970-01-01 UTC; durations name their unit. Keys
+are unsigned 64-bit integers (see `lycosa.url.keys`). The tables' columns, which are public, are in
+`lycosa.store.schema`; these records are what the code hands around.
 """
 
 from __future__ import annotations
@@ -15,7 +15,9 @@ from zlib import crc32
 
 
 class UrlId(NamedTuple):
-    """A normalised URL with its identity. `host` is the hostname: no port, no brackets dropped from IPv6."""
+    """A normalised URL with its identity. `host` is the hostname: no port, no brackets dropped from
+    IPv6.
+    """
 
     url: str
     host: str
@@ -46,8 +48,12 @@ class VisitKind(StrEnum):
     REQUISITE = "requisite"  # what a page that is being rendered asked for
 
 
-KINDS_WITHOUT_ROWS = frozenset({VisitKind.ROBOTS, VisitKind.LOGIN, VisitKind.REQUISITE, VisitKind.CHECK})
-"""Visits of URLs that no row of `urls` stands for: what serves other fetches, and checks of availability."""
+KINDS_WITHOUT_ROWS = frozenset(
+    {VisitKind.ROBOTS, VisitKind.LOGIN, VisitKind.REQUISITE, VisitKind.CHECK}
+)
+"""Visits of URLs that no row of `urls` stands for: what serves other fetches, and checks of
+availability.
+"""
 
 CHECKS = "_uptime"
 """Stands for the collection in visits of kind `check`, which belong to none."""
@@ -64,7 +70,6 @@ class LinkKind(StrEnum):
     CANONICAL = "canonical"
     ALTERNATE = "alternate"
     FEED = "feed"
-    SITEMAP = "sitemap"
     REDIRECT = "redirect"
     REFRESH = "refresh"
     REQUISITE = "requisite"
@@ -82,11 +87,15 @@ FOLLOWED_KINDS = frozenset(
         LinkKind.REFRESH,
     }
 )
-"""Links that the crawl follows. Images and requisites are stored in `links`, never fetched by a plain crawl."""
+"""Links that the crawl follows. Images and requisites are stored in `links`, never fetched by a
+plain crawl.
+"""
 
 
 class Link(NamedTuple):
-    """One link of a page. `target` is absolute and normalised (no fragment). `position` counts links from 0."""
+    """One link of a page. `target` is absolute and normalised (no fragment). `position` counts
+    links from 0.
+    """
 
     target: str
     anchor: str
@@ -102,9 +111,17 @@ class Alternate(NamedTuple):
     url: str
 
 
+DECLARATION_DIFFERS, TITLE_DIFFERS_TOO = 0.75, 0.5
+"""Values of `Page.language_share` below 1: the declared language differs from the text, or also the
+title does.
+"""
+
+
 @dataclass(slots=True)
 class Page:
-    """What was understood of a fetched document. Strings are NFC as found, white space folded, never None unless said."""
+    """What was understood of a fetched document. Strings are NFC as found, white space folded,
+    never None unless said.
+    """
 
     title: str = ""
     headline: str = ""  # the first h1, or what the page marks as its headline
@@ -115,6 +132,10 @@ class Page:
     language: str = ""  # ISO 639-1 (or -3) code identified from the text; "" unknown
     language_score: float = 0.0  # 0 to 1
     other_languages: list[str] = field(default_factory=list)
+    # code from <html lang>, <meta http-equiv> or Content-Language; "" none
+    declared_language: str = ""
+    # 1; less if declaration (else URL) and title do not fit `language`: lycosa.text.consistency
+    language_share: float = 1.0
     charset: str = ""
     published_at: int | None = None
     canonical: str | None = None
@@ -126,14 +147,16 @@ class Page:
     faults: list[str] = field(default_factory=list)
     alternates: list[Alternate] = field(default_factory=list)
     links: list[Link] = field(default_factory=list)
-    refused: dict[str, int] = field(default_factory=dict)  # Refusal -> how many hrefs were not usable as links
+    # Refusal -> how many hrefs were not usable as links
+    refused: dict[str, int] = field(default_factory=dict)
 
 
 @dataclass(slots=True, frozen=True)
 class Request:
     """One exchange to be made. `token` is the caller's own and comes back untouched.
 
-    `unwanted` is asked about the Content-Type of a large answer; true ends the transfer (the body stays empty).
+    `unwanted` is asked about the Content-Type of a large answer; true ends the transfer (the body
+    stays empty).
     """
 
     url: str
@@ -148,8 +171,8 @@ class Request:
 class Exchange:
     """What happened on the wire for one request: exact bytes, times, address.
 
-    `body` is as it came: content-encoded, and with chunk framing where `Transfer-Encoding: chunked` was used over
-    HTTP/1.1. `lycosa.fetch.decode` gives the plain payload.
+    `body` is as it came: content-encoded, and with chunk framing where `Transfer-Encoding: chunked`
+    was used over HTTP/1.1. `lycosa.http.decode` gives the plain payload.
     """
 
     url: str
@@ -159,16 +182,20 @@ class Exchange:
     ip: str = ""
     protocol: str = ""  # "http/1.0", "http/1.1", "h2", "h3"
     request_head: bytes = b""  # request line and headers up to and including the empty line
-    response_head: bytes = b""  # status line and headers up to and including the empty line; empty: no answer
+    # status line and headers up to and including the empty line; empty: no answer
+    response_head: bytes = b""
     body: bytes = b""
     status: int = 0  # 0: no answer
     error: str = ""  # a FetchError value, or ""
     error_text: str = ""  # for people: what libcurl said
     truncated: str = (
-        ""  # "" | "length" | "time" | "disconnect" | "unspecified" (not of a wanted type) | "decoded" (not of WARC's vocabulary)
+        # "" | "length" | "time" | "disconnect" | "unspecified" (not of a wanted type) | "decoded"
+        # (not of WARC's vocabulary)
+        ""
     )
     first_byte_ms: int = 0  # from the start to the first byte
-    rendered: bytes = b""  # the document as it stood in a browser after its scripts had run, UTF-8; empty: not rendered
+    # the document as it stood in a browser after its scripts had run, UTF-8; empty: not rendered
+    rendered: bytes = b""
     connect_ms: int = 0  # of it, until the request was sent: looking up the name, connecting, TLS
     token: object = None
 
@@ -247,22 +274,33 @@ class UrlRow:
     change_rate: float = 0.0  # changes a day, estimated; 0: not known
     claim: float = 0.0  # chance that it changed since its last visit, as a sitemap or feed says
     silence: float = 0.0  # chance that the silence of sitemaps and feeds means no change
-    history: tuple[float, ...] = ()  # what the visits said of its changes (`lycosa.frontier.change_rate.ChangeStats`)
+    # what the visits said of its changes (`lycosa.frontier.recrawl.change_rate.ChangeStats`)
+    history: tuple[float, ...] = ()
 
     @property
     def key(self) -> int:
         """The row's key within its collection: the URL's, another one for each operation."""
-        return self.id.url_key if not self.operation else operation_key(self.id.url_key, self.operation)
+        return (
+            self.id.url_key
+            if not self.operation
+            else operation_key(self.id.url_key, self.operation)
+        )
 
 
 def operation_key(url_key: int, operation: str) -> int:
-    """The key of a URL's row for an operation; reversible, so that equal keys stay as rare as they are."""
+    """The key of a URL's row for an operation; reversible, so that equal keys stay as rare as they
+    are.
+    """
     return url_key ^ operation_mask(operation)
 
 
 def operation_mask(operation: str) -> int:
     """What an operation's keys differ by: 64 bits, 0 for plain crawling."""
-    return crc32(operation.encode()) * 0x9E37_79B9_7F4A_7C15 & 0xFFFF_FFFF_FFFF_FFFF if operation else 0
+    return (
+        crc32(operation.encode()) * 0x9E37_79B9_7F4A_7C15 & 0xFFFF_FFFF_FFFF_FFFF
+        if operation
+        else 0
+    )
 
 
 class RobotsEntry(NamedTuple):
@@ -298,6 +336,7 @@ class HostRow:
     bytes: int = 0
     budget: int | None = None
     traps: dict[str, int] = field(default_factory=dict)
-    claims_right: float = 0.0  # claims of a change (lastmod in sitemaps and feeds) that a visit found true
+    # claims of a change (lastmod in sitemaps and feeds) that a visit found true
+    claims_right: float = 0.0
     claims_wrong: float = 0.0
     claims_missed: float = 0.0  # changes of listed pages that nothing had announced

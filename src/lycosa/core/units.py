@@ -1,6 +1,7 @@
 """Durations and sizes with their units: `10s`, `1.5h`, `64MiB`.
 
-`format_duration` and `write_size` are exact, reading gives back what was written; `format_size` rounds, for people.
+`format_duration` and `write_size` are exact, reading gives back what was written; `format_size`
+rounds, for people.
 """
 
 from __future__ import annotations
@@ -11,8 +12,25 @@ from decimal import Decimal
 
 from lycosa.core.errors import UsageError
 
-_DURATION_MS = {"ms": 1, "s": 1_000, "m": 60_000, "min": 60_000, "h": 3_600_000, "d": 86_400_000, "w": 604_800_000}
-_SIZES = {"B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30, "TiB": 2**40}
+_DURATION_MS = {
+    "ms": 1,
+    "s": 1_000,
+    "m": 60_000,
+    "min": 60_000,
+    "h": 3_600_000,
+    "d": 86_400_000,
+    "w": 604_800_000,
+}
+_SIZES = {
+    "B": 1,
+    "KB": 10**3,
+    "MB": 10**6,
+    "GB": 10**9,
+    "KiB": 2**10,
+    "MiB": 2**20,
+    "GiB": 2**30,
+    "TiB": 2**40,
+}
 _SIZES_BY_LOWER = {unit.lower(): size for unit, size in _SIZES.items()}
 _PART = re.compile(r"([0-9]{1,30}(?:\.[0-9]{1,30})?)\s*([a-zA-Z]+)\s*")
 _LIMIT = 2**53
@@ -33,18 +51,25 @@ def parse_duration_ms(text: str) -> int:
         match = _PART.match(stripped, position)
         unit = _DURATION_MS.get(match[2].lower()) if match else None
         if match is None or unit is None:
-            raise UsageError(f"{text!r} is not a duration: write a number and a unit, as in 500ms, 10s, 5m, 2h, 1d")
+            raise UsageError(
+                f"{text!r} is not a duration: write a number and a unit, as in "
+                "500ms, 10s, 5m, 2h, 1d"
+            )
         total += Decimal(match[1]) * unit
         position = match.end()
     if not stripped:
-        raise UsageError("a duration is empty: write a number and a unit, as in 500ms, 10s, 5m, 2h, 1d")
+        raise UsageError(
+            "a duration is empty: write a number and a unit, as in 500ms, 10s, 5m, 2h, 1d"
+        )
     if total > _LIMIT:
         raise UsageError(f"{text!r} is too long for a duration")
     return round(total)
 
 
 def format_duration(milliseconds: float) -> str:
-    """90000 -> `"1m30s"`, 1500 -> `"1.5s"`: exact to the millisecond, `parse_duration_ms` reads it back. Not for negatives."""
+    """90000 -> `"1m30s"`, 1500 -> `"1.5s"`: exact to the millisecond, `parse_duration_ms` reads it
+    back. Not for negatives.
+    """
     rest = round(milliseconds)
     if rest < 1_000:
         return f"{rest}ms" if rest else "0s"
@@ -61,7 +86,8 @@ def format_duration(milliseconds: float) -> str:
 
 
 def parse_size(text: str) -> int:
-    """`"64MiB"` -> 67108864 (bytes). Units: B KB MB GB KiB MiB GiB TiB, in any case; `0` needs none.
+    """`"64MiB"` -> 67108864 (bytes). Units: B KB MB GB KiB MiB GiB TiB, in any case; `0` needs
+    none.
 
     Raises:
         UsageError: no unit, an unknown one, a negative value, or more than 8 PiB.
@@ -72,7 +98,9 @@ def parse_size(text: str) -> int:
     match = _PART.fullmatch(stripped)
     unit = _SIZES_BY_LOWER.get(match[2].lower()) if match else None
     if match is None or unit is None:
-        raise UsageError(f"{text!r} is not a size: write a number and a unit, as in 512KiB, 10MiB, 2GB")
+        raise UsageError(
+            f"{text!r} is not a size: write a number and a unit, as in 512KiB, 10MiB, 2GB"
+        )
     size = Decimal(match[1]) * unit
     if size > _LIMIT:
         raise UsageError(f"{text!r} is too large for a size")
@@ -91,7 +119,11 @@ def format_size(size: float) -> str:
     """10485760 -> `"10MiB"`: binary units, at most one decimal, for people."""
     for unit in ("B", "KiB", "MiB", "GiB"):
         if size < 1023.5:  # what would round to 1024 is written in the next unit
-            return f"{size:.0f}{unit}" if unit == "B" or size >= 100 else f"{size:.1f}{unit}".replace(".0", "")
+            return (
+                f"{size:.0f}{unit}"
+                if unit == "B" or size >= 100
+                else f"{size:.1f}{unit}".replace(".0", "")
+            )
         size /= 1024
     return f"{size:.1f}TiB"
 
@@ -99,3 +131,8 @@ def format_size(size: float) -> str:
 def format_time(at_ms: int) -> str:
     """Milliseconds since 1970 -> `2026-11-21T10:26:18Z`."""
     return datetime.fromtimestamp(at_ms / 1000, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def number_of(number: int, noun: str, plural: str = "") -> str:
+    """`1 link`, `2,000 links`; `plural` where it is not formed with s."""
+    return f"{number:,} {noun if number == 1 else plural or noun + 's'}"

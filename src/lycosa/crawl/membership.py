@@ -1,14 +1,19 @@
 """What a worker and its coordinator tell each other, and the lease that comes of it.
 
-A worker pings; the coordinator answers what the worker is to hold. Truth is in the log alone: an answer is an intention, a claim
-is a fact. The lease is about politeness: a worker that hears nothing stops fetching before its partitions can be given to another.
+A worker pings; the coordinator answers what the worker is to hold. Truth is in the log alone: an
+answer is an intention, a claim is a fact. The lease is about politeness: a worker that hears
+nothing stops fetching before its partitions can be given to another.
 
-What a worker must keep, so that no partition is ever fetched by two (the rest is the coordinator's, `lycosa.crawl.coordinator`):
+What a worker must keep, so that no partition is ever fetched by two (the rest is the coordinator's,
+`lycosa.cluster.coordinator`):
 
-- It acts by the answer to the ping that it sent last, of those that were answered; one to an earlier ping that comes later is
-  passed over (`Lease.answered` does that). A ping's `heard`, `partitions`, `granted` and `added` are read together, after that.
-- An exchange starts only where `Lease.allows` its partition; a claim is made only for what `Lease.wanted` says, while it holds.
-- `Ping.partitions` names what it holds and what it is about to claim, from before the claim is written until after the release.
+- It acts by the answer to the ping that it sent last, of those that were answered; one to an
+  earlier ping that comes later is passed over (`Lease.answered` does that). A ping's `heard`,
+  `partitions`, `granted` and `added` are read together, after that.
+- An exchange starts only where `Lease.allows` its partition; a claim is made only for what
+  `Lease.wanted` says, while it holds.
+- `Ping.partitions` names what it holds and what it is about to claim, from before the claim is
+  written until after the release.
 - Grants are of one claim: under a new claim `Lease.granted` is 0 until an answer names that claim.
 """
 
@@ -24,41 +29,62 @@ from lycosa.core.clock import Clock
 
 @dataclass(slots=True, frozen=True)
 class Ping:
-    """How a worker fares. All of it may be picklable; none of it is trusted to be newer than the log."""
+    """How a worker fares. All of it may be picklable; none of it is trusted to be newer than the
+    log.
+    """
 
     worker: str  # one life of one worker process: its name, node, process and a random part
     node: str  # the machine it runs on, as the engine names it
     claim: int = 0  # the entry of its claim; 0: it holds none
     partitions: frozenset[int] = frozenset()  # what it holds under that claim, or is about to claim
-    head: int = 0  # up to this log entry it has read all, and everything there for its partitions is applied and committed
-    idle: bool = False  # it has nothing due within `crawl.patience`, in flight, awaiting retry, uncommitted or to be walked again
-    granted: Mapping[str, int] = field(default_factory=dict)  # collection -> pages that its claim may add, as it last heard
-    added: Mapping[str, int] = field(default_factory=dict)  # collection -> pages that its claim has added, uncommitted and in flight too
-    waiting: Mapping[int, int] = field(default_factory=dict)  # partition -> known URLs that wait there: its load
-    progress: Mapping[str, Any] = field(default_factory=dict)  # for people: as `lycosa.app.live` says of one worker
+    # up to this log entry it has read all, and everything there for its partitions is applied and
+    # committed
+    head: int = 0
+    # it has nothing due within `crawl.patience`, in flight, awaiting retry, uncommitted or to be
+    # walked again
+    idle: bool = False
+    # collection -> pages that its claim may add, as it last heard
+    granted: Mapping[str, int] = field(default_factory=dict)
+    # collection -> pages that its claim has added, uncommitted and in flight too
+    added: Mapping[str, int] = field(default_factory=dict)
+    # partition -> known URLs that wait there: its load
+    waiting: Mapping[int, int] = field(default_factory=dict)
+    # for people: as `lycosa.crawl.session.live_status` says of one worker
+    progress: Mapping[str, Any] = field(default_factory=dict)
     heard: int = 0  # `Lease.heard`: the number of the answer by which it acts
-    ready: bool = False  # its claim has taken up what earlier ones had archived in its partitions, as far as it ever will
-    committed: Mapping[str, int] = field(default_factory=dict)  # collection -> pages that its claim has committed (`Claim.counted`)
+    # its claim has taken up what earlier ones had archived in its partitions, as far as it ever
+    # will
+    ready: bool = False
+    # collection -> pages that its claim has committed (`Claim.counted`)
+    committed: Mapping[str, int] = field(default_factory=dict)
     leaving: bool = False  # it wants to end: it is told to stop, and gets nothing more
     fetched: int = 0  # pages that this life of the worker has fetched, under all its claims
 
 
 @dataclass(slots=True, frozen=True)
-class Answer:
-    """What a worker is to do. Where `partitions` differ from what it holds: stop, commit, release, then claim these."""
+class PingReply:
+    """What a worker is to do. Where `partitions` differ from what it holds: stop, commit, release,
+    then claim these.
+    """
 
     partitions: frozenset[int] = frozenset()
-    granted: Mapping[str, int] = field(default_factory=dict)  # collection -> pages that its claim may add in all; none: no budget
+    # collection -> pages that its claim may add in all; none: no budget
+    granted: Mapping[str, int] = field(default_factory=dict)
     stop: bool = False  # commit, release, and end
-    lost: bool = False  # another coordinator leads, or this one does not know the worker yet: no answer for the lease, only `number` counts
+    # another coordinator leads, or this one does not know the worker yet: no answer for the lease,
+    # only `number` counts
+    lost: bool = False
     number: int = 0  # later answers have higher ones, whichever coordinator gave them
     claim: int = 0  # the claim that `granted` is for
     soon: bool = False  # more is to come: ping again at once, in a tenth of `ping_interval`
-    among: int = 1  # workers that have something to do: each may use this part of a collection's and of an address's connections
+    # workers that have something to do: each may use this part of a collection's and of an
+    # address's connections
+    among: int = 1
 
 
 class Lease:
-    """Whether a worker may start exchanges: within `hold_ms` of *sending* its last answered ping, by its own monotonic clock.
+    """Whether a worker may start exchanges: within `hold_ms` of *sending* its last answered ping,
+    by its own monotonic clock.
 
     One thread pings, others fetch and claim: all may ask.
     """
@@ -68,7 +94,7 @@ class Lease:
         self._hold_ms = hold_ms
         self._until = -1
         self._sent = (-1, -1)  # of the ping whose answer is in force: when, and the answer's number
-        self._answer = Answer()
+        self._answer = PingReply()
         self._heard = 0
         self._lock = threading.Lock()
 
@@ -76,7 +102,7 @@ class Lease:
         """The time at which a ping is sent (monotonic ms); give it to `answered`."""
         return self._clock.monotonic_ms()
 
-    def answered(self, sent_ms: int, answer: Answer) -> None:
+    def answered(self, sent_ms: int, answer: PingReply) -> None:
         """The ping sent then was answered. Answers may come out of order."""
         with self._lock:
             if (sent_ms, answer.number) <= self._sent:
@@ -90,7 +116,9 @@ class Lease:
 
     @property
     def holds(self) -> bool:
-        """Whether an exchange may start now. When it does not, what is in flight must be aborted."""
+        """Whether an exchange may start now. When it does not, what is in flight must be
+        aborted.
+        """
         return self._clock.monotonic_ms() < self._until
 
     def allows(self, partition: int) -> bool:
@@ -98,7 +126,7 @@ class Lease:
         return self.holds and partition in self._answer.partitions
 
     @property
-    def answer(self) -> Answer:
+    def answer(self) -> PingReply:
         """The answer in force; an empty one before the first."""
         return self._answer
 
@@ -109,13 +137,19 @@ class Lease:
 
     @property
     def wanted(self) -> frozenset[int] | None:
-        """What the worker is to hold now. None while the lease does not hold: it keeps its claim, makes none, and fetches nothing."""
+        """What the worker is to hold now. None while the lease does not hold: it keeps its claim,
+        makes none, and fetches nothing.
+        """
         answer = self._answer
         if not self.holds:
             return None
         return frozenset() if answer.stop else answer.partitions
 
     def granted(self, claim: int) -> Mapping[str, int]:
-        """Collection -> pages that this claim may add in all; 0 for those that have a budget while none was granted to this claim."""
+        """Collection -> pages that this claim may add in all; 0 for those that have a budget while
+        none was granted to this claim.
+        """
         answer = self._answer
-        return answer.granted if claim and answer.claim == claim else dict.fromkeys(answer.granted, 0)
+        return (
+            answer.granted if claim and answer.claim == claim else dict.fromkeys(answer.granted, 0)
+        )

@@ -1,14 +1,16 @@
-"""What a bulk export has to say: a document for each live page, a deletion for what is live no longer, in the order of the keys.
+"""What a bulk export has to say: a document for each live page, a deletion for what is live no
+longer, in the order of the keys.
 
-`pages` and `urls` lie sorted by the same keys, so both are read side by side, and memory holds a few blocks of each however many
-pages there are. A page is live until the row of its URL says gone or excluded, its own says noindex, or an exclusion names it: the
-rule of the search index.
+`pages` and `urls` lie sorted by the same keys, so both are read side by side, and memory holds a
+few blocks of each however many pages there are. A page is live until the row of its URL says gone
+or excluded, its own says noindex, or an exclusion names it: the rule of the search index.
 """
 
 from __future__ import annotations
 
 import heapq
 import json
+import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
@@ -34,14 +36,37 @@ PAGES_BYTES, URLS_BYTES = 24 * 2**20, 12 * 2**20  # of rows in memory
 _ROWS_AT_ONCE = 100  # that are Python objects
 _GONE = [UrlState.GONE.value, UrlState.EXCLUDED.value]
 _IDENTITY = ["collection", "host_key", "url_key"]
-_FIELDS = ("url", "title", "headline", "description", "headings", "main_text", "text", "language", "canonical", "size", "record_id")
-_PAGE_COLUMNS = (*SORT, "collection", "fetched_at", "published_at", "may_index", "text_digest", *_FIELDS, ENTRY)
+_FIELDS = (
+    "url",
+    "title",
+    "headline",
+    "description",
+    "headings",
+    "main_text",
+    "text",
+    "language",
+    "canonical",
+    "size",
+    "record_id",
+)
+_PAGE_COLUMNS = (
+    *SORT,
+    "collection",
+    "fetched_at",
+    "published_at",
+    "may_index",
+    "text_digest",
+    *_FIELDS,
+    ENTRY,
+)
 _encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 
 
 @dataclass(slots=True, frozen=True)
 class Selection:
-    """Which pages are exported; empty: all. `since`: fetched then or later, milliseconds since 1970."""
+    """Which pages are exported; empty: all. `since`: fetched then or later, milliseconds since
+    1970.
+    """
 
     collection: str = ""
     language: str = ""
@@ -49,7 +74,9 @@ class Selection:
 
 
 class Action(NamedTuple):
-    """A document to be put, or (without one) deleted. `version` is the log entry it comes with: a later one outranks it."""
+    """A document to be put, or (without one) deleted. `version` is the log entry it comes with: a
+    later one outranks it.
+    """
 
     key: Key
     id: str
@@ -58,15 +85,27 @@ class Action(NamedTuple):
     document: bytes | None  # one JSON object, UTF-8, without a line end
 
 
-def actions(workspace: Workspace, state: LogState, chosen: Selection, after: int, start: Key = START) -> Iterator[Action]:
-    """Everything that log entries later than `after` changed, up to `state`; from a key on. With `after` 0: all live pages.
+def actions(
+    workspace: Workspace, state: LogState, chosen: Selection, after: int, start: Key = START
+) -> Iterator[Action]:
+    """Everything that log entries later than `after` changed, up to `state`; from a key on. With
+    `after` 0: all live pages.
 
     Raises:
-        FileNotFoundError: a merge or purge replaced a file and its time was over: read the log again and go on.
+        FileNotFoundError: a merge or purge replaced a file and its time was over: read the log
+        again and go on.
     """
-    news = replace(state, files={name: [file for file in files if file.entry > after] for name, files in state.files.items()})
+    news = replace(
+        state,
+        files={
+            name: [file for file in files if file.entry > after]
+            for name, files in state.files.items()
+        },
+    )
     tables = LiveTables(workspace, news)
-    pages = _Feed(_later(tables.ordered("pages", _PAGE_COLUMNS, memory_bytes=PAGES_BYTES), after), start)
+    pages = _Feed(
+        _later(tables.ordered("pages", _PAGE_COLUMNS, memory_bytes=PAGES_BYTES), after), start
+    )
     columns = (*SORT, "collection", "operation", "url", "state", ENTRY)
     urls = _Feed(_later(tables.ordered("urls", columns, memory_bytes=URLS_BYTES), after), start)
     everything = LiveTables(workspace, state)
@@ -79,9 +118,12 @@ def document_id(host_key: int, url_key: int, collection: str) -> str:
     return f"{host_key:016x}{url_key:016x}-{collection}"
 
 
+_IPV4 = re.compile(r"[0-9.]+")
+
+
 def domains_of(host: str) -> list[str]:
     """A host and every name above it, so that a domain can be looked up as one word."""
-    if host.startswith("["):
+    if host.startswith("[") or _IPV4.fullmatch(host):
         return [host]
     labels = host.removesuffix(".").split(".")
     return [".".join(labels[place:]) for place in range(len(labels))]
@@ -134,8 +176,12 @@ def _later(frames: Iterator[pl.DataFrame], after: int) -> Iterator[pl.DataFrame]
             yield rows
 
 
-def _side_by_side(pages: _Feed, urls: _Feed) -> Iterator[tuple[pl.DataFrame | None, pl.DataFrame | None]]:
-    """The rows of both streams up to the lower end of the two, again and again: all rows of a key come together."""
+def _side_by_side(
+    pages: _Feed, urls: _Feed
+) -> Iterator[tuple[pl.DataFrame | None, pl.DataFrame | None]]:
+    """The rows of both streams up to the lower end of the two, again and again: all rows of a key
+    come together.
+    """
     while True:
         pages.fill()
         urls.fill()
@@ -145,8 +191,15 @@ def _side_by_side(pages: _Feed, urls: _Feed) -> Iterator[tuple[pl.DataFrame | No
         yield pages.through(min(ends)), urls.through(min(ends))
 
 
-def _judge(pages: pl.DataFrame | None, urls: pl.DataFrame | None, chosen: Selection, everything: LiveTables | None) -> Iterator[Action]:
-    """Documents and deletions of one range of keys, in its order. `everything`: all tables, if deletions are wanted."""
+def _judge(
+    pages: pl.DataFrame | None,
+    urls: pl.DataFrame | None,
+    chosen: Selection,
+    everything: LiveTables | None,
+) -> Iterator[Action]:
+    """Documents and deletions of one range of keys, in its order. `everything`: all tables, if
+    deletions are wanted.
+    """
     if urls is not None:
         urls = urls.filter(pl.col("operation") == "")
         if chosen.collection:
@@ -155,10 +208,14 @@ def _judge(pages: pl.DataFrame | None, urls: pl.DataFrame | None, chosen: Select
         pages = pages.filter(pl.col("collection") == chosen.collection)
     doomed: list[pl.DataFrame] = []
     if urls is not None and everything is not None:
-        doomed.append(urls.filter(pl.col("state").is_in(_GONE)).select(*SORT, "collection", "url", ENTRY))
+        doomed.append(
+            urls.filter(pl.col("state").is_in(_GONE)).select(*SORT, "collection", "url", ENTRY)
+        )
     kept: pl.DataFrame | None = None
     if pages is not None and pages.height:
-        pages = pages.join(_states(pages, urls, everything), on=_IDENTITY, how="left", maintain_order="left")
+        pages = pages.join(
+            _states(pages, urls, everything), on=_IDENTITY, how="left", maintain_order="left"
+        )
         if chosen.since:
             pages = pages.filter(pl.col("fetched_at").dt.epoch("ms") >= chosen.since)
         test = pl.col("may_index") & ~pl.col("state").is_in(_GONE).fill_null(False)
@@ -171,21 +228,34 @@ def _judge(pages: pl.DataFrame | None, urls: pl.DataFrame | None, chosen: Select
     yield from heapq.merge(_deletions(doomed), documents, key=attrgetter("key"))
 
 
-def _states(pages: pl.DataFrame, urls: pl.DataFrame | None, everything: LiveTables | None) -> pl.DataFrame:
-    """The state of each page's URL. A page that was parsed again has its URL's row elsewhere, from before."""
+def _states(
+    pages: pl.DataFrame, urls: pl.DataFrame | None, everything: LiveTables | None
+) -> pl.DataFrame:
+    """The state of each page's URL. A page that was parsed again has its URL's row elsewhere, from
+    before.
+    """
     columns = [*_IDENTITY, "state"]
     known = (
         urls.select(columns)
         if urls is not None
-        else pl.DataFrame(schema={**{name: pages.schema[name] for name in _IDENTITY}, "state": pl.String()})
+        else pl.DataFrame(
+            schema={**{name: pages.schema[name] for name in _IDENTITY}, "state": pl.String()}
+        )
     )
     if everything is None:
         return known
     missing = pages.join(known, on=_IDENTITY, how="anti")
     if missing.is_empty():
         return known
-    wanted = pl.col("host_key").is_in(missing["host_key"].unique().implode()) & pl.col("url_key").is_in(missing["url_key"].implode())
-    older = everything.scan("urls").filter(wanted & (pl.col("operation") == "")).select(columns).collect()
+    wanted = pl.col("host_key").is_in(missing["host_key"].unique().implode()) & pl.col(
+        "url_key"
+    ).is_in(missing["url_key"].implode())
+    older = (
+        everything.scan("urls")
+        .filter(wanted & (pl.col("operation") == ""))
+        .select(columns)
+        .collect()
+    )
     return pl.concat([known, older.join(missing, on=_IDENTITY, how="semi")])
 
 
@@ -194,9 +264,17 @@ def _deletions(doomed: list[pl.DataFrame]) -> list[Action]:
     rows = [frame for frame in doomed if frame.height]
     if not rows:
         return []
-    once = pl.concat(rows).sort(ENTRY, maintain_order=True).unique(_IDENTITY, keep="last").sort(SORT)
+    once = (
+        pl.concat(rows).sort(ENTRY, maintain_order=True).unique(_IDENTITY, keep="last").sort(SORT)
+    )
     return [
-        Action((partition, host_key, url_key), document_id(host_key, url_key, collection), url, entry, None)
+        Action(
+            (partition, host_key, url_key),
+            document_id(host_key, url_key, collection),
+            url,
+            entry,
+            None,
+        )
         for partition, host_key, url_key, collection, url, entry in once.iter_rows()
     ]
 

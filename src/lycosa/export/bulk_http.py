@@ -1,7 +1,9 @@
-"""Requests to a search cluster: one connection that is kept, bounded waits, retries, credentials that are never shown.
+"""Requests to a search cluster: one connection that is kept, bounded waits, retries, credentials
+that are never shown.
 
-What may pass is tried again: no connection, a broken or late answer, 408, 429, 500, 502, 503, 504. Whether a request whose answer
-was lost has been carried out is not known, so whatever is sent must be harmless twice.
+What may pass is tried again: no connection, a broken or late answer, 408, 429, 500, 502, 503, 504.
+Whether a request whose answer was lost has been carried out is not known, so whatever is sent must
+be harmless twice.
 """
 
 from __future__ import annotations
@@ -22,16 +24,20 @@ from urllib.parse import urlsplit
 from lycosa.core.errors import UsageError, WorkError
 
 AUTH_VARIABLE = "LYCOSA_BULK_AUTH"
-"""The environment variable with the credentials: `user:password`, or a whole Authorization value (`Bearer …`, `ApiKey …`)."""
+"""The environment variable with the credentials: `user:password`, or a whole Authorization value
+(`Bearer …`, `ApiKey …`).
+"""
 
 RETRIED = frozenset({408, 429, 500, 502, 503, 504})
-_MOST_ANSWER = 256 * 2**20  # bytes: an answer holds some 200 for each of a request's documents
-_MOST_TOLD = 300  # characters of an answer that go into a message
+_MAX_ANSWER = 256 * 2**20  # bytes: an answer holds some 200 for each of a request's documents
+_MAX_TOLD = 300  # characters of an answer that go into a message
 
 
 @dataclass(slots=True, frozen=True)
 class Patience:
-    """How long to try: `attempts` in a row without any success; waits doubled from `wait_s` to `most_wait_s`, half of each by chance."""
+    """How long to try: `attempts` in a row without any success; waits doubled from `wait_s` to
+    `most_wait_s`, half of each by chance.
+    """
 
     attempts: int = 12
     wait_s: float = 0.5
@@ -58,13 +64,20 @@ class Answer:
     def excerpt(self) -> str:
         """The beginning, for a message."""
         text = " ".join(self.content.decode(errors="replace").split())
-        return text[:_MOST_TOLD] + ("…" if len(text) > _MOST_TOLD else "")
+        return text[:_MAX_TOLD] + ("…" if len(text) > _MAX_TOLD else "")
 
 
 class Waiting:
-    """How often in a row nothing went forward, and how long to wait then. `say` is told of each wait."""
+    """How often in a row nothing went forward, and how long to wait then. `say` is told of each
+    wait.
+    """
 
-    def __init__(self, patience: Patience, say: Callable[[str], None], sleep: Callable[[float], None] = time.sleep) -> None:
+    def __init__(
+        self,
+        patience: Patience,
+        say: Callable[[str], None],
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
         self._patience = patience
         self._say = say
         self._sleep = sleep
@@ -82,7 +95,8 @@ class Waiting:
         self._failures += 1
         if self._failures >= self._patience.attempts:
             raise WorkError(
-                f"stopped after {self._failures} attempts: {why}; run the same command again to continue after the confirmed documents"
+                f"stopped after {self._failures} attempts: {why}; run the same command again to "
+                "continue after the confirmed documents"
             )
         longest = min(self._patience.most_wait_s, self._patience.wait_s * 2 ** (self._failures - 1))
         pause = max(asked_s, longest / 2 + random.random() * longest / 2)
@@ -97,7 +111,13 @@ class BulkClient:
         UsageError: the URL is none, or carries credentials.
     """
 
-    def __init__(self, url: str, waiting: Waiting, timeout_s: float, environment: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self,
+        url: str,
+        waiting: Waiting,
+        timeout_s: float,
+        environment: Mapping[str, str] | None = None,
+    ) -> None:
         try:
             parts = urlsplit(url)
             port = parts.port
@@ -105,16 +125,24 @@ class BulkClient:
             raise UsageError("--url is not a URL: write it as http://HOST:PORT") from None
         if parts.username is not None or parts.password is not None:
             raise UsageError(
-                f"--url contains credentials, which logs would show: set them in the environment, as {AUTH_VARIABLE}=user:password"
+                "--url contains credentials, which logs would show: set them in the environment, "
+                f"as {AUTH_VARIABLE}=user:password"
             )
-        if parts.scheme not in ("http", "https") or not parts.hostname or parts.query or parts.fragment:
+        if (
+            parts.scheme not in ("http", "https")
+            or not parts.hostname
+            or parts.query
+            or parts.fragment
+        ):
             raise UsageError(f"{url!r} is not a server address: write it as http://HOST:PORT")
         self.origin = f"{parts.scheme}://{parts.netloc}"
         self._base = parts.path.rstrip("/")
         self._host, self._port, self._tls = parts.hostname, port, parts.scheme == "https"
         self._timeout_s = timeout_s
         self.waiting = waiting
-        self._authorization = authorization((os.environ if environment is None else environment).get(AUTH_VARIABLE, ""))
+        self._authorization = authorization(
+            (os.environ if environment is None else environment).get(AUTH_VARIABLE, "")
+        )
         self._connection: http.client.HTTPConnection | None = None
 
     @property
@@ -122,7 +150,13 @@ class BulkClient:
         """The server's address with its path, for people and for the name of the target."""
         return self.origin + self._base
 
-    def ask(self, method: str, path: str, body: bytes | None = None, content_type: str = "application/json") -> Answer:
+    def ask(
+        self,
+        method: str,
+        path: str,
+        body: bytes | None = None,
+        content_type: str = "application/json",
+    ) -> Answer:
         """Make a request until there is an answer that is none to try again.
 
         Raises:
@@ -134,7 +168,8 @@ class BulkClient:
                 answer, asked_s = self._once(method, path, body, content_type)
             except ssl.SSLCertVerificationError as error:
                 raise WorkError(
-                    f"{self.url} has an invalid TLS certificate: {error.verify_message}; to trust it, set SSL_CERT_FILE"
+                    f"{self.url} has an invalid TLS certificate: {error.verify_message}; to trust "
+                    "it, set SSL_CERT_FILE"
                 ) from None
             except (OSError, http.client.HTTPException) as error:
                 self.close()
@@ -142,7 +177,8 @@ class BulkClient:
             else:
                 if answer.status in (401, 403):
                     raise WorkError(
-                        f"{self.url} refused the request ({answer.status}): set {AUTH_VARIABLE} to credentials with write access"
+                        f"{self.url} refused the request ({answer.status}): set {AUTH_VARIABLE} "
+                        "to credentials with write access"
                     )
                 if answer.status not in RETRIED:
                     return answer
@@ -154,13 +190,19 @@ class BulkClient:
             self._connection.close()
             self._connection = None
 
-    def _once(self, method: str, path: str, body: bytes | None, content_type: str) -> tuple[Answer, float]:
+    def _once(
+        self, method: str, path: str, body: bytes | None, content_type: str
+    ) -> tuple[Answer, float]:
         if self._connection is None:
             if self._tls:
                 context = ssl.create_default_context()
-                self._connection = http.client.HTTPSConnection(self._host, self._port, timeout=self._timeout_s, context=context)
+                self._connection = http.client.HTTPSConnection(
+                    self._host, self._port, timeout=self._timeout_s, context=context
+                )
             else:
-                self._connection = http.client.HTTPConnection(self._host, self._port, timeout=self._timeout_s)
+                self._connection = http.client.HTTPConnection(
+                    self._host, self._port, timeout=self._timeout_s
+                )
         headers = {"Accept": "application/json"}
         if body is not None:
             headers["Content-Type"] = content_type
@@ -168,9 +210,9 @@ class BulkClient:
             headers["Authorization"] = self._authorization
         self._connection.request(method, self._base + path, body, headers)
         response = self._connection.getresponse()
-        content = response.read(_MOST_ANSWER + 1)
-        if len(content) > _MOST_ANSWER:
-            raise http.client.HTTPException(f"the response is larger than {_MOST_ANSWER} bytes")
+        content = response.read(_MAX_ANSWER + 1)
+        if len(content) > _MAX_ANSWER:
+            raise http.client.HTTPException(f"the response is larger than {_MAX_ANSWER} bytes")
         if response.length:  # with a limit, `read` does not say that the body was cut
             raise http.client.IncompleteRead(content, response.length)
         if response.will_close:
@@ -188,18 +230,27 @@ def authorization(secret: str) -> str:
     if not secret:
         return ""
     if not secret.isprintable() or not (" " in secret or ":" in secret):
-        raise UsageError(f"{AUTH_VARIABLE} is neither user:password nor a complete Authorization value such as `Bearer TOKEN`")
+        raise UsageError(
+            f"{AUTH_VARIABLE} is neither user:password nor a complete Authorization "
+            "value such as `Bearer TOKEN`"
+        )
     if secret.partition(" ")[0] in ("Basic", "Bearer", "ApiKey") and " " in secret:
         return secret
     return "Basic " + base64.b64encode(secret.encode()).decode()
 
 
 def retry_after_s(value: str | None) -> float:
-    """The seconds that a Retry-After header asks for (RFC 9110 section 10.2.3), at most ten minutes; 0 if it says nothing."""
+    """The seconds that a Retry-After header asks for (RFC 9110 section 10.2.3), at most ten
+    minutes; 0 if it says nothing.
+    """
     if not value:
         return 0.0
     try:
-        seconds = float(value) if value.strip().isdigit() else parsedate_to_datetime(value).timestamp() - time.time()
+        seconds = (
+            float(value)
+            if value.strip().isdigit()
+            else parsedate_to_datetime(value).timestamp() - time.time()
+        )
     except (ValueError, TypeError, OverflowError):
         return 0.0
     return min(600.0, max(0.0, seconds))

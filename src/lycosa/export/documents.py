@@ -1,4 +1,6 @@
-"""The documents of the library: what is said of a page, whether it stands in the tables or is read from the archive again."""
+"""The documents of the library: what is said of a page, whether it stands in the tables or is read
+from the archive again.
+"""
 
 from __future__ import annotations
 
@@ -7,27 +9,46 @@ from typing import Any, NamedTuple
 
 import polars as pl
 
-from lycosa.archive.reader import read_response
+from lycosa.archive.warc.reader import read_response
 from lycosa.core.records import Exchange, Link, Page, VisitKind
-from lycosa.crawl.understand import Understand
+from lycosa.crawl.processing.page_reader import ParseFunction
 from lycosa.export.editions import IDENTITY, PLACE
-from lycosa.fetch.decode import parse_head
+from lycosa.http.decode import parse_head
 
 FIELDS = (
-    *("url", "redirect_from", "charset", "language", "language_score", "other_languages", "title", "headline", "description"),
+    *(
+        "url",
+        "redirect_from",
+        "charset",
+        "language",
+        "language_score",
+        "other_languages",
+        "title",
+        "headline",
+        "description",
+    ),
     *("published_at", "main_text", "text"),
 )
-"""Of a document, beside `at` (when it was fetched), `collection`, `library`, `day` and `seen_in` (its record)."""
+"""Of a document, beside `at` (when it was fetched), `collection`, `library`, `day` and `seen_in`
+(its record).
+"""
 
 LINK_COLUMNS = ("host_key", "url_key", "target", "anchor", "kind", "position")
-_LINKS_SCHEMA = {"doc": pl.UInt32(), "kind": pl.String(), "target": pl.String(), "anchor": pl.String()}
+_LINKS_SCHEMA = {
+    "doc": pl.UInt32(),
+    "kind": pl.String(),
+    "target": pl.String(),
+    "anchor": pl.String(),
+}
 _LEFT_OUT = ["image", "requisite"]
 
 
 class Documents(NamedTuple):
-    """`rows` in the order of `PLACE` and day, with a column `doc` that counts them; `links` in the order of `doc` and of the page.
+    """`rows` in the order of `PLACE` and day, with a column `doc` that counts them; `links` in the
+    order of `doc` and of the page.
 
-    `unread` could not be read from the archive: their record is not there, or is not understood any more.
+    `unread` could not be read from the archive: their record is not there, or is not understood any
+    more.
     """
 
     rows: pl.DataFrame
@@ -36,9 +57,16 @@ class Documents(NamedTuple):
 
 
 def documents(
-    chosen: pl.DataFrame, links: pl.DataFrame, understand: Understand, locate: Callable[[str], str], fields: Sequence[str], *, linked: bool
+    chosen: pl.DataFrame,
+    links: pl.DataFrame,
+    understand: ParseFunction,
+    locate: Callable[[str], str],
+    fields: Sequence[str],
+    *,
+    linked: bool,
 ) -> Documents:
-    """The documents that `lycosa.export.editions.editions` has chosen. `locate` gives the absolute path of a workspace's file.
+    """The documents that `lycosa.export.editions.editions` has chosen. `locate` gives the absolute
+    path of a workspace's file.
 
     Raises:
         ArchiveError: a record is damaged.
@@ -47,12 +75,26 @@ def documents(
     old = chosen.filter(~pl.col("live"))
     if not old.height:
         rows = chosen.select(wanted).with_row_index("doc")
-        return Documents(rows, _of_live(rows.select("doc", *IDENTITY), links) if linked else _no_links())
-    read = [(row, page) for row in old.iter_rows(named=True) if (page := _read(row, understand, locate)) is not None]
-    revived = pl.DataFrame([_restored(row, page, wanted) for row, page in read], schema={name: chosen.schema[name] for name in wanted})
+        return Documents(
+            rows, _of_live(rows.select("doc", *IDENTITY), links) if linked else _no_links()
+        )
+    read = [
+        (row, page)
+        for row in old.iter_rows(named=True)
+        if (page := _read(row, understand, locate)) is not None
+    ]
+    revived = pl.DataFrame(
+        [_restored(row, page, wanted) for row, page in read],
+        schema={name: chosen.schema[name] for name in wanted},
+    )
     live = chosen.filter("live").select(wanted)
     rows = (
-        pl.concat([live.with_row_index("place").with_columns(old=False), revived.with_row_index("place").with_columns(old=True)])
+        pl.concat(
+            [
+                live.with_row_index("place").with_columns(old=False),
+                revived.with_row_index("place").with_columns(old=True),
+            ]
+        )
         .sort([*PLACE, "day"], maintain_order=True)
         .with_row_index("doc")
     )
@@ -73,11 +115,20 @@ def _of_live(rows: pl.DataFrame, links: pl.DataFrame) -> pl.DataFrame:
     if not links.height:
         return _no_links()
     kept = links.filter(~pl.col("kind").is_in(_LEFT_OUT))
-    return rows.join(kept, on=["host_key", "url_key"]).sort("doc", "position").select(list(_LINKS_SCHEMA))
+    return (
+        rows.join(kept, on=["host_key", "url_key"])
+        .sort("doc", "position")
+        .select(list(_LINKS_SCHEMA))
+    )
 
 
 def _of_read(pages: Iterable[tuple[int, Sequence[Link]]]) -> pl.DataFrame:
-    rows = [(doc, link.kind, link.target, link.anchor) for doc, links in pages for link in links if link.kind not in _LEFT_OUT]
+    rows = [
+        (doc, link.kind, link.target, link.anchor)
+        for doc, links in pages
+        for link in links
+        if link.kind not in _LEFT_OUT
+    ]
     return pl.DataFrame(rows, schema=_LINKS_SCHEMA, orient="row")
 
 
@@ -85,8 +136,12 @@ def _no_links() -> pl.DataFrame:
     return pl.DataFrame(schema=_LINKS_SCHEMA)
 
 
-def _read(row: dict[str, Any], understand: Understand, locate: Callable[[str], str]) -> Page | None:
-    """What the page was when its version began; None if that cannot be told any more, or was not to be indexed."""
+def _read(
+    row: dict[str, Any], understand: ParseFunction, locate: Callable[[str], str]
+) -> Page | None:
+    """What the page was when its version began; None if that cannot be told any more, or was not to
+    be indexed.
+    """
     if not row["warc_file"]:
         return None
     response = read_response(locate(row["warc_file"]), row["warc_offset"], row["warc_length"])

@@ -20,13 +20,25 @@ DEFAULT_FILE_BYTES = 64 * 10**6
 _NAMESPACE = uuid.UUID("5f1c7cc6-0d0e-5a51-8a0c-6f5f1f4a7f0d")
 _GROUP_ROWS = 5_000
 _TIME = "%Y-%m-%dT%H:%M:%S%.3fZ"
-_RECORD_FIELDS = ("url", "redirect_from", "charset", "language", "language_score", "other_languages", "title", "headline", "description")
+_RECORD_FIELDS = (
+    "url",
+    "redirect_from",
+    "charset",
+    "language",
+    "language_score",
+    "other_languages",
+    "title",
+    "headline",
+    "description",
+)
 
 
 @dataclass(slots=True, frozen=True)
 class Format:
-    """One kind of library. `fields` are the columns of `pages` that it shows; `render` gives the bytes of each document as text; `finish`
-    makes the file that is handed on of the one that was written."""
+    """One kind of library. `fields` are the columns of `pages` that it shows; `render` gives the
+    bytes of each document as text; `finish` makes the file that is handed on of the one that was
+    written.
+    """
 
     name: str
     suffix: str
@@ -41,13 +53,17 @@ class Format:
 def _record(documents: Documents) -> pl.DataFrame:
     """The documents as rows; times as text, since JSON has none."""
     rows, links = documents.rows, documents.links
-    grouped = links.group_by("doc", maintain_order=True).agg(pl.struct("kind", "target", "anchor").alias("links"))
+    grouped = links.group_by("doc", maintain_order=True).agg(
+        pl.struct("kind", "target", "anchor").alias("links")
+    )
     return rows.join(grouped, on="doc", how="left", maintain_order="left").select(
         pl.col("library"),
         "day",
         "collection",
         pl.col("at").dt.strftime(_TIME).alias("fetched_at"),
-        pl.when(pl.col("published_at").dt.year().is_between(1, 9999)).then(pl.col("published_at").dt.strftime(_TIME)),
+        pl.when(pl.col("published_at").dt.year().is_between(1, 9999)).then(
+            pl.col("published_at").dt.strftime(_TIME)
+        ),
         *_RECORD_FIELDS,
         "main_text",
         pl.col("links").fill_null([]),
@@ -68,16 +84,30 @@ def _to_parquet(path: Path) -> None:
     with writing(aside):
         rows.with_columns(
             pl.col("day").str.to_date(),
-            *(pl.col(name).str.to_datetime(_TIME, time_unit="ms", time_zone="UTC").cast(time) for name in _TIMES),
-        ).sink_parquet(aside, compression="zstd", compression_level=3, row_group_size=_GROUP_ROWS, maintain_order=True)
+            *(
+                pl.col(name).str.to_datetime(_TIME, time_unit="ms", time_zone="UTC").cast(time)
+                for name in _TIMES
+            ),
+        ).sink_parquet(
+            aside,
+            compression="zstd",
+            compression_level=3,
+            row_group_size=_GROUP_ROWS,
+            maintain_order=True,
+        )
     os.replace(aside, path)
 
 
 _TIMES = ("fetched_at", "published_at")
 _LINES = pl.Schema(
     {
-        **{name: pl.String() for name in ("library", "day", "collection", *_TIMES, *_RECORD_FIELDS, "main_text")},
-        "links": pl.List(pl.Struct({"kind": pl.String(), "target": pl.String(), "anchor": pl.String()})),
+        **{
+            name: pl.String()
+            for name in ("library", "day", "collection", *_TIMES, *_RECORD_FIELDS, "main_text")
+        },
+        "links": pl.List(
+            pl.Struct({"kind": pl.String(), "target": pl.String(), "anchor": pl.String()})
+        ),
         "record_id": pl.String(),
         "language_score": pl.Float64(),
         "other_languages": pl.List(pl.String()),
@@ -88,17 +118,23 @@ _LINES = pl.Schema(
 def _conversions(documents: Documents) -> pl.Series:
     """WARC conversion records of the visible text, as in the WET files of Common Crawl."""
     columns = ("url", "seen_in", "at", "day", "collection", "language", "text")
-    rows = documents.rows.with_columns(pl.col("at").dt.strftime("%Y-%m-%dT%H:%M:%SZ")).select(columns)
+    rows = documents.rows.with_columns(pl.col("at").dt.strftime("%Y-%m-%dT%H:%M:%SZ")).select(
+        columns
+    )
     return pl.Series([_conversion(*row) for row in rows.iter_rows()], dtype=pl.String)
 
 
-def _conversion(url: str, record_id: str, at: str, day: object, collection: str, language: str, text: str) -> str:
+def _conversion(
+    url: str, record_id: str, at: str, day: object, collection: str, language: str, text: str
+) -> str:
     name = uuid.uuid5(_NAMESPACE, f"{collection}\n{record_id}\n{url}\n{day}").urn
     refers = f"WARC-Refers-To: {_bracketed(record_id)}\r\n" if record_id else ""
     identified = f"WARC-Identified-Content-Language: {language}\r\n" if language else ""
     return (
-        f"WARC/1.0\r\nWARC-Type: conversion\r\nWARC-Target-URI: {url}\r\nWARC-Date: {at}\r\nWARC-Record-ID: <{name}>\r\n{refers}"
-        f"{identified}Content-Type: text/plain; charset=utf-8\r\nContent-Length: {len(text.encode())}\r\n\r\n{text}\r\n\r\n"
+        f"WARC/1.0\r\nWARC-Type: conversion\r\nWARC-Target-URI: {url}\r\nWARC-Date: "
+        f"{at}\r\nWARC-Record-ID: <{name}>\r\n{refers}"
+        f"{identified}Content-Type: text/plain; charset=utf-8\r\nContent-Length: "
+        f"{len(text.encode())}\r\n\r\n{text}\r\n\r\n"
     )
 
 
@@ -107,10 +143,13 @@ def _bracketed(record_id: str) -> str:
 
 
 def _text_header(language: str, day: str, number: int) -> bytes:
-    body = f"software: lycosa/{VERSION}\r\ndescription: visible text, {language}, {day}\r\n".encode()
+    body = (
+        f"software: lycosa/{VERSION}\r\ndescription: visible text, {language}, {day}\r\n".encode()
+    )
     name = uuid.uuid5(_NAMESPACE, f"{language}\n{day}\n{number}").urn
     return (
-        f"WARC/1.0\r\nWARC-Type: warcinfo\r\nWARC-Date: {day}T00:00:00Z\r\nWARC-Record-ID: <{name}>\r\n"
+        f"WARC/1.0\r\nWARC-Type: warcinfo\r\nWARC-Date: {day}T00:00:00Z\r\nWARC-Record-ID: "
+        f"<{name}>\r\n"
         f"Content-Type: application/warc-fields\r\nContent-Length: {len(body)}\r\n\r\n"
     ).encode() + body + b"\r\n\r\n"  # fmt: skip
 
@@ -123,7 +162,14 @@ FORMATS = {
         Format("xml", xml.SUFFIX, xml.FIELDS, xml.render, xml.header, xml.FOOTER),
         Format("jsonl", ".jsonl", _ROW_FIELDS, _json_lines),
         Format("parquet", ".parquet", _ROW_FIELDS, _json_lines, finish=_to_parquet),
-        Format("text", ".warc.wet", ("url", "language", "text"), _conversions, _text_header, linked=False),
+        Format(
+            "text",
+            ".warc.wet",
+            ("url", "language", "text"),
+            _conversions,
+            _text_header,
+            linked=False,
+        ),
     )
 }
 """All kinds of library by name."""

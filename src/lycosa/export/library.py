@@ -1,8 +1,9 @@
 """The library: pages by language and day, in files for those who work on them.
 
-Two passes over the tables. The first says what each day of each language holds, as a fingerprint; days that stand already are left.
-The second goes through the others in the order of the keys, and writes many days side by side. Memory: some tens of MB of rows and
-128 KB a day that is open; the plan takes about 200 bytes a day.
+Two passes over the tables. The first says what each day of each language holds, as a fingerprint;
+days that stand already are left. The second goes through the others in the order of the keys, and
+writes many days side by side. Memory: some tens of MB of rows and 128 KB a day that is open; the
+plan takes about 200 bytes a day.
 """
 
 from __future__ import annotations
@@ -20,9 +21,18 @@ from typing import NamedTuple
 import polars as pl
 
 from lycosa.core.errors import WorkError
-from lycosa.crawl.understand import Understand
+from lycosa.crawl.processing.page_reader import ParseFunction
 from lycosa.export.documents import LINK_COLUMNS, documents
-from lycosa.export.editions import IDENTITY, PAGE_COLUMNS, PLACE, RECORD_COLUMNS, URL_COLUMNS, VISIT_COLUMNS, LibrarySelection, editions
+from lycosa.export.editions import (
+    IDENTITY,
+    PAGE_COLUMNS,
+    PLACE,
+    RECORD_COLUMNS,
+    URL_COLUMNS,
+    VISIT_COLUMNS,
+    LibrarySelection,
+    editions,
+)
 from lycosa.export.formats import DEFAULT_FILE_BYTES, Format
 from lycosa.export.shelf import Place as DocumentPlace
 from lycosa.export.shelf import Shelf
@@ -35,7 +45,13 @@ from lycosa.store.rank import SOURCE, not_outranked
 from lycosa.store.schema import TABLES
 from lycosa.store.workspace import Workspace
 
-_PAGES_BYTES, _LINKS_BYTES, _VISITS_BYTES, _URLS_BYTES, _PLAN_BYTES = 16 * 2**20, 12 * 2**20, 6 * 2**20, 6 * 2**20, 8 * 2**20
+_PAGES_BYTES, _LINKS_BYTES, _VISITS_BYTES, _URLS_BYTES, _PLAN_BYTES = (
+    16 * 2**20,
+    12 * 2**20,
+    6 * 2**20,
+    6 * 2**20,
+    8 * 2**20,
+)
 _DAYS_AT_ONCE = 256
 _RENDERED_AT_ONCE = 1_000  # documents
 _LOCK = ".lock"
@@ -50,8 +66,9 @@ class ShelfKey(NamedTuple):
 
 @dataclass(slots=True)
 class LibraryReport:
-    """What an export did. Of the `days` of the selection `kept` stood there already, and `kept_files` of the others' files did;
-    `unread` older versions are not in the archive any more."""
+    """What an export did. Of the `days` of the selection `kept` stood there already, and
+    `kept_files` of the others' files did; `unread` older versions are not in the archive any more.
+    """
 
     target: str = ""
     languages: int = 0
@@ -70,7 +87,7 @@ def export_library(
     target: str | Path,
     kind: Format,
     chosen: LibrarySelection,
-    understand: Understand,
+    understand: ParseFunction,
     languages: Mapping[str, str],
     *,
     file_bytes: int = DEFAULT_FILE_BYTES,
@@ -79,25 +96,34 @@ def export_library(
 ) -> LibraryReport:
     """Bring the library in `target` (there `xml/LANG/DATE/`) up to what the workspace holds now.
 
-    `languages`: collection -> language that its pages are filed under; those of others go by what was identified. `again` writes days anew
-    that stand already. Days that the workspace does not hold are left as they are.
+    `languages`: collection -> language that its pages are filed under; those of others go by what
+    was identified. `again` writes days anew that stand already. Days that the workspace does not
+    hold are left as they are.
 
     Raises:
-        WorkError: the target cannot be written, or another export writes there; what is whole there stays.
-        ArchiveError: a record is damaged.
-        FileNotFoundError: a table's file went away (a merge replaced it long ago): call again.
+        WorkError: the target cannot be written, or another export writes there; what is whole there
+        stays. ArchiveError: a record is damaged. FileNotFoundError: a table's file went away (a
+        merge replaced it long ago): call again.
     """
     folder = Path(target) / kind.name
     report = LibraryReport(str(folder))
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        with _alone(folder):
-            _Export(workspace, folder, kind, chosen, understand, languages, file_bytes, report, observer).run(again=again)
     except OSError as error:
-        if isinstance(error, FileNotFoundError) and not str(error.filename or "").startswith(str(folder)):
+        raise WorkError(f"{folder} cannot be created: {error.strerror}") from None
+    try:
+        with _alone(folder):
+            _Export(
+                workspace, folder, kind, chosen, understand, languages, file_bytes, report, observer
+            ).run(again=again)
+    except OSError as error:
+        if isinstance(error, FileNotFoundError) and not str(error.filename or "").startswith(
+            str(folder)
+        ):
             raise
         raise WorkError(
-            f"{folder} cannot be written: {error.strerror or error}; complete files are kept, run the same command again"
+            f"{folder} cannot be written: {error.strerror or error}; complete files are kept, run "
+            "the same command again"
         ) from error
     return report
 
@@ -109,31 +135,55 @@ class Held(NamedTuple):
     hosts: int
 
 
-def library_days(workspace: Workspace, chosen: LibrarySelection, languages: Mapping[str, str]) -> dict[ShelfKey, Held]:
-    """What an export of the library would hold, by language and day; nothing is written. One pass over the tables, memory as of an export
-    and 8 bytes a document.
+def library_days(
+    workspace: Workspace, chosen: LibrarySelection, languages: Mapping[str, str]
+) -> dict[ShelfKey, Held]:
+    """What an export of the library would hold, by language and day; nothing is written. One pass
+    over the tables, memory as of an export and 8 bytes a document.
 
     Raises:
         FileNotFoundError: a table's file went away (a merge replaced it long ago): call again.
     """
-    parts = [rows.select("library", "day", "host_key") for rows in _listed(workspace, chosen, languages)]
+    parts = [
+        rows.select("library", "day", "host_key") for rows in _listed(workspace, chosen, languages)
+    ]
     if not parts:
         return {}
-    counted = pl.concat(parts).group_by("library", "day").agg(pl.len(), pl.col("host_key").n_unique().alias("hosts"))
-    return {ShelfKey(str(language), _date(day)): Held(documents, hosts) for language, day, documents, hosts in counted.iter_rows()}
+    counted = (
+        pl.concat(parts)
+        .group_by("library", "day")
+        .agg(pl.len(), pl.col("host_key").n_unique().alias("hosts"))
+    )
+    return {
+        ShelfKey(str(language), _date(day)): Held(documents, hosts)
+        for language, day, documents, hosts in counted.iter_rows()
+    }
 
 
-def library_documents(workspace: Workspace, chosen: LibrarySelection, languages: Mapping[str, str]) -> pl.DataFrame:
-    """The documents of a selection: `library`, `day`, `collection`, `url`, `title`, `headline`, `charset`, `at`, `live`, in the order of an
-    export. Raises as `library_days` does."""
+def library_documents(
+    workspace: Workspace, chosen: LibrarySelection, languages: Mapping[str, str]
+) -> pl.DataFrame:
+    """The documents of a selection: `library`, `day`, `collection`, `url`, `title`, `headline`,
+    `charset`, `at`, `live`, in the order of an export. Raises as `library_days` does.
+    """
     columns = ("library", "day", "collection", "url", "title", "headline", "charset", "at", "live")
     parts = [rows.select(columns) for rows in _listed(workspace, chosen, languages)]
     return pl.concat(parts) if parts else pl.DataFrame(schema=dict.fromkeys(columns, pl.String))
 
 
-def _listed(workspace: Workspace, chosen: LibrarySelection, languages: Mapping[str, str]) -> Iterator[pl.DataFrame]:
+def _listed(
+    workspace: Workspace, chosen: LibrarySelection, languages: Mapping[str, str]
+) -> Iterator[pl.DataFrame]:
     duplicates = current_duplicates(workspace).select(IDENTITY)
-    for rows, _ in editions_of(LiveTables(workspace), duplicates, chosen, languages, VISIT_COLUMNS, PAGE_COLUMNS, linked=False):
+    for rows, _ in editions_of(
+        LiveTables(workspace),
+        duplicates,
+        chosen,
+        languages,
+        VISIT_COLUMNS,
+        PAGE_COLUMNS,
+        linked=False,
+    ):
         yield rows
 
 
@@ -144,7 +194,9 @@ def _alone(folder: Path) -> Iterator[None]:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            raise WorkError(f"another export is writing to {folder}: wait for it, or choose another folder") from None
+            raise WorkError(
+                f"another export is writing to {folder}: wait for it, or choose another folder"
+            ) from None
         yield
     finally:
         os.close(lock)
@@ -157,14 +209,25 @@ class _Export:
         folder: Path,
         kind: Format,
         chosen: LibrarySelection,
-        understand: Understand,
+        understand: ParseFunction,
         languages: Mapping[str, str],
         file_bytes: int,
         report: LibraryReport,
         observer: Callable[[LibraryReport], None] | None,
     ) -> None:
-        self._workspace, self._folder, self._kind, self._chosen, self._understand = workspace, folder, kind, chosen, understand
-        self._languages, self._file_bytes, self._report, self._observer = languages, file_bytes, report, observer
+        self._workspace, self._folder, self._kind, self._chosen, self._understand = (
+            workspace,
+            folder,
+            kind,
+            chosen,
+            understand,
+        )
+        self._languages, self._file_bytes, self._report, self._observer = (
+            languages,
+            file_bytes,
+            report,
+            observer,
+        )
         self._tables = LiveTables(workspace)
         self._duplicates = current_duplicates(workspace).select(IDENTITY)
 
@@ -189,8 +252,18 @@ class _Export:
     def _path(self, key: ShelfKey) -> Path:
         return self._folder / key.language / key.day.isoformat()
 
-    def _editions(self, visits: Sequence[str], pages: Sequence[str], *, linked: bool) -> Iterator[tuple[pl.DataFrame, pl.DataFrame]]:
-        return editions_of(self._tables, self._duplicates, self._chosen, self._languages, visits, pages, linked=linked)
+    def _editions(
+        self, visits: Sequence[str], pages: Sequence[str], *, linked: bool
+    ) -> Iterator[tuple[pl.DataFrame, pl.DataFrame]]:
+        return editions_of(
+            self._tables,
+            self._duplicates,
+            self._chosen,
+            self._languages,
+            visits,
+            pages,
+            linked=linked,
+        )
 
     def _plan(self) -> dict[ShelfKey, str]:
         """What each day holds, as a hash of what its documents say."""
@@ -208,9 +281,13 @@ class _Export:
                     separator="\t",
                 ).alias("line"),
             )
-            for (language, day), part in lines.partition_by(["library", "day"], as_dict=True, maintain_order=True).items():
+            for (language, day), part in lines.partition_by(
+                ["library", "day"], as_dict=True, maintain_order=True
+            ).items():
                 key = ShelfKey(str(language), _date(day))
-                digests.setdefault(key, _Digest(self._kind, self._file_bytes, self._chosen)).add(part["line"])
+                digests.setdefault(key, _Digest(self._kind, self._file_bytes, self._chosen)).add(
+                    part["line"]
+                )
         return {key: digest.value() for key, digest in digests.items()}
 
     def _write(self, wanted: Mapping[ShelfKey, str]) -> None:
@@ -218,19 +295,34 @@ class _Export:
         shelves: dict[ShelfKey, Shelf] = {}
         done: dict[ShelfKey, DocumentPlace] = {}
         for key, fingerprint in wanted.items():
-            shelf = Shelf(self._path(key), self._kind, key.language, key.day.isoformat(), fingerprint, self._file_bytes)
+            shelf = Shelf(
+                self._path(key),
+                self._kind,
+                key.language,
+                key.day.isoformat(),
+                fingerprint,
+                self._file_bytes,
+            )
             last = shelf.begin()
             shelves[key] = shelf
             if last is not None:
                 done[key] = last
-        keys = pl.DataFrame(list(wanted), schema={"library": pl.String(), "day": pl.Date()}, orient="row")
+        keys = pl.DataFrame(
+            list(wanted), schema={"library": pl.String(), "day": pl.Date()}, orient="row"
+        )
         fields = self._kind.fields
         columns = (*PAGE_COLUMNS, *(name for name in fields if name not in PAGE_COLUMNS))
         linked = self._kind.linked
-        for chosen, links in self._editions((*VISIT_COLUMNS, *RECORD_COLUMNS), columns, linked=linked):
-            rows = self._ahead(chosen.join(keys, on=["library", "day"], how="semi", maintain_order="left"), done)
+        for chosen, links in self._editions(
+            (*VISIT_COLUMNS, *RECORD_COLUMNS), columns, linked=linked
+        ):
+            rows = self._ahead(
+                chosen.join(keys, on=["library", "day"], how="semi", maintain_order="left"), done
+            )
             for part in rows.iter_slices(_RENDERED_AT_ONCE):
-                found = documents(part, links, self._understand, self._workspace.path, fields, linked=linked)
+                found = documents(
+                    part, links, self._understand, self._workspace.path, fields, linked=linked
+                )
                 self._report.unread += found.unread
                 if found.rows.height:
                     self._shelve(found.rows, self._kind.render(found), shelves)
@@ -250,14 +342,23 @@ class _Export:
         if not done or not rows.height:
             return rows
         places = rows.select("library", "day", *PLACE).iter_rows()
-        keep = [(last := done.get(ShelfKey(language, day))) is None or tuple(place) > last for language, day, *place in places]
+        keep = [
+            (last := done.get(ShelfKey(language, day))) is None or tuple(place) > last
+            for language, day, *place in places
+        ]
         return rows.filter(pl.Series(keep, dtype=pl.Boolean))
 
-    def _shelve(self, rows: pl.DataFrame, rendered: pl.Series, shelves: Mapping[ShelfKey, Shelf]) -> None:
+    def _shelve(
+        self, rows: pl.DataFrame, rendered: pl.Series, shelves: Mapping[ShelfKey, Shelf]
+    ) -> None:
         parts = rows.select("library", "day", *PLACE).with_columns(rendered.alias("document"))
-        for (language, day), part in parts.partition_by(["library", "day"], as_dict=True, maintain_order=True).items():
+        for (language, day), part in parts.partition_by(
+            ["library", "day"], as_dict=True, maintain_order=True
+        ).items():
             texts = [text.encode() for text in part["document"]]
-            shelves[ShelfKey(str(language), _date(day))].add(texts, list(part.select(PLACE).iter_rows()))
+            shelves[ShelfKey(str(language), _date(day))].add(
+                texts, list(part.select(PLACE).iter_rows())
+            )
 
 
 def editions_of(
@@ -270,10 +371,14 @@ def editions_of(
     *,
     linked: bool,
 ) -> Iterator[tuple[pl.DataFrame, pl.DataFrame]]:
-    """What is on the days (see `editions`), and the links of those pages, range after range. `visits` and `pages`: the columns wanted."""
+    """What is on the days (see `editions`), and the links of those pages, range after range.
+    `visits` and `pages`: the columns wanted.
+    """
     heavy = len(pages) > len(PAGE_COLUMNS)
     streams = [
-        tables.ordered("pages", (*pages, ENTRY), memory_bytes=_PAGES_BYTES if heavy else _PLAN_BYTES),
+        tables.ordered(
+            "pages", (*pages, ENTRY), memory_bytes=_PAGES_BYTES if heavy else _PLAN_BYTES
+        ),
         tables.ordered("visits", visits, memory_bytes=_VISITS_BYTES),
         tables.ordered("urls", URL_COLUMNS, memory_bytes=_URLS_BYTES),
     ]
@@ -290,16 +395,27 @@ def editions_of(
 
 
 def _newest_links(links: pl.DataFrame, pages: pl.DataFrame) -> pl.DataFrame:
-    """Of the links in a range of keys those of each source's newest parse, which a page without links may be."""
+    """Of the links in a range of keys those of each source's newest parse, which a page without
+    links may be.
+    """
     if not links.height:
         return links
     latest = pl.col(ENTRY) == pl.col(ENTRY).max().over(SOURCE)
     parsed = (
-        pages.filter(latest).group_by(SOURCE).agg(pl.col(ENTRY).first().alias("parsed_in"), pl.col("fetched_at").max().alias("parsed_at"))
+        pages.filter(latest)
+        .group_by(SOURCE)
+        .agg(
+            pl.col(ENTRY).first().alias("parsed_in"), pl.col("fetched_at").max().alias("parsed_at")
+        )
     )
-    newest = not_outranked(TABLES["links"], links, {}).join(parsed, on=SOURCE, how="left", maintain_order="left")
+    newest = not_outranked(TABLES["links"], links, {}).join(
+        parsed, on=SOURCE, how="left", maintain_order="left"
+    )
     at = (pl.col("found_at") >= pl.col("parsed_at")).fill_null(True)
-    return newest.filter((pl.col(ENTRY) > pl.col("parsed_in")).fill_null(True) | ((pl.col(ENTRY) == pl.col("parsed_in")) & at))
+    return newest.filter(
+        (pl.col(ENTRY) > pl.col("parsed_in")).fill_null(True)
+        | ((pl.col(ENTRY) == pl.col("parsed_in")) & at)
+    )
 
 
 _SAID = ("text_digest", "title", "headline", "charset", "published_at", "language", "redirect_from")
@@ -309,7 +425,10 @@ class _Digest:
     """A hash of lines that does not depend on how they come in portions."""
 
     def __init__(self, kind: Format, file_bytes: int, chosen: LibrarySelection) -> None:
-        self._hash = sha1(f"{kind.name}\n{file_bytes}\n{chosen.collection}\n{chosen.full}\n".encode(), usedforsecurity=False)
+        self._hash = sha1(
+            f"{kind.name}\n{file_bytes}\n{chosen.collection}\n{chosen.full}\n".encode(),
+            usedforsecurity=False,
+        )
 
     def add(self, lines: pl.Series) -> None:
         for line in lines:

@@ -9,7 +9,8 @@ from urllib.parse import unquote_to_bytes
 
 import xxhash
 
-_UNSAFE = re.compile(r'[\x00-\x1f\x7f<>:"/\\|?*%#~]|[ .]$|^[ ]')  # Windows is the strictest; % # ~ are ours
+# Windows is the strictest; % # ~ are ours
+_UNSAFE = re.compile(r'[\x00-\x1f\x7f<>:"/\\|?*%#~]|[ .]$|^[ ]')
 _DEVICES = re.compile(r"(?:con|prn|aux|nul|com\d|lpt\d)(?:\.|$)", re.IGNORECASE)
 _LONGEST = 100  # bytes of one name; file systems take 255, whole paths often no more than 260
 _INDEX = "index.html"
@@ -46,12 +47,18 @@ class Named(NamedTuple):
 
 
 def file_names(pages: Iterable[Named]) -> dict[str, str]:
-    """URL -> relative path, with `/`. Each path is there once, in whatever case it is compared, and none is another's folder.
+    """URL -> relative path, with `/`. Each path is there once, in whatever case it is compared, and
+    none is another's folder.
 
-    `http` and `https` share folders: `HOST/…`, with `_PORT` where one is named. The result depends on the set alone, not on its order.
+    `http` and `https` share folders: `HOST/…`, with `_PORT` where one is named. The result depends
+    on the set alone, not on its order.
     """
     wanted = [(page.url, *_wish(page)) for page in sorted(set(pages))]
-    folders = {"/".join(folder[:depth]).lower() for _, folder, _, _ in wanted for depth in range(1, len(folder) + 1)}
+    folders = {
+        "/".join(folder[:depth]).lower()
+        for _, folder, _, _ in wanted
+        for depth in range(1, len(folder) + 1)
+    }
     taken: set[str] = set()
     names: dict[str, str] = {}
     for url, folder, stem, extension in wanted:
@@ -73,12 +80,21 @@ def _wish(page: Named) -> tuple[tuple[str, ...], str, str]:
     _, _, rest = page.url.partition("://")
     place, _, query = rest.partition("?")
     host, *segments = place.split("/")
-    folder = (_safe(host.replace(":", "_")), *(_safe(_text(segment)) for segment in segments[:-1] if segment))
+    folder = (
+        _safe(host.replace(":", "_")),
+        *(_safe(_text(segment)) for segment in segments[:-1] if segment),
+    )
     name = _text(segments[-1]) if segments else ""
     if query:
         name = f"{name or 'index'}@{_text(query)}"
     elif not name:
-        return folder, "index", ".html" if not page.media_type or "html" in page.media_type else _first(page.media_type)
+        return (
+            folder,
+            "index",
+            ".html"
+            if not page.media_type or "html" in page.media_type
+            else _first(page.media_type),
+        )
     stem, dot, extension = name.rpartition(".")
     if not dot or not re.fullmatch(r"[A-Za-z0-9]{1,8}", extension) or query:
         stem, extension = name, ""

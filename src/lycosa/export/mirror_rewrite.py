@@ -1,7 +1,9 @@
-"""A page made to work from a disk: its links lead to other files of the mirror, or to the web where there is none.
+"""A page made to work from a disk: its links lead to other files of the mirror, or to the web where
+there is none.
 
-Bytes are read as ISO 8859-1, which keeps each of them, so whatever is not a link stays as it was served, in its own encoding. (Pages in
-encodings that do not keep ASCII, UTF-16 and ISO-2022 above all, are written anew as UTF-8.)
+Bytes are read as ISO 8859-1, which keeps each of them, so whatever is not a link stays as it was
+served, in its own encoding. (Pages in encodings that do not keep ASCII, UTF-16 and ISO-2022 above
+all, are written anew as UTF-8.)
 """
 
 from __future__ import annotations
@@ -11,13 +13,15 @@ import re
 from collections.abc import Callable
 
 from lycosa.core.errors import Refusal
-from lycosa.page import style
+from lycosa.page.html import style
 from lycosa.url.normalise import LinkResolver
 
 _START = re.compile(r"<!--|<(?P<tag>[a-z][^\s/>]*+)", re.IGNORECASE)
 # A quote begins a value only behind `=`. Possessive: a page of nothing but `<a ` is read once.
 _REST = re.compile(r"(?P<attributes>(?:=\s*+(?:\"[^\"]*+\"|'[^']*+')|[^>])*+)>")
-_ATTRIBUTE = re.compile(r"(?P<name>[^\s\"'<>/=]+)(?:\s*=\s*(?P<value>\"[^\"]*\"|'[^']*'|[^\s\"'=<>`]+))?")
+_ATTRIBUTE = re.compile(
+    r"(?P<name>[^\s\"'<>/=]+)(?:\s*=\s*(?P<value>\"[^\"]*\"|'[^']*'|[^\s\"'=<>`]+))?"
+)
 _ELEMENTS = {
     "href": "a area link image use",
     "src": "img script iframe frame embed input audio video source track",
@@ -29,30 +33,47 @@ _ELEMENTS = {
     "action": "form",
     "xlink:href": "image use",
 }  # attributes that hold a URL, and where
-_LINKS = frozenset(f"{element}.{attribute}" for attribute, elements in _ELEMENTS.items() for element in elements.split())
+_LINKS = frozenset(
+    f"{element}.{attribute}"
+    for attribute, elements in _ELEMENTS.items()
+    for element in elements.split()
+)
 _SETS = frozenset({"img.srcset", "source.srcset", "link.imagesrcset"})
 _RAW = frozenset({"script", "style", "textarea", "title", "xmp", "noembed", "noframes"})
-_DROPPED = frozenset({"integrity", "crossorigin", "nonce"})  # they hold for the bytes and the origin of the web, not of a disk
-_REFRESH = re.compile(r"^(\s*[\d.]+\s*[;,]\s*(?:url\s*=\s*)?)(['\"]?)(.*?)\2\s*$", re.IGNORECASE | re.DOTALL)
+# they hold for the bytes and the origin of the web, not of a disk
+_DROPPED = frozenset({"integrity", "crossorigin", "nonce"})
+_REFRESH = re.compile(
+    r"^(\s*[\d.]+\s*[;,]\s*(?:url\s*=\s*)?)(['\"]?)(.*?)\2\s*$", re.IGNORECASE | re.DOTALL
+)
 _ASCII_LOST = re.compile(r"utf-?(?:16|32)|iso-2022|hz-gb|utf-?7", re.IGNORECASE)
 _DECLARED = re.compile(rb"<meta\b[^>]*?charset\s*=\s*[\"']?\s*([^\s\"'/>;]+)", re.IGNORECASE)
 _PRESCAN_BYTES = 1024  # of a document are searched for its encoding (WHATWG HTML, section 13.2.3.2)
 _HTTP_EQUIV = re.compile(r"http-equiv\s*=\s*[\"']?\s*([\w-]+)", re.IGNORECASE)
 _HEAD = re.compile(r"<head\b[^<>]*>", re.IGNORECASE)
-_BEFORE_HEAD = re.compile(r"\s*(?:<\?xml[^>]*>\s*)?(?:<!--.*?-->\s*)*(?:<!doctype[^>]*>\s*)?(?:<html\b[^>]*>)?", re.IGNORECASE | re.DOTALL)
-_BASE = re.compile(r"<base\b[^<>]{0,500}?\bhref\s*=\s*(?:\"([^\"]*)\"|'([^']*)'|([^\s>]+))", re.IGNORECASE)
+_BEFORE_HEAD = re.compile(
+    r"\s*(?:<\?xml[^>]*>\s*)?(?:<!--.*?-->\s*)*(?:<!doctype[^>]*>\s*)?(?:<html\b[^>]*>)?",
+    re.IGNORECASE | re.DOTALL,
+)
+_BASE = re.compile(
+    r"<base\b[^<>]{0,500}?\bhref\s*=\s*(?:\"([^\"]*)\"|'([^']*)'|([^\s>]+))", re.IGNORECASE
+)
 
 Place = Callable[[str], str | None]
-"""Where the file of a URL lies, as a relative reference from the page; None: the mirror has none."""
+"""Where the file of a URL lies, as a relative reference from the page; None: the mirror has none.
+"""
 
 
 def rewrite_css(body: bytes, url: str, place: Place) -> bytes:
     """A style sheet with the URLs of `url()` and `@import` rewritten."""
-    return style.rewrite(style.text_of(body), _referrer(LinkResolver(url), place)).encode(style.encoding_of(body))
+    return style.rewrite(style.text_of(body), _referrer(LinkResolver(url), place)).encode(
+        style.encoding_of(body)
+    )
 
 
 def rewrite_html(body: bytes, url: str, charset: str, place: Place) -> bytes:
-    """A page with its links rewritten. `charset` is what it was read in; it is declared where the page itself does not say so."""
+    """A page with its links rewritten. `charset` is what it was read in; it is declared where the
+    page itself does not say so.
+    """
     charset = charset or "utf-8"
     if _ASCII_LOST.search(charset):
         try:
@@ -82,7 +103,9 @@ class _Page:
         base = _BASE.search(text)
         resolver = LinkResolver(url)
         if base is not None:
-            target = resolver.resolve(html.unescape(self._real(base[1] or base[2] or base[3] or "")))
+            target = resolver.resolve(
+                html.unescape(self._real(base[1] or base[2] or base[3] or ""))
+            )
             resolver = resolver if isinstance(target, Refusal) else LinkResolver(target)
         self._refer = _referrer(resolver, place)
 
@@ -102,13 +125,19 @@ class _Page:
                 break  # a tag that does not end takes the rest of the page with it
             tag = start["tag"].lower()
             parts.append(text[position : start.start()])
-            parts.append(self._tag(text[start.start() : rest.end()], start["tag"], rest["attributes"]))
+            parts.append(
+                self._tag(text[start.start() : rest.end()], start["tag"], rest["attributes"])
+            )
             position = rest.end()
             if tag in _RAW:
                 close = re.compile(rf"</{re.escape(tag)}", re.IGNORECASE).search(text, position)
                 stop = close.start() if close else len(text)
                 raw = text[position:stop]
-                parts.append(style.rewrite(raw, lambda href: self._refer(self._real(href))) if tag == "style" else raw)
+                parts.append(
+                    style.rewrite(raw, lambda href: self._refer(self._real(href)))
+                    if tag == "style"
+                    else raw
+                )
                 position = stop
         parts.append(text[position:])
         return "".join(parts)
@@ -156,12 +185,20 @@ class _Page:
             return match[0]
         parts = _REFRESH.match(self._plain(match["value"]))
         instead = self._refer(parts[3]) if parts else None
-        return match[0] if parts is None or instead is None else f'{match["name"]}="{_quoted(parts[1] + instead)}"'
+        return (
+            match[0]
+            if parts is None or instead is None
+            else f'{match["name"]}="{_quoted(parts[1] + instead)}"'
+        )
 
     def _set(self, value: str) -> str:
-        """`a.png 1x, b.png 2x` (WHATWG HTML, section 4.8.4.2.1): URLs hold no spaces, and a comma behind one ends it."""
+        """`a.png 1x, b.png 2x` (WHATWG HTML, section 4.8.4.2.1): URLs hold no spaces, and a comma
+        behind one ends it.
+        """
         found = style.CANDIDATE.findall(value)
-        candidates = [f"{self._refer(url) or url}{descriptor.rstrip()}" for url, descriptor in found]
+        candidates = [
+            f"{self._refer(url) or url}{descriptor.rstrip()}" for url, descriptor in found
+        ]
         return ", ".join(candidates) or value
 
     def _plain(self, value: str) -> str:
@@ -177,7 +214,11 @@ def _referrer(resolver: LinkResolver, place: Place) -> Callable[[str], str | Non
     def refer(href: str) -> str | None:
         """The reference to write; None: leave it as it is."""
         href = href.strip()
-        if not href or href.startswith("#") or re.match(r"(?!https?:)[a-z][a-z0-9+.-]*:", href, re.IGNORECASE):
+        if (
+            not href
+            or href.startswith("#")
+            or re.match(r"(?!https?:)[a-z][a-z0-9+.-]*:", href, re.IGNORECASE)
+        ):
             return None
         target = resolver.resolve(href)
         if isinstance(target, Refusal):

@@ -1,10 +1,13 @@
-"""One day of one language in the library: a folder of files, each of which appears whole or not at all.
+"""One day of one language in the library: a folder of files, each of which appears whole or not at
+all.
 
     xml/zh/2026-11-21/zh-2026-11-21-00000.xml   and following, about 64 MB each
-                      index.json                what is there, written last; without it the day is not finished
+                      index.json                what is there, written last; without it the day is
+                      not finished
 
-While a day is written, `.progress.json` says which of its files are whole and with which document they ended, so that an export that was
-killed goes on with the file it was at. Both name the `fingerprint` of what the day holds: a day that holds the same is left as it is.
+While a day is written, `.progress.json` says which of its files are whole and with which document
+they ended, so that an export that was killed goes on with the file it was at. Both name the
+`fingerprint` of what the day holds: a day that holds the same is left as it is.
 """
 
 from __future__ import annotations
@@ -18,7 +21,7 @@ from hashlib import sha1
 from pathlib import Path
 from typing import Any
 
-from lycosa.archive.writer import sync_folder
+from lycosa.archive.warc.writer import sync_folder
 from lycosa.export.formats import Format
 
 INDEX = "index.json"
@@ -58,7 +61,9 @@ class Shelf:
         OSError: the folder cannot be written.
     """
 
-    def __init__(self, folder: Path, kind: Format, language: str, day: str, fingerprint: str, file_bytes: int) -> None:
+    def __init__(
+        self, folder: Path, kind: Format, language: str, day: str, fingerprint: str, file_bytes: int
+    ) -> None:
         self._folder, self._kind, self._language, self._day = folder, kind, language, day
         self._fingerprint, self._file_bytes = fingerprint, file_bytes
         self.files: list[ShelfFile] = []
@@ -81,7 +86,11 @@ class Shelf:
         """Have the folder ready; returns the last document that stands in files which are whole."""
         self._folder.mkdir(parents=True, exist_ok=True)
         document = _read(self._folder / _PROGRESS)
-        files = _files(document) if document is not None and document.get("fingerprint") == self._fingerprint else None
+        files = (
+            _files(document)
+            if document is not None and document.get("fingerprint") == self._fingerprint
+            else None
+        )
         if files is not None and _all_there(self._folder, files):
             self.files, self.kept = files, len(files)
         else:
@@ -94,7 +103,10 @@ class Shelf:
         """Take documents; the file is ended before the one that would make it too large."""
         for document, place in zip(documents, places, strict=True):
             file = self._file
-            if file is not None and file.size + len(document) + len(self._kind.footer) > self._file_bytes:
+            if (
+                file is not None
+                and file.size + len(document) + len(self._kind.footer) > self._file_bytes
+            ):
                 self._close(file)
                 file = None
             if file is None:
@@ -113,7 +125,9 @@ class Shelf:
             self._close(self._file)
         names = {file.name for file in self.files} | {_PROGRESS}
         for path in self._folder.iterdir():
-            if path.name not in names and path.name.lstrip(".").startswith(f"{self._language}-{self._day}-"):
+            if path.name not in names and path.name.lstrip(".").startswith(
+                f"{self._language}-{self._day}-"
+            ):
                 path.unlink()
         _write(self._folder / INDEX, self._document())
         (self._folder / _PROGRESS).unlink(missing_ok=True)
@@ -190,7 +204,10 @@ def _place(value: Any) -> Place:
 
 
 def _all_there(folder: Path, files: Sequence[ShelfFile]) -> bool:
-    return all((folder / file.name).is_file() and (folder / file.name).stat().st_size == file.bytes for file in files)
+    return all(
+        (folder / file.name).is_file() and (folder / file.name).stat().st_size == file.bytes
+        for file in files
+    )
 
 
 def _write(path: Path, document: dict[str, object]) -> None:

@@ -1,4 +1,6 @@
-"""Several tables read side by side in the order of their keys: what belongs to a key comes together, in bounded memory."""
+"""Several tables read side by side in the order of their keys: what belongs to a key comes
+together, in bounded memory.
+"""
 
 from __future__ import annotations
 
@@ -16,8 +18,9 @@ Key = tuple[int, int, int]
 def side_by_side(streams: Sequence[Iterator[pl.DataFrame]]) -> Iterator[list[pl.DataFrame]]:
     """Of every stream the rows of one range of keys, range after range.
 
-    A stream's frames come in key order, all rows of a key in one frame (`LiveTables.ordered`). A stream without rows in a range
-    gives its columns without rows; one that never had a frame, an empty frame without columns.
+    A stream's frames come in key order, all rows of a key in one frame (`LiveTables.ordered`). A
+    stream without rows in a range gives its columns without rows; one that never had a frame, an
+    empty frame without columns.
     """
     feeds = [_Feed(stream) for stream in streams]
     while True:

@@ -1,7 +1,9 @@
-"""Export to WACZ 1.1.1 (https://specs.webrecorder.net/wacz/1.1.1/): one file that any web-archive player replays.
+"""Export to WACZ 1.1.1 (https://specs.webrecorder.net/wacz/1.1.1/): one file that any web-archive
+player replays.
 
-A ZIP of the WARC files that `lycosa.export.warc` makes, stored as they are so that a player can read ranges of them, with a compressed
-index, the list of pages and a description that holds every digest. The same captures give the same bytes.
+A ZIP of the WARC files that `lycosa.export.warc` makes, stored as they are so that a player can
+read ranges of them, with a compressed index, the list of pages and a description that holds every
+digest. The same captures give the same bytes.
 """
 
 from __future__ import annotations
@@ -23,7 +25,7 @@ from typing import IO
 
 import polars as pl
 
-from lycosa.archive.writer import sync_folder
+from lycosa.archive.warc.writer import sync_folder
 from lycosa.core.errors import WorkError
 from lycosa.core.units import format_time
 from lycosa.core.version import VERSION
@@ -33,7 +35,9 @@ from lycosa.store.workspace import Workspace
 
 WACZ_VERSION = "1.1.1"
 BLOCK_LINES = 3_000
-"""Lines of the index in one gzip member: what a player fetches to find a page. As cdxj-indexer has it."""
+"""Lines of the index in one gzip member: what a player fetches to find a page. As cdxj-indexer has
+it.
+"""
 
 _PIECE = 1 << 20
 
@@ -57,9 +61,11 @@ def export_wacz(
     max_file_bytes: int = DEFAULT_FILE_BYTES,
     responses_only: bool = False,
 ) -> WaczReport:
-    """Write the committed captures of a workspace as one WACZ file. It appears whole or not at all, in the place of one that is there.
+    """Write the committed captures of a workspace as one WACZ file. It appears whole or not at all,
+    in the place of one that is there.
 
-    The WARC files are made beside it first, so for a while twice the space is needed; a call that was interrupted goes on with them.
+    The WARC files are made beside it first, so for a while twice the space is needed; a call that
+    was interrupted goes on with them.
 
     Raises:
         WorkError: the target cannot be written.
@@ -67,10 +73,18 @@ def export_wacz(
     """
     chosen = selection or Selection()
     path = Path(target)
-    # Named after what it is made of: what an interrupted call with other options left is of no use here.
-    options = hashlib.sha256(repr((chosen, max_file_bytes, responses_only)).encode()).hexdigest()[:12]
-    parts, aside = path.with_name(f".{path.name}.{options}.parts"), path.with_name(f".{path.name}.part")
-    warcs = export_warc(workspace, parts, chosen, max_file_bytes=max_file_bytes, responses_only=responses_only)
+    # Named after what it is made of: what an interrupted call with other options left is of no use
+    # here.
+    options = hashlib.sha256(repr((chosen, max_file_bytes, responses_only)).encode()).hexdigest()[
+        :12
+    ]
+    parts, aside = (
+        path.with_name(f".{path.name}.{options}.parts"),
+        path.with_name(f".{path.name}.part"),
+    )
+    warcs = export_warc(
+        workspace, parts, chosen, max_file_bytes=max_file_bytes, responses_only=responses_only
+    )
     if warcs.index is None:
         with suppress(OSError):
             parts.rmdir()
@@ -87,7 +101,9 @@ def export_wacz(
             shutil.rmtree(left)
     except OSError as error:
         aside.unlink(missing_ok=True)
-        raise WorkError(f"{path} cannot be written: {error.strerror}; run the same command again") from error
+        raise WorkError(
+            f"{path} cannot be written: {error.strerror}; run the same command again"
+        ) from error
     return WaczReport(path, warcs.captures, pages, size)
 
 
@@ -99,7 +115,9 @@ class _Package:
         self._date = (at.year, at.month, at.day, at.hour, at.minute, at.second)
         self.resources: list[dict[str, object]] = []
 
-    def put(self, name: str, pieces: Iterable[bytes], *, deflate: bool = False, listed: bool = True) -> str:
+    def put(
+        self, name: str, pieces: Iterable[bytes], *, deflate: bool = False, listed: bool = True
+    ) -> str:
         """Add a file; its digest."""
         entry = zipfile.ZipInfo(name, self._date)
         entry.compress_type = zipfile.ZIP_DEFLATED if deflate else zipfile.ZIP_STORED
@@ -111,24 +129,53 @@ class _Package:
                 digest.update(piece)
                 size += len(piece)
         if listed:
-            self.resources.append({"name": name.rpartition("/")[2], "path": name, "hash": f"sha256:{digest.hexdigest()}", "bytes": size})
+            self.resources.append(
+                {
+                    "name": name.rpartition("/")[2],
+                    "path": name,
+                    "hash": f"sha256:{digest.hexdigest()}",
+                    "bytes": size,
+                }
+            )
         return f"sha256:{digest.hexdigest()}"
 
 
-def _write(file: IO[bytes], workspace: Workspace, chosen: Selection, warcs: list[Path], index: Path, title: str) -> int:
-    at = datetime.strptime(index.name.removeprefix("lycosa-")[:14], "%Y%m%d%H%M%S").replace(tzinfo=UTC)
+def _write(
+    file: IO[bytes],
+    workspace: Workspace,
+    chosen: Selection,
+    warcs: list[Path],
+    index: Path,
+    title: str,
+) -> int:
+    at = datetime.strptime(index.name.removeprefix("lycosa-")[:14], "%Y%m%d%H%M%S").replace(
+        tzinfo=UTC
+    )
     first: dict[str, str] = {}
     count = 0
 
     def pages() -> Iterator[bytes]:
         nonlocal count
-        yield _line({"format": "json-pages-1.0", "id": "pages", "title": "All Pages", "hasText": False})
+        yield _line(
+            {"format": "json-pages-1.0", "id": "pages", "title": "All Pages", "hasText": False}
+        )
         for url, fetched_at, page_title in _pages(LiveTables(workspace), chosen):
             count += 1
-            row = {"url": url, "ts": format_time(fetched_at - fetched_at % 1000), "title": page_title or url}
+            row = {
+                "url": url,
+                "ts": format_time(fetched_at - fetched_at % 1000),
+                "title": page_title or url,
+            }
             if not first:
                 first.update(row)
-            yield _line({"id": hashlib.sha1(f"{url} {fetched_at}".encode(), usedforsecurity=False).hexdigest()[:16], **row})
+            yield _line(
+                {
+                    "id": hashlib.sha1(
+                        f"{url} {fetched_at}".encode(), usedforsecurity=False
+                    ).hexdigest()[:16],
+                    **row,
+                }
+            )
 
     with zipfile.ZipFile(file, "w") as archive:
         package = _Package(archive, at)
@@ -148,7 +195,9 @@ def _write(file: IO[bytes], workspace: Workspace, chosen: Selection, warcs: list
             **main,
             "resources": package.resources,
         }
-        digest = package.put("datapackage.json", [json.dumps(described, indent=2).encode()], listed=False)
+        digest = package.put(
+            "datapackage.json", [json.dumps(described, indent=2).encode()], listed=False
+        )
         content = json.dumps({"path": "datapackage.json", "hash": digest}, indent=2).encode()
         package.put("datapackage-digest.json", [content], listed=False)
     return count
@@ -163,23 +212,35 @@ def _pages(tables: LiveTables, chosen: Selection) -> Iterator[tuple[str, int, st
         rows = rows.filter(pl.col("language") == chosen.language)
     if chosen.since:
         rows = rows.filter(pl.col("fetched_at") >= chosen.since)
-    if chosen.host:
-        visits = tables.scan("visits").filter(pl.col("host") == chosen.host).select("host_key").unique()
-        rows = rows.join(visits, on="host_key", how="semi")
-    for partition in rows.select(pl.col("partition").unique().sort()).collect()["partition"].to_list():
+    if chosen.site is not None:
+        rows = rows.filter(chosen.site.rows())
+    for partition in (
+        rows.select(pl.col("partition").unique().sort()).collect()["partition"].to_list()
+    ):
         part = rows.filter(pl.col("partition") == partition).select("url", "fetched_at", "title")
-        yield from part.unique(["url", "fetched_at"]).sort("url", "fetched_at").collect().iter_rows()
+        yield from (
+            part.unique(["url", "fetched_at"]).sort("url", "fetched_at").collect().iter_rows()
+        )
 
 
 def _blocks(index: Path, blocks: list[dict[str, object]]) -> Iterator[bytes]:
-    """The CDXJ in gzip members of some lines each (ZipNum); `blocks` gets where each lies and what it begins with."""
+    """The CDXJ in gzip members of some lines each (ZipNum); `blocks` gets where each lies and what
+    it begins with.
+    """
     offset = 0
     with open(index, "rb") as lines:
         while part := list(islice(lines, BLOCK_LINES)):
             member = gzip.compress(b"".join(part), 6, mtime=0)
             key, stamp, _ = part[0].split(b" ", 2)
             digest = f"sha256:{hashlib.sha256(member).hexdigest()}"
-            blocks.append({"key": f"{key.decode()} {stamp.decode()}", "offset": offset, "length": len(member), "digest": digest})
+            blocks.append(
+                {
+                    "key": f"{key.decode()} {stamp.decode()}",
+                    "offset": offset,
+                    "length": len(member),
+                    "digest": digest,
+                }
+            )
             offset += len(member)
             yield member
 
@@ -187,7 +248,9 @@ def _blocks(index: Path, blocks: list[dict[str, object]]) -> Iterator[bytes]:
 def _block_index(blocks: list[dict[str, object]]) -> Iterator[bytes]:
     yield b'!meta 0 {"format": "cdxj-gzip-1.0", "filename": "index.cdx.gz"}\n'
     for block in blocks:
-        fields = {name: block[name] for name in ("offset", "length", "digest")} | {"filename": "index.cdx.gz"}
+        fields = {name: block[name] for name in ("offset", "length", "digest")} | {
+            "filename": "index.cdx.gz"
+        }
         yield f"{block['key']} {json.dumps(fields)}\n".encode()
 
 

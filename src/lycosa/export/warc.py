@@ -1,8 +1,9 @@
-"""Export to WARC: the records of chosen captures copied, as they are compressed, into files for handing on.
+"""Export to WARC: the records of chosen captures copied, as they are compressed, into files for
+handing on.
 
-What a file holds follows from the tables alone, so it is known before a byte is copied: its warcinfo record is named
-after its contents, and an export that was interrupted goes on with the first file that is not there yet. The same
-captures and options give the same bytes.
+What a file holds follows from the tables alone, so it is known before a byte is copied: its
+warcinfo record is named after its contents, and an export that was interrupted goes on with the
+first file that is not there yet. The same captures and options give the same bytes.
 """
 
 from __future__ import annotations
@@ -21,14 +22,15 @@ from typing import BinaryIO, NamedTuple
 import polars as pl
 
 from lycosa.archive.cdxj import cdxj_line
-from lycosa.archive.members import RecordFile
-from lycosa.archive.reader import read_group
-from lycosa.archive.writer import sync_folder, warcinfo_record
+from lycosa.archive.warc.members import RecordFile
+from lycosa.archive.warc.reader import read_group
+from lycosa.archive.warc.writer import sync_folder, warcinfo_record
 from lycosa.core.errors import ArchiveError, WorkError
 from lycosa.core.records import VisitKind
 from lycosa.core.version import VERSION
 from lycosa.store.live import LiveTables
 from lycosa.store.workspace import Workspace
+from lycosa.url.site_name import SiteName
 
 DEFAULT_FILE_BYTES = 10**9
 """What the WARC guidelines suggest for one file."""
@@ -36,23 +38,38 @@ DEFAULT_FILE_BYTES = 10**9
 _NAMESPACE = uuid.UUID("9f2f4f37-8d1b-5c55-9a55-5a1f0b4f6f0e")
 _ROWS_AT_ONCE = 500_000  # rows of the table that are looked at together: about 200 MB
 _FILE_CAPTURES = 200_000  # most captures of one file, however small they are
-_COMPANION_BYTES = 2_048  # a request and a metadata record together take 0.8 to 1.5 KB (bench/archive.py)
-_COLUMNS = ("record_id", "warc_file", "warc_offset", "warc_length", "url", "fetched_at", "http_status", "content_type", "digest")
+# a request and a metadata record together take 0.8 to 1.5 KB (bench/archive.py)
+_COMPANION_BYTES = 2_048
+_COLUMNS = (
+    "record_id",
+    "warc_file",
+    "warc_offset",
+    "warc_length",
+    "url",
+    "fetched_at",
+    "http_status",
+    "content_type",
+    "digest",
+)
 
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """Which captures are exported; empty: all. `language` is that of the URL's page, `since` milliseconds since 1970."""
+    """Which captures are exported; empty: all. `language` is that of the URL's page, `since` is in
+    milliseconds since 1970.
+    """
 
     language: str = ""
     collection: str = ""
-    host: str = ""
+    site: SiteName | None = None
     since: int = 0
 
 
 @dataclass(slots=True)
 class ExportReport:
-    """What an export did. `kept` of the files were there already; `without_record` captures have no HTTP record."""
+    """What an export did. `kept` of the files were there already; `without_record` captures have no
+    HTTP record.
+    """
 
     files: list[Path] = field(default_factory=list)
     index: Path | None = None
@@ -82,13 +99,16 @@ def export_warc(
     max_file_bytes: int = DEFAULT_FILE_BYTES,
     responses_only: bool = False,
 ) -> ExportReport:
-    """Copy the committed captures of a workspace into `lycosa-YYYYMMDDhhmmss-00000.warc.gz` and following, with an index.
+    """Copy the committed captures of a workspace into `lycosa-YYYYMMDDhhmmss-00000.warc.gz` and
+    following, with an index.
 
-    The time in the names is the newest capture's. Files are cut at about `max_file_bytes`. Each capture brings its
-    request and metadata records unless `responses_only`. Beside every WARC stands its CDXJ, and `lycosa-YYYYMMDDhhmmss.cdxj`
-    indexes them all. Exchanges without an answer are left out. A revisit may refer to a capture outside the selection.
+    The time in the names is the newest capture's. Files are cut at about `max_file_bytes`. Each
+    capture brings its request and metadata records unless `responses_only`. Beside every WARC
+    stands its CDXJ, and `lycosa-YYYYMMDDhhmmss.cdxj` indexes them all. Exchanges without an answer
+    are left out. A revisit may refer to a capture outside the selection.
 
-    Each file appears whole or not at all, and files of the same export that are there already are kept.
+    Each file appears whole or not at all, and files of the same export that are there already are
+    kept.
 
     Raises:
         WorkError: the target cannot be written, or holds another export under the same names.
@@ -121,16 +141,21 @@ def export_warc(
         report.index = folder / f"{name}.cdxj"
         _merge_indexes(report.index, [_index_of(path) for path in report.files])
     except OSError as error:
-        raise WorkError(f"{folder} cannot be written: {error.strerror}; complete files are kept, run the same command again") from error
+        raise WorkError(
+            f"{folder} cannot be written: {error.strerror}; complete files are kept, "
+            "run the same command again"
+        ) from error
     return report
 
 
 def _captures(tables: LiveTables, chosen: Selection) -> pl.LazyFrame:
-    rows = tables.scan("visits").filter((pl.col("http_status") > 0) & (pl.col("kind") != VisitKind.CHECK.value))
+    rows = tables.scan("visits").filter(
+        (pl.col("http_status") > 0) & (pl.col("kind") != VisitKind.CHECK.value)
+    )
     if chosen.collection:
         rows = rows.filter(pl.col("collection") == chosen.collection)
-    if chosen.host:
-        rows = rows.filter(pl.col("host") == chosen.host)
+    if chosen.site is not None:
+        rows = rows.filter(chosen.site.rows())
     rows = rows.with_columns(pl.col("fetched_at").dt.epoch("ms"))
     if chosen.since:
         rows = rows.filter(pl.col("fetched_at") >= chosen.since)
@@ -142,7 +167,9 @@ def _captures(tables: LiveTables, chosen: Selection) -> pl.LazyFrame:
 
 
 def _in_file_order(rows: pl.LazyFrame) -> Iterator[_Capture]:
-    """Each record once, in the order of the source files and of the records in them; some files at a time."""
+    """Each record once, in the order of the source files and of the records in them; some files at
+    a time.
+    """
     sizes = rows.group_by("warc_file").len().sort("warc_file").collect()
     batch: list[str] = []
     waiting = 0
@@ -157,12 +184,19 @@ def _in_file_order(rows: pl.LazyFrame) -> Iterator[_Capture]:
 
 
 def _sorted(rows: pl.LazyFrame, files: list[str]) -> Iterator[_Capture]:
-    found = rows.filter(pl.col("warc_file").is_in(files)).unique("record_id").sort("warc_file", "warc_offset").collect()
+    found = (
+        rows.filter(pl.col("warc_file").is_in(files))
+        .unique("record_id")
+        .sort("warc_file", "warc_offset")
+        .collect()
+    )
     yield from map(_Capture._make, found.iter_rows())
 
 
 def _file_contents(captures: Iterable[_Capture], max_file_bytes: int) -> Iterator[list[_Capture]]:
-    """Cut the captures into files, by the sizes that the table knows and an estimate of the records beside them."""
+    """Cut the captures into files, by the sizes that the table knows and an estimate of the records
+    beside them.
+    """
     content: list[_Capture] = []
     size = 0
     for capture in captures:
@@ -190,7 +224,10 @@ def _is_there(path: Path, record_id: str) -> bool:
     with RecordFile(path) as file:
         found = file.read(0).id()
     if found != record_id:
-        raise WorkError(f"{path} already exists and belongs to another export: choose an empty folder, or delete that file")
+        raise WorkError(
+            f"{path} already exists and belongs to another export: choose an empty "
+            "folder, or delete that file"
+        )
     return True
 
 
@@ -199,9 +236,20 @@ def _describe(chosen: Selection) -> str:
     return f"exported by Lycosa, records unchanged; {limits or 'all captures'}"
 
 
-def _write_file(workspace: Workspace, path: Path, captures: Sequence[_Capture], start: bytes, responses_only: bool) -> None:
-    """Write a file and its index aside, then rename both: whoever finds the file finds its index."""
-    aside, index_aside = path.with_name(f".{path.name}.part"), path.with_name(f".{path.name}.cdxj.part")
+def _write_file(
+    workspace: Workspace,
+    path: Path,
+    captures: Sequence[_Capture],
+    start: bytes,
+    responses_only: bool,
+) -> None:
+    """Write a file and its index aside, then rename both: whoever finds the file finds its
+    index.
+    """
+    aside, index_aside = (
+        path.with_name(f".{path.name}.part"),
+        path.with_name(f".{path.name}.cdxj.part"),
+    )
     try:
         with open(aside, "wb") as output:
             output.write(start)
@@ -217,7 +265,13 @@ def _write_file(workspace: Workspace, path: Path, captures: Sequence[_Capture], 
         index_aside.unlink(missing_ok=True)
 
 
-def _copy(workspace: Workspace, captures: Sequence[_Capture], output: BinaryIO, name: str, responses_only: bool) -> list[str]:
+def _copy(
+    workspace: Workspace,
+    captures: Sequence[_Capture],
+    output: BinaryIO,
+    name: str,
+    responses_only: bool,
+) -> list[str]:
     """Copy the captures' records and return their index lines."""
     lines: list[str] = []
     with ExitStack() as opened:
@@ -227,13 +281,15 @@ def _copy(workspace: Workspace, captures: Sequence[_Capture], output: BinaryIO, 
                 opened.close()
                 file = opened.enter_context(RecordFile(workspace.path(capture.warc_file)))
                 current = capture.warc_file
-                # The records name this warcinfo; it comes along so that they still can be traced to their crawl.
+                # The records name this warcinfo; it comes along so that they still can be traced to
+                # their crawl.
                 output.write(file.peek(0, file.read(0).length))
             records = read_group(file, capture.warc_offset)
             first, last = records[0], records[0] if responses_only else records[-1]
             if first.id() != capture.record_id or first.length != capture.warc_length:
                 raise ArchiveError(
-                    f"{file.path}: the record at offset {capture.warc_offset} is not {capture.record_id}; run `lycosa check`"
+                    f"{file.path}: the record at offset {capture.warc_offset} is not "
+                    f"{capture.record_id}; run `lycosa check`"
                 )
             if first.type == "metadata":
                 continue

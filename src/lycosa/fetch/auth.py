@@ -1,11 +1,13 @@
-"""Basic authentication (RFC 7617): sent unasked, to the URLs that the operator named and to no others."""
+"""Basic authentication (RFC 7617): sent unasked, to the URLs that the operator named and to no
+others.
+"""
 
 from __future__ import annotations
 
 from base64 import b64encode
 from collections.abc import Iterable, Mapping
 
-from lycosa.core.credentials import BasicAuth
+from lycosa.config.credentials import BasicAuth
 from lycosa.core.errors import ConfigError
 from lycosa.url.normalise import normalise
 
@@ -18,7 +20,9 @@ def secret_from(environment: Mapping[str, str], variable: str, setting: str) -> 
     """
     secret = environment.get(variable)
     if not secret:
-        raise ConfigError(f"{setting}: the environment variable {variable} is not set: set it to the password")
+        raise ConfigError(
+            f"{setting}: the environment variable {variable} is not set: set it to the password"
+        )
     return secret
 
 
@@ -44,7 +48,9 @@ class BasicCredentials:
 
 
 def is_below(url: str, prefix: str) -> bool:
-    """Whether a normalised URL is the prefix (a URL without query) or lies below its path, at the same origin."""
+    """Whether a normalised URL is the prefix (a URL without query) or lies below its path, at the
+    same origin.
+    """
     if not url.startswith(prefix):
         return False
     return prefix.endswith("/") or url[len(prefix) : len(prefix) + 1] in ("", "/", "?")

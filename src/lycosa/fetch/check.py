@@ -1,29 +1,31 @@
-"""Checks of availability: one request each on a connection of its own, with the time of every step and the server's certificate.
+"""Checks of availability: one request each on a connection of its own, with the time of every step
+and the server's certificate.
 
-They run in a thread of their own, so that what they measure is the network and the server, and not the page that a crawl is reading
-meanwhile: libcurl takes the times, and waits without the interpreter's lock.
+They run in a thread of their own, so that what they measure is the network and the server, and not
+the page that a crawl is reading meanwhile: libcurl takes the times, and waits without the
+interpreter's lock.
 """
 
 from __future__ import annotations
 
 import queue
 import ssl
-import threading
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
 import pycurl
 
+from lycosa.config.settings import FetchSettings
 from lycosa.core.clock import Clock
-from lycosa.core.config import FetchSettings
 from lycosa.core.errors import FetchError, WorkError
 from lycosa.core.records import Exchange, Request, VisitKind
 from lycosa.fetch import failure
 from lycosa.fetch.client import CurlFetcher
 from lycosa.fetch.guard import AddressGuard
-from lycosa.fetch.names import Place
+from lycosa.fetch.resolver import Place
 from lycosa.fetch.transfer import Transfer
+from lycosa.processes.threads import OnError, start_thread
 
 MOST_BODY_BYTES = 4 * 2**20
 """Of a longer answer the beginning is looked at."""
@@ -34,7 +36,9 @@ _CLOSE_S = 5.0
 
 @dataclass(slots=True)
 class Check:
-    """One check: what is asked, and once it is done what came of it. Times in milliseconds; None: it did not come so far."""
+    """One check: what is asked, and once it is done what came of it. Times in milliseconds; None:
+    it did not come so far.
+    """
 
     url: str
     timeout_ms: int
@@ -48,15 +52,26 @@ class Check:
 
 
 class CheckFetcher(CurlFetcher):
-    """A fetcher that opens a connection for every request and takes its steps' times. The request's token is its `Check`."""
+    """A fetcher that opens a connection for every request and takes its steps' times. The request's
+    token is its `Check`.
+    """
 
     _told_for = ""  # until it is told otherwise: by the next check, for libcurl keeps nothing here
 
     def __init__(self, settings: FetchSettings, guard: AddressGuard, clock: Clock) -> None:
         """Raises ConfigError as `CurlFetcher` does."""
         body = min(settings.max_body, MOST_BODY_BYTES)
-        longest = {"total_timeout": 600_000, "first_byte_timeout": 600_000, "connect_timeout": 600_000, "slow_speed": 0}
-        super().__init__(settings.model_copy(update={**longest, "max_body": body, "other_schemes": False}), guard, clock)
+        longest = {
+            "total_timeout": 600_000,
+            "first_byte_timeout": 600_000,
+            "connect_timeout": 600_000,
+            "slow_speed": 0,
+        }
+        super().__init__(
+            settings.model_copy(update={**longest, "max_body": body, "other_schemes": False}),
+            guard,
+            clock,
+        )
 
     def check(self, check: Check) -> None:
         """Begin a check; it comes from `wait` as its exchange's token."""
@@ -70,7 +85,9 @@ class CheckFetcher(CurlFetcher):
         return _check_of(transfer.request).timeout_ms
 
     def _limit(self, transfer: Transfer, spent_ms: int) -> None:
-        transfer.curl.setopt(pycurl.TIMEOUT_MS, max(_check_of(transfer.request).timeout_ms - spent_ms, 1))
+        transfer.curl.setopt(
+            pycurl.TIMEOUT_MS, max(_check_of(transfer.request).timeout_ms - spent_ms, 1)
+        )
 
     def _prepare(self, transfer: Transfer) -> None:
         transfer.curl.setopt(pycurl.TIMEOUT_MS, _check_of(transfer.request).timeout_ms)
@@ -88,7 +105,9 @@ class CheckFetcher(CurlFetcher):
             return FetchError.CONNECT_TIMEOUT
         return FetchError.TIMEOUT if transfer.head else FetchError.FIRST_BYTE_TIMEOUT
 
-    def _finish(self, transfer: Transfer, head: bytes, error: str, text: str, truncated: str) -> None:
+    def _finish(
+        self, transfer: Transfer, head: bytes, error: str, text: str, truncated: str
+    ) -> None:
         check = _check_of(transfer.request)
         if transfer.looking_up is None:
             _take_times(check, transfer.curl, transfer.looked_up_ms)
@@ -109,8 +128,8 @@ class CheckRunner:
         self._orders: queue.SimpleQueue[Check | None] = queue.SimpleQueue()
         self._done: queue.SimpleQueue[Check] = queue.SimpleQueue()
         self._closed = False
-        self._thread = threading.Thread(target=self._run, name="checks", daemon=True)
-        self._thread.start()
+        # `take` raises then
+        self._thread = start_thread(self._run, name="checks", on_error=OnError.REPORT)
 
     def start(self, check: Check) -> None:
         """Begin a check."""
@@ -119,7 +138,9 @@ class CheckRunner:
     def take(self) -> list[Check]:
         """Those that are done since the last call. Raises WorkError if the thread has died."""
         if not (self._closed or self._thread.is_alive()):
-            raise WorkError("the thread that performs the checks has died; the log contains the reason")
+            raise WorkError(
+                "the thread that performs the checks has died; the log contains the reason"
+            )
         done: list[Check] = []
         with suppress(queue.Empty):
             while True:
@@ -168,7 +189,12 @@ def _take_times(check: Check, curl: Any, looked_up_ms: int) -> None:
     """What libcurl measured, from step to step."""
     dns, connected, encrypted, first = (
         curl.getinfo(name) / 1000
-        for name in (pycurl.NAMELOOKUP_TIME_T, pycurl.CONNECT_TIME_T, pycurl.APPCONNECT_TIME_T, pycurl.STARTTRANSFER_TIME_T)
+        for name in (
+            pycurl.NAMELOOKUP_TIME_T,
+            pycurl.CONNECT_TIME_T,
+            pycurl.APPCONNECT_TIME_T,
+            pycurl.STARTTRANSFER_TIME_T,
+        )
     )
     check.dns_ms = looked_up_ms + dns or None
     check.connect_ms = connected - dns if connected else None

@@ -1,11 +1,13 @@
-"""Many exchanges at once over libcurl: HTTP/1.1 and HTTP/2, kept exactly as they came, within limits, never raising.
+"""Many exchanges at once over libcurl: HTTP/1.1 and HTTP/2, kept exactly as they came, within
+limits, never raising.
 
-libcurl watches the time to connect; all other limits are ours (`_sweep`), because it cannot tell a late first byte from
-a slow body.
+libcurl watches the time to connect; all other limits are ours (`_sweep`), because it cannot tell a
+late first byte from a slow body.
 
-libcurl follows no redirects, keeps no cookies, and knows no proxy, no .netrc and no HSTS list: each hop is a request of
-its own, judged by its caller. Connections are reused for the same scheme, host and port only; libcurl never lets another
-host share one (no HTTP/2 coalescing), so an address that the guard allowed for one host serves no other.
+libcurl follows no redirects, keeps no cookies, and knows no proxy, no .netrc and no HSTS list: each
+hop is a request of its own, judged by its caller. Connections are reused for the same scheme, host
+and port only; libcurl never lets another host share one (no HTTP/2 coalescing), so an address that
+the guard allowed for one host serves no other.
 """
 
 from __future__ import annotations
@@ -16,30 +18,33 @@ from typing import Any
 
 import pycurl
 
+from lycosa.config.settings import FetchSettings
 from lycosa.core.clock import Clock
-from lycosa.core.config import FetchSettings
 from lycosa.core.errors import FetchError
 from lycosa.core.records import Exchange, Request
-from lycosa.core.stopping import StopFlag
 from lycosa.fetch import failure
-from lycosa.fetch.chunked import dechunk
 from lycosa.fetch.connect_to import find_detour, parse_connect_to
-from lycosa.fetch.decode import parse_head
 from lycosa.fetch.driver import Driver, monotonic_ms
-from lycosa.fetch.fields import default_fields, field_lines, head_end, with_fields
 from lycosa.fetch.file_transfer import FileTransfer, split_file_url
 from lycosa.fetch.guard import AddressGuard
 from lycosa.fetch.handle import authorities_file, new_handle
-from lycosa.fetch.names import Found, Names, Place, is_name
-from lycosa.fetch.redact import redacted_fields
+from lycosa.fetch.resolver import Names, Place, Resolution, is_name
 from lycosa.fetch.transfer import Transfer, split_url
+from lycosa.http.chunked import dechunk
+from lycosa.http.decode import parse_head
+from lycosa.http.fields import default_fields, field_lines, head_end, with_fields
+from lycosa.http.redact import redacted_fields
+from lycosa.processes.stopping import StopFlag
 
-_PROTOCOLS = {1: "http/1.0", 2: "http/1.1", 3: "h2", 4: "h2", 5: "h2", 30: "h3"}  # CURL_HTTP_VERSION_*
+# CURL_HTTP_VERSION_*
+_PROTOCOLS = {1: "http/1.0", 2: "http/1.1", 3: "h2", 4: "h2", 5: "h2", 30: "h3"}
 _STATUS = re.compile(rb"HTTP/\d(?:\.\d)?[ \t]+(?!000)(\d{3})(?!\d)", re.IGNORECASE)
-_NO_HEAD = frozenset((FetchError.HEADERS_TOO_LARGE, FetchError.BAD_HTTP))  # what came is not worth keeping as an answer
+# what came is not worth keeping as an answer
+_NO_HEAD = frozenset((FetchError.HEADERS_TOO_LARGE, FetchError.BAD_HTTP))
 _LAST_CHUNK = b"\r\n0\r\n\r\n"
 _SWEEP_MOST_MS = 250
-_LOOK_UPS_A_CONNECTION, _MOST_LOOK_UPS = 2, 512  # a silent name may take longer than the request that asked for it
+# a silent name may take longer than the request that asked for it
+_LOOK_UPS_A_CONNECTION, _MAX_LOOK_UPS = 2, 512
 _SWEEP_LEAST_MS = 10
 _AWAY_MS = 1_000  # between two calls of `wait`: a page is read in a tenth of that
 
@@ -52,7 +57,8 @@ class CurlFetcher:
     def __init__(self, settings: FetchSettings, guard: AddressGuard, clock: Clock) -> None:
         """
         Raises:
-            ConfigError: `ca_file` is no file, `connect_to` is malformed, or a header setting holds control characters.
+            ConfigError: `ca_file` is no file, `connect_to` is malformed, or a header setting holds
+            control characters.
         """
         self._settings = settings
         self._guard = guard
@@ -67,10 +73,11 @@ class CurlFetcher:
         self._left_ms = 0  # when `wait` returned last
         self._running: dict[Any, Transfer] = {}  # by easy handle, oldest first
         self._finished: list[Exchange] = []
+        self._closed = False
         self._free: list[Transfer] = []
         self._controls: dict[str, str] = {}  # of FTP servers: where their control connections lead
         self._driver = Driver(settings.connections)
-        self._names = Names(min(_LOOK_UPS_A_CONNECTION * settings.connections, _MOST_LOOK_UPS))
+        self._names = Names(min(_LOOK_UPS_A_CONNECTION * settings.connections, _MAX_LOOK_UPS))
         self._driver.heed(self._names.wakes)
         self._looking_up: dict[Place, list[Transfer]] = {}
 
@@ -80,18 +87,30 @@ class CurlFetcher:
         return len(self._running) + len(self._finished)
 
     def start(self, request: Request) -> None:
-        """Begin an exchange; what becomes of it comes from `wait`, even if it cannot be begun. Hot path."""
+        """Begin an exchange; what becomes of it comes from `wait`, even if it cannot be begun. Hot
+        path.
+        """
         url = split_url(request.url)
-        if url is None and self._settings.other_schemes and (file_url := split_file_url(request.url)) is not None:
+        if (
+            url is None
+            and self._settings.other_schemes
+            and (file_url := split_file_url(request.url, self._guard)) is not None
+        ):
             self._start_file(request, file_url)
             return
         if url is None:
-            known = request.url.startswith(("http://", "https://"))
-            self._not_started(
-                request,
-                FetchError.INTERNAL if known else FetchError.UNSUPPORTED_SCHEME,
-                "not a normalised http or https URL",
-            )
+            if request.url.startswith(("http://", "https://")):
+                self._not_started(request, FetchError.INTERNAL, "not a normalised URL")
+            elif self._settings.other_schemes and request.url.startswith(("ftp://", "gopher://")):
+                self._not_started(
+                    request,
+                    FetchError.ADDRESS_REFUSED,
+                    "the port is not one of FTP or gopher, or the path is not allowed",
+                )
+            else:
+                self._not_started(
+                    request, FetchError.UNSUPPORTED_SCHEME, "not an http or https URL"
+                )
             return
         transfer = self._free.pop() if self._free else self._new_transfer()
         curl = transfer.curl
@@ -101,7 +120,11 @@ class CurlFetcher:
             fields = with_fields(self._fields, field_lines(request.headers))
             recorded = redacted_fields(request.headers)
             curl.setopt(pycurl.HTTPHEADER, fields)
-            transfer.fields = head_end(fields if recorded is request.headers else with_fields(self._fields, field_lines(recorded)))
+            transfer.fields = head_end(
+                fields
+                if recorded is request.headers
+                else with_fields(self._fields, field_lines(recorded))
+            )
             transfer.custom_headers = True
         elif transfer.custom_headers:
             curl.setopt(pycurl.HTTPHEADER, self._fields)
@@ -128,9 +151,15 @@ class CurlFetcher:
             self._driver.add(transfer.curl)
 
     def _must_be_looked_up(self, place: Place) -> bool:
-        """Whether the request waits for its host's name; libcurl does so itself where another host stands in."""
+        """Whether the request waits for its host's name; libcurl does so itself where another host
+        stands in.
+        """
         host, port = place
-        return is_name(host) and not self._names.knows(place) and (not self._detours or find_detour(self._detours, host, port) is None)
+        return (
+            is_name(host)
+            and not self._names.knows(place)
+            and (not self._detours or find_detour(self._detours, host, port) is None)
+        )
 
     def _look_up(self, transfer: Transfer, place: Place) -> None:
         """Begin a request by the look-up of its host's name."""
@@ -141,16 +170,19 @@ class CurlFetcher:
             self._names.ask(place)
         others.append(transfer)
 
-    def _looked_up(self, found: Found) -> None:
+    def _looked_up(self, found: Resolution) -> None:
         """Hand the requests of a name over to libcurl, with its addresses."""
         host, port = found.place
         for transfer in self._looking_up.pop(found.place, ()):
             if not found.addresses:
-                self._end(transfer, FetchError.DNS, f"Could not resolve host: {host} ({found.why})", "")
+                error = FetchError.NAME_UNKNOWN if found.unknown else FetchError.DNS
+                self._end(transfer, error, f"Could not resolve host: {host} ({found.why})", "")
                 continue
             transfer.looking_up = None
             transfer.looked_up_ms = max(monotonic_ms() - transfer.started_ms, 1)
-            listed = ",".join(f"[{address}]" if ":" in address else address for address in found.addresses)
+            listed = ",".join(
+                f"[{address}]" if ":" in address else address for address in found.addresses
+            )
             transfer.curl.setopt(pycurl.RESOLVE, [f"{self._told_for}{host}:{port}:{listed}"])
             self._limit(transfer, transfer.looked_up_ms)
             transfer.told = True
@@ -160,15 +192,21 @@ class CurlFetcher:
         return self._settings.connect_timeout
 
     def _limit(self, transfer: Transfer, spent_ms: int) -> None:
-        """The look-up took so much of the time there is to connect; 0: of the next request's none is spent."""
-        transfer.curl.setopt(pycurl.CONNECTTIMEOUT_MS, max(self._settings.connect_timeout - spent_ms, 1))
+        """The look-up took so much of the time there is to connect; 0: of the next request's none
+        is spent.
+        """
+        transfer.curl.setopt(
+            pycurl.CONNECTTIMEOUT_MS, max(self._settings.connect_timeout - spent_ms, 1)
+        )
 
     def _prepare(self, transfer: Transfer) -> None:
         """The last word on a request before it goes out, for fetchers that want more of libcurl."""
 
     def _start_file(self, request: Request, url: re.Match[str]) -> None:
         curl = new_handle(self._settings, self._authorities)
-        transfer = FileTransfer(curl, self._guard, self._detours, self._settings, url, self._controls)
+        transfer = FileTransfer(
+            curl, self._guard, self._detours, self._settings, url, self._controls
+        )
         transfer.request = request
         transfer.started_at = self._clock.now_ms()
         transfer.started_ms = monotonic_ms()
@@ -177,7 +215,9 @@ class CurlFetcher:
         self._set_out(transfer)
 
     def wait(self, timeout_ms: int) -> list[Exchange]:
-        """What has finished, waiting for the first one at most `timeout_ms`. Returns at once when nothing is under way."""
+        """What has finished, waiting for the first one at most `timeout_ms`. Returns at once when
+        nothing is under way.
+        """
         now = monotonic_ms()
         deadline = now + timeout_ms
         if now - self._left_ms > _AWAY_MS:
@@ -208,12 +248,19 @@ class CurlFetcher:
         wake.wait(timeout_ms / 1000)
 
     def stop(self) -> None:
-        """End everything under way; the exchanges come from the next `wait`, marked `interrupted`."""
+        """End everything under way; the exchanges come from the next `wait`, marked
+        `interrupted`.
+        """
         for transfer in list(self._running.values()):
             self._end(transfer, FetchError.INTERRUPTED, "the fetch was stopped", "disconnect")
 
     def close(self) -> None:
-        """Drop everything and give connections and handles back. The fetcher cannot be used afterwards."""
+        """Drop everything and give connections and handles back. The fetcher cannot be used
+        afterwards. May be called twice.
+        """
+        if self._closed:
+            return
+        self._closed = True
         for transfer in self._running.values():
             if transfer.looking_up is None:
                 self._driver.remove(transfer.curl)
@@ -228,13 +275,20 @@ class CurlFetcher:
     def __enter__(self) -> CurlFetcher:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
         self.close()
 
-    # -- limits -------------------------------------------------------------------------------------------------------
+    # -- limits
+    # ------------------------------------------------------------
 
     def _excuse(self, now: int) -> None:
-        """Nobody looked for so long, at a commit to a slow disk perhaps: that is held against no server, what it sent lies ready.
+        """Nobody looked for so long, at a commit to a slow disk perhaps: that is held against no
+        server, what it sent lies ready.
 
         What the exchange tells stays as it was: politeness counts from its end.
         """
@@ -251,13 +305,23 @@ class CurlFetcher:
             elapsed = now - transfer.started_ms - transfer.excused_ms
             size = transfer.size + transfer.head_size() if transfer.head else 0
             if transfer.looking_up is not None and elapsed >= self._longest_look_up_ms(transfer):
-                self._end(transfer, FetchError.CONNECT_TIMEOUT, f"the name was not resolved within {elapsed} ms", "")
+                self._end(
+                    transfer,
+                    FetchError.CONNECT_TIMEOUT,
+                    f"the name was not resolved within {elapsed} ms",
+                    "",
+                )
             elif elapsed >= limits.total_timeout:
                 self._end(transfer, FetchError.TIMEOUT, f"not finished after {elapsed} ms", "time")
             elif size == 0 and elapsed >= limits.first_byte_timeout:
                 # Not sent: still connecting, or waiting for a connection.
-                if transfer.sent_ms and now - transfer.sent_ms - transfer.excused_ms >= limits.first_byte_timeout:
-                    self._end(transfer, FetchError.FIRST_BYTE_TIMEOUT, f"no answer after {elapsed} ms", "")
+                if (
+                    transfer.sent_ms
+                    and now - transfer.sent_ms - transfer.excused_ms >= limits.first_byte_timeout
+                ):
+                    self._end(
+                        transfer, FetchError.FIRST_BYTE_TIMEOUT, f"no answer after {elapsed} ms", ""
+                    )
             elif size and transfer.mark_size == 0:
                 transfer.mark_at, transfer.mark_size = now, size
             elif size and now - transfer.mark_at >= limits.slow_time:
@@ -267,24 +331,36 @@ class CurlFetcher:
                 else:
                     transfer.mark_at, transfer.mark_size = now, size
 
-    # -- from transfer to exchange ------------------------------------------------------------------------------------
+    # -- from transfer to exchange
+    # ------------------------------------------------------------
 
     def _succeeded(self, transfer: Transfer) -> None:
         head = transfer.final_head()
         if len(head) > self._settings.max_header:
             self._end(transfer, FetchError.HEADERS_TOO_LARGE, f"{len(head)} bytes of header", "")
         elif _STATUS.match(head):
-            if transfer.body and not transfer.body[-1].endswith(_LAST_CHUNK) and b"chunked" in head.lower():
+            if (
+                transfer.body
+                and not transfer.body[-1].endswith(_LAST_CHUNK)
+                and b"chunked" in head.lower()
+            ):
                 _cut_after_chunks(transfer, head)
             self._finish(transfer, head, "", "", "")
         elif head or not transfer.head:
             self._end(transfer, FetchError.BAD_HTTP, "no valid status line", "")
         else:
-            self._end(transfer, FetchError.INCOMPLETE, "the connection was closed within the headers", "")
+            self._end(
+                transfer, FetchError.INCOMPLETE, "the connection was closed within the headers", ""
+            )
 
     def _failed(self, transfer: Transfer, code: int, text: str) -> None:
         if transfer.head_too_large or transfer.head_size() > self._settings.max_header:
-            self._end(transfer, FetchError.HEADERS_TOO_LARGE, text or f"{transfer.head_size()} bytes of header", "")
+            self._end(
+                transfer,
+                FetchError.HEADERS_TOO_LARGE,
+                text or f"{transfer.head_size()} bytes of header",
+                "",
+            )
         elif transfer.repeated:
             self._end(transfer, FetchError.RESET, failure.REPEATED_TEXT, "")
         elif transfer.unwanted:
@@ -294,7 +370,12 @@ class CurlFetcher:
         elif isinstance(transfer, FileTransfer) and (head := transfer.refusal(code)) is not None:
             self._finish(transfer, head, "", text, "")
         else:
-            self._end(transfer, self._why(transfer, code, text), text or f"libcurl error {code}", "disconnect")
+            self._end(
+                transfer,
+                self._why(transfer, code, text),
+                text or f"libcurl error {code}",
+                "disconnect",
+            )
 
     def _why(self, transfer: Transfer, code: int, text: str) -> FetchError:
         curl = transfer.curl
@@ -320,7 +401,9 @@ class CurlFetcher:
             head = b""
         self._finish(transfer, head, error.value, text, truncated if head else "")
 
-    def _finish(self, transfer: Transfer, head: bytes, error: str, text: str, truncated: str) -> None:
+    def _finish(
+        self, transfer: Transfer, head: bytes, error: str, text: str, truncated: str
+    ) -> None:
         curl = transfer.curl
         match = _STATUS.match(head)
         body = transfer.body
@@ -329,7 +412,11 @@ class CurlFetcher:
         place = transfer.looking_up
         if place is not None and (others := self._looking_up.get(place)):
             others.remove(transfer)  # it has waited long enough; the look-up goes on
-        protocol = transfer.protocol if isinstance(transfer, FileTransfer) else _PROTOCOLS.get(curl.getinfo(pycurl.INFO_HTTP_VERSION), "")
+        protocol = (
+            transfer.protocol
+            if isinstance(transfer, FileTransfer)
+            else _PROTOCOLS.get(curl.getinfo(pycurl.INFO_HTTP_VERSION), "")
+        )
         self._finished.append(
             Exchange(
                 url=transfer.request.url,
@@ -345,7 +432,9 @@ class CurlFetcher:
                 error=error,
                 error_text=text,
                 truncated=truncated,
-                first_byte_ms=curl.getinfo(pycurl.STARTTRANSFER_TIME_T) // 1000 if place is None else 0,
+                first_byte_ms=curl.getinfo(pycurl.STARTTRANSFER_TIME_T) // 1000
+                if place is None
+                else 0,
                 connect_ms=max(transfer.sent_ms - transfer.started_ms, 0),
                 token=transfer.request.token,
             )
@@ -365,23 +454,39 @@ class CurlFetcher:
 
     def _not_started(self, request: Request, error: FetchError, text: str) -> None:
         at = self._clock.now_ms()
-        self._finished.append(Exchange(request.url, request.kind, at, 0, error=error.value, error_text=text, token=request.token))
+        self._finished.append(
+            Exchange(
+                request.url,
+                request.kind,
+                at,
+                0,
+                error=error.value,
+                error_text=text,
+                token=request.token,
+            )
+        )
 
     def _new_transfer(self) -> Transfer:
         settings = self._settings
         curl = new_handle(settings, self._authorities)
         curl.setopt(pycurl.HTTPHEADER, self._fields)
-        return Transfer(curl, self._guard, self._detours, settings.max_header, settings.max_body, self._head_end)
+        return Transfer(
+            curl, self._guard, self._detours, settings.max_header, settings.max_body, self._head_end
+        )
 
 
 def _cut_after_chunks(transfer: Transfer, head: bytes) -> None:
-    """Drop what came after the last chunk: libcurl, told not to decode, hands on all that it read."""
+    """Drop what came after the last chunk: libcurl, told not to decode, hands on all that it
+    read.
+    """
     if "chunked" in parse_head(head).tokens("transfer-encoding"):
         body = b"".join(transfer.body)
         transfer.body[:] = [body[: dechunk(body).end]]
 
 
 def _broken_chunk(transfer: Transfer) -> bool:
-    if not transfer.body or "chunked" not in parse_head(transfer.final_head()).tokens("transfer-encoding"):
+    if not transfer.body or "chunked" not in parse_head(transfer.final_head()).tokens(
+        "transfer-encoding"
+    ):
         return False
     return dechunk(b"".join(transfer.body)).broken

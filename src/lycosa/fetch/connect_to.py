@@ -1,4 +1,6 @@
-"""curl's HOST:PORT:CONNECT-HOST:CONNECT-PORT: another address stands in for a host (test webs). Pure."""
+"""curl's HOST:PORT:CONNECT-HOST:CONNECT-PORT: another address stands in for a host (test webs).
+Pure.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,9 @@ class Detour:
 
     @property
     def names_a_host(self) -> bool:
-        """Whether the operator named a host in it, as asked for or as dialled: then its address may be private."""
+        """Whether the operator named a host in it, as asked for or as dialled: then its address may
+        be private.
+        """
         return bool(self.host or self.target_host)
 
 
@@ -43,7 +47,8 @@ def _parse(entry: str) -> Detour:
     match = _ENTRY.fullmatch(entry.strip())
     if match is None:
         raise ConfigError(
-            f"fetch.connect_to: {entry!r} is not of the form HOST:PORT:HOST:PORT; parts may be empty, but all colons are required"
+            f"fetch.connect_to: {entry!r} is not of the form HOST:PORT:HOST:PORT; parts may be "
+            "empty, but all colons are required"
         )
     return Detour(_bare(match[1]), _port(match[2], entry), _bare(match[3]), _port(match[4], entry))
 

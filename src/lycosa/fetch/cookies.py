@@ -1,7 +1,10 @@
-"""Cookies as browsers keep them (RFC 6265 as revised by draft-ietf-httpbis-rfc6265bis). Pure; never raises, whatever a server sent.
+"""Cookies as browsers keep them (RFC 6265 as revised by draft-ietf-httpbis-rfc6265bis). Pure; never
+raises, whatever a server sent.
 
-A crawler has no windows and no scripts that read cookies, so SameSite and HttpOnly restrict nothing here. Times are milliseconds since
-1970. What is held is bounded: so many cookies a registrable domain, so many bytes in all, the domain that was asked longest ago goes
+A crawler has no windows and no scripts that read cookies, so SameSite and HttpOnly restrict nothing
+here. Times are milliseconds since
+1970. What is held is bounded: so many cookies a registrable domain, so many bytes in all, the
+      domain that was asked longest ago goes
 first.
 """
 
@@ -15,15 +18,16 @@ from itertools import count
 from typing import NamedTuple
 from urllib.parse import urlsplit
 
-from lycosa.fetch.cookie_date import parse_cookie_date
+from lycosa.http.cookie_date import parse_cookie_date
 from lycosa.url.domain import Domains
 
 MOST_BYTES = 4 * 2**20
-MOST_A_DOMAIN = 180  # as in Chromium; the RFC asks for 50 at least
-_MOST_COOKIE = 4_096  # name and value (section 5.6 of the draft)
-_MOST_ATTRIBUTE = 1_024
-_MOST_SENT = 8_190  # of a Cookie field; servers refuse longer heads, and libcurl sends no more either
-_LONGEST_MS = 400 * 86_400_000  # section 5.5 of the draft
+MAX_A_DOMAIN = 180  # as in Chromium; the RFC asks for 50 at least
+_MAX_COOKIE = 4_096  # name and value (section 5.6 of the draft)
+_MAX_ATTRIBUTE = 1_024
+# of a Cookie field; servers refuse longer heads, and libcurl sends no more either
+_MAX_SENT = 8_190
+_MAX_MS = 400 * 86_400_000  # section 5.5 of the draft
 _OVERHEAD = 200  # bytes that a cookie costs beside its text, by estimate
 
 _CONTROL = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]")
@@ -57,7 +61,8 @@ class CookieJar:
     def __init__(self, domains: Domains, *, most_bytes: int = MOST_BYTES) -> None:
         self._domains = domains
         self._most_bytes = most_bytes
-        self._held: OrderedDict[str, _Domain] = OrderedDict()  # by registrable domain, the one asked last at the end
+        # by registrable domain, the one asked last at the end
+        self._held: OrderedDict[str, _Domain] = OrderedDict()
         self._bytes = 0
         self._births = count(1)
 
@@ -73,7 +78,9 @@ class CookieJar:
             self._store(line, host, parts.path, secure, now_ms)
 
     def header(self, url: str, now_ms: int) -> str:
-        """The value of the Cookie field for a request to `url`; "" without one (section 5.8.3 of the draft)."""
+        """The value of the Cookie field for a request to `url`; "" without one (section 5.8.3 of
+        the draft).
+        """
         if not self._held:
             return ""
         parts = urlsplit(url)
@@ -95,7 +102,7 @@ class CookieJar:
         text = ""
         for _, _, name, value in sorted(found):
             pair = f"{name}={value}" if name else value
-            if len(text) + len(pair) + 2 > _MOST_SENT:
+            if len(text) + len(pair) + 2 > _MAX_SENT:
                 break
             text = f"{text}; {pair}" if text else pair
         return text
@@ -106,7 +113,7 @@ class CookieJar:
         pair, _, rest = line.partition(";")
         name, equals, value = pair.partition("=")
         name, value = (name.strip(" \t"), value.strip(" \t")) if equals else ("", name.strip(" \t"))
-        if not (name or value) or len(name.encode()) + len(value.encode()) > _MOST_COOKIE:
+        if not (name or value) or len(name.encode()) + len(value.encode()) > _MAX_COOKIE:
             return
         attributes = _attributes(rest)
         secure = "secure" in attributes
@@ -120,17 +127,30 @@ class CookieJar:
                 return
             host_only = False
         given_path = attributes.get("path", "")
-        place = _Place(name, host if host_only else domain, host_only, given_path if given_path[:1] == "/" else _default_path(path))
-        if (secure and not secure_url) or (attributes.get("samesite", "").lower() == "none" and not secure):
+        place = _Place(
+            name,
+            host if host_only else domain,
+            host_only,
+            given_path if given_path[:1] == "/" else _default_path(path),
+        )
+        if (secure and not secure_url) or (
+            attributes.get("samesite", "").lower() == "none" and not secure
+        ):
             return
         lowered = (name or value).lower()
         if lowered.startswith("__secure-") and not (secure and name):
             return
-        if lowered.startswith("__host-") and not (secure and name and host_only and "domain" not in attributes and given_path == "/"):
+        if lowered.startswith("__host-") and not (
+            secure and name and host_only and "domain" not in attributes and given_path == "/"
+        ):
             return
         key = self._domains.registrable(host)
         held = self._held.get(key, {})
-        if not secure and not secure_url and any(_shadows(other, cookie, place) for other, cookie in held.items()):
+        if (
+            not secure
+            and not secure_url
+            and any(_shadows(other, cookie, place) for other, cookie in held.items())
+        ):
             return
         self._put(key, place, _Cookie(value, secure, _expiry(attributes, now_ms), 0), now_ms)
 
@@ -142,9 +162,9 @@ class CookieJar:
         if cookie.expires_at is None or cookie.expires_at > now_ms:
             domain[place] = cookie
             self._bytes += _size(place, cookie)
-        if len(domain) > MOST_A_DOMAIN:
+        if len(domain) > MAX_A_DOMAIN:
             self._drop_expired(domain, now_ms)
-        while len(domain) > MOST_A_DOMAIN:
+        while len(domain) > MAX_A_DOMAIN:
             victim = min(domain, key=lambda each: (domain[each].secure, domain[each].born))
             self._bytes -= _size(victim, domain.pop(victim))
         if not domain:
@@ -156,11 +176,17 @@ class CookieJar:
             self._bytes -= sum(_size(*item) for item in gone.items())
 
     def _drop_expired(self, domain: _Domain, now_ms: int) -> None:
-        for place in [place for place, each in domain.items() if each.expires_at is not None and each.expires_at <= now_ms]:
+        for place in [
+            place
+            for place, each in domain.items()
+            if each.expires_at is not None and each.expires_at <= now_ms
+        ]:
             self._bytes -= _size(place, domain.pop(place))
 
     def _is_suffix(self, domain: str) -> bool:
-        """Whether anybody may register names below it: then what stands before it is a registrable domain by itself."""
+        """Whether anybody may register names below it: then what stands before it is a registrable
+        domain by itself.
+        """
         name = f"x.{domain}"
         return not _IP.fullmatch(domain) and self._domains.registrable(name) == name
 
@@ -172,7 +198,10 @@ def domain_matches(host: str, domain: str) -> bool:
 
 def path_matches(path: str, cookie_path: str) -> bool:
     """Section 5.1.4."""
-    return path == cookie_path or (path.startswith(cookie_path) and (cookie_path.endswith("/") or path[len(cookie_path)] == "/"))
+    return path == cookie_path or (
+        path.startswith(cookie_path)
+        and (cookie_path.endswith("/") or path[len(cookie_path)] == "/")
+    )
 
 
 def _host(name: str) -> str:
@@ -186,16 +215,20 @@ def _default_path(path: str) -> str:
 
 
 def _attributes(text: str) -> dict[str, str]:
-    """Section 5.6: of two attributes of one name the later counts. Dates and ages that cannot be read count as not there."""
+    """Section 5.6: of two attributes of one name the later counts. Dates and ages that cannot be
+    read count as not there.
+    """
     found: dict[str, str] = {}
     for part in text.split(";"):
         name, _, value = part.partition("=")
         name, value = name.strip(" \t").lower(), value.strip(" \t")
-        if len(value) > _MOST_ATTRIBUTE:
+        if len(value) > _MAX_ATTRIBUTE:
             continue
         if name == "domain":
             value = value.removeprefix(".").lower()
-        elif (name == "max-age" and not _INTEGER.fullmatch(value)) or (name == "expires" and parse_cookie_date(value) is None):
+        elif (name == "max-age" and not _INTEGER.fullmatch(value)) or (
+            name == "expires" and parse_cookie_date(value) is None
+        ):
             continue
         found[name] = value
     return found
@@ -204,13 +237,19 @@ def _attributes(text: str) -> dict[str, str]:
 def _expiry(attributes: dict[str, str], now_ms: int) -> int | None:
     if "max-age" in attributes:
         digits = attributes["max-age"]
-        return 0 if digits[0] == "-" or not digits.strip("0") else now_ms + min(int(digits[:12]) * 1000, _LONGEST_MS)
+        return (
+            0
+            if digits[0] == "-" or not digits.strip("0")
+            else now_ms + min(int(digits[:12]) * 1000, _MAX_MS)
+        )
     at = parse_cookie_date(attributes["expires"]) if "expires" in attributes else None
-    return None if at is None else min(at, now_ms + _LONGEST_MS)
+    return None if at is None else min(at, now_ms + _MAX_MS)
 
 
 def _shadows(place: _Place, cookie: _Cookie, new: _Place) -> bool:
-    """Whether a secure cookie stands that one set over plain http would hide (section 5.7, step 16)."""
+    """Whether a secure cookie stands that one set over plain http would hide (section 5.7, step
+    16).
+    """
     return (
         cookie.secure
         and place.name == new.name

@@ -1,6 +1,7 @@
 """libcurl's multi handle, driven through its socket interface by one epoll set.
 
-Neither the number of connections nor the highest file descriptor matters, as it would with select: idle ones cost nothing.
+Neither the number of connections nor the highest file descriptor matters, as it would with select:
+idle ones cost nothing.
 """
 
 from __future__ import annotations
@@ -19,15 +20,19 @@ def monotonic_ms() -> int:
 
 
 class Driver:
-    """Runs easy handles side by side. After `add`, call `step` again and again; `done` tells which have ended."""
+    """Runs easy handles side by side. After `add`, call `step` again and again; `done` tells which
+    have ended.
+    """
 
     def __init__(self, connections: int) -> None:
         """`connections`: how many idle ones are kept open at most, over all hosts."""
         self._epoll = select.epoll()
-        self._watched: dict[int, int] = {}  # what epoll watches for each descriptor; 0: libcurl does not care now
+        # what epoll watches for each descriptor; 0: libcurl does not care now
+        self._watched: dict[int, int] = {}
         self._timer_due: int | None = None
         self._others: set[int] = set()
-        self._running = 0  # handles added and not removed; those that have ended are among them until then
+        # handles added and not removed; those that have ended are among them until then
+        self._running = 0
         self._multi = pycurl.CurlMulti()
         self._multi.setopt(pycurl.M_SOCKETFUNCTION, self._watch)
         self._multi.setopt(pycurl.M_TIMERFUNCTION, self._set_timer)
@@ -39,7 +44,9 @@ class Driver:
         self._running += 1
 
     def remove(self, curl: Any) -> None:
-        """Take a handle out, whether it has ended or not; if not, its connection (or HTTP/2 stream) is closed."""
+        """Take a handle out, whether it has ended or not; if not, its connection (or HTTP/2 stream)
+        is closed.
+        """
         self._multi.remove_handle(curl)
         self._running -= 1
 
@@ -49,14 +56,17 @@ class Driver:
         self._epoll.register(descriptor, select.EPOLLIN)
 
     def step(self, until: int) -> None:
-        """Let libcurl work on what has happened, waiting for that until `until` (`monotonic_ms`), or less."""
+        """Let libcurl work on what has happened, waiting for that until `until` (`monotonic_ms`),
+        or less.
+        """
         now = monotonic_ms()
         if self._timer_due is not None:
             if now >= self._timer_due:
                 self._timer_due = None
                 _, running = self._multi.socket_action(pycurl.SOCKET_TIMEOUT, 0)
                 if running < self._running:
-                    until = now  # a quick answer was read to its end in this call: nothing is left to wait for
+                    # a quick answer was read to its end in this call: nothing is left to wait for
+                    until = now
                 elif self._timer_due is not None:
                     until = min(until, self._timer_due)
             else:
@@ -75,7 +85,9 @@ class Driver:
             self._multi.socket_action(descriptor, action)
 
     def done(self) -> list[tuple[Any, int, str]]:
-        """(handle, result code, text) of those that have ended since the last call; 0 is success."""
+        """(handle, result code, text) of those that have ended since the last call; 0 is
+        success.
+        """
         ended: list[tuple[Any, int, str]] = []
         left = 1
         while left:
@@ -92,13 +104,15 @@ class Driver:
     def _watch(self, what: int, descriptor: int, multi: object, data: object) -> None:
         """libcurl says which events of a socket it waits for (callback).
 
-        "None" leaves epoll as it is: mostly the connection is used again at once. If an event comes meanwhile, or the
-        number names another socket by then, it is put right there.
+        "None" leaves epoll as it is: mostly the connection is used again at once. If an event comes
+        meanwhile, or the number names another socket by then, it is put right there.
         """
         if what == pycurl.POLL_REMOVE:
             self._watched[descriptor] = 0
             return
-        mask = (select.EPOLLIN if what & pycurl.POLL_IN else 0) | (select.EPOLLOUT if what & pycurl.POLL_OUT else 0)
+        mask = (select.EPOLLIN if what & pycurl.POLL_IN else 0) | (
+            select.EPOLLOUT if what & pycurl.POLL_OUT else 0
+        )
         self._watched[descriptor] = mask
         try:
             self._epoll.modify(descriptor, mask)

@@ -1,4 +1,6 @@
-"""What libcurl's result codes mean in our closed vocabulary: one table, every code that an HTTP transfer can give."""
+"""What libcurl's result codes mean in our closed vocabulary: one table, every code that an HTTP
+transfer can give.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,9 @@ TOO_LARGE_TEXT = "Too large response headers"
 """With it, RECEIVE_ERROR means libcurl's own limit of 300 KiB for all heads of one request."""
 
 TLS_EOF_TEXT = "unexpected eof"
-"""With it, RECEIVE_ERROR means that a TLS connection was closed without saying so (RFC 9112 section 9.8), not reset."""
+"""With it, RECEIVE_ERROR means that a TLS connection was closed without saying so (RFC 9112 section
+9.8), not reset.
+"""
 
 REPEATED_TEXT = "a reused connection was closed; the request was not repeated"
 """What is said of a `reset` where the second request of one transfer was kept back."""
@@ -22,7 +26,8 @@ REPEATED_TEXT = "a reused connection was closed; the request was not repeated"
 # Numbers, because pycurl does not name them all; https://curl.se/libcurl/c/libcurl-errors.html
 CURL_ERRORS: dict[int, FetchError] = {
     1: FetchError.UNSUPPORTED_SCHEME,  # UNSUPPORTED_PROTOCOL; after the connection stands: HTTP/0.9
-    3: FetchError.DNS,  # URL_MALFORMAT: URLs come normalised, so it is the host name that libcurl does not accept
+    # URL_MALFORMAT: URLs come normalised, so it is the host name that libcurl does not accept
+    3: FetchError.DNS,
     5: FetchError.DNS,  # COULDNT_RESOLVE_PROXY: no proxies are used
     6: FetchError.DNS,  # COULDNT_RESOLVE_HOST
     7: FetchError.CONNECT,  # COULDNT_CONNECT; refused and guarded are told apart by `connect_error`
@@ -37,7 +42,8 @@ CURL_ERRORS: dict[int, FetchError] = {
     18: FetchError.INCOMPLETE,  # PARTIAL_FILE: shorter than Content-Length, or no last chunk
     17: FetchError.BAD_HTTP,  # FTP_COULDNT_SET_TYPE
     22: FetchError.BAD_HTTP,  # HTTP_RETURNED_ERROR: not asked for
-    28: FetchError.CONNECT_TIMEOUT,  # OPERATION_TIMEDOUT: the only limit that libcurl watches for us is that of connecting
+    # OPERATION_TIMEDOUT: the only limit that libcurl watches for us is that of connecting
+    28: FetchError.CONNECT_TIMEOUT,
     30: FetchError.BAD_HTTP,  # FTP_PORT_FAILED
     31: FetchError.INCOMPLETE,  # FTP_COULDNT_USE_REST
     35: FetchError.TLS,  # SSL_CONNECT_ERROR
@@ -51,7 +57,8 @@ CURL_ERRORS: dict[int, FetchError] = {
     58: FetchError.TLS,  # SSL_CERTPROBLEM: of a client certificate
     59: FetchError.TLS,  # SSL_CIPHER
     60: FetchError.TLS_CERTIFICATE,  # PEER_FAILED_VERIFICATION
-    61: FetchError.BAD_HTTP,  # BAD_CONTENT_ENCODING: libcurl decodes only Transfer-Encoding for us, and that not either
+    # BAD_CONTENT_ENCODING: libcurl decodes only Transfer-Encoding for us, and that not either
+    61: FetchError.BAD_HTTP,
     63: FetchError.INCOMPLETE,  # FILESIZE_EXCEEDED: not used
     64: FetchError.TLS,  # USE_SSL_FAILED
     66: FetchError.TLS,  # SSL_ENGINE_INITFAILED

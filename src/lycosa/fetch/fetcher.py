@@ -1,11 +1,13 @@
-"""What a worker needs of whoever fetches for it: libcurl over the network, or a simulated web with a clock of its own."""
+"""What a worker needs of whoever fetches for it: libcurl over the network, or a simulated web with
+a clock of its own.
+"""
 
 from __future__ import annotations
 
 from typing import Protocol
 
 from lycosa.core.records import Exchange, Request
-from lycosa.core.stopping import StopFlag
+from lycosa.processes.stopping import StopFlag
 
 
 class Fetcher(Protocol):
@@ -29,7 +31,9 @@ class Fetcher(Protocol):
         ...
 
     def stop(self) -> None:
-        """End everything under way; the exchanges come from the next `wait`, marked `interrupted`."""
+        """End everything under way; the exchanges come from the next `wait`, marked
+        `interrupted`.
+        """
         ...
 
     def close(self) -> None:

@@ -1,13 +1,17 @@
-"""ftp:// and gopher:// over the same libcurl: a file, a directory listing or a menu becomes an answer like any other.
+"""ftp:// and gopher:// over the same libcurl: a file, a directory listing or a menu becomes an
+answer like any other.
 
-These protocols have no head, so one is made up that says what is known: `200` and a media type, or what a refusal of the server comes
-to (`404`, `401`, `503`). The archive stores the body as a `resource` record, as WARC/1.1 has it for FTP.
+These protocols have no head, so one is made up that says what is known: `200` and a media type, or
+what a refusal of the server comes to (`404`, `401`, `503`). The archive stores the body as a
+`resource` record, as WARC/1.1 has it for FTP.
 
-When a file was changed last is asked with it (MDTM, RFC 3659 section 3): it becomes Last-Modified, and a file that is no newer than
-If-Modified-Since says is not sent (304). A name without a slash that turns out to be a folder leads to the name with one (301).
+When a file was changed last is asked with it (MDTM, RFC 3659 section 3): it becomes Last-Modified,
+and a file that is no newer than If-Modified-Since says is not sent (304). A name without a slash
+that turns out to be a folder leads to the name with one (301).
 
-What a page could abuse is closed: a line end in a URL (it would be a command of its own to whatever listens there), ports that belong to
-other services, and data connections to another address than the one that was allowed for the control connection.
+What a page could abuse is closed: a line end in a URL (it would be a command of its own to whatever
+listens there), ports that belong to other services, and data connections to another address than
+the one that was allowed for the control connection.
 """
 
 from __future__ import annotations
@@ -21,7 +25,7 @@ from typing import Any
 
 import pycurl
 
-from lycosa.core.config import FetchSettings
+from lycosa.config.settings import FetchSettings
 from lycosa.fetch.connect_to import Detour
 from lycosa.fetch.guard import AddressGuard
 from lycosa.fetch.transfer import Transfer
@@ -31,35 +35,67 @@ from lycosa.url.schemes import DEFAULT_PORTS
 _URL = re.compile(r"(ftp|gopher)://([^\s/?#@\\]+)(/[!-~]*|)")
 _FORBIDDEN = re.compile(r"%0[0ad]", re.IGNORECASE)
 _PORT = re.compile(r":(\d+)$")
-_MOST_CONTROLS = 1_000
-_LEAST_PORT = 1024  # below it only the protocol's own: 25, 6379's neighbours and the like are not ours to talk to
-_GOPHER_TYPES = {"": GOPHER_MENU, "1": GOPHER_MENU, "7": GOPHER_MENU, "0": "text/plain", "h": "text/html", "g": "image/gif"}
+_MAX_CONTROLS = 1_000
+_MIN_FTP_PORT = 1024  # below it only 21
+_GOPHER_TYPES = {
+    "": GOPHER_MENU,
+    "1": GOPHER_MENU,
+    "7": GOPHER_MENU,
+    "0": "text/plain",
+    "h": "text/html",
+    "g": "image/gif",
+}
 _GOPHER_ERROR = re.compile(rb"3[^\t\r\n]*\t[^\t\r\n]*\t[^\t\r\n]*\t\d+[^\r\n]*\r?\n(?:\.\r?\n?)?")
-"""An answer that is one item of type 3 (RFC 1436 section 3.8): the server's way to say that there is no such thing."""
+"""An answer that is one item of type 3 (RFC 1436 section 3.8): the server's way to say that there
+is no such thing.
+"""
 
 _ERROR_LENGTH = 2_000
 _TYPES = mimetypes.MimeTypes()
 
-# libcurl's results that are an answer of the server (https://curl.se/libcurl/c/libcurl-errors.html), as the status that they come to.
+# libcurl's results that are an answer of the server
+# (https://curl.se/libcurl/c/libcurl-errors.html), as the status that they come to.
 _ANSWERS = {9: 404, 19: 404, 78: 404, 67: 401}
 _FTP_REPLY = re.compile(rb"([45]\d\d) ")
 _FOLDER_REPLY = re.compile(rb"director|folder|not a (?:plain|regular) file", re.IGNORECASE)
 _REPLIES = {b"421": 503, b"450": 503, b"425": 503, b"426": 503, b"530": 401, b"550": 404}
-_REASONS = {200: "OK", 301: "Moved Permanently", 304: "Not Modified", 401: "Unauthorized", 404: "Not Found", 503: "Service Unavailable"}
+_REASONS = {
+    200: "OK",
+    301: "Moved Permanently",
+    304: "Not Modified",
+    401: "Unauthorized",
+    404: "Not Found",
+    503: "Service Unavailable",
+}
 
 
-def split_file_url(url: str) -> re.Match[str] | None:
-    """(scheme, authority, path) of a normalised ftp or gopher URL that may be asked for; None for anything else."""
+def split_file_url(url: str, guard: AddressGuard) -> re.Match[str] | None:
+    """(scheme, authority, path) of a normalised ftp or gopher URL that may be requested; None for
+    anything else.
+
+    A gopher request is a line of the link's own text, which any service would read (SMTP on 25,
+    Redis on 6379): other ports than 70 are requested only of hosts and ports that the operator
+    named.
+    """
     match = _URL.fullmatch(url)
     if match is None or _FORBIDDEN.search(match[3]):
         return None
-    port = _PORT.search(match[2])
-    number = int(port[1]) if port and len(port[1]) < 6 else DEFAULT_PORTS[match[1]] if port is None else 0
-    return match if number == DEFAULT_PORTS[match[1]] or _LEAST_PORT <= number < 65_536 else None
+    scheme, authority = match[1], match[2]
+    port = _PORT.search(authority)
+    if port is None:
+        return match
+    number = int(port[1]) if len(port[1]) < 6 else 0
+    if not 0 < number < 65_536:
+        return None
+    if number == DEFAULT_PORTS[scheme] or (scheme == "ftp" and number >= _MIN_FTP_PORT):
+        return match
+    return match if scheme == "gopher" and guard.names(authority[: port.start()], number) else None
 
 
 class FileTransfer(Transfer):
-    """One file, listing or menu under way. Made anew for each: unlike pages they seldom follow one another."""
+    """One file, listing or menu under way. Made anew for each: unlike pages they seldom follow one
+    another.
+    """
 
     __slots__ = ("_control_size", "_controls", "_dialled_control")
 
@@ -72,7 +108,9 @@ class FileTransfer(Transfer):
         url: re.Match[str],
         controls: dict[str, str],
     ) -> None:
-        """`controls`: authority -> the address of its control connection, kept by the fetcher over its transfers."""
+        """`controls`: authority -> the address of its control connection, kept by the fetcher over
+        its transfers.
+        """
         super().__init__(curl, guard, detours, settings.max_header, settings.max_body, b"")
         self.url = url
         self._controls = controls
@@ -83,21 +121,28 @@ class FileTransfer(Transfer):
         curl.setopt(pycurl.HTTPHEADER, [])
         if url[1] == "ftp":
             curl.setopt(pycurl.USERNAME, "anonymous")
-            curl.setopt(pycurl.PASSWORD, settings.contact or "lycosa@")  # as RFC 1635 wants: whom to ask
-            curl.setopt(pycurl.FTP_SKIP_PASV_IP, 1)  # the data comes from where the control connection leads
+            # as RFC 1635 wants: whom to ask
+            curl.setopt(pycurl.PASSWORD, settings.contact or "lycosa@")
+            # the data comes from where the control connection leads
+            curl.setopt(pycurl.FTP_SKIP_PASV_IP, 1)
             curl.setopt(pycurl.FTP_FILEMETHOD, pycurl.FTPMETHOD_SINGLECWD)
             curl.setopt(pycurl.FTP_RESPONSE_TIMEOUT, max(settings.first_byte_timeout // 1000, 1))
             curl.setopt(pycurl.OPT_FILETIME, 1)
 
     def only_if_modified(self, fields: Sequence[tuple[str, str]]) -> None:
         """Heed the If-Modified-Since among the fields of a request."""
-        since = next((parsedate(value) for name, value in fields if name.lower() == "if-modified-since"), None)
+        since = next(
+            (parsedate(value) for name, value in fields if name.lower() == "if-modified-since"),
+            None,
+        )
         if since is not None and self.protocol == "ftp" and not self._is_folder():
             self.curl.setopt(pycurl.TIMECONDITION, pycurl.TIMECONDITION_IFMODSINCE)
             self.curl.setopt(pycurl.TIMEVALUE, timegm(since))
 
     def _hear(self, line: bytes) -> int | None:
-        """A line of the control connection. libcurl bounds heads, but not what an FTP server says before it answers."""
+        """A line of the control connection. libcurl bounds heads, but not what an FTP server says
+        before it answers.
+        """
         self.head.append(line)
         self._control_size += len(line)
         if self._control_size <= self.max_header:
@@ -118,9 +163,10 @@ class FileTransfer(Transfer):
             return ip == control
         if ip != control and not super().permits(ip, port):
             return False
-        # Known from before: libcurl goes on with that connection, and this is for data; or it was closed, and dials it anew.
+        # Known from before: libcurl goes on with that connection, and this is for data; or it was
+        # closed, and dials it anew.
         self._dialled_control = ip != control
-        if len(self._controls) >= _MOST_CONTROLS:
+        if len(self._controls) >= _MAX_CONTROLS:
             self._controls.clear()
         self._controls[self.url[2]] = ip
         return True
@@ -129,7 +175,11 @@ class FileTransfer(Transfer):
         assert self.url is not None
         authority = self.url[2]
         match = _PORT.search(authority)
-        return (authority, DEFAULT_PORTS[self.url[1]]) if match is None else (authority[: match.start()], int(match[1]))
+        return (
+            (authority, DEFAULT_PORTS[self.url[1]])
+            if match is None
+            else (authority[: match.start()], int(match[1]))
+        )
 
     def request_head(self) -> bytes:
         return b""
@@ -142,13 +192,21 @@ class FileTransfer(Transfer):
         if self.curl.getinfo(pycurl.CONDITION_UNMET):
             return _head(304)
         changed_at = self.curl.getinfo(pycurl.INFO_FILETIME)
-        return _head(200, Content_Type=self._media_type(), Last_Modified=formatdate(changed_at, usegmt=True) if changed_at > 0 else "")
+        return _head(
+            200,
+            Content_Type=self._media_type(),
+            Last_Modified=formatdate(changed_at, usegmt=True) if changed_at > 0 else "",
+        )
 
     def refusal(self, code: int) -> bytes | None:
-        """The head that a libcurl result stands for, if the server said so; None: it is a failure."""
+        """The head that a libcurl result stands for, if the server said so; None: it is a
+        failure.
+        """
         reply = _FTP_REPLY.match(self.head[-1]) if self.head else None
         status = _ANSWERS.get(code)
-        if reply is not None and (status is not None or code in _REPLY_CODES or (code == 28 and reply[1] == b"421")):
+        if reply is not None and (
+            status is not None or code in _REPLY_CODES or (code == 28 and reply[1] == b"421")
+        ):
             status = _REPLIES.get(reply[1], status)
         if status == 404 and self._may_be_folder():
             assert self.url is not None
@@ -156,7 +214,9 @@ class FileTransfer(Transfer):
         return None if status is None else _head(status)
 
     def _is_unwanted(self, unwanted: Callable[[str], bool]) -> bool:
-        """Whether to end the transfer for what its name says. libcurl may not be asked about its length: this is its callback."""
+        """Whether to end the transfer for what its name says. libcurl may not be asked about its
+        length: this is its callback.
+        """
         return unwanted(self._media_type())
 
     def _is_folder(self) -> bool:
@@ -164,11 +224,16 @@ class FileTransfer(Transfer):
         return self.url[3] in ("", "/") or self.url[3].endswith("/")
 
     def _may_be_folder(self) -> bool:
-        """Whether a name that cannot be had as a file is to be asked for as a folder: the server says so, or it looks like one."""
+        """Whether a name that cannot be had as a file is to be asked for as a folder: the server
+        says so, or it looks like one.
+        """
         assert self.url is not None
         if self.protocol != "ftp" or self._is_folder():
             return False
-        return any(_FOLDER_REPLY.search(line) for line in self.head[-3:]) or "." not in self.url[3].rpartition("/")[2]
+        return (
+            any(_FOLDER_REPLY.search(line) for line in self.head[-3:])
+            or "." not in self.url[3].rpartition("/")[2]
+        )
 
     def _media_type(self) -> str:
         assert self.url is not None
@@ -179,7 +244,8 @@ class FileTransfer(Transfer):
         return _GOPHER_TYPES.get(kind) or _type_of(path)
 
 
-_REPLY_CODES = frozenset({8, 12, 13, 14, 17, 30})  # weird replies and refused commands: what the server said last tells more
+# weird replies and refused commands: what the server said last tells more
+_REPLY_CODES = frozenset({8, 12, 13, 14, 17, 30})
 """After 421, at whatever command, libcurl says 28, a time that ran out, without waiting."""
 
 
@@ -190,5 +256,7 @@ def _type_of(path: str) -> str:
 
 
 def _head(status: int, **fields: str) -> bytes:
-    lines = "".join(f"{name.replace('_', '-')}: {value}\r\n" for name, value in fields.items() if value)
+    lines = "".join(
+        f"{name.replace('_', '-')}: {value}\r\n" for name, value in fields.items() if value
+    )
     return f"HTTP/1.1 {status} {_REASONS[status]}\r\n{lines}\r\n".encode()

@@ -1,7 +1,9 @@
-"""Which addresses may be dialled: the public Internet, and what the operator named. Nothing else, whatever a page links to.
+"""Which addresses may be dialled: the public Internet, and what the operator named. Nothing else,
+whatever a page links to.
 
-The guard judges the address that is about to be dialled, after name resolution. So it does not matter how a page writes an
-inner address: as a literal, in another notation, or as a name that resolves to it.
+The guard judges the address that is about to be dialled, after name resolution. So it does not
+matter how a page writes an inner address: as a literal, in another notation, or as a name that
+resolves to it.
 """
 
 from __future__ import annotations
@@ -10,8 +12,8 @@ from collections.abc import Iterable
 from functools import lru_cache
 from ipaddress import AddressValueError, IPv4Address, IPv4Network, IPv6Address, IPv6Network
 
-# IANA's special-purpose registries (RFC 6890 and its updates). Python's `is_global` follows them too, but changed its mind
-# between patch releases; a guard should not.
+# IANA's special-purpose registries (RFC 6890 and its updates). Python's `is_global` follows them
+# too, but changed its mind between patch releases; a guard should not.
 _REFUSED_V4 = tuple(
     IPv4Network(network)
     for network in (
@@ -45,13 +47,16 @@ _REFUSED_V6 = tuple(
     )
 )
 _MAPPED = IPv6Network("::ffff:0:0/96")
-_NAT64 = IPv6Network("64:ff9b::/96")  # RFC 6052; the local-use 64:ff9b:1::/48 (RFC 8215) stays refused
+# RFC 6052; the local-use 64:ff9b:1::/48 (RFC 8215) stays refused
+_NAT64 = IPv6Network("64:ff9b::/96")
 _LOW_32 = 0xFFFFFFFF
 
 
 @lru_cache(maxsize=4096)
 def is_public(ip: str) -> bool:
-    """Whether an address literal, IPv4 or IPv6, belongs to the public unicast Internet; False for what is no address."""
+    """Whether an address literal, IPv4 or IPv6, belongs to the public unicast Internet; False for
+    what is no address.
+    """
     text = ip.partition("%")[0]  # a zone identifier only ever belongs to link-local addresses
     try:
         return _is_public_v6(IPv6Address(text)) if ":" in text else _is_public_v4(IPv4Address(text))
@@ -79,15 +84,25 @@ def _plain_host(host: str) -> str:
 
 
 class AddressGuard:
-    """Permits public addresses, and any address of the (host, port) pairs that the operator named."""
+    """Permits public addresses, and any address of the (host, port) pairs that the operator
+    named.
+    """
 
     def __init__(self, allowed: Iterable[tuple[str, int]] = ()) -> None:
         self.allow(allowed)
 
     def allow(self, allowed: Iterable[tuple[str, int]]) -> None:
-        """These are the pairs that the operator names from now on. May be called while another thread asks."""
+        """These are the pairs that the operator names from now on. May be called while another
+        thread asks.
+        """
         self._allowed = frozenset((_plain_host(host), port) for host, port in allowed)
 
+    def names(self, host: str, port: int) -> bool:
+        """Whether the operator named this host with this port."""
+        return (_plain_host(host), port) in self._allowed
+
     def permits(self, ip: str, port: int, host: str) -> bool:
-        """Whether `ip`:`port` may be dialled for a URL that names `host`. A named host may resolve to anything, at its port."""
+        """Whether `ip`:`port` may be dialled for a URL that names `host`. A named host may resolve
+        to anything, at its port.
+        """
         return is_public(ip) or (_plain_host(host), port) in self._allowed

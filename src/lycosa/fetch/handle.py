@@ -1,4 +1,6 @@
-"""An easy handle with everything set that is the same for all requests: what libcurl may do for us, and what it may not."""
+"""An easy handle with everything set that is the same for all requests: what libcurl may do for us,
+and what it may not.
+"""
 
 from __future__ import annotations
 
@@ -7,15 +9,18 @@ from typing import Any
 
 import pycurl
 
-from lycosa.core.config import FetchSettings
+from lycosa.config.settings import FetchSettings
 from lycosa.core.errors import ConfigError
 
 DNS_CACHE_S = 300
-"""How long libcurl keeps an address; the guard sees every address at every connection, so age is no danger."""
+"""How long libcurl keeps an address; the guard sees every address at every connection, so age is no
+danger.
+"""
 
 BUFFER_BYTES = 128 * 1024
-"""What one call of the kernel may bring, for all transfers together: with libcurl's own 16 KiB the pieces of a page of 98 KB cost .03 of
-.13 ms, and each piece asks for the interpreter's lock."""
+"""What one call of the kernel may bring, for all transfers together: with libcurl's own 16 KiB the
+pieces of a page of 98 KB cost .03 of .13 ms, and each piece asks for the interpreter's lock.
+"""
 
 _CERTIFICATE_FILES = (
     "/etc/ssl/certs/ca-certificates.crt",
@@ -23,13 +28,16 @@ _CERTIFICATE_FILES = (
     "/etc/ssl/ca-bundle.pem",
     "/etc/ssl/cert.pem",
 )
-"""Where Linux systems keep the authorities they trust; the libcurl of the wheel was built for one of them only."""
+"""Where Linux systems keep the authorities they trust; the libcurl of the wheel was built for one
+of them only.
+"""
 
 _HTTP_ONLY = pycurl.PROTO_HTTP | pycurl.PROTO_HTTPS
 
 
-# Not set: PIPEWAIT. It makes a request wait for a connection of its host that is being opened, to share it; over HTTP/1.1 the
-# wait ends only when that connection's own request does, so one hanging page would hold up its whole host.
+# Not set: PIPEWAIT. It makes a request wait for a connection of its host that is being opened, to
+# share it; over HTTP/1.1 the wait ends only when that connection's own request does, so one hanging
+# page would hold up its whole host.
 
 
 def new_handle(settings: FetchSettings, authorities: str) -> Any:
@@ -45,8 +53,12 @@ def new_handle(settings: FetchSettings, authorities: str) -> Any:
     curl.setopt(pycurl.HTTP09_ALLOWED, 0)
     curl.setopt(pycurl.PATH_AS_IS, 1)
     curl.setopt(pycurl.HTTP_CONTENT_DECODING, 0)
-    curl.setopt(pycurl.HTTP_TRANSFER_DECODING, 0)  # chunk framing stays in the body; libcurl still reads it to find the end
-    curl.setopt(pycurl.HTTP_VERSION, pycurl.CURL_HTTP_VERSION_2TLS if settings.http2 else pycurl.CURL_HTTP_VERSION_1_1)
+    # chunk framing stays in the body; libcurl still reads it to find the end
+    curl.setopt(pycurl.HTTP_TRANSFER_DECODING, 0)
+    curl.setopt(
+        pycurl.HTTP_VERSION,
+        pycurl.CURL_HTTP_VERSION_2TLS if settings.http2 else pycurl.CURL_HTTP_VERSION_1_1,
+    )
     curl.setopt(pycurl.CONNECTTIMEOUT_MS, settings.connect_timeout)
     curl.setopt(pycurl.DNS_CACHE_TIMEOUT, DNS_CACHE_S)
     curl.setopt(pycurl.SSL_VERIFYPEER, 1 if settings.verify_tls else 0)

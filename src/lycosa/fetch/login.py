@@ -9,20 +9,21 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from urllib.parse import urlencode
 
-from selectolax.lexbor import LexborHTMLParser, LexborNode
-
 from lycosa.core.errors import Refusal
+from lycosa.page.html.tree import Node, parse_html
 from lycosa.url.normalise import LinkResolver
 
 FORM_TYPE = "application/x-www-form-urlencoded"
 
-_MOST_CONTROLS = 200
+_MAX_CONTROLS = 200
 _SENT_TYPES = frozenset(("", "hidden", "text", "email", "tel", "url", "search", "number"))
 
 
 @dataclass(slots=True, frozen=True)
 class Form:
-    """Where a form is sent (an absolute, normalised URL), and what it holds before anybody fills it in."""
+    """Where a form is sent (an absolute, normalised URL), and what it holds before anybody fills it
+    in.
+    """
 
     action: str
     fields: tuple[tuple[str, str], ...]
@@ -34,34 +35,57 @@ class Form:
 
 
 def read_form(payload: bytes, url: str, password_field: str) -> Form | None:
-    """The form of a page that holds the password's field (by name, else by type), to be sent by POST; None: there is none."""
-    tree = LexborHTMLParser(payload)
-    forms = [form for form in tree.css("form") if (form.attributes.get("method") or "").strip().lower() == "post"]
-    form = next((each for each in forms if any(_name(control) == password_field for control in each.css("input"))), None)
-    form = form or next((each for each in forms if each.css_first("input[type=password i]") is not None), None)
+    """The form of a page that holds the password's field (by name, else by type), to be sent by
+    POST; None: there is none.
+    """
+    tree, _ = parse_html(payload)
+    forms = [
+        form
+        for form in tree.css("form")
+        if (form.attributes.get("method") or "").strip().lower() == "post"
+    ]
+    form = next(
+        (
+            each
+            for each in forms
+            if any(_name(control) == password_field for control in each.css("input"))
+        ),
+        None,
+    )
+    form = form or next(
+        (each for each in forms if each.css_first("input[type=password i]") is not None), None
+    )
     if form is None:
         return None
     base = tree.css_first("base[href]")
     resolver = LinkResolver(url)
-    if base is not None and not isinstance(based := resolver.resolve(base.attributes.get("href") or ""), Refusal):
+    if base is not None and not isinstance(
+        based := resolver.resolve(base.attributes.get("href") or ""), Refusal
+    ):
         resolver = LinkResolver(based)
     action = resolver.resolve(form.attributes.get("action") or url)
     if isinstance(action, Refusal):
         return None
-    controls = form.css("input, textarea, select")[:_MOST_CONTROLS]
-    return Form(action, tuple((_name(control), _value(control)) for control in controls if _is_sent(control)))
+    controls = form.css("input, textarea, select")[:_MAX_CONTROLS]
+    return Form(
+        action,
+        tuple((_name(control), _value(control)) for control in controls if _is_sent(control)),
+    )
 
 
 def asks_for_password(payload: bytes) -> bool:
     """Whether a page has a field for a password."""
-    return b"password" in payload.lower() and LexborHTMLParser(payload).css_first("input[type=password i]") is not None
+    return (
+        b"password" in payload.lower()
+        and parse_html(payload)[0].css_first("input[type=password i]") is not None
+    )
 
 
-def _name(control: LexborNode) -> str:
+def _name(control: Node) -> str:
     return control.attributes.get("name") or ""
 
 
-def _is_sent(control: LexborNode) -> bool:
+def _is_sent(control: Node) -> bool:
     attributes = control.attributes
     if not _name(control) or "disabled" in attributes:
         return False
@@ -71,7 +95,7 @@ def _is_sent(control: LexborNode) -> bool:
     return kind in _SENT_TYPES or (kind in ("checkbox", "radio") and "checked" in attributes)
 
 
-def _value(control: LexborNode) -> str:
+def _value(control: Node) -> str:
     if control.tag == "textarea":
         return control.text(deep=True)
     if control.tag == "select":
@@ -81,4 +105,4 @@ def _value(control: LexborNode) -> str:
         given = option.attributes.get("value")
         return option.text(deep=True).strip() if given is None else given
     checked = (control.attributes.get("type") or "").strip().lower() in ("checkbox", "radio")
-    return control.attributes.get("value") or ("on" if checked else "")
+    return control.attributes.get("value", "on" if checked else "") or ""

@@ -1,7 +1,8 @@
-"""One transfer on one easy handle: collects what comes, within the limits, and keeps what libcurl must not forget.
+"""One transfer on one easy handle: collects what comes, within the limits, and keeps what libcurl
+must not forget.
 
-Handles are reused from a free list, so the callbacks are bound once. libcurl calls `head.append` (a C function) for every
-header line and `write` for every piece of body.
+Handles are reused from a free list, so the callbacks are bound once. libcurl calls `head.append` (a
+C function) for every header line and `write` for every piece of body.
 """
 
 from __future__ import annotations
@@ -15,9 +16,9 @@ import pycurl
 
 from lycosa.core.records import Request
 from lycosa.fetch.connect_to import Detour, find_detour
-from lycosa.fetch.decode import parse_head
 from lycosa.fetch.driver import monotonic_ms
 from lycosa.fetch.guard import AddressGuard
+from lycosa.http.decode import parse_head
 
 _URL = re.compile(r"(https?)://([^\s/?#@\\]+)([/?][!\"$-~]*|)")
 """A normalised URL: no userinfo, no fragment, printable ASCII."""
@@ -29,11 +30,13 @@ _DEFAULT_PORTS = {"http": 80, "https": 443}
 _NO_REQUEST = Request("")
 _NO_HEAD = 0, b""
 _SMALL = 256  # bytes: a piece of HTTP/2 may be of two, which take fifty
-_MOST_SMALL = 1_024  # of them that wait to be joined
+_MAX_SMALL = 1_024  # of them that wait to be joined
 
 
 class _Lent(socket.socket):
-    """pycurl duplicates the descriptor of what it is given; this one closes when it is dropped, without a warning."""
+    """pycurl duplicates the descriptor of what it is given; this one closes when it is dropped,
+    without a warning.
+    """
 
     def __del__(self) -> None:
         self.close()
@@ -75,7 +78,15 @@ class Transfer:
         "url",
     )
 
-    def __init__(self, curl: Any, guard: AddressGuard, detours: Sequence[Detour], max_header: int, max_body: int, fields: bytes) -> None:
+    def __init__(
+        self,
+        curl: Any,
+        guard: AddressGuard,
+        detours: Sequence[Detour],
+        max_header: int,
+        max_body: int,
+        fields: bytes,
+    ) -> None:
         """`fields`: the header fields that are sent, as bytes, with the empty line."""
         self.curl = curl
         self.guard = guard
@@ -84,7 +95,8 @@ class Transfer:
         self.max_body = max_body
         self.head: list[bytes] = []
         self.body: list[bytes] = []
-        self.final: tuple[int, bytes] = _NO_HEAD  # of how many lines of the head, and the final head among them
+        # of how many lines of the head, and the final head among them
+        self.final: tuple[int, bytes] = _NO_HEAD
         self.url: re.Match[str] | None = None
         self.fields = fields
         self.custom_headers = False
@@ -97,8 +109,11 @@ class Transfer:
         curl.setopt(pycurl.PREREQFUNCTION, self.may_send)
 
     def reset(self) -> None:
-        """Make ready for the next request. The head's list stays the same object: its `append` is libcurl's callback."""
-        self.request = _NO_REQUEST  # a handle that rests must not keep its last caller's token alive
+        """Make ready for the next request. The head's list stays the same object: its `append` is
+        libcurl's callback.
+        """
+        # a handle that rests must not keep its last caller's token alive
+        self.request = _NO_REQUEST
         self.head.clear()
         self.final = _NO_HEAD
         self.body.clear()
@@ -119,14 +134,19 @@ class Transfer:
         self.mark_at = 0
         self.mark_size = 0
 
-    # -- callbacks of libcurl -----------------------------------------------------------------------------------------
+    # -- callbacks of libcurl
+    # ------------------------------------------------------------
 
     def write(self, data: bytes) -> int | None:
         """A piece of body. Giving 0 ends the transfer; None takes all. Hot path."""
         if not self.body and self.head_size() > self.max_header:
             self.head_too_large = True
             return 0
-        if not self.body and self.request.unwanted is not None and self._is_unwanted(self.request.unwanted):
+        if (
+            not self.body
+            and self.request.unwanted is not None
+            and self._is_unwanted(self.request.unwanted)
+        ):
             self.unwanted = True
             return 0
         length = len(data)
@@ -140,19 +160,20 @@ class Transfer:
         self.body.append(data)
         if length < _SMALL:
             self.small += 1
-            if self.small == _MOST_SMALL:
+            if self.small == _MAX_SMALL:
                 self.small = 0
-                self.body[-_MOST_SMALL:] = [b"".join(self.body[-_MOST_SMALL:])]
+                self.body[-_MAX_SMALL:] = [b"".join(self.body[-_MAX_SMALL:])]
         return None
 
     def may_send(self, *_ends: object) -> int:
         """The request is about to be sent: once. Hot path.
 
-        When a connection that was used before breaks off before the first byte, libcurl asks again by itself on a new one
-        (RFC 9112 section 9.3.1 allows it). The server may have heard the first request, and would be asked twice without a pause.
+        When a connection that was used before breaks off before the first byte, libcurl asks again
+        by itself on a new one (RFC 9112 section 9.3.1 allows it). The server may have heard the
+        first request, and would be asked twice without a pause.
 
-        What the server spends on the request is counted from here. libcurl's own pretransfer time is taken after the sending,
-        which on a busy machine is later than the server's arrival.
+        What the server spends on the request is counted from here. libcurl's own pretransfer time
+        is taken after the sending, which on a busy machine is later than the server's arrival.
         """
         if self.sent_ms:
             self.repeated = True
@@ -171,14 +192,17 @@ class Transfer:
         return _Lent(address.family, address.socktype, address.protocol)
 
     def _is_unwanted(self, unwanted: Callable[[str], bool]) -> bool:
-        """Whether to end the transfer for its media type. What is small comes whole: ending it would cost the connection."""
+        """Whether to end the transfer for its media type. What is small comes whole: ending it
+        would cost the connection.
+        """
         headers = parse_head(self.final_head())
         length = headers.get("content-length") or ""
         if not 200 <= headers.status < 300 or (length.isdigit() and int(length) <= _SMALL_BYTES):
             return False
         return unwanted(headers.get("content-type") or "")
 
-    # -- questions ----------------------------------------------------------------------------------------------------
+    # -- questions
+    # ------------------------------------------------------------
 
     def permits(self, ip: str, port: int) -> bool:
         host, asked_port = self.host_and_port()
@@ -200,19 +224,28 @@ class Transfer:
         return sum(map(len, self.head))
 
     def target(self) -> str:
-        """Path and query as the URL has them. libcurl is given them besides the URL, for it would rewrite percent-escapes."""
+        """Path and query as the URL has them. libcurl is given them besides the URL, for it would
+        rewrite percent-escapes.
+        """
         assert self.url is not None
         path = self.url[3]
         return path if path[:1] == "/" else "/" + path
 
     def request_head(self) -> bytes:
-        """Request line and header fields as libcurl writes them over HTTP/1.1 (for HTTP/2: as archives want them), without secrets: what
-        stood in a form, and how long that was, is none of the archive's business."""
+        """Request line and header fields as libcurl writes them over HTTP/1.1 (for HTTP/2: as
+        archives want them), without secrets: what stood in a form, and how long that was, is none
+        of the archive's business.
+        """
         assert self.url is not None
-        return f"{'POST' if self.posted else 'GET'} {self.target()} HTTP/1.1\r\nHost: {self.url[2]}\r\n".encode("ascii") + self.fields
+        return (
+            f"{'POST' if self.posted else 'GET'} {self.target()} HTTP/1.1\r\nHost: "
+            f"{self.url[2]}\r\n".encode("ascii")
+            + self.fields
+        )
 
     def final_head(self) -> bytes:
-        """The answer's head, without interim responses (RFC 9110 section 15.2) and trailers; b"" if it is not whole.
+        """The answer's head, without interim responses (RFC 9110 section 15.2) and trailers; b"" if
+        it is not whole.
 
         It is asked for when the body begins and when it has ended: mostly no line came in between.
         """
@@ -240,5 +273,7 @@ _INTERIM = re.compile(rb"HTTP/\d(?:\.\d)?[ \t]+1(?!01)\d\d(?!\d)", re.IGNORECASE
 
 
 def split_url(url: str) -> re.Match[str] | None:
-    """(scheme, authority, path and query) of a normalised http or https URL; None for anything else."""
+    """(scheme, authority, path and query) of a normalised http or https URL; None for anything
+    else.
+    """
     return _URL.fullmatch(url)

@@ -1,16 +1,19 @@
-"""What was derived from the whole of the tables, in `graph/<generation>/`: published as a folder, never changed, made anew by `rank`.
+"""What was derived from the whole of the tables, in `graph/<generation>/`: published as a folder,
+never changed, made anew by `rank`.
 
 graph/00000003/info.json            the format, and the log entry that it was made from
-               duplicates.parquet   copies: partition, host_key, url_key, collection, url, canonical_of
-               pages.parquet        what links say of each page (`lycosa.graph.page_ranks`)
-               translations-en-de.sqlite   and so on: what pages in several languages teach (`lycosa.graph.taught`)
-               taught.json          what each of them was learned from (`lycosa.graph.kept`)
+               duplicates.parquet   copies: partition, host_key, url_key, collection, url,
+               canonical_of pages.parquet        what links say of each page
+               (`lycosa.graph.page_ranks`) translations-en-de.sqlite   and so on: what pages in
+               several languages teach (`lycosa.graph.taught`) taught.json          what each of
+               them was learned from (`lycosa.graph.kept`)
 """
 
 from __future__ import annotations
 
 import json
 import re
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -32,14 +35,16 @@ FORMAT = 1
 DUPLICATES = "duplicates.parquet"
 PAGES = "pages.parquet"
 _INFO = "info.json"
-_NAME = re.compile(r"^\d{8}$")
+_NAME = re.compile(r"^\d{8}\Z")
 _KEPT = 2  # generations: a reader may have the older one open
 
 
 @dataclass(slots=True, frozen=True)
 class GraphInfo:
-    """`log_entry`: the tables were read as of then. `made_at` in ms; `changed`: pages of which links say something else than before;
-    `translations`: languages of which a table was learned; `grouped`: pages that say the same as another, or nearly; in `groups`."""
+    """`log_entry`: the tables were read as of then. `made_at` in ms; `changed`: pages of which
+    links say something else than before; `translations`: languages of which a table was learned;
+    `grouped`: pages that say the same as another, or nearly; in `groups`.
+    """
 
     format: int
     generation: int
@@ -54,7 +59,8 @@ class GraphInfo:
 
 
 def make_generation(workspace: Workspace, analysis: Analysis = Analysis()) -> GraphInfo:
-    """Compute what the tables say now, and publish it. Tables of translations get keys by `analysis`: best that of the index.
+    """Compute what the tables say now, and publish it. Tables of translations get keys by
+    `analysis`: best that of the index.
 
     Raises:
         FileNotFoundError: a table's file went away meanwhile: call again.
@@ -91,7 +97,9 @@ def make_generation(workspace: Workspace, analysis: Analysis = Analysis()) -> Gr
             write_list(build)
             if storage.publish_folder(str(build), f"{FOLDER}/{number:08d}"):
                 break
-            pages = pages.with_columns(since=pl.when(pl.col("since") == number).then(number + 1).otherwise(pl.col("since")))
+            pages = pages.with_columns(
+                since=pl.when(pl.col("since") == number).then(number + 1).otherwise(pl.col("since"))
+            )
             _write_pages(pages, build)
             number += 1  # somebody else ranked at the same time
         for older in _numbers(workspace)[:-_KEPT]:
@@ -100,7 +108,8 @@ def make_generation(workspace: Workspace, analysis: Analysis = Analysis()) -> Gr
 
 
 def make_anew(workspace: Workspace, analysis: Analysis = Analysis()) -> None:
-    """After a purge: if there is a generation, make one of what is left, and remove all that may name what is gone.
+    """After a purge: if there is a generation, make one of what is left, and remove all that may
+    name what is gone.
 
     Raises what `make_generation` does.
     """
@@ -125,60 +134,124 @@ def newest(workspace: Workspace) -> tuple[GraphInfo, Path] | None:
         try:
             document = json.loads((path / _INFO).read_bytes())
             if document["format"] != FORMAT:
-                raise WorkspaceError(f"{path} has format {document['format']!r}, but this version needs format {FORMAT}: run `lycosa rank`")
+                raise WorkspaceError(
+                    f"{path} has format {document['format']!r}, but this version "
+                    f"needs format {FORMAT}: run `lycosa rank`"
+                )
             return GraphInfo(**document), path
         except FileNotFoundError:
             continue
         except (ValueError, KeyError, TypeError, RecursionError):
-            raise WorkspaceError(f"{path / _INFO} is damaged: run `lycosa rank` to rebuild it") from None
+            raise WorkspaceError(
+                f"{path / _INFO} is damaged: run `lycosa rank` to rebuild it"
+            ) from None
     return None
 
 
 def current_duplicates(workspace: Workspace) -> pl.DataFrame:
-    """The copies that the newest generation names, with the columns of `COLUMNS`; without rows if nothing was ranked yet."""
+    """The copies that the newest generation names, with the columns of `COLUMNS`; without rows if
+    nothing was ranked yet.
+    """
     found = newest(workspace)
-    return no_duplicates() if found is None else pl.read_parquet(found[1] / DUPLICATES, columns=list(COLUMNS))
+    return (
+        no_duplicates()
+        if found is None
+        else pl.read_parquet(found[1] / DUPLICATES, columns=list(COLUMNS))
+    )
 
 
 @dataclass(slots=True, frozen=True)
 class LinkNews:
-    """What the newest generation says of pages. `pages` has the columns of `page_ranks.COLUMNS`, `copies` those of `COLUMNS`."""
+    """What the newest generation says of the pages of some partitions. Rows are read when they are
+    asked for: there are as many as pages in the workspace.
+    """
 
+    workspace: Workspace
     generation: int
-    pages: pl.DataFrame
-    copies: pl.DataFrame
+    partitions: range
+
+    def pages(
+        self,
+        only: pl.Series | None = None,
+        *,
+        inside: range | None = None,
+        since: int = -1,
+        columns: Sequence[str] = (),
+    ) -> pl.DataFrame:
+        """Rows with the columns of `page_ranks.COLUMNS` or some of them.
+
+        Args:
+            only: keys of URLs; None: all pages.
+            inside: some of the partitions.
+            since: only pages of which a later generation said something new.
+
+        Raises:
+            WorkspaceError: it is damaged, or of a format that this program does not know.
+        """
+        return self._read(
+            PAGES, only, inside, columns, pl.col("since") > since if since >= 0 else None
+        )
+
+    def copies(self, only: pl.Series | None = None, *, inside: range | None = None) -> pl.DataFrame:
+        """Copies that redirects led to, with the columns of `COLUMNS`; arguments and errors as of
+        `pages`.
+        """
+        return self._read(DUPLICATES, only, inside, COLUMNS, None)
+
+    def _read(
+        self,
+        name: str,
+        only: pl.Series | None,
+        inside: range | None,
+        columns: Sequence[str],
+        condition: pl.Expr | None,
+    ) -> pl.DataFrame:
+        chosen = inside or self.partitions
+        for _ in range(_KEPT + 1):
+            # one that is newer than ours serves as well: what it changed is read again later
+            found = newest(self.workspace)
+            if found is None:
+                break
+            try:
+                rows = pl.scan_parquet(found[1] / name, glob=False)
+                rows = rows.filter(pl.col("partition").is_between(chosen.start, chosen.stop - 1))
+                if condition is not None:
+                    rows = rows.filter(condition)
+                if only is not None:
+                    rows = rows.join(only.to_frame("url_key").lazy(), on="url_key", how="semi")
+                return (rows.select(columns) if columns else rows).collect(engine="streaming")
+            except FileNotFoundError:
+                continue  # two rankings later
+        raise WorkspaceError(
+            f"{self.workspace.root}: the ranking was deleted while the index was "
+            "updated: run the update again"
+        )
 
 
 def link_news(workspace: Workspace, partitions: range) -> LinkNews | None:
-    """What the newest generation says of the pages of these partitions; None if nothing was ranked yet.
+    """What the newest generation says of the pages of these partitions; None if nothing was ranked
+    yet.
 
     Raises:
         WorkspaceError: it is damaged, or of a format that this program does not know.
     """
-    for _ in range(_KEPT + 1):
-        found = newest(workspace)
-        if found is None or not (found[1] / PAGES).exists():
-            return None
-        inside = pl.col("partition").is_between(partitions.start, partitions.stop - 1)
-        try:
-            pages = pl.scan_parquet(found[1] / PAGES, glob=False).filter(inside).collect()
-            copies = pl.read_parquet(found[1] / DUPLICATES, columns=list(COLUMNS)).filter(inside)
-        except FileNotFoundError:
-            continue  # two rankings later
-        return LinkNews(found[0].generation, pages, copies)
-    return None
-
-
-def newest_number(workspace: Workspace) -> int:
-    """The number of the newest generation; 0 if nothing was ranked yet."""
-    return max(_numbers(workspace), default=0)
+    found = newest(workspace)
+    return (
+        None
+        if found is None or not (found[1] / PAGES).exists()
+        else LinkNews(workspace, found[0].generation, partitions)
+    )
 
 
 def _newest_pages(workspace: Workspace) -> pl.DataFrame | None:
     """What links said before; None if that is not known."""
     try:
         found = newest(workspace)
-        return pl.read_parquet(found[1] / PAGES) if found is not None and (found[1] / PAGES).exists() else None
+        return (
+            pl.read_parquet(found[1] / PAGES)
+            if found is not None and (found[1] / PAGES).exists()
+            else None
+        )
     except (WorkspaceError, OSError, pl.exceptions.PolarsError):
         return None  # damaged, or removed meanwhile: all counts as changed
 

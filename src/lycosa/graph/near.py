@@ -1,9 +1,11 @@
-"""Texts that are nearly the same: found by MinHash and bands, held to be so by a sketch of what they are made of.
+"""Texts that are nearly the same: found by MinHash and bands, held to be so by a sketch of what
+they are made of.
 
-A text is the set of its shingles: runs of three words, or of five characters where no spaces part the words. Two texts are near when
-their sets share `NEAR` of what is in either (Jaccard). Who might be near is found by bands of MinHash (Broder 1997; Leskovec, Rajaraman,
-Ullman: Mining of Massive Datasets, 3.4); whether they are is said by the `SKETCH` smallest hashes of both (bottom-k; exact for
-texts of no more shingles).
+A text is the set of its shingles: runs of three words, or of five characters where no spaces part
+the words. Two texts are near when their sets share `NEAR` of what is in either (Jaccard). Who might
+be near is found by bands of MinHash (Broder 1997; Leskovec, Rajaraman, Ullman: Mining of Massive
+Datasets, 3.4); whether they are is said by the `SKETCH` smallest hashes of both (bottom-k; exact
+for texts of no more shingles).
 """
 
 from __future__ import annotations
@@ -15,21 +17,25 @@ import numpy as np
 
 Hashes = np.ndarray[tuple[int], np.dtype[np.uint32]]
 Tokens = np.ndarray[tuple[int], np.dtype[np.uint64]]
-Bands = np.ndarray[tuple[int, int], np.dtype[np.uint64]]
 Pairs = np.ndarray[tuple[int], np.dtype[np.int64]]
 
 NEAR = 0.8
 WORDS, CHARACTERS = 3, 5  # in a shingle
 LEAST = 16  # shingles of a text that is looked at: shorter ones are alike by chance, as notices are
-SKETCH = 1024  # hashes kept of a text: at .8 an estimate's standard deviation is .0125; 4 KB on disk
-BANDS, ROWS = 16, 5  # of 10,000 pairs with a similarity of .8 all but 17 meet in a band, 4,000 of those with .5
-MOST_TIMES = 16  # that a part is weighed
-NEIGHBOURS = 8  # in a band that each text is compared with, besides the band's first: bands of thousands are templates
+# hashes kept of a text: at .8 an estimate's standard deviation is .0125; 4 KB on disk
+SKETCH = 1024
+# of 10,000 pairs with a similarity of .8 all but 17 meet in a band, 4,000 of those with .5
+BANDS, ROWS = 16, 5
+MAX_TIMES = 16  # that a part is weighed
+# in a band that each text is compared with, besides the band's first: bands of thousands are
+# templates
+NEIGHBOURS = 8
 
 _COMBINE: Final = np.uint64(0x9E3779B97F4A7C15)
 _FIRST, _SECOND = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)  # of SplitMix64
 _random = np.random.default_rng(20_240_607)
-_TIMES = (_random.integers(0, 2**31, BANDS * ROWS, np.uint32) * 2 + 1)[:, None]  # odd: each is a permutation of 32 bits
+# odd: each is a permutation of 32 bits
+_TIMES = (_random.integers(0, 2**31, BANDS * ROWS, np.uint32) * 2 + 1)[:, None]
 _PLUS = _random.integers(0, 2**32, BANDS * ROWS, np.uint32)[:, None]
 
 
@@ -45,9 +51,14 @@ def shingles(tokens: Tokens, width: int) -> Hashes:
 
 
 def weighed(part: Hashes, whole: Hashes) -> Hashes:
-    """A set in which a small part counts about as much as the whole that it is of: two of them are near only if both are."""
-    times = min(whole.size // part.size, MOST_TIMES) if part.size else 0
-    copies = [_mix(part.astype(np.uint64) | np.uint64(time + 1 << 32)) >> np.uint64(32) for time in range(times)]
+    """A set in which a small part counts about as much as the whole that it is of: two of them are
+    near only if both are.
+    """
+    times = min(whole.size // part.size, MAX_TIMES) if part.size else 0
+    copies = [
+        _mix(part.astype(np.uint64) | np.uint64(time + 1 << 32)) >> np.uint64(32)
+        for time in range(times)
+    ]
     return np.unique(np.concatenate([whole, *(copy.astype(np.uint32) for copy in copies)]))
 
 
@@ -70,7 +81,9 @@ def similarity(one: Hashes, other: Hashes) -> float:
 
 
 class Sketches:
-    """Sketches and bands of texts, numbered as they come, in two files: 4.2 KB a text at most. Memory: 8 bytes a text."""
+    """Sketches and bands of texts, numbered as they come, in two files: 4.2 KB a text at most.
+    Memory: 8 bytes a text.
+    """
 
     def __init__(self, hashes: IO[bytes], bands: IO[bytes]) -> None:
         """Files that are empty, open for writing and reading."""
@@ -89,7 +102,9 @@ class Sketches:
         self._ends.append(self._ends[-1] + kept.size)
 
     def near(self) -> Iterator[tuple[int, int, float]]:
-        """Pairs of texts that are near, the lower number first, and how near. Memory: 40 bytes a text, 8 a pair that was compared."""
+        """Pairs of texts that are near, the lower number first, and how near. Memory: 40 bytes a
+        text, 8 a pair that was compared.
+        """
         if self.count < 2:
             return
         for file in self._files:
@@ -98,18 +113,24 @@ class Sketches:
         bands = np.memmap(self._files[1].name, np.uint64, "r").reshape(-1, BANDS)
         compared: Pairs = np.zeros(0, np.int64)
         for band in range(BANDS):
-            found = np.setdiff1d(candidates(np.ascontiguousarray(bands[:, band])), compared, assume_unique=True)
+            found = np.setdiff1d(
+                candidates(np.ascontiguousarray(bands[:, band])), compared, assume_unique=True
+            )
             compared = np.union1d(compared, found)
             for pair in found.tolist():
                 one, other = pair >> 32, pair & 0xFFFFFFFF
-                how_near = similarity(hashes[self._ends[one] : self._ends[one + 1]], hashes[self._ends[other] : self._ends[other + 1]])
+                how_near = similarity(
+                    hashes[self._ends[one] : self._ends[one + 1]],
+                    hashes[self._ends[other] : self._ends[other + 1]],
+                )
                 if how_near >= NEAR:
                     yield one, other, how_near
 
 
 def candidates(band: Tokens) -> Pairs:
-    """Pairs of texts with the same hash in a band, as `lower << 32 | higher`, each once: all of small groups, of large ones each with the
-    first and with those beside it."""
+    """Pairs of texts with the same hash in a band, as `lower << 32 | higher`, each once: all of
+    small groups, of large ones each with the first and with those beside it.
+    """
     order = np.argsort(band, kind="stable")
     ordered = band[order]
     begins = np.ones(ordered.size, bool)
@@ -124,8 +145,10 @@ def candidates(band: Tokens) -> Pairs:
 
 
 def stars(pairs: Iterable[tuple[int, int]], better: Tokens | Pairs) -> dict[int, int]:
-    """Groups: text -> the one that stands for it, itself included. Each is near the one that stands for it, so that a chain of small
-    differences is not one group. The texts with the smallest `better` stand for others first."""
+    """Groups: text -> the one that stands for it, itself included. Each is near the one that stands
+    for it, so that a chain of small differences is not one group. The texts with the smallest
+    `better` stand for others first.
+    """
     beside: dict[int, list[int]] = {}
     for one, other in pairs:
         beside.setdefault(one, []).append(other)
@@ -139,7 +162,10 @@ def stars(pairs: Iterable[tuple[int, int]], better: Tokens | Pairs) -> dict[int,
     return stands
 
 
-def _pairs(one: np.ndarray[tuple[int], np.dtype[np.int64]], other: np.ndarray[tuple[int], np.dtype[np.int64]]) -> Pairs:
+def _pairs(
+    one: np.ndarray[tuple[int], np.dtype[np.int64]],
+    other: np.ndarray[tuple[int], np.dtype[np.int64]],
+) -> Pairs:
     return np.minimum(one, other) << 32 | np.maximum(one, other)
 
 

@@ -1,6 +1,8 @@
-"""PageRank over a file of edges (Page, Brin, Motwani, Winograd 1999): the chance that somebody who follows links at random is there.
+"""PageRank over a file of edges (Page, Brin, Motwani, Winograd 1999): the chance that somebody who
+follows links at random is there.
 
-Edges are mapped, not read: memory is three numbers a node and one part of the edges, whatever their number.
+Edges are mapped, not read: memory is three numbers a node and one part of the edges, whatever their
+number.
 """
 
 from __future__ import annotations
@@ -13,20 +15,22 @@ import numpy as np
 Floats = np.ndarray[tuple[int], np.dtype[np.float64]]
 
 DAMPING = 0.85
-MOST_ROUNDS = 40
+MAX_ROUNDS = 40
 _ENOUGH = 1e-4  # of the whole that still moves: far below a step of what is made of it
 _PART = 4_000_000  # edges at a time
 
 
 def page_rank(edges: Path, nodes: int) -> Floats:
-    """The rank of each node, all of them together 1. `edges`: a file of pairs of int32 (from, to); what comes twice counts twice."""
+    """The rank of each node, all of them together 1. `edges`: a file of pairs of int32 (from, to);
+    what comes twice counts twice.
+    """
     if not nodes:
         return np.zeros(0)
     out = np.zeros(nodes)
     for part in _parts(edges):
         out += np.bincount(part[:, 0], minlength=nodes)
     rank = np.full(nodes, 1 / nodes)
-    for _ in range(MOST_ROUNDS):
+    for _ in range(MAX_ROUNDS):
         share = np.divide(rank, out, out=np.zeros(nodes), where=out > 0)
         flow = np.zeros(nodes)
         for part in _parts(edges):

@@ -2,7 +2,8 @@
 
     COPIES/00000007/     the generation's files, complete: it was renamed to this when it was
 
-A generation shares most files with the one before it, under the same names: these are linked, not copied again.
+A generation shares most files with the one before it, under the same names: these are linked, not
+copied again.
 """
 
 from __future__ import annotations
@@ -15,11 +16,14 @@ from pathlib import Path
 from lycosa.index.generation import BUILD_PREFIX, INFO, Generation
 from lycosa.store.building import LIST
 
-_REWRITTEN = frozenset({"meta.json", INFO, LIST})  # files that have one name in all generations, and not one content
+# files that have one name in all generations, and not one content
+_REWRITTEN = frozenset({"meta.json", INFO, LIST})
 
 
 def local_copy(generation: Generation, copies: Path) -> Generation:
-    """The same generation on this disk. Raises OSError if it is removed meanwhile, or the disk is full."""
+    """The same generation on this disk. Raises OSError if it is removed meanwhile, or the disk is
+    full.
+    """
     target = copies / generation.path.name
     if target.is_dir():
         if (target / INFO).read_bytes() == (generation.path / INFO).read_bytes():

@@ -4,11 +4,14 @@
     index/.build-<random>/         being built; left behind by a kill, removed by the next indexer
     index/.lock                    held (flock) by the one indexer
 
-A generation appears at once, so a reader or a kill sees the old one or the new one. A file that did not change is the same inode in
-both (hard link). The newest two are kept, so that a reader that has just looked finds its files; one that has them open keeps them
-whatever is removed. On S3 and HDFS build folders and lock lie on the indexer's machine, and readers have copies (`lycosa.store.storage`).
+A generation appears at once, so a reader or a kill sees the old one or the new one. A file that did
+not change is the same inode in both (hard link). The newest two are kept, so that a reader that has
+just looked finds its files; one that has them open keeps them whatever is removed. On S3 and HDFS
+build folders and lock lie on the indexer's machine, and readers have copies
+(`lycosa.store.storage`).
 
-An index of several shards has such a line of generations for each of them (`lycosa.index.shards`); `line` names the line's folder.
+An index of several shards has such a line of generations for each of them (`lycosa.index.shards`);
+`line` names the line's folder.
 
 No polars here: a search starts with this module.
 """
@@ -34,20 +37,24 @@ INFO = "generation.json"
 LOCK = ".lock"
 BUILD_PREFIX = ".build-"
 KEPT = 2
-_CHECKED = re.compile(r"[0-9a-f]{32}\..*")  # tantivy's files have a CRC, stored texts their keys (`lycosa.index.check`)
-_NAME = re.compile(r"^\d{8,}$")
+# tantivy's files have a CRC, stored texts their keys (`lycosa.index.check`)
+_CHECKED = re.compile(r"[0-9a-f]{32}\..*")
+_NAME = re.compile(r"^\d{8,}\Z")
 
 
 @dataclass(slots=True, frozen=True)
 class GenerationInfo:
-    """What generation.json says. `log_entry` is the log entry up to which it has read, `attempt` that entry's id."""
+    """What generation.json says. `log_entry` is the log entry up to which it has read, `attempt`
+    that entry's id.
+    """
 
     generation: int
     log_entry: int
     attempt: str
     documents: int
     analyzers: dict[str, str]
-    languages: dict[str, int]  # language -> pages, about (replaced pages count until their segment is merged)
+    # language -> pages, about (replaced pages count until their segment is merged)
+    languages: dict[str, int]
     collections: dict[str, int]
     created_at: str
     format: int = FORMAT
@@ -69,7 +76,9 @@ class Generation:
 
 
 Place = str | os.PathLike[str] | Storage
-"""A workspace: where it lies, or its storage. Who asks again and again gives the storage: to open one on S3 takes a while."""
+"""A workspace: where it lies, or its storage. Who asks again and again gives the storage: to open
+one on S3 takes a while.
+"""
 
 
 def storage_of(place: Place) -> Storage:
@@ -106,7 +115,9 @@ def newest(place: Place, line: str = FOLDER) -> Generation | None:
 
 
 def load(place: Place, number: int, line: str = FOLDER) -> Generation | None:
-    """One generation; None if it is not there (any more). Raises WorkspaceError as `newest` does."""
+    """One generation; None if it is not there (any more). Raises WorkspaceError as `newest`
+    does.
+    """
     found = storage_of(place).local_folder(f"{line}/{number:08d}")
     if found is None:
         return None
@@ -115,19 +126,24 @@ def load(place: Place, number: int, line: str = FOLDER) -> Generation | None:
         document: dict[str, Any] = json.loads((path / INFO).read_bytes())
         if document["format"] != FORMAT:
             raise WorkspaceError(
-                f"{path} is an index of format {document['format']!r}, but this version needs format {FORMAT}: "
+                f"{path} is an index of format {document['format']!r}, but this version needs "
+                f"format {FORMAT}: "
                 f"upgrade with `pip install -U lycosa`, or rebuild it with `lycosa index --rebuild`"
             )
         return Generation(path, GenerationInfo(**document))
     except FileNotFoundError:
         return None
     except (ValueError, KeyError, TypeError, RecursionError):
-        raise WorkspaceError(f"{path / INFO} is damaged: rebuild the index with `lycosa index --rebuild`") from None
+        raise WorkspaceError(
+            f"{path / INFO} is damaged: rebuild the index with `lycosa index --rebuild`"
+        ) from None
 
 
 def publish(place: Place, build: Path, info: GenerationInfo, line: str = FOLDER) -> Generation:
-    """Make a finished build folder of the `workshop` the newest generation; it is safe when this returns. Older ones are removed, but for
-    one. Where another machine took its number meanwhile, it gets the next one."""
+    """Make a finished build folder of the `workshop` the newest generation; it is safe when this
+    returns. Older ones are removed, but for one. Where another machine took its number meanwhile,
+    it gets the next one.
+    """
     storage = storage_of(place)
     while True:
         document = json.dumps(asdict(info), ensure_ascii=False, indent=1) + "\n"
@@ -140,7 +156,10 @@ def publish(place: Place, build: Path, info: GenerationInfo, line: str = FOLDER)
         storage.remove_tree(f"{line}/{number:08d}")
     published = load(storage, info.generation, line)
     if published is None:
-        raise WorkspaceError(f"generation {info.generation} of {line} was removed right after it was published: run the update again")
+        raise WorkspaceError(
+            f"generation {info.generation} of {line} was removed right after it "
+            "was published: run the update again"
+        )
     return published
 
 
@@ -153,8 +172,14 @@ def remove_older(place: Place, number: int, line: str = FOLDER) -> None:
 
 
 def remove_leftovers(place: Place, line: str = FOLDER) -> int:
-    """Remove build folders that a killed indexer left. Only for who holds the lock. Returns how many."""
-    leftovers = [path for path in workshop(place, line).iterdir() if path.name.startswith(BUILD_PREFIX) or path.name.endswith(ASIDE_SUFFIX)]
+    """Remove build folders that a killed indexer left. Only for who holds the lock. Returns how
+    many.
+    """
+    leftovers = [
+        path
+        for path in workshop(place, line).iterdir()
+        if path.name.startswith(BUILD_PREFIX) or path.name.endswith(ASIDE_SUFFIX)
+    ]
     for path in leftovers:
         if path.is_dir():
             shutil.rmtree(path)

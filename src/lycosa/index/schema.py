@@ -1,11 +1,12 @@
-"""The index's fields, and a page as a document of them.
+"""The fields of the index, and the document of a page.
 
-Every *field set* (one for each native analyzer, one for all segmented languages) has five text fields; a page fills those
-of its own language's set. What is only shown is stored apart, as bytes: `about` (JSON). The beginnings of its texts, as long as snippets
-look at them, stand in files of their own (`index.texts`), where `text` finds them: the same text stands there once, however many pages
-have it.
+Five text fields hold the terms of all languages, each with the code of its language as prefix
+(`en:event`). The average length of a field therefore covers all pages, and the document frequency
+of a term only its own language. Stored fields: `about` (JSON) for display, and the key of the
+snippet texts (`index.texts`), which pages with the same text share.
 
-What a search counts or puts in order by is a column (tantivy's fast fields): host, text, prior, dates, language, type, collection.
+Values for sorting and counting are fast fields: host, text, prior, dates, language, type,
+collection.
 
 This module is what a search needs to start: it imports neither polars nor anything that does.
 """
@@ -24,41 +25,93 @@ from urllib.parse import unquote_to_bytes
 import tantivy
 from xxhash import xxh3_64_intdigest
 
+from lycosa.core.records import TITLE_DIFFERS_TOO
 from lycosa.index.texts import joined
-from lycosa.text.analyze import SEGMENTED, Analysis, Analyzer, analyzer_for, native_analyzers
+from lycosa.text.analyze import Analysis, Analyzer, analyzer_for
 
-SCHEMA_VERSION = 4
+SCHEMA_VERSION = 5
 """Raise it when fields or their meaning change: an index of another version is built anew."""
 SCHEMA = "schema"  # where a generation keeps it, among the versions of its analyzers
 
-ID, HOST, PATH, LANGUAGE, COLLECTION, TYPE, URL_WORDS = "id", "host", "path", "language", "collection", "type", "url_words"
+ID, HOST, PATH, LANGUAGE, COLLECTION, TYPE, URL_WORDS = (
+    "id",
+    "host",
+    "path",
+    "language",
+    "collection",
+    "type",
+    "url_words",
+)
 LINKS = "links"
-HOST_NAME, HOST_KEY, GROUP, PRIOR, PUBLISHED, DATE = "host_name", "host_key", "group", "prior", "published", "date"
+HOST_NAME, HOST_KEY, GROUP, PRIOR, PUBLISHED, DATE = (
+    "host_name",
+    "host_key",
+    "group",
+    "prior",
+    "published",
+    "date",
+)
 ABOUT, TEXT = "about", "text"
-TITLE_ROLE, HEADINGS_ROLE, BODY_ROLE, FULL_ROLE, ANCHOR_ROLE = "title", "headings", "body", "full", "anchor"
+TITLE_ROLE, HEADINGS_ROLE, BODY_ROLE, FULL_ROLE, ANCHOR_ROLE = (
+    "title",
+    "headings",
+    "body",
+    "full",
+    "anchor",
+)
 ROLES = (TITLE_ROLE, HEADINGS_ROLE, BODY_ROLE, FULL_ROLE, ANCHOR_ROLE)
 WHITESPACE = "whitespace"
 DEFAULT_TYPE = "html"
 
 MOST_HEADINGS = 200
-MOST_URL_WORDS_CHARACTERS = 500
+MAX_URL_WORDS_CHARACTERS = 500
 MOST_LINKS = 500  # targets of a page that `link:` finds it by
-_LINK_SHIFT = 24  # bits of a hash that are left out: of a billion targets one in a thousand has the key of another one
+# bits of a hash that are left out: of a billion targets one in a thousand has the key of another
+# one
+_LINK_SHIFT = 24
 MOST_FOLDERS = 8  # levels of a path that `site:` may name
 _SIGNED = 2**63  # tantivy's columns of unsigned numbers are dangerous from Python
+INCONSISTENT, DECLARED_OTHERWISE = 0.7, 0.97
+"""Factors for pages whose declared language and title, or only whose declared language, differ from
+their text.
+"""
+URL_LENGTH_WEIGHT, _LONG_URL = 1e-6, 2_000
+MIN_PRIOR = 0.65
+"""The smallest prior: tantivy cannot multiply a score by less than 1, so `weight_of` divides by it.
+"""
+TITLE_COPIES = 2
+"""How often the body field has the title: sentences are scored by this field alone
+(docs/ranking.md).
+"""
+CLOCK_TOLERANCE_MS = 86_400_000
+"""A publication date up to this much later than the fetch is a matter of time zones; a later one is
+wrong.
+"""
 STORED_BODY, STORED_FULL = 24_000, 8_000
-"""Characters of the main text, and of the text outside it, that are stored for snippets; all of both is indexed."""
+"""Characters of the main text, and of the text outside it, that are stored for snippets; all of
+both is indexed.
+"""
 _FIRST_LINES = 8  # places at which a main text may begin that are looked at one by one
-_URL_NOISE = re.compile(r"^[a-z][a-z0-9+.-]*://|\.(?:html?|php|aspx?|jsp|cgi)(?=$|[?#])|[^\w]+|_+", re.IGNORECASE)
+_URL_NOISE = re.compile(
+    r"^[a-z][a-z0-9+.-]*://|\.(?:html?|php|aspx?|jsp|cgi)(?=$|[?#])|[^\w]+|_+", re.IGNORECASE
+)
 
 
-def text_field(role: str, field_set: str) -> str:
-    """The name of the field that holds a role's terms for a field set: `title_en`, `body_words`."""
-    return f"{role}_{field_set}"
+def text_field(role: str, language: str) -> str:
+    """The name of the terms of a role in a language: `title_en`, `body_und`. They are part of one
+    field, see `located`.
+    """
+    return f"{role}_{language}"
 
 
-def field_sets() -> list[str]:
-    return [*(analyzer.field_set for analyzer in native_analyzers()), SEGMENTED]
+def located(name: str, terms: Sequence[str] = ()) -> tuple[str, tuple[str, ...]]:
+    """The field of the index that holds terms named by `text_field`, and the terms as they are
+    there; other fields as they are.
+    """
+    role, _, language = name.partition("_")
+    if role not in ROLES:
+        return name, tuple(terms)
+    return role, tuple(f"{language}:{term}" for term in terms)
 
 
 @functools.cache
@@ -75,38 +128,32 @@ def schema() -> tantivy.Schema:
     for name in (HOST_KEY, GROUP, PUBLISHED, DATE, TEXT):
         builder.add_integer_field(name, fast=True)
     builder.add_float_field(PRIOR, fast=True)
-    for analyzer in native_analyzers():
-        for role in ROLES:
-            builder.add_text_field(text_field(role, analyzer.field_set), tokenizer_name=analyzer.name)
     for role in ROLES:
-        builder.add_text_field(text_field(role, SEGMENTED), tokenizer_name=WHITESPACE)
+        builder.add_text_field(role, tokenizer_name=WHITESPACE)
     builder.add_bytes_field(ABOUT, stored=True)
     return builder.build()
 
 
-def register(index: tantivy.Index) -> tantivy.Index:
-    """Give an index the native analyzers that its schema names. Returns the same index."""
-    for analyzer in native_analyzers():
-        index.register_tokenizer(analyzer.name, analyzer.tokenizer)
-    return index
-
-
 def analysis_versions(analysis: Analysis = Analysis()) -> dict[str, str]:
-    """What the terms of an index depend on: analyzer -> version. An index made with others must be built anew.
+    """What the terms of an index depend on: analyzer -> version. An index made with others must be
+    built anew.
 
     Raises:
         UsageError: an analyzer needs a package that is not installed.
     """
     samples = ("en", "de", "fr", "es", "pt", "it", "ru", "zh", "ko", "th", "ar", "")
-    return {analyzer.name: analyzer.version for analyzer in map(analysis.of, samples)} | {SCHEMA: str(SCHEMA_VERSION)}
+    return {analyzer.name: analyzer.version for analyzer in map(analysis.of, samples)} | {
+        SCHEMA: str(SCHEMA_VERSION)
+    }
 
 
 @dataclass(slots=True)
 class IndexedPage:
     """A page as the index takes it. Times in ms; `collections` are all that hold it.
 
-    `links` are `link_key`s of what it links to. `prior` is what its score is multiplied by, at least 1; `anchors` the texts of links to
-    it, those of many hosts oftener; `group` is the same for pages that are copies of each other.
+    `links` are `link_key`s of what it links to. `prior` is what its score is multiplied by, at
+    least 1; `anchors` the texts of links to it, those of many hosts oftener; `group` is the same
+    for pages that are copies of each other.
     """
 
     url: str
@@ -126,6 +173,7 @@ class IndexedPage:
     anchors: str = ""
     prior: float = 1.0
     group: int = 0
+    language_share: float = 1.0  # of `pages`
 
 
 @dataclass(slots=True, frozen=True)
@@ -143,15 +191,27 @@ class Stored:
     type: str = DEFAULT_TYPE
 
 
+def trusted_date(published_at: int | None, fetched_at: int) -> int | None:
+    """Return the publication date for ranking and sorting, never after the fetch; None: none, or
+    one that lies in the future.
+    """
+    if published_at is None or published_at > fetched_at + CLOCK_TOLERANCE_MS:
+        return None
+    return min(published_at, fetched_at)
+
+
 def url_id(url_key: int) -> str:
     """The document's id: the URL's key as 16 hexadecimal digits."""
     return f"{url_key:016x}"
 
 
-def document(page: IndexedPage, analysis: Analysis = Analysis(), text_key: int = 0) -> tantivy.Document:
-    """The document of a page whose stored texts have the key `text_key` (0: it has none). Hot path: what it costs is in bench/search.py."""
+def document(
+    page: IndexedPage, analysis: Analysis = Analysis(), text_key: int = 0
+) -> tantivy.Document:
+    """The document of a page whose stored texts have the key `text_key` (0: it has none). Hot path:
+    what it costs is in bench/search.py.
+    """
     analyzer = analysis.of(page.language)
-    field_set = analyzer.field_set
     made = tantivy.Document()
     made.add_text(ID, url_id(page.url_key))
     for host in host_suffixes(page.host):
@@ -168,13 +228,19 @@ def document(page: IndexedPage, analysis: Analysis = Analysis(), text_key: int =
         made.add_integer(LINKS, target)
     made.add_integer(HOST_KEY, signed_key(page.host))
     made.add_integer(GROUP, page.group)
-    made.add_integer(DATE, page.published_at if page.published_at is not None else page.fetched_at)
-    if page.published_at is not None:
-        made.add_integer(PUBLISHED, page.published_at)
-    made.add_float(PRIOR, weight_of(page.prior))
+    published = trusted_date(page.published_at, page.fetched_at)
+    made.add_integer(DATE, page.fetched_at if published is None else published)
+    if published is not None:
+        made.add_integer(PUBLISHED, published)
+    made.add_float(PRIOR, weight_of(page.prior * static_factor(page.url, page.language_share)))
     if text_key:
         made.add_integer(TEXT, text_key - _SIGNED)
     headings = list(page.headings[:MOST_HEADINGS])
+    if page.title:
+        title = prefixed(analyzer, page.title)
+        # separate values, so that no phrase matches across two of them
+        for _ in range(TITLE_COPIES):
+            made.add_text(BODY_ROLE, title)
     for role, text in (
         (TITLE_ROLE, page.title),
         (HEADINGS_ROLE, "\n".join(headings)),
@@ -183,7 +249,7 @@ def document(page: IndexedPage, analysis: Analysis = Analysis(), text_key: int =
         (ANCHOR_ROLE, page.anchors),
     ):
         if text:
-            made.add_text(text_field(role, field_set), analyzer.joined(text))
+            made.add_text(role, prefixed(analyzer, text))
     about = (
         page.url,
         page.host,
@@ -195,8 +261,23 @@ def document(page: IndexedPage, analysis: Analysis = Analysis(), text_key: int =
         page.published_at,
         page.type,
     )
-    made.add_bytes(ABOUT, json.dumps(about, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace"))
+    made.add_bytes(
+        ABOUT,
+        json.dumps(about, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace"),
+    )
     return made
+
+
+def prefixed(analyzer: Analyzer, text: str) -> str:
+    """The terms of a text, each behind the code of its language, for the tokenizer that splits at
+    spaces.
+    """
+    mark = f"{analyzer.field_set}:"
+    if analyzer.native:
+        terms = analyzer.terms(text)
+        return mark + f" {mark}".join(terms) if terms else ""
+    joined = analyzer.joined(text)
+    return mark + joined.replace(" ", f" {mark}") if joined else ""
 
 
 def stored_text(page: IndexedPage) -> bytes:
@@ -209,14 +290,32 @@ def text_of(value: int | None) -> int | None:
     return None if value is None else value + _SIGNED
 
 
+def static_factor(url: str, language_share: float) -> float:
+    """Return the factor of a page's score for its language and URL: below 1 if declaration and
+    title contradict the text.
+
+    Of pages that are otherwise equal, the one with the shorter URL comes first.
+    """
+    contradicts = (
+        INCONSISTENT
+        if language_share <= TITLE_DIFFERS_TOO
+        else DECLARED_OTHERWISE
+        if language_share < 1
+        else 1.0
+    )
+    return contradicts * (1 - URL_LENGTH_WEIGHT * min(len(url), _LONG_URL))
+
+
 def weight_of(prior: float) -> float:
-    """The value of `PRIOR`, for which tantivy multiplies a score by `prior` (by log2 of two more than the value)."""
-    return math.exp2(max(1.0, prior)) - 2.0
+    """Return the value of `PRIOR` for which tantivy multiplies a score by `prior / MIN_PRIOR`
+    (log2 of the value plus two).
+    """
+    return math.exp2(max(1.0, prior / MIN_PRIOR)) - 2.0
 
 
 def prior_of(weight: float | None) -> float:
-    """The inverse of `weight_of`; 1 for what has none."""
-    return math.log2(2.0 + max(0.0, weight or 0.0))
+    """Return the prior for a value of `PRIOR`; 1 for a page that has none."""
+    return 1.0 if weight is None else math.log2(2.0 + max(0.0, weight)) * MIN_PRIOR
 
 
 def signed_key(text: str) -> int:
@@ -225,7 +324,9 @@ def signed_key(text: str) -> int:
 
 
 def link_key(target: str) -> int:
-    """By what `link:` finds the pages that link to a normalised URL; of a host `//example.org`. (40 bits: a term of the index each.)"""
+    """By what `link:` finds the pages that link to a normalised URL; of a host `//example.org`. (40
+    bits: a term of the index each.)
+    """
     return signed_key(target) >> _LINK_SHIFT
 
 
@@ -233,7 +334,9 @@ def stored(document: tantivy.Document) -> Stored:
     """The inverse, as far as a hit needs it."""
     about: list[Any] = json.loads(document.get_first(ABOUT) or b"[]")
     url, host, title, description, language, collections, fetched_at, published_at, kind = about
-    return Stored(url, host, title, description, language, collections, fetched_at, published_at, kind)
+    return Stored(
+        url, host, title, description, language, collections, fetched_at, published_at, kind
+    )
 
 
 def outside(text: str, main_text: str) -> str:
@@ -258,7 +361,9 @@ def outside(text: str, main_text: str) -> str:
 
 
 def _place_of_lines(text: str, lines: str) -> int:
-    """`str.find` for lines, of which the first one tells mostly where they may be: half the time."""
+    """`str.find` for lines, of which the first one tells mostly where they may be: half the
+    time.
+    """
     first, place = lines[: lines.index("\n", 1) + 1], -1
     for _ in range(_FIRST_LINES):
         place = text.find(first, place + 1)
@@ -268,7 +373,9 @@ def _place_of_lines(text: str, lines: str) -> int:
 
 
 def host_suffixes(host: str) -> list[str]:
-    """What `site:` may name: `a.example.org` -> itself, `example.org`, `org`. An IP address is only itself."""
+    """What `site:` may name: `a.example.org` -> itself, `example.org`, `org`. An IP address is only
+    itself.
+    """
     if host.startswith("[") or host.replace(".", "").isdigit():
         return [host]
     labels = host.split(".")
@@ -276,7 +383,9 @@ def host_suffixes(host: str) -> list[str]:
 
 
 def folders(url: str) -> list[str]:
-    """The folders that a URL lies in, and its own path: `http://h/a/b.html?q` -> `a`, `a/b.html`."""
+    """The folders that a URL lies in, and its own path: `http://h/a/b.html?q` -> `a`,
+    `a/b.html`.
+    """
     path = url.partition("://")[2].partition("/")[2].partition("?")[0].strip("/")
     if not path:
         return []
@@ -286,13 +395,10 @@ def folders(url: str) -> list[str]:
 
 
 def url_words(url: str) -> list[str]:
-    """The words of a URL's host and path, unstemmed: `https://docs.example.org/3/library/asyncio-task.html` -> docs example …"""
-    text = url[:MOST_URL_WORDS_CHARACTERS]
+    """The words of a URL's host and path, unstemmed:
+    `https://docs.example.org/3/library/asyncio-task.html` -> docs example …
+    """
+    text = url[:MAX_URL_WORDS_CHARACTERS]
     if "%" in text:
         text = unquote_to_bytes(text).decode("utf-8", "replace")
     return analyzer_for("").terms(_URL_NOISE.sub(" ", text))
-
-
-def analyzers_of(languages: Sequence[str]) -> list[Analyzer]:
-    """The analyzers behind these languages, each once."""
-    return list({id(analyzer): analyzer for analyzer in map(analyzer_for, languages)}.values())

@@ -1,12 +1,13 @@
 """An index in several parts: which documents are in which, and which parts make up the index now.
 
-    index/00000007/              an index of one part: its generations, as `lycosa.index.generation` says
-    index/of-8/0003/00000007/    an index of eight: each part has a line of generations of its own
-    index/layout.json            how many parts the index has that is to be read; without it: one
+    index/00000007/              an index of one part: its generations, as `lycosa.index.generation`
+    says index/of-8/0003/00000007/    an index of eight: each part has a line of generations of its
+    own index/layout.json            how many parts the index has that is to be read; without it:
+    one
 
-A part (shard) holds the documents of a contiguous group of partitions. Each is built, published and read for itself, so a slow
-one holds nothing back. When their number changes, the new ones are built beside the old, `layout.json` is replaced when all of
-them are there, and then the old ones go.
+A part (shard) holds the documents of a contiguous group of partitions. Each is built, published and
+read for itself, so a slow one holds nothing back. When their number changes, the new ones are built
+beside the old, `layout.json` is replaced when all of them are there, and then the old ones go.
 
 No polars here: a search starts with this module.
 """
@@ -26,9 +27,9 @@ from lycosa.store.storage import Storage
 from lycosa.text.analyze import Analysis, analysis_by
 
 LAYOUT = "layout.json"
-MOST_SHARDS = 1_024
-_GROUP = re.compile(r"^of-(\d+)$")
-_NUMBER = re.compile(r"^\d{8,}$")
+MAX_SHARDS = 1_024
+_GROUP = re.compile(r"^of-(\d+)\Z")
+_NUMBER = re.compile(r"^\d{8,}\Z")
 _ATTEMPTS = 5  # looks at a layout that changes meanwhile
 
 
@@ -45,7 +46,9 @@ class Shard:
         return FOLDER if self.count == 1 else f"{FOLDER}/of-{self.count}/{self.number:04d}"
 
     def partitions(self, of: int) -> range:
-        """The partitions whose documents it holds, of a workspace that has `of`. None, if there are more shards than partitions."""
+        """The partitions whose documents it holds, of a workspace that has `of`. None, if there are
+        more shards than partitions.
+        """
         return range(-(-self.number * of // self.count), -(-(self.number + 1) * of // self.count))
 
     def __str__(self) -> str:
@@ -75,7 +78,7 @@ def layout(place: Place) -> int:
         return 1
     except (ValueError, KeyError, TypeError, RecursionError):
         count = 0
-    if not isinstance(count, int) or not 1 <= count <= MOST_SHARDS:
+    if not isinstance(count, int) or not 1 <= count <= MAX_SHARDS:
         raise WorkspaceError(f"{path} is damaged: rebuild the index with `lycosa index --rebuild`")
     return count
 
@@ -86,7 +89,9 @@ def current(place: Place) -> list[Shard]:
 
 
 def newest_of_all(place: Place) -> list[Generation | WorkspaceError | None]:
-    """The newest generation of each part, in order; in its place what is wrong with it, or None: it has none (yet)."""
+    """The newest generation of each part, in order; in its place what is wrong with it, or None: it
+    has none (yet).
+    """
     found: list[Generation | WorkspaceError | None] = []
     storage = generations.storage_of(place)
     for _ in range(_ATTEMPTS):
@@ -98,7 +103,9 @@ def newest_of_all(place: Place) -> list[Generation | WorkspaceError | None]:
 
 
 def newest_numbers(place: Place) -> tuple[tuple[int, int], ...]:
-    """(shard, number of its newest generation) of those that have one: changes whenever something is published."""
+    """(shard, number of its newest generation) of those that have one: changes whenever something
+    is published.
+    """
     storage = generations.storage_of(place)
     found = []
     for shard in current(storage):
@@ -109,7 +116,9 @@ def newest_numbers(place: Place) -> tuple[tuple[int, int], ...]:
 
 
 def highest_number(place: Place) -> int:
-    """The highest number of a generation that is to be read; a line that begins goes on from there, so that no number comes twice."""
+    """The highest number of a generation that is to be read; a line that begins goes on from there,
+    so that no number comes twice.
+    """
     try:
         return max((number for _, number in newest_numbers(place)), default=0)
     except WorkspaceError:
@@ -119,7 +128,8 @@ def highest_number(place: Place) -> int:
 def current_generation(place: Place) -> GenerationInfo | None:
     """What the index says of itself; None if nothing was indexed yet.
 
-    Of several parts: sums of their documents and of the numbers of their generations, and the log entry that all of them have read.
+    Of several parts: sums of their documents and of the numbers of their generations, and the log
+    entry that all of them have read.
 
     Raises:
         WorkspaceError: it is damaged, or of a format that this program does not know.
@@ -132,7 +142,9 @@ def current_generation(place: Place) -> GenerationInfo | None:
 
 
 def index_analysis(place: Place) -> Analysis:
-    """How the index analyses Korean, as far as the packages for it are installed; where there is none, as one without settings would."""
+    """How the index analyses Korean, as far as the packages for it are installed; where there is
+    none, as one without settings would.
+    """
     try:
         info = current_generation(place)
     except WorkspaceError:
@@ -163,14 +175,18 @@ def combined(parts: Sequence[GenerationInfo], count: int) -> GenerationInfo | No
 
 
 def by_count(counts: Mapping[str, int]) -> dict[str, int]:
-    """The most frequent first: the order in which languages read a query, whatever shards they come from."""
+    """The most frequent first: the order in which languages read a query, whatever shards they come
+    from.
+    """
     return dict(sorted(counts.items(), key=lambda item: (-item[1], item[0])))
 
 
 def adopt(place: Place, count: int) -> bool:
-    """Make the parts of an index of `count` the ones to be read, if all of them are there; True if they are.
+    """Make the parts of an index of `count` the ones to be read, if all of them are there; True if
+    they are.
 
-    What belongs to another number of parts is removed then. Any builder may call it, at any time: it changes nothing twice.
+    What belongs to another number of parts is removed then. Any builder may call it, at any time:
+    it changes nothing twice.
     """
     storage = generations.storage_of(place)
     if any(not generations.numbers(storage, shard.line) for shard in shards_of(count)):

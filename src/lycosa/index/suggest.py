@@ -1,8 +1,10 @@
-"""Keeps the file of suggestions with a generation: carried over from the one before, or made anew when it is due.
+"""Keeps the file of suggestions with a generation: carried over from the one before, or made anew
+when it is due.
 
-To make it takes a while that grows with the pages, so it rests in proportion (`REST_MS_A_PAGE`): what was added since is suggested
-that much later, and searched at once. After an exclusion the index begins from nothing, and so does this file: nothing of what was
-excluded is in it. Pages that are gone are left out when it is made.
+To make it takes a while that grows with the pages, so it rests in proportion (`REST_MS_A_PAGE`):
+what was added since is suggested that much later, and searched at once. After an exclusion the
+index begins from nothing, and so does this file: nothing of what was excluded is in it. Pages that
+are gone are left out when it is made.
 """
 
 from __future__ import annotations
@@ -25,20 +27,24 @@ from lycosa.store.live import LiveTables, in_partitions
 FRESH_PAGES = 2_000
 """Up to so many pages it is made with every generation: that takes less than a second."""
 REST_MS_A_PAGE = 10
-"""Twenty times and more what a page costs while it is made (bench/suggest.py): a twentieth of the indexer's time at most."""
+"""Twenty times and more what a page costs while it is made (bench/suggest.py): a twentieth of the
+indexer's time at most.
+"""
 _FRAME_BYTES = 24 * 2**20
 
 
 @dataclass(slots=True, frozen=True)
 class SuggestTask:
-    """What to make a file from. `only`: the partitions of a shard; None: all. `gone`: gives keys of pages that are not to be suggested;
-    `said`: gives what links say of pages (url_key, prior, anchors), or None."""
+    """What to make a file from. `only`: the partitions of a shard; None: all. `gone`: gives keys of
+    pages that are not to be suggested; `said`: gives what links say of the pages with these keys
+    (url_key, prior, anchors), or None.
+    """
 
     tables: LiveTables
     only: range | None
     now_ms: int
     gone: Callable[[], pl.Series]
-    said: Callable[[], pl.DataFrame | None]
+    said: Callable[[pl.Series], pl.DataFrame | None]
 
 
 def is_due(generation: Path, now_ms: int, log_entry: int) -> bool:
@@ -46,7 +52,9 @@ def is_due(generation: Path, now_ms: int, log_entry: int) -> bool:
     info = info_of(generation)
     if info is None:
         return True
-    rested = info.pages <= FRESH_PAGES or not 0 <= now_ms - info.made_at < info.pages * REST_MS_A_PAGE
+    rested = (
+        info.pages <= FRESH_PAGES or not 0 <= now_ms - info.made_at < info.pages * REST_MS_A_PAGE
+    )
     return info.log_entry < log_entry and rested
 
 
@@ -60,7 +68,8 @@ def info_of(generation: Path) -> SuggestInfo | None:
 
 
 def place(task: SuggestTask, build: Path, before: Path | None) -> None:
-    """Put the file into a folder that is about to be published, after the generation `before`; None: the index began from nothing.
+    """Put the file into a folder that is about to be published, after the generation `before`;
+    None: the index began from nothing.
 
     Raises:
         FileNotFoundError, polars.exceptions.PolarsError: a table cannot be read.
@@ -70,17 +79,19 @@ def place(task: SuggestTask, build: Path, before: Path | None) -> None:
         return
     pages = sum(file.rows for file in task.tables.state.files.get("pages", []))
     share = max(1, -(-pages // WORD_PAGES))
-    said, gone = task.said(), task.gone()
+    gone = task.gone()
     collector = Collector(share, copies_of(_frames(task, gone, COPY_COLUMNS), share))
     for frame in _frames(task, gone, COLUMNS):
-        collector.add(frame, said)
+        collector.add(frame, task.said(frame["url_key"]))
     words = collector.words()
     info = SuggestInfo(task.tables.state.head, task.now_ms, collector.pages)
     write(build, info, collector.phrases(words), words)
 
 
 def carry_over(before: Path, build: Path) -> None:
-    """Put the file of the generation before into a folder that is about to be published, if it has one."""
+    """Put the file of the generation before into a folder that is about to be published, if it has
+    one.
+    """
     path = suggest_file.find(before)
     if path is None:
         return

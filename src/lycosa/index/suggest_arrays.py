@@ -1,5 +1,7 @@
-"""The arrays of the file of suggestions (`index.suggest_file`, `index.suggest_texts`), made in columns: what would be a loop over phrases,
-words and their letters is numpy's. Hot path: bench/search.py."""
+"""The arrays of the file of suggestions (`index.suggest_file`, `index.suggest_texts`), made in
+columns: what would be a loop over phrases, words and their letters is numpy's. Hot path:
+bench/search.py.
+"""
 
 from __future__ import annotations
 
@@ -16,8 +18,8 @@ import polars as pl
 import zstandard
 
 from lycosa.index.suggest_file import MASK_ONCE, MASKS, mask_place
-from lycosa.index.suggest_fold import EAST_ASIAN, MOST_STARTS, RUN_TOGETHER, starts
-from lycosa.index.suggest_texts import BLOCK, BLOCKS, MOST_SHARED
+from lycosa.index.suggest_fold import EAST_ASIAN, MAX_STARTS, RUN_TOGETHER, starts
+from lycosa.index.suggest_texts import BLOCK, BLOCKS, MAX_SHARED
 
 _LEVEL = 9  # zstd's: 12 takes a quarter longer to write a file for 1 % less
 _CHUNK = BLOCK * BLOCKS
@@ -35,7 +37,9 @@ Arrays = dict[str, Written]
 
 @dataclass(slots=True, frozen=True)
 class Column:
-    """Texts in UTF-8, one behind the other: the n-th from `starts[n]` to `starts[n + 1]`. Behind them are `_PADDING` bytes more."""
+    """Texts in UTF-8, one behind the other: the n-th from `starts[n]` to `starts[n + 1]`. Behind
+    them are `_PADDING` bytes more.
+    """
 
     whole: Bytes
     starts: Numbers
@@ -45,7 +49,9 @@ class Column:
         """Of a series of strings or bytes."""
         parts = texts.cast(pl.Binary)
         lengths = parts.bin.size().to_numpy()
-        return Column(np.frombuffer(b"".join([*parts.to_list(), bytes(_PADDING)]), np.uint8), _sums(lengths))
+        return Column(
+            np.frombuffer(b"".join([*parts.to_list(), bytes(_PADDING)]), np.uint8), _sums(lengths)
+        )
 
     def __len__(self) -> int:
         return len(self.starts) - 1
@@ -65,18 +71,29 @@ _PADDING = 16  # bytes: as many as are looked at from the beginning of a text on
 def text_arrays(name: str, texts: Column) -> Arrays:
     """The arrays of `suggest_texts.Texts`."""
     count = len(texts)
-    chunks = [texts.part(first, min(first + _CHUNK, count)) for first in range(0, max(1, count), _CHUNK)]
-    return {**chunk_arrays(name, chunks), f"{name}_lengths": smallest(texts.lengths), f"{name}_bases": smallest(_bases(texts.starts))}
+    chunks = [
+        texts.part(first, min(first + _CHUNK, count)) for first in range(0, max(1, count), _CHUNK)
+    ]
+    return {
+        **chunk_arrays(name, chunks),
+        f"{name}_lengths": smallest(texts.lengths),
+        f"{name}_bases": smallest(_bases(texts.starts)),
+    }
 
 
 def word_arrays(name: str, folded: Column, texts: Column, pages: Numbers) -> Arrays:
-    """The arrays of `suggest_texts.Words`, in the order in which they come; a text that is not written is empty."""
+    """The arrays of `suggest_texts.Words`, in the order in which they come; a text that is not
+    written is empty.
+    """
     chunks: list[bytes] = []
     bases = [np.zeros(0, np.int64)]
     for first in range(0, len(folded), _WORDS_AT_ONCE):
         rows = slice(first, min(first + _WORDS_AT_ONCE, len(folded)))
         written, begin = _word_rows(folded, texts, pages, rows)
-        chunks += [written[begin[at] : begin[min(at + _CHUNK, len(begin) - 1)]].tobytes() for at in range(0, len(begin) - 1, _CHUNK)]
+        chunks += [
+            written[begin[at] : begin[min(at + _CHUNK, len(begin) - 1)]].tobytes()
+            for at in range(0, len(begin) - 1, _CHUNK)
+        ]
         bases.append(_bases(begin))
     return {**chunk_arrays(name, chunks or [b""]), f"{name}_bases": smallest(np.concatenate(bases))}
 
@@ -84,15 +101,15 @@ def word_arrays(name: str, folded: Column, texts: Column, pages: Numbers) -> Arr
 def _word_rows(folded: Column, texts: Column, pages: Numbers, rows: slice) -> tuple[Bytes, Numbers]:
     """What is written of some words, and where each begins in it. The first one begins a chunk."""
     starts, lengths = folded.starts[rows], folded.lengths[rows]
-    heads = folded.whole[starts[:, None] + np.arange(MOST_SHARED)]
-    inside = np.arange(MOST_SHARED) < lengths[:, None]
+    heads = folded.whole[starts[:, None] + np.arange(MAX_SHARED)]
+    inside = np.arange(MAX_SHARED) < lengths[:, None]
     shared = np.zeros(len(starts), np.int64)
     alike = (heads[1:] == heads[:-1]) & inside[1:] & inside[:-1]
     shared[1:] = np.logical_and.accumulate(alike, axis=1).sum(axis=1)
     shared[::BLOCK] = 0
     rest, text_lengths = lengths - shared, texts.lengths[rows]
-    long = rest >= MOST_SHARED
-    head = (shared << 4 | np.minimum(rest, MOST_SHARED)).astype(np.uint8)
+    long = rest >= MAX_SHARED
+    head = (shared << 4 | np.minimum(rest, MAX_SHARED)).astype(np.uint8)
     long_size = np.where(long, _leb_size(rest), 0)
     text_size, pages_size = _leb_size(text_lengths), _leb_size(pages[rows])
     begin = _sums(1 + long_size + rest + text_size + text_lengths + pages_size)
@@ -126,13 +143,17 @@ def masks(name: str, words: pl.Series) -> Arrays:
             place = places[begin[rows] + number]
             bit = np.uint64(1) << place
             before = made[rows]
-            made[rows] = before | np.where(before & bit != 0, np.uint64(1) << MASK_ONCE + place % (64 - MASK_ONCE), bit)
+            made[rows] = before | np.where(
+                before & bit != 0, np.uint64(1) << MASK_ONCE + place % (64 - MASK_ONCE), bit
+            )
         chunks.append(made.tobytes())
     return chunk_arrays(name, chunks)
 
 
 def all_starts(phrases: Sequence[str]) -> tuple[Numbers, Numbers]:
-    """Where words of folded phrases begin (`suggest_fold.starts`), in order: the phrase's number, and the place in its UTF-8."""
+    """Where words of folded phrases begin (`suggest_fold.starts`), in order: the phrase's number,
+    and the place in its UTF-8.
+    """
     numbers, places = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
     for first in range(0, len(phrases), _PHRASES_AT_ONCE):
         number, place = _starts(phrases[first : first + _PHRASES_AT_ONCE])
@@ -157,14 +178,18 @@ def _starts(phrases: Sequence[str]) -> tuple[Numbers, Numbers]:
     at = np.flatnonzero(found)
     number = np.searchsorted(begin, at, "right") - 1
     nth = np.arange(len(at)) - np.searchsorted(number, number, "left")
-    at, number = at[nth < MOST_STARTS], number[nth < MOST_STARTS]
-    before = _sums(1 + (letters >= 0x80).astype(np.int64) + (letters >= 0x800) + (letters >= 0x10000))
+    at, number = at[nth < MAX_STARTS], number[nth < MAX_STARTS]
+    before = _sums(
+        1 + (letters >= 0x80).astype(np.int64) + (letters >= 0x800) + (letters >= 0x10000)
+    )
     return number, before[at] - before[begin[number]]
 
 
 def suffix_order(whole: Bytes, begin: Numbers, end: Numbers, group: Numbers) -> Numbers:
-    """The order of texts by their groups, then by their bytes, then as they come: a text is what stands from `begin` to `end`, without a
-    NUL. Sorts by some bytes of all, then by the next ones of those that are still alike."""
+    """The order of texts by their groups, then by their bytes, then as they come: a text is what
+    stands from `begin` to `end`, without a NUL. Sorts by some bytes of all, then by the next ones
+    of those that are still alike.
+    """
     key = _key(whole, begin, end)
     order = np.lexsort((key, group))
     new = np.ones(len(order) + 1, dtype=bool)
@@ -188,11 +213,16 @@ def chunk_arrays(name: str, chunks: Iterable[bytes]) -> Arrays:
     """The arrays of `suggest_texts.Chunks`."""
     compressor = zstandard.ZstdCompressor(level=_LEVEL)
     written = [compressor.compress(chunk) for chunk in chunks]
-    return {name: b"".join(written), f"{name}_starts": smallest(_sums(np.array([len(chunk) for chunk in written], np.int64)))}
+    return {
+        name: b"".join(written),
+        f"{name}_starts": smallest(_sums(np.array([len(chunk) for chunk in written], np.int64))),
+    }
 
 
 def packed(values: npt.NDArray[Any]) -> bytes:
-    """A whole array, compressed (`suggest_texts.unpacked`); b"" if that does not make it much smaller."""
+    """A whole array, compressed (`suggest_texts.unpacked`); b"" if that does not make it much
+    smaller.
+    """
     whole = values.tobytes()
     made = zstandard.ZstdCompressor(level=_LEVEL).compress(whole)
     return made if len(made) < 0.9 * len(whole) else b""
@@ -201,7 +231,13 @@ def packed(values: npt.NDArray[Any]) -> bytes:
 def smallest(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
     """The values in the smallest type that holds them."""
     most = int(values.max(initial=0))
-    return values.astype(next(kind for kind in (np.uint8, np.uint16, np.uint32, np.uint64) if most <= np.iinfo(kind).max))
+    return values.astype(
+        next(
+            kind
+            for kind in (np.uint8, np.uint16, np.uint32, np.uint64)
+            if most <= np.iinfo(kind).max
+        )
+    )
 
 
 def _sums(lengths: npt.NDArray[Any]) -> Numbers:
@@ -218,7 +254,9 @@ def _bases(starts: Numbers) -> Numbers:
 
 
 def _key(whole: Bytes, begin: Numbers, end: Numbers) -> npt.NDArray[np.uint64]:
-    """The next bytes of texts as a number that is in their order; a text begins at its end or before."""
+    """The next bytes of texts as a number that is in their order; a text begins at its end or
+    before.
+    """
     found = np.zeros(len(begin), np.uint64)
     for at in range(_KEY):
         found = found << np.uint64(8) | np.where(begin + at < end, whole[begin + at], np.uint8(0))
@@ -264,5 +302,7 @@ def _kinds(letters: npt.NDArray[np.uint32]) -> Bytes:
 def _kind(letter: str) -> int:
     found = _ALNUM if letter.isalnum() else _MARK if unicodedata.category(letter)[0] == "M" else 0
     if letter >= "\u0e00":
-        found |= (_EAST_ASIAN if EAST_ASIAN.match(letter) else 0) | (_RUN_TOGETHER if RUN_TOGETHER.match(letter) else 0)
+        found |= (_EAST_ASIAN if EAST_ASIAN.match(letter) else 0) | (
+            _RUN_TOGETHER if RUN_TOGETHER.match(letter) else 0
+        )
     return found

@@ -1,7 +1,9 @@
-"""The form in which phrases and words are compared with what a person types: case, accents and widths folded, Hangul taken apart.
+"""The form in which phrases and words are compared with what a person types: case, accents and
+widths folded, Hangul taken apart.
 
-The same for the file of suggestions, for what is being typed, and for words that may be misspelled. Hangul syllables become their letters
-(Unicode 3.12, canonical decomposition), so that a syllable half typed begins the whole one, and one wrong letter is one slip.
+The same for the file of suggestions, for what is being typed, and for words that may be misspelled.
+Hangul syllables become their letters (Unicode 3.12, canonical decomposition), so that a syllable
+half typed begins the whole one, and one wrong letter is one slip.
 """
 
 from __future__ import annotations
@@ -14,7 +16,7 @@ from icu4py.breakers import WordBreaker
 
 from lycosa.text.fold import plain, without_accents
 
-MOST_STARTS = 8
+MAX_STARTS = 8
 """Words of a phrase by which it is found."""
 
 _REMEMBERED = 10_000  # folded words, while many texts are folded: some 2 MB
@@ -28,7 +30,9 @@ _WORD = re.compile(r"[^\W\d_]")
 
 
 def folded(text: str) -> str:
-    """A phrase or word as it is compared. White space is one space; a space at the end stays one."""
+    """A phrase or word as it is compared. White space is one space; a space at the end stays
+    one.
+    """
     text = _SPACES.sub(" ", text)
     if text.isascii():
         return _LEADING.sub("", text.lower())
@@ -59,11 +63,14 @@ class _Words(dict[str, str]):
 
 
 def starts(phrase: str) -> list[int]:
-    """Where the words of a folded phrase begin, in characters: in Chinese and Japanese every character, where no spaces part the words
-    of an alphabet what ICU's dictionaries say."""
+    """Where the words of a folded phrase begin, in characters: in Chinese and Japanese every
+    character, where no spaces part the words of an alphabet what ICU's dictionaries say.
+    """
     if phrase.isascii():
-        return [match.start() for match in _START.finditer(phrase)][:MOST_STARTS]
-    found = {match.start() for match in _START.finditer(phrase) if not _after_sign(phrase, match.start())}
+        return [match.start() for match in _START.finditer(phrase)][:MAX_STARTS]
+    found = {
+        match.start() for match in _START.finditer(phrase) if not _after_sign(phrase, match.start())
+    }
     found |= {0} | {match.start() for match in EAST_ASIAN.finditer(phrase)}
     if RUN_TOGETHER.search(phrase):
         place = 0
@@ -71,7 +78,7 @@ def starts(phrase: str) -> list[int]:
             if _WORD.match(part):
                 found.add(place)
             place += len(part)
-    return sorted(found)[:MOST_STARTS]
+    return sorted(found)[:MAX_STARTS]
 
 
 def _after_sign(phrase: str, place: int) -> bool:

@@ -1,7 +1,9 @@
-"""How many slips of the finger lie between two words: letters too many, too few, wrong, or two in the wrong order.
+"""How many slips of the finger lie between two words: letters too many, too few, wrong, or two in
+the wrong order.
 
-Damerau and Levenshtein's distance with neighbouring letters exchanged at most once (Damerau, "A technique for computer detection and
-correction of spelling errors", CACM 1964; optimal string alignment).
+Damerau and Levenshtein's distance with neighbouring letters exchanged at most once (Damerau, "A
+technique for computer detection and correction of spelling errors", CACM 1964; optimal string
+alignment).
 """
 
 from __future__ import annotations
@@ -17,8 +19,10 @@ _SYLLABLES = re.compile("(?:[\u1100-\u115f][\u1160-\u11a7][\u11a8-\u11ff]?)+")
 
 @functools.lru_cache(maxsize=256)
 def by_syllables(word: str, most: int) -> bool:
-    """Whether a wrong syllable of a folded word counts as one slip, as a wrong letter does: where it is Hangul, whose syllables are taken
-    apart, and has more of them than may be wrong (else any other word would do)."""
+    """Whether a wrong syllable of a folded word counts as one slip, as a wrong letter does: where
+    it is Hangul, whose syllables are taken apart, and has more of them than may be wrong (else any
+    other word would do).
+    """
     return bool(_SYLLABLES.fullmatch(word)) and len(unicodedata.normalize("NFC", word)) > most
 
 
@@ -32,8 +36,9 @@ def slips_between(one: str, other: str, most: int) -> int:
 
 
 def slips(one: str, other: str, most: int) -> int:
-    """The distance of two words; `most` + 1 if it is more than `most`, which is small: each slip is tried at the first letter that differs.
-    Hot path: bench/suggest.py."""
+    """The distance of two words; `most` + 1 if it is more than `most`, which is small: each slip is
+    tried at the first letter that differs. Hot path: bench/suggest.py.
+    """
     if one == other:
         return 0
     if not most or abs(len(one) - len(other)) > most:

@@ -1,8 +1,9 @@
 """Texts by number in a mapped file, small: what one text says of another is not written again.
 
-`Texts` have their lengths, and every `BLOCK` of them where it begins. `Words` stand in order, each as how many bytes it begins with
-like the one before (front coding), and begin anew with every `BLOCK`. A text that `usual_fold` makes its folded form has none of its own.
-`BLOCKS` blocks are compressed together (`Chunks`).
+`Texts` have their lengths, and every `BLOCK` of them where it begins. `Words` stand in order, each
+as how many bytes it begins with like the one before (front coding), and begin anew with every
+`BLOCK`. A text that `usual_fold` makes its folded form has none of its own. `BLOCKS` blocks are
+compressed together (`Chunks`).
 """
 
 from __future__ import annotations
@@ -19,9 +20,11 @@ BLOCKS = 128
 """In a chunk, of 10 to 15 KB: to decompress one takes about as long as to halve a section twice."""
 KEPT_CHUNKS = 128
 KEPT_BLOCKS, KEPT_FOLDS = 1_024, 8_192
-"""Of chunks, of words and of folded phrases that are remembered once they were read, some 2 MB, 2 MB and 1 MB: halving looks at the
-same ones again."""
-MOST_SHARED = 15  # bytes of a word that are those of the one before it; also says that a length follows
+"""Of chunks, of words and of folded phrases that are remembered once they were read, some 2 MB, 2
+MB and 1 MB: halving looks at the same ones again.
+"""
+# bytes of a word that are those of the one before it; also says that a length follows
+MAX_SHARED = 15
 _MARKS = re.compile("[\u0300-\u036f]+")  # Unicode's combining diacritical marks
 
 Row = tuple[bytes, bytes, int]
@@ -35,7 +38,8 @@ class Chunks:
         def read(number: int) -> bytes:
             return decompressor().decompress(blob[starts[number] : starts[number + 1]])
 
-        # Not a method: the memory would hold the object that holds it, megabytes until the collector comes by.
+        # Not a method: the memory would hold the object that holds it, megabytes until the
+        # collector comes by.
         self.read = functools.lru_cache(KEPT_CHUNKS)(read)
 
 
@@ -58,8 +62,12 @@ class Texts:
 
 
 def folds_of(texts: Texts, folds: Texts) -> Callable[[int], bytes]:
-    """The folded form of a text by its number: `folds` has those that `usual_fold` does not make."""
-    return functools.lru_cache(KEPT_FOLDS)(lambda number: folds[number] or usual_fold(texts[number]))
+    """The folded form of a text by its number: `folds` has those that `usual_fold` does not
+    make.
+    """
+    return functools.lru_cache(KEPT_FOLDS)(
+        lambda number: folds[number] or usual_fold(texts[number])
+    )
 
 
 class Words:
@@ -69,7 +77,9 @@ class Words:
         def rows(block: int, most: int) -> list[Row]:
             return _rows(chunks.read(block // BLOCKS), bases[block], most)
 
-        self._rows = functools.lru_cache(KEPT_BLOCKS)(lambda block: rows(block, min(BLOCK, count - block * BLOCK)))
+        self._rows = functools.lru_cache(KEPT_BLOCKS)(
+            lambda block: rows(block, min(BLOCK, count - block * BLOCK))
+        )
         self._head = functools.lru_cache(KEPT_FOLDS)(lambda block: rows(block, 1)[0][0])
 
     def __getitem__(self, number: int) -> Row:
@@ -96,8 +106,8 @@ def _rows(blob: bytes, at: int, count: int) -> list[Row]:
     for _ in range(count):
         head = blob[at]
         at += 1
-        length = head & MOST_SHARED
-        if length == MOST_SHARED:
+        length = head & MAX_SHARED
+        if length == MAX_SHARED:
             length, at = _number(blob, at)
         folded = folded[: head >> 4] + blob[at : at + length]
         at += length
@@ -123,8 +133,9 @@ def unpacked(made: memoryview) -> memoryview:
 
 
 def usual_fold(text: bytes) -> bytes:
-    """What most phrases become when they are folded (`index.suggest_fold`), quickly. It decides what is not written: never change it
-    without another format of the file."""
+    """What most phrases become when they are folded (`index.suggest_fold`), quickly. It decides
+    what is not written: never change it without another format of the file.
+    """
     if text.isascii():
         return text.lower()
     return _MARKS.sub("", unicodedata.normalize("NFD", text.decode().lower())).encode()

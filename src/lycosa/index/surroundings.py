@@ -1,4 +1,6 @@
-"""What an index takes in of a page from elsewhere than its `pages` row: its type, where it links to, and what links say of it."""
+"""What an index takes in of a page from elsewhere than its `pages` row: its type, where it links
+to, and what links say of it.
+"""
 
 from __future__ import annotations
 
@@ -47,12 +49,20 @@ Keys = np.ndarray[tuple[int], np.dtype[np.uint64]]
 
 
 class Surroundings:
-    """Of the pages that a part of an update looks at. Memory: 8 bytes a link, 100 a page, and the texts of links to its pages."""
+    """Of the pages that a part of an update looks at. Memory: 8 bytes a link, 100 a page, and the
+    texts of links to its pages.
+    """
 
     def __init__(
-        self, tables: LiveTables, after: int, partitions: range | None, news: LinkNews | None, only: pl.Series | None = None
+        self,
+        tables: LiveTables,
+        after: int,
+        partitions: range | None,
+        news: LinkNews | None,
+        only: pl.Series | None = None,
     ) -> None:
-        """From the rows that came after an entry; with `only`, from all rows of the pages with these keys.
+        """From the rows that came after an entry; with `only`, from all rows of the pages with
+        these keys.
 
         Raises:
             FileNotFoundError, polars.exceptions.PolarsError: a file cannot be read.
@@ -60,21 +70,32 @@ class Surroundings:
 
         def rows(name: str, columns: tuple[str, ...]) -> Iterator[pl.DataFrame]:
             if only is None:
-                return tables.changes(name, after, columns, memory_bytes=_FRAME_BYTES, partitions=partitions)
+                return tables.changes(
+                    name, after, columns, memory_bytes=_FRAME_BYTES, partitions=partitions
+                )
             chosen = tables.all_rows(name).filter(pl.col("url_key").is_in(only.implode()))
             if partitions is not None:
                 chosen = chosen.filter(in_partitions(partitions))
             return iter([chosen.select(*columns, ENTRY).collect()])
 
-        sources, self._targets = _links(rows("links", ("host_key", "url_key", "target", "kind", "found_at")))
-        self._sources = np.ascontiguousarray(sources).data  # looked through for one key it takes a fifth of numpy's time
+        sources, self._targets = _links(
+            rows("links", ("host_key", "url_key", "target", "kind", "found_at"))
+        )
+        # looked through for one key it takes a fifth of numpy's time
+        self._sources = np.ascontiguousarray(sources).data
         self._types = _types(rows("visits", ("url_key", "content_type", "http_status")))
-        self._said = _Said(news)
+        keys = only
+        if only is None and after:
+            changed = [frame["url_key"] for frame in rows("pages", ("url_key",))]
+            keys = (pl.concat(changed) if changed else pl.Series(dtype=pl.UInt64)).unique()
+        self._said = _Said(news, keys, partitions)
 
     def links(self, url_key: int) -> Sequence[int]:
         """`link_key`s of the targets of a page."""
         first = bisect_left(self._sources, url_key)
-        found: list[int] = self._targets[first : bisect_right(self._sources, url_key, lo=first)].tolist()
+        found: list[int] = self._targets[
+            first : bisect_right(self._sources, url_key, lo=first)
+        ].tolist()
         return found
 
     def type(self, url_key: int, url: str) -> str:
@@ -88,7 +109,9 @@ class Surroundings:
         return self._said.anchors(url_key)
 
     def group(self, url_key: int, digest: int) -> int:
-        """What it shares with pages that say nearly the same, as long as its text is the one that was compared; else 0."""
+        """What it shares with pages that say nearly the same, as long as its text is the one that
+        was compared; else 0.
+        """
         return self._said.group(url_key, digest)
 
     def copied_in(self, url_key: int) -> frozenset[str]:
@@ -99,19 +122,20 @@ class Surroundings:
 class _Said:
     """What the graph says, by key."""
 
-    def __init__(self, news: LinkNews | None) -> None:
+    def __init__(self, news: LinkNews | None, only: pl.Series | None, inside: range | None) -> None:
         self._keys: Keys = np.zeros(0, np.uint64)
         self.copied_in: dict[int, frozenset[str]] = {}
         self._groups: dict[int, tuple[int, int]] = {}
         if news is None:
             return
-        rows = news.pages.sort("url_key")
+        rows = news.pages(only, inside=inside).sort("url_key")
         self._keys = rows["url_key"].to_numpy()
         self._prior, self._anchors = rows["prior"].to_numpy(), rows["anchors"]
-        if "group" in rows.columns:  # a generation from before groups has none
-            grouped = rows.filter(pl.col("group") != 0).select("url_key", "text", "group")
-            self._groups = {url_key: (text, group) for url_key, text, group in grouped.iter_rows()}
-        for url_key, collection in news.copies.select("url_key", "collection").iter_rows():
+        grouped = rows.filter(pl.col("group") != 0).select("url_key", "text", "group")
+        self._groups = {url_key: (text, group) for url_key, text, group in grouped.iter_rows()}
+        for url_key, collection in (
+            news.copies(only, inside=inside).select("url_key", "collection").iter_rows()
+        ):
             self.copied_in[url_key] = self.copied_in.get(url_key, frozenset()) | {collection}
 
     def prior(self, url_key: int) -> float:
@@ -141,16 +165,20 @@ def type_by_name(url: str) -> str:
     return ending if ending in _BY_NAME else DEFAULT_TYPE
 
 
-def _links(frames: Iterator[pl.DataFrame]) -> tuple[Keys, np.ndarray[tuple[int], np.dtype[np.int64]]]:
-    """Sources in order, and a key of the target of each link: of its URL, and once of its host where that is another. Of each source
-    the newest parse counts."""
+def _links(
+    frames: Iterator[pl.DataFrame],
+) -> tuple[Keys, np.ndarray[tuple[int], np.dtype[np.int64]]]:
+    """Sources in order, and a key of the target of each link: of its URL, and once of its host
+    where that is another. Of each source the newest parse counts.
+    """
     parts = []
     for frame in frames:
         followed = frame.filter(pl.col("kind").is_in(_FOLLOWED))
         if not followed.height:
             continue
         targets = followed.select("target").unique()
-        texts = targets["target"].to_list()  # most links of a site lead to the same pages: each is hashed once
+        # most links of a site lead to the same pages: each is hashed once
+        texts = targets["target"].to_list()
         hosts = [text.partition("://")[2].partition("/")[0] for text in texts]
         names = {host: _without_port(host) for host in set(hosts)}
         known = {host: (host_key(name), link_key(f"//{name}")) for host, name in names.items()}
@@ -162,7 +190,9 @@ def _links(frames: Iterator[pl.DataFrame]) -> tuple[Keys, np.ndarray[tuple[int],
         joined = followed.join(targets, on="target", how="left")
         parse = ("url_key", ENTRY, "found_at")
         pages = joined.select(*parse, key="page")
-        sites = joined.filter(pl.col("target_host") != pl.col("host_key")).select(*parse, key="site")
+        sites = joined.filter(pl.col("target_host") != pl.col("host_key")).select(
+            *parse, key="site"
+        )
         parts.append(pl.concat([pages, sites]).unique())
     if not parts:
         return np.zeros(0, np.uint64), np.zeros(0, np.int64)
@@ -183,6 +213,8 @@ def _types(frames: Iterator[pl.DataFrame]) -> dict[int, str]:
     """The types that servers claimed, by key."""
     found: dict[int, str] = {}
     for frame in frames:
-        rows = frame.filter((pl.col("http_status") == 200) & pl.col("content_type").is_in(list(_TYPES))).select("url_key", "content_type")
+        rows = frame.filter(
+            (pl.col("http_status") == 200) & pl.col("content_type").is_in(list(_TYPES))
+        ).select("url_key", "content_type")
         found.update((url_key, _TYPES[content_type]) for url_key, content_type in rows.iter_rows())
     return found

@@ -1,10 +1,13 @@
-"""The files of a generation that hold the beginnings of its pages' texts, for snippets: each text once, however many pages have it.
+"""The files of a generation that hold the beginnings of its pages' texts, for snippets: each text
+once, however many pages have it.
 
-    <id>.texts    "LYTX", format; blocks (zstd); the texts' keys, in order, their blocks and places in them; where blocks begin; the tail
+    <id>.texts    "LYTX", format; blocks (zstd); the texts' keys, in order, their blocks and places
+    in them; where blocks begin; the tail
 
-A document of the index names its text by a key, the text's own hash (`text_key`). Texts of one site and language stand together
-in a block, each after its length: what they share is compressed away.
-Files never change; which of them a generation has is in its folder. No numpy here: a search starts with this module.
+A document of the index names its text by a key, the text's own hash (`text_key`). Texts of one site
+and language stand together in a block, each after its length: what they share is compressed away.
+Files never change; which of them a generation has is in its folder. No numpy here: a search starts
+with this module.
 """
 
 from __future__ import annotations
@@ -34,7 +37,9 @@ _PER_THREAD = threading.local()
 
 
 def text_key(text: bytes) -> int:
-    """The key of a text, above 0. Nobody can make a text that has the key of a given one, so no page shows what another one says."""
+    """The key of a text, above 0. Nobody can make a text that has the key of a given one, so no
+    page shows what another one says.
+    """
     return int.from_bytes(hashlib.blake2b(text, digest_size=8).digest(), "little") or 1
 
 
@@ -42,7 +47,9 @@ def joined(body: str, full: str) -> bytes:
     """The main text and the text outside it as one; b"" if there is none."""
     if not body and not full:
         return b""
-    return f"{body.replace(_SPLIT, ' ')}{_SPLIT}{full.replace(_SPLIT, ' ')}".encode("utf-8", "replace")
+    return f"{body.replace(_SPLIT, ' ')}{_SPLIT}{full.replace(_SPLIT, ' ')}".encode(
+        "utf-8", "replace"
+    )
 
 
 def parted(text: bytes) -> tuple[str, str]:
@@ -52,8 +59,8 @@ def parted(text: bytes) -> tuple[str, str]:
 
 
 class TextFile:
-    """An open file. Shared by threads. `keys` are in order; the n-th text stands in block `blocks[n]` at `places[n]`; a block ends where
-    the next one begins: `starts` has one more.
+    """An open file. Shared by threads. `keys` are in order; the n-th text stands in block
+    `blocks[n]` at `places[n]`; a block ends where the next one begins: `starts` has one more.
 
     Raises:
         WorkspaceError: it is damaged, or of another format.
@@ -70,11 +77,18 @@ class TextFile:
             at, texts, blocks, end = TAIL.unpack_from(whole, len(whole) - TAIL.size)
             if magic != MAGIC or end != MAGIC or version != FORMAT:
                 raise ValueError("incomplete file or unknown format")
-            ends = [at + 8 * texts, at + 12 * texts, at + 16 * texts, at + 16 * texts + 8 * (blocks + 1)]
+            ends = [
+                at + 8 * texts,
+                at + 12 * texts,
+                at + 16 * texts,
+                at + 16 * texts + 8 * (blocks + 1),
+            ]
             if ends[-1] != len(whole) - TAIL.size:
                 raise ValueError("the sizes of its parts do not add up to the file size")
         except (ValueError, struct.error) as error:
-            raise WorkspaceError(f"{path} is damaged: {error}; rebuild the index with `lycosa index --rebuild`") from None
+            raise WorkspaceError(
+                f"{path} is damaged: {error}; rebuild the index with `lycosa index --rebuild`"
+            ) from None
         self._whole = whole
         self.keys = whole[at : ends[0]].cast("Q")
         self.blocks = whole[ends[0] : ends[1]].cast("I")
@@ -95,12 +109,15 @@ class TextFile:
         return self._whole[self.starts[number] : self.starts[number + 1]]
 
     def read(self, key: int) -> bytes | None:
-        """A text; None if it is not here. Raises zstandard.ZstdError, struct.error: the file is damaged. Hot path: bench/search.py."""
+        """A text; None if it is not here. Raises zstandard.ZstdError, struct.error: the file is
+        damaged. Hot path: bench/search.py.
+        """
         place = bisect_left(self.keys, key)
         if place == len(self.keys) or self.keys[place] != key:
             return None
         at = self.places[place]
-        block = decompressor().decompress(self.block(self.blocks[place]))  # as fast as a stream's first half
+        # as fast as a stream's first half
+        block = decompressor().decompress(self.block(self.blocks[place]))
         start = at + LENGTH.size
         return block[start : start + LENGTH.unpack_from(block, at)[0]]
 
@@ -113,7 +130,9 @@ class Texts:
         self._files = sorted(opened, key=lambda file: -file.size)  # most texts are in the largest
 
     def read(self, key: int | None) -> tuple[str, str]:
-        """The beginnings of the main text, and of the visible text outside it, as they were written; empty without a key."""
+        """The beginnings of the main text, and of the visible text outside it, as they were
+        written; empty without a key.
+        """
         if key is None:
             return "", ""
         for file in self._files:

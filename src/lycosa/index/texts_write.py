@@ -1,7 +1,8 @@
-"""Writing the files of texts (`index.texts`): new texts go to a new file, and files of about the same size become one.
+"""Writing the files of texts (`index.texts`): new texts go to a new file, and files of about the
+same size become one.
 
-Merging copies whole blocks as they are. A text that no document names any more is left out when files are made anew for that: when
-there are many more texts than documents.
+Merging copies whole blocks as they are. A text that no document names any more is left out when
+files are made anew for that: when there are many more texts than documents.
 """
 
 from __future__ import annotations
@@ -18,13 +19,15 @@ import zstandard
 from lycosa.index.texts import FORMAT, HEAD, LENGTH, MAGIC, SUFFIX, TAIL, TextFile, files, text_key
 
 BLOCK = 32 * 2**10
-"""Bytes of texts in a block, at least: larger ones take less on disk, and longer to be read (bench/search.py). On the six sites texts
-take 1 % less with 40 KiB, 4 % less with 64."""
+"""Bytes of texts in a block, at least: larger ones take less on disk, and longer to be read
+(bench/search.py). On the six sites texts take 1 % less with 40 KiB, 4 % less with 64.
+"""
 RUN = 4 * 2**20  # bytes of texts that are put in order together, so that like ones meet in a block
 LEVEL = 6  # zstd's: 3 is 6 % larger, 9 takes half as long again for 1 % less
-_SMALL = 2**13  # a block of fewer compressed bytes is put together with others when files are merged
+# a block of fewer compressed bytes is put together with others when files are merged
+_SMALL = 2**13
 _GROWTH = 2  # a file is merged with a newer one, unless it is so many times as large
-_MOST_NEW = 50_000  # texts of a file that is being written, whose keys are in memory: some 6 MB
+_MAX_NEW = 50_000  # texts of a file that is being written, whose keys are in memory: some 6 MB
 _SPARE, _SPARE_SHARE = 1_000, 0.25  # texts that may be there beyond one for each document
 
 Numbers = npt.NDArray[np.uint64]
@@ -40,21 +43,25 @@ class TextWriter:
         self._new: _NewFile | None = None
 
     def add(self, text: bytes, near: tuple[str, ...]) -> int:
-        """Take in a text, unless it is there; those whose `near` is alike come to stand together. Returns its key."""
+        """Take in a text, unless it is there; those whose `near` is alike come to stand together.
+        Returns its key.
+        """
         key = text_key(text)
         if any(key in file for file in self._files):
             return key
         if self._new is None:
             self._new = _NewFile(self._folder)
         self._new.add(key, text, near)
-        if self._new.texts >= _MOST_NEW:
+        if self._new.texts >= _MAX_NEW:
             self._files.append(self._new.close())
             self._new = None
         return key
 
     def finish(self, documents: int, named: Callable[[], Iterable[int]]) -> list[str]:
-        """Write what was added. Returns the names of the files that hold all texts now. `documents` are those of the index, `named` gives
-        the keys that they name: asked for when there are too many texts."""
+        """Write what was added. Returns the names of the files that hold all texts now. `documents`
+        are those of the index, `named` gives the keys that they name: asked for when there are too
+        many texts.
+        """
         if self._new is not None:
             self._files.append(self._new.close())
             self._new = None
@@ -111,7 +118,9 @@ class _NewFile:
             self._flush()
 
     def take(self, file: TextFile, named: Numbers | None) -> None:
-        """Take in the texts of another file; only those that are named. Blocks that lose none are copied."""
+        """Take in the texts of another file; only those that are named. Blocks that lose none are
+        copied.
+        """
         keys, blocks, places = (np.frombuffer(part, dtype=kind) for part, kind in _columns(file))
         wanted = np.ones(len(keys), dtype=bool) if named is None else np.isin(keys, named)
         starts = np.frombuffer(file.starts, dtype=np.uint64)
@@ -133,13 +142,23 @@ class _NewFile:
         """The file, whole."""
         self._flush()
         keys = np.concatenate([np.empty(0, np.uint64), *self._keys])
-        blocks, places = (np.concatenate([np.empty(0, np.uint32), *parts]) for parts in (self._blocks, self._places))
+        blocks, places = (
+            np.concatenate([np.empty(0, np.uint32), *parts])
+            for parts in (self._blocks, self._places)
+        )
         order = np.argsort(keys)
         padding = -self._starts[-1] % 8
         self._file.write(bytes(padding))
-        for part in (keys[order], blocks[order], places[order], np.array(self._starts, dtype=np.uint64)):
+        for part in (
+            keys[order],
+            blocks[order],
+            places[order],
+            np.array(self._starts, dtype=np.uint64),
+        ):
             self._file.write(part.tobytes())
-        self._file.write(TAIL.pack(self._starts[-1] + padding, len(keys), len(self._starts) - 1, MAGIC))
+        self._file.write(
+            TAIL.pack(self._starts[-1] + padding, len(keys), len(self._starts) - 1, MAGIC)
+        )
         self._file.close()
         return TextFile(self._path)
 
@@ -162,7 +181,9 @@ class _NewFile:
                 block, keys, places = bytearray(), [], []
         self._waiting, self._waiting_bytes = [], 0
 
-    def _note(self, keys: Numbers, blocks: npt.NDArray[np.integer], places: npt.NDArray[np.integer]) -> None:
+    def _note(
+        self, keys: Numbers, blocks: npt.NDArray[np.integer], places: npt.NDArray[np.integer]
+    ) -> None:
         self._keys.append(keys)
         self._blocks.append(blocks.astype(np.uint32))
         self._places.append(places.astype(np.uint32))

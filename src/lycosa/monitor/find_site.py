@@ -1,24 +1,27 @@
-"""The part of the web that `find` looks at: a host, or what lies below a URL."""
+"""The part of the web that `find` searches: a host, or the URLs below a path."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import polars as pl
 
 from lycosa.core.errors import UsageError
-from lycosa.url.keys import host_key
 from lycosa.url.normalise import normalise
-from lycosa.url.schemes import CRAWLED
-from lycosa.url.scope import hostname
+from lycosa.url.site_name import SiteName, site_name
 
 
 @dataclass(slots=True, frozen=True)
 class Site:
-    """`start`: a normalised URL to begin at. The site is its host and port, or, where it has a path, what begins with it up to the last
-    slash; over http and https alike."""
+    """`start`: a normalised URL to begin at. The site is its host (one port, if it names one); with
+    a path, the URLs that begin with the path up to its last slash; over http and https alike.
+    """
 
     start: str
+    name: SiteName = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "name", site_name(self.start))
 
     @classmethod
     def of(cls, text: str) -> Site:
@@ -32,17 +35,15 @@ class Site:
         return cls(normalise(text if "://" in text else f"http://{text}"))
 
     @property
-    def prefix(self) -> str:
-        """What a URL of the site begins with, behind its scheme."""
+    def path(self) -> str:
+        """The prefix of the paths of its URLs."""
         rest = self.start.partition("://")[2].partition("?")[0]
-        return rest[: rest.rindex("/") + 1]
+        return rest[rest.index("/") : rest.rindex("/") + 1]
 
     def takes(self, url: str) -> bool:
         """Whether a normalised URL belongs to it."""
-        return url.partition("://")[2].startswith(self.prefix)
+        return self.name.contains(url, self.path)
 
-    def holds(self, column: str = "url") -> pl.Expr:
-        """The same for rows of a table with `host_key`, by which files and row groups are passed over."""
-        key = pl.lit(host_key(hostname(self.start)), dtype=pl.UInt64)
-        begins = [pl.col(column).str.starts_with(f"{scheme}{self.prefix}") for scheme in CRAWLED]
-        return (pl.col("host_key") == key) & pl.any_horizontal(begins)
+    def holds(self) -> pl.Expr:
+        """Whether a row with `host_key` and `url` belongs to it."""
+        return self.name.rows(path=self.path)

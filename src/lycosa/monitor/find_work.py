@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from lycosa.core.errors import WorkspaceError
-from lycosa.crawl.operation import OperationType
-from lycosa.crawl.watching import Match
+from lycosa.crawl.policy.operations import OperationType
+from lycosa.crawl.processing.page_matcher import PatternMatch
 from lycosa.monitor.find_site import Site
 from lycosa.monitor.watch_orders import Order, read_order
 from lycosa.monitor.watching import Group, match_of
@@ -27,7 +27,7 @@ class FindWork:
     def takes(self, url: str) -> bool:
         return self._site is None or self._site.takes(url)
 
-    def look(self, text: str) -> Iterator[Match]:
+    def look(self, text: str) -> Iterator[PatternMatch]:
         for order, needle, places in self._group.look(text):
             yield match_of(order, needle, places, text)
 

@@ -16,8 +16,9 @@ _COLUMNS = ("url", "watch", "text", "positions", "count", "found_at", "collectio
 
 @dataclass(slots=True, frozen=True)
 class Found:
-    """A text in a page. `positions`: character offsets in the page's text as it was at `found_at`, the first 1,000 of `count`;
-    `context`: what stands around the first."""
+    """A text in a page. `positions`: character offsets in the page's text as it was at `found_at`,
+    the first 1,000 of `count`; `context`: what stands around the first.
+    """
 
     url: str
     watch: str
@@ -38,7 +39,8 @@ def matches_of(
     most: int | None = None,
     every: bool = False,
 ) -> tuple[list[Found], int]:
-    """The latest matches first, and how many there are. Of a page and a text the newest alone, unless `every` version is wanted.
+    """The latest matches first, and how many there are. Of a page and a text the newest alone,
+    unless `every` version is wanted.
 
     `watches`: of these ids; none: of all.
     """
@@ -50,8 +52,12 @@ def matches_of(
     if site is not None:
         rows = rows.filter(site.holds())
     if not every:
-        rows = rows.unique(subset=["watch", "text", "host_key", "url_key"], keep="last", maintain_order=True)
-    ordered = rows.sort("found_at", "url", "text", descending=[True, False, False], maintain_order=True)
+        rows = rows.unique(
+            subset=["watch", "text", "host_key", "url_key"], keep="last", maintain_order=True
+        )
+    ordered = rows.sort(
+        "found_at", "url", "text", descending=[True, False, False], maintain_order=True
+    )
     total = int(rows.select(pl.len()).collect().item())
     frame = (ordered if most is None else ordered.head(most)).collect()
     return list(_found(frame)), total
@@ -64,5 +70,16 @@ def found_of(frames: Iterable[pl.DataFrame], watch: str) -> Iterator[Found]:
 
 
 def _found(frame: pl.DataFrame) -> Iterator[Found]:
-    for url, watch, text, positions, count, found_at, collection, context in frame.select(_COLUMNS).iter_rows():
-        yield Found(url, watch, text, tuple(positions), count or len(positions), found_at, collection or "", context or "")
+    for url, watch, text, positions, count, found_at, collection, context in frame.select(
+        _COLUMNS
+    ).iter_rows():
+        yield Found(
+            url,
+            watch,
+            text,
+            tuple(positions),
+            count or len(positions),
+            found_at,
+            collection or "",
+            context or "",
+        )

@@ -1,7 +1,8 @@
 """Notices, and the three ways they leave the house: a webhook, a command, a file.
 
-A notice is a small JSON document. Whoever gets it may get it twice, after a crash, and then with the same `id`. Webhooks are signed
-as Standard Webhooks 1.0 says (https://www.standardwebhooks.com): `webhook-id`, `webhook-timestamp`, `webhook-signature`.
+A notice is a small JSON document. Whoever gets it may get it twice, after a crash, and then with
+the same `id`. Webhooks are signed as Standard Webhooks 1.0 says (https://www.standardwebhooks.com):
+`webhook-id`, `webhook-timestamp`, `webhook-signature`.
 """
 
 from __future__ import annotations
@@ -29,31 +30,35 @@ from types import MappingProxyType
 from typing import Literal, Protocol
 from urllib.parse import urlsplit
 
+from lycosa.config.settings import Config
 from lycosa.core.clock import SystemClock
-from lycosa.core.config import Config
 from lycosa.core.errors import FetchError, LycosaError, UrlError, UsageError
 from lycosa.core.records import Exchange, Request
 from lycosa.fetch.client import CurlFetcher
-from lycosa.fetch.decode import parse_head
 from lycosa.fetch.guard import AddressGuard
+from lycosa.http.decode import parse_head
 from lycosa.url.normalise import normalise
 
 Kind = Literal["match", "down", "up", "offline", "online", "certificate"]
 Fact = str | int | float
 
-_MOST_ANSWER = 64 * 1024  # bytes of a webhook's answer that are read
-_MOST_TOLD = 300  # characters of what a target says that go into a message
-_LONGEST_WAIT_S = 600.0
+_MAX_ANSWER = 64 * 1024  # bytes of a webhook's answer that are read
+_MAX_TOLD = 300  # characters of what a target says that go into a message
+_MAX_WAIT_S = 600.0
 _NEVER = frozenset({400, 410, 413, 415, 422})
-"""Statuses that say of this very notice that it will not be taken; everything else may be put right, and is tried again."""
+"""Statuses that say of this very notice that it will not be taken; everything else may be put
+right, and is tried again.
+"""
 _KINDS = "webhook URL, command PROGRAM …, or file PATH"
 
 
 @dataclass(slots=True, frozen=True)
 class Notice:
-    """Something that happened. The same event has the same `id`, whoever finds out about it and however often.
+    """Something that happened. The same event has the same `id`, whoever finds out about it and
+    however often.
 
-    `name`: of the watch or monitor; `text`: a sentence for people; `facts`: what belongs to it, for programs.
+    `name`: of the watch or monitor; `text`: a sentence for people; `facts`: what belongs to it, for
+    programs.
     """
 
     id: str
@@ -67,20 +72,37 @@ class Notice:
     def as_json(self) -> str:
         """One line of JSON."""
         at = self.at.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
-        document = {"id": self.id, "kind": self.kind, "name": self.name, "url": self.url, "at": at, "text": self.text}
+        document = {
+            "id": self.id,
+            "kind": self.kind,
+            "name": self.name,
+            "url": self.url,
+            "at": at,
+            "text": self.text,
+        }
         return json.dumps({**document, "facts": dict(self.facts)}, ensure_ascii=False)
 
     @classmethod
     def from_json(cls, text: str) -> Notice:
-        """What `as_json` wrote. Raises ValueError, KeyError or TypeError if it is something else."""
+        """What `as_json` wrote. Raises ValueError, KeyError or TypeError if it is something
+        else.
+        """
         found = json.loads(text)
         return cls(
-            found["id"], found["kind"], found["name"], found["url"], datetime.fromisoformat(found["at"]), found["text"], found["facts"]
+            found["id"],
+            found["kind"],
+            found["name"],
+            found["url"],
+            datetime.fromisoformat(found["at"]),
+            found["text"],
+            found["facts"],
         )
 
 
 class DeliveryError(LycosaError):
-    """A notice was not delivered. `retry`: whether it may be later, and then not before `wait_s` seconds."""
+    """A notice was not delivered. `retry`: whether it may be later, and then not before `wait_s`
+    seconds.
+    """
 
     def __init__(self, message: str, retry: bool, wait_s: float = 0.0) -> None:
         super().__init__(message)
@@ -101,10 +123,12 @@ class Notifier(Protocol):
 
 
 def notifier_of(target: str, config: Config) -> Notifier:
-    """The notifier for `webhook URL`, `command PROGRAM ARGUMENT…` (as a shell would split it, without a shell) or `file PATH`.
+    """The notifier for `webhook URL`, `command PROGRAM ARGUMENT…` (as a shell would split it,
+    without a shell) or `file PATH`.
 
     Raises:
-        UsageError: it is none of these, or a webhook on an address that is not public and that `notify.private` does not name.
+        UsageError: it is none of these, or a webhook on an address that is not public and that
+        `notify.private` does not name.
     """
     kind, rest = _split(target)
     if kind == "webhook":
@@ -130,7 +154,10 @@ def checked_target(target: str, config: Config) -> str:
     elif kind == "file":
         rest = os.path.abspath(os.path.expanduser(rest))
         if os.path.isdir(rest) or not os.path.isdir(os.path.dirname(rest)):
-            raise UsageError(f"{rest} cannot be used as a file: its folder must exist, and it must not be a folder itself")
+            raise UsageError(
+                f"{rest} cannot be used as a file: its folder must exist, and it "
+                "must not be a folder itself"
+            )
     else:
         rest = _web_address(rest)
     target = f"{kind} {rest}"
@@ -139,24 +166,33 @@ def checked_target(target: str, config: Config) -> str:
 
 
 def told(target: str) -> str:
-    """A target as it may be shown in logs and by the API: a webhook without what may be a secret in its path and query."""
+    """A target as it may be shown in logs and by the API: a webhook without what may be a secret in
+    its path and query.
+    """
     kind, rest = _split(target)
     if kind != "webhook":
         return target
     parts = urlsplit(rest)
-    return f"webhook {parts.scheme}://{parts.netloc}/{'…' if len(parts.path) > 1 or parts.query else ''}"
+    hidden = "…" if len(parts.path) > 1 or parts.query else ""
+    return f"webhook {parts.scheme}://{parts.netloc}/{hidden}"
 
 
 def _split(target: str) -> tuple[str, str]:
     kind, _, rest = target.strip().partition(" ")
     rest = rest.strip()
-    if kind not in ("webhook", "command", "file") or not rest or any(ord(letter) < 32 for letter in rest):
+    if (
+        kind not in ("webhook", "command", "file")
+        or not rest
+        or any(ord(letter) < 32 for letter in rest)
+    ):
         raise UsageError(f"{target!r} is not a notification target: write {_KINDS}")
     if kind == "command":
         try:
             shlex.split(rest)
         except ValueError as error:
-            raise UsageError(f"{target!r} cannot be split into a program and its arguments: {error}") from None
+            raise UsageError(
+                f"{target!r} cannot be split into a program and its arguments: {error}"
+            ) from None
     return kind, rest
 
 
@@ -165,7 +201,9 @@ def _web_address(url: str) -> str:
     if scheme.lower() not in ("http", "https"):
         raise UsageError(f"{url!r} is not a webhook URL: write an http or https URL")
     if "@" in re.split(r"[/?#\\]", rest, maxsplit=1)[0]:
-        raise UsageError("a webhook URL must not contain a user name or password, because lists and logs show it")
+        raise UsageError(
+            "a webhook URL must not contain a user name or password, because lists and logs show it"
+        )
     try:
         return normalise(url)
     except UrlError as error:
@@ -173,16 +211,28 @@ def _web_address(url: str) -> str:
 
 
 class _Webhook:
-    """POSTs to one URL; follows no redirect. It asks libcurl through the address guard, as every fetch does."""
+    """POSTs to one URL; follows no redirect. It asks libcurl through the address guard, as every
+    fetch does.
+    """
 
     def __init__(self, url: str, config: Config) -> None:
         self._url = _web_address(url)
         parts = urlsplit(self._url)
         host, port = parts.hostname or "", parts.port or (443 if parts.scheme == "https" else 80)
-        allowed = [(name, int(number)) for name, _, number in (each.rpartition(":") for each in config.notify.private)]
+        allowed = [
+            (name, int(number))
+            for name, _, number in (each.rpartition(":") for each in config.notify.private)
+        ]
         guard = AddressGuard(allowed)
-        if (host[:1].isdigit() or ":" in host) and not guard.permits(host, port, host) and not config.fetch.connect_to:
-            raise UsageError(f"{host}:{port} is not a public address: allow it with notify.private = [{f'{host}:{port}'!r}]")
+        if (
+            (host[:1].isdigit() or ":" in host)
+            and not guard.permits(host, port, host)
+            and not config.fetch.connect_to
+        ):
+            raise UsageError(
+                f"{host}:{port} is not a public address: allow it with "
+                f"notify.private = [{f'{host}:{port}'!r}]"
+            )
         limit = config.notify.timeout
         settings = config.fetch.model_copy(
             update={
@@ -190,18 +240,25 @@ class _Webhook:
                 "connect_timeout": limit,
                 "first_byte_timeout": limit,
                 "total_timeout": limit,
-                "max_body": _MOST_ANSWER,
+                "max_body": _MAX_ANSWER,
                 "other_schemes": False,
             }
         )
         self._limit_ms = limit
-        self._secret = _secret(os.environ.get(config.notify.secret_env, ""), config.notify.secret_env)
+        self._secret = _secret(
+            os.environ.get(config.notify.secret_env, ""), config.notify.secret_env
+        )
         self._fetcher = CurlFetcher(settings, guard, SystemClock())
 
     def send(self, notice: Notice) -> None:
         body = notice.as_json().encode()
         stamp = str(int(time.time()))
-        headers = [("Content-Type", "application/json"), ("Accept", "*/*"), ("webhook-id", notice.id), ("webhook-timestamp", stamp)]
+        headers = [
+            ("Content-Type", "application/json"),
+            ("Accept", "*/*"),
+            ("webhook-id", notice.id),
+            ("webhook-timestamp", stamp),
+        ]
         if self._secret:
             headers.append(("webhook-signature", signature(self._secret, notice.id, stamp, body)))
         self._fetcher.start(Request(self._url, headers=tuple(headers), form=body))
@@ -220,17 +277,30 @@ def _judge(exchange: Exchange) -> None:
         return
     where = told(f"webhook {exchange.url}")
     if exchange.error == FetchError.ADDRESS_REFUSED:
-        raise DeliveryError(f"{where} resolves to an address that is not public: allow it in notify.private", retry=True)
+        raise DeliveryError(
+            f"{where} resolves to an address that is not public: allow it in notify.private",
+            retry=True,
+        )
     if not status:
-        raise DeliveryError(f"{where} did not respond: {exchange.error} {exchange.error_text}".rstrip(), retry=True)
+        raise DeliveryError(
+            f"{where} did not respond: {exchange.error} {exchange.error_text}".rstrip(), retry=True
+        )
     if 300 <= status < 400:
-        raise DeliveryError(f"{where} returned HTTP {status}: redirects are not followed, so configure the final URL", retry=True)
+        raise DeliveryError(
+            f"{where} returned HTTP {status}: redirects are not followed, so "
+            "configure the final URL",
+            retry=True,
+        )
     wait_s = _retry_after_s(parse_head(exchange.response_head).get("retry-after"))
-    raise DeliveryError(f"{where} returned HTTP {status}", retry=status not in _NEVER, wait_s=wait_s)
+    raise DeliveryError(
+        f"{where} returned HTTP {status}", retry=status not in _NEVER, wait_s=wait_s
+    )
 
 
 def signature(secret: bytes, id: str, stamp: str, body: bytes) -> str:
-    """The `webhook-signature` of Standard Webhooks: version 1, HMAC-SHA256 over `id.stamp.body`, in base64."""
+    """The `webhook-signature` of Standard Webhooks: version 1, HMAC-SHA256 over `id.stamp.body`, in
+    base64.
+    """
     digest = hmac.new(secret, f"{id}.{stamp}.".encode() + body, hashlib.sha256).digest()
     return "v1," + base64.b64encode(digest).decode()
 
@@ -241,22 +311,32 @@ def _secret(text: str, variable: str) -> bytes:
     try:
         return base64.b64decode(text[6:], validate=True)
     except binascii.Error:
-        raise UsageError(f"environment variable {variable}: the text after whsec_ is not base64") from None
+        raise UsageError(
+            f"environment variable {variable}: the text after whsec_ is not base64"
+        ) from None
 
 
 def _retry_after_s(value: str | None) -> float:
-    """Seconds that a Retry-After header asks for (RFC 9110 section 10.2.3), at most ten minutes; 0 if it says nothing."""
+    """Seconds that a Retry-After header asks for (RFC 9110 section 10.2.3), at most ten minutes; 0
+    if it says nothing.
+    """
     if not value:
         return 0.0
     try:
-        seconds = float(value) if value.strip().isdigit() else parsedate_to_datetime(value).timestamp() - time.time()
+        seconds = (
+            float(value)
+            if value.strip().isdigit()
+            else parsedate_to_datetime(value).timestamp() - time.time()
+        )
     except (ValueError, TypeError, OverflowError):
         return 0.0
-    return min(_LONGEST_WAIT_S, max(0.0, seconds))
+    return min(_MAX_WAIT_S, max(0.0, seconds))
 
 
 class _Command:
-    """Runs a program with the notice on its standard input; exit code 0 says that it has it. What it prints is not shown."""
+    """Runs a program with the notice on its standard input; exit code 0 says that it has it. What
+    it prints is not shown.
+    """
 
     def __init__(self, command: Sequence[str], config: Config) -> None:
         self._command = command
@@ -265,7 +345,8 @@ class _Command:
 
     def send(self, notice: Notice) -> None:
         environment = {name: value for name, value in os.environ.items() if name != self._hidden}
-        with tempfile.TemporaryFile() as said:  # no pipe: what the program leaves behind may keep it open
+        # no pipe: what the program leaves behind may keep it open
+        with tempfile.TemporaryFile() as said:
             try:
                 process = subprocess.Popen(
                     self._command,
@@ -276,20 +357,27 @@ class _Command:
                     start_new_session=True,  # so that all it started can be ended with it
                 )
             except OSError as error:
-                raise DeliveryError(f"{self._command[0]} could not be run: {error.strerror}", retry=True) from None
+                raise DeliveryError(
+                    f"{self._command[0]} could not be run: {error.strerror}", retry=True
+                ) from None
             with process:
                 try:
                     process.communicate(notice.as_json().encode() + b"\n", timeout=self._limit_s)
                 except subprocess.TimeoutExpired:
                     _end_group(process)
-                    raise DeliveryError(f"{self._command[0]} did not exit within {self._limit_s:g} s", retry=True) from None
+                    raise DeliveryError(
+                        f"{self._command[0]} did not exit within {self._limit_s:g} s", retry=True
+                    ) from None
                 except BaseException:
                     _end_group(process)
                     raise
             if process.returncode:
-                said.seek(max(0, said.seek(0, os.SEEK_END) - _MOST_TOLD))
+                said.seek(max(0, said.seek(0, os.SEEK_END) - _MAX_TOLD))
                 excerpt = " ".join(said.read().decode(errors="replace").split())
-                raise DeliveryError(f"{self._command[0]} exited with code {process.returncode}: {excerpt}", retry=True)
+                raise DeliveryError(
+                    f"{self._command[0]} exited with code {process.returncode}: {excerpt}",
+                    retry=True,
+                )
 
     def close(self) -> None:
         pass
@@ -309,11 +397,14 @@ class _File:
 
     def send(self, notice: Notice) -> None:
         try:
-            descriptor = os.open(self._path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o644)
+            descriptor = os.open(
+                self._path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o644
+            )
             try:
                 fcntl.flock(descriptor, fcntl.LOCK_EX)
                 end = os.lseek(descriptor, 0, os.SEEK_END)
-                torn = end > 0 and os.pread(descriptor, 1, end - 1) != b"\n"  # a line that a kill cut short stays alone
+                # a line that a kill cut short stays alone
+                torn = end > 0 and os.pread(descriptor, 1, end - 1) != b"\n"
                 line = (b"\n" if torn else b"") + notice.as_json().encode() + b"\n"
                 if os.write(descriptor, line) != len(line):
                     raise OSError(28, "the disk is full")
@@ -321,7 +412,9 @@ class _File:
             finally:
                 os.close(descriptor)
         except OSError as error:
-            raise DeliveryError(f"{self._path} could not be written: {error.strerror}", retry=True) from None
+            raise DeliveryError(
+                f"{self._path} could not be written: {error.strerror}", retry=True
+            ) from None
 
     def close(self) -> None:
         pass

@@ -1,8 +1,10 @@
-"""Notices on their way: kept until their target has them, over every crash. At least once; twice only after a crash, with the same id.
+"""Notices on their way: kept until their target has them, over every crash. At least once; twice
+only after a crash, with the same id.
 
-One outbox has one target and one small file, `run/outbox/NAME-KEY.json`, which is replaced as a whole: the notices that wait, and the
-cursor of the one who puts them in. So a notice and the place where it was read are kept or lost together, and a reader that comes back
-reads on from `cursor`. It is written before a notice is sent, and again after; a kill between the two sends it again.
+One outbox has one target and one small file, `run/outbox/NAME-KEY.json`, which is replaced as a
+whole: the notices that wait, and the cursor of the one who puts them in. So a notice and the place
+where it was read are kept or lost together, and a reader that comes back reads on from `cursor`. It
+is written before a notice is sent, and again after; a kill between the two sends it again.
 
 Only the process that owns the workspace delivers (`Workspace.own`, or a cluster's leader).
 """
@@ -22,20 +24,26 @@ from hashlib import sha256
 from lycosa.core.clock import Clock, SystemClock
 from lycosa.core.errors import UsageError, WorkspaceError
 from lycosa.monitor.notify import DeliveryError, Notice, Notifier, told
+from lycosa.processes.threads import OnError, background_thread
 from lycosa.store.storage import Storage
 
 FOLDER = "run/outbox"
-MOST_WAITING = 1_000
-"""Notices that one outbox holds. Who reads them from the log stops at it; of others the oldest are given up, and counted."""
-FIRST_WAIT_MS, LONGEST_WAIT_MS = 1_000, 600_000
+MAX_WAITING = 1_000
+"""Notices that one outbox holds. Who reads them from the log stops at it; of others the oldest are
+given up, and counted.
+"""
+FIRST_WAIT_MS, MAX_WAIT_MS = 1_000, 600_000
 _REMEMBERED = 256  # ids of delivered notices that are not taken again
 _TURN = 20  # notices sent between two writes of the file: what a kill may send again
+_AFTER_FAULT_S = 60  # until a target is tried again after an error that is a fault of the program
 _AT_ONCE = 8  # targets that are served side by side: one that hangs holds up no other
 
 
 @dataclass(slots=True, frozen=True)
 class Standing:
-    """How an outbox stands. `target` as it may be shown; times in milliseconds since 1970, 0: never."""
+    """How an outbox stands. `target` as it may be shown; times in milliseconds since 1970, 0:
+    never.
+    """
 
     target: str
     waiting: int
@@ -47,7 +55,9 @@ class Standing:
 
 
 class Outbox:
-    """The notices of one target. `put` and `deliver` may run in different threads; only one may deliver at a time."""
+    """The notices of one target. `put` and `deliver` may run in different threads; only one may
+    deliver at a time.
+    """
 
     def __init__(
         self,
@@ -56,9 +66,10 @@ class Outbox:
         target: str,
         notifier: Callable[[], Notifier],
         clock: Clock | None = None,
-        most: int = MOST_WAITING,
+        most: int = MAX_WAITING,
     ) -> None:
-        """`name`: who puts notices in (`watch`, `uptime`); `notifier` makes the target's, when the first notice is due.
+        """`name`: who puts notices in (`watch`, `uptime`); `notifier` makes the target's, when the
+        first notice is due.
 
         Raises:
             WorkspaceError: its file is damaged.
@@ -82,11 +93,18 @@ class Outbox:
             self._waiting = deque(Notice.from_json(each) for each in kept.get("waiting", ()))
             self._recent = deque((str(each) for each in kept.get("recent", ())), maxlen=_REMEMBERED)
             self._cursor = str(kept.get("cursor", ""))
-            self._delivered, self._dropped = int(kept.get("delivered", 0)), int(kept.get("dropped", 0))
-            self._fails, self._delivered_at = int(kept.get("fails", 0)), int(kept.get("delivered_at", 0))
+            self._delivered, self._dropped = (
+                int(kept.get("delivered", 0)),
+                int(kept.get("dropped", 0)),
+            )
+            self._fails, self._delivered_at = (
+                int(kept.get("fails", 0)),
+                int(kept.get("delivered_at", 0)),
+            )
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
             raise WorkspaceError(
-                f"{self._storage.root}/{self._path} is damaged: delete it (undelivered notifications are lost, unless they can be "
+                f"{self._storage.root}/{self._path} is damaged: delete it (undelivered "
+                "notifications are lost, unless they can be "
                 "created again from the log)"
             ) from None
         self._known = {notice.id for notice in self._waiting}
@@ -104,7 +122,8 @@ class Outbox:
             return max(0, self._most - len(self._waiting))
 
     def put(self, notices: Sequence[Notice], cursor: str | None = None) -> None:
-        """Take notices in, oldest first; safe on disk when this returns. Those that wait, or left of late, are not taken twice.
+        """Take notices in, oldest first; safe on disk when this returns. Those that wait, or left
+        of late, are not taken twice.
 
         Raises:
             OSError: storage failed; nothing was taken.
@@ -131,7 +150,9 @@ class Outbox:
                     raise
 
     def forget(self, excluded: Callable[[str], bool]) -> int:
-        """Drop the notices about URLs that are excluded; returns how many. Raises OSError: storage failed."""
+        """Drop the notices about URLs that are excluded; returns how many. Raises OSError: storage
+        failed.
+        """
         with self._lock:
             kept = [notice for notice in self._waiting if not excluded(notice.url)]
             gone = len(self._waiting) - len(kept)
@@ -142,7 +163,8 @@ class Outbox:
             return gone
 
     def deliver(self) -> int:
-        """Send what waits, if it is time; returns how many notices left. What fails is tried again later, in the same order.
+        """Send what waits, if it is time; returns how many notices left. What fails is tried again
+        later, in the same order.
 
         Raises:
             OSError: storage failed; what was sent may be sent again.
@@ -157,7 +179,8 @@ class Outbox:
                 if self._notifier is None:
                     self._notifier = self._make()
                 self._notifier.send(notice)
-            except (DeliveryError, UsageError) as error:  # a usage error: what was right when it was set is not any more
+            except (DeliveryError, UsageError) as error:
+                # a usage error: what was right when it was set is not any more
                 if isinstance(error, UsageError) or error.retry:
                     self._failed(error)
                     ended = True
@@ -176,14 +199,24 @@ class Outbox:
         return sent
 
     def due_in_ms(self) -> int | None:
-        """In how many milliseconds `deliver` has something to do; None: when something is put in."""
+        """In how many milliseconds `deliver` has something to do; None: when something is put
+        in.
+        """
         with self._lock:
             return max(0, self._due - self._clock.monotonic_ms()) if self._waiting else None
 
     def standing(self) -> Standing:
         with self._lock:
             waiting, fails = len(self._waiting), self._fails
-            return Standing(told(self.target), waiting, self._delivered, self._dropped, fails, self._problem, self._delivered_at)
+            return Standing(
+                told(self.target),
+                waiting,
+                self._delivered,
+                self._dropped,
+                fails,
+                self._problem,
+                self._delivered_at,
+            )
 
     def close(self) -> None:
         """Let go of connections. What waits, waits on disk."""
@@ -192,7 +225,8 @@ class Outbox:
             self._notifier = None
 
     def _left(self, notice: Notice, refused: str) -> None:
-        if notice.id in self._known:  # else newer ones have pushed it out meanwhile, and it is counted there
+        # else newer ones have pushed it out meanwhile, and it is counted there
+        if notice.id in self._known:
             self._known.discard(notice.id)
             self._waiting.remove(notice)
             self._dropped += bool(refused)
@@ -204,9 +238,9 @@ class Outbox:
 
     def _failed(self, error: DeliveryError | UsageError) -> None:
         with self._lock:
-            longest = min(LONGEST_WAIT_MS, FIRST_WAIT_MS * 2 ** min(self._fails, 20))
+            longest = min(MAX_WAIT_MS, FIRST_WAIT_MS * 2 ** min(self._fails, 20))
             asked_ms = round(error.wait_s * 1000) if isinstance(error, DeliveryError) else 0
-            wait_ms = max(min(asked_ms, LONGEST_WAIT_MS), round(longest * random.uniform(0.75, 1.0)))
+            wait_ms = max(min(asked_ms, MAX_WAIT_MS), round(longest * random.uniform(0.75, 1.0)))
             self._fails += 1
             self._problem = str(error)
             self._due = self._clock.monotonic_ms() + wait_ms
@@ -223,7 +257,9 @@ class Outbox:
             "waiting": [notice.as_json() for notice in self._waiting],
         }
         self._storage.make_folder(FOLDER)
-        self._storage.replace(self._path, json.dumps(document, ensure_ascii=False).encode(), mode=0o600, sync=True)
+        self._storage.replace(
+            self._path, json.dumps(document, ensure_ascii=False).encode(), mode=0o600, sync=True
+        )
 
 
 def path_of(name: str, target: str) -> str:
@@ -240,15 +276,17 @@ def outboxes(storage: Storage) -> Iterator[tuple[str, str]]:
 
 
 class Postman:
-    """Delivers what lies in outboxes, in threads of its own, until `stop`. `say` is told of every failure that is the first in a row."""
+    """Delivers what lies in outboxes, in threads of its own, until `stop`. `say` is told of every
+    failure that is the first in a row.
+    """
 
     def __init__(self, say: Callable[[str], None]) -> None:
         self._say = say
         self._boxes: dict[int, Outbox] = {}
         self._lock = threading.Lock()
         self._wake = threading.Event()
-        self._stopping = False
-        self._thread = threading.Thread(target=self._run, name="postman", daemon=True)
+        self._stopping = threading.Event()
+        self._thread = background_thread(self._run, name="postman", on_error=OnError.RESTART)
 
     def start(self) -> None:
         self._thread.start()
@@ -269,8 +307,10 @@ class Postman:
         self._wake.set()
 
     def stop(self, patience_s: float = 15.0) -> None:
-        """Begin no further delivery; wait for those under way, not longer than `patience_s`. What waits, waits on disk."""
-        self._stopping = True
+        """Begin no further delivery; wait for those under way, not longer than `patience_s`. What
+        waits, waits on disk.
+        """
+        self._stopping.set()
         self._wake.set()
         if self._thread.is_alive():
             self._thread.join(patience_s)
@@ -278,7 +318,7 @@ class Postman:
     def _run(self) -> None:
         busy: dict[Future[None], int] = {}
         with ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="notify") as pool:
-            while not self._stopping:
+            while not self._stopping.is_set():
                 for done in [each for each in busy if each.done()]:
                     del busy[done]
                     done.result()
@@ -308,10 +348,18 @@ class Postman:
         except OSError as error:  # a full disk: what was sent may be sent again, what waits is kept
             self._say(f"notifications for {before.target}: {error}")
             return
+        except Exception as error:  # noqa: BLE001 - a fault of one target must not end the notifications of all
+            self._say(
+                f"notifications for {before.target}: unexpected error, next attempt in "
+                f"{_AFTER_FAULT_S} s: {error!r}"
+            )
+            self._stopping.wait(_AFTER_FAULT_S)
+            return
         after = box.standing()
         if after.problem and not before.fails:
             self._say(
-                f"notifications for {after.target}: {after.problem}" + (f"; {after.waiting} waiting" if after.fails else "; discarded")
+                f"notifications for {after.target}: {after.problem}"
+                + (f"; {after.waiting} waiting" if after.fails else "; discarded")
             )
         elif before.fails and not after.fails:
             self._say(f"notifications for {after.target} are delivered again")

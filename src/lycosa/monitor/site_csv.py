@@ -16,7 +16,8 @@ from lycosa.monitor.site_report import Fault, Orphan, PageLine, SiteReport
 
 
 def write_csv(report: SiteReport, folder: str) -> list[Path]:
-    """Write `pages.csv`, `tree.csv`, `broken.csv` and so on, each with a head line, empty lists too; lists of URLs are joined by spaces.
+    """Write `pages.csv`, `tree.csv`, `broken.csv` and so on, each with a head line, empty lists
+    too; lists of URLs are joined by spaces.
 
     Raises:
         WorkError: the folder cannot be written.
@@ -43,7 +44,9 @@ def write_csv(report: SiteReport, folder: str) -> list[Path]:
             _write(path, [field.name for field in fields(kind)], rows)
             written.append(path)
     except OSError as error:
-        raise WorkError(f"the report cannot be written to {folder}: {error.strerror or error}") from error
+        raise WorkError(
+            f"the report cannot be written to {folder}: {error.strerror or error}"
+        ) from error
     return written
 
 

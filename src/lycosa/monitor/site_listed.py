@@ -1,4 +1,6 @@
-"""What the sitemaps of a site list, read from the archive: the tables keep only who named a URL first."""
+"""What the sitemaps of a site list, read from the archive: the tables keep only who named a URL
+first.
+"""
 
 from __future__ import annotations
 
@@ -8,18 +10,20 @@ from pathlib import Path
 
 import polars as pl
 
-from lycosa.archive.reader import read_response
+from lycosa.archive.warc.reader import read_response
 from lycosa.core.errors import ArchiveError
 from lycosa.core.records import Exchange, VisitKind
-from lycosa.fetch.decode import decode_with, parse_head
-from lycosa.graph.site import SiteName
-from lycosa.page.sitemap import read_sitemap
+from lycosa.http.decode import decode_with, parse_head
+from lycosa.page.feeds.sitemap import read_sitemap
 from lycosa.store.live import LiveTables
+from lycosa.url.site_name import SiteName
 
 
 @dataclass(slots=True, frozen=True)
 class Archive:
-    """How records are read: `locate` gives the absolute path of a workspace's file, `max_decoded` bounds what is unpacked."""
+    """How records are read: `locate` gives the absolute path of a workspace's file, `max_decoded`
+    bounds what is unpacked.
+    """
 
     locate: Callable[[str], str]
     max_decoded: int
@@ -34,11 +38,23 @@ class Listed:
 
 
 def listed_urls(tables: LiveTables, name: SiteName, archive: Archive) -> Listed:
-    """Of each sitemap on the site's host the newest one that is archived whole; what cannot be read any more is left out."""
-    whole = pl.col("http_status").is_between(200, 299) & (pl.col("kind") == VisitKind.SITEMAP.value) & (pl.col("warc_file") != "")
-    visits = tables.scan("visits").filter(name.is_here & whole).select("url", "fetched_at", "warc_file", "warc_offset", "warc_length")
+    """Of each sitemap on the site's host the newest one that is archived whole; what cannot be read
+    any more is left out.
+    """
+    whole = (
+        pl.col("http_status").is_between(200, 299)
+        & (pl.col("kind") == VisitKind.SITEMAP.value)
+        & (pl.col("warc_file") != "")
+    )
+    visits = (
+        tables.scan("visits")
+        .filter(name.rows() & whole)
+        .select("url", "fetched_at", "warc_file", "warc_offset", "warc_length")
+    )
     listed = Listed()
-    for url, _, file, offset, length in visits.sort("fetched_at", descending=True).collect().iter_rows():
+    for url, _, file, offset, length in (
+        visits.sort("fetched_at", descending=True).collect().iter_rows()
+    ):
         if url in listed.sitemaps:
             continue
         try:
@@ -51,9 +67,19 @@ def listed_urls(tables: LiveTables, name: SiteName, archive: Archive) -> Listed:
         if not response.head or response.headers.get("warc-type") == "revisit":
             continue
         headers = parse_head(response.head)
-        exchange = Exchange(url, VisitKind.SITEMAP, 0, 0, response_head=response.head, body=response.body, status=response.status)
+        exchange = Exchange(
+            url,
+            VisitKind.SITEMAP,
+            0,
+            0,
+            response_head=response.head,
+            body=response.body,
+            status=response.status,
+        )
         payload = decode_with(exchange, headers, archive.max_decoded).payload
         listed.sitemaps.add(url)
-        for entry in read_sitemap(payload, url, content_type=headers.get("content-type") or "").entries:
+        for entry in read_sitemap(
+            payload, url, content_type=headers.get("content-type") or ""
+        ).entries:
             listed.by_url.setdefault(entry.url, url)
     return listed

@@ -1,4 +1,6 @@
-"""What is to be known of a site: its pages, and one list for each thing that may be wrong with them."""
+"""What is to be known of a site: its pages, and one list for each thing that may be wrong with
+them.
+"""
 
 from __future__ import annotations
 
@@ -10,20 +12,23 @@ import numpy as np
 import polars as pl
 
 from lycosa.core.records import UrlState
-from lycosa.graph.site import SiteFacts, SiteName, depths, site_facts
+from lycosa.graph.site import SiteFacts, depths, site_facts
 from lycosa.graph.site_chains import Chain, chains
 from lycosa.graph.site_tree import Folder, tree
 from lycosa.monitor.site_links import BrokenLink, MixedContent, broken_links, mixed_content
 from lycosa.monitor.site_listed import Archive, Listed, listed_urls
 from lycosa.monitor.site_pages import Duplicates, Unanswered, duplicates, unanswered
 from lycosa.store.live import LiveTables
+from lycosa.url.site_name import SiteName
 
 _HTML = ("text/html", "application/xhtml+xml")
 
 
 @dataclass(slots=True, frozen=True)
 class Thresholds:
-    """From where a page is told as slow (its newest fetch, ms) or heavy (bytes of its decoded body)."""
+    """From where a page is told as slow (its newest fetch, ms) or heavy (bytes of its decoded
+    body).
+    """
 
     slow_ms: int = 1_000
     heavy_bytes: int = 1_000_000
@@ -31,8 +36,10 @@ class Thresholds:
 
 @dataclass(slots=True, frozen=True)
 class PageLine:
-    """One page. `depth`: links from the home page, -1: none leads there. In-links and out-links: other pages, each once, through
-    redirects; `_elsewhere`: of other sites. `size` in bytes, decoded; `duration_ms` of the newest fetch."""
+    """One page. `depth`: links from the home page, -1: none leads there. In-links and out-links:
+    other pages, each once, through redirects; `_elsewhere`: of other sites. `size` in bytes,
+    decoded; `duration_ms` of the newest fetch.
+    """
 
     url: str
     title: str
@@ -66,9 +73,11 @@ class Fault:
 
 @dataclass(slots=True, frozen=True)
 class SiteReport:
-    """A site. `urls` are those known of it, `waiting` those never fetched: while there are any, links to a page may be missing.
+    """A site. `urls` are those known of it, `waiting` those never fetched: while there are any,
+    links to a page may be missing.
 
-    `by_depth`: pages by links from `home`; -1: not reached by links. `slow` and `heavy`: the worst first.
+    `by_depth`: pages by links from `home`; -1: not reached by links. `slow` and `heavy`: the worst
+    first.
     """
 
     site: str
@@ -95,7 +104,9 @@ class SiteReport:
     page_list: list[PageLine]
 
 
-def site_report(tables: LiveTables, name: SiteName, archive: Archive, thresholds: Thresholds | None = None) -> SiteReport:
+def site_report(
+    tables: LiveTables, name: SiteName, archive: Archive, thresholds: Thresholds | None = None
+) -> SiteReport:
     """Look a site through. Of the archive only its sitemaps are read.
 
     Raises:
@@ -106,13 +117,17 @@ def site_report(tables: LiveTables, name: SiteName, archive: Archive, thresholds
     nodes = _counted(facts)
     pages = nodes.filter("is_page")
     is_html = pl.col("content_type").is_in(_HTML)
-    language = pages.group_by(pl.col("language")).len().sort(["len", "language"], descending=[True, False])
+    language = (
+        pages.group_by(pl.col("language")).len().sort(["len", "language"], descending=[True, False])
+    )
     return SiteReport(
-        site=name.authority or name.host,
+        site=str(name),
         home=nodes.filter("is_home")["url"].to_list(),
         urls=nodes.height,
         pages=pages.height,
-        waiting=nodes.filter((pl.col("state") == UrlState.KNOWN.value) & pl.col("http_status").is_null()).height,
+        waiting=nodes.filter(
+            (pl.col("state") == UrlState.KNOWN.value) & pl.col("http_status").is_null()
+        ).height,
         bytes=int(pages["size"].sum()),
         first_fetch=_time(nodes["fetched_at"].min()),
         last_fetch=_time(nodes["fetched_at"].max()),
@@ -124,11 +139,24 @@ def site_report(tables: LiveTables, name: SiteName, archive: Archive, thresholds
         chains=chains(facts),
         duplicates=duplicates(pages),
         untitled=_lines(pages.filter(is_html & (pl.col("title").str.strip_chars() == ""))),
-        slow=_lines(pages.filter(pl.col("duration_ms") >= limits.slow_ms).sort("duration_ms", descending=True)),
-        heavy=_lines(pages.filter(pl.col("size") >= limits.heavy_bytes).sort("size", descending=True)),
+        slow=_lines(
+            pages.filter(pl.col("duration_ms") >= limits.slow_ms).sort(
+                "duration_ms", descending=True
+            )
+        ),
+        heavy=_lines(
+            pages.filter(pl.col("size") >= limits.heavy_bytes).sort("size", descending=True)
+        ),
         hreflang=unanswered(tables, facts),
         mixed=mixed_content(tables, name),
-        faults=[Fault(*row) for row in pages.select("faults", "url").explode("faults").drop_nulls().sort("faults", "url").iter_rows()],
+        faults=[
+            Fault(*row)
+            for row in pages.select("faults", "url")
+            .explode("faults")
+            .drop_nulls()
+            .sort("faults", "url")
+            .iter_rows()
+        ],
         page_list=_lines(pages),
     )
 
@@ -159,12 +187,24 @@ def _orphans(tables: LiveTables, listed: Listed, nodes: pl.DataFrame) -> list[Or
 
     Of feeds, and of sitemaps that cannot be read, it counts whether they named the URL first.
     """
-    lists = tables.scan("urls").filter(pl.col("operation").is_in(["sitemap", "feed"])).select("url").unique().collect()["url"]
+    lists = (
+        tables.scan("urls")
+        .filter(pl.col("operation").is_in(["sitemap", "feed"]))
+        .select("url")
+        .unique()
+        .collect()["url"]
+    )
     unread = set(lists) - listed.sitemaps
     nothing = (pl.col("in_links") == 0) & (pl.col("in_links_elsewhere") == 0) & ~pl.col("is_home")
-    plain = (pl.col("redirect_to").fill_null("") == "") & (pl.col("verdict") == "") & pl.col("state").is_in(["visited", "known"])
+    plain = (
+        (pl.col("redirect_to").fill_null("") == "")
+        & (pl.col("verdict") == "")
+        & pl.col("state").is_in(["visited", "known"])
+    )
     found = []
-    for url, referrer, state in nodes.filter(nothing & plain).select("url", "referrer", "state").iter_rows():
+    for url, referrer, state in (
+        nodes.filter(nothing & plain).select("url", "referrer", "state").iter_rows()
+    ):
         by = listed.by_url.get(url) or (referrer if referrer in unread else "")
         if by:
             found.append(Orphan(url, by, state))

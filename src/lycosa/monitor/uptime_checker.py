@@ -1,7 +1,8 @@
-"""Makes checks when they are due, in step with the crawl, and acts on them: archive first, then judge, then tell.
+"""Makes checks when they are due, in step with the crawl, and acts on them: archive first, then
+judge, then tell.
 
-A check waits for the pause of its host (`Pace`), and for the other checks of that host; for nothing else. Intervals hold from due time to
-due time, so a monitor keeps its second of the minute.
+A check waits for the pause of its host (`Pace`), and for the other checks of that host; for nothing
+else. Intervals hold from due time to due time, so a monitor keeps its second of the minute.
 """
 
 from __future__ import annotations
@@ -13,18 +14,18 @@ from dataclasses import dataclass, field, replace
 from itertools import count
 from typing import Protocol
 
+from lycosa.config.monitor import Monitor
 from lycosa.core.clock import Clock, ClockStep
 from lycosa.core.errors import FetchError
-from lycosa.core.monitor import Monitor
 from lycosa.core.records import CHECKS, Exchange, UrlId, Visit, VisitKind
-from lycosa.crawl.visits import build_visit
+from lycosa.crawl.state.visit_rows import build_visit
 from lycosa.fetch.check import Check
-from lycosa.fetch.decode import parse_head
+from lycosa.http.decode import parse_head
 from lycosa.monitor.uptime_desk import Desk
 from lycosa.monitor.uptime_verdict import UP, judge_check
 from lycosa.monitor.uptime_watch import Event, Found, Heard, Watchman
 
-MOST_AT_ONCE = 256
+MAX_AT_ONCE = 256
 """Checks under way: a thousand monitors that answer nothing for ten seconds need 170."""
 
 _FIRST_SPREAD_MS = 20  # the first checks begin so much after one another
@@ -43,7 +44,7 @@ class Runner(Protocol):
 
 
 class Pace(Protocol):
-    """When hosts may be asked (`lycosa.crawl.checks.CheckPace`)."""
+    """When hosts may be asked (`lycosa.crawl.policy.availability_checks.CheckPace`)."""
 
     def pause_ms(self, identity: UrlId, least_ms: int) -> int: ...
 
@@ -56,7 +57,9 @@ class Pace(Protocol):
 
 @dataclass(slots=True)
 class Watched:
-    """One monitor and its last check. Times of the monotonic clock in ms, but for `last.fetched_at`."""
+    """One monitor and its last check. Times of the monotonic clock in ms, but for
+    `last.fetched_at`.
+    """
 
     monitor: Monitor
     identity: UrlId
@@ -86,7 +89,9 @@ class _Flying:
 
 
 class Checker:
-    """Makes the checks of one process (it is the worker's `Checks`). Not for several threads at once."""
+    """Makes the checks of one process (it is the worker's `Checks`). Not for several threads at
+    once.
+    """
 
     def __init__(
         self,
@@ -102,7 +107,9 @@ class Checker:
         say: Callable[[Event], None] = lambda event: None,
         tick: Callable[[], None] = lambda: None,
     ) -> None:
-        """`keep` makes a check durable; `say` is told of every event; `tick` is called once a second."""
+        """`keep` makes a check durable; `say` is told of every event; `tick` is called once a
+        second.
+        """
         self._runner, self._pace, self._keep, self._identify = runner, pace, keep, identify
         self._watchman, self._desk, self._clock = watchman, desk, clock
         self._excluded, self._say, self._tick = excluded, say, tick
@@ -116,7 +123,9 @@ class Checker:
         self.watched: dict[str, Watched] = {}
 
     def watch(self, monitors: Iterable[Monitor]) -> None:
-        """These are the monitors from now on, with normalised URLs. New ones are checked at once."""
+        """These are the monitors from now on, with normalised URLs. New ones are checked at
+        once.
+        """
         now = self._clock.monotonic_ms()
         wanted = {monitor.url: monitor for monitor in monitors}
         for url in self.watched.keys() - wanted.keys():
@@ -132,7 +141,7 @@ class Checker:
         self._desk.watch(wanted)
 
     def turn(self, now: int, *, may_start: bool) -> None:
-        """See `lycosa.crawl.checks.Checks`."""
+        """See `lycosa.crawl.policy.availability_checks.Checks`."""
         back_ms = self._clock_step.back_ms()
         if back_ms:
             self._watchman.set_back(back_ms)
@@ -149,7 +158,9 @@ class Checker:
             watched = self.watched.get(url)
             if watched is not None and watched.number == number and not watched.busy:
                 self._line_up(watched, now)
-        while may_start and self._ready and self._ready[0][0] <= now and self._under_way < MOST_AT_ONCE:
+        while (
+            may_start and self._ready and self._ready[0][0] <= now and self._under_way < MAX_AT_ONCE
+        ):
             _, host_key = heapq.heappop(self._ready)
             self._serve(host_key, now)
 
@@ -162,7 +173,8 @@ class Checker:
         """Drop what is under way."""
         self._runner.close()
 
-    # -- when ---------------------------------------------------------------------------------------------------------
+    # -- when
+    # ------------------------------------------------------------
 
     def _plan(self, watched: Watched, at: int) -> None:
         watched.due, watched.number = at, next(self._numbers)
@@ -183,7 +195,9 @@ class Checker:
         """Start the host's next check if it may be asked, else see again when it may."""
         line = self._lines[host_key]
         line.listed = False
-        while line.waiting and self.watched.get(line.waiting[0].identity.url) is not line.waiting[0]:
+        while (
+            line.waiting and self.watched.get(line.waiting[0].identity.url) is not line.waiting[0]
+        ):
             line.waiting.popleft()  # it is no longer watched
         if not line.waiting:
             return
@@ -192,7 +206,9 @@ class Checker:
         if line.under_way >= (1 if pause else _AT_ONCE_A_HOST):
             return  # its end will call again
         since = max(watched.due, line.free_at)
-        at = max(line.free_at, self._pace.ready_at(watched.identity, now, max(0, now - since), pause))
+        at = max(
+            line.free_at, self._pace.ready_at(watched.identity, now, max(0, now - since), pause)
+        )
         if at > now:
             self._list(host_key, line, at)
             return
@@ -209,7 +225,8 @@ class Checker:
         if line.waiting:
             self._list(host_key, line, now)
 
-    # -- what ---------------------------------------------------------------------------------------------------------
+    # -- what
+    # ------------------------------------------------------------
 
     def _finish(self, check: Check, now: int) -> None:
         flying = check.token
@@ -224,7 +241,10 @@ class Checker:
         if line.waiting:
             self._list(identity.host_key, line, line.free_at)
         watched.busy = watched.under_way = False
-        if self.watched.get(identity.url) is not watched or check.exchange.error == FetchError.INTERRUPTED:
+        if (
+            self.watched.get(identity.url) is not watched
+            or check.exchange.error == FetchError.INTERRUPTED
+        ):
             return
         every = watched.monitor.every
         self._plan(watched, watched.due + every * max(1, -(-(now - watched.due) // every)))
@@ -238,15 +258,29 @@ class Checker:
     def _record(self, watched: Watched, check: Check) -> Found:
         exchange = check.exchange
         verdict = judge_check(watched.monitor, exchange)
-        visit = build_visit(exchange, parse_head(exchange.response_head), watched.identity, CHECKS, None, 1)
+        visit = build_visit(
+            exchange, parse_head(exchange.response_head), watched.identity, CHECKS, None, 1
+        )
         visit.kind, visit.verdict, visit.digest = VisitKind.CHECK, verdict.verdict, verdict.digest
-        visit.changed = watched.last is None or (verdict.digest != "" and verdict.digest != watched.last.digest)
+        visit.changed = watched.last is None or (
+            verdict.digest != "" and verdict.digest != watched.last.digest
+        )
         visit.dns_ms, visit.connect_ms, visit.tls_ms, visit.first_byte_ms = (
-            None if value is None else round(value, 3) for value in (check.dns_ms, check.connect_ms, check.tls_ms, check.first_byte_ms)
+            None if value is None else round(value, 3)
+            for value in (check.dns_ms, check.connect_ms, check.tls_ms, check.first_byte_ms)
         )
         visit.certificate_until = check.certificate_until
         text = "" if verdict.verdict == UP else verdict.text
-        bare = replace(exchange, request_head=b"", response_head=b"", body=b"", rendered=b"", truncated="", error_text=text, token=None)
+        bare = replace(
+            exchange,
+            request_head=b"",
+            response_head=b"",
+            body=b"",
+            rendered=b"",
+            truncated="",
+            error_text=text,
+            token=None,
+        )
         self._keep(bare, visit)
         watched.last, watched.text = visit, verdict.text
         address = exchange.ip if exchange.status else ""
@@ -262,7 +296,9 @@ class Checker:
             if watched is None:
                 continue
             if watched.under_way:
-                watched.again_ms = wait_ms if watched.again_ms is None else min(wait_ms, watched.again_ms)
+                watched.again_ms = (
+                    wait_ms if watched.again_ms is None else min(wait_ms, watched.again_ms)
+                )
             elif not watched.busy:
                 self._look(watched, now + wait_ms)
 

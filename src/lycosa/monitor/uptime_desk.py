@@ -1,12 +1,16 @@
-"""From events to notices: one for each outage, few when much is down at once, and one when it is up again.
+"""From events to notices: one for each outage, few when much is down at once, and one when it is up
+again.
 
-Every target has an outbox, whose cursor says what the target was told: it is kept or lost together with the notices themselves, so a kill
-at any moment neither loses a notice nor makes a second one of the same outage under another id.
+Every target has an outbox, whose cursor says what the target was told: it is kept or lost together
+with the notices themselves, so a kill at any moment neither loses a notice nor makes a second one
+of the same outage under another id.
 
-- What is confirmed within `GATHER_MS` of the first goes into one notice; while the last one is younger than `BUSY_MS`, within a minute.
-  It never waits longer than the interval of its checks.
-- Further pages of a host that is down join its outage without a notice of their own, for one round of its checks.
-- A host is told to be up again when all of its pages are, or `PARTLY_MS` after the first of them was.
+- What is confirmed within `GATHER_MS` of the first goes into one notice; while the last one is
+  younger than `BUSY_MS`, within a minute. It never waits longer than the interval of its checks.
+- Further pages of a host that is down join its outage without a notice of their own, for one round
+  of its checks.
+- A host is told to be up again when all of its pages are, or `PARTLY_MS` after the first of them
+  was.
 """
 
 from __future__ import annotations
@@ -18,7 +22,7 @@ from datetime import UTC, datetime
 from hashlib import sha256
 from typing import Protocol
 
-from lycosa.core.monitor import Monitor
+from lycosa.config.monitor import Monitor
 from lycosa.core.units import format_duration, format_time
 from lycosa.monitor.notify import Fact, Kind, Notice
 from lycosa.monitor.uptime_watch import Event, Found, Offline, Outage, authority
@@ -26,7 +30,7 @@ from lycosa.monitor.uptime_watch import Event, Found, Offline, Outage, authority
 GATHER_MS, GATHER_BUSY_MS = 10_000, 60_000
 BUSY_MS = 300_000
 PARTLY_MS = 120_000
-_MOST_NAMED = 50
+_MAX_NAMED = 50
 _DAY_MS = 86_400_000
 
 
@@ -41,7 +45,9 @@ class Box(Protocol):
 
 @dataclass(slots=True)
 class _Target:
-    """`told`: key of an outage -> id of the notice that speaks for it; `hosts`: when a host's notice left."""
+    """`told`: key of an outage -> id of the notice that speaks for it; `hosts`: when a host's
+    notice left.
+    """
 
     box: Box
     told: dict[str, str] = field(default_factory=dict)
@@ -56,7 +62,10 @@ class _Target:
     waiting: list[Notice] = field(default_factory=list)  # storage did not take them
 
     def cursor(self) -> str:
-        return json.dumps({"told": self.told, "offline": self.offline, "certificates": self.certificates}, ensure_ascii=False)
+        return json.dumps(
+            {"told": self.told, "offline": self.offline, "certificates": self.certificates},
+            ensure_ascii=False,
+        )
 
 
 class Desk:
@@ -68,12 +77,20 @@ class Desk:
         self._targets: dict[str, _Target] = {}
 
     def watch(self, monitors: Mapping[str, Monitor]) -> None:
-        """These are the monitors from now on, by URL. Outages of others are forgotten, without a word."""
+        """These are the monitors from now on, by URL. Outages of others are forgotten, without a
+        word.
+        """
         self._monitors = monitors
-        for name in {each for monitor in monitors.values() for each in monitor.notify} - self._targets.keys():
+        for name in {
+            each for monitor in monitors.values() for each in monitor.notify
+        } - self._targets.keys():
             self._targets[name] = self._open(self._box_of(name))
         for target in self._targets.values():
-            target.told = {key: notice for key, notice in target.told.items() if key.partition("|")[2] in monitors}
+            target.told = {
+                key: notice
+                for key, notice in target.told.items()
+                if key.partition("|")[2] in monitors
+            }
             for waiting in (target.down, target.up):
                 for key in [each for each in waiting if waiting[each].url not in monitors]:
                     del waiting[key]
@@ -101,7 +118,12 @@ class Desk:
         """A check saw a certificate: warn if it ends soon, once."""
         monitor = self._monitors.get(found.url)
         until = found.certificate_until
-        if monitor is None or until is None or not monitor.certificate or until - now_ms > monitor.certificate:
+        if (
+            monitor is None
+            or until is None
+            or not monitor.certificate
+            or until - now_ms > monitor.certificate
+        ):
             return
         host = authority(found.url)
         for name in monitor.notify:
@@ -110,14 +132,36 @@ class Desk:
                 continue
             target.certificates[host] = until
             days = max(0, (until - now_ms) // _DAY_MS)
-            text = f"the certificate of {host} expires in {days} {'day' if days == 1 else 'days'}, on {_date(until)}"
+            text = (
+                f"the certificate of {host} expires in {days} "
+                f"{'day' if days == 1 else 'days'}, on {_date(until)}"
+            )
             facts: dict[str, Fact] = {"ends": format_time(until), "days": days}
-            self._put(target, [_notice("certificate", f"{until}|{host}", monitor.label, found.url, now_ms, text, facts)])
+            self._put(
+                target,
+                [
+                    _notice(
+                        "certificate",
+                        f"{until}|{host}",
+                        monitor.label,
+                        found.url,
+                        now_ms,
+                        text,
+                        facts,
+                    )
+                ],
+            )
 
     def tick(self, now_ms: int) -> None:
         """Let go what has been gathered: call it about once a second."""
         for target in self._targets.values():
-            every = min((self._monitors[each.url].every for each in (*target.down.values(), *target.up.values())), default=GATHER_MS)
+            every = min(
+                (
+                    self._monitors[each.url].every
+                    for each in (*target.down.values(), *target.up.values())
+                ),
+                default=GATHER_MS,
+            )
             gather = min(GATHER_BUSY_MS if now_ms - target.left_at < BUSY_MS else GATHER_MS, every)
             notices: list[Notice] = []
             if target.down and now_ms - target.down_at >= gather:
@@ -138,7 +182,8 @@ class Desk:
             target.left_at -= by_ms
             target.hosts = {host: at - by_ms for host, at in target.hosts.items()}
 
-    # -- gathering ----------------------------------------------------------------------------------------------------
+    # -- gathering
+    # ------------------------------------------------------------
 
     def _note(self, target: _Target, outage: Outage, now_ms: int) -> None:
         key = outage.key
@@ -151,7 +196,14 @@ class Desk:
             return
         left_at = target.hosts.get(outage.host)
         if left_at is not None and now_ms - left_at <= self._round_ms(outage.host):
-            speaker = next((notice for other, notice in target.told.items() if authority(other.partition("|")[2]) == outage.host), "")
+            speaker = next(
+                (
+                    notice
+                    for other, notice in target.told.items()
+                    if authority(other.partition("|")[2]) == outage.host
+                ),
+                "",
+            )
             if speaker:
                 target.told[key] = speaker
                 self._put(target, [])
@@ -161,7 +213,10 @@ class Desk:
 
     def _round_ms(self, host: str) -> int:
         """How long it takes until all pages of a host were looked at."""
-        return max((2 * each.every for url, each in self._monitors.items() if authority(url) == host), default=0)
+        return max(
+            (2 * each.every for url, each in self._monitors.items() if authority(url) == host),
+            default=0,
+        )
 
     def _up_again(self, target: _Target, now_ms: int) -> list[Outage]:
         """What is to be told now of what is up again: by hosts, whole ones if possible."""
@@ -169,15 +224,25 @@ class Desk:
         partly = now_ms - target.up_at >= PARTLY_MS
         return [outage for outage in target.up.values() if partly or outage.host not in still]
 
-    # -- writing ------------------------------------------------------------------------------------------------------
+    # -- writing
+    # ------------------------------------------------------------
 
     def _down_notice(self, target: _Target, now_ms: int) -> Notice:
         outages = sorted(target.down.values(), key=lambda each: (each.since, each.url))
         first = outages[0]
         hosts = list(dict.fromkeys(each.host for each in outages))
-        what = self._monitors[first.url].label if len(outages) == 1 else _several(hosts, len(outages), self._watched(first.host), " so far")
-        text = f"{what} {'has' if len(hosts) == 1 else 'have'} been down since {format_time(first.since)}: {_reasons(outages)}"
-        notice = _notice("down", first.key, what, first.url, now_ms, text, _facts(outages, first.since))
+        what = (
+            self._monitors[first.url].label
+            if len(outages) == 1
+            else _several(hosts, len(outages), self._watched(first.host), " so far")
+        )
+        text = (
+            f"{what} {'has' if len(hosts) == 1 else 'have'} been down since "
+            f"{format_time(first.since)}: {_reasons(outages)}"
+        )
+        notice = _notice(
+            "down", first.key, what, first.url, now_ms, text, _facts(outages, first.since)
+        )
         target.told |= dict.fromkeys(target.down, notice.id)
         target.hosts |= dict.fromkeys(hosts, now_ms)
         target.down.clear()
@@ -187,16 +252,33 @@ class Desk:
         outages = sorted(outages, key=lambda each: (each.since, each.url))
         first, until = outages[0], max(each.until for each in outages)
         hosts = list(dict.fromkeys(each.host for each in outages))
-        what = self._monitors[first.url].label if len(outages) == 1 else _several(hosts, len(outages), self._watched(first.host))
+        what = (
+            self._monitors[first.url].label
+            if len(outages) == 1
+            else _several(hosts, len(outages), self._watched(first.host))
+        )
         for outage in outages:
             del target.told[outage.key], target.up[outage.key]
         target.up_at = now_ms
-        left = sorted(key.partition("|")[2] for key in target.told if authority(key.partition("|")[2]) in hosts)
+        left = sorted(
+            key.partition("|")[2]
+            for key in target.told
+            if authority(key.partition("|")[2]) in hosts
+        )
         text = (
-            f"{what} {'has' if len(hosts) == 1 else 'have'} been up again since {format_time(until)}, after {_length(until - first.since)}"
+            f"{what} {'has' if len(hosts) == 1 else 'have'} been up again since "
+            f"{format_time(until)}, after {_length(until - first.since)}"
         )
         text += f" ({_reasons(outages)})" + (f"; still down: {_list(left)}" if left else "")
-        return _notice("up", first.key, what, first.url, now_ms, text, _facts(outages, first.since) | {"until": format_time(until)})
+        return _notice(
+            "up",
+            first.key,
+            what,
+            first.url,
+            now_ms,
+            text,
+            _facts(outages, first.since) | {"until": format_time(until)},
+        )
 
     def _tell_offline(self, target: _Target, event: Offline) -> None:
         key = f"{event.since}|network"
@@ -204,21 +286,35 @@ class Desk:
             if target.offline == event.since:
                 return
             target.offline = event.since
-            text = f"no monitored URL has responded since {format_time(event.since)}: the network of this machine seems to be down"
+            text = (
+                f"no monitored URL has responded since {format_time(event.since)}: the network "
+                "of this machine seems to be down"
+            )
             facts: dict[str, Fact] = {"since": format_time(event.since), "monitors": event.monitors}
-            self._put(target, [_notice("offline", key, "network of this machine", "", event.since, text, facts)])
+            self._put(
+                target,
+                [_notice("offline", key, "network of this machine", "", event.since, text, facts)],
+            )
         elif target.offline == event.since:
             target.offline = 0
             length = _length(event.until - event.since)
-            text = f"the network of this machine has been up again since {format_time(event.until)}, after {length}"
+            text = (
+                "the network of this machine has been up again since "
+                f"{format_time(event.until)}, after {length}"
+            )
             facts = {"since": format_time(event.since), "until": format_time(event.until)}
-            self._put(target, [_notice("online", key, "network of this machine", "", event.until, text, facts)])
+            self._put(
+                target,
+                [_notice("online", key, "network of this machine", "", event.until, text, facts)],
+            )
 
     def _watched(self, host: str) -> int:
         return sum(authority(url) == host for url in self._monitors)
 
     def _put(self, target: _Target, notices: list[Notice]) -> None:
-        """Hand notices over, with what is told by them; what storage does not take now is tried again at the next tick."""
+        """Hand notices over, with what is told by them; what storage does not take now is tried
+        again at the next tick.
+        """
         notices = [*target.waiting, *notices]
         try:
             target.box.put(notices, target.cursor())
@@ -230,28 +326,51 @@ class Desk:
     def _open(box: Box) -> _Target:
         try:
             kept = json.loads(box.cursor) if box.cursor else {}
-            return _Target(box, dict(kept.get("told", {})), int(kept.get("offline", 0)), dict(kept.get("certificates", {})))
-        except (ValueError, TypeError, AttributeError):  # of another version: what goes on is told again
+            return _Target(
+                box,
+                dict(kept.get("told", {})),
+                int(kept.get("offline", 0)),
+                dict(kept.get("certificates", {})),
+            )
+        except (ValueError, TypeError, AttributeError):
+            # of another version: what goes on is told again
             return _Target(box)
 
 
-def _notice(kind: Kind, key: str, name: str, url: str, at_ms: int, text: str, facts: Mapping[str, Fact]) -> Notice:
+def _notice(
+    kind: Kind, key: str, name: str, url: str, at_ms: int, text: str, facts: Mapping[str, Fact]
+) -> Notice:
     """A notice; the same kind of event with the same key has the same id."""
     return Notice(
-        f"{kind}-{sha256(key.encode()).hexdigest()[:20]}", kind, name, url, datetime.fromtimestamp(at_ms / 1000, UTC), text, facts
+        f"{kind}-{sha256(key.encode()).hexdigest()[:20]}",
+        kind,
+        name,
+        url,
+        datetime.fromtimestamp(at_ms / 1000, UTC),
+        text,
+        facts,
     )
 
 
 def _facts(outages: Sequence[Outage], since: int) -> dict[str, Fact]:
     urls = [each.url for each in outages]
     causes = dict.fromkeys(each.cause for each in outages)
-    named = " ".join(urls[:_MOST_NAMED])  # facts are flat
-    return {"since": format_time(since), "cause": ", ".join(causes), "monitors": len(urls), "urls": named}
+    named = " ".join(urls[:_MAX_NAMED])  # facts are flat
+    return {
+        "since": format_time(since),
+        "cause": ", ".join(causes),
+        "monitors": len(urls),
+        "urls": named,
+    }
 
 
 def _several(hosts: Sequence[str], pages: int, watched: int, qualified: str = "") -> str:
     if len(hosts) == 1:
-        return hosts[0] if pages == watched else f"{hosts[0]} ({pages} of {watched} monitors{qualified})"
+        return (
+            hosts[0]
+            if pages == watched
+            else f"{hosts[0]} ({pages} of {watched} monitors{qualified})"
+        )
     return f"{len(hosts)} sites ({_list(hosts)}; {pages} monitors)"
 
 
@@ -259,12 +378,15 @@ def _reasons(outages: Sequence[Outage]) -> str:
     by_reason: dict[str, list[str]] = {}
     for each in outages:
         by_reason.setdefault(f"{each.cause}, {each.text}", []).append(each.url)
-    return "; ".join(reason if len(by_reason) == len(outages) == 1 else f"{reason}: {_list(urls)}" for reason, urls in by_reason.items())
+    return "; ".join(
+        reason if len(by_reason) == len(outages) == 1 else f"{reason}: {_list(urls)}"
+        for reason, urls in by_reason.items()
+    )
 
 
 def _list(names: Sequence[str]) -> str:
-    more = len(names) - _MOST_NAMED
-    return ", ".join(names[:_MOST_NAMED]) + (f" and {more} more" if more > 0 else "")
+    more = len(names) - _MAX_NAMED
+    return ", ".join(names[:_MAX_NAMED]) + (f" and {more} more" if more > 0 else "")
 
 
 def _date(at_ms: int) -> str:

@@ -1,4 +1,6 @@
-"""What the tables say of checks: runs of equal ones, outages as intervals, and how a monitor stood at the end."""
+"""What the tables say of checks: runs of equal ones, outages as intervals, and how a monitor stood
+at the end.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +9,7 @@ from dataclasses import dataclass
 
 import polars as pl
 
-from lycosa.core.monitor import Monitor
+from lycosa.config.monitor import Monitor
 from lycosa.core.records import VisitKind
 from lycosa.monitor.uptime_standing import Change, Standing
 from lycosa.monitor.uptime_verdict import OF_NETWORK, UP
@@ -15,17 +17,19 @@ from lycosa.monitor.uptime_watch import HOLD_MS, authority
 from lycosa.store.live import LiveTables
 from lycosa.url.keys import url_key
 
-MOST_CONFIRM = 10
+MAX_CONFIRM = 10
 DEFAULT_CONFIRM = 3
 """For what is no longer watched."""
 
-_MOST_WINDOWS = 100
+_MAX_WINDOWS = 100
 _STATES = ("url", "fetched_at", "verdict", "http_status", "error", "ip")
 
 
 @dataclass(slots=True, frozen=True)
 class Interval:
-    """An outage. `until` 0: it goes on; `offline`: our own network was down, as far as the other monitors tell. Times in ms since 1970."""
+    """An outage. `until` 0: it goes on; `offline`: our own network was down, as far as the other
+    monitors tell. Times in ms since 1970.
+    """
 
     url: str
     since: int
@@ -38,7 +42,9 @@ class Interval:
 
 @dataclass(slots=True, frozen=True)
 class _Run:
-    """Neighbouring checks of one URL that all went well, or all failed. `times`: when the first few began."""
+    """Neighbouring checks of one URL that all went well, or all failed. `times`: when the first few
+    began.
+    """
 
     url: str
     first: int
@@ -65,7 +71,11 @@ def runs(rows: pl.LazyFrame) -> dict[str, list[_Run]]:
     """The runs of each URL, in order of time."""
     well = pl.col("verdict") == UP
     at = pl.col("fetched_at").dt.epoch("ms")
-    ordered = rows.select(_STATES).sort("url", "fetched_at").with_columns(at=at, run=pl.struct("url", well.alias("well")).rle_id())
+    ordered = (
+        rows.select(_STATES)
+        .sort("url", "fetched_at")
+        .with_columns(at=at, run=pl.struct("url", well.alias("well")).rle_id())
+    )
     grouped = ordered.group_by("run", maintain_order=True).agg(
         pl.col("url").first(),
         pl.col("at").first().alias("first"),
@@ -74,7 +84,7 @@ def runs(rows: pl.LazyFrame) -> dict[str, list[_Run]]:
         pl.col("verdict").first(),
         pl.col("http_status").first(),
         pl.col("error").first(),
-        pl.col("at").head(MOST_CONFIRM + 1).alias("times"),
+        pl.col("at").head(MAX_CONFIRM + 1).alias("times"),
     )
     found: dict[str, list[_Run]] = {}
     for row in grouped.drop("run").collect().iter_rows():
@@ -82,7 +92,9 @@ def runs(rows: pl.LazyFrame) -> dict[str, list[_Run]]:
     return found
 
 
-def outages(history: Mapping[str, Sequence[_Run]], monitors: Mapping[str, Monitor]) -> list[tuple[Interval, int]]:
+def outages(
+    history: Mapping[str, Sequence[_Run]], monitors: Mapping[str, Monitor]
+) -> list[tuple[Interval, int]]:
     """Outages with the time at which each was confirmed, in order of their beginning."""
     found: list[tuple[Interval, int]] = []
     for url, its in history.items():
@@ -95,23 +107,36 @@ def outages(history: Mapping[str, Sequence[_Run]], monitors: Mapping[str, Monito
             if change is Change.DOWN:
                 confirmed_at = run.times[min(confirm, len(run.times) - 1)]
             elif change is Change.UP:
-                found.append((Interval(url, since, standing.up_at, cause, text, failed), confirmed_at))
+                found.append(
+                    (Interval(url, since, standing.up_at, cause, text, failed), confirmed_at)
+                )
             if not standing.down:
                 failed = 0
         if standing.down:
-            found.append((Interval(url, standing.since, 0, standing.cause, standing.text, failed), confirmed_at))
+            found.append(
+                (
+                    Interval(url, standing.since, 0, standing.cause, standing.text, failed),
+                    confirmed_at,
+                )
+            )
     return sorted(found, key=lambda entry: (entry[0].since, entry[0].url))
 
 
 def with_blame(tables: LiveTables, found: Sequence[tuple[Interval, int]]) -> list[Interval]:
-    """The outages, with those marked at whose beginning nothing that is watched elsewhere answered: our own network was down."""
-    doubtful = [entry for entry in found if entry[0].cause in OF_NETWORK][-_MOST_WINDOWS:]
+    """The outages, with those marked at whose beginning nothing that is watched elsewhere answered:
+    our own network was down.
+    """
+    doubtful = [entry for entry in found if entry[0].cause in OF_NETWORK][-_MAX_WINDOWS:]
     if not doubtful:
         return [interval for interval, _ in found]
     at = pl.col("fetched_at").dt.epoch("ms")
-    windows = [at.is_between(interval.since, confirmed_at + HOLD_MS) for interval, confirmed_at in doubtful]
+    windows = [
+        at.is_between(interval.since, confirmed_at + HOLD_MS) for interval, confirmed_at in doubtful
+    ]
     rows = checks(tables, None, doubtful[0][0].since).filter(pl.any_horizontal(windows))
-    frame = rows.select(at.alias("at"), "host_key", "url", answered=pl.col("http_status") > 0).collect()
+    frame = rows.select(
+        at.alias("at"), "host_key", "url", answered=pl.col("http_status") > 0
+    ).collect()
     offline: set[Interval] = set()
     for interval, confirmed_at in doubtful:
         others = frame.filter(
@@ -123,7 +148,9 @@ def with_blame(tables: LiveTables, found: Sequence[tuple[Interval, int]]) -> lis
     return [_blamed(interval) if interval in offline else interval for interval, _ in found]
 
 
-def standings(history: Mapping[str, Sequence[_Run]], monitors: Mapping[str, Monitor]) -> dict[str, Standing]:
+def standings(
+    history: Mapping[str, Sequence[_Run]], monitors: Mapping[str, Monitor]
+) -> dict[str, Standing]:
     """How each monitor stood after its last check."""
     found: dict[str, Standing] = {}
     for url, its in history.items():
@@ -142,9 +169,22 @@ def reason(verdict: str, http_status: int, error: str) -> str:
 
 def _take(standing: Standing, run: _Run, confirm: int) -> Change:
     return standing.take(
-        run.verdict, reason(run.verdict, run.http_status, run.error), run.first, confirm, count=run.count, last_at=run.last
+        run.verdict,
+        reason(run.verdict, run.http_status, run.error),
+        run.first,
+        confirm,
+        count=run.count,
+        last_at=run.last,
     )
 
 
 def _blamed(interval: Interval) -> Interval:
-    return Interval(interval.url, interval.since, interval.until, interval.cause, interval.text, interval.checks, offline=True)
+    return Interval(
+        interval.url,
+        interval.since,
+        interval.until,
+        interval.cause,
+        interval.text,
+        interval.checks,
+        offline=True,
+    )

@@ -1,4 +1,6 @@
-"""How monitors fared: availability over windows, response times, outages; and a host's pages by the visits of the crawl."""
+"""How monitors fared: availability over windows, response times, outages; and a host's pages by the
+visits of the crawl.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +11,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from lycosa.core.monitor import Monitor
+from lycosa.config.monitor import Monitor
 from lycosa.core.records import KINDS_WITHOUT_ROWS
 from lycosa.monitor.uptime_history import Interval, checks, outages, runs, with_blame
 from lycosa.monitor.uptime_verdict import UP
@@ -31,8 +33,9 @@ _STEPS = ("dns_ms", "connect_ms", "tls_ms", "first_byte_ms")
 
 @dataclass(slots=True, frozen=True)
 class Window:
-    """One stretch of time up to now. `availability`: 0 to 1, of the time in which it was watched and our own network worked; None: it
-    was not. `known_ms`: that time."""
+    """One stretch of time up to now. `availability`: 0 to 1, of the time in which it was watched
+    and our own network worked; None: it was not. `known_ms`: that time.
+    """
 
     availability: float | None
     known_ms: int
@@ -42,7 +45,9 @@ class Window:
 
 @dataclass(slots=True, frozen=True)
 class Latency:
-    """Of the good checks of the last 24 hours, in milliseconds. `steps`: medians of dns, connect, tls, first byte; None: there is none."""
+    """Of the good checks of the last 24 hours, in milliseconds. `steps`: medians of dns, connect,
+    tls, first byte; None: there is none.
+    """
 
     p50_ms: float | None
     p95_ms: float | None
@@ -101,7 +106,9 @@ class PageRecord:
 
 @dataclass(slots=True, frozen=True)
 class Pages:
-    """A host's pages by the crawl's own visits: those that failed most, then the slowest, come first."""
+    """A host's pages by the crawl's own visits: those that failed most, then the slowest, come
+    first.
+    """
 
     pages: int
     visits: int
@@ -113,8 +120,10 @@ class Pages:
 
 @dataclass(slots=True, frozen=True)
 class Listed:
-    """All that is watched. `live`: how it stands now, by URL under `monitors`, from the process that makes checks; None: nobody does. What
-    was found since its last commit, two minutes at most, stands there alone."""
+    """All that is watched. `live`: how it stands now, by URL under `monitors`, from the process
+    that makes checks; None: nobody does. What was found since its last commit, two minutes at most,
+    stands there alone.
+    """
 
     monitors: Sequence[Availability]
     live: Mapping[str, Any] | None
@@ -131,15 +140,35 @@ class HostReport:
 
 
 def availability(
-    tables: LiveTables, urls: Sequence[str], monitors: Mapping[str, Monitor], now_ms: int, *, longest_ms: int = WINDOWS["30d"]
+    tables: LiveTables,
+    urls: Sequence[str],
+    monitors: Mapping[str, Monitor],
+    now_ms: int,
+    *,
+    longest_ms: int = WINDOWS["30d"],
 ) -> list[Availability]:
     """How these URLs fared, in windows up to `longest_ms` long."""
     rows = checks(tables, urls, now_ms - longest_ms)
     found = with_blame(tables, outages(runs(rows), monitors))
     at = pl.col("fetched_at").dt.epoch("ms").alias("at")
-    columns = ("at", "verdict", "http_status", "error", "duration_ms", "digest", pl.col("certificate_until").dt.epoch("ms"))
-    newest = rows.with_columns(at).group_by("url").agg(pl.struct(columns).sort_by("at").last().alias("last")).unnest("last")
-    every_row = rows.select(at, "url", "duration_ms", *_STEPS, up=pl.col("verdict") == UP).sort("url", "at")
+    columns = (
+        "at",
+        "verdict",
+        "http_status",
+        "error",
+        "duration_ms",
+        "digest",
+        pl.col("certificate_until").dt.epoch("ms"),
+    )
+    newest = (
+        rows.with_columns(at)
+        .group_by("url")
+        .agg(pl.struct(columns).sort_by("at").last().alias("last"))
+        .unnest("last")
+    )
+    every_row = rows.select(at, "url", "duration_ms", *_STEPS, up=pl.col("verdict") == UP).sort(
+        "url", "at"
+    )
     frame, latest = pl.collect_all([every_row, newest])
     last = {row[0]: Last(*row[1:]) for row in latest.iter_rows()}
     parts = {str(key[0]): part for key, part in frame.partition_by("url", as_dict=True).items()}
@@ -152,23 +181,46 @@ def availability(
         monitor = monitors.get(url)
         every = monitor.every if monitor is not None else _DEFAULT_EVERY_MS
         own = by_url.get(url, [])
-        listed.append(_availability(url, monitor, every, parts.get(url, frame.clear()), last.get(url), own, windows, now_ms))
+        listed.append(
+            _availability(
+                url,
+                monitor,
+                every,
+                parts.get(url, frame.clear()),
+                last.get(url),
+                own,
+                windows,
+                now_ms,
+            )
+        )
     return listed
 
 
 def urls_of_host(tables: LiveTables, host: str, since_ms: int) -> list[str]:
     """The URLs of a host that were checked since a time."""
     here = pl.col("host_key") == pl.lit(host_key(host), pl.UInt64)
-    return checks(tables, None, since_ms).filter(here).select(pl.col("url").unique().sort()).collect()["url"].to_list()
+    return (
+        checks(tables, None, since_ms)
+        .filter(here)
+        .select(pl.col("url").unique().sort())
+        .collect()["url"]
+        .to_list()
+    )
 
 
 def pages_of_host(tables: LiveTables, host: str, since_ms: int) -> Pages:
     """What the crawl's own visits say of a host's pages."""
-    here = (pl.col("host_key") == pl.lit(host_key(host), pl.UInt64)) & ~pl.col("kind").is_in(_OTHERS)
+    here = (pl.col("host_key") == pl.lit(host_key(host), pl.UInt64)) & ~pl.col("kind").is_in(
+        _OTHERS
+    )
     since = pl.col("fetched_at") >= pl.lit(since_ms).cast(pl.Datetime("ms", "UTC"))
-    visits = tables.scan("visits").filter(here & since).unique("record_id")  # one exchange may serve several collections
+    # one exchange may serve several collections
+    visits = tables.scan("visits").filter(here & since).unique("record_id")
     well = pl.col("http_status").is_between(200, 399) & (pl.col("error") == "")
-    latest = {f"last_{name}": pl.col(name).sort_by("fetched_at").last() for name in ("http_status", "error")}
+    latest = {
+        f"last_{name}": pl.col(name).sort_by("fetched_at").last()
+        for name in ("http_status", "error")
+    }
     grouped = (
         visits.group_by("url")
         .agg(
@@ -179,19 +231,33 @@ def pages_of_host(tables: LiveTables, host: str, since_ms: int) -> Pages:
             p50_ms=pl.col("duration_ms").median(),
             p95_ms=pl.col("duration_ms").quantile(0.95),
         )
-        .sort(pl.col("visits") - pl.col("answered"), "p95_ms", "url", descending=[True, True, False])
+        .sort(
+            pl.col("visits") - pl.col("answered"), "p95_ms", "url", descending=[True, True, False]
+        )
     )
     total = visits.select(
-        pl.len(), well.sum().cast(pl.Int64), pl.col("duration_ms").median(), pl.col("duration_ms").quantile(0.95).alias("q")
+        pl.len(),
+        well.sum().cast(pl.Int64),
+        pl.col("duration_ms").median(),
+        pl.col("duration_ms").quantile(0.95).alias("q"),
     )
     frame, totals = pl.collect_all([grouped, total])
     number, answered, p50, p95 = totals.row(0)
-    return Pages(frame.height, number, answered, p50, p95, [PageRecord(*row) for row in frame.head(_MOST_PAGES).iter_rows()])
+    return Pages(
+        frame.height,
+        number,
+        answered,
+        p50,
+        p95,
+        [PageRecord(*row) for row in frame.head(_MOST_PAGES).iter_rows()],
+    )
 
 
 @dataclass(slots=True, frozen=True)
 class _Spans:
-    """The checks of one URL in order of time, and until when each speaks: up to the next one, or a few intervals. Arrays of one length."""
+    """The checks of one URL in order of time, and until when each speaks: up to the next one, or a
+    few intervals. Arrays of one length.
+    """
 
     at: Any  # ms since 1970
     end: Any
@@ -200,7 +266,10 @@ class _Spans:
 
     def watched(self, start: int, end: int) -> int:
         """How much of a stretch of time was watched, in ms."""
-        first, last = np.searchsorted(self.end, start, "right"), np.searchsorted(self.at, end, "left")
+        first, last = (
+            np.searchsorted(self.end, start, "right"),
+            np.searchsorted(self.at, end, "left"),
+        )
         if first >= last or start >= end:
             return 0
         whole = int((self.end[first:last] - self.at[first:last]).sum())
@@ -208,7 +277,9 @@ class _Spans:
 
     def between(self, start: int, end: int) -> slice:
         """The checks that began in a stretch of time."""
-        return slice(int(np.searchsorted(self.at, start, "left")), int(np.searchsorted(self.at, end, "left")))
+        return slice(
+            int(np.searchsorted(self.at, start, "left")), int(np.searchsorted(self.at, end, "left"))
+        )
 
 
 def _availability(
@@ -245,7 +316,10 @@ def _availability(
         monitor.name if monitor is not None else "",
         monitor is not None,
         every,
-        {name: _window(spans, down, unknown, now_ms - length, now_ms) for name, length in windows.items()},
+        {
+            name: _window(spans, down, unknown, now_ms - length, now_ms)
+            for name, length in windows.items()
+        },
         latency,
         sparks,
         sorted(own, key=lambda each: -each.since),
@@ -253,12 +327,24 @@ def _availability(
     )
 
 
-def _window(spans: _Spans, down: Sequence[tuple[int, int]], unknown: Sequence[tuple[int, int]], start: int, end: int) -> Window:
-    known = spans.watched(start, end) - sum(spans.watched(max(since, start), min(until, end)) for since, until in unknown)
-    lost = min(known, sum(spans.watched(max(since, start), min(until, end)) for since, until in down))
+def _window(
+    spans: _Spans,
+    down: Sequence[tuple[int, int]],
+    unknown: Sequence[tuple[int, int]],
+    start: int,
+    end: int,
+) -> Window:
+    known = spans.watched(start, end) - sum(
+        spans.watched(max(since, start), min(until, end)) for since, until in unknown
+    )
+    lost = min(
+        known, sum(spans.watched(max(since, start), min(until, end)) for since, until in down)
+    )
     began = spans.between(start, end)
     failed = int((~spans.up[began]).sum())
-    return Window(1 - lost / known if known > 0 else None, max(0, known), began.stop - began.start, failed)
+    return Window(
+        1 - lost / known if known > 0 else None, max(0, known), began.stop - began.start, failed
+    )
 
 
 def _number(value: object) -> float | None:

@@ -1,4 +1,6 @@
-"""How one monitored page stands, check by check: well, failing, down, recovering. Pure; told by every check, or by runs of equal ones."""
+"""How one monitored page stands, check by check: well, failing, down, recovering. Pure; told by
+every check, or by runs of equal ones.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +10,9 @@ from enum import StrEnum
 from lycosa.monitor.uptime_verdict import UP
 
 RECOVERED = 2
-"""So many checks in a row must find a page well before it counts as up again: one that flaps is down."""
+"""So many checks in a row must find a page well before it counts as up again: one that flaps is
+down.
+"""
 
 
 class Change(StrEnum):
@@ -23,8 +27,10 @@ class Change(StrEnum):
 
 @dataclass(slots=True)
 class Standing:
-    """Times in ms since 1970, of the checks' beginnings. `since`: of the first of the failed checks in a row, and of an outage; `well_at`:
-    of the last check that found it well; `up_at`: of the first such after an outage."""
+    """Times in ms since 1970, of the checks' beginnings. `since`: of the first of the failed checks
+    in a row, and of an outage; `well_at`: of the last check that found it well; `up_at`: of the
+    first such after an outage.
+    """
 
     down: bool = False
     since: int = 0
@@ -35,9 +41,17 @@ class Standing:
     text: str = ""
     well_at: int = 0
 
-    def take(self, verdict: str, text: str, at: int, confirm: int, *, count: int = 1, last_at: int = 0) -> Change:
-        """One more check, or `count` of the same kind up to `last_at`. `confirm`: failed checks beyond the first that make an outage."""
-        return self._well(at, count, last_at or at) if verdict == UP else self._failed(verdict, text, at, confirm, count)
+    def take(
+        self, verdict: str, text: str, at: int, confirm: int, *, count: int = 1, last_at: int = 0
+    ) -> Change:
+        """One more check, or `count` of the same kind up to `last_at`. `confirm`: failed checks
+        beyond the first that make an outage.
+        """
+        return (
+            self._well(at, count, last_at or at)
+            if verdict == UP
+            else self._failed(verdict, text, at, confirm, count)
+        )
 
     def forget(self) -> None:
         """The failed checks so far say nothing of the page."""

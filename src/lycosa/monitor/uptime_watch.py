@@ -1,9 +1,12 @@
-"""What checks mean together: which page is down, and when it is our own network that is. Pure: checks in, events out; times are given.
+"""What checks mean together: which page is down, and when it is our own network that is. Pure:
+checks in, events out; times are given.
 
-- A page is down when `confirm` further checks, soon after one another and each on a connection of its own, failed like the first.
-- While the failures are such as our own network's would be, other places are asked too (witnesses). A place is an address. If none of
-  the others has answered since the failures began, and they fail as well, it is our network: one event, whatever the number of monitors;
-  what failed meanwhile is counted anew when something answers again.
+- A page is down when `confirm` further checks, soon after one another and each on a connection of
+  its own, failed like the first.
+- While the failures are such as our own network's would be, other places are asked too (witnesses).
+  A place is an address. If none of the others has answered since the failures began, and they fail
+  as well, it is our network: one event, whatever the number of monitors; what failed meanwhile is
+  counted anew when something answers again.
 - When a page is confirmed down, or up again, the other monitors of its host are looked at soon.
 """
 
@@ -12,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
-from lycosa.core.monitor import Monitor
+from lycosa.config.monitor import Monitor
 from lycosa.monitor.uptime_standing import Change, Standing
 from lycosa.monitor.uptime_verdict import OF_NETWORK, UP, Cause
 
@@ -26,7 +29,9 @@ _TWICE = 2  # so often must a place have failed to speak against our network
 
 @dataclass(slots=True, frozen=True)
 class Found:
-    """What a check found. `at`: when it began, ms since 1970; `address`: that it dialled, "" if it dialled none."""
+    """What a check found. `at`: when it began, ms since 1970; `address`: that it dialled, "" if it
+    dialled none.
+    """
 
     url: str
     at: int
@@ -38,7 +43,9 @@ class Found:
 
 @dataclass(slots=True, frozen=True)
 class Outage:
-    """A page that is down since `since`, and if it is over, up to `until`. `url` and `since` name it for good."""
+    """A page that is down since `since`, and if it is over, up to `until`. `url` and `since` name
+    it for good.
+    """
 
     url: str
     host: str
@@ -88,7 +95,8 @@ class Watchman:
         self._monitors: dict[str, Monitor] = {}
         self._by_host: dict[str, dict[str, None]] = {}
         self._addresses: dict[str, str] = {}  # by host, of its last answer
-        self._answers: list[tuple[int, str]] = []  # (at, place) of the latest answer of two different places, the later first
+        # (at, place) of the latest answer of two different places, the later first
+        self._answers: list[tuple[int, str]] = []
         self._held: dict[str, int] = {}  # confirmed, and waiting for witnesses since
         self._failing: dict[str, None] = {}  # not down, with failed checks
         self._online_at = 0  # when our network worked again
@@ -98,7 +106,9 @@ class Watchman:
         self.offline_since = 0  # 0: our network works, as far as we know
 
     def watch(self, monitors: Mapping[str, Monitor]) -> None:
-        """These are the monitors from now on, by their normalised URLs; what is known of those that stay is kept."""
+        """These are the monitors from now on, by their normalised URLs; what is known of those that
+        stay is kept.
+        """
         for url in self._monitors.keys() - monitors.keys():
             for known in (self.standings, self._held, self._failing):
                 known.pop(url, None)
@@ -110,10 +120,15 @@ class Watchman:
                 self._by_host.setdefault(authority(url), {})[url] = None
 
     def restore(
-        self, standings: Mapping[str, Standing], addresses: Mapping[str, str], told: Iterable[str], offline_since: int
+        self,
+        standings: Mapping[str, Standing],
+        addresses: Mapping[str, str],
+        told: Iterable[str],
+        offline_since: int,
     ) -> list[Event]:
-        """How things stood when somebody else stopped watching. `addresses`: by host; `told`: keys of outages that somebody was told of,
-        `offline_since`: likewise. Returns outages of these that are over.
+        """How things stood when somebody else stopped watching. `addresses`: by host; `told`: keys
+        of outages that somebody was told of, `offline_since`: likewise. Returns outages of these
+        that are over.
 
         What was down and nobody was told of is told when the next check fails too.
         """
@@ -135,8 +150,14 @@ class Watchman:
             if known.fails:
                 known.down, known.since = True, int(since)
             else:
-                over.append(self._outage(url, known, since=int(since), until=known.up_at or known.well_at))
-        self._failing = {url: None for url, standing in self.standings.items() if standing.fails and not standing.down}
+                over.append(
+                    self._outage(url, known, since=int(since), until=known.up_at or known.well_at)
+                )
+        self._failing = {
+            url: None
+            for url, standing in self.standings.items()
+            if standing.fails and not standing.down
+        }
         return over
 
     def hear(self, found: Found, now_ms: int) -> Heard:
@@ -152,7 +173,8 @@ class Watchman:
             self._answered(found.url, found.at)
             self._back_online(found, heard)
         elif found.verdict in OF_NETWORK and found.at < self._online_at:
-            heard.look(found.url, 0)  # it began while our network was down, and says nothing of the page
+            # it began while our network was down, and says nothing of the page
+            heard.look(found.url, 0)
             return heard
         before = standing.since
         change = standing.take(found.verdict, found.text, found.at, monitor.confirm)
@@ -160,12 +182,16 @@ class Watchman:
             standing.down = False  # until it is clear whose fault it is
             self._held.setdefault(found.url, now_ms)
         self._note_failing(found.url, standing)
-        if change is Change.RECOVERS or (change is not Change.NONE and not standing.oks and self._is_worth_a_look()):
+        if change is Change.RECOVERS or (
+            change is not Change.NONE and not standing.oks and self._is_worth_a_look()
+        ):
             heard.look(found.url, monitor.confirm_after_ms)
         if change is Change.FAILED and found.verdict in OF_NETWORK:
             self._ask_witnesses(found.url, standing.since, now_ms, heard)
         elif change is Change.UP:
-            heard.events.append(self._outage(found.url, standing, since=before, until=standing.up_at))
+            heard.events.append(
+                self._outage(found.url, standing, since=before, until=standing.up_at)
+            )
             self._look_at_host(found.url, heard, down=True)
         self._settle(now_ms, heard)
         return heard
@@ -177,7 +203,9 @@ class Watchman:
         return heard
 
     def set_back(self, by_ms: int) -> None:
-        """The clock was set back: what is compared with later times is so much earlier. An outage that was told keeps its date."""
+        """The clock was set back: what is compared with later times is so much earlier. An outage
+        that was told keeps its date.
+        """
         self._answers = [(at - by_ms, place) for at, place in self._answers]
         self._held = {url: since - by_ms for url, since in self._held.items()}
         self._online_at -= by_ms
@@ -188,7 +216,8 @@ class Watchman:
             if standing.fails and not standing.down:
                 standing.since -= by_ms
 
-    # -- whose fault it is --------------------------------------------------------------------------------------------
+    # -- whose fault it is
+    # ------------------------------------------------------------
 
     def _settle(self, now_ms: int, heard: Heard) -> None:
         """Judge what is confirmed and not yet called down."""
@@ -196,12 +225,18 @@ class Watchman:
             standing, monitor = self.standings[url], self._monitors[url]
             if standing.fails <= monitor.confirm:
                 del self._held[url]  # it was well after all, or is counted anew
-            elif standing.cause not in OF_NETWORK or not self._others(url) or self._answer_elsewhere(url, standing.since):
+            elif (
+                standing.cause not in OF_NETWORK
+                or not self._others(url)
+                or self._answer_elsewhere(url, standing.since)
+            ):
                 self._call_down(url, heard)
             elif self.offline_since:
                 pass
             elif self._silence(url, standing.since):
-                failing = [each for each in self._failing if self.standings[each].cause in OF_NETWORK]
+                failing = [
+                    each for each in self._failing if self.standings[each].cause in OF_NETWORK
+                ]
                 self.offline_since = min(self.standings[each].since for each in failing)
                 heard.events.append(Offline(self.offline_since, monitors=len(failing)))
             elif now_ms - self._held[url] >= HOLD_MS:
@@ -221,7 +256,9 @@ class Watchman:
         """Something answered."""
         if not self.offline_since:
             return
-        heard.events.append(Offline(self.offline_since, max(found.at, self.offline_since), len(self._failing)))
+        heard.events.append(
+            Offline(self.offline_since, max(found.at, self.offline_since), len(self._failing))
+        )
         self.offline_since, self._online_at = 0, found.at
         for url in self._failing:
             self.standings[url].forget()
@@ -230,7 +267,9 @@ class Watchman:
         self._held.clear()
 
     def _is_worth_a_look(self) -> bool:
-        """Whether failed checks are repeated soon: not while it is our network, and others are asked anyway."""
+        """Whether failed checks are repeated soon: not while it is our network, and others are
+        asked anyway.
+        """
         return not self.offline_since or len(self._failing) <= WITNESSES
 
     def _silence(self, url: str, since: int) -> bool:
@@ -239,7 +278,8 @@ class Watchman:
         places = {
             self._place(each)
             for each in self._failing
-            if self.standings[each].cause in OF_NETWORK and self.standings[each].fails >= min(_TWICE, 1 + self._monitors[each].confirm)
+            if self.standings[each].cause in OF_NETWORK
+            and self.standings[each].fails >= min(_TWICE, 1 + self._monitors[each].confirm)
         } - {self._place(url)}
         return not self._answer_elsewhere(url, since) and len(places) >= wanted
 
@@ -252,7 +292,14 @@ class Watchman:
         hosts = list(self._by_host)
         for step in range(len(hosts)):
             host = hosts[(self._next_witness + step) % len(hosts)]
-            witness = next((each for each in self._by_host[host] if each not in self._failing and not self.standings[each].down), None)
+            witness = next(
+                (
+                    each
+                    for each in self._by_host[host]
+                    if each not in self._failing and not self.standings[each].down
+                ),
+                None,
+            )
             if witness is None or self._place(witness) in places:
                 continue
             places.add(self._place(witness))
@@ -264,17 +311,24 @@ class Watchman:
     def _look_at_host(self, url: str, heard: Heard, *, down: bool) -> None:
         """Have the host's other monitors looked at that are (or are not) down."""
         for other in self._by_host[authority(url)]:
-            if other != url and self.standings[other].down == down and not self.standings[other].oks:
+            if (
+                other != url
+                and self.standings[other].down == down
+                and not self.standings[other].oks
+            ):
                 heard.look(other, 0)
 
-    # -- what is known ------------------------------------------------------------------------------------------------
+    # -- what is known
+    # ------------------------------------------------------------
 
     def _place(self, url: str) -> str:
         host = authority(url)
         return self._addresses.get(host) or self._domain_of(url)
 
     def _others(self, url: str) -> int:
-        """How many places there are, besides that of a URL, where something is not down (counted up to `WITNESSES`)."""
+        """How many places there are, besides that of a URL, where something is not down (counted up
+        to `WITNESSES`).
+        """
         places = {self._place(url)}
         for urls in self._by_host.values():
             alive = next((each for each in urls if not self.standings[each].down), None)
@@ -303,4 +357,11 @@ class Watchman:
 
     def _outage(self, url: str, standing: Standing, *, since: int = 0, until: int = 0) -> Outage:
         since = since or standing.since
-        return Outage(url, authority(url), since, standing.cause, standing.text, max(until, since) if until else 0)
+        return Outage(
+            url,
+            authority(url),
+            since,
+            standing.cause,
+            standing.text,
+            max(until, since) if until else 0,
+        )

@@ -1,8 +1,10 @@
-"""From rows of `matches` to notices: what the log brings, read on from where each target's outbox stands.
+"""From rows of `matches` to notices: what the log brings, read on from where each target's outbox
+stands.
 
-Of a watch and a page only news is told: that the text stands in a page that is new, or in one whose version before did not hold it.
-Rows of a page that changes and still holds the text are stored, and nobody is told. Which it is, the tables say, so that it is the same
-after a kill, after a merge, and whoever asks.
+Of a watch and a page only news is told: that the text stands in a page that is new, or in one whose
+version before did not hold it. Rows of a page that changes and still holds the text are stored, and
+nobody is told. Which it is, the tables say, so that it is the same after a kill, after a merge, and
+whoever asks.
 """
 
 from __future__ import annotations
@@ -23,13 +25,26 @@ from lycosa.store.live import LiveTables
 from lycosa.store.workspace import Workspace
 from lycosa.url.scope import hostname
 
-_COLUMNS = ("host_key", "url_key", "url", "watch", "text", "positions", "found_at", "collection", "count", "context")
+_COLUMNS = (
+    "host_key",
+    "url_key",
+    "url",
+    "watch",
+    "text",
+    "positions",
+    "found_at",
+    "collection",
+    "count",
+    "context",
+)
 _SHOWN_TEXTS = 10
 
 
 @dataclass(slots=True, frozen=True, order=True)
 class Place:
-    """How far a target has been told: all of the entries before `entry`, and of it what comes up to `key` ("": nothing)."""
+    """How far a target has been told: all of the entries before `entry`, and of it what comes up to
+    `key` ("": nothing).
+    """
 
     entry: int
     key: str = ""
@@ -69,7 +84,10 @@ class _Match(NamedTuple):
 
     @property
     def place(self) -> Place:
-        return Place(self.entry, f"{self.host_key:016x}{self.url_key:016x}{self.watch}{_ms(self.found_at):015d}")
+        return Place(
+            self.entry,
+            f"{self.host_key:016x}{self.url_key:016x}{self.watch}{_ms(self.found_at):015d}",
+        )
 
 
 class MatchFeed:
@@ -93,12 +111,17 @@ class MatchFeed:
         """Whether a page's URL is excluded now."""
         return lambda url: self._state.excluded(url, hostname(url))
 
-    def after(self, place: Place, orders: Mapping[str, Order], most: int) -> tuple[list[Notice], Place]:
-        """At most `most` notices for these watches, oldest first, and the place behind the last of them; with fewer than `most` it is
-        the head of the log."""
+    def after(
+        self, place: Place, orders: Mapping[str, Order], most: int
+    ) -> tuple[list[Notice], Place]:
+        """At most `most` notices for these watches, oldest first, and the place behind the last of
+        them; with fewer than `most` it is the head of the log.
+        """
         tables = LiveTables(self._workspace, self._state)
         mine = pl.col("watch").is_in(list(orders))
-        frames = [frame.filter(mine) for frame in tables.changes("matches", place.entry - 1, _COLUMNS)]
+        frames = [
+            frame.filter(mine) for frame in tables.changes("matches", place.entry - 1, _COLUMNS)
+        ]
         rows = [row for row in _matches(pl.concat(frames)) if row.place > place] if frames else []
         earlier = self._earlier(tables, rows)
         notices: list[Notice] = []
@@ -118,20 +141,44 @@ class MatchFeed:
         if rows:
             keys = {"host_key": pl.UInt64, "url_key": pl.UInt64, "watch": pl.String}
             pages = pl.LazyFrame(sorted({row.page for row in rows}), schema=keys, orient="row")
-            every = tables.scan("matches").select(*keys, "text", "found_at").join(pages, on=list(keys), how="semi").collect()
+            every = (
+                tables.scan("matches")
+                .select(*keys, "text", "found_at")
+                .join(pages, on=list(keys), how="semi")
+                .collect()
+            )
             for host_key, url_key, watch, text, found_at in every.iter_rows():
                 found[host_key, url_key, watch].append((found_at, text))
         return found
 
     def _news(self, tables: LiveTables, rows: Sequence[_Match], earlier: _Earlier) -> list[_Match]:
-        """Those of the matches of a watch in a version of a page that the version before did not have."""
+        """Those of the matches of a watch in a version of a page that the version before did not
+        have.
+        """
         first = rows[0]
-        held = [(found_at, text) for found_at, text in earlier[first.page] if found_at < first.found_at]
+        held = [
+            (found_at, text) for found_at, text in earlier[first.page] if found_at < first.found_at
+        ]
         if not held:
             return list(rows)
-        of_page = (pl.col("host_key") == first.host_key) & (pl.col("url_key") == first.url_key) & (pl.col("collection") == first.collection)
-        versions = of_page & pl.col("changed") & (pl.col("kind") == "page") & (pl.col("fetched_at") < pl.lit(first.found_at))
-        version = tables.scan("visits").filter(versions).select(pl.col("fetched_at").max()).collect().item()
+        of_page = (
+            (pl.col("host_key") == first.host_key)
+            & (pl.col("url_key") == first.url_key)
+            & (pl.col("collection") == first.collection)
+        )
+        versions = (
+            of_page
+            & pl.col("changed")
+            & (pl.col("kind") == "page")
+            & (pl.col("fetched_at") < pl.lit(first.found_at))
+        )
+        version = (
+            tables.scan("visits")
+            .filter(versions)
+            .select(pl.col("fetched_at").max())
+            .collect()
+            .item()
+        )
         known = {text for found_at, text in held if version is None or found_at >= version}
         return [row for row in rows if row.text not in known]
 

@@ -1,8 +1,10 @@
-"""Texts made alike for comparison, where whoever looks asks for it, and the way back to the places in the text as it was.
+"""Texts made alike for comparison, where whoever looks asks for it, and the way back to the places
+in the text as it was.
 
-Each of the three can be asked for: `case` (Unicode's full case folding, so that ß is ss), `accents` (as a search has it: Latin and Greek
-letters lose their marks, Arabic and Hebrew their vowel signs, and a mark that stands alone goes; й is not и), `width` (full- and
-half-width forms are the usual ones). A character becomes none, one or several, whatever stands beside it, so the folded text of a
+Each of the three can be asked for: `case` (Unicode's full case folding, so that ß is ss), `accents`
+(as a search has it: Latin and Greek letters lose their marks, Arabic and Hebrew their vowel signs,
+and a mark that stands alone goes; й is not и), `width` (full- and half-width forms are the usual
+ones). A character becomes none, one or several, whatever stands beside it, so the folded text of a
 part is a part of the folded text.
 """
 
@@ -45,8 +47,10 @@ class Folding:
 
 @dataclass(slots=True, frozen=True)
 class Folded:
-    """A text as it is compared. Where a character became none or several, the rest has moved: `places` says where in the text these
-    characters stand, `starts` where in the folded text what became of them begins, `moved` how far what follows has moved, in all."""
+    """A text as it is compared. Where a character became none or several, the rest has moved:
+    `places` says where in the text these characters stand, `starts` where in the folded text what
+    became of them begins, `moved` how far what follows has moved, in all.
+    """
 
     text: str
     places: Sequence[int] = ()
@@ -61,13 +65,17 @@ class Folded:
         return max(self.places[last], index - self.moved[last])
 
     def index(self, place: int) -> int:
-        """Where in the folded text the first character stands that comes from this place in the text, or from behind it."""
+        """Where in the folded text the first character stands that comes from this place in the
+        text, or from behind it.
+        """
         last = bisect_left(self.places, place) - 1
         return place if last < 0 else place + self.moved[last]
 
 
 def fold(text: str, folding: Folding) -> Folded:
-    """A text in NFC, folded. Hot path: a page of 25,000 characters costs about as much as decoding it."""
+    """A text in NFC, folded. Hot path: a page of 25,000 characters costs about as much as decoding
+    it.
+    """
     if not folding or not text:
         return Folded(text)
     if text.isascii():
@@ -76,7 +84,9 @@ def fold(text: str, folding: Folding) -> Folded:
 
 
 class _Table:
-    """What becomes of each character, learned when it is met first. Not for several threads at once."""
+    """What becomes of each character, learned when it is met first. Not for several threads at
+    once.
+    """
 
     def __init__(self, folding: Folding) -> None:
         self._folding = folding
@@ -105,7 +115,9 @@ class _Table:
             self._sequences.append(became)
         return _FIRST_SPECIAL + self._sequences.index(became)
 
-    def _fold_sequences(self, out: npt.NDArray[np.uint32], special: npt.NDArray[np.int64]) -> Folded:
+    def _fold_sequences(
+        self, out: npt.NDArray[np.uint32], special: npt.NDArray[np.int64]
+    ) -> Folded:
         sequences = [self._sequences[code - _FIRST_SPECIAL] for code in out[special].tolist()]
         out[special] = 0
         plain = out.tobytes().decode("utf-32-le", "surrogatepass")
@@ -142,7 +154,9 @@ def fold_character(character: str, folding: Folding) -> str:
 
 
 def _usual_width(character: str) -> str:
-    """Full- and half-width forms as usual ones. Voiced kana fall apart, for their half-width forms are two characters."""
+    """Full- and half-width forms as usual ones. Voiced kana fall apart, for their half-width forms
+    are two characters.
+    """
     if unicodedata.decomposition(character).startswith(("<wide>", "<narrow>")):
         character = unicodedata.normalize("NFKC", character)
     if _KANA[0] <= character <= _KANA[1]:
@@ -160,7 +174,11 @@ def _without_marks(character: str) -> str:
     if character == _TATWEEL:
         return ""
     lower = character.lower()
-    plain = without_accents(lower) if len(lower) == 1 else without_accents(unicodedata.normalize("NFD", character)[:1])
+    plain = (
+        without_accents(lower)
+        if len(lower) == 1
+        else without_accents(unicodedata.normalize("NFD", character)[:1])
+    )
     if plain == lower:
         return character
     return plain.upper() if character != lower and character.isupper() else plain
@@ -168,5 +186,8 @@ def _without_marks(character: str) -> str:
 
 def _arabic(character: str) -> bool:
     return (
-        "\u0610" <= character <= "\u061a" or "\u064b" <= character <= "\u065f" or character == "\u0670" or "\u06d6" <= character <= "\u06ed"
+        "\u0610" <= character <= "\u061a"
+        or "\u064b" <= character <= "\u065f"
+        or character == "\u0670"
+        or "\u06d6" <= character <= "\u06ed"
     )

@@ -1,8 +1,8 @@
 """Many texts looked for at once: every place of every one of them, overlapping ones too.
 
-Aho and Corasick's automaton, of the wheel ahocorasick_rs, over the bytes: on pages of 25 KB of text 10,000 texts cost it .30 ms,
-pyahocorasick 2.7, and windows of the texts in a table for numpy .50 to 1.3 (bench/watch.py). Character offsets are counted for what was
-found alone.
+Aho and Corasick's automaton, of the wheel ahocorasick_rs, over the bytes: on pages of 25 KB of text
+10,000 texts cost it .30 ms, pyahocorasick 2.7, and windows of the texts in a table for numpy .50 to
+1.3 (bench/watch.py). Character offsets are counted for what was found alone.
 """
 
 from __future__ import annotations
@@ -25,7 +25,9 @@ def as_looked_for(text: str) -> str:
 
 
 class Needles:
-    """Looks for these texts (`as_looked_for`, not empty) under one folding. The same text may be there twice."""
+    """Looks for these texts (`as_looked_for`, not empty) under one folding. The same text may be
+    there twice.
+    """
 
     def __init__(self, texts: Sequence[str], folding: Folding) -> None:
         self._folding = folding
@@ -39,10 +41,14 @@ class Needles:
         self._automaton: BytesAhoCorasick | None = None
         if len(self._texts) > FEW:
             encoded = [_encoded(text) for text in self._texts]
-            self._automaton = BytesAhoCorasick(encoded, matchkind=MatchKind.Standard, implementation=Implementation.ContiguousNFA)
+            self._automaton = BytesAhoCorasick(
+                encoded, matchkind=MatchKind.Standard, implementation=Implementation.ContiguousNFA
+            )
 
     def find(self, text: str) -> dict[int, list[int]]:
-        """Number of a text -> where it begins in this one (a page's text: NFC), ascending; without those that stand nowhere."""
+        """Number of a text -> where it begins in this one (a page's text: NFC), ascending; without
+        those that stand nowhere.
+        """
         found: dict[int, list[int]] = {}
         if not self._texts:
             return found
@@ -92,5 +98,7 @@ def _in_characters(content: bytes, starts: Sequence[int]) -> list[int]:
 
 
 def _in_text(folded: Folded, starts: Iterable[int]) -> list[int]:
-    """Offsets in the folded text as offsets in the text; two that fall into one character are one."""
+    """Offsets in the folded text as offsets in the text; two that fall into one character are
+    one.
+    """
     return list(dict.fromkeys(folded.place(start) for start in starts))

@@ -1,7 +1,8 @@
-"""What is looked for: the watches and calls of `find` of a workspace, one small file each in its folder `watches`.
+"""What is looked for: the watches and calls of `find` of a workspace, one small file each in its
+folder `watches`.
 
-A file is created once and never changed; who removes a watch removes its file. So several people and machines may add and remove at
-once, and a worker learns of it by listing a folder.
+A file is created once and never changed; who removes a watch removes its file. So several people
+and machines may add and remove at once, and a worker learns of it by listing a folder.
 """
 
 from __future__ import annotations
@@ -21,21 +22,22 @@ from lycosa.store.storage import Storage
 from lycosa.store.workspace import Workspace
 
 FOLDER = "watches"
-MOST_TEXTS = 100_000
+MAX_TEXTS = 100_000
 MOST_BYTES = 64 * 2**20
 LONGEST_TEXT = 1_000
-_LONGEST_NAME = 80
+_MAX_NAME = 80
 
 Kind = Literal["watch", "find"]
 
 
 @dataclass(slots=True, frozen=True)
 class Order:
-    """What somebody looks for. A `watch` looks at all pages that are fetched from `created_at` (ms since 1970) on, until it is removed; a
-    `find` at one `site` (see `lycosa.monitor.find_site`), where no copy of a page older than `max_age_ms` will do.
+    """What somebody looks for. A `watch` looks at all pages that are fetched from `created_at` (ms
+    since 1970) on, until it is removed; a `find` at one `site` (see `lycosa.monitor.find_site`),
+    where no copy of a page older than `max_age_ms` will do.
 
-    `since`: the log entry after which its matches come. `notify`: targets, as `lycosa.monitor.notify` has them. `collections`: only
-    pages of these; none: of all.
+    `since`: the log entry after which its matches come. `notify`: targets, as
+    `lycosa.monitor.notify` has them. `collections`: only pages of these; none: of all.
     """
 
     id: str
@@ -109,17 +111,36 @@ def new_order(
     wanted = tuple(dict.fromkeys(map(as_looked_for, texts)))
     if not wanted or "" in wanted:
         raise UsageError("nothing to search for: specify a text that is not empty")
-    if len(wanted) > MOST_TEXTS:
-        raise UsageError(f"{len(wanted):,} texts are too many for one watch (at most {MOST_TEXTS:,}): add several watches")
+    if len(wanted) > MAX_TEXTS:
+        raise UsageError(
+            f"{len(wanted):,} texts are too many for one watch (at most "
+            f"{MAX_TEXTS:,}): add several watches"
+        )
     longest = max(wanted, key=len)
     if len(longest) > LONGEST_TEXT:
-        raise UsageError(f"a text of {len(longest):,} characters is too long (at most {LONGEST_TEXT:,})")
-    name = as_looked_for(name) or (wanted[0] if len(wanted) == 1 else f"{wanted[0]} and {len(wanted) - 1} more")
-    name = name if len(name) <= _LONGEST_NAME else name[: _LONGEST_NAME - 1] + "…"
+        raise UsageError(
+            f"a text of {len(longest):,} characters is too long (at most {LONGEST_TEXT:,})"
+        )
+    name = as_looked_for(name) or (
+        wanted[0] if len(wanted) == 1 else f"{wanted[0]} and {len(wanted) - 1} more"
+    )
+    name = name if len(name) <= _MAX_NAME else name[: _MAX_NAME - 1] + "…"
     now_ms = (clock or SystemClock()).now_ms()
     id = f"{kind}-{now_ms // 1000:x}{secrets.token_hex(3)}"
     head = workspace.state().head
-    return Order(id, kind, name, wanted, folding, now_ms, head, tuple(collections), tuple(notify), site, max_age_ms)
+    return Order(
+        id,
+        kind,
+        name,
+        wanted,
+        folding,
+        now_ms,
+        head,
+        tuple(collections),
+        tuple(notify),
+        site,
+        max_age_ms,
+    )
 
 
 def write_order(storage: Storage, order: Order) -> None:
@@ -127,7 +148,8 @@ def write_order(storage: Storage, order: Order) -> None:
     content = order.as_json().encode()
     if len(content) > MOST_BYTES:
         raise UsageError(
-            f"the texts have {len(content):,} bytes in total, too many for one watch (at most {MOST_BYTES:,}): add several watches"
+            f"the texts have {len(content):,} bytes in total, too many for one watch (at most "
+            f"{MOST_BYTES:,}): add several watches"
         )
     storage.make_folder(FOLDER)
     storage.create(_path(order.id), content, mode=0o600)  # a webhook's address may hold a token
@@ -150,11 +172,15 @@ def read_order(storage: Storage, id: str) -> Order | None:
     try:
         return Order.from_json(content)
     except (ValueError, KeyError, TypeError, UsageError):
-        raise WorkspaceError(f"{storage.root}/{_path(id)} is damaged: delete it and add the watch again") from None
+        raise WorkspaceError(
+            f"{storage.root}/{_path(id)} is damaged: delete it and add the watch again"
+        ) from None
 
 
 def read_orders(storage: Storage, known: Mapping[str, Order] | None = None) -> dict[str, Order]:
-    """All orders by id, oldest first; those that are `known` are not read again. A damaged file is left out: it must not stop a crawl."""
+    """All orders by id, oldest first; those that are `known` are not read again. A damaged file is
+    left out: it must not stop a crawl.
+    """
     known = known or {}
     orders: dict[str, Order] = {}
     for file in storage.names(FOLDER):
@@ -177,11 +203,16 @@ def find_order(storage: Storage, name: str, kind: Kind = "watch") -> Order:
         UsageError: there is none, or several have the name.
     """
     orders = [each for each in read_orders(storage).values() if each.kind == kind]
-    found = [each for each in orders if each.id == name] or [each for each in orders if each.name == name]
+    found = [each for each in orders if each.id == name] or [
+        each for each in orders if each.name == name
+    ]
     if len(found) == 1:
         return found[0]
     if found:
-        raise UsageError(f"{len(found)} have the name {name!r}; specify an ID: {', '.join(each.id for each in found)}")
+        raise UsageError(
+            f"{len(found)} have the name {name!r}; specify an ID: "
+            f"{', '.join(each.id for each in found)}"
+        )
     known = "; ".join(f"{each.id} ({each.name})" for each in orders[:5])
     raise UsageError(f"there is no {kind} {name!r}" + (f"; available: {known}" if known else ""))
 

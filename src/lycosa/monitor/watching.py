@@ -1,7 +1,9 @@
-"""A worker's side of watches: every page that is new or says something else is looked through for all texts at once.
+"""A worker's side of watches: every page that is new or says something else is looked through for
+all texts at once.
 
-Which pages: those that a crawl takes in from the moment on that a watch was made. A page that comes back with the text of its last visit
-says nothing new and is not looked at. Hot path: bench/watch.py says what 10,000 texts cost a crawl.
+Which pages: those that a crawl takes in from the moment on that a watch was made. A page that comes
+back with the text of its last visit says nothing new and is not looked at. Hot path: bench/watch.py
+says what 10,000 texts cost a crawl.
 """
 
 from __future__ import annotations
@@ -11,21 +13,24 @@ from collections.abc import Iterator, Sequence
 
 from lycosa.core.clock import Clock
 from lycosa.core.records import Visit
-from lycosa.crawl.watching import Match
+from lycosa.crawl.processing.page_matcher import PatternMatch
 from lycosa.monitor.watch_fold import Folding
 from lycosa.monitor.watch_needles import Needles
 from lycosa.monitor.watch_orders import Order, read_orders
 from lycosa.store.storage import Storage
 
-MOST_POSITIONS = 1_000
+MAX_POSITIONS = 1_000
 """Positions that one row of `matches` holds; `count` is their number."""
 
 _PAGES_AT_ONCE, _CHARACTERS_AT_ONCE = 256, 2_000_000
-"""Pages that are looked through together: one by one, between all else that a crawl does, each finds the automaton of 10,000 texts
-pushed out of the processor's caches, and takes three times as long."""
+"""Pages that are looked through together: one by one, between all else that a crawl does, each
+finds the automaton of 10,000 texts pushed out of the processor's caches, and takes three times as
+long.
+"""
 
 _CONTEXT = 60  # characters on each side
-_HERE_MS, _ELSEWHERE_MS = 2_000, 15_000  # how often the folder is listed: on this machine, on S3 or HDFS
+# how often the folder is listed: on this machine, on S3 or HDFS
+_HERE_MS, _ELSEWHERE_MS = 2_000, 15_000
 
 
 class Group:
@@ -59,13 +64,19 @@ class Watcher:
         self.refresh()
 
     def refresh(self) -> None:
-        """Take in what was added and removed, now and then. Storage that fails is asked again later: what was known holds on."""
+        """Take in what was added and removed, now and then. Storage that fails is asked again
+        later: what was known holds on.
+        """
         now = self._clock.monotonic_ms()
         if now < self._next:
             return
         self._next = now + self._every_ms
         try:
-            orders = {id: order for id, order in read_orders(self._storage, self._orders).items() if order.kind == "watch"}
+            orders = {
+                id: order
+                for id, order in read_orders(self._storage, self._orders).items()
+                if order.kind == "watch"
+            }
         except OSError:
             return
         if orders.keys() != self._orders.keys():
@@ -73,7 +84,9 @@ class Watcher:
             by_folding: dict[Folding, list[Order]] = defaultdict(list)
             for order in orders.values():
                 by_folding[order.folding].append(order)
-            self._groups = [Group(chosen, folding) for folding, chosen in sorted(by_folding.items())]
+            self._groups = [
+                Group(chosen, folding) for folding, chosen in sorted(by_folding.items())
+            ]
 
     def look(self, visit: Visit, text: str) -> bool:
         """Take a page; True if enough of them have come together."""
@@ -83,18 +96,21 @@ class Watcher:
         self._characters += len(text)
         return len(self._pages) >= _PAGES_AT_ONCE or self._characters >= _CHARACTERS_AT_ONCE
 
-    def found(self) -> list[tuple[Visit, Match]]:
-        """What the pages hold, in their order: for each watch once an exchange, though several collections have it."""
+    def found(self) -> list[tuple[Visit, PatternMatch]]:
+        """What the pages hold, in their order: for each watch once an exchange, though several
+        collections have it.
+        """
         pages, self._pages, self._characters = self._pages, [], 0
-        matches: list[list[tuple[Order, Match]]] = [[] for _ in pages]
+        matches: list[list[tuple[Order, PatternMatch]]] = [[] for _ in pages]
         for group in self._groups:  # one after the other, so that its automaton stays at hand
             for (visit, text), of_page in zip(pages, matches, strict=True):
                 of_page.extend(
                     (order, match_of(order, needle, places, text))
                     for order, needle, places in group.look(text)
-                    if order.created_at <= visit.fetched_at and (not order.collections or visit.collection in order.collections)
+                    if order.created_at <= visit.fetched_at
+                    and (not order.collections or visit.collection in order.collections)
                 )
-        found: list[tuple[Visit, Match]] = []
+        found: list[tuple[Visit, PatternMatch]] = []
         for (visit, _), of_page in zip(pages, matches, strict=True):
             if visit.record_id != self._exchange:
                 self._exchange, self._told = visit.record_id, set()
@@ -103,9 +119,15 @@ class Watcher:
         return found
 
 
-def match_of(order: Order, needle: str, places: list[int], text: str) -> Match:
+def match_of(order: Order, needle: str, places: list[int], text: str) -> PatternMatch:
     """The match of one text of an order in a page's text."""
-    return Match(order.id, needle, places[:MOST_POSITIONS], len(places), context_of(text, places[0], len(needle)))
+    return PatternMatch(
+        order.id,
+        needle,
+        places[:MAX_POSITIONS],
+        len(places),
+        context_of(text, places[0], len(needle)),
+    )
 
 
 def context_of(text: str, start: int, length: int) -> str:

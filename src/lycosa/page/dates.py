@@ -1,4 +1,5 @@
-"""When a page says it was published: forms of dates met in meta elements, JSON-LD, `time` and feeds.
+"""When a page says it was published: forms of dates met in meta elements, JSON-LD, `time` and
+feeds.
 
 Only whole dates from 1990 to 2100 are believed. A date without a zone is taken as UTC.
 """
@@ -14,17 +15,31 @@ _ISO = re.compile(
     r"\s*(\d{4})-?(\d\d)-?(\d\d)(?:[T\s]\s*(\d\d):?(\d\d)(?::?(\d\d)(?:[.,]\d+)?)?\s*(Z|UTC|GMT|[+-]\d\d(?::?\d\d)?)?)?(?!\d)",
     re.IGNORECASE,
 )
-_SLASHED = re.compile(r"\s*(\d{4})[/.](\d{1,2})[/.](\d{1,2})(?:\s+(\d{1,2}):(\d\d)(?::(\d\d))?)?(?!\d)")
-_DAY_MONTH_NAME = re.compile(
-    r"\s*(?:[A-Za-z]{3,9}\.?,?\s+)?(\d{1,2})[\s-]([A-Za-z]{3})[a-z]*\.?,?[\s-](\d{4})(?:[\s,]+(\d{1,2}):(\d\d)(?::(\d\d))?)?\s*([+-]\d\d:?\d\d|GMT|UTC|Z)?(?!\d)"
+_SLASHED = re.compile(
+    r"\s*(\d{4})[/.](\d{1,2})[/.](\d{1,2})(?:\s+(\d{1,2}):(\d\d)(?::(\d\d))?)?(?!\d)"
 )
-_MONTH_NAME_DAY = re.compile(r"\s*(?:[A-Za-z]{3,9}\.?,\s+)?([A-Za-z]{3})[a-z]*\.?\s+(\d{1,2}),?\s+(\d{4})(?!\d)")
+_DAY_MONTH_NAME = re.compile(
+    r"\s*(?:[A-Za-z]{3,9}\.?,?\s+)?(\d{1,2})[\s-]([A-Za-z]{3})[a-z]*\.?,?[\s-](\d{4}|\d\d(?=[\s,]+\d{1,2}:))"
+    r"(?:[\s,]+(\d{1,2}):(\d\d)(?::(\d\d))?)?\s*([+-]\d\d:?\d\d|[A-Z]{1,4}\b)?(?!\d)"
+)
+_MONTH_NAME_DAY = re.compile(
+    r"\s*(?:[A-Za-z]{3,9}\.?,\s+)?([A-Za-z]{3})[a-z]*\.?\s+(\d{1,2}),?\s+(\d{4})(?!\d)"
+)
 _MONTH_NAMES = "jan feb mar apr may jun jul aug sep oct nov dec"
+_ZONE_HOURS = {
+    "EST": -5, "EDT": -4, "CST": -6, "CDT": -5, "MST": -7, "MDT": -6, "PST": -8, "PDT": -7,
+    "WEST": 1, "CET": 1, "CEST": 2, "EET": 2, "EEST": 3, "MSK": 3, "JST": 9,
+}  # fmt: skip
+"""RFC 822, section 5.1, and further ones that feeds use and that have one meaning. RFC 822's
+military zones count as UTC, since they were used with either sign (RFC 5322, section 4.3).
+"""
 _MONTHS = {name: number for number, name in enumerate(_MONTH_NAMES.split(), 1)}
 
 
 def parse_date(text: str) -> int | None:
-    """Milliseconds since 1970 UTC of a date as pages write it (ISO 8601, RFC 3339, RFC 9110 HTTP-date and relatives), else None."""
+    """Milliseconds since 1970 UTC of a date as pages write it (ISO 8601, RFC 3339, RFC 9110
+    HTTP-date and relatives), else None.
+    """
     text = text[:80]
     match = _ISO.match(text)
     if match:
@@ -46,12 +61,29 @@ def parse_date(text: str) -> int | None:
 
 
 def _milliseconds(
-    year: str, month: str | int | None, day: str, hour: str | None, minute: str | None, second: str | None, zone: str | None
+    year: str,
+    month: str | int | None,
+    day: str,
+    hour: str | None,
+    minute: str | None,
+    second: str | None,
+    zone: str | None,
 ) -> int | None:
-    if month is None or not FIRST_YEAR <= int(year) <= LAST_YEAR:
+    number = int(year)
+    if len(year) == 2:  # RFC 5322, section 4.3
+        number += 2_000 if number < 50 else 1_900
+    if month is None or not FIRST_YEAR <= number <= LAST_YEAR:
         return None
     try:
-        moment = datetime(int(year), int(month), int(day), int(hour or 0), int(minute or 0), min(int(second or 0), 59), tzinfo=_zone(zone))
+        moment = datetime(
+            number,
+            int(month),
+            int(day),
+            int(hour or 0),
+            int(minute or 0),
+            min(int(second or 0), 59),
+            tzinfo=_zone(zone),
+        )
         return int(moment.timestamp()) * 1000
     except (ValueError, OverflowError):
         return None
@@ -59,6 +91,8 @@ def _milliseconds(
 
 def _zone(text: str | None) -> timezone:
     """Raises ValueError for an offset of a day or more."""
+    if text and text in _ZONE_HOURS:
+        return timezone(timedelta(hours=_ZONE_HOURS[text]))
     if not text or text[0] not in "+-":
         return UTC
     digits = text[1:].replace(":", "").ljust(4, "0")

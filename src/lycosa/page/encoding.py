@@ -1,8 +1,8 @@
 """From bytes to UTF-8: which encoding a page is in.
 
-The order is that of WHATWG HTML section 13.2.3 (byte order mark, transport, `meta` prescan or XML declaration); then, where
-nothing is declared or the bytes contradict what is declared, UTF-8 if they are valid UTF-8, else what `lycosa.page.detect`
-makes of them. No bytes raise.
+The order is that of WHATWG HTML section 13.2.3 (byte order mark, transport, `meta` prescan or XML
+declaration); then, where nothing is declared or the bytes contradict what is declared, UTF-8 if
+they are valid UTF-8, else what `lycosa.page.encoding_detector` makes of them. No bytes raise.
 """
 
 from __future__ import annotations
@@ -11,21 +11,34 @@ import functools
 import re
 from typing import NamedTuple
 
-from lycosa.page.detect import decoded, detect, reads_better
-from lycosa.page.labels import MULTI_BYTE, REPLACEMENT, USER_DEFINED, UTF_8, codec_of, encoding_of, further_of
+from lycosa.page.encoding_detector import decoded, detect, reads_better
+from lycosa.page.encoding_labels import (
+    MULTI_BYTE,
+    REPLACEMENT,
+    USER_DEFINED,
+    UTF_8,
+    codec_of,
+    encoding_of,
+    further_of,
+)
 from lycosa.page.media import HEADER_LENGTH, looks_like_utf_16
 
 PRESCAN_LENGTH = 1024  # bytes, WHATWG HTML section 13.2.3.2
 FAULT_LABEL = "charset_wrong"  # the declared encoding is not the one used
 FAULT_BYTES = "charset_invalid"  # some bytes are not valid in the encoding used
-SURE_SEQUENCES = 6  # multi-byte sequences after which valid UTF-8 is no accident (one in 30 for each, in GBK text)
+# multi-byte sequences after which valid UTF-8 is no accident (one in 30 for each, in GBK text)
+SURE_SEQUENCES = 6
 SUSPECT_SHARE = 0.25  # non-ASCII bytes among letters: more than any language in windows-1252 has
-BROKEN_SHARE = 0.05  # replaced characters among the non-ASCII ones from which a label is not believed
-HALF_WIDTH_SHARE = 0.3  # half-width katakana among the non-ASCII characters; in Japanese text they are rare
+# replaced characters among the non-ASCII ones from which a label is not believed
+BROKEN_SHARE = 0.05
+# half-width katakana among the non-ASCII characters; in Japanese text they are rare
+HALF_WIDTH_SHARE = 0.3
 
 _HALF_WIDTH = re.compile("[\uff61-\uff9f]")
 _CHARSET_PARAMETER = re.compile(r"charset\s*=\s*[\"']?\s*([^\s\"';,]+)", re.IGNORECASE)
-_XML_DECLARATION = re.compile(rb"^\s*<\?xml\s[^>]*?encoding\s*=\s*[\"']\s*([A-Za-z0-9._:-]+)\s*[\"']")
+_XML_DECLARATION = re.compile(
+    rb"^\s*<\?xml\s[^>]*?encoding\s*=\s*[\"']\s*([A-Za-z0-9._:-]+)\s*[\"']"
+)
 _COMMENT = re.compile(rb"<!--.*?(?:-->|$)", re.DOTALL)
 _META = re.compile(rb"<meta[\s/]((?:[^>\"']|\"[^\"]*\"|'[^']*')*)", re.IGNORECASE)
 _ATTRIBUTE = re.compile(rb"([^\s/=>]+)(?:\s*=\s*(?:\"([^\"]*)\"|'([^']*)'|([^\s\"'>]+)))?")
@@ -34,8 +47,10 @@ _LETTERS = bytes([*range(ord("A"), ord("Z") + 1), *range(ord("a"), ord("z") + 1)
 _USER_DEFINED_TABLE = {byte: 0xF700 + byte for byte in range(0x80, 0x100)}
 
 
-class Decoded(NamedTuple):
-    """`data` is the payload in UTF-8 without a byte order mark; `charset` the encoding it came in, by its WHATWG name."""
+class DecodedText(NamedTuple):
+    """`data` is the payload in UTF-8 without a byte order mark; `charset` the encoding it came in,
+    by its WHATWG name.
+    """
 
     data: bytes
     charset: str
@@ -43,26 +58,30 @@ class Decoded(NamedTuple):
 
 
 def is_assumed_utf_8(payload: bytes, content_type: str = "") -> bool:
-    """Whether a page may be taken for UTF-8 until a U+FFFD turns up in its text: nothing says otherwise.
+    """Whether a page may be taken for UTF-8 until a U+FFFD turns up in its text: nothing says
+    otherwise.
 
-    Checking all bytes costs a tenth of reading a page, and nearly all pages that say UTF-8, or nothing, are UTF-8.
+    Checking all bytes costs a tenth of reading a page, and nearly all pages that say UTF-8, or
+    nothing, are UTF-8.
     """
     if (
         payload[:2] in (b"\xff\xfe", b"\xfe\xff")
         or payload[:3] == b"\xef\xbb\xbf"
         or b"\0" in payload[:64]
         or b"\x1b" in payload[:HEADER_LENGTH]
-        or (payload.isascii() and b"~" in payload and b"~{" in payload)  # a single byte is found fifty times as fast as two
+        # a single byte is found fifty times as fast as two
+        or (payload.isascii() and b"~" in payload and b"~{" in payload)
     ):
         return False
     return (label_in_header(content_type) or prescan(payload) or UTF_8) == UTF_8
 
 
-def decode(payload: bytes, content_type: str = "") -> Decoded:
+def decode(payload: bytes, content_type: str = "") -> DecodedText:
     """Bring a payload to UTF-8. Never raises; a UTF-8 payload is handed through uncopied."""
     if payload.startswith(b"\xef\xbb\xbf"):
         return _as_utf_8(payload[3:])
-    if payload.startswith((b"\xff\xfe\0\0", b"\0\0\xfe\xff")) and len(payload) % 4 == 0:  # browsers do not know it
+    # browsers do not know it
+    if payload.startswith((b"\xff\xfe\0\0", b"\0\0\xfe\xff")) and len(payload) % 4 == 0:
         return _transcoded(payload[4:], "utf-32le" if payload[0] else "utf-32be")
     if payload.startswith(b"\xff\xfe"):
         return _transcoded(payload[2:], "utf-16le")
@@ -70,16 +89,21 @@ def decode(payload: bytes, content_type: str = "") -> Decoded:
         return _transcoded(payload[2:], "utf-16be")
     header = label_in_header(content_type)
     if header in ("utf-16le", "utf-16be"):
-        return _transcoded(payload, header) if looks_like_utf_16(payload[:HEADER_LENGTH]) == header else _undeclared(payload, FAULT_LABEL)
+        return (
+            _transcoded(payload, header)
+            if looks_like_utf_16(payload[:HEADER_LENGTH]) == header
+            else _undeclared(payload, FAULT_LABEL)
+        )
     declared = header or prescan(payload)
     if not declared or declared == REPLACEMENT:
-        # A page in an encoding that browsers refuse (HZ, ISO-2022-KR) is read for what is ASCII in it.
+        # A page in an encoding that browsers refuse (HZ, ISO-2022-KR) is read for what is ASCII in
+        # it.
         return _undeclared(payload, *((FAULT_LABEL,) if declared else ()))
     if payload.isascii() and declared != "iso-2022-jp":
-        return Decoded(payload, declared)
+        return DecodedText(payload, declared)
     if declared == UTF_8:
         if _is_utf_8(payload):
-            return Decoded(payload, UTF_8)
+            return DecodedText(payload, UTF_8)
         return _declared_utf_8(payload, prescan(payload) if header else "")
     return _declared_legacy(payload, declared)
 
@@ -95,7 +119,9 @@ def _named(label: str) -> str:
 
 
 def prescan(payload: bytes) -> str:
-    """The encoding that the page itself declares in its first 1,024 bytes (WHATWG HTML section 13.2.3.2), "" if none."""
+    """The encoding that the page itself declares in its first 1,024 bytes (WHATWG HTML section
+    13.2.3.2), "" if none.
+    """
     head = payload[:PRESCAN_LENGTH]
     if b"<?xml" in head[:64] and (match := _XML_DECLARATION.match(head)):
         name = encoding_of(match[1].decode("ascii", "ignore"))
@@ -114,10 +140,14 @@ def prescan(payload: bytes) -> str:
 
 @functools.lru_cache(maxsize=512)
 def _declared_by_meta(attributes: bytes) -> str:
-    """The encoding that a meta element declares, by its attributes, "" if none. Pages repeat a few, of at most PRESCAN_LENGTH bytes."""
+    """The encoding that a meta element declares, by its attributes, "" if none. Pages repeat a few,
+    of at most PRESCAN_LENGTH bytes.
+    """
     values: dict[str, str] = {}
     for key, double, single, bare in _ATTRIBUTE.findall(attributes):
-        values.setdefault(key.decode("latin-1").lower(), (double or single or bare).decode("latin-1"))
+        values.setdefault(
+            key.decode("latin-1").lower(), (double or single or bare).decode("latin-1")
+        )
     if "charset" in values:
         return _named(values["charset"])
     if values.get("http-equiv", "").lower() == "content-type":
@@ -125,10 +155,10 @@ def _declared_by_meta(attributes: bytes) -> str:
     return ""
 
 
-def _as_utf_8(data: bytes, *faults: str) -> Decoded:
+def _as_utf_8(data: bytes, *faults: str) -> DecodedText:
     if _is_utf_8(data):
-        return Decoded(data, UTF_8, faults)
-    return Decoded(decoded(data, UTF_8).encode(), UTF_8, (*faults, FAULT_BYTES))
+        return DecodedText(data, UTF_8, faults)
+    return DecodedText(decoded(data, UTF_8).encode(), UTF_8, (*faults, FAULT_BYTES))
 
 
 def _is_utf_8(data: bytes) -> bool:
@@ -139,28 +169,34 @@ def _is_utf_8(data: bytes) -> bool:
     return True
 
 
-def _transcoded(payload: bytes, encoding: str, *faults: str) -> Decoded:
+def _transcoded(payload: bytes, encoding: str, *faults: str) -> DecodedText:
     if encoding == USER_DEFINED:
-        return Decoded(payload.decode("latin-1").translate(_USER_DEFINED_TABLE).encode(), encoding, faults)
+        return DecodedText(
+            payload.decode("latin-1").translate(_USER_DEFINED_TABLE).encode(), encoding, faults
+        )
     text = decoded(payload, codec_of(encoding))
     if "\ufffd" in text:
         faults = (*faults, FAULT_BYTES)
-    return Decoded(text.encode("utf-8", "replace"), encoding, faults)
+    return DecodedText(text.encode("utf-8", "replace"), encoding, faults)
 
 
-def _undeclared(payload: bytes, *faults: str) -> Decoded:
+def _undeclared(payload: bytes, *faults: str) -> DecodedText:
     wide = _looks_wide(payload)
     if wide:
         return _transcoded(payload, wide, *faults)
     if payload.isascii() and b"\x1b" not in payload and b"~{" not in payload:
-        return Decoded(payload, UTF_8, faults)
+        return DecodedText(payload, UTF_8, faults)
     if not payload.isascii():
         if _is_utf_8(payload):
-            return Decoded(payload, UTF_8, faults)
+            return DecodedText(payload, UTF_8, faults)
         if _mostly_utf_8(payload):
             return _as_utf_8(payload, *faults)
     encoding = detect(payload)
-    return _transcoded(payload, encoding, *faults) if encoding != UTF_8 else _as_utf_8(payload, *faults)
+    return (
+        _transcoded(payload, encoding, *faults)
+        if encoding != UTF_8
+        else _as_utf_8(payload, *faults)
+    )
 
 
 def _looks_wide(payload: bytes) -> str:
@@ -188,7 +224,7 @@ def _count_non_ascii(text: str) -> int:
     return len(text) - len(text.encode("ascii", "ignore"))
 
 
-def _declared_utf_8(payload: bytes, also_declared: str) -> Decoded:
+def _declared_utf_8(payload: bytes, also_declared: str) -> DecodedText:
     if _mostly_utf_8(payload):
         return _as_utf_8(payload)
     if also_declared and also_declared != UTF_8:  # the header says UTF-8, the page knows better
@@ -198,7 +234,7 @@ def _declared_utf_8(payload: bytes, also_declared: str) -> Decoded:
     return _undeclared(payload, FAULT_LABEL)
 
 
-def _declared_legacy(payload: bytes, declared: str) -> Decoded:
+def _declared_legacy(payload: bytes, declared: str) -> DecodedText:
     try:
         text = payload.decode()
     except UnicodeDecodeError:
@@ -206,20 +242,25 @@ def _declared_legacy(payload: bytes, declared: str) -> Decoded:
     else:
         sequences = _count_non_ascii(text)
         if sequences >= SURE_SEQUENCES or (declared not in MULTI_BYTE and sequences):
-            return Decoded(payload, UTF_8, (FAULT_LABEL,))
+            return DecodedText(payload, UTF_8, (FAULT_LABEL,))
     decoded = _transcoded(payload, declared)
     if declared in MULTI_BYTE:
         if FAULT_BYTES not in decoded.faults and declared != "shift_jis":
             return decoded
         text = decoded.data.decode()
-        if declared == "shift_jis" and len(_HALF_WIDTH.findall(text)) > HALF_WIDTH_SHARE * _count_non_ascii(text):
-            return _undeclared(payload, FAULT_LABEL)  # what EUC-JP looks like; all its bytes are valid in Shift_JIS
+        if declared == "shift_jis" and len(
+            _HALF_WIDTH.findall(text)
+        ) > HALF_WIDTH_SHARE * _count_non_ascii(text):
+            # what EUC-JP looks like; all its bytes are valid in Shift_JIS
+            return _undeclared(payload, FAULT_LABEL)
         if FAULT_BYTES not in decoded.faults:
             return decoded
         if text.count("\ufffd") < BROKEN_SHARE * _count_non_ascii(text):
             return decoded
         return _undeclared(payload, FAULT_LABEL)
-    if declared == "windows-1252" and _count(payload, _NON_ASCII) > SUSPECT_SHARE * _count(_without_tags(payload), _LETTERS):
+    if declared == "windows-1252" and _count(payload, _NON_ASCII) > SUSPECT_SHARE * _count(
+        _without_tags(payload), _LETTERS
+    ):
         return _undeclared(payload, FAULT_LABEL)
     other = reads_better(payload, declared)
     return _transcoded(payload, other, FAULT_LABEL) if other else decoded

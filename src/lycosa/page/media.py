@@ -1,7 +1,9 @@
-"""What a payload is: which of the formats that we read, by its declared media type and by its first bytes.
+"""What a payload is: which of the formats that we read, by its declared media type and by its first
+bytes.
 
-The declared type is believed where it names something we read; the bytes decide where it is missing, says nothing, or is
-plainly wrong (WHATWG MIME Sniffing, sections 5 and 7, cut down to what a text robot needs).
+The declared type is believed where it names something we read; the bytes decide where it is
+missing, says nothing, or is plainly wrong (WHATWG MIME Sniffing, sections 5 and 7, cut down to what
+a text robot needs).
 """
 
 from __future__ import annotations
@@ -12,7 +14,7 @@ from enum import StrEnum
 from lycosa.url.indexable import FTP_LISTING, GOPHER_MENU
 
 
-class Format(StrEnum):
+class MediaFormat(StrEnum):
     """How a payload is read."""
 
     HTML = "html"
@@ -27,19 +29,19 @@ class Format(StrEnum):
 
 
 _DECLARED = {
-    "text/html": Format.HTML,
-    "application/xhtml+xml": Format.XHTML,
-    "text/plain": Format.TEXT,
-    "text/xml": Format.XML,
-    "application/xml": Format.XML,
-    "application/rss+xml": Format.XML,
-    "application/atom+xml": Format.XML,
-    "application/rdf+xml": Format.XML,
-    "application/x-rss+xml": Format.XML,
-    "application/vnd.wap.xhtml+xml": Format.XHTML,
-    "application/feed+json": Format.JSON_FEED,
-    FTP_LISTING: Format.FTP_LISTING,
-    GOPHER_MENU: Format.GOPHER_MENU,
+    "text/html": MediaFormat.HTML,
+    "application/xhtml+xml": MediaFormat.XHTML,
+    "text/plain": MediaFormat.TEXT,
+    "text/xml": MediaFormat.XML,
+    "application/xml": MediaFormat.XML,
+    "application/rss+xml": MediaFormat.XML,
+    "application/atom+xml": MediaFormat.XML,
+    "application/rdf+xml": MediaFormat.XML,
+    "application/x-rss+xml": MediaFormat.XML,
+    "application/vnd.wap.xhtml+xml": MediaFormat.XHTML,
+    "application/feed+json": MediaFormat.JSON_FEED,
+    FTP_LISTING: MediaFormat.FTP_LISTING,
+    GOPHER_MENU: MediaFormat.GOPHER_MENU,
 }
 _SAYS_NOTHING = frozenset(
     {
@@ -55,7 +57,8 @@ _SAYS_NOTHING = frozenset(
 )
 
 HEADER_LENGTH = 1445  # bytes that decide: "resource header", MIME Sniffing section 5.2
-_BINARY_BYTES = bytes([*range(0x09), 0x0B, *range(0x0E, 0x1B), *range(0x1C, 0x20)])  # section 3, "binary data byte"
+# section 3, "binary data byte"
+_BINARY_BYTES = bytes([*range(0x09), 0x0B, *range(0x0E, 0x1B), *range(0x1C, 0x20)])
 _BINARY_SHARE = 0.05  # random bytes have .1; text with stray control characters stays far below
 _MAGIC = (
     b"\x89PNG\r\n\x1a\n",
@@ -84,7 +87,10 @@ _HTML_START = re.compile(
 )
 _HTML_ANYWHERE = re.compile(rb"<(?:!doctype\s+html|html|head|body)[\s>]", re.IGNORECASE)
 _XML_START = re.compile(rb"(?:\xef\xbb\xbf)?\s*(?:<\?xml\s|<rss[\s>]|<feed[\s>]|<rdf:RDF[\s>])")
-_HTML_DOCUMENT_START = re.compile(rb"(?:\xef\xbb\xbf)?(?:\s|<!--.*?-->)*+<(?:!doctype\s+html|html)[\s>]", re.IGNORECASE | re.DOTALL)
+_HTML_DOCUMENT_START = re.compile(
+    rb"(?:\xef\xbb\xbf)?(?:\s|<!--.*?-->)*+<(?:!doctype\s+html|html)[\s>]",
+    re.IGNORECASE | re.DOTALL,
+)
 _XHTML = re.compile(rb"<html[\s>]", re.IGNORECASE)
 _BOMS = (b"\xef\xbb\xbf", b"\xff\xfe", b"\xfe\xff")
 
@@ -94,40 +100,52 @@ def media_type(content_type: str) -> str:
     return content_type.partition(";")[0].strip().lower()
 
 
-def format_of(content_type: str, payload: bytes) -> Format:
+def format_of(content_type: str, payload: bytes) -> MediaFormat:
     """The format to read a payload in. Never raises."""
     declared_type = media_type(content_type)
     head = payload[:HEADER_LENGTH]
     declared = _DECLARED.get(declared_type)
-    if declared is None and declared_type.endswith("+xml") and not declared_type.startswith("image/"):
-        declared = Format.XML
+    if (
+        declared is None
+        and declared_type.endswith("+xml")
+        and not declared_type.startswith("image/")
+    ):
+        declared = MediaFormat.XML
     if declared is None:
         if _HTML_DOCUMENT_START.match(head):  # whatever it is said to be
-            return Format.HTML
+            return MediaFormat.HTML
         if declared_type not in _SAYS_NOTHING and "/" in declared_type:
-            return Format.OTHER
+            return MediaFormat.OTHER
         return _sniff(head)
     if is_binary(head):
-        return Format.BINARY
-    if declared in (Format.FTP_LISTING, Format.GOPHER_MENU):
+        return MediaFormat.BINARY
+    if declared in (MediaFormat.FTP_LISTING, MediaFormat.GOPHER_MENU):
         return declared
-    if declared is Format.HTML and _XML_START.match(head) and not _XHTML.search(head):
-        return Format.XML if re.search(rb"<(?:rss|feed|rdf:RDF|urlset|sitemapindex)[\s>]", head) else Format.HTML
-    if declared is not Format.HTML and _HTML_DOCUMENT_START.match(head):
-        return Format.HTML if declared is not Format.XHTML else Format.XHTML
-    if declared is Format.XML and _XHTML.search(head) and not re.search(rb"<(?:rss|feed|rdf:RDF)[\s>]", head):
-        return Format.XHTML
+    if declared is MediaFormat.HTML and _XML_START.match(head) and not _XHTML.search(head):
+        return (
+            MediaFormat.XML
+            if re.search(rb"<(?:rss|feed|rdf:RDF|urlset|sitemapindex)[\s>]", head)
+            else MediaFormat.HTML
+        )
+    if declared is not MediaFormat.HTML and _HTML_DOCUMENT_START.match(head):
+        return MediaFormat.HTML if declared is not MediaFormat.XHTML else MediaFormat.XHTML
+    if (
+        declared is MediaFormat.XML
+        and _XHTML.search(head)
+        and not re.search(rb"<(?:rss|feed|rdf:RDF)[\s>]", head)
+    ):
+        return MediaFormat.XHTML
     return declared
 
 
-def _sniff(head: bytes) -> Format:
+def _sniff(head: bytes) -> MediaFormat:
     if is_binary(head):
-        return Format.OTHER
+        return MediaFormat.OTHER
     if _XML_START.match(head):
-        return Format.XHTML if _XHTML.search(head) else Format.XML
+        return MediaFormat.XHTML if _XHTML.search(head) else MediaFormat.XML
     if _HTML_START.match(head):
-        return Format.HTML
-    return Format.TEXT if head.strip() else Format.HTML
+        return MediaFormat.HTML
+    return MediaFormat.TEXT if head.strip() else MediaFormat.HTML
 
 
 def is_binary(head: bytes) -> bool:
@@ -143,7 +161,9 @@ def is_binary(head: bytes) -> bool:
 
 
 def looks_like_utf_16(head: bytes) -> str:
-    """`utf-16le` or `utf-16be` for what begins as markup, or is Latin text, in UTF-16 without a byte order mark; else ""."""
+    """`utf-16le` or `utf-16be` for what begins as markup, or is Latin text, in UTF-16 without a
+    byte order mark; else "".
+    """
     if head[:1] == b"<" and head[1:2] == head[3:4] == b"\0":
         return "utf-16le"
     if head[:1] == head[2:3] == b"\0" and head[1:2] == b"<":

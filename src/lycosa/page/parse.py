@@ -7,24 +7,28 @@ from collections.abc import Sequence
 
 from lycosa.core.errors import Refusal
 from lycosa.core.records import Alternate, LinkKind, Page
-from lycosa.page import feed, media
+from lycosa.page import media
 from lycosa.page.dates import parse_date
-from lycosa.page.document import read_html
 from lycosa.page.encoding import decode
+from lycosa.page.feeds import feed
 from lycosa.page.folder import LISTINGS, read_listing, without_end
-from lycosa.page.found import Found, fold
-from lycosa.page.links import first_target, header_links, refresh_target, resolve_links
-from lycosa.page.main_text import main_text
-from lycosa.page.media import Format
-from lycosa.page.robots import permission
+from lycosa.page.html.document import read_html
+from lycosa.page.html.links import first_target, header_links, refresh_target, resolve_links
+from lycosa.page.html.main_text import main_text
+from lycosa.page.media import MediaFormat
+from lycosa.page.page_parts import PageParts, fold
+from lycosa.page.robots_directives import permission
+from lycosa.text.consistency import language_share
 from lycosa.text.digest import simhash, text_digest
 from lycosa.text.identify import identify
+from lycosa.url.languages import language_code, language_of_url
 from lycosa.url.normalise import LinkResolver
 
 FAULT_BINARY = "binary"  # declared as text, but no text in any encoding
 FAULT_LINKS_CUT = "links_cut"
 FAULT_ANCHOR_CUT = "anchor_cut"
-_ENOUGH_MAIN_TEXT = 200  # characters of main text from which the rest of the page is not asked for the language
+# characters of main text from which the rest of the page is not asked for the language
+_ENOUGH_MAIN_TEXT = 200
 _TITLE_LENGTH = 1_000
 _DESCRIPTION_LENGTH = 5_000
 _MAX_ALTERNATES = 1_000
@@ -53,8 +57,10 @@ _PUBLISHED = re.compile(r'"datePublished"\s*:\s*"([^"]{8,80})"')
 
 
 def understands(content_type: str, payload: bytes) -> bool:
-    """Whether `parse_page` reads this kind of document: HTML, XHTML, plain text, feeds and other XML."""
-    return media.format_of(content_type, payload) is not Format.OTHER
+    """Whether `parse_page` reads this kind of document: HTML, XHTML, plain text, feeds and other
+    XML.
+    """
+    return media.format_of(content_type, payload) is not MediaFormat.OTHER
 
 
 def parse_page(
@@ -65,8 +71,10 @@ def parse_page(
     link_headers: Sequence[str] = (),
     x_robots_tag: Sequence[str] = (),
     product_token: str = "lycosa",
+    content_language: str = "",
 ) -> Page:
-    """Understand one document. Never raises on any bytes; what is wrong with them stands in `faults`.
+    """Understand one document. Never raises on any bytes; what is wrong with them stands in
+    `faults`.
 
     Args:
         payload: the decoded body.
@@ -75,10 +83,11 @@ def parse_page(
         link_headers: values of Link headers (RFC 8288): canonical and hreflang alternates are read.
         x_robots_tag: values of X-Robots-Tag headers.
         product_token: the robot name that pages may address.
+        content_language: the Content-Language header, for documents that declare no language.
     """
     page = Page(size=len(payload))
     form = media.format_of(content_type, payload)
-    if form in (Format.BINARY, Format.OTHER):
+    if form in (MediaFormat.BINARY, MediaFormat.OTHER):
         page.faults.append(FAULT_BINARY)
         page.may_index, page.may_follow = permission((), x_robots_tag, product_token)
         return page
@@ -86,59 +95,73 @@ def parse_page(
     if form in LISTINGS:
         found, decoded = read_listing(form, payload, url)
     elif whole:
-        if form is Format.TEXT and url.startswith("gopher:"):
+        if form is MediaFormat.TEXT and url.startswith("gopher:"):
             payload = without_end(payload)
         decoded = decode(payload, content_type)
         found = _READERS[form](decoded.data)
     else:
-        found, decoded = read_html(payload, content_type, xml=form is Format.XHTML)
+        found, decoded = read_html(payload, content_type, xml=form is MediaFormat.XHTML)
     page.charset = decoded.charset
     page.faults.extend(decoded.faults)
-    fill_page(page, found, url, link_headers, x_robots_tag, product_token, whole=whole)
+    fill_page(
+        page, found, url, link_headers, x_robots_tag, product_token, content_language, whole=whole
+    )
     return page
 
 
 def fill_page(
     page: Page,
-    found: Found,
+    found: PageParts,
     url: str,
     link_headers: Sequence[str],
     x_robots_tag: Sequence[str],
     product_token: str,
+    content_language: str = "",
     *,
     whole: bool,
 ) -> None:
-    """Make of what a document says what we understand of it. `whole`: all of its text is main text. Arguments as for `parse_page`."""
+    """Make of what a document says what we understand of it. `whole`: all of its text is main text.
+    Arguments as for `parse_page`.
+    """
     page.faults.extend(found.faults)
     _fill_texts(page, found, whole=whole)
     _fill_links(page, found, url, link_headers)
     page.published_at = _published(found)
     page.may_index, page.may_follow = permission(found.robots, x_robots_tag, product_token)
-    _fill_language(page)
+    page.declared_language = language_code(
+        found.language or found.meta.get("http-equiv:content-language") or content_language
+    )
+    _fill_language(page, url)
 
 
-def _plain(data: bytes) -> Found:
-    found = Found()
+def _plain(data: bytes) -> PageParts:
+    found = PageParts()
     text = data.decode(errors="replace").replace("\0", "")
     found.lines = [line for line in map(fold, text.splitlines()) if line]
     return found
 
 
-_READERS = {Format.TEXT: _plain, Format.XML: feed.read, Format.JSON_FEED: feed.read_json}
+_READERS = {
+    MediaFormat.TEXT: _plain,
+    MediaFormat.XML: feed.read,
+    MediaFormat.JSON_FEED: feed.read_json,
+}
 
 
-def _fill_texts(page: Page, found: Found, whole: bool) -> None:
+def _fill_texts(page: Page, found: PageParts, whole: bool) -> None:
     page.text = found.text()
     page.main_text = page.text if whole else main_text(found)
     meta = found.meta
     page.title = (found.title or fold(meta.get("og:title", "")))[:_TITLE_LENGTH]
     page.headline = (found.headline or fold(meta.get("og:title", "")))[:_TITLE_LENGTH]
-    description = meta.get("description") or meta.get("og:description") or meta.get("dc.description") or ""
+    description = (
+        meta.get("description") or meta.get("og:description") or meta.get("dc.description") or ""
+    )
     page.description = fold(description)[:_DESCRIPTION_LENGTH]
     page.headings = found.headings
 
 
-def _fill_links(page: Page, found: Found, url: str, link_headers: Sequence[str]) -> None:
+def _fill_links(page: Page, found: PageParts, url: str, link_headers: Sequence[str]) -> None:
     refresh = found.meta.get("http-equiv:refresh")
     if refresh and (target := refresh_target(refresh)):
         found.links.append((LinkKind.REFRESH.value, target, "", ""))
@@ -171,11 +194,13 @@ def _fill_links(page: Page, found: Found, url: str, link_headers: Sequence[str])
             page.alternates.append(Alternate(language, target))
 
 
-def _published(found: Found) -> int | None:
+def _published(found: PageParts) -> int | None:
     """The first date that parses, most explicit source first."""
     meta = found.meta
     candidates = [meta["article:published_time"]] if "article:published_time" in meta else []
-    candidates += [match[1] for data in found.linked_data for match in [_PUBLISHED.search(data)] if match]
+    candidates += [
+        match[1] for data in found.linked_data for match in [_PUBLISHED.search(data)] if match
+    ]
     candidates += [meta[name] for name in _DATE_METAS[1:] if name in meta]
     candidates += [written for written, marked in found.times if marked]
     for candidate in candidates:
@@ -185,11 +210,16 @@ def _published(found: Found) -> int | None:
     return None
 
 
-def _fill_language(page: Page) -> None:
+def _fill_language(page: Page, url: str) -> None:
     sample = page.main_text if len(page.main_text) >= _ENOUGH_MAIN_TEXT else page.text
-    if sample:
-        identified = identify(sample)
+    text = sample or f"{page.title}\n{page.description}".strip()
+    if text:
+        identified = identify(text)
         page.language, page.language_score = identified.language, identified.score
         page.other_languages = list(identified.others)
+        page.language_share = language_share(
+            page.language, page.declared_language or language_of_url(url), page.title
+        )
+    if sample:
         page.simhash = simhash(sample)
     page.text_digest = text_digest(page.text)

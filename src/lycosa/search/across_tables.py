@@ -1,4 +1,5 @@
-"""The tables of translations that a workspace has: those that people added or had learned, and those that its crawl taught.
+"""The tables of translations that a workspace has: those that people added or had learned, and
+those that its crawl taught.
 
     translations/<name>/table.sqlite            added or learned by `lycosa translate`
     graph/<generation>/translations-xx-yy.sqlite   learned from the crawl by `lycosa rank`
@@ -22,8 +23,8 @@ from lycosa.text.translation.table import TableInfo, TranslationTable
 FOLDER = "translations"
 TABLE = "table.sqlite"
 GRAPH = "graph"
-OF_CRAWL = re.compile(r"^translations-([a-z]{2,3})-([a-z]{2,3})\.sqlite$")
-_GENERATION = re.compile(r"^\d{8}$")
+OF_CRAWL = re.compile(r"^translations-([a-z]{2,3})-([a-z]{2,3})\.sqlite\Z")
+_GENERATION = re.compile(r"^\d{8}\Z")
 
 
 @dataclass(slots=True)
@@ -53,13 +54,21 @@ Seen = tuple[tuple[str, ...], str]
 def seen(storage: Storage) -> Seen:
     """To tell whether `open_tables` would give others now; costs two listings of small folders."""
     generations = [name for name in storage.names(GRAPH) if _GENERATION.match(name)]
-    return tuple(name for name in storage.names(FOLDER) if not name.startswith(".")), max(generations, default="")
+    return tuple(name for name in storage.names(FOLDER) if not name.startswith(".")), max(
+        generations, default=""
+    )
 
 
 def open_tables(storage: Storage) -> OpenTables:
-    """Open what is there. A table that is damaged, or of another version's analyzers, is told and left out."""
+    """Open what is there. A table that is damaged, or of another version's analyzers, is told and
+    left out.
+    """
     names, generation = seen(storage)
-    paths = [Path(found) / TABLE for name in names if (found := storage.local_folder(f"{FOLDER}/{name}")) is not None]
+    paths = [
+        Path(found) / TABLE
+        for name in names
+        if (found := storage.local_folder(f"{FOLDER}/{name}")) is not None
+    ]
     if generation and (found := storage.local_folder(f"{GRAPH}/{generation}")) is not None:
         paths += sorted(path for path in Path(found).iterdir() if OF_CRAWL.match(path.name))
     opened = OpenTables()
@@ -79,6 +88,10 @@ def open_tables(storage: Storage) -> OpenTables:
             opened.tables.append(table)
         else:
             table.close()
-            how = "run `lycosa rank`" if table.info.kind == "crawl" else "remove it and add it again"
-            opened.problems.append(f"the table {table.info.name} was made by another version of the analyzers: {how}")
+            how = (
+                "run `lycosa rank`" if table.info.kind == "crawl" else "remove it and add it again"
+            )
+            opened.problems.append(
+                f"the table {table.info.name} was made by another version of the analyzers: {how}"
+            )
     return opened

@@ -1,10 +1,13 @@
-"""An encoder that somebody brings: pages and queries as vectors, near each other where they mean the same, in whatever language.
+"""An encoder that somebody brings: pages and queries as vectors, near each other where they mean
+the same, in whatever language.
 
-Lycosa ships none. What is named in the configuration (`index.encoder = "module:object"`) has to be an `Encoder`, or a class or function
-without arguments that gives one. `lycosa translate encode` makes a flat index of all pages, and a search across languages joins what
-is nearest there with what its words find, by reciprocal rank fusion.
+Lycosa ships none. What is named in the configuration (`index.encoder = "module:object"`) has to be
+an `Encoder`, or a class or function without arguments that gives one. `lycosa translate encode`
+makes a flat index of all pages, and a search across languages joins what is nearest there with what
+its words find, by reciprocal rank fusion.
 
-    vectors/00000003/info.json     the format, the encoder's name, the number of dimensions, how many pages
+    vectors/00000003/info.json     the format, the encoder's name, the number of dimensions, how
+    many pages
                      pages.txt     the ids of the pages (`index.schema.url_id`), a line each
                      vectors.npy   float32[pages, dimensions], each of length 1
 """
@@ -31,9 +34,9 @@ FOLDER = "vectors"
 INFO, PAGES, VECTORS = "info.json", "pages.txt", "vectors.npy"
 QUERY, PASSAGE = "query", "passage"
 BATCH = 64
-MOST_CHARACTERS = 2_000  # of a page that an encoder is given: its title, then its text
+MAX_CHARACTERS = 2_000  # of a page that an encoder is given: its title, then its text
 FORMAT = 1
-_NAME = re.compile(r"^\d{8}$")
+_NAME = re.compile(r"^\d{8}\Z")
 
 
 class Encoder(Protocol):
@@ -62,7 +65,10 @@ def load_encoder(where: str) -> Encoder:
         raise ConfigError(f"index.encoder = {where!r}: {error}") from None
     made = isinstance(found, type) or (callable(found) and not hasattr(found, "encode"))
     encoder = found() if made else found
-    if not (callable(getattr(encoder, "encode", None)) and isinstance(getattr(encoder, "name", None), str)):
+    if not (
+        callable(getattr(encoder, "encode", None))
+        and isinstance(getattr(encoder, "name", None), str)
+    ):
         raise ConfigError(f"index.encoder = {where!r} has no encode(texts, kind) or no name")
     checked: Encoder = encoder
     return checked
@@ -78,8 +84,11 @@ class VectorsInfo:
     format: int = FORMAT
 
 
-def write_vectors(storage: Storage, encoder: Encoder, pages: Iterable[tuple[str, str]]) -> VectorsInfo:
-    """Encode all pages, (id, text) each, and publish them as a whole. Memory: the vectors, 4 bytes a dimension and page.
+def write_vectors(
+    storage: Storage, encoder: Encoder, pages: Iterable[tuple[str, str]]
+) -> VectorsInfo:
+    """Encode all pages, (id, text) each, and publish them as a whole. Memory: the vectors, 4 bytes
+    a dimension and page.
 
     Raises:
         ConfigError: the encoder does not keep its contract.
@@ -89,7 +98,7 @@ def write_vectors(storage: Storage, encoder: Encoder, pages: Iterable[tuple[str,
     waiting = iter(pages)
     while batch := list(islice(waiting, BATCH)):
         ids += [page for page, _ in batch]
-        rows.append(_unit(encoder, [text[:MOST_CHARACTERS] for _, text in batch], PASSAGE))
+        rows.append(_unit(encoder, [text[:MAX_CHARACTERS] for _, text in batch], PASSAGE))
     vectors = np.concatenate(rows) if rows else np.zeros((0, 0), np.float32)
     info = VectorsInfo(encoder.name, vectors.shape[1], len(ids))
     with build_folder(storage, FOLDER) as build:
@@ -106,20 +115,30 @@ def write_vectors(storage: Storage, encoder: Encoder, pages: Iterable[tuple[str,
 
 
 class FlatIndex:
-    """The newest vectors of a workspace, searched one and all: 100,000 pages of 384 dimensions take some 20 ms."""
+    """The newest vectors of a workspace, searched one and all: 100,000 pages of 384 dimensions take
+    some 20 ms.
+    """
 
     def __init__(self, storage: Storage, encoder: Encoder) -> None:
         """
         Raises:
-            WorkspaceError: nothing was encoded yet, or by another encoder, or in a form that this program does not know.
+            WorkspaceError: nothing was encoded yet, or by another encoder, or in a form that this
+            program does not know.
         """
-        found = [path for number in _numbers(storage) if (path := storage.local_folder(f"{FOLDER}/{number:08d}")) is not None]
+        found = [
+            path
+            for number in _numbers(storage)
+            if (path := storage.local_folder(f"{FOLDER}/{number:08d}")) is not None
+        ]
         if not found:
             raise WorkspaceError("no page has been encoded yet: run `lycosa translate encode`")
         folder = Path(found[-1])
         info = read_info(folder / INFO)
         if info.encoder != encoder.name:
-            raise WorkspaceError(f"the pages were encoded with {info.encoder}, not with {encoder.name}: run `lycosa translate encode`")
+            raise WorkspaceError(
+                f"the pages were encoded with {info.encoder}, not with "
+                f"{encoder.name}: run `lycosa translate encode`"
+            )
         self._encoder = encoder
         self._ids = (folder / PAGES).read_text(encoding="ascii").split("\n")
         self._vectors = np.load(folder / VECTORS, mmap_mode="r")
@@ -139,7 +158,8 @@ def read_info(path: Path) -> VectorsInfo:
         document = json.loads(path.read_bytes())
         if document.get("format", FORMAT) != FORMAT:
             raise WorkspaceError(
-                f"{path} has format {document['format']!r}, but this version needs format {FORMAT}: run `lycosa translate encode`"
+                f"{path} has format {document['format']!r}, but this version needs format "
+                f"{FORMAT}: run `lycosa translate encode`"
             )
         return VectorsInfo(**document)
     except (OSError, ValueError, TypeError, AttributeError, RecursionError) as error:
@@ -150,7 +170,8 @@ def _unit(encoder: Encoder, texts: Sequence[str], kind: str) -> NDArray[Any]:
     rows = np.asarray(encoder.encode(list(texts), kind), np.float32)
     if rows.ndim != 2 or len(rows) != len(texts) or not np.isfinite(rows).all():
         raise ConfigError(
-            f"the encoder {encoder.name} returned an array of shape {rows.shape} for {len(texts)} texts, or values that are not finite"
+            f"the encoder {encoder.name} returned an array of shape {rows.shape} for {len(texts)} "
+            "texts, or values that are not finite"
         )
     lengths: NDArray[Any] = np.linalg.norm(rows, axis=1, keepdims=True)
     unit: NDArray[Any] = rows / np.maximum(lengths, 1e-9)

@@ -1,4 +1,5 @@
-"""What a query asks for and what it counts, as a tree: it becomes tantivy's query, and the exact score of one page.
+"""What a query asks for and what it counts, as a tree: it becomes tantivy's query, and the exact
+score of one page.
 
 One tree for both, so that a page is ranked by the same rule wherever that is worked out.
 """
@@ -12,10 +13,14 @@ from typing import TypeGuard
 import tantivy
 from tantivy import Occur, Query
 
+from lycosa.index.schema import located
+
 
 @dataclass(slots=True, frozen=True)
 class Leaf:
-    """Terms that follow each other in a field, at most `slop` positions apart; its score is BM25's, times `weight`."""
+    """Terms that follow each other in a field, at most `slop` positions apart; its score is BM25's,
+    times `weight`.
+    """
 
     field: str
     terms: tuple[str, ...]
@@ -96,7 +101,9 @@ def leaves(expression: Expression) -> Iterator[Leaf]:
 
 
 def pruned(expression: Expression, holds: Callable[[Leaf], bool]) -> Expression | None:
-    """The expression without the leaves that no page matches, which matches and counts the same; None: no page matches it."""
+    """The expression without the leaves that no page matches, which matches and counts the same;
+    None: no page matches it.
+    """
     if isinstance(expression, Leaf):
         return expression if holds(expression) else None
     if isinstance(expression, Beginning):
@@ -114,10 +121,18 @@ def _left(parts: Iterable[Expression], holds: Callable[[Leaf], bool]) -> tuple[E
     return tuple(left for part in parts if (left := pruned(part, holds)) is not None)
 
 
-def to_query(expression: Expression, schema: tantivy.Schema, correction: Callable[[Leaf], float] | None = None) -> Query:
+def to_query(
+    expression: Expression,
+    schema: tantivy.Schema,
+    correction: Callable[[Leaf], float] | None = None,
+) -> Query:
     """tantivy's query; with `correction` every leaf's score is multiplied by what it says."""
     if isinstance(expression, Leaf):
-        weight = expression.weight * correction(expression) if correction is not None else expression.weight
+        weight = (
+            expression.weight * correction(expression)
+            if correction is not None
+            else expression.weight
+        )
         return weighted(sequence(schema, expression), weight)
     if isinstance(expression, Beginning):
         return weighted(beginning(schema, expression), expression.weight)
@@ -125,7 +140,12 @@ def to_query(expression: Expression, schema: tantivy.Schema, correction: Callabl
         wanted = [(Occur.Must, to_query(expression.wanted, schema, correction))]
         if _is_every(expression.wanted):
             wanted = _clauses(expression.wanted, schema, correction)
-        return Query.boolean_query([*wanted, *((Occur.Should, to_query(part, schema, correction)) for part in expression.more)])
+        return Query.boolean_query(
+            [
+                *wanted,
+                *((Occur.Should, to_query(part, schema, correction)) for part in expression.more),
+            ]
+        )
     if isinstance(expression, Best):
         parts = [to_query(part, schema, correction) for part in expression.parts]
         return parts[0] if len(parts) == 1 else Query.disjunction_max_query(parts, expression.tie)
@@ -148,8 +168,12 @@ def score(expression: Expression, leaf: Callable[[Leaf | Beginning], float | Non
     return sum(scores) if scores and len(scores) >= expression.least else None
 
 
-def counted(expression: Expression, leaf: Callable[[Leaf | Beginning], float | None]) -> list[tuple[Leaf | Beginning, float]]:
-    """The leaves that a page's score is made of, and what they count; of alternatives those of the best."""
+def counted(
+    expression: Expression, leaf: Callable[[Leaf | Beginning], float | None]
+) -> list[tuple[Leaf | Beginning, float]]:
+    """The leaves that a page's score is made of, and what they count; of alternatives those of the
+    best.
+    """
     if isinstance(expression, Leaf | Beginning):
         value = leaf(expression)
         return [] if value is None else [(expression, value)]
@@ -158,28 +182,34 @@ def counted(expression: Expression, leaf: Callable[[Leaf | Beginning], float | N
     if isinstance(expression, Best):
         best = max(expression.parts, key=lambda part: score(part, leaf) or 0.0)
         return counted(best, leaf)
-    parts = (expression.wanted, *expression.more) if isinstance(expression, Also) else expression.parts
+    parts = (
+        (expression.wanted, *expression.more) if isinstance(expression, Also) else expression.parts
+    )
     return [found for part in parts for found in counted(part, leaf)]
 
 
 def sequence(schema: tantivy.Schema, leaf: Leaf) -> Query:
     """One term, or several that follow each other (tantivy panics on a phrase of one)."""
-    if len(leaf.terms) == 1:
-        return Query.term_query(schema, leaf.field, leaf.terms[0], "freq")
-    return Query.phrase_query(schema, leaf.field, list(leaf.terms), leaf.slop)
+    field, terms = located(leaf.field, leaf.terms)
+    if len(terms) == 1:
+        return Query.term_query(schema, field, terms[0], "freq")
+    return Query.phrase_query(schema, field, list(terms), leaf.slop)
 
 
 def beginning(schema: tantivy.Schema, expression: Beginning) -> Query:
     """Pages with a term that begins so; each counts one."""
-    start = "".join(letter if letter.isalnum() else f"\\{letter}" for letter in expression.start)
-    return Query.const_score_query(Query.regex_query(schema, expression.field, f"{start}.*"), 1.0)
+    field, (term,) = located(expression.field, (expression.start,))
+    start = "".join(letter if letter.isalnum() else f"\\{letter}" for letter in term)
+    return Query.const_score_query(Query.regex_query(schema, field, f"{start}.*"), 1.0)
 
 
 def weighted(query: Query, weight: float) -> Query:
     return query if weight == 1.0 else Query.boost_query(query, weight)
 
 
-def _clauses(expression: Some, schema: tantivy.Schema, correction: Callable[[Leaf], float] | None) -> list[tuple[Occur, Query]]:
+def _clauses(
+    expression: Some, schema: tantivy.Schema, correction: Callable[[Leaf], float] | None
+) -> list[tuple[Occur, Query]]:
     occur = Occur.Must if _is_every(expression) else Occur.Should
     return [(occur, to_query(part, schema, correction)) for part in expression.parts]
 
@@ -188,5 +218,7 @@ def _is_every(expression: Expression) -> TypeGuard[Some]:
     return isinstance(expression, Some) and expression.least >= len(expression.parts)
 
 
-def _scores(parts: Sequence[Expression], leaf: Callable[[Leaf | Beginning], float | None]) -> list[float]:
+def _scores(
+    parts: Sequence[Expression], leaf: Callable[[Leaf | Beginning], float | None]
+) -> list[float]:
     return [found for found in (score(part, leaf) for part in parts) if found is not None]

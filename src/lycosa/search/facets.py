@@ -9,7 +9,8 @@ from typing import Any
 from lycosa.index.schema import COLLECTION, DATE, HOST_NAME, LANGUAGE, TYPE
 from lycosa.search.syntax import date_ms
 
-MOST_VALUES = 1_000  # of a facet that are counted; with several shards the rarest may be counted too low
+# of a facet that are counted; with several shards the rarest may be counted too low
+MAX_VALUES = 1_000
 YEARS = 10  # that are counted by themselves; what is older is together
 EARLIER = "earlier"
 
@@ -17,16 +18,25 @@ _FIELDS = {"language": LANGUAGE, "host": HOST_NAME, "collection": COLLECTION, "t
 
 
 def aggregation(names: Sequence[str], now_ms: int) -> dict[str, Any]:
-    """What to ask tantivy for; dates by year, the last ones to the year of `now_ms` and the next."""
+    """What to ask tantivy for; dates by year, the last ones to the year of `now_ms` and the
+    next.
+    """
     asked: dict[str, Any] = {}
     for name in names:
         if name in _FIELDS:
-            asked[name] = {"terms": {"field": _FIELDS[name], "size": MOST_VALUES}}
+            asked[name] = {"terms": {"field": _FIELDS[name], "size": MAX_VALUES}}
         elif name == "date":
             year = datetime.fromtimestamp(now_ms / 1000, UTC).year
             years = range(year - YEARS + 1, year + 2)
             ranges: list[dict[str, Any]] = [{"key": EARLIER, "to": date_ms(f"{years[0]}-01-01")}]
-            ranges += [{"key": str(each), "from": date_ms(f"{each}-01-01"), "to": date_ms(f"{each + 1}-01-01")} for each in years]
+            ranges += [
+                {
+                    "key": str(each),
+                    "from": date_ms(f"{each}-01-01"),
+                    "to": date_ms(f"{each + 1}-01-01"),
+                }
+                for each in years
+            ]
             asked[name] = {"range": {"field": DATE, "ranges": ranges}}
     return asked
 
@@ -34,6 +44,10 @@ def aggregation(names: Sequence[str], now_ms: int) -> dict[str, Any]:
 def counted_values(answer: Mapping[str, Any]) -> dict[str, dict[str, int]]:
     """tantivy's answer: by facet, how many pages have which value; none that no page has."""
     return {
-        name: {str(bucket["key"]): int(bucket["doc_count"]) for bucket in found["buckets"] if bucket["doc_count"] and bucket["key"] != ""}
+        name: {
+            str(bucket["key"]): int(bucket["doc_count"])
+            for bucket in found["buckets"]
+            if bucket["doc_count"] and bucket["key"] != ""
+        }
         for name, found in answer.items()
     }

@@ -1,11 +1,13 @@
-"""One answer from all shards: each is asked at one of its replicas, and what they find is put in one order.
+"""One answer from all shards: each is asked at one of its replicas, and what they find is put in
+one order.
 
-Scores are those of one index that holds all documents. Shards tell what they know of the query's words; the sums go out with the
-query, and each returns its best by scores that are about right. These are put in one order, which is cut into blocks
-(`search.ordering`), and within the block that is shown the order is by exact scores. So every page of an answer comes from the same order.
+Scores are those of one index that holds all documents. Shards tell what they know of the query's
+words; the sums go out with the query, and each returns its best by scores that are about right.
+These are put in one order, which is cut into blocks (`search.ordering`), and within the block that
+is shown the order is by exact scores. So every page of an answer comes from the same order.
 
-A replica that is dead or late is left alone for a while, and the query begins again with its twins. A shard without any has its
-pages missing from this answer, and the answer says so.
+A replica that is dead or late is left alone for a while, and the query begins again with its twins.
+A shard without any has its pages missing from this answer, and the answer says so.
 """
 
 from __future__ import annotations
@@ -19,12 +21,13 @@ from dataclasses import dataclass, field, replace
 from operator import itemgetter
 from typing import Any
 
+from lycosa.cluster.engine import Remote, Unreachable
 from lycosa.core.errors import WorkError
-from lycosa.core.said import Said
-from lycosa.crawl.engine import Remote, Unreachable
+from lycosa.core.messages import Message
 from lycosa.index.shards import by_count
 from lycosa.index.suggest_file import Phrase
 from lycosa.search.answer import answer
+from lycosa.search.feedback import PageTerms
 from lycosa.search.opened import Address, Found, Question
 from lycosa.search.ordering import Exactly, Listing, Ranked, listing
 from lycosa.search.replica import Description, GenerationGone
@@ -64,7 +67,9 @@ class _Load:
     asked: Counter[str] = field(default_factory=Counter)
 
     def pick(self, replicas: Sequence[Remote], without: set[str]) -> Remote | None:
-        """The one with the fewest questions under way; one that failed lately only if there is no other."""
+        """The one with the fewest questions under way; one that failed lately only if there is no
+        other.
+        """
         left = [replica for replica in replicas if replica.name not in without]
         if not left:
             return None
@@ -96,10 +101,17 @@ class _Load:
 class Federation:
     """Searches the shards that `replicas` names at each query. Shared by threads. Close it.
 
-    `patience_s` is how long one question to one replica may take, `deadline_s` how long all of them together.
+    `patience_s` is how long one question to one replica may take, `deadline_s` how long all of them
+    together.
     """
 
-    def __init__(self, replicas: Callable[[], Replicas], *, patience_s: float = PATIENCE_S, deadline_s: float = DEADLINE_S) -> None:
+    def __init__(
+        self,
+        replicas: Callable[[], Replicas],
+        *,
+        patience_s: float = PATIENCE_S,
+        deadline_s: float = DEADLINE_S,
+    ) -> None:
         self._replicas = replicas
         self._patience_s = patience_s
         self._deadline_s = deadline_s
@@ -134,38 +146,63 @@ class Federation:
         self._describe()
         failed: set[str] = set()
         while True:
-            asking = _Asking(self._replicas(), self._load, self._pool, failed, self._known, self._patience_s)
+            asking = _Asking(
+                self._replicas(), self._load, self._pool, failed, self._known, self._patience_s
+            )
             try:
                 results = answer(asking if asking.documents else None, request)
             except _Failed:
-                if time.monotonic() - started > self._deadline_s:  # no time for twins: what failed is missing
+                # no time for twins: what failed is missing
+                if time.monotonic() - started > self._deadline_s:
                     names = [{replica.name for replica in shard} for shard in self._replicas()]
                     failed |= {name for shard in names if shard & failed for name in shard}
                 continue
             took = (time.monotonic() - started) * 1000
             missing = tuple(sorted(asking.missing))
             alone = (
-                [Said("one_language", "shards on other machines search only in the language of the query")]
+                [
+                    Message(
+                        "one_language",
+                        "shards on other machines search only in the language of the query",
+                    )
+                ]
                 if request.across is not None
                 else []
             )
-            hints = {description.hint for description in self._known.values() if description.hint and holds_hangul(request.text)}
-            notes = [*results.notes, *alone, *sorted(hints), *_missing_note(missing, len(asking.chosen))]
+            hints = {
+                description.hint
+                for description in self._known.values()
+                if description.hint and holds_hangul(request.text)
+            }
+            notes = [
+                *results.notes,
+                *alone,
+                *sorted(hints),
+                *_missing_note(missing, len(asking.chosen)),
+            ]
             return replace(results, took_ms=took, notes=notes, missing_shards=missing)
 
     def suggest(self, request: SuggestRequest) -> list[Suggestion]:
-        """What somebody who types may want to type, of the shards that answer. Never an exception."""
+        """What somebody who types may want to type, of the shards that answer. Never an
+        exception.
+        """
         self._describe()
-        asking = _Asking(self._replicas(), self._load, self._pool, set(), self._known, self._patience_s)
+        asking = _Asking(
+            self._replicas(), self._load, self._pool, set(), self._known, self._patience_s
+        )
 
         def of_all(method: str, *given: object) -> list[Any]:
-            shards = {shard: given for shard in range(len(asking.chosen)) if shard not in asking.missing}
+            shards = {
+                shard: given for shard in range(len(asking.chosen)) if shard not in asking.missing
+            }
             return list(asking.ask_those_that_answer(method, shards).values())
 
         def ask(start: str, count: int, language: str, words: bool) -> list[Sequence[Phrase]]:
             return of_all("phrases", start, count, language, words)
 
-        return suggestions(request, ask, lambda text, language: sum(of_all("matching", text, language)))
+        return suggestions(
+            request, ask, lambda text, language: sum(of_all("matching", text, language))
+        )
 
     def close(self) -> None:
         self._pool.shutdown(wait=False, cancel_futures=True)
@@ -173,14 +210,19 @@ class Federation:
     def _describe(self, *, force: bool = False) -> None:
         """Ask what there is, now and then: by whose analyzers a query is read depends on it."""
         if not force and self._known and time.monotonic() - self._known_at < _REFRESH_S:
-            return  # while nobody has answered, everybody asks: the first questions may come together
+            # while nobody has answered, everybody asks: the first questions may come together
+            return
         self._known_at = time.monotonic()
         replicas = self._replicas()
-        self._known = {number: known for number, known in self._known.items() if number < len(replicas)}
+        self._known = {
+            number: known for number, known in self._known.items() if number < len(replicas)
+        }
         failed: set[str] = set()
         waiting = set(range(len(replicas)))
         while waiting:
-            asking = _Asking(replicas, self._load, self._pool, failed, self._known, self._patience_s)
+            asking = _Asking(
+                replicas, self._load, self._pool, failed, self._known, self._patience_s
+            )
             waiting -= asking.missing
             try:
                 self._known |= asking.ask("describe", dict.fromkeys(waiting, ()))
@@ -190,10 +232,18 @@ class Federation:
 
 
 class _Asking:
-    """One attempt at one query: for each shard the replica that is asked, and what it said so far. A `Source` for `answer`."""
+    """One attempt at one query: for each shard the replica that is asked, and what it said so far.
+    A `Source` for `answer`.
+    """
 
     def __init__(
-        self, replicas: Replicas, load: _Load, pool: ThreadPoolExecutor, failed: set[str], known: dict[int, Description], patience_s: float
+        self,
+        replicas: Replicas,
+        load: _Load,
+        pool: ThreadPoolExecutor,
+        failed: set[str],
+        known: dict[int, Description],
+        patience_s: float,
     ) -> None:
         self._load = load
         self._pool = pool
@@ -209,7 +259,9 @@ class _Asking:
 
     @property
     def number(self) -> int:
-        return sum(self._generations.values()) or sum(description.generation for description in self._heard())
+        return sum(self._generations.values()) or sum(
+            description.generation for description in self._heard()
+        )
 
     @property
     def documents(self) -> int:
@@ -227,22 +279,48 @@ class _Asking:
         self._ask_statistics(question)
 
         def fetch(limit: int) -> tuple[int, list[Ranked[Place]]]:
-            asked = {shard: (number, question, stage, limit, self._everywhere) for shard, number in self._generations.items() if number}
+            asked = {
+                shard: (number, question, stage, limit, self._everywhere)
+                for shard, number in self._generations.items()
+                if number
+            }
             answers: dict[int, Found] = self.ask("find", asked)
             order = sorted(
-                ((-page.score, shard, rank, page) for shard, found in answers.items() for rank, page in enumerate(found.best)),
+                (
+                    (-page.score, shard, rank, page)
+                    for shard, found in answers.items()
+                    for rank, page in enumerate(found.best)
+                ),
                 key=itemgetter(0, 1, 2),
             )
-            best = [Ranked(page.score, (shard, page.place), page.host, page.group) for _, shard, _, page in order[:limit]]
+            best = [
+                Ranked(page.score, (shard, page.place), page.host, page.group)
+                for _, shard, _, page in order[:limit]
+            ]
             return sum(found.total for found in answers.values()), best
 
-        exactly = self._exactly(question, stage) if not question.by_date and len(self._told) > 1 else None
-        return listing(fetch, offset, count, per_host=question.per_host, folded=question.folded, exactly=exactly)
+        exactly = (
+            self._exactly(question, stage) if not question.by_date and len(self._told) > 1 else None
+        )
+        return listing(
+            fetch,
+            offset,
+            count,
+            per_host=question.per_host,
+            folded=question.folded,
+            exactly=exactly,
+        )
 
-    def facets(self, question: Question, stage: float, names: tuple[str, ...]) -> dict[str, Counter[str]]:
+    def facets(
+        self, question: Question, stage: float, names: tuple[str, ...]
+    ) -> dict[str, Counter[str]]:
         """See `Source`."""
         self._ask_statistics(question)
-        asked = {shard: (number, question, stage, names) for shard, number in self._generations.items() if number}
+        asked = {
+            shard: (number, question, stage, names)
+            for shard, number in self._generations.items()
+            if number
+        }
         answers: dict[int, dict[str, dict[str, int]]] = self.ask("facets", asked)
         together = {name: Counter[str]() for name in names}
         for counts in answers.values():
@@ -255,8 +333,13 @@ class _Asking:
         by_shard: dict[int, list[Ranked[Address]]] = {}
         for page in found:
             shard, address = page.place
-            by_shard.setdefault(shard, []).append(Ranked(page.score, address, page.host, page.group, page.copies, page.from_host))
-        asked = {shard: (self._generations[shard], question, stage, pages, self._everywhere) for shard, pages in by_shard.items()}
+            by_shard.setdefault(shard, []).append(
+                Ranked(page.score, address, page.host, page.group, page.copies, page.from_host)
+            )
+        asked = {
+            shard: (self._generations[shard], question, stage, pages, self._everywhere)
+            for shard, pages in by_shard.items()
+        }
         shown: dict[int, list[Hit]] = self.ask("hits", asked)
         left = {shard: iter(hits) for shard, hits in shown.items()}
         return [next(left[page.place[0]]) for page in found]
@@ -278,8 +361,12 @@ class _Asking:
             raise _Failed(failed)
         return answers
 
-    def ask_those_that_answer(self, method: str, arguments: dict[int, tuple[Any, ...]]) -> dict[int, Any]:
-        """The answers of those of these shards' replicas that do; for what is no worse for lacking some."""
+    def ask_those_that_answer(
+        self, method: str, arguments: dict[int, tuple[Any, ...]]
+    ) -> dict[int, Any]:
+        """The answers of those of these shards' replicas that do; for what is no worse for lacking
+        some.
+        """
         asked = {
             shard: (remote, self._pool.submit(self._one, remote, method, given))
             for shard, given in arguments.items()
@@ -287,7 +374,9 @@ class _Asking:
         }
         return self._answers(asked)[0]
 
-    def _answers(self, asked: dict[int, tuple[Remote, Future[Any]]]) -> tuple[dict[int, Any], list[str]]:
+    def _answers(
+        self, asked: dict[int, tuple[Remote, Future[Any]]]
+    ) -> tuple[dict[int, Any], list[str]]:
         answers: dict[int, Any] = {}
         failed = []
         for shard, (remote, future) in asked.items():
@@ -303,9 +392,27 @@ class _Asking:
         heard: list[Heard] = list(self.ask("hear", asked).values())
         return all_heard(heard)
 
+    def feedback_terms(self, pages: Sequence[Ranked[Place]]) -> list[PageTerms]:
+        """See `Source`. Terms have the weights that they have in the page's shard."""
+        by_shard: dict[int, list[Address]] = {}
+        for page in pages:
+            by_shard.setdefault(page.place[0], []).append(page.place[1])
+        found = self.ask(
+            "page_terms",
+            {shard: (self._generations[shard], addresses) for shard, addresses in by_shard.items()},
+        )
+        left = {shard: iter(terms) for shard, terms in found.items()}
+        return [next(left[page.place[0]]) for page in pages]
+
     def likeness(self, url: str) -> Likeness | None:
-        """See `Source`. A page is in one shard; its words' weights are those that they have there."""
-        known = ((shard, description.generation) for shard, description in self._known.items() if shard not in self.missing)
+        """See `Source`. A page is in one shard; its words' weights are those that they have
+        there.
+        """
+        known = (
+            (shard, description.generation)
+            for shard, description in self._known.items()
+            if shard not in self.missing
+        )
         asked = {shard: (generation, url) for shard, generation in known if generation}
         found: dict[int, Likeness | None] = self.ask("likeness", asked)
         return next((like for like in found.values() if like is not None), None)
@@ -323,7 +430,10 @@ class _Asking:
     def _ask_statistics(self, question: Question) -> None:
         if self._told and question == self._told_of:
             return
-        told = self.ask("statistics", {shard: (question,) for shard in range(len(self.chosen)) if shard not in self.missing})
+        told = self.ask(
+            "statistics",
+            {shard: (question,) for shard in range(len(self.chosen)) if shard not in self.missing},
+        )
         for shard, (description, statistics) in told.items():
             self._known[shard] = description
             self._generations[shard] = description.generation
@@ -339,27 +449,39 @@ class _Asking:
             for page in block:
                 by_shard.setdefault(page.place[0], []).append(page)
             asked = {
-                shard: (self._generations[shard], question, stage, [page.place[1] for page in pages], self._everywhere)
+                shard: (
+                    self._generations[shard],
+                    question,
+                    stage,
+                    [page.place[1] for page in pages],
+                    self._everywhere,
+                )
                 for shard, pages in by_shard.items()
             }
             scores: dict[int, list[float]] = self.ask("weigh", asked)
             weighed = [
-                page._replace(score=score) for shard, pages in by_shard.items() for page, score in zip(pages, scores[shard], strict=True)
+                page._replace(score=score)
+                for shard, pages in by_shard.items()
+                for page, score in zip(pages, scores[shard], strict=True)
             ]
-            return sorted(weighed, key=lambda page: (-page.score, page.place))  # equal scores: the order of shards, in a shard of documents
+            # equal scores: the order of shards, in a shard of documents
+            return sorted(weighed, key=lambda page: (-page.score, page.place))
 
         return exactly
 
     def _heard(self) -> list[Description]:
-        return [description for shard, description in self._known.items() if shard not in self.missing]
+        return [
+            description for shard, description in self._known.items() if shard not in self.missing
+        ]
 
 
 def _missing_note(missing: Sequence[int], count: int) -> list[str]:
     if not missing:
         return []
-    said = Said(
+    said = Message(
         "shards_silent",
-        "{n} of {count, plural, one {# shard} other {# shards}} did not respond: their pages are missing in these results",
+        "{n} of {count, plural, one {# shard} other {# shards}} did not respond: their pages are "
+        "missing in these results",
         n=len(missing),
         count=count,
     )

@@ -1,4 +1,6 @@
-"""What narrows a search without being searched for: sites, languages, types, collections, links, dates. It adds nothing to a score."""
+"""What narrows a search without being searched for: sites, languages, types, collections, links,
+dates. It adds nothing to a score.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,9 @@ Clause = tuple[Occur, Query]
 
 @dataclass(slots=True, frozen=True)
 class Filters:
-    """`restrictions` are the query's own; the others come from outside of it, "" is none. `host` takes the hosts below it too."""
+    """`restrictions` are the query's own; the others come from outside of it, "" is none. `host`
+    takes the hosts below it too.
+    """
 
     language: str = ""
     collection: str = ""
@@ -26,17 +30,25 @@ class Filters:
 
     @property
     def all(self) -> tuple[Restriction, ...]:
-        outside = ((syntax.LANGUAGE, self.language), (syntax.COLLECTION, self.collection), (syntax.SITE, self.host))
+        outside = (
+            (syntax.LANGUAGE, self.language),
+            (syntax.COLLECTION, self.collection),
+            (syntax.SITE, self.host),
+        )
         return tuple(Restriction(name, value) for name, value in outside if value)
 
     @property
     def one_site(self) -> bool:
         """Whether the searcher named the sites to look at."""
-        return bool(self.host) or any(found.name == syntax.SITE and found.wanted for found in self.restrictions)
+        return bool(self.host) or any(
+            found.name == syntax.SITE and found.wanted for found in self.restrictions
+        )
 
 
 def filter_clauses(schema: tantivy.Schema, filters: Filters) -> list[Clause]:
-    """What a page must and must not have. Of several values of one name in the query any will do; what comes from outside holds besides."""
+    """What a page must and must not have. Of several values of one name in the query any will do;
+    what comes from outside holds besides.
+    """
     clauses: list[Clause] = [(Occur.Must, _query(schema, outside)) for outside in filters.all]
     wanted: dict[str, list[Query]] = {}
     for restriction in filters.restrictions:
@@ -54,14 +66,37 @@ def _query(schema: tantivy.Schema, restriction: Restriction) -> Query:
     if name == syntax.SITE:
         host, _, path = value.partition("/")
         at_host = _exact(schema, HOST, host.lower())
-        return Query.boolean_query([(Occur.Must, at_host), (Occur.Must, _exact(schema, PATH, path))]) if path else at_host
+        return (
+            Query.boolean_query([(Occur.Must, at_host), (Occur.Must, _exact(schema, PATH, path))])
+            if path
+            else at_host
+        )
     if name == syntax.LINK:
-        return _any([_silent(Query.term_query(schema, LINKS, link_key(target))) for target in link_targets(value)])
+        return _any(
+            [
+                _silent(Query.term_query(schema, LINKS, link_key(target)))
+                for target in link_targets(value)
+            ]
+        )
     if name == syntax.BEFORE:
-        return _silent(Query.range_query(schema, DATE, FieldType.Integer, upper_bound=syntax.date_ms(value), include_upper=False))
+        return _silent(
+            Query.range_query(
+                schema,
+                DATE,
+                FieldType.Integer,
+                upper_bound=syntax.date_ms(value),
+                include_upper=False,
+            )
+        )
     if name == syntax.AFTER:
-        return _silent(Query.range_query(schema, DATE, FieldType.Integer, lower_bound=syntax.date_ms(value)))
-    return _exact(schema, {syntax.LANGUAGE: LANGUAGE, syntax.COLLECTION: COLLECTION, syntax.FILETYPE: TYPE}[name], value)
+        return _silent(
+            Query.range_query(schema, DATE, FieldType.Integer, lower_bound=syntax.date_ms(value))
+        )
+    return _exact(
+        schema,
+        {syntax.LANGUAGE: LANGUAGE, syntax.COLLECTION: COLLECTION, syntax.FILETYPE: TYPE}[name],
+        value,
+    )
 
 
 def link_targets(value: str) -> list[str]:
@@ -83,4 +118,8 @@ def _silent(query: Query) -> Query:
 
 def _any(queries: Iterable[Query]) -> Query:
     listed = list(queries)
-    return listed[0] if len(listed) == 1 else Query.boolean_query([(Occur.Should, query) for query in listed])
+    return (
+        listed[0]
+        if len(listed) == 1
+        else Query.boolean_query([(Occur.Should, query) for query in listed])
+    )

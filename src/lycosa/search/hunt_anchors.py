@@ -1,6 +1,7 @@
 """A small full-text index of the links that a hunt has seen: which of them speak of some words?
 
-In memory, and only of links that are not followed yet. (Pinkerton's WebCrawler, 1994, chose what to follow next from such an index.)
+In memory, and only of links that are not followed yet. (Pinkerton's WebCrawler, 1994, chose what to
+follow next from such an index.)
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ import heapq
 import math
 from collections.abc import Iterable, Mapping
 
-_MOST_LOOKED_AT = 2_000  # links of one word that are looked at; a word of more says little
+_MAX_LOOKED_AT = 2_000  # links of one word that are looked at; a word of more says little
 
 
 class AnchorIndex:
@@ -42,13 +43,15 @@ class AnchorIndex:
                 del self._holding[term]
 
     def search(self, weights: Mapping[str, float], count: int) -> list[str]:
-        """The links that speak most of these terms, each weighed as given and by its rarity; the best first."""
+        """The links that speak most of these terms, each weighed as given and by its rarity; the
+        best first.
+        """
         scores: dict[str, float] = {}
         for term, weight in weights.items():
             holding = self._holding.get(term)
             if not holding or weight <= 0:
                 continue
             value = weight * math.log(1 + len(self._links) / len(holding))
-            for _, url in zip(range(_MOST_LOOKED_AT), holding, strict=False):
+            for _, url in zip(range(_MAX_LOOKED_AT), holding, strict=False):
                 scores[url] = scores.get(url, 0.0) + value
         return heapq.nlargest(count, scores, key=scores.__getitem__)

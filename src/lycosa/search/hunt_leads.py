@@ -12,12 +12,13 @@ from lycosa.url.scope import hostname
 BEFORE, AFTER = 120, 120
 """Characters of its own line on both sides of a link that count as what surrounds it."""
 
-MOST_LEADS = 2_000
+MAX_LEADS = 2_000
 """Links of a page that are looked at."""
 
 _FOLLOWED = frozenset(kind.value for kind in FOLLOWED_KINDS)
-_LONGEST_ANCHOR = 300
-_AHEAD, _NEAR = 20_000, 4_000  # characters behind the last link within which the next one is looked for, and is believed to be
+_MAX_ANCHOR = 300
+# characters behind the last link within which the next one is looked for, and is believed to be
+_AHEAD, _NEAR = 20_000, 4_000
 
 
 @dataclass(slots=True, frozen=True)
@@ -31,25 +32,33 @@ class Lead:
     foreign: bool = False
 
 
-def leads_of(url: str, page: Page, *, heed_nofollow: bool = True) -> list[Lead]:
-    """The links of a page that a crawl follows, in order, each target once, with all its anchors and the first one's surroundings.
+def leads_of(url: str, page: Page, *, respect_nofollow: bool = True) -> list[Lead]:
+    """The links of a page that a crawl follows, in order, each target once, with all its anchors
+    and the first one's surroundings.
 
-    A link's text is looked for in the page's text behind that of the link before it: both come in the order of the document.
+    A link's text is looked for in the page's text behind that of the link before it: both come in
+    the order of the document.
     """
     if not page.may_follow:
         return []
-    return leads_from(url, page.links, page.text, heed_nofollow=heed_nofollow)
+    return leads_from(url, page.links, page.text, respect_nofollow=respect_nofollow)
 
 
-def leads_from(url: str, links: Iterable[Link], text: str = "", *, heed_nofollow: bool = True) -> list[Lead]:
+def leads_from(
+    url: str, links: Iterable[Link], text: str = "", *, respect_nofollow: bool = True
+) -> list[Lead]:
     """The same for links that are stored; without the `text` nothing surrounds them."""
     own = hostname(url)
     found: dict[str, Lead] = {}
     place = 0
     for link in links:
-        if link.kind not in _FOLLOWED or link.target == url or (heed_nofollow and "nofollow" in link.rel):
+        if (
+            link.kind not in _FOLLOWED
+            or link.target == url
+            or (respect_nofollow and "nofollow" in link.rel)
+        ):
             continue
-        anchor = link.anchor[:_LONGEST_ANCHOR]
+        anchor = link.anchor[:_MAX_ANCHOR]
         start = text.find(anchor, place, place + _AHEAD) if anchor else -1
         context = ""
         if start >= 0:
@@ -61,9 +70,15 @@ def leads_from(url: str, links: Iterable[Link], text: str = "", *, heed_nofollow
         if before is not None:
             if anchor and anchor not in before.anchor:
                 together = f"{before.anchor}\n{anchor}" if before.anchor else anchor
-                found[link.target] = Lead(before.url, before.host, together[:_LONGEST_ANCHOR], before.context or context, before.foreign)
+                found[link.target] = Lead(
+                    before.url,
+                    before.host,
+                    together[:_MAX_ANCHOR],
+                    before.context or context,
+                    before.foreign,
+                )
             continue
-        if len(found) >= MOST_LEADS:
+        if len(found) >= MAX_LEADS:
             continue
         try:
             host = hostname(link.target)
@@ -74,7 +89,9 @@ def leads_from(url: str, links: Iterable[Link], text: str = "", *, heed_nofollow
 
 
 def _surroundings(text: str, start: int, end: int) -> str:
-    """What stands on both sides of a link in its line; of a line that is all link, the end of the line before it."""
+    """What stands on both sides of a link in its line; of a line that is all link, the end of the
+    line before it.
+    """
     line = text.rfind("\n", 0, start) + 1
     line_end = text.find("\n", end)
     line_end = len(text) if line_end < 0 else line_end

@@ -1,6 +1,7 @@
 """The list of a hunt: URLs seen and not yet fetched, by score, with the best of each host at hand.
 
-Politeness makes a hunt wait for hosts, so what comes next is not the best URL of all but the best of those whose hosts may be asked.
+Politeness makes a hunt wait for hosts, so what comes next is not the best URL of all but the best
+of those whose hosts may be asked.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ import heapq
 from collections.abc import Callable, Iterator
 from itertools import count
 
-MOST_LISTED = 50_000
+MAX_LISTED = 50_000
 """URLs that are held; beyond it the worst are dropped, and counted."""
 
 _STALE = 3  # entries of a heap for each URL that it holds, before it is made anew
@@ -18,11 +19,14 @@ _STALE = 3  # entries of a heap for each URL that it holds, before it is made an
 class HuntList:
     """URL -> score. Not for several threads. `gave_up` is told of each URL that is dropped."""
 
-    def __init__(self, most: int = MOST_LISTED, gave_up: Callable[[str], None] = lambda url: None) -> None:
+    def __init__(
+        self, most: int = MAX_LISTED, gave_up: Callable[[str], None] = lambda url: None
+    ) -> None:
         self._gave_up = gave_up
         self._most = most
         self._entries: dict[str, tuple[float, str]] = {}
-        self._hosts: dict[str, list[tuple[float, int, str]]] = {}  # heaps of (-score, number, URL); an entry of another score is stale
+        # heaps of (-score, number, URL); an entry of another score is stale
+        self._hosts: dict[str, list[tuple[float, int, str]]] = {}
         self._sizes: dict[str, int] = {}
         self._numbers = count()
         self.dropped = 0
@@ -41,7 +45,9 @@ class HuntList:
         return entry[0] if entry is not None else None
 
     def put(self, url: str, host: str, score: float) -> None:
-        """List a URL, or move it to where it now belongs. Of equal scores the one that came first is first."""
+        """List a URL, or move it to where it now belongs. Of equal scores the one that came first
+        is first.
+        """
         before = self._entries.get(url)
         if before is not None and before[0] == score:
             return
@@ -86,14 +92,20 @@ class HuntList:
         valid: dict[str, tuple[float, int, str]] = {}
         for entry in self._hosts[host]:
             known = self._entries.get(entry[2])
-            if known is not None and known[0] == -entry[0] and (entry[2] not in valid or entry < valid[entry[2]]):
+            if (
+                known is not None
+                and known[0] == -entry[0]
+                and (entry[2] not in valid or entry < valid[entry[2]])
+            ):
                 valid[entry[2]] = entry
         self._hosts[host] = list(valid.values())
         heapq.heapify(self._hosts[host])
 
     def _shorten(self) -> None:
         """Drop the worst tenth."""
-        worst = heapq.nsmallest(self._most // 10 or 1, self._entries.items(), key=lambda item: item[1][0])
+        worst = heapq.nsmallest(
+            self._most // 10 or 1, self._entries.items(), key=lambda item: item[1][0]
+        )
         for url, _ in worst:
             self.remove(url)
             self._gave_up(url)

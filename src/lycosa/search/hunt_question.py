@@ -1,9 +1,11 @@
-"""A hunt's question: how well a page, a link's text or a URL answers it, judged at once, without an index.
+"""A hunt's question: how well a page, a link's text or a URL answers it, judged at once, without an
+index.
 
-The question is read as a search would read it (`lycosa.search.query`), by the analyzer of each page's language. Its parts (words,
-phrases, alternatives) are looked for in the fields of a page, and what is found becomes `Evidence`: for each part how strongly the page
-speaks of it, 0 to 1. Evidence is kept, and judged again as pages come in: a word that every page of a site holds says less and less
-(the weight is BM25's, with a few assumed pages so that the first one can be judged).
+The question is read as a search would read it (`lycosa.search.query`), by the analyzer of each
+page's language. Its parts (words, phrases, alternatives) are looked for in the fields of a page,
+and what is found becomes `Evidence`: for each part how strongly the page speaks of it, 0 to 1.
+Evidence is kept, and judged again as pages come in: a word that every page of a site holds says
+less and less (the weight is BM25's, with a few assumed pages so that the first one can be judged).
 """
 
 from __future__ import annotations
@@ -26,27 +28,35 @@ from lycosa.text.everyday import binding_words
 from lycosa.url.scope import hostname
 
 RELEVANT = 0.45
-"""A page that answers so well is relevant. Set on the eight questions of bench/hunt.py that are not asked for its figures."""
+"""A page that answers so well is relevant. Set on the eight questions of bench/hunt.py that are not
+asked for its figures.
+"""
 
 LOOKED_AT = 60_000  # characters of a text that are analysed
-_ASSUMED, _ASSUMED_HOLDING = 20, 2  # pages seen before the first one, and how many of them hold a word
+# pages seen before the first one, and how many of them hold a word
+_ASSUMED, _ASSUMED_HOLDING = 20, 2
 _BINDING_WEIGHT = 0.05  # of words that only hold the question together
-# How much a part counts by where it stands; their sum is cut to 1. The text's share saturates as in BM25 (k1 = 1.2; b = 0.5, for a long
-# page may hold a chapter on what is asked).
+# How much a part counts by where it stands; their sum is cut to 1. The text's share saturates as in
+# BM25 (k1 = 1.2; b = 0.5, for a long page may hold a chapter on what is asked).
 _TITLE, _HEADINGS, _BODY, _REST, _URL, _ANCHOR = 0.55, 0.25, 0.75, 0.15, 0.2, 0.2
 _K1, _B = 1.2, 0.5
 _USUAL_LENGTH = 500.0  # terms of a page's main text
 _MISSED = 0.6  # a page that lacks parts is held down by this share of what they weigh
-_ALL_IN_TITLE, _TOGETHER = 1.2, 1.2  # what lifts a page that holds all parts in its title, or close together in its text
+# what lifts a page that holds all parts in its title, or close together in its text
+_ALL_IN_TITLE, _TOGETHER = 1.2, 1.2
 _WINDOW = 4  # terms for each part within which they stand together
-_URL_NOISE = re.compile(r"^[a-z][a-z0-9+.-]*://[^/]*|\.(?:html?|php|aspx?|jsp|cgi)(?=$|[?#])|[^\w]+|_+", re.IGNORECASE)
+_URL_NOISE = re.compile(
+    r"^[a-z][a-z0-9+.-]*://[^/]*|\.(?:html?|php|aspx?|jsp|cgi)(?=$|[?#])|[^\w]+|_+", re.IGNORECASE
+)
 _KNOWN_TEXTS = 20_000  # remembered likenesses of short texts
 
 
 @dataclass(slots=True, frozen=True)
 class Evidence:
-    """What a page says to the question: for each of its parts how strongly it speaks of it (0 to 1). `lift`: by how the parts stand
-    together. A page that the question rules out has no strengths."""
+    """What a page says to the question: for each of its parts how strongly it speaks of it (0 to
+    1). `lift`: by how the parts stand together. A page that the question rules out has no
+    strengths.
+    """
 
     strengths: tuple[float, ...]
     lift: float = 1.0
@@ -63,13 +73,20 @@ class _Text:
         """How often a word of the question stands here."""
         phrase = word.unit.phrase
         if word.beginning:
-            return sum(count for term, count in self.counts.items() if term.startswith(word.beginning)) or self.counts[phrase[0]]
+            return (
+                sum(count for term, count in self.counts.items() if term.startswith(word.beginning))
+                or self.counts[phrase[0]]
+            )
         if len(phrase) == 1:
             return self.counts[phrase[0]]
         if not all(term in self.counts for term in phrase):
             return 0
         terms, length = self.terms, len(phrase)
-        return sum(terms[at : at + length] == list(phrase) for at, term in enumerate(terms) if term == phrase[0])
+        return sum(
+            terms[at : at + length] == list(phrase)
+            for at, term in enumerate(terms)
+            if term == phrase[0]
+        )
 
 
 class Question:
@@ -80,11 +97,19 @@ class Question:
         self.text = text
         self._parsed = parse_query(text)
         self.parts: tuple[Part, ...] = self._parsed.wanted
-        if not self.parts or not any(analyzer_for("").terms(clause.text) for clause in clauses(self.parts)):
+        if not self.parts or not any(
+            analyzer_for("").terms(clause.text) for clause in clauses(self.parts)
+        ):
             raise UsageError(f"a hunt needs words to search for: {text!r} contains none")
-        binding = binding_words([clause.text.lower().strip("?!.,;:") for clause in clauses(self.parts)])
+        binding = binding_words(
+            [clause.text.lower().strip("?!.,;:") for clause in clauses(self.parts)]
+        )
         self._binding = [
-            all(each.text.lower().strip("?!.,;:") in binding and not each.phrase for each in clauses((part,))) for part in self.parts
+            all(
+                each.text.lower().strip("?!.,;:") in binding and not each.phrase
+                for each in clauses((part,))
+            )
+            for part in self.parts
         ]
         self._readings: dict[str, _ReadIn] = {}
         self._pages = 0
@@ -94,7 +119,9 @@ class Question:
         """How much each part counts now: the rarer on the pages seen, the more."""
 
     def evidence(self, url: str, page: Page, anchors: Sequence[str] = ()) -> Evidence:
-        """Look for the parts in a page. `anchors`: texts of links that led to it. Analyses the page's text: a millisecond for 15 KB."""
+        """Look for the parts in a page. `anchors`: texts of links that led to it. Analyses the
+        page's text: a millisecond for 15 KB.
+        """
         if self._ruled_out(url, page):
             return Evidence(())
         reading = self._reading(page.language)
@@ -107,8 +134,11 @@ class Question:
             IN_ANCHOR: _text(analyzer, "\n".join(anchors)),
         }
         sought = [word for parts in (*reading.parts, reading.unwanted) for word in _words(parts)]
-        if len(page.text) > len(page.main_text) and not all(texts["body"].times(word) for word in sought):
-            texts["rest"] = _text(analyzer, page.text[:LOOKED_AT])  # it counts only for words that the main text lacks
+        if len(page.text) > len(page.main_text) and not all(
+            texts["body"].times(word) for word in sought
+        ):
+            # it counts only for words that the main text lacks
+            texts["rest"] = _text(analyzer, page.text[:LOOKED_AT])
         if any(_strength(asked, texts) > 0 for asked in reading.unwanted):
             return Evidence(())
         strengths = tuple(_all(asked, texts) for asked in reading.parts)
@@ -127,12 +157,27 @@ class Question:
             return 0.0
         weights = self.weights if weights is None else weights
         total = sum(weights)
-        spoken = sum(weight * strength for weight, strength in zip(weights, evidence.strengths, strict=True)) / total
-        missed = sum(weight for weight, strength in zip(weights, evidence.strengths, strict=True) if strength <= 0) / total
+        spoken = (
+            sum(
+                weight * strength
+                for weight, strength in zip(weights, evidence.strengths, strict=True)
+            )
+            / total
+        )
+        missed = (
+            sum(
+                weight
+                for weight, strength in zip(weights, evidence.strengths, strict=True)
+                if strength <= 0
+            )
+            / total
+        )
         return min(spoken * (1 - _MISSED * missed) * evidence.lift, 1.0)
 
     def likeness(self, text: str, language: str) -> float:
-        """How much of the question a short text (an anchor, a URL's words) speaks of, 0 to 1. Hot path: remembered."""
+        """How much of the question a short text (an anchor, a URL's words) speaks of, 0 to 1. Hot
+        path: remembered.
+        """
         if not text:
             return 0.0
         key = (language, text)
@@ -141,10 +186,16 @@ class Question:
             if len(self._short) >= _KNOWN_TEXTS:
                 self._short.clear()
             reading = self._reading(language)
-            texts = dict.fromkeys((IN_TITLE, IN_URL, IN_ANCHOR, "body"), _text(reading.analyzer, text))
-            present = self._short[key] = tuple(float(_all(asked, texts) > 0) for asked in reading.parts)
+            texts = dict.fromkeys(
+                (IN_TITLE, IN_URL, IN_ANCHOR, "body"), _text(reading.analyzer, text)
+            )
+            present = self._short[key] = tuple(
+                float(_all(asked, texts) > 0) for asked in reading.parts
+            )
         weights = self.weights
-        return sum(weight * there for weight, there in zip(weights, present, strict=True)) / sum(weights)
+        return sum(weight * there for weight, there in zip(weights, present, strict=True)) / sum(
+            weights
+        )
 
     def terms(self, text: str, language: str) -> list[str]:
         """A short text's terms, as its language has them."""
@@ -163,22 +214,29 @@ class Question:
 
     def snippet(self, page: Page) -> Snippet:
         """The piece of a page that shows why it was found."""
-        return self._reading(page.language).highlighter.snippet([page.main_text, page.text], page.description)
+        return self._reading(page.language).highlighter.snippet(
+            [page.main_text, page.text], page.description
+        )
 
     def _weigh(self) -> list[float]:
         return [
-            inverse_frequency(self._pages + _ASSUMED, holding + _ASSUMED_HOLDING) * (_BINDING_WEIGHT if binding else 1.0)
+            inverse_frequency(self._pages + _ASSUMED, holding + _ASSUMED_HOLDING)
+            * (_BINDING_WEIGHT if binding else 1.0)
             for holding, binding in zip(self._holding, self._binding, strict=True)
         ]
 
     def _reading(self, language: str) -> _ReadIn:
         reading = self._readings.get(language)
         if reading is None:
-            reading = self._readings[language] = _ReadIn(self._parsed, analyzer_for(language), self._binding)
+            reading = self._readings[language] = _ReadIn(
+                self._parsed, analyzer_for(language), self._binding
+            )
         return reading
 
     def _ruled_out(self, url: str, page: Page) -> bool:
-        """Whether a restriction of the question leaves the page out. What only an index can tell (`link:`, `collection:`) does not."""
+        """Whether a restriction of the question leaves the page out. What only an index can tell
+        (`link:`, `collection:`) does not.
+        """
         for restriction in self._parsed.restrictions:
             holds = True
             if restriction.name == LANGUAGE:
@@ -186,21 +244,30 @@ class Question:
             elif restriction.name == SITE:
                 host, _, path = restriction.value.partition("/")
                 own = hostname(url)
-                holds = (own == host or own.endswith(f".{host}")) and url.partition("://")[2].partition("/")[2].startswith(path)
+                holds = (own == host or own.endswith(f".{host}")) and url.partition("://")[
+                    2
+                ].partition("/")[2].startswith(path)
             elif restriction.name in (BEFORE, AFTER) and page.published_at is not None:
-                holds = (page.published_at < date_ms(restriction.value)) == (restriction.name == BEFORE)
+                holds = (page.published_at < date_ms(restriction.value)) == (
+                    restriction.name == BEFORE
+                )
             if holds != restriction.wanted:
                 return True
         return False
 
-    def _lift(self, reading: _ReadIn, strengths: tuple[float, ...], texts: dict[str, _Text]) -> float:
+    def _lift(
+        self, reading: _ReadIn, strengths: tuple[float, ...], texts: dict[str, _Text]
+    ) -> float:
         """What the parts count on top when they stand together."""
         wanted = [place for place, binding in enumerate(self._binding) if not binding]
         if len(wanted) < 2 or not all(strengths[place] > 0 for place in wanted):
             return 1.0
         if all(_all(reading.parts[place], {IN_TITLE: texts[IN_TITLE]}) > 0 for place in wanted):
             return _ALL_IN_TITLE
-        starts = [{word.unit.phrase[0] for asked in reading.parts[place] for word in _of(asked)} for place in wanted]
+        starts = [
+            {word.unit.phrase[0] for asked in reading.parts[place] for word in _of(asked)}
+            for place in wanted
+        ]
         return _TOGETHER if _within(texts["body"].terms, starts, _WINDOW * len(wanted)) else 1.0
 
 
@@ -211,9 +278,16 @@ class _ReadIn:
         self.analyzer = analyzer
         self.parts = [read_by(ParsedQuery((part,)), analyzer).parts for part in parsed.wanted]
         self.unwanted = read_by(parsed, analyzer).unwanted
-        units: list[Unit] = [word.unit for asked, only in zip(self.parts, binding, strict=True) if not only for word in _words(asked)]
+        units: list[Unit] = [
+            word.unit
+            for asked, only in zip(self.parts, binding, strict=True)
+            if not only
+            for word in _words(asked)
+        ]
         self.highlighter = Highlighter(
-            analyzer, units, [word.beginning for asked in self.parts for word in _words(asked) if word.beginning]
+            analyzer,
+            units,
+            [word.beginning for asked in self.parts for word in _words(asked) if word.beginning],
         )
 
 
@@ -241,7 +315,9 @@ def _words(parts: Sequence[Asked]) -> Iterator[Word]:
 
 
 def _all(parts: Sequence[Asked], texts: dict[str, _Text]) -> float:
-    """What is asked for in several words (a long word of a script without spaces) counts as far as they are there."""
+    """What is asked for in several words (a long word of a script without spaces) counts as far as
+    they are there.
+    """
     return sum(_strength(asked, texts) for asked in parts) / len(parts) if parts else 0.0
 
 
@@ -257,7 +333,11 @@ def _word_strength(word: Word, texts: dict[str, _Text]) -> float:
         found = texts.get(name)
         return found.times(word) if found is not None and word.within in ("", name) else 0
 
-    strength = _TITLE * (stands(IN_TITLE) > 0) + _URL * (stands(IN_URL) > 0) + _ANCHOR * (stands(IN_ANCHOR) > 0)
+    strength = (
+        _TITLE * (stands(IN_TITLE) > 0)
+        + _URL * (stands(IN_URL) > 0)
+        + _ANCHOR * (stands(IN_ANCHOR) > 0)
+    )
     headings = stands("headings")
     strength += _HEADINGS * headings / (headings + 0.5)
     times = stands("body")

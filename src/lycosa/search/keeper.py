@@ -1,4 +1,6 @@
-"""Keeps the replicas of all shards alive on an engine: so many of each, on different machines, started again when they die."""
+"""Keeps the replicas of all shards alive on an engine: so many of each, on different machines,
+started again when they die.
+"""
 
 from __future__ import annotations
 
@@ -9,10 +11,11 @@ import time
 from collections import Counter
 from collections.abc import Callable
 
+from lycosa.cluster.engine import Engine, Remote, Unreachable
 from lycosa.core.errors import LycosaError
-from lycosa.crawl.engine import Engine, Remote, Unreachable
 from lycosa.index.generation import storage_of
 from lycosa.index.shards import Shard, layout, shards_of
+from lycosa.processes.threads import OnError, start_thread
 from lycosa.search.replica import FOLLOW_S, Replica
 
 LOOK_S = 1.0
@@ -48,11 +51,13 @@ class ReplicaKeeper:
         self._shards: list[list[Remote]] = []  # those that are looked after
         self._ready: set[str] = set()  # replicas that have answered
         self._serving: list[list[Remote]] = []  # those that are asked
-        self._retired: list[Remote] = []  # of another number of shards: they serve until the new ones can
+        # of another number of shards: they serve until the new ones can
+        self._retired: list[Remote] = []
         self._ending = threading.Event()
         self.look()
-        self._thread = threading.Thread(target=self._look_on, args=(look_s,), name="replicas", daemon=True)
-        self._thread.start()
+        self._thread = start_thread(
+            self._look_on, look_s, name="replicas", on_error=OnError.RESTART
+        )
 
     def replicas(self) -> list[list[Remote]]:
         """For each shard the replicas that can be asked now; for `Federation`."""
@@ -68,12 +73,16 @@ class ReplicaKeeper:
         return True
 
     def look(self) -> None:
-        """Start what is missing. When the number of shards has changed, those of the new number serve as soon as all of them can."""
+        """Start what is missing. When the number of shards has changed, those of the new number
+        serve as soon as all of them can.
+        """
         shards = shards_of(layout(self._storage))
         if len(self._shards) != len(shards):
             self._retired += itertools.chain.from_iterable(self._shards)
             self._shards = [[] for _ in shards]
-        for replica in [replica for replicas in self._shards for replica in replicas if not replica.alive()]:
+        for replica in [
+            replica for replicas in self._shards for replica in replicas if not replica.alive()
+        ]:
             self._say(f"search replica {replica.name} died; another one takes its place")
             self._end(replica)
         nodes = [node.name for node in self._engine.nodes() if node.alive]
@@ -90,7 +99,10 @@ class ReplicaKeeper:
                 with contextlib.suppress(Unreachable):
                     replica.ask("describe", timeout_s=_READY_S)
                     self._ready.add(replica.name)
-        able = [[replica for replica in replicas if replica.name in self._ready] for replicas in self._shards]
+        able = [
+            [replica for replica in replicas if replica.name in self._ready]
+            for replicas in self._shards
+        ]
         if all(able) or len(able) == len(self._serving):
             self._serving = able
             for replica in self._retired:
@@ -112,16 +124,22 @@ class ReplicaKeeper:
     def _start(self, shard: Shard, twins: list[Remote], nodes: list[str]) -> Remote:
         """On the node with the fewest of its twins, then the fewest of all."""
         name = f"replica-{shard.number + 1}-of-{shard.count}-{next(self._serial)}"
-        all_of_them, of_twins = Counter(self._nodes.values()), Counter(self._nodes.get(twin.name, "") for twin in twins)
+        all_of_them, of_twins = (
+            Counter(self._nodes.values()),
+            Counter(self._nodes.get(twin.name, "") for twin in twins),
+        )
         node = min(nodes, key=lambda node: (of_twins[node], all_of_them[node], node), default="")
         self._nodes[name] = node
-        return self._engine.start(name, Replica, self._location, shard, self._copy, self._follow_s, node=node)
+        return self._engine.start(
+            name, Replica, self._location, shard, self._copy, self._follow_s, node=node
+        )
 
     def _look_on(self, every_s: float) -> None:
         while not self._ending.wait(every_s if self._all_ready() else _READY_S):
             try:
                 self.look()
-            except (LycosaError, OSError) as error:  # a layout that is just being written, a node that has just gone: look again
+            except (LycosaError, OSError) as error:
+                # a layout that is just being written, a node that has just gone: look again
                 self._say(f"search replicas: {error}")
 
     def _all_ready(self) -> bool:

@@ -1,10 +1,13 @@
 """One answer from several workspaces and other Lycosas.
 
-Those that speak our version are searched as the shards of one index are (`lycosa.search.many_source`). Of any other a whole answer is
-asked, and lists are joined by their ranks; so is what peers have from peers of their own. Across languages each side translates by its own
-tables and gives a whole answer; scores say how near a page comes to the best that there could be, so these lists are joined by them.
+Those that speak our version are searched as the shards of one index are
+(`lycosa.search.many_source`). Of any other a whole answer is asked, and lists are joined by their
+ranks; so is what peers have from peers of their own. Across languages each side translates by its
+own tables and gives a whole answer; scores say how near a page comes to the best that there could
+be, so these lists are joined by them.
 
-A page that two sides have is shown once. A side that is silent, slow or wrong costs its results, and a note.
+A page that two sides have is shown once. A side that is silent, slow or wrong costs its results,
+and a note.
 """
 
 from __future__ import annotations
@@ -17,18 +20,25 @@ from contextlib import suppress
 from dataclasses import replace
 
 from lycosa.core.errors import WorkError
-from lycosa.core.said import Said
+from lycosa.core.messages import Message
 from lycosa.index.shards import by_count
 from lycosa.search.answer import answer
 from lycosa.search.engine import suggested
 from lycosa.search.many_ask import Asking
-from lycosa.search.many_merge import by_date, by_rank, by_score, facets_together, hosts_apart, translations_together
+from lycosa.search.many_merge import (
+    by_date,
+    by_rank,
+    by_score,
+    facets_together,
+    hosts_apart,
+    translations_together,
+)
 from lycosa.search.many_side import Described, Differs, LocalSide, Side, SideFailed
 from lycosa.search.many_source import Failed, ManySource
 from lycosa.search.peers import Peer
 from lycosa.search.query import ParsedQuery, parse_query
 from lycosa.search.replica import GenerationGone
-from lycosa.search.results import MOST_HITS, SearchRequest, SearchResults
+from lycosa.search.results import MAX_HITS, SearchRequest, SearchResults
 from lycosa.search.spelling import Spelling
 from lycosa.search.suggest import Suggestion, SuggestRequest
 from lycosa.search.syntax import BY_DATE
@@ -37,18 +47,21 @@ MOST_HOPS = 3
 """How far a question may be handed on."""
 
 JOINED = 100
-"""Results of each side that are joined by rank, on whatever page: so all pages come from one order."""
+"""Results of each side that are joined by rank, on whatever page: so all pages come from one order.
+"""
 
-_MOST_THREADS = 32
-_GENERATIONS = 3  # times that a search begins anew because a side's index became another one meanwhile
+_MAX_THREADS = 32
+# times that a search begins anew because a side's index became another one meanwhile
+_GENERATIONS = 3
 
 
 class Many:
-    """Searches workspaces in this process, of which the first is ours, and peers. Shared by threads. Close it.
+    """Searches workspaces in this process, of which the first is ours, and peers. Shared by
+    threads. Close it.
 
-    `whole` are sides that give whole answers alone (their `describe` raises Differs) and are asked in any case. `timeout_s` is what all
-    questions of one search to these and to peers may take together; `hops` how far they are handed on: 0 is to nobody, 1 to the peers, 2 to
-    theirs.
+    `whole` are sides that give whole answers alone (their `describe` raises Differs) and are asked
+    in any case. `timeout_s` is what all questions of one search to these and to peers may take
+    together; `hops` how far they are handed on: 0 is to nobody, 1 to the peers, 2 to theirs.
     """
 
     def __init__(
@@ -65,7 +78,7 @@ class Many:
         self._peers = list(peers)
         self._timeout_s = timeout_s
         self._hops = hops
-        self._pool = ThreadPoolExecutor(max_workers=_MOST_THREADS, thread_name_prefix="side")
+        self._pool = ThreadPoolExecutor(max_workers=_MAX_THREADS, thread_name_prefix="side")
 
     @property
     def own(self) -> LocalSide:
@@ -84,19 +97,28 @@ class Many:
         return self.own.searcher.holds(url)
 
     def suggest(self, request: SuggestRequest) -> list[Suggestion]:
-        """What somebody who types may want to type: of the workspaces in this process; peers would have to be asked at each letter."""
+        """What somebody who types may want to type: of the workspaces in this process; peers would
+        have to be asked at each letter.
+        """
         for side in self._local:
             with suppress(SideFailed):
                 side.describe(0)  # it opens what is newest
-        return suggested([index for side in self._local if (index := side.searcher.index) is not None], request)
+        return suggested(
+            [index for side in self._local if (index := side.searcher.index) is not None], request
+        )
 
     def search(self, request: SearchRequest) -> SearchResults:
         """Answer a query; whatever is typed and whoever is silent, never an exception of ours."""
         started = time.perf_counter()
         hops = self._hops if request.hops is None else max(0, min(request.hops, self._hops))
         asking = Asking(self._pool, self._timeout_s)
-        results = _searched(request, [*self._whole, *self._local, *(self._peers if hops else ())], asking, hops)
-        notes = [Said("side_failed", "{reason}; its results are missing", reason=reason) for reason in asking.failed.values()]
+        results = _searched(
+            request, [*self._whole, *self._local, *(self._peers if hops else ())], asking, hops
+        )
+        notes = [
+            Message("side_failed", "{reason}; its results are missing", reason=reason)
+            for reason in asking.failed.values()
+        ]
         took = (time.perf_counter() - started) * 1000
         return replace(results, took_ms=took, notes=[*results.notes, *notes])
 
@@ -107,14 +129,19 @@ class Many:
             peer.close()
 
 
-def _searched(request: SearchRequest, sides: Sequence[Side], asking: Asking, hops: int) -> SearchResults:
+def _searched(
+    request: SearchRequest, sides: Sequence[Side], asking: Asking, hops: int
+) -> SearchResults:
     numbered = dict(enumerate(sides))
     parsed = parse_query(request.text)
     if request.across is not None:
         return _across(request, numbered, asking, hops)
-    apart: dict[int, Side] = {number: side for number, side in numbered.items() if hops > 1 and isinstance(side, Peer)}
+    apart: dict[int, Side] = {
+        number: side for number, side in numbered.items() if hops > 1 and isinstance(side, Peer)
+    }
     described, errors = asking.ask(
-        {number: side for number, side in numbered.items() if number not in apart}, lambda side, left: side.describe(left)
+        {number: side for number, side in numbered.items() if number not in apart},
+        lambda side, left: side.describe(left),
     )
     for number, error in errors.items():
         if isinstance(error, Differs):
@@ -122,21 +149,39 @@ def _searched(request: SearchRequest, sides: Sequence[Side], asking: Asking, hop
         else:
             asking.fail(numbered[number], error)
     if not apart:
-        return _together(request, parsed, {number: numbered[number] for number in described}, described, asking)
-    first = replace(request, offset=0, count=min(MOST_HITS, max(JOINED, request.offset + request.count)))
+        return _together(
+            request, parsed, {number: numbered[number] for number in described}, described, asking
+        )
+    first = replace(
+        request, offset=0, count=min(MAX_HITS, max(JOINED, request.offset + request.count))
+    )
     finish = asking.begin(apart, lambda side, left: side.search(first, hops - 1, left))
-    ours = [_together(first, parsed, {number: numbered[number] for number in described}, described, asking)] if described else []
+    ours = (
+        [
+            _together(
+                first, parsed, {number: numbered[number] for number in described}, described, asking
+            )
+        ]
+        if described
+        else []
+    )
     return _joined(request, parsed, ours + _whole(numbered, asking, *finish()))
 
 
 def _together(
-    request: SearchRequest, parsed: ParsedQuery, sides: Mapping[int, Side], described: Mapping[int, Described], asking: Asking
+    request: SearchRequest,
+    parsed: ParsedQuery,
+    sides: Mapping[int, Side],
+    described: Mapping[int, Described],
+    asking: Asking,
 ) -> SearchResults:
     """The answer of sides that speak our version; who fails takes no part in it."""
     left = dict(sides)
     gone = Counter[int]()
     while True:
-        source = ManySource(left, {number: described[number] for number in left}, asking, parsed, request.text)
+        source = ManySource(
+            left, {number: described[number] for number in left}, asking, parsed, request.text
+        )
         try:
             return answer(source if source.documents else None, request)
         except Failed as failed:
@@ -146,15 +191,21 @@ def _together(
                     asking.fail(left.pop(number), error)
 
 
-def _joined(request: SearchRequest, parsed: ParsedQuery, answers: Sequence[SearchResults]) -> SearchResults:
-    """Whole answers as one. What else they say is the first one's; that is ours, if there is one."""
+def _joined(
+    request: SearchRequest, parsed: ParsedQuery, answers: Sequence[SearchResults]
+) -> SearchResults:
+    """Whole answers as one. What else they say is the first one's; that is ours, if there is
+    one.
+    """
     if not answers:
         return SearchResults(request.text, 0, [], 0.0, request.offset, 0, list(parsed.notes))
     dated = (request.order or parsed.order) == BY_DATE or not (parsed.wanted or parsed.similar)
     hits = by_date(answers) if dated else by_rank(answers)
     return replace(
         answers[0],
-        did_you_mean=next((each.did_you_mean for each in answers if each.did_you_mean is not None), None),
+        did_you_mean=next(
+            (each.did_you_mean for each in answers if each.did_you_mean is not None), None
+        ),
         total=sum(each.total for each in answers),
         generation=sum(each.generation for each in answers),
         hits=hits[request.offset : request.offset + request.count],
@@ -163,9 +214,11 @@ def _joined(request: SearchRequest, parsed: ParsedQuery, answers: Sequence[Searc
     )
 
 
-def _across(request: SearchRequest, sides: Mapping[int, Side], asking: Asking, hops: int) -> SearchResults:
+def _across(
+    request: SearchRequest, sides: Mapping[int, Side], asking: Asking, hops: int
+) -> SearchResults:
     """In several languages: every side translates by its own tables."""
-    first = replace(request, offset=0, count=min(MOST_HITS, request.offset + request.count))
+    first = replace(request, offset=0, count=min(MAX_HITS, request.offset + request.count))
     found, errors = asking.ask(sides, lambda side, left: side.search(first, hops - 1, left))
     answers = _whole(sides, asking, found, errors)
     if not answers:
@@ -188,17 +241,37 @@ def _across(request: SearchRequest, sides: Mapping[int, Side], asking: Asking, h
 
 def _meant(answers: Sequence[SearchResults]) -> Spelling | None:
     """Another spelling that one of them says, if it finds more than those find that say none."""
-    best = max((each.did_you_mean for each in answers if each.did_you_mean is not None), key=lambda other: other.total, default=None)
-    return best if best is not None and all(each.did_you_mean or each.total < best.total for each in answers) else None
+    best = max(
+        (each.did_you_mean for each in answers if each.did_you_mean is not None),
+        key=lambda other: other.total,
+        default=None,
+    )
+    return (
+        best
+        if best is not None
+        and all(each.did_you_mean or each.total < best.total for each in answers)
+        else None
+    )
 
 
 def _whole(
-    sides: Mapping[int, Side], asking: Asking, found: Mapping[int, SearchResults], errors: Mapping[int, WorkError]
+    sides: Mapping[int, Side],
+    asking: Asking,
+    found: Mapping[int, SearchResults],
+    errors: Mapping[int, WorkError],
 ) -> list[SearchResults]:
-    """Whole answers, with where each hit is from: a peer's own are from it, what it has from others is from these."""
+    """Whole answers, with where each hit is from: a peer's own are from it, what it has from others
+    is from these.
+    """
     for number, error in errors.items():
         asking.fail(sides[number], error)
     return [
-        replace(results, hits=[replace(hit, source=hit.source if "://" in hit.source else sides[number].name) for hit in results.hits])
+        replace(
+            results,
+            hits=[
+                replace(hit, source=hit.source if "://" in hit.source else sides[number].name)
+                for hit in results.hits
+            ],
+        )
         for number, results in sorted(found.items())
     ]

@@ -11,7 +11,8 @@ from typing import TypeVar
 from lycosa.core.errors import WorkError
 from lycosa.search.many_side import LocalSide, Side, SideFailed
 
-_SLACK_S = 0.25  # a transfer ends by itself when its time is over; then it takes a moment until that is known here
+# a transfer ends by itself when its time is over; then it takes a moment until that is known here
+_SLACK_S = 0.25
 _Answer = TypeVar("_Answer")
 
 Call = Callable[[Side, float], _Answer]
@@ -30,10 +31,16 @@ class Asking:
     def left_s(self) -> float:
         return max(0.0, self._deadline - time.monotonic())
 
-    def begin(self, sides: Mapping[int, Side], call: Call[_Answer]) -> Callable[[], tuple[dict[int, _Answer], dict[int, WorkError]]]:
-        """Ask these sides, those elsewhere all at once; what is returned waits for them: answers, and errors, by number."""
+    def begin(
+        self, sides: Mapping[int, Side], call: Call[_Answer]
+    ) -> Callable[[], tuple[dict[int, _Answer], dict[int, WorkError]]]:
+        """Ask these sides, those elsewhere all at once; what is returned waits for them: answers,
+        and errors, by number.
+        """
         waiting: dict[int, Future[_Answer]] = {
-            number: self._pool.submit(self._timed, side, call) for number, side in sides.items() if not isinstance(side, LocalSide)
+            number: self._pool.submit(self._timed, side, call)
+            for number, side in sides.items()
+            if not isinstance(side, LocalSide)
         }
 
         def finish() -> tuple[dict[int, _Answer], dict[int, WorkError]]:
@@ -49,14 +56,19 @@ class Asking:
                 try:
                     answers[number] = future.result(timeout=self.left_s() + _SLACK_S)
                 except FutureTimeout:
-                    errors[number] = SideFailed(f"{sides[number].name or 'this index'} did not answer within {self._timeout_s:g} s")
+                    errors[number] = SideFailed(
+                        f"{sides[number].name or 'this index'} did not "
+                        f"answer within {self._timeout_s:g} s"
+                    )
                 except WorkError as error:
                     errors[number] = error
             return answers, errors
 
         return finish
 
-    def ask(self, sides: Mapping[int, Side], call: Call[_Answer]) -> tuple[dict[int, _Answer], dict[int, WorkError]]:
+    def ask(
+        self, sides: Mapping[int, Side], call: Call[_Answer]
+    ) -> tuple[dict[int, _Answer], dict[int, WorkError]]:
         """Ask and wait."""
         return self.begin(sides, call)()
 

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from operator import itemgetter
 
+from lycosa.index.schema import trusted_date
 from lycosa.index.shards import by_count
 from lycosa.search.across import RANK_OFFSET
 from lycosa.search.ordering import BLOCK
@@ -17,11 +18,15 @@ from lycosa.search.translated import TranslatedQuery
 def by_rank(answers: Sequence[SearchResults]) -> list[Hit]:
     """Each page once; its score is 1 / (60 + rank) by the answer in which it stands first.
 
-    Ranks are not added up, as reciprocal rank fusion does with several rankings of the same pages: these are answers about different ones,
-    and who was crawled twice is no better for it.
+    Ranks are not added up, as reciprocal rank fusion does with several rankings of the same pages:
+    these are answers about different ones, and who was crawled twice is no better for it.
     """
     ranked = sorted(
-        ((rank, number, hit) for number, results in enumerate(answers) for rank, hit in enumerate(results.hits, 1)),
+        (
+            (rank, number, hit)
+            for number, results in enumerate(answers)
+            for rank, hit in enumerate(results.hits, 1)
+        ),
         key=itemgetter(0, 1),
     )
     return _once([replace(hit, score=1 / (RANK_OFFSET + rank)) for rank, _, hit in ranked])
@@ -29,17 +34,26 @@ def by_rank(answers: Sequence[SearchResults]) -> list[Hit]:
 
 def by_score(answers: Sequence[SearchResults]) -> list[Hit]:
     """Each page once, the best first, for scores that compare."""
-    return _once(sorted((hit for results in answers for hit in results.hits), key=lambda hit: -hit.score))
+    return _once(
+        sorted((hit for results in answers for hit in results.hits), key=lambda hit: -hit.score)
+    )
 
 
 def by_date(answers: Sequence[SearchResults]) -> list[Hit]:
     """Each page once, the newest first."""
     hits = (hit for results in answers for hit in results.hits)
-    return _once(sorted(hits, key=lambda hit: -(hit.published_at if hit.published_at is not None else hit.fetched_at)))
+    return _once(
+        sorted(
+            hits,
+            key=lambda hit: -(trusted_date(hit.published_at, hit.fetched_at) or hit.fetched_at),
+        )
+    )
 
 
 def hosts_apart(hits: Sequence[Hit], per_host: int) -> list[Hit]:
-    """As `ordering.side_by_side`, in its blocks: of each host the first `per_host`, then the rest. 0: hosts do not matter."""
+    """As `ordering.side_by_side`, in its blocks: of each host the first `per_host`, then the rest.
+    0: hosts do not matter.
+    """
     if not per_host:
         return list(hits)
     ordered: list[Hit] = []

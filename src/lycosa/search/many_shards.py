@@ -1,4 +1,6 @@
-"""The replicas of our own index's shards as one of several indexes that are searched together: by whole answers, joined by their ranks."""
+"""The replicas of our own index's shards as one of several indexes that are searched together: by
+whole answers, joined by their ranks.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,9 @@ from lycosa.search.statistics import ToldStatistics
 
 
 class ShardsSide:
-    """A `Side` that gives whole answers alone: a federation is asked by its own protocol, within its own time."""
+    """A `Side` that gives whole answers alone: a federation is asked by its own protocol, within
+    its own time.
+    """
 
     def __init__(self, name: str, federation: Federation) -> None:
         self._name = name
@@ -27,7 +31,9 @@ class ShardsSide:
         """Raises Differs."""
         raise self._differs()
 
-    def statistics(self, text: str, question: Question, timeout_s: float) -> tuple[Described, ToldStatistics]:
+    def statistics(
+        self, text: str, question: Question, timeout_s: float
+    ) -> tuple[Described, ToldStatistics]:
         raise self._differs()
 
     def find(self, step: Step, limit: int, timeout_s: float) -> Found:
@@ -36,7 +42,9 @@ class ShardsSide:
     def weigh(self, step: Step, addresses: Sequence[Address], timeout_s: float) -> list[float]:
         raise self._differs()
 
-    def facets(self, step: Step, names: tuple[str, ...], timeout_s: float) -> Mapping[str, Mapping[str, int]]:
+    def facets(
+        self, step: Step, names: tuple[str, ...], timeout_s: float
+    ) -> Mapping[str, Mapping[str, int]]:
         raise self._differs()
 
     def hits(self, step: Step, found: Sequence[Ranked[Address]], timeout_s: float) -> list[Hit]:
@@ -49,4 +57,7 @@ class ShardsSide:
         return self._federation.search(request)
 
     def _differs(self) -> Differs:
-        return Differs(f"{self._name or 'this index'} lies in shards elsewhere, and gives whole answers alone")
+        return Differs(
+            f"{self._name or 'this index'} has its shards on other machines, and "
+            "returns only complete results"
+        )

@@ -1,7 +1,9 @@
-"""One of several indexes that are searched together, wherever it is: what it is asked, and one that is opened in this process.
+"""One of several indexes that are searched together, wherever it is: what it is asked, and one that
+is opened in this process.
 
-A search asks a side up to five times: what it has of the words, which pages it finds, what they count exactly, which of them other sides
-may have too, and for the snippets of those that are shown. All are answered from the generation that the first was answered from.
+A search asks a side up to five times: what it has of the words, which pages it finds, what they
+count exactly, which of them other sides may have too, and for the snippets of those that are shown.
+All are answered from the generation that the first was answered from.
 """
 
 from __future__ import annotations
@@ -28,12 +30,16 @@ class SideFailed(WorkError):
 
 
 class Differs(SideFailed):
-    """A side that cannot search as one index with this one: it is another version. Whole answers can be had of it."""
+    """A side that cannot search as one index with this one: it is another version. Whole answers
+    can be had of it.
+    """
 
 
 @dataclass(slots=True, frozen=True)
 class Described:
-    """What a side has. `versions` are those of its fields and analyzers: only equal ones have the same terms."""
+    """What a side has. `versions` are those of its fields and analyzers: only equal ones have the
+    same terms.
+    """
 
     generation: int = 0
     documents: int = 0
@@ -43,8 +49,9 @@ class Described:
 
 @dataclass(slots=True, frozen=True)
 class Step:
-    """What a side is asked about: of which of its generations, the question in words and parsed, how much of it a page must match
-    (`stage`), and what all sides together have of its words."""
+    """What a side is asked about: of which of its generations, the question in words and parsed,
+    how much of it a page must match (`stage`), and what all sides together have of its words.
+    """
 
     generation: int
     text: str
@@ -54,7 +61,9 @@ class Step:
 
 
 class Side(Protocol):
-    """An index that can be asked. Every method raises SideFailed, and takes at most the time that is left of `timeout_s`."""
+    """An index that can be asked. Every method raises SideFailed, and takes at most the time that
+    is left of `timeout_s`.
+    """
 
     @property
     def name(self) -> str:
@@ -65,13 +74,17 @@ class Side(Protocol):
         """Raises Differs if it cannot be asked for parts of an answer."""
         ...
 
-    def statistics(self, text: str, question: Question, timeout_s: float) -> tuple[Described, ToldStatistics]: ...
+    def statistics(
+        self, text: str, question: Question, timeout_s: float
+    ) -> tuple[Described, ToldStatistics]: ...
 
     def find(self, step: Step, limit: int, timeout_s: float) -> Found: ...
 
     def weigh(self, step: Step, addresses: Sequence[Address], timeout_s: float) -> list[float]: ...
 
-    def facets(self, step: Step, names: tuple[str, ...], timeout_s: float) -> Mapping[str, Mapping[str, int]]: ...
+    def facets(
+        self, step: Step, names: tuple[str, ...], timeout_s: float
+    ) -> Mapping[str, Mapping[str, int]]: ...
 
     def hits(self, step: Step, found: Sequence[Ranked[Address]], timeout_s: float) -> list[Hit]: ...
 
@@ -105,21 +118,35 @@ class LocalSide:
         index = self._newest()
         return Described() if index is None else _described(index)
 
-    def statistics(self, text: str, question: Question, timeout_s: float) -> tuple[Described, ToldStatistics]:
+    def statistics(
+        self, text: str, question: Question, timeout_s: float
+    ) -> tuple[Described, ToldStatistics]:
         index = self._newest()
-        return (Described(), ToldStatistics()) if index is None else (_described(index), index.told(question))
+        return (
+            (Described(), ToldStatistics())
+            if index is None
+            else (_described(index), index.told(question))
+        )
 
     def find(self, step: Step, limit: int, timeout_s: float) -> Found:
-        return self.generation(step.generation).find(step.question, step.stage, limit, step.everywhere)
+        return self.generation(step.generation).find(
+            step.question, step.stage, limit, step.everywhere
+        )
 
     def weigh(self, step: Step, addresses: Sequence[Address], timeout_s: float) -> list[float]:
-        return self.generation(step.generation).weigh(step.question, step.stage, addresses, step.everywhere)
+        return self.generation(step.generation).weigh(
+            step.question, step.stage, addresses, step.everywhere
+        )
 
-    def facets(self, step: Step, names: tuple[str, ...], timeout_s: float) -> Mapping[str, Mapping[str, int]]:
+    def facets(
+        self, step: Step, names: tuple[str, ...], timeout_s: float
+    ) -> Mapping[str, Mapping[str, int]]:
         return self.generation(step.generation).facets(step.question, step.stage, names)
 
     def hits(self, step: Step, found: Sequence[Ranked[Address]], timeout_s: float) -> list[Hit]:
-        return self.generation(step.generation).hits(step.question, step.stage, found, step.everywhere)
+        return self.generation(step.generation).hits(
+            step.question, step.stage, found, step.everywhere
+        )
 
     def urls(self, generation: int, addresses: Sequence[Address], timeout_s: float) -> list[int]:
         return [signed_key(url) for url in self.generation(generation).urls(addresses)]
@@ -136,7 +163,9 @@ class LocalSide:
         index = self.searcher.index
         if index is not None and index.number not in self._open:
             with self._changing:
-                self._open = dict([*list(self._open.items())[-(_KEPT - 1) :], (index.number, index)])
+                self._open = dict(
+                    [*list(self._open.items())[-(_KEPT - 1) :], (index.number, index)]
+                )
         return index
 
     def generation(self, generation: int) -> OpenIndex:

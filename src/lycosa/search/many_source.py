@@ -1,8 +1,10 @@
-"""Sides that speak our version as one source of answers: scores are those of one index that holds all their documents.
+"""Sides that speak our version as one source of answers: scores are those of one index that holds
+all their documents.
 
-As in `lycosa.search.federation`, each side returns its best by scores that are about right, these are put in one order and cut into blocks,
-and within the block that is shown the order is by exact scores. Besides, a page that several sides have is shown once: of pages whose hosts
-several sides found it is asked which they are.
+As in `lycosa.search.federation`, each side returns its best by scores that are about right, these
+are put in one order and cut into blocks, and within the block that is shown the order is by exact
+scores. Besides, a page that several sides have is shown once: of pages whose hosts several sides
+found it is asked which they are.
 """
 
 from __future__ import annotations
@@ -15,6 +17,7 @@ from typing import TypeVar
 
 from lycosa.core.errors import WorkError
 from lycosa.index.shards import by_count
+from lycosa.search.feedback import Expansion, PageTerms
 from lycosa.search.many_ask import Asking, Call
 from lycosa.search.many_side import Described, LocalSide, Side, Step
 from lycosa.search.opened import Address, Question
@@ -45,18 +48,26 @@ class Failed(WorkError):
 class ManySource:
     """A `Source` for `answer`: one attempt at one query. Its methods raise Failed.
 
-    `text` is what `parsed` was read from: other questions (of other spellings) are asked in this process alone.
+    `text` is what `parsed` was read from: other questions (of other spellings) are asked in this
+    process alone.
     """
 
     def __init__(
-        self, sides: Mapping[int, Side], described: Mapping[int, Described], asking: Asking, parsed: ParsedQuery, text: str
+        self,
+        sides: Mapping[int, Side],
+        described: Mapping[int, Described],
+        asking: Asking,
+        parsed: ParsedQuery,
+        text: str,
     ) -> None:
         self._sides = dict(sides)
         self._described = dict(described)
         self._asking = asking
         self._parsed = parsed
         self._text = text
-        self._told: dict[ParsedQuery, dict[int, tuple[int, ToldStatistics]]] = {}
+        self._told: dict[
+            tuple[ParsedQuery, Expansion | None], dict[int, tuple[int, ToldStatistics]]
+        ] = {}
 
     @property
     def number(self) -> int:
@@ -79,7 +90,9 @@ class ManySource:
         step = self._step(question, stage, told)
 
         def fetch(limit: int) -> tuple[int, list[Ranked[Place]]]:
-            answers = self._ask(told, lambda side, left, generation: side.find(step(generation), limit, left))
+            answers = self._ask(
+                told, lambda side, left, generation: side.find(step(generation), limit, left)
+            )
             order = sorted(
                 (
                     (-page.score, rank // WINDOW, page.host, side, rank, page)
@@ -88,18 +101,34 @@ class ManySource:
                 ),
                 key=itemgetter(0, 1, 2, 3, 4),
             )
-            ranked = [Ranked(page.score, (side, page.place), page.host, page.group) for _, _, _, side, _, page in order]
+            ranked = [
+                Ranked(page.score, (side, page.place), page.host, page.group)
+                for _, _, _, side, _, page in order
+            ]
             kept = self._once(ranked, told)
-            return sum(found.total for found in answers.values()) - (len(ranked) - len(kept)), kept[:limit]
+            return sum(found.total for found in answers.values()) - (len(ranked) - len(kept)), kept[
+                :limit
+            ]
 
         exactly = self._exactly(told, step) if len(told) > 1 and not question.by_date else None
-        return listing(fetch, offset, count, per_host=question.per_host, folded=question.folded, exactly=exactly)
+        return listing(
+            fetch,
+            offset,
+            count,
+            per_host=question.per_host,
+            folded=question.folded,
+            exactly=exactly,
+        )
 
-    def facets(self, question: Question, stage: float, names: tuple[str, ...]) -> dict[str, Counter[str]]:
+    def facets(
+        self, question: Question, stage: float, names: tuple[str, ...]
+    ) -> dict[str, Counter[str]]:
         """See `Source`. A page that two sides have is counted twice."""
         told = self._statistics(question)
         step = self._step(question, stage, told)
-        answers = self._ask(told, lambda side, left, generation: side.facets(step(generation), names, left))
+        answers = self._ask(
+            told, lambda side, left, generation: side.facets(step(generation), names, left)
+        )
         found = {name: Counter[str]() for name in names}
         for counts in answers.values():
             for name, values in counts.items():
@@ -113,23 +142,49 @@ class ManySource:
         by_side: dict[int, list[Ranked[Address]]] = {}
         for page in found:
             number, address = page.place
-            by_side.setdefault(number, []).append(Ranked(page.score, address, page.host, page.group, page.copies, page.from_host))
+            by_side.setdefault(number, []).append(
+                Ranked(page.score, address, page.host, page.group, page.copies, page.from_host)
+            )
         shown = self._ask(
             {number: told[number] for number in by_side},
-            lambda side, left, generation: side.hits(step(generation), by_side[self._number(side)], left),
+            lambda side, left, generation: side.hits(
+                step(generation), by_side[self._number(side)], left
+            ),
         )
         left = {number: iter(hits) for number, hits in shown.items()}
-        return [replace(next(left[page.place[0]]), source=self._sides[page.place[0]].name) for page in found]
+        return [
+            replace(next(left[page.place[0]]), source=self._sides[page.place[0]].name)
+            for page in found
+        ]
 
     def hear(self, wanted: Wanted) -> Heard:
         """See `Source`: of the workspaces in this process."""
-        heard = [index.hear(wanted) for side in self._local() if (index := side.searcher.index) is not None]
+        heard = [
+            index.hear(wanted)
+            for side in self._local()
+            if (index := side.searcher.index) is not None
+        ]
         return all_heard(heard) if heard else Heard()
+
+    def feedback_terms(self, pages: Sequence[Ranked[Place]]) -> list[PageTerms]:
+        """See `Source`: none of pages that a peer has."""
+        local = {
+            number: side for number, side in self._sides.items() if isinstance(side, LocalSide)
+        }
+        return [
+            local[number].generation(self._described[number].generation).page_terms([address])[0]
+            if number in local
+            else ()
+            for number, address in (page.place for page in pages)
+        ]
 
     def likeness(self, url: str) -> Likeness | None:
         """See `Source`: of a page that a workspace in this process has."""
         indexes = (side.searcher.index for side in self._local())
-        return next((found for index in indexes if index is not None and (found := index.likeness(url))), None)
+        return next(
+            (found for index in indexes if index is not None and (found := index.likeness(url))),
+            None,
+        )
 
     def _local(self) -> list[LocalSide]:
         return [side for side in self._sides.values() if isinstance(side, LocalSide)]
@@ -139,16 +194,29 @@ class ManySource:
 
     def _statistics(self, question: Question) -> dict[int, tuple[int, ToldStatistics]]:
         """(generation, what it has of the words) of every side that has any document."""
-        known = self._told.get(question.parsed)
+        key = question.parsed, question.expansion
+        known = self._told.get(key)
         if known is None:
             elsewhere = question.parsed == self._parsed
-            asked = {number: side for number, side in self._sides.items() if elsewhere or isinstance(side, LocalSide)}
-            answers = self._answers(asked, lambda side, left: side.statistics(self._text, question, left))
-            known = {number: (described.generation, told) for number, (described, told) in answers.items() if described.generation}
-            self._told[question.parsed] = known
+            asked = {
+                number: side
+                for number, side in self._sides.items()
+                if elsewhere or isinstance(side, LocalSide)
+            }
+            answers = self._answers(
+                asked, lambda side, left: side.statistics(self._text, question, left)
+            )
+            known = {
+                number: (described.generation, told)
+                for number, (described, told) in answers.items()
+                if described.generation
+            }
+            self._told[key] = known
         return known
 
-    def _once(self, ranked: list[Ranked[Place]], told: Mapping[int, tuple[int, ToldStatistics]]) -> list[Ranked[Place]]:
+    def _once(
+        self, ranked: list[Ranked[Place]], told: Mapping[int, tuple[int, ToldStatistics]]
+    ) -> list[Ranked[Place]]:
         """Without pages whose URL another side has before them."""
         sides: dict[int, set[int]] = {}
         for page in ranked:
@@ -164,7 +232,11 @@ class ManySource:
             {number: told[number] for number in asked},
             lambda side, left, generation: side.urls(generation, asked[self._number(side)], left),
         )
-        key_of = {(number, address): key for number, found in keys.items() for address, key in zip(asked[number], found, strict=True)}
+        key_of = {
+            (number, address): key
+            for number, found in keys.items()
+            for address, key in zip(asked[number], found, strict=True)
+        }
         seen: set[int] = set()
         kept = []
         for page in ranked:
@@ -176,19 +248,25 @@ class ManySource:
             kept.append(page)
         return kept
 
-    def _step(self, question: Question, stage: float, told: Mapping[int, tuple[int, ToldStatistics]]) -> Callable[[int], Step]:
+    def _step(
+        self, question: Question, stage: float, told: Mapping[int, tuple[int, ToldStatistics]]
+    ) -> Callable[[int], Step]:
         """The same step for each side: of its own generation."""
         everywhere = together(each for _, each in told.values())
         return lambda generation: Step(generation, self._text, question, stage, everywhere)
 
-    def _exactly(self, told: Mapping[int, tuple[int, ToldStatistics]], step: Callable[[int], Step]) -> Exactly[Place]:
+    def _exactly(
+        self, told: Mapping[int, tuple[int, ToldStatistics]], step: Callable[[int], Step]
+    ) -> Exactly[Place]:
         def exactly(block: list[Ranked[Place]]) -> list[Ranked[Place]]:
             by_side: dict[int, list[Ranked[Place]]] = {}
             for page in block:
                 by_side.setdefault(page.place[0], []).append(page)
             scores = self._ask(
                 {number: told[number] for number in by_side},
-                lambda side, left, generation: side.weigh(step(generation), [page.place[1] for page in by_side[self._number(side)]], left),
+                lambda side, left, generation: side.weigh(
+                    step(generation), [page.place[1] for page in by_side[self._number(side)]], left
+                ),
             )
             weighed = [
                 Ranked(score, page.place, page.host, page.group, page.copies, page.from_host)
@@ -199,10 +277,14 @@ class ManySource:
 
         return exactly
 
-    def _ask(self, told: Mapping[int, tuple[int, ToldStatistics]], call: GenerationCall[_Answer]) -> dict[int, _Answer]:
+    def _ask(
+        self, told: Mapping[int, tuple[int, ToldStatistics]], call: GenerationCall[_Answer]
+    ) -> dict[int, _Answer]:
         """Ask the sides of these generations."""
         sides = {number: self._sides[number] for number in told}
-        return self._answers(sides, lambda side, left: call(side, left, told[self._number(side)][0]))
+        return self._answers(
+            sides, lambda side, left: call(side, left, told[self._number(side)][0])
+        )
 
     def _answers(self, sides: Mapping[int, Side], call: Call[_Answer]) -> dict[int, _Answer]:
         answers, errors = self._asking.ask(sides, call)

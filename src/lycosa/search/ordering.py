@@ -1,7 +1,8 @@
-"""The order of results, once tantivy has found the best: freshness, copies folded, hosts side by side.
+"""The order of results, once tantivy has found the best: freshness, copies folded, hosts side by
+side.
 
-Work is done in windows of `WINDOW` pages and blocks of `BLOCK` within them, always from the first on, so that the pages of an answer
-come from one order however they are cut.
+Work is done in windows of `WINDOW` pages and blocks of `BLOCK` within them, always from the first
+on, so that the pages of an answer come from one order however they are cut.
 """
 
 from __future__ import annotations
@@ -13,11 +14,12 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Generic, NamedTuple, TypeVar
 
 BLOCK = 40
-"""Pages whose hosts are put side by side, and of shards those that are put in exact order together (of 200 queries' ten best 9.9 were among
-the 40 first by corrected scores)."""
+"""Pages whose hosts are put side by side, and of shards those that are put in exact order together
+(of 200 queries' ten best 9.9 were among the 40 first by corrected scores).
+"""
 WINDOW = 8 * BLOCK
 """Pages among which copies are folded, and which freshness may put in another order."""
-MOST_WINDOWS = 16
+MAX_WINDOWS = 16
 """That are looked through: behind five thousand copies of one page nothing is looked for."""
 
 FRESHNESS = 0.5  # how much more a page counts that was published now
@@ -27,7 +29,9 @@ Place = TypeVar("Place")
 
 
 class Ranked(NamedTuple, Generic[Place]):
-    """A page that was found: where, what it counts, its host and the texts like its own (0: none). `copies`, `from_host` as in `Hit`."""
+    """A page that was found: where, what it counts, its host and the texts like its own (0: none).
+    `copies`, `from_host` as in `Hit`.
+    """
 
     score: float
     place: Place
@@ -50,19 +54,27 @@ Exactly = Callable[[list[Ranked[Place]]], list[Ranked[Place]]]
 
 
 def listing(
-    fetch: Fetch[Place], offset: int, count: int, *, per_host: int, folded: bool, exactly: Exactly[Place] | None = None
+    fetch: Fetch[Place],
+    offset: int,
+    count: int,
+    *,
+    per_host: int,
+    folded: bool,
+    exactly: Exactly[Place] | None = None,
 ) -> Listing[Place]:
-    """The pages from `offset` on, so many as `count`. `exactly` puts the pages of a block in order."""
+    """The pages from `offset` on, so many as `count`. `exactly` puts the pages of a block in
+    order.
+    """
     needed = offset + count
     windows = max(1, -(-needed // WINDOW))
     while True:
         total, ranked = fetch(windows * WINDOW)
         kept, copies = _folded(ranked) if folded else (ranked, 0)
-        whole = len(ranked) >= total or windows >= MOST_WINDOWS
+        whole = len(ranked) >= total or windows >= MAX_WINDOWS
         ready = len(kept) if whole else len(kept) // BLOCK * BLOCK
         if ready >= needed or whole or len(ranked) < windows * WINDOW:
             break
-        windows = min(2 * windows, MOST_WINDOWS)
+        windows = min(2 * windows, MAX_WINDOWS)
     hosts = Counter(page.host for page in ranked)
     shown: list[Ranked[Place]] = []
     for start in range(offset // BLOCK * BLOCK, min(needed, ready), BLOCK):
@@ -71,7 +83,10 @@ def listing(
             block = exactly(block)
         shown += side_by_side(block, per_host) if per_host else block
     first = offset % BLOCK
-    return Listing(total - copies, [page._replace(from_host=hosts[page.host]) for page in shown[first : first + count]])
+    return Listing(
+        total - copies,
+        [page._replace(from_host=hosts[page.host]) for page in shown[first : first + count]],
+    )
 
 
 def side_by_side(block: Sequence[Ranked[Place]], per_host: int) -> list[Ranked[Place]]:
@@ -85,7 +100,9 @@ def side_by_side(block: Sequence[Ranked[Place]], per_host: int) -> list[Ranked[P
 
 
 def _folded(ranked: Iterable[Ranked[Place]]) -> tuple[list[Ranked[Place]], int]:
-    """Without pages that are copies of one before them, which counts them; and how many they are."""
+    """Without pages that are copies of one before them, which counts them; and how many they
+    are.
+    """
     kept: list[Ranked[Place]] = []
     first: dict[int, int] = {}
     copies = Counter[int]()
@@ -108,19 +125,31 @@ def freshness(published_at: int | None, now_ms: int) -> float:
 
 
 def _copies_by_host(ordered: Sequence[Ranked[Place]]) -> list[Ranked[Place]]:
-    """Copies with equal scores by their hosts, where the first of them stood: the same one is shown, in whatever order they were indexed.
-    Other pages stay as they came: a host's number says nothing."""
+    """Copies with equal scores by their hosts, where the first of them stood: the same one is
+    shown, in whatever order they were indexed. Other pages stay as they came: a host's number says
+    nothing.
+    """
     first: dict[tuple[float, int], int] = {}
-    places = [first.setdefault((page.score, page.group), place) if page.group else place for place, page in enumerate(ordered)]
-    return [ordered[number] for number in sorted(range(len(ordered)), key=lambda number: (places[number], ordered[number].host))]
+    places = [
+        first.setdefault((page.score, page.group), place) if page.group else place
+        for place, page in enumerate(ordered)
+    ]
+    return [
+        ordered[number]
+        for number in sorted(
+            range(len(ordered)), key=lambda number: (places[number], ordered[number].host)
+        )
+    ]
 
 
 def in_windows(ranked: Sequence[Ranked[Place]]) -> list[Ranked[Place]]:
-    """Each window in order of its scores, none above those of the window before: what began with these pages still does when
-    more follow."""
+    """Each window in order of its scores, none above those of the window before: what began with
+    these pages still does when more follow.
+    """
     found: list[Ranked[Place]] = []
     for start in range(0, len(ranked), WINDOW):
-        window = sorted(ranked[start : start + WINDOW], key=lambda page: -page.score)  # stable: equal ones as they came
+        # stable: equal ones as they came
+        window = sorted(ranked[start : start + WINDOW], key=lambda page: -page.score)
         if any(one.score == two.score for one, two in itertools.pairwise(window)):
             window = _copies_by_host(window)
         if found and window[0].score > (least := found[-1].score):

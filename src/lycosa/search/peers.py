@@ -1,4 +1,6 @@
-"""Another Lycosa as one of the indexes that are searched together: asked for parts of an answer, as a shard is, or for whole answers."""
+"""Another Lycosa as one of the indexes that are searched together: asked for parts of an answer, as
+a shard is, or for whole answers.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,7 @@ from typing import TypeVar
 
 from pydantic import BaseModel, Field
 
-from lycosa.core.config import FetchSettings
+from lycosa.config.settings import FetchSettings
 from lycosa.index.schema import analysis_versions
 from lycosa.search.many_side import Described, Differs, SideFailed, Step
 from lycosa.search.opened import Address, Found, Question
@@ -45,7 +47,7 @@ from lycosa.search.peers_wire import (
     WeighRequest,
     places_of,
 )
-from lycosa.search.results import MOST_HITS, Hit, SearchRequest, SearchResults
+from lycosa.search.results import MAX_HITS, Hit, SearchRequest, SearchResults
 from lycosa.search.statistics import ToldStatistics
 from lycosa.search.translated import TranslatedQuery, TranslatedTerm
 from lycosa.text.translation.source import Translation
@@ -53,7 +55,7 @@ from lycosa.text.translation.source import Translation
 REST_S = 10.0
 """How long a peer that failed is left alone."""
 
-_MOST_AT_ONCE = 100  # results that a Lycosa gives in one answer
+_MAX_AT_ONCE = 100  # results that a Lycosa gives in one answer
 _ADDRESS = re.compile(r"https?://[!-~]+")
 _Value = TypeVar("_Value")
 
@@ -79,7 +81,9 @@ class Peer:
             message = self._http.ask(PATH, None, DescribedMessage, timeout_s)
         return self._same(message)
 
-    def statistics(self, text: str, question: Question, timeout_s: float) -> tuple[Described, ToldStatistics]:
+    def statistics(
+        self, text: str, question: Question, timeout_s: float
+    ) -> tuple[Described, ToldStatistics]:
         request = StatisticsRequest(question=QuestionMessage.of(text, question))
         with self._watched():
             message = self._http.ask(f"{PATH}/statistics", request, ToldMessage, timeout_s)
@@ -111,7 +115,9 @@ class Peer:
             scores = self._http.ask(f"{PATH}/weigh", request, WeighedMessage, timeout_s).scores
             return self._all(scores, len(addresses))
 
-    def facets(self, step: Step, names: tuple[str, ...], timeout_s: float) -> Mapping[str, Mapping[str, int]]:
+    def facets(
+        self, step: Step, names: tuple[str, ...], timeout_s: float
+    ) -> Mapping[str, Mapping[str, int]]:
         asked = {
             "question": QuestionMessage.of(step.text, step.question),
             "generation": step.generation,
@@ -119,7 +125,9 @@ class Peer:
             "names": list(names),
         }
         with self._watched():
-            message = self._http.ask(f"{PATH}/facets", FacetsRequest.model_validate(asked), FacetsMessage, timeout_s)
+            message = self._http.ask(
+                f"{PATH}/facets", FacetsRequest.model_validate(asked), FacetsMessage, timeout_s
+            )
         return {name: message.facets[name] for name in names if name in message.facets}
 
     def hits(self, step: Step, found: Sequence[Ranked[Address]], timeout_s: float) -> list[Hit]:
@@ -131,20 +139,32 @@ class Peer:
             everywhere=StatisticsMessage.of(step.everywhere),
         )
         with self._watched():
-            shown = self._all([each.hit() for each in self._http.ask(f"{PATH}/hits", request, HitsMessage, timeout_s).hits], len(found))
+            shown = self._all(
+                [
+                    each.hit()
+                    for each in self._http.ask(f"{PATH}/hits", request, HitsMessage, timeout_s).hits
+                ],
+                len(found),
+            )
             return self._all([hit for hit in shown if hit is not None], len(found))
 
     def urls(self, generation: int, addresses: Sequence[Address], timeout_s: float) -> list[int]:
         request = UrlsRequest(generation=generation, places=places_of(addresses))
         with self._watched():
-            return self._all(self._http.ask(f"{PATH}/urls", request, UrlsMessage, timeout_s).keys, len(addresses))
+            return self._all(
+                self._http.ask(f"{PATH}/urls", request, UrlsMessage, timeout_s).keys, len(addresses)
+            )
 
     def search(self, request: SearchRequest, hops: int, timeout_s: float) -> SearchResults:
-        """A whole answer, by the API that every Lycosa has. Across languages it is the peer that translates."""
+        """A whole answer, by the API that every Lycosa has. Across languages it is the peer that
+        translates.
+        """
         self._rest.require()
         asked = _parameters(request, hops)
         with self._watched():
-            return self._http.get("/api/v1/search", asked, AnswerMessage, timeout_s).results(request)
+            return self._http.get("/api/v1/search", asked, AnswerMessage, timeout_s).results(
+                request
+            )
 
     def close(self) -> None:
         """End its connections."""
@@ -194,7 +214,9 @@ class _Result(BaseModel):
     source: Short = ""
 
     def hit(self) -> Hit | None:
-        pieces: Pieces = [(piece.text, piece.match) for piece in self.fragments] or [(self.snippet, False)]
+        pieces: Pieces = [(piece.text, piece.match) for piece in self.fragments] or [
+            (self.snippet, False)
+        ]
         message = HitMessage(
             url=self.url,
             title=self.title,
@@ -210,7 +232,11 @@ class _Result(BaseModel):
             from_host=self.from_host,
         )
         hit = message.hit()
-        return None if hit is None else replace(hit, source=self.source if _ADDRESS.fullmatch(self.source) else "")
+        return (
+            None
+            if hit is None
+            else replace(hit, source=self.source if _ADDRESS.fullmatch(self.source) else "")
+        )
 
 
 class _Alternative(BaseModel):
@@ -239,39 +265,60 @@ class AnswerMessage(BaseModel):
 
     total: Count
     generation: Count = 0
-    hits: list[_Result] = Field(max_length=MOST_HITS)
+    hits: list[_Result] = Field(max_length=MAX_HITS)
     facets: dict[Name, list[_FacetValue]] = {}
     translations: list[_Translated] = Field([], max_length=400)
 
     def results(self, request: SearchRequest) -> SearchResults:
         """As a search in this process gives them."""
         hits = [hit for each in self.hits if (hit := each.hit()) is not None]
-        facets = {name: {each.value: each.count for each in values} for name, values in self.facets.items() if name in request.facets}
+        facets = {
+            name: {each.value: each.count for each in values}
+            for name, values in self.facets.items()
+            if name in request.facets
+        }
         translations = tuple(
             TranslatedQuery(
                 each.language,
                 tuple(
-                    TranslatedTerm(word.source, tuple(Translation("", one.weight, one.text, one.origin) for one in word.alternatives))
+                    TranslatedTerm(
+                        word.source,
+                        tuple(
+                            Translation("", one.weight, one.text, one.origin)
+                            for one in word.alternatives
+                        ),
+                    )
                     for word in each.terms
                 ),
             )
             for each in self.translations
         )
-        return SearchResults(request.text, self.total, hits, 0.0, 0, self.generation, [], facets=facets, translations=translations)
+        return SearchResults(
+            request.text,
+            self.total,
+            hits,
+            0.0,
+            0,
+            self.generation,
+            [],
+            facets=facets,
+            translations=translations,
+        )
 
 
 def _parameters(request: SearchRequest, hops: int) -> list[tuple[str, str]]:
     asked = {
         "q": request.text,
-        "n": str(max(1, min(request.count, _MOST_AT_ONCE))),
+        "n": str(max(1, min(request.count, _MAX_AT_ONCE))),
         "hops": str(hops),
         "lang": request.language or "",
         "collection": request.collection or "",
         "site": request.host or "",
         "sort": request.order,
-        "per_host": str(min(request.per_host, _MOST_AT_ONCE)),
+        "per_host": str(min(request.per_host, _MAX_AT_ONCE)),
         "fold": "true" if request.folded else "false",
         "facets": ",".join(request.facets),
+        "feedback": request.feedback,
     }
     if request.across is not None:
         asked["across"] = ",".join(request.across.languages) or "all"
@@ -285,6 +332,9 @@ def _parameters(request: SearchRequest, hops: int) -> list[tuple[str, str]]:
 
 def _ms(text: str) -> int | None:
     try:
-        return round(datetime.fromisoformat(text.replace("Z", "+00:00")).replace(tzinfo=UTC).timestamp() * 1000)
+        return round(
+            datetime.fromisoformat(text.replace("Z", "+00:00")).replace(tzinfo=UTC).timestamp()
+            * 1000
+        )
     except (ValueError, OverflowError):
         return None

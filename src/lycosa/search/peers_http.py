@@ -1,4 +1,5 @@
-"""Asking another Lycosa over HTTP: bounded in time and size, no redirects, the address being the operator's own word.
+"""Asking another Lycosa over HTTP: bounded in time and size, no redirects, the address being the
+operator's own word.
 
 What comes back is a stranger's: it is held to a size while it comes, and to models when it is read.
 """
@@ -14,15 +15,15 @@ from urllib.parse import urlencode, urlsplit
 import pycurl
 from pydantic import BaseModel, ValidationError
 
-from lycosa.core.config import FetchSettings
+from lycosa.config.settings import FetchSettings
 from lycosa.core.errors import UsageError
 from lycosa.core.version import VERSION
 from lycosa.fetch.handle import authorities_file, new_handle
 from lycosa.search.many_side import Differs, SideFailed
 from lycosa.search.replica import GenerationGone
 
-MOST_ANSWER_BYTES = 8 * 2**20
-_MOST_IDLE = 8  # handles that keep their connections
+MAX_ANSWER_BYTES = 8 * 2**20
+_MAX_IDLE = 8  # handles that keep their connections
 _OLD = (404, 405)  # what a Lycosa without a route answers
 _Message = TypeVar("_Message", bound=BaseModel)
 
@@ -39,21 +40,36 @@ class PeerHttp:
             parts = urlsplit(url.strip())
             is_named = bool(parts.hostname) and (parts.port is None or parts.port > 0)
         except ValueError:
-            raise UsageError(f"{url!r} is not the address of a Lycosa server: write it as http://HOST:PORT") from None
-        if parts.scheme not in ("http", "https") or not is_named or "@" in parts.netloc or parts.query or parts.fragment:
-            raise UsageError(f"{url!r} is not the address of a Lycosa server: write it as http://HOST:PORT, without user, password, ? or #")
+            raise UsageError(
+                f"{url!r} is not the address of a Lycosa server: write it as http://HOST:PORT"
+            ) from None
+        if (
+            parts.scheme not in ("http", "https")
+            or not is_named
+            or "@" in parts.netloc
+            or parts.query
+            or parts.fragment
+        ):
+            raise UsageError(
+                f"{url!r} is not the address of a Lycosa server: write it as "
+                "http://HOST:PORT, without user, password, ? or #"
+            )
         self.url = f"{parts.scheme}://{parts.netloc}{parts.path.rstrip('/')}"
-        # No address guard: the operator named the peer, so it may lie anywhere (`fetch.guard`), and nothing that it says is dialled.
+        # No address guard: the operator named the peer, so it may lie anywhere (`fetch.guard`), and
+        # nothing that it says is dialled.
         self._settings = settings.model_copy(update={"connect_to": ()})
         self._authorities = authorities_file(settings.ca_file)
         self._idle: list[Any] = []
         self._lock = threading.Lock()
 
-    def ask(self, path: str, body: BaseModel | None, answer: type[_Message], timeout_s: float) -> _Message:
+    def ask(
+        self, path: str, body: BaseModel | None, answer: type[_Message], timeout_s: float
+    ) -> _Message:
         """POST a message, or GET without one.
 
         Raises:
-            SideFailed: no answer in time, or one that makes no sense. Differs: it has no such route. GenerationGone: its index is another
+            SideFailed: no answer in time, or one that makes no sense. Differs: it has no such
+            route. GenerationGone: its index is another
                 one by now than that which the message names.
         """
         content = None if body is None else body.model_dump_json().encode()
@@ -69,7 +85,13 @@ class PeerHttp:
         except ValidationError as error:
             raise SideFailed(f"{self.url} returned an invalid response ({_first(error)})") from None
 
-    def get(self, path: str, parameters: Sequence[tuple[str, str]], answer: type[_Message], timeout_s: float) -> _Message:
+    def get(
+        self,
+        path: str,
+        parameters: Sequence[tuple[str, str]],
+        answer: type[_Message],
+        timeout_s: float,
+    ) -> _Message:
         """GET with a query. Raises as `ask`."""
         return self.ask(f"{path}?{urlencode(parameters)}", None, answer, timeout_s)
 
@@ -84,7 +106,7 @@ class PeerHttp:
         def take(piece: bytes) -> int:
             nonlocal size
             size += len(piece)
-            if size > MOST_ANSWER_BYTES:
+            if size > MAX_ANSWER_BYTES:
                 return 0  # libcurl ends the transfer
             parts.append(piece)
             return len(piece)
@@ -93,7 +115,12 @@ class PeerHttp:
         curl.setopt(pycurl.WRITEFUNCTION, take)
         curl.setopt(pycurl.TIMEOUT_MS, timeout_ms)
         curl.setopt(pycurl.CONNECTTIMEOUT_MS, timeout_ms)
-        headers = ["Accept: application/json", "Accept-Encoding: identity", "Expect:", f"User-Agent: lycosa-peer/{VERSION}"]
+        headers = [
+            "Accept: application/json",
+            "Accept-Encoding: identity",
+            "Expect:",
+            f"User-Agent: lycosa-peer/{VERSION}",
+        ]
         if content is None:
             curl.setopt(pycurl.HTTPGET, 1)
         else:
@@ -106,8 +133,10 @@ class PeerHttp:
             status = int(curl.getinfo(pycurl.RESPONSE_CODE))
         except pycurl.error as error:
             curl.close()
-            if size > MOST_ANSWER_BYTES:
-                raise SideFailed(f"{self.url} returned more than {MOST_ANSWER_BYTES // 2**20} MiB") from None
+            if size > MAX_ANSWER_BYTES:
+                raise SideFailed(
+                    f"{self.url} returned more than {MAX_ANSWER_BYTES // 2**20} MiB"
+                ) from None
             if error.args[0] == pycurl.E_OPERATION_TIMEDOUT:
                 raise SideFailed(f"{self.url} did not respond in time") from None
             raise SideFailed(f"{self.url} cannot be reached: {curl_reason(error)}") from None
@@ -130,7 +159,7 @@ class PeerHttp:
     def _give_back(self, curl: Any) -> None:
         curl.setopt(pycurl.WRITEFUNCTION, _drop)
         with self._lock:
-            if len(self._idle) < _MOST_IDLE:
+            if len(self._idle) < _MAX_IDLE:
                 self._idle.append(curl)
                 return
         curl.close()
@@ -144,7 +173,9 @@ class PeerHttp:
 
 
 class Rest:
-    """A peer that failed is left alone for a while: who searches should not wait for it each time. Shared by threads."""
+    """A peer that failed is left alone for a while: who searches should not wait for it each time.
+    Shared by threads.
+    """
 
     def __init__(self, rest_s: float) -> None:
         self._rest_s = rest_s

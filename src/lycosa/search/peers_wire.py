@@ -1,7 +1,8 @@
-"""What Lycosas say to each other when they search together: JSON over HTTP, each message a model with bounds.
+"""What Lycosas say to each other when they search together: JSON over HTTP, each message a model
+with bounds.
 
-Neither end trusts the other. A query travels as its text and is parsed by whoever is asked; numbers are finite and not negative; texts hold
-no control characters; an address that is none is told so.
+Neither end trusts the other. A query travels as its text and is parsed by whoever is asked; numbers
+are finite and not negative; texts hold no control characters; an address that is none is told so.
 """
 
 from __future__ import annotations
@@ -13,26 +14,27 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
-from lycosa.index.schema import field_sets
+from lycosa.search.feedback import TERMS, Expansion
 from lycosa.search.filters import Filters
 from lycosa.search.many_side import Described
 from lycosa.search.opened import Address, Found, Question
 from lycosa.search.ordering import Ranked
 from lycosa.search.query import LONGEST_QUERY, parse_query
-from lycosa.search.results import FACETS, MOST_HITS, Explanation, Hit, ScorePart
+from lycosa.search.results import FACETS, MAX_HITS, Explanation, Hit, ScorePart
 from lycosa.search.similar import MOST_TERMS, Likeness
 from lycosa.search.statistics import ToldStatistics
 
-PROTOCOL = 1
-"""Raise it when the meaning of a message changes: those of another one are asked for whole answers."""
+PROTOCOL = 2
+"""Raise it when the meaning of a message changes: those of another one are asked for whole answers.
+"""
 PATH = "/api/v1/peer"
 
-MOST_PAGES = 20_000  # that may be asked for at once
-MOST_LANGUAGES = 400
-MOST_FREQUENCIES = 50_000
-_MOST_ADDRESSES = 1_000
-_MOST_VALUES = 2_000  # of a facet
-_MOST_PIECES = 2_000
+MAX_PAGES = 20_000  # that may be asked for at once
+MAX_LANGUAGES = 400
+MAX_FREQUENCIES = 50_000
+_MAX_ADDRESSES = 1_000
+_MAX_VALUES = 2_000  # of a facet
+_MAX_PIECES = 2_000
 _URL = re.compile(r"(?:https?|ftp|gopher)://\S{1,4096}")
 _CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
 
@@ -53,7 +55,7 @@ Score = Annotated[float, Field(ge=0, le=1e9), AfterValidator(_finite)]
 Rank = Annotated[float, Field(ge=-1e16, le=1e16), AfterValidator(_finite)]
 """A score, or of an order by date the time."""
 Signed = Annotated[int, Field(ge=-(2**63), lt=2**63)]
-Stage = Annotated[float, Field(ge=-1, le=1)]
+Stage = Annotated[float, Field(ge=-2, le=1)]
 Short = Annotated[str, Field(max_length=300), AfterValidator(_clean)]
 Name = Annotated[str, Field(max_length=40, pattern=r"^[A-Za-z0-9_.-]*$")]
 Long = Annotated[str, Field(max_length=20_000), AfterValidator(_clean)]
@@ -83,17 +85,18 @@ class QuestionMessage(_Message):
     language: Name = ""
     collection: Annotated[str, Field(max_length=64)] = ""
     host: Annotated[str, Field(max_length=255)] = ""
-    languages: Annotated[list[Name], Field(max_length=MOST_LANGUAGES)]
+    languages: Annotated[list[Name], Field(max_length=MAX_LANGUAGES)]
     by_date: bool = False
     per_host: Annotated[int, Field(ge=0, le=1_000)] = 0
     folded: bool = True
     explain: bool = False
     now_ms: Annotated[int, Field(ge=0, le=2**53)] = 0
     like: LikenessMessage | None = None
+    expansion: Annotated[list[tuple[Name, Short, Score]], Field(max_length=TERMS)] = []
 
     @classmethod
     def of(cls, text: str, question: Question) -> QuestionMessage:
-        like = question.like
+        like, added = question.like, question.expansion
         return cls(
             text=text[:LONGEST_QUERY],
             language=question.filters.language,
@@ -105,10 +108,16 @@ class QuestionMessage(_Message):
             folded=question.folded,
             explain=question.explain,
             now_ms=question.now_ms,
+            expansion=[] if added is None else list(added.terms),
             like=None
             if like is None
             else LikenessMessage(
-                url=like.url, page=like.page, group=like.group, language=like.language, field_set=like.field_set, terms=list(like.terms)
+                url=like.url,
+                page=like.page,
+                group=like.group,
+                language=like.language,
+                field_set=like.field_set,
+                terms=list(like.terms),
             ),
         )
 
@@ -116,8 +125,6 @@ class QuestionMessage(_Message):
         """As this program reads it. Raises ValueError for what it cannot search for."""
         parsed = parse_query(self.text)
         like = self.like
-        if like is not None and like.field_set not in field_sets():
-            raise ValueError("like: there are no such fields")
         return Question(
             parsed,
             Filters(self.language, self.collection, self.host, parsed.restrictions),
@@ -127,7 +134,12 @@ class QuestionMessage(_Message):
             folded=self.folded,
             explain=self.explain,
             now_ms=self.now_ms,
-            like=None if like is None else Likeness(like.url, like.page, like.group, like.language, like.field_set, tuple(like.terms)),
+            expansion=Expansion(tuple(self.expansion)) if self.expansion else None,
+            like=None
+            if like is None
+            else Likeness(
+                like.url, like.page, like.group, like.language, like.field_set, tuple(like.terms)
+            ),
         )
 
 
@@ -137,7 +149,7 @@ class DescribedMessage(_Message):
     protocol: int
     generation: Count
     documents: Count
-    languages: Annotated[dict[Name, Count], Field(max_length=MOST_LANGUAGES)]
+    languages: Annotated[dict[Name, Count], Field(max_length=MAX_LANGUAGES)]
     versions: Annotated[dict[Short, Short], Field(max_length=200)]
 
     @classmethod
@@ -146,7 +158,7 @@ class DescribedMessage(_Message):
             protocol=PROTOCOL,
             generation=described.generation,
             documents=described.documents,
-            languages=dict(list(described.languages.items())[:MOST_LANGUAGES]),
+            languages=dict(list(described.languages.items())[:MAX_LANGUAGES]),
             versions=dict(described.versions),
         )
 
@@ -159,7 +171,7 @@ class StatisticsMessage(_Message):
 
     documents: Count
     counted: Count
-    frequencies: Annotated[list[tuple[Name, Short, Count]], Field(max_length=MOST_FREQUENCIES)]
+    frequencies: Annotated[list[tuple[Name, Short, Count]], Field(max_length=MAX_FREQUENCIES)]
     lengths: Annotated[dict[Name, Amount], Field(max_length=1_000)]
     having: Annotated[dict[Name, Count], Field(max_length=1_000)]
 
@@ -197,14 +209,24 @@ class FoundMessage(_Message):
     """The answer to `find`: pages as (score, segment, document, host, group)."""
 
     total: Count
-    pages: Annotated[list[tuple[Rank, Ordinal, Ordinal, Signed, Signed]], Field(max_length=MOST_PAGES)]
+    pages: Annotated[
+        list[tuple[Rank, Ordinal, Ordinal, Signed, Signed]], Field(max_length=MAX_PAGES)
+    ]
 
     @classmethod
     def of(cls, found: Found) -> FoundMessage:
-        return cls(total=found.total, pages=[(page.score, *page.place, page.host, page.group) for page in found.best[:MOST_PAGES]])
+        return cls(
+            total=found.total,
+            pages=[
+                (page.score, *page.place, page.host, page.group) for page in found.best[:MAX_PAGES]
+            ],
+        )
 
     def found(self) -> Found:
-        best = [Ranked(score, (segment, document), host, group) for score, segment, document, host, group in self.pages]
+        best = [
+            Ranked(score, (segment, document), host, group)
+            for score, segment, document, host, group in self.pages
+        ]
         return Found(max(self.total, len(best)), best)
 
 
@@ -215,7 +237,9 @@ class StatisticsRequest(_Message):
 
 
 class StepRequest(StatisticsRequest):
-    """What a later question begins with: of which generation, and how much of the words a page must match."""
+    """What a later question begins with: of which generation, and how much of the words a page must
+    match.
+    """
 
     generation: Count
     stage: Stage
@@ -224,21 +248,24 @@ class StepRequest(StatisticsRequest):
 class FindRequest(StepRequest):
     """Which pages do you find, by scores that are about those of all together?"""
 
-    limit: Annotated[int, Field(ge=1, le=MOST_PAGES)]
+    limit: Annotated[int, Field(ge=1, le=MAX_PAGES)]
     everywhere: StatisticsMessage
 
 
 class WeighRequest(StepRequest):
     """What do these pages count exactly?"""
 
-    places: Annotated[list[Place], Field(max_length=_MOST_ADDRESSES)]
+    places: Annotated[list[Place], Field(max_length=_MAX_ADDRESSES)]
     everywhere: StatisticsMessage
 
 
 class FacetsRequest(StepRequest):
     """How many pages have which value?"""
 
-    names: Annotated[list[Literal["language", "host", "collection", "type", "date"]], Field(max_length=len(FACETS))]
+    names: Annotated[
+        list[Literal["language", "host", "collection", "type", "date"]],
+        Field(max_length=len(FACETS)),
+    ]
 
 
 class ShownPage(_Message):
@@ -260,7 +287,7 @@ class ShownPage(_Message):
 class HitsRequest(StepRequest):
     """Show these pages."""
 
-    pages: Annotated[list[ShownPage], Field(max_length=MOST_HITS)]
+    pages: Annotated[list[ShownPage], Field(max_length=MAX_HITS)]
     everywhere: StatisticsMessage
 
 
@@ -268,29 +295,33 @@ class UrlsRequest(_Message):
     """Which pages are these?"""
 
     generation: Count
-    places: Annotated[list[Place], Field(max_length=MOST_PAGES)]
+    places: Annotated[list[Place], Field(max_length=MAX_PAGES)]
 
 
 class WeighedMessage(_Message):
     """The answer to `weigh`, in the order that was asked."""
 
-    scores: Annotated[list[Score], Field(max_length=_MOST_ADDRESSES)]
+    scores: Annotated[list[Score], Field(max_length=_MAX_ADDRESSES)]
 
 
 class UrlsMessage(_Message):
     """The answer to `urls`: keys."""
 
-    keys: Annotated[list[Signed], Field(max_length=MOST_PAGES)]
+    keys: Annotated[list[Signed], Field(max_length=MAX_PAGES)]
 
 
 class FacetsMessage(_Message):
     """The answer to `facets`."""
 
-    facets: dict[Name, Annotated[dict[Short, Count], Field(max_length=_MOST_VALUES)]]
+    facets: dict[Name, Annotated[dict[Short, Count], Field(max_length=_MAX_VALUES)]]
 
     @classmethod
     def of(cls, counted: Mapping[str, Mapping[str, int]]) -> FacetsMessage:
-        return cls(facets={name: dict(list(values.items())[:_MOST_VALUES]) for name, values in counted.items()})
+        return cls(
+            facets={
+                name: dict(list(values.items())[:_MAX_VALUES]) for name, values in counted.items()
+            }
+        )
 
 
 class PartMessage(_Message):
@@ -310,7 +341,7 @@ class ExplanationMessage(_Message):
     parts: Annotated[list[PartMessage], Field(max_length=1_000)]
 
 
-Pieces = Annotated[list[tuple[Long, bool]], Field(max_length=_MOST_PIECES)]
+Pieces = Annotated[list[tuple[Long, bool]], Field(max_length=_MAX_PIECES)]
 
 
 class HitMessage(_Message):
@@ -354,7 +385,12 @@ class HitMessage(_Message):
                 words=told.words,
                 prior=told.prior,
                 freshness=told.freshness,
-                parts=[PartMessage(field=part.field, terms=list(part.terms), score=max(0.0, part.score)) for part in told.parts],
+                parts=[
+                    PartMessage(
+                        field=part.field, terms=list(part.terms), score=max(0.0, part.score)
+                    )
+                    for part in told.parts
+                ],
             ),
         )
 
@@ -391,7 +427,7 @@ class HitMessage(_Message):
 class HitsMessage(_Message):
     """The answer to `hits`, in the order that was asked."""
 
-    hits: Annotated[list[HitMessage], Field(max_length=MOST_HITS)]
+    hits: Annotated[list[HitMessage], Field(max_length=MAX_HITS)]
 
 
 def places_of(addresses: Sequence[Address]) -> list[Place]:

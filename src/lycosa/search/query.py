@@ -1,4 +1,5 @@
-"""What a person typed, taken apart by the rules of docs/query.md. No input is an error: what makes no sense as syntax is words to find.
+"""What a person typed, taken apart by the rules of docs/query.md. No input is an error: what makes
+no sense as syntax is words to find.
 
 The result is plain data, hashable and picklable, for it goes to every shard.
 """
@@ -9,7 +10,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from lycosa.core.said import Said
+from lycosa.core.messages import Message
 from lycosa.search.syntax import (
     AFTER,
     BEFORE,
@@ -22,13 +23,14 @@ from lycosa.search.syntax import (
     Operator,
 )
 
-MOST_WORDS = 32
+MOST_WORDS = 256
 """Words and phrases of a query that are looked at; the rest is passed over, with a note."""
 LONGEST_QUERY = 2_000  # characters
 MOST_DEPTH = 8  # of parentheses within parentheses; deeper ones are passed over
-SHORTEST_BEGINNING = 2  # letters before an asterisk
+MIN_BEGINNING = 2  # letters before an asterisk
 
-_CLOSING = {'"': '"', "“": "”“", "„": "“”", "«": "»", "「": "」", "『": "』"}  # opening quotation mark -> those that may close it
+# opening quotation mark -> those that may close it
+_CLOSING = {'"': '"', "“": "”“", "„": "“”", "«": "»", "「": "」", "『": "』"}
 _FIELD = re.compile(rf"({'|'.join(BY_NAME)}):(?=\S)", re.IGNORECASE)
 _MINUS = "-−"
 _OR = frozenset({"OR", "|", "||"})
@@ -37,7 +39,9 @@ _AND = "AND"
 
 @dataclass(slots=True, frozen=True)
 class Clause:
-    """One word or phrase as typed. `within` is `intitle`, `inurl` or `inanchor` if it must stand there."""
+    """One word or phrase as typed. `within` is `intitle`, `inurl` or `inanchor` if it must stand
+    there.
+    """
 
     text: str
     phrase: bool = False
@@ -58,7 +62,9 @@ Part = Clause | Group
 
 @dataclass(slots=True, frozen=True)
 class Restriction:
-    """What narrows the whole query: the first name of an operator that takes no words, and its value in its one form."""
+    """What narrows the whole query: the first name of an operator that takes no words, and its
+    value in its one form.
+    """
 
     name: str
     value: str
@@ -81,7 +87,11 @@ class ParsedQuery:
 
     def values(self, name: str, *, wanted: bool = True) -> tuple[str, ...]:
         """The values of the restrictions of a name."""
-        return tuple(found.value for found in self.restrictions if found.name == name and found.wanted == wanted)
+        return tuple(
+            found.value
+            for found in self.restrictions
+            if found.name == name and found.wanted == wanted
+        )
 
     @property
     def languages(self) -> tuple[str, ...]:
@@ -103,13 +113,27 @@ def parse_query(text: str) -> ParsedQuery:
     notes = []
     if len(text) > LONGEST_QUERY:
         text = text[:LONGEST_QUERY]
-        notes.append(Said("cut_characters", "only the first {n} characters of the query were used", n=LONGEST_QUERY))
+        notes.append(
+            Message(
+                "cut_characters",
+                "only the first {n} characters of the query were used",
+                n=LONGEST_QUERY,
+            )
+        )
     reader = _Reader(text)
     wanted = reader.sequence("")
     if reader.cut:
-        notes.append(Said("cut_words", "only the first {n} words of the query were used", n=MOST_WORDS))
+        notes.append(
+            Message("cut_words", "only the first {n} words of the query were used", n=MOST_WORDS)
+        )
     restrictions = tuple(dict.fromkeys(reader.restrictions))
-    return ParsedQuery(tuple(wanted), tuple(reader.unwanted), restrictions, reader.order, (*notes, *dict.fromkeys(reader.notes)))
+    return ParsedQuery(
+        tuple(wanted),
+        tuple(reader.unwanted),
+        restrictions,
+        reader.order,
+        (*notes, *dict.fromkeys(reader.notes)),
+    )
 
 
 def clauses(parts: tuple[Part, ...]) -> Iterator[Clause]:
@@ -136,9 +160,12 @@ class _Reader:
         self.notes: list[str] = []
 
     def sequence(self, within: str) -> list[Part]:
-        """The parts up to the end of the parentheses, or of the text; restrictions and what is unwanted goes to the whole query."""
+        """The parts up to the end of the parentheses, or of the text; restrictions and what is
+        unwanted goes to the whole query.
+        """
         found: list[Part] = []
-        alternative = joinable = False  # OR stands before the next part; the one before it is a part that can be joined
+        # OR stands before the next part; the one before it is a part that can be joined
+        alternative = joinable = False
         while (start := self._skip_space()) < len(self._text):
             if self._text[start] == ")":
                 self._place += 1
@@ -156,7 +183,9 @@ class _Reader:
                 continue
             if alternative:
                 before = found.pop()
-                together = before.parts if isinstance(before, Group) and not before.every else (before,)
+                together = (
+                    before.parts if isinstance(before, Group) and not before.every else (before,)
+                )
                 part = Group((*together, part))
             found.append(part)
             alternative = False
@@ -214,7 +243,9 @@ class _Reader:
         self._place = self._word_end(start)
         word = text[start : self._place]
         stem = word.rstrip("*")
-        if stem != word and len([letter for letter in stem if letter.isalnum()]) >= (SHORTEST_BEGINNING if stem.isascii() else 1):
+        if stem != word and len([letter for letter in stem if letter.isalnum()]) >= (
+            MIN_BEGINNING if stem.isascii() else 1
+        ):
             return self._counted(Clause(stem, prefix=True, within=within))
         return self._counted(Clause(word, within=within))
 
@@ -226,7 +257,9 @@ class _Reader:
         return clause
 
     def _word_end(self, start: int) -> int:
-        """Where the word ends that begins there: at a space, within parentheses also at one that it did not open."""
+        """Where the word ends that begins there: at a space, within parentheses also at one that it
+        did not open.
+        """
         opened = 0
         for place in range(start, len(self._text)):
             letter = self._text[place]
@@ -250,10 +283,13 @@ class _Reader:
             value = text[start:end]
         assert operator.read is not None
         name = operator.names[0]
-        found = [operator.read(each) for each in (value.split(",") if name not in (LINK, SIMILAR) else [value])]
+        found = [
+            operator.read(each)
+            for each in (value.split(",") if name not in (LINK, SIMILAR) else [value])
+        ]
         if not all(found) or not found:
             self.notes.append(
-                Said(
+                Message(
                     "operator_value",
                     "{operator}: needs {wants}; {operator}:{value} was searched for as words",
                     operator=name,
@@ -264,7 +300,13 @@ class _Reader:
             return False
         self._place = end
         if negative and not operator.negative:
-            self.notes.append(Said("operator_minus", "{operator}: cannot be negated with a minus; it was ignored", operator=name))
+            self.notes.append(
+                Message(
+                    "operator_minus",
+                    "{operator}: cannot be negated with a minus; it was ignored",
+                    operator=name,
+                )
+            )
         elif name == SORT:
             self.order = found[0]
         elif name in (BEFORE, AFTER, SIMILAR):
@@ -276,7 +318,9 @@ class _Reader:
 
 
 def _quoted(text: str, start: int) -> tuple[str, int]:
-    """The content of a quotation that opens at `start`, and where reading goes on. One that never closes reaches to the end."""
+    """The content of a quotation that opens at `start`, and where reading goes on. One that never
+    closes reaches to the end.
+    """
     closing = _CLOSING[text[start]]
     for place in range(start + 1, len(text)):
         if text[place] in closing:

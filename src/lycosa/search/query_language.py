@@ -1,4 +1,5 @@
-"""The language of a query: two words are too few to tell it by their letters, so it is one of their script in which they are words.
+"""The language of a query: two words are too few to tell it by their letters, so it is one of their
+script in which they are words.
 
 No judge of `text.identify` is asked: they read sentences, and cost a search .1 s to start.
 """
@@ -48,14 +49,22 @@ def query_language(
 ) -> str:
     """The language, an ISO 639 code.
 
-    Of those in the query's script the one by whose tables most of its words are known, of these the one whose pages hold them most often.
-    `languages`: those of the index, most pages first. `holding`: pages of each language that hold the query's words, where that is known.
+    Of those in the query's script the one by whose tables most of its words are known, of these the
+    one whose pages hold them most often. `languages`: those of the index, most pages first.
+    `holding`: pages of each language that hold the query's words, where that is known.
     """
     listed = dict.fromkeys(language for language in languages if language)
     text = " ".join(clause.text for clause in clauses(parsed.wanted))
     written = next((spoken for pattern, spoken in _SCRIPTS if pattern.search(text)), None)
     if written is None:
-        candidates = [PIVOT, *(language for language in listed if language not in _OTHER_SCRIPTS and language != PIVOT)]
+        candidates = [
+            PIVOT,
+            *(
+                language
+                for language in listed
+                if language not in _OTHER_SCRIPTS and language != PIVOT
+            ),
+        ]
     else:
         candidates = [language for language in listed if language in written] or sorted(written)
     if len(candidates) == 1:

@@ -1,7 +1,9 @@
-"""A copy of one shard that answers: kept by an engine on some machine, asked by whoever serves searches.
+"""A copy of one shard that answers: kept by an engine on some machine, asked by whoever serves
+searches.
 
-A search asks it up to four times: what it knows of the words, which pages it finds, what they count exactly, and for the snippets of
-those that are shown. All four are answered from the generation that the first was answered from, whatever is published meanwhile.
+A search asks it up to four times: what it knows of the words, which pages it finds, what they count
+exactly, and for the snippets of those that are shown. All four are answered from the generation
+that the first was answered from, whatever is published meanwhile.
 """
 
 from __future__ import annotations
@@ -18,6 +20,8 @@ from lycosa.index import generation as generations
 from lycosa.index.copies import local_copy, remove_copies
 from lycosa.index.shards import Shard
 from lycosa.index.suggest_file import Phrase
+from lycosa.processes.threads import OnError, start_thread
+from lycosa.search.feedback import PageTerms
 from lycosa.search.opened import Address, Found, OpenIndex, Question
 from lycosa.search.ordering import Ranked
 from lycosa.search.query import parse_query
@@ -40,7 +44,9 @@ class GenerationGone(WorkError):
 
 @dataclass(slots=True, frozen=True)
 class Description:
-    """What a replica has open. `generation` 0: nothing yet, for the reason in `problem` if there is one."""
+    """What a replica has open. `generation` 0: nothing yet, for the reason in `problem` if there is
+    one.
+    """
 
     shard: Shard
     generation: int = 0
@@ -52,22 +58,31 @@ class Description:
 
 
 class Replica:
-    """One shard of the workspace at `location`. Its methods may be called side by side; all arguments and answers are picklable.
+    """One shard of the workspace at `location`. Its methods may be called side by side; all
+    arguments and answers are picklable.
 
-    With `copy` it reads a copy on this machine's disk: for a folder that machines share. Of what lies on S3 or HDFS it does so anyway.
+    With `copy` it reads a copy on this machine's disk: for a folder that machines share. Of what
+    lies on S3 or HDFS it does so anyway.
     """
 
-    def __init__(self, location: str, shard: Shard, copy: bool = False, follow_s: float = FOLLOW_S) -> None:
+    def __init__(
+        self, location: str, shard: Shard, copy: bool = False, follow_s: float = FOLLOW_S
+    ) -> None:
         self._storage = generations.storage_of(location)
         self._shard = shard
-        copies = cache_root() / "replicas" / xxh3_64_hexdigest(self._storage.root.encode()) / f"of-{shard.count}-{shard.number:04d}"
+        copies = (
+            cache_root()
+            / "replicas"
+            / xxh3_64_hexdigest(self._storage.root.encode())
+            / f"of-{shard.count}-{shard.number:04d}"
+        )
         self._copies = copies if copy and self._storage.on_disk else None
         self._open: dict[int, OpenIndex] = {}  # replaced, never changed: searches read it meanwhile
         self._problem = ""
         self._changing = threading.Lock()
         self._ending = threading.Event()
         self.follow()
-        threading.Thread(target=self._follow_on, args=(follow_s,), name="follow", daemon=True).start()
+        start_thread(self._follow_on, follow_s, name="follow", on_error=OnError.RESTART)
 
     def describe(self) -> Description:
         newest = self._newest()
@@ -75,34 +90,63 @@ class Replica:
             return Description(self._shard, problem=self._problem)
         info = newest.info
         return Description(
-            self._shard, info.generation, info.log_entry, newest.documents, dict(info.languages), self._problem, newest.missing
+            self._shard,
+            info.generation,
+            info.log_entry,
+            newest.documents,
+            dict(info.languages),
+            self._problem,
+            newest.missing,
         )
 
     def statistics(self, question: Question) -> tuple[Description, ToldStatistics]:
-        """What this shard adds to the statistics of a query, and the generation to name in what is asked next."""
+        """What this shard adds to the statistics of a query, and the generation to name in what is
+        asked next.
+        """
         newest = self._newest()
         if newest is None:
             return self.describe(), ToldStatistics()
         return self.describe_of(newest), newest.told(question)
 
-    def find(self, generation: int, question: Question, stage: float, limit: int, everywhere: ToldStatistics) -> Found:
-        """The first pages by scores that are about those of all shards together. Raises GenerationGone."""
+    def find(
+        self,
+        generation: int,
+        question: Question,
+        stage: float,
+        limit: int,
+        everywhere: ToldStatistics,
+    ) -> Found:
+        """The first pages by scores that are about those of all shards together. Raises
+        GenerationGone.
+        """
         if not generation:
             return Found(0, [])
         return self._of(generation).find(question, stage, limit, everywhere)
 
     def weigh(
-        self, generation: int, question: Question, stage: float, addresses: Sequence[Address], everywhere: ToldStatistics
+        self,
+        generation: int,
+        question: Question,
+        stage: float,
+        addresses: Sequence[Address],
+        everywhere: ToldStatistics,
     ) -> list[float]:
         """The exact scores of pages that were found. Raises GenerationGone."""
         return self._of(generation).weigh(question, stage, addresses, everywhere)
 
-    def facets(self, generation: int, question: Question, stage: float, names: tuple[str, ...]) -> dict[str, dict[str, int]]:
+    def facets(
+        self, generation: int, question: Question, stage: float, names: tuple[str, ...]
+    ) -> dict[str, dict[str, int]]:
         """All pages that match, counted. Raises GenerationGone."""
         return self._of(generation).facets(question, stage, names)
 
     def hits(
-        self, generation: int, question: Question, stage: float, found: Sequence[Ranked[Address]], everywhere: ToldStatistics
+        self,
+        generation: int,
+        question: Question,
+        stage: float,
+        found: Sequence[Ranked[Address]],
+        everywhere: ToldStatistics,
     ) -> list[Hit]:
         """Pages with their snippets. Raises GenerationGone."""
         return self._of(generation).hits(question, stage, found, everywhere)
@@ -111,6 +155,10 @@ class Replica:
         """What its pages hold of some words, and of words near by. Raises GenerationGone."""
         return self._of(generation).hear(wanted) if generation else Heard()
 
+    def page_terms(self, generation: int, addresses: Sequence[Address]) -> list[PageTerms]:
+        """The heaviest terms of pages that were found. Raises GenerationGone."""
+        return self._of(generation).page_terms(addresses)
+
     def likeness(self, generation: int, url: str) -> Likeness | None:
         """What pages like one of its pages are found by. Raises GenerationGone."""
         return self._of(generation).likeness(url) if generation else None
@@ -118,7 +166,11 @@ class Replica:
     def phrases(self, start: str, count: int, language: str, words: bool) -> list[Phrase]:
         """Phrases of its pages that go on like that (`search.suggest`)."""
         newest = self._newest()
-        found = [] if newest is None else phrases_of(newest.suggest_files, start, count, language, words)
+        found = (
+            []
+            if newest is None
+            else phrases_of(newest.suggest_files, start, count, language, words)
+        )
         return [phrase for each in found for phrase in each]
 
     def matching(self, text: str, language: str) -> int:
@@ -131,7 +183,9 @@ class Replica:
         return os.getpid()
 
     def follow(self) -> bool:
-        """Open the newest generation if there is a newer one; True if so. A damaged one leaves the one before in service."""
+        """Open the newest generation if there is a newer one; True if so. A damaged one leaves the
+        one before in service.
+        """
         with self._changing:
             try:
                 numbers = generations.numbers(self._storage, self._shard.line)
@@ -162,7 +216,13 @@ class Replica:
     def describe_of(self, opened: OpenIndex) -> Description:
         info = opened.info
         return Description(
-            self._shard, info.generation, info.log_entry, opened.documents, dict(info.languages), self._problem, opened.missing
+            self._shard,
+            info.generation,
+            info.log_entry,
+            opened.documents,
+            dict(info.languages),
+            self._problem,
+            opened.missing,
         )
 
     def _newest(self) -> OpenIndex | None:

@@ -1,13 +1,14 @@
-"""From the readings of a query to tantivy's queries: which terms in which fields, with which weight.
+"""Build tantivy queries from the readings of a query: terms, fields and weights (docs/ranking.md).
 
-A query without a language is read by several analyzers, and the best of these readings counts (disjunction max: a page is found by
-its own). Within a reading every word must stand somewhere: title, headings, body, the rest of the page, links to it, or the URL.
+A query without a language has one reading per analyzer; a page has the score of the best one
+(disjunction max). Keywords must occur in some field: title, headings, body, the rest of the page,
+anchor texts or the URL.
 """
 
 from __future__ import annotations
 
 import functools
-import itertools
+import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 import tantivy
@@ -19,36 +20,62 @@ from lycosa.index.schema import (
     FULL_ROLE,
     HEADINGS_ROLE,
     ID,
+    LANGUAGE,
     TITLE_ROLE,
     URL_WORDS,
     text_field,
 )
-from lycosa.search.expression import Also, Beginning, Best, Expression, Leaf, Some, every, pruned, to_query
+from lycosa.search.expression import (
+    Also,
+    Beginning,
+    Best,
+    Expression,
+    Leaf,
+    Some,
+    every,
+    pruned,
+    to_query,
+)
+from lycosa.search.feedback import Expansion
 from lycosa.search.filters import Filters, filter_clauses
 from lycosa.search.reading import Asked, Reading, Word, read
+from lycosa.search.sentence import (
+    MAX_PARTS_WITH_REQUIRED,
+    SentenceTerms,
+    sentence_expression,
+    sentence_terms,
+)
 from lycosa.search.statistics import Statistics, Term, correction, inverse_frequency
 from lycosa.search.syntax import IN_ANCHOR, IN_TITLE, IN_URL
 from lycosa.text.analyze import Unit, analyzer_for
 
 __all__ = ["Filters", "QueryBuilder", "Reading", "read"]
 
-# Weights of the fields in BM25 (k1 = 1.2, b = 0.75, tantivy's). Calibrated on known-item search over the 5,477 pages of the six
-# documentation sites (bench/search.py prints the mean reciprocal ranks: by a page's title .97, by six words of one of its sentences
-# .65). Between half and twice these values little moves; without TITLE_WEIGHT titles fall to .92, without commonness texts to .63.
 WEIGHTS = {TITLE_ROLE: 3.0, HEADINGS_ROLE: 1.0, BODY_ROLE: 1.0, FULL_ROLE: 0.1, ANCHOR_ROLE: 1.0}
-# Of a question of many words, each says little by being in a title. Chosen on the odd questions of Cranfield (bench/relevance.py): mean
-# average precision .389 there, .35 with the weights above, .32 where titles do not count.
-LONG = 6  # words and groups of words from which a query is such a question
-LONG_WEIGHTS = {TITLE_ROLE: 1.5, HEADINGS_ROLE: 0.5, BODY_ROLE: 1.0, FULL_ROLE: 0.1, ANCHOR_ROLE: 0.5}
-PAIR_WEIGHT = 0.4  # of two words of a long query that stand next to each other in it, and in the text
+"""Field weights for keywords, chosen on known-item search (bench/search.py); halving or doubling
+them changes little.
+"""
 URL_WEIGHT = 0.5
-WORD_WEIGHT = 0.5  # of a whole Chinese or Japanese word, on top of its characters
-BEGINNING_SCORE = 2.0  # of a word of which only the beginning was given: BM25's score of one that every tenth page holds
-NEAR_WEIGHT = 0.6  # of all the words standing together, in title or body, on top of the words
-NEAR_SLOP = 2  # positions that words may stand apart to count as together
-TITLE_WEIGHT = 6.0  # of all the words in the title
-RELAX_SHARE = 0.6  # of the words that a page must hold once few pages hold all of them
-READING_TIE = 0.1  # what a second reading of the query adds
+WORD_WEIGHT = 0.5
+"""Weight of a complete Chinese or Japanese word, in addition to its characters."""
+BEGINNING_SCORE = 2.0
+"""Score of a prefix: BM25's score of a word in every tenth page."""
+NEAR_WEIGHT, NEAR_SLOP = 0.6, 2
+"""Weight of all words close together in the body, and the positions that they may be apart."""
+TITLE_WEIGHT = 6.0
+"""Weight of a title that contains all words."""
+RELAX_SHARE = 0.6
+"""Share of the words that a page must contain if few pages contain all."""
+READING_TIE = 0.1
+"""Share of the score of further readings that is added to the best one."""
+LANGUAGE_PRIOR_POWER = 0.5
+"""Exponent of a language's share of the pages, as its probability before the words of the query are
+known.
+"""
+LANGUAGE_SMOOTHING = 5.0
+"""Pages with the average share of each word that are added to every language."""
+MIN_LANGUAGE_WEIGHT = 0.01
+SENTENCE_WEIGHTS = {BODY_ROLE: 1.0, FULL_ROLE: 0.1, ANCHOR_ROLE: 0.2}
 
 _FIELDS_WITHIN: Mapping[str, Mapping[str, float]] = {
     IN_TITLE: {TITLE_ROLE: WEIGHTS[TITLE_ROLE]},
@@ -60,8 +87,9 @@ _FIELDS_WITHIN: Mapping[str, Mapping[str, float]] = {
 class QueryBuilder:
     """Builds queries for one index.
 
-    `here` is what that index knows of the words, `everywhere` what it and those know that are asked with it: scores come out
-    about as those of one index that holds all documents. It is the same object where there is only one.
+    `here` is what that index knows of the words, `everywhere` what it and those know that are asked
+    with it: scores come out about as those of one index that holds all documents. It is the same
+    object where there is only one.
     """
 
     def __init__(self, schema: tantivy.Schema, here: Statistics, everywhere: Statistics) -> None:
@@ -74,17 +102,34 @@ class QueryBuilder:
         """Pages that hold every word."""
         return self._narrowed(readings, filters, self.wanted(readings))
 
+    def any_word(
+        self, readings: Sequence[Reading], filters: Filters, expansion: Expansion | None = None
+    ) -> Query:
+        """Build the query of a sentence: pages with any of its content words."""
+        return self._narrowed(readings, filters, self.sentence(readings, expansion))
+
     def relaxed(self, readings: Sequence[Reading], filters: Filters, share: float) -> Query:
         """Pages that hold this share of the words, at least one, but not all of them."""
         some, all_of_them = self.wanted(readings, share), self.wanted(readings)
-        without = [] if all_of_them is None else [(Occur.MustNot, self._query(part, made=True)) for part in all_of_them.parts]
-        return Query.boolean_query([(Occur.Must, self._narrowed(readings, filters, some)), *without])
+        without = (
+            []
+            if all_of_them is None
+            else [(Occur.MustNot, self._query(part, made=True)) for part in all_of_them.parts]
+        )
+        return Query.boolean_query(
+            [(Occur.Must, self._narrowed(readings, filters, some)), *without]
+        )
 
-    def alike(self, readings: Sequence[Reading], filters: Filters, like: Expression, page: str) -> Query:
+    def alike(
+        self, readings: Sequence[Reading], filters: Filters, like: Expression, page: str
+    ) -> Query:
         """Pages like a page, without itself."""
         itself = Query.term_query(self._schema, ID, page, "basic")
         return Query.boolean_query(
-            [(Occur.Must, self._narrowed(readings, filters, self.with_words(readings, like))), (Occur.MustNot, itself)]
+            [
+                (Occur.Must, self._narrowed(readings, filters, self.with_words(readings, like))),
+                (Occur.MustNot, itself),
+            ]
         )
 
     def with_words(self, readings: Sequence[Reading], like: Expression) -> Expression:
@@ -92,8 +137,12 @@ class QueryBuilder:
         words = self.wanted(readings)
         return like if words is None else every((words, like))
 
-    def filtered(self, expression: Expression | None, filters: Filters, *, made: bool = False) -> Query:
-        """Pages that match an expression (all pages, without one) and that the filters let through. `made`: by `wanted`."""
+    def filtered(
+        self, expression: Expression | None, filters: Filters, *, made: bool = False
+    ) -> Query:
+        """Pages that match an expression (all pages, without one) and that the filters let through.
+        `made`: by `wanted`.
+        """
         wanted = Query.all_query() if expression is None else self._query(expression, made=made)
         return Query.boolean_query([(Occur.Must, wanted), *filter_clauses(self._schema, filters)])
 
@@ -103,7 +152,8 @@ class QueryBuilder:
         return Query.boolean_query([(Occur.Must, self.filtered(wanted, filters)), *without])
 
     def wanted(self, readings: Sequence[Reading], share: float | None = None) -> Best | None:
-        """What a page must hold, and what that counts: this share of the words, or all of them. None: the query wants no word.
+        """What a page must hold, and what that counts: this share of the words, or all of them.
+        None: the query wants no word.
 
         Words that no page holds are left out, and readings that no page can match.
         """
@@ -111,43 +161,139 @@ class QueryBuilder:
         if not read:
             return None
         parts = []
-        for reading, factors in zip(read, self._commonness(read), strict=True):
+        for reading, (_, factors) in zip(read, self._factors(read), strict=True):
             count = len(reading.parts)
-            found = _asked(reading, factors, count if share is None else max(1, round(share * count)), self._holds)
+            found = _asked(
+                reading,
+                factors,
+                count if share is None else max(1, round(share * count)),
+                self._holds,
+            )
             if found is not None:
                 parts.append(found)
         return Best(tuple(parts), READING_TIE)
 
-    def _narrowed(self, readings: Sequence[Reading], filters: Filters, wanted: Expression | None) -> Query:
-        unwanted = [(part, reading.analyzer.field_set) for reading in readings for part in reading.unwanted]
+    def sentence(
+        self, readings: Sequence[Reading], expansion: Expansion | None = None
+    ) -> Best | None:
+        """Build the expression of a sentence; None: it has no word."""
+        read = [reading for reading in readings if reading.parts]
+        if not read:
+            return None
+        parts = []
+        for reading, (language, factors) in zip(read, self._factors(read), strict=True):
+            terms = self.sentence_terms(reading)
+            field_set = reading.analyzer.field_set
+            leaves = [] if expansion is None else expansion.leaves(field_set, terms.total)
+            added = [
+                leaf.times(language * self._rarity(reading, self._count(leaf.field, *leaf.terms)))
+                for leaf in leaves
+                if self._holds(leaf.field, leaf.terms)
+            ]
+
+            def make(part: Asked, factor: float, field_set: str = field_set) -> Expression | None:
+                if isinstance(part, Word):
+                    return _somewhere(part, field_set, SENTENCE_WEIGHTS, factor, self._holds)
+                return _expression(part, field_set, {}, SENTENCE_WEIGHTS, self._holds)
+
+            every_word = None
+            if 1 < len(reading.parts) <= MAX_PARTS_WITH_REQUIRED:
+                every_word = _asked(reading, factors, len(reading.parts), self._holds)
+            extra = () if every_word is None else (every_word,)
+            found = sentence_expression(reading, terms, factors, make, added=added, extra=extra)
+            if found is not None:
+                parts.append(found)
+        return Best(tuple(parts), 0.0)
+
+    def sentence_terms(self, reading: Reading) -> SentenceTerms:
+        """Return the words of a sentence that are scored."""
+        return sentence_terms(
+            reading, lambda word: self._holding(word.unit, reading.analyzer.field_set)
+        )
+
+    def _narrowed(
+        self, readings: Sequence[Reading], filters: Filters, wanted: Expression | None
+    ) -> Query:
+        unwanted = [
+            (part, reading.analyzer.field_set) for reading in readings for part in reading.unwanted
+        ]
         query = self.filtered(wanted, filters, made=True)
-        without = [_expression(part, field_set, {}, WEIGHTS, self._holds) for part, field_set in unwanted]
-        clauses = [(Occur.MustNot, self._query(part, made=True)) for part in without if part is not None]
+        without = [
+            _expression(part, field_set, {}, WEIGHTS, self._holds) for part, field_set in unwanted
+        ]
+        clauses = [
+            (Occur.MustNot, self._query(part, made=True)) for part in without if part is not None
+        ]
         return Query.boolean_query([(Occur.Must, query), *clauses]) if clauses else query
 
-    def _commonness(self, readings: Sequence[Reading]) -> list[dict[Word, float]]:
-        """For each word of each reading what its score must be multiplied by so that it counts as it is rare in the whole index.
+    def _factors(self, readings: Sequence[Reading]) -> list[tuple[float, dict[Word, float]]]:
+        """Return the weight of each reading and the factor of each of its words.
 
-        `the` is rare among Vietnamese pages, whose fields are not the English ones: without this the first hit for `the` would be
-        Vietnamese.
+        The weight is the probability of its language, relative to the best score that its words can
+        reach. A factor also corrects the document frequency, which tantivy counts over pages of all
+        languages.
         """
-        documents = self._everywhere.documents
-        holding = [{word: self._holding(word.unit, reading.analyzer.field_set) for word in reading.words()} for reading in readings]
-        by_set: dict[tuple[int, str], int] = {}
-        for reading, counts in zip(readings, holding, strict=True):
-            for word, count in counts.items():
-                key = word.place, reading.analyzer.field_set
-                by_set[key] = max(by_set.get(key, 0), count)
-        total: dict[int, int] = {}
-        for (place, _), count in by_set.items():
-            total[place] = min(documents, total.get(place, 0) + count)
-        return [
-            {
-                word: min(1.0, inverse_frequency(documents, total[word.place]) / inverse_frequency(documents, min(documents, count)))
-                for word, count in counts.items()
-            }
-            for counts in holding
+        factors = []
+        weights = self.language_weights(readings)
+        held = [
+            {word: self._holding(word.unit, reading.analyzer.field_set) for word in reading.words()}
+            for reading in readings
         ]
+        reachable = [
+            sum(inverse_frequency(pages, min(pages, count)) for count in counts.values()) or 1.0
+            for counts, pages in zip(held, map(self._pages_of, readings), strict=True)
+        ]
+        norm = reachable[weights.index(max(weights))]
+        for reading, weight, counts, most in zip(readings, weights, held, reachable, strict=True):
+            weight *= norm / most
+            factors.append(
+                (
+                    weight,
+                    {word: weight * self._rarity(reading, count) for word, count in counts.items()},
+                )
+            )
+        return factors
+
+    def _pages_of(self, reading: Reading) -> int:
+        """Return the number of pages in the language of a reading, at least 1."""
+        return max(1, self._count(LANGUAGE, reading.language))
+
+    def _rarity(self, reading: Reading, count: int) -> float:
+        """Return the inverse document frequency of a term among pages of its language, divided by
+        that among all pages.
+        """
+        documents, pages = self._everywhere.counted, self._pages_of(reading)
+        return inverse_frequency(pages, min(pages, count)) / inverse_frequency(
+            documents, min(documents, count)
+        )
+
+    def language_weights(self, readings: Sequence[Reading]) -> list[float]:
+        """Return the probability of each reading relative to the most probable one (naive Bayes
+        over the words of the query).
+        """
+        if len(readings) < 2:
+            return [1.0] * len(readings)
+        pages = [self._pages_of(reading) for reading in readings]
+        held: list[dict[int, int]] = []
+        for reading in readings:
+            counts: dict[int, int] = {}
+            for word in reading.words():
+                count = self._holding(word.unit, reading.analyzer.field_set)
+                counts[word.place] = min(counts.get(word.place, count), count)
+            held.append(counts)
+        places = {place for counts in held for place in counts}
+        everywhere = {
+            place: sum(counts.get(place, 0) for counts in held) / sum(pages) for place in places
+        }
+        likely = []
+        for counts, number in zip(held, pages, strict=True):
+            value = LANGUAGE_PRIOR_POWER * math.log(number / sum(pages))
+            for place in places:
+                share = counts.get(place, 0) + LANGUAGE_SMOOTHING * everywhere[place] + 1e-3
+                value += math.log(share / (number + LANGUAGE_SMOOTHING))
+            likely.append(value)
+        best = max(likely)
+        return [max(MIN_LANGUAGE_WEIGHT, math.exp(value - best)) for value in likely]
 
     def _holding(self, unit: Unit, field_set: str) -> int:
         """Pages whose body holds a unit, at most."""
@@ -171,7 +317,11 @@ class QueryBuilder:
             return Query.empty_query()
         if alone:
             return to_query(left, self._schema)
-        return to_query(left, self._schema, lambda leaf: correction(leaf.field, leaf.terms, self._here, self._everywhere))
+        return to_query(
+            left,
+            self._schema,
+            lambda leaf: correction(leaf.field, leaf.terms, self._here, self._everywhere),
+        )
 
     def _holds_here(self, leaf: Leaf) -> bool:
         return all(self._here.holding(leaf.field, term) for term in leaf.terms)
@@ -181,30 +331,44 @@ Holds = Callable[[str, Sequence[str]], bool]
 """Whether there may be a page that has these terms in a field."""
 
 
-def _asked(reading: Reading, factors: Mapping[Word, float], least: int, holds: Holds) -> Expression | None:
-    """So many of a reading's parts; what lifts a page above others that hold them too comes on top. None: no page can match."""
+def _asked(
+    reading: Reading, factors: Mapping[Word, float], least: int, holds: Holds
+) -> Expression | None:
+    """So many of a reading's parts; what lifts a page above others that hold them too comes on top.
+    None: no page can match.
+    """
     field_set = reading.analyzer.field_set
-    weights = LONG_WEIGHTS if len(reading.parts) >= LONG else WEIGHTS
     parts = []
     missing = len(reading.parts) - least  # so many parts no page needs to hold
     for part in reading.parts:
-        found = _expression(part, field_set, factors, weights, holds)
+        found = _expression(part, field_set, factors, WEIGHTS, holds)
         if found is not None:
             parts.append(found)
         elif (missing := missing - 1) < 0:
             return None
-    return Also(Some(tuple(parts), least), tuple(_together(reading.parts, field_set, min(factors.values(), default=1.0), holds)))
+    return Also(
+        Some(tuple(parts), least),
+        tuple(_together(reading.parts, field_set, min(factors.values(), default=1.0), holds)),
+    )
 
 
 def _held(
-    parts: Sequence[Asked], field_set: str, factors: Mapping[Word, float], weights: Mapping[str, float], holds: Holds
+    parts: Sequence[Asked],
+    field_set: str,
+    factors: Mapping[Word, float],
+    weights: Mapping[str, float],
+    holds: Holds,
 ) -> tuple[Expression, ...]:
     found = (_expression(part, field_set, factors, weights, holds) for part in parts)
     return tuple(part for part in found if part is not None)
 
 
 def _expression(
-    asked: Asked, field_set: str, factors: Mapping[Word, float], weights: Mapping[str, float], holds: Holds
+    asked: Asked,
+    field_set: str,
+    factors: Mapping[Word, float],
+    weights: Mapping[str, float],
+    holds: Holds,
 ) -> Expression | None:
     if isinstance(asked, Word):
         return _somewhere(asked, field_set, weights, factors.get(asked, 1.0), holds)
@@ -214,9 +378,12 @@ def _expression(
     return every(parts) if asked.every else Some(parts)
 
 
-def _somewhere(word: Word, field_set: str, weights: Mapping[str, float], factor: float, holds: Holds) -> Some | None:
-    """A word in any field where it may stand, each field's score counted. A beginning is also a word by itself: the index may hold it
-    without its ending."""
+def _somewhere(
+    word: Word, field_set: str, weights: Mapping[str, float], factor: float, holds: Holds
+) -> Some | None:
+    """A word in any field where it may stand, each field's score counted. A beginning is also a
+    word by itself: the index may hold it without its ending.
+    """
     unit = word.unit
     found: list[Expression] = []
 
@@ -244,25 +411,30 @@ def _plain_terms(text: str) -> tuple[str, ...]:
     return tuple(analyzer_for("").terms(text))
 
 
-def _together(parts: Sequence[Asked], field_set: str, factor: float, holds: Holds) -> Iterator[Expression]:
-    """What lifts a page above others that hold the words too: all of them in the title, or close together in the text."""
-    units = [part.unit for part in parts if isinstance(part, Word) and not part.within and not part.beginning]
+def _together(
+    parts: Sequence[Asked], field_set: str, factor: float, holds: Holds
+) -> Iterator[Expression]:
+    """What lifts a page above others that hold the words too: all of them in the title, or close
+    together in the text.
+    """
+    units = [
+        part.unit
+        for part in parts
+        if isinstance(part, Word) and not part.within and not part.beginning
+    ]
     if len(units) < 2 or len(units) < len(parts):
         return
     title, body = text_field(TITLE_ROLE, field_set), text_field(BODY_ROLE, field_set)
     if all(holds(title, unit.phrase) for unit in units):
         yield every(Leaf(title, tuple(unit.phrase), TITLE_WEIGHT * factor) for unit in units)
-    near = [(tuple(term for unit in units for term in unit.phrase), NEAR_WEIGHT, NEAR_SLOP)]
-    if len(units) >= LONG:
-        near = [((*first.phrase, *second.phrase), PAIR_WEIGHT, 1) for first, second in itertools.pairwise(units)]
-    for terms, weight, slop in near:
-        if holds(body, terms):
-            yield Leaf(body, terms, weight * factor, slop)
+    terms = tuple(term for unit in units for term in unit.phrase)
+    if holds(body, terms):
+        yield Leaf(body, terms, NEAR_WEIGHT * factor, NEAR_SLOP)
 
 
-def terms_of(readings: Iterable[Reading]) -> list[Term]:
+def terms_of(readings: Sequence[Reading]) -> list[Term]:
     """The terms whose frequencies the scores of these readings depend on, each once."""
-    asked: dict[Term, None] = {}
+    asked: dict[Term, None] = {(LANGUAGE, reading.language): None for reading in readings}
 
     def note(name: str, terms: Sequence[str]) -> bool:
         asked.update(dict.fromkeys((name, term) for term in terms))

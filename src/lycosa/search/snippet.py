@@ -1,9 +1,10 @@
 """The piece of a page that shows why it was found, with the found words marked.
 
-Words are recognised by the page's own analyzer, so every inflection is marked, in any script. What is looked at first is not
-the text but its distinct chunks between spaces: which of them hold a term of the query is remembered from hit to hit, and
-only those few are then looked for. A stemmer cuts endings off, so a chunk in which no word begins like a term need not be
-analysed at all. Scripts without spaces are searched for the words as written.
+Words are recognised by the page's own analyzer, so every inflection is marked, in any script. What
+is looked at first is not the text but its distinct chunks between spaces: which of them hold a term
+of the query is remembered from hit to hit, and only those few are then looked for. A stemmer cuts
+endings off, so a chunk in which no word begins like a term need not be analysed at all. Scripts
+without spaces are searched for the words as written.
 """
 
 from __future__ import annotations
@@ -20,20 +21,31 @@ from lycosa.text.fold import pieces, plain, without_accents
 from lycosa.text.han import simplified
 
 LENGTH = 240  # characters of a snippet
-LOOKED_AT = 60_000  # characters of a text that are searched: a page of 150 KB of text costs no more than one of 60
+# characters of a text that are searched: a page of 150 KB of text costs no more than one of 60
+LOOKED_AT = 60_000
 CONTENT_AT = 24_000  # characters after which what was found has to do
-BEFORE = 90  # characters that a sentence may begin before the first match to be shown from its beginning
-MOST_MATCHES = 400  # places after which a text is not read on
+# characters that a sentence may begin before the first match to be shown from its beginning
+BEFORE = 90
+MAX_MATCHES = 400  # places after which a text is not read on
 STRETCH = 8_000  # characters that are read at once
-BEGINNING = 3  # letters of a term by which promising chunks are told (two of a term of three: dying is stemmed to die)
-MOST_CHUNKS = 20_000  # remembered chunks for each query and analyzer
+# letters of a term by which promising chunks are told (two of a term of three: dying is stemmed to
+# die)
+BEGINNING = 3
+MAX_CHUNKS = 20_000  # remembered chunks for each query and analyzer
 ELLIPSIS = "…"
 
 _SENTENCE_END = re.compile(r"[.!?…。！？।།۔؟]['\")\]’”»」]*\s+|[。！？།]|\n")
 _UNSPACED = frozenset({"zh", "ja", "th", "lo", "my", "km", "bo", "dz"})
 # Analyzers that change how a word begins: they cut prefixes off, or write letters in another way.
 _CHANGES_BEGINNINGS = frozenset(
-    {"segmented-arabic", "segmented-hindi", "segmented-indonesian", "segmented-letters-ps", "segmented-letters-ur", "segmented-nepali"}
+    {
+        "segmented-arabic",
+        "segmented-hindi",
+        "segmented-indonesian",
+        "segmented-letters-ps",
+        "segmented-letters-ur",
+        "segmented-nepali",
+    }
     | {"segmented-persian", "segmented-persian-letters"}
 )
 _LIGATURES = {"fi": "ﬁ", "fl": "ﬂ", "ff": "ﬀﬃﬄ", "ae": "æ", "oe": "œ", "th": "þ"}
@@ -47,7 +59,9 @@ Snippet = list[tuple[str, bool]]
 
 
 class Match(NamedTuple):
-    """A place in the text: where it begins and ends, and which of the query's units stands there."""
+    """A place in the text: where it begins and ends, and which of the query's units stands
+    there.
+    """
 
     start: int
     end: int
@@ -55,9 +69,13 @@ class Match(NamedTuple):
 
 
 class Highlighter:
-    """Makes snippets for one query and one analyzer; keeps what it learned about chunks from hit to hit."""
+    """Makes snippets for one query and one analyzer; keeps what it learned about chunks from hit to
+    hit.
+    """
 
-    def __init__(self, analyzer: Analyzer, units: Sequence[Unit], beginnings: Sequence[str] = ()) -> None:
+    def __init__(
+        self, analyzer: Analyzer, units: Sequence[Unit], beginnings: Sequence[str] = ()
+    ) -> None:
         """`beginnings`: plain letters; every word that begins so is marked too."""
         units = [*units, *(Unit((start,), "", start) for start in beginnings)]
         self._analyzer = analyzer
@@ -68,19 +86,28 @@ class Highlighter:
         self._holding: set[str] = set()  # and those of them that hold a term
         self._pieces: dict[str, list[tuple[int, int, tuple[str, ...]]]] = {}
         self._one_script = simplified if analyzer.language == "zh" else str
-        surfaces = sorted({self._one_script(unit.surface) for unit in self._units if unit.surface}, key=len, reverse=True)
+        surfaces = sorted(
+            {self._one_script(unit.surface) for unit in self._units if unit.surface},
+            key=len,
+            reverse=True,
+        )
         self._surfaces: re.Pattern[str] | None = None
         if surfaces and analyzer.language in _UNSPACED:
             self._surfaces = re.compile("|".join(map(re.escape, surfaces)), re.IGNORECASE)
         self._by_beginning = analyzer.name not in _CHANGES_BEGINNINGS
         self._starts = _starts(self._terms)
-        self._by_surface = {self._one_script(unit.surface).casefold(): number for number, unit in enumerate(self._units)}
+        self._by_surface = {
+            self._one_script(unit.surface).casefold(): number
+            for number, unit in enumerate(self._units)
+        }
         self._by_first: dict[str, list[int]] = {}
         for number, unit in enumerate(self._units):
             self._by_first.setdefault(unit.phrase[0], []).append(number)
 
     def snippet(self, texts: Iterable[str], fallback: str = "") -> Snippet:
-        """The best piece of the first text that holds a match; without any, the beginning of `fallback` or of the first text."""
+        """The best piece of the first text that holds a match; without any, the beginning of
+        `fallback` or of the first text.
+        """
         first = ""
         for text in texts:
             first = first or text
@@ -98,17 +125,24 @@ class Highlighter:
     def matches(self, text: str) -> list[Match]:
         """The places where units of the query stand, in order, none overlapping another.
 
-        The text is read on until every unit was seen, to `CONTENT_AT` if some were, at most to `LOOKED_AT`.
+        The text is read on until every unit was seen, to `CONTENT_AT` if some were, at most to
+        `LOOKED_AT`.
         """
         found: list[Match] = []
         missing = set(range(len(self._units)))
         for start in range(0, min(len(text), LOOKED_AT), STRETCH):
-            if not missing or len(found) >= MOST_MATCHES or (found and start >= CONTENT_AT):
+            if not missing or len(found) >= MAX_MATCHES or (found and start >= CONTENT_AT):
                 break
             stretch = text[start : start + STRETCH] if start or len(text) > STRETCH else text
-            here = self._by_writing(stretch) if self._surfaces is not None else self._by_terms(stretch)
+            here = (
+                self._by_writing(stretch) if self._surfaces is not None else self._by_terms(stretch)
+            )
             missing.difference_update(match.unit for match in here)
-            found += [Match(match.start + start, match.end + start, match.unit) for match in here] if start else here
+            found += (
+                [Match(match.start + start, match.end + start, match.unit) for match in here]
+                if start
+                else here
+            )
         return _apart(found)
 
     def _by_writing(self, text: str) -> list[Match]:
@@ -119,9 +153,10 @@ class Highlighter:
         ]
 
     def _by_terms(self, text: str) -> list[Match]:
-        straight = self._by_beginning and text.isascii()  # most English texts: no need to part all of it
+        # most English texts: no need to part all of it
+        straight = self._by_beginning and text.isascii()
         chunks = _begun(text, self._starts) if straight else set(text.split())
-        if len(self._seen) > MOST_CHUNKS:
+        if len(self._seen) > MAX_CHUNKS:
             self._seen.clear()
             self._holding.clear()
         unknown = chunks.difference(self._seen)
@@ -129,7 +164,9 @@ class Highlighter:
             self._seen |= unknown
             promising = list(unknown) if straight else self._promising(unknown)
             terms = self._analyzer.each(promising)
-            self._holding.update(chunk for chunk, found in zip(promising, terms, strict=True) if self._wanted(found))
+            self._holding.update(
+                chunk for chunk, found in zip(promising, terms, strict=True) if self._wanted(found)
+            )
         words: list[tuple[int, int, str]] = []
         for chunk in chunks & self._holding:
             parts = self._parts(chunk)
@@ -171,15 +208,20 @@ class Highlighter:
                 parts.append((place, place + len(piece), tuple(self._analyzer.terms(piece))))
                 place += len(piece)
             if not self._wanted([term for _, _, terms in parts for term in terms]):
-                parts = [(0, len(chunk), tuple(self._analyzer.terms(chunk)))]  # C++: a term of the chunk, not of its pieces
+                # C++: a term of the chunk, not of its pieces
+                parts = [(0, len(chunk), tuple(self._analyzer.terms(chunk)))]
             self._pieces[chunk] = parts
         return parts
 
     def _runs(self, text: str, words: list[tuple[int, int, str]]) -> list[Match]:
-        """Words that make up a unit: one, or as many as its phrase has, with nothing but signs between them."""
+        """Words that make up a unit: one, or as many as its phrase has, with nothing but signs
+        between them.
+        """
         found = []
         for place, (start, end, term) in enumerate(words):
-            for number in range(len(self._units)) if self._beginnings else self._by_first.get(term, ()):
+            for number in (
+                range(len(self._units)) if self._beginnings else self._by_first.get(term, ())
+            ):
                 phrase = self._units[number].phrase
                 if phrase[0] in self._beginnings and term.startswith(phrase[0]):
                     found.append(Match(start, end, number))
@@ -187,27 +229,47 @@ class Highlighter:
                 if term != phrase[0]:
                     continue
                 run = words[place : place + len(phrase)]
-                if len(phrase) == 1 or (tuple(word for _, _, word in run) == phrase and _adjacent(text, run)):
+                if len(phrase) == 1 or (
+                    tuple(word for _, _, word in run) == phrase and _adjacent(text, run)
+                ):
                     found.append(Match(start, run[-1][1], number))
         return found
 
 
 @functools.cache
 def _folding() -> str:
-    """What each character is told by, at its code point: a letter without accents in lower case. Ligatures stay what they are."""
+    """What each character is told by, at its code point: a letter without accents in lower case.
+    Ligatures stay what they are.
+    """
     folded = list(map(chr, range(_FOLDED)))
-    for code in (*range(0x41, 0x250), *range(0x370, 0x530), *range(0x1E00, 0x2000), *range(0xFF21, 0xFF5B)):
+    for code in (
+        *range(0x41, 0x250),
+        *range(0x370, 0x530),
+        *range(0x1E00, 0x2000),
+        *range(0xFF21, 0xFF5B),
+    ):
         letter = chr(code)
         if letter.isalpha():
-            folded[code] = letter.lower() if letter.lower() in _LIGATURE_LETTERS else without_accents(plain(letter))[:1]
+            folded[code] = (
+                letter.lower()
+                if letter.lower() in _LIGATURE_LETTERS
+                else without_accents(plain(letter))[:1]
+            )
     return "".join(folded)
 
 
 def _starts(terms: Iterable[str]) -> list[str]:
     """How a word begins, letters folded, that one of these terms may stand for."""
-    starts = {term[: BEGINNING if len(term) > BEGINNING else BEGINNING - 1] for term in terms if term}
+    starts = {
+        term[: BEGINNING if len(term) > BEGINNING else BEGINNING - 1] for term in terms if term
+    }
     starts |= {letter for term in terms for letter in _LIGATURES.get(term[:2], "")}
-    starts |= {term[0] + signs for term in terms if term.endswith(("plusplus", "sharp")) for signs in ("++", "#")}
+    starts |= {
+        term[0] + signs
+        for term in terms
+        if term.endswith(("plusplus", "sharp"))
+        for signs in ("++", "#")
+    }
     if "dotnet" in terms:
         starts.add(".n")
     return list(starts)
@@ -233,8 +295,9 @@ def _begun(text: str, starts: Iterable[str]) -> set[str]:
 
 
 def _with_starts(listed: str, folded: str, starts: Iterable[str]) -> set[str]:
-    """The lines in which a word begins so. `folded` are the same lines, each character in its place. (A pattern takes a millisecond to be
-    compiled, and ten times as long to search.)"""
+    """The lines in which a word begins so. `folded` are the same lines, each character in its
+    place. (A pattern takes a millisecond to be compiled, and ten times as long to search.)
+    """
     found: set[str] = set()
     for start in starts:
         place = folded.find(start)
@@ -260,7 +323,9 @@ def _places(text: str, chunk: str) -> Iterable[int]:
 
 
 def _adjacent(text: str, run: Sequence[tuple[int, int, str]]) -> bool:
-    return all(not any(map(str.isalnum, text[one[1] : two[0]])) for one, two in itertools.pairwise(run))
+    return all(
+        not any(map(str.isalnum, text[one[1] : two[0]])) for one, two in itertools.pairwise(run)
+    )
 
 
 def _apart(found: list[Match]) -> list[Match]:
@@ -308,7 +373,9 @@ def _start(text: str, match: int) -> int:
 
 
 def _end(text: str, start: int) -> int:
-    """Where to stop: at the end of a sentence in the last third, else between words, else anywhere."""
+    """Where to stop: at the end of a sentence in the last third, else between words, else
+    anywhere.
+    """
     limit = start + LENGTH
     if limit >= len(text):
         return len(text)
@@ -317,11 +384,15 @@ def _end(text: str, start: int) -> int:
         sentence = end.end()
     if sentence is not None:
         return sentence
-    space = max(text.rfind(" ", start + LENGTH // 2, limit), text.rfind("\n", start + LENGTH // 2, limit))
+    space = max(
+        text.rfind(" ", start + LENGTH // 2, limit), text.rfind("\n", start + LENGTH // 2, limit)
+    )
     return space if space > 0 else limit
 
 
-def _cut(text: str, start: int, end: int, matches: Iterable[Match], *, ellipses: bool = True) -> Snippet:
+def _cut(
+    text: str, start: int, end: int, matches: Iterable[Match], *, ellipses: bool = True
+) -> Snippet:
     cut: Snippet = []
     if ellipses and start > 0:
         cut.append((ELLIPSIS, False))
@@ -334,7 +405,9 @@ def _cut(text: str, start: int, end: int, matches: Iterable[Match], *, ellipses:
         cut.append((_line(text[match.start : match.end]), True))
         place = match.end
     if place < end:
-        cut.append((_line(text[place:end]).rstrip() if end < len(text) else _line(text[place:end]), False))
+        cut.append(
+            (_line(text[place:end]).rstrip() if end < len(text) else _line(text[place:end]), False)
+        )
     if ellipses and end < len(text) and text[end:].strip():
         cut.append((ELLIPSIS, False))
     return cut

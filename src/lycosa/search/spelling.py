@@ -1,9 +1,11 @@
-"""Did you mean: another spelling of a query that finds little, of words that the pages hold much more often.
+"""Did you mean: another spelling of a query that finds little, of words that the pages hold much
+more often.
 
-A word is looked at if few pages hold it, or none as it is written. What may stand for it are words at most two slips away
-(`index.suggest_slips`), two words that it is made of, or one that it makes with its neighbour; in Chinese and Japanese any run of three
-characters or more. All of a query is read in one language, the one in which it makes most sense. A spelling is offered if it finds
-more pages than what was typed.
+A word is looked at if few pages hold it, or none as it is written. What may stand for it are words
+at most two slips away (`index.suggest_slips`), two words that it is made of, or one that it makes
+with its neighbour; in Chinese and Japanese any run of three characters or more. All of a query is
+read in one language, the one in which it makes most sense. A spelling is offered if it finds more
+pages than what was typed.
 """
 
 from __future__ import annotations
@@ -24,15 +26,17 @@ from lycosa.search.syntax import IN_URL
 from lycosa.text.fold import pieces
 
 FEW = 3
-"""With fewer pages than this that hold all words of a query, or a word of it, another spelling is looked for."""
+"""With fewer pages than this that hold all words of a query, or a word of it, another spelling is
+looked for.
+"""
 MOST_WORDS = 8  # of a query that are looked at
 TRIED = 3  # spellings that are searched for
 SHORTEST = 3  # letters of a word that may be misspelled
 TWO_SLIPS = 7  # letters from which it may be so twice
-MOST_NEAR = 40  # words near a word that a shard tells
+MAX_NEAR = 40  # words near a word that a shard tells
 
-# How a word that was not typed counts: by the logarithm of its pages, less so many bits a slip. Chosen on the odd words of
-# bench/suggest.py, whose figures are for the even ones.
+# How a word that was not typed counts: by the logarithm of its pages, less so many bits a slip.
+# Chosen on the odd words of bench/suggest.py, whose figures are for the even ones.
 SLIP_BITS = 5.0
 FIRST_LETTER_BITS = 2.0  # rarely is the first letter wrong
 SPLIT_BITS = 6.0
@@ -40,12 +44,14 @@ JOIN_BITS = 2.0
 TIMES_OFTENER = 20  # than a word that pages hold, for every slip
 
 _CHARACTERS = re.compile("[\u3041-\u30ff\u3400-\u9fff\U00020000-\U0003ffff]{3,}")
-_SHORTEST_RUN, _LONGEST_RUN, _MOST_CHARACTERS = 3, 6, 12
+_MIN_RUN, _MAX_RUN, _MAX_CHARACTERS = 3, 6, 12
 
 
 @dataclass(slots=True, frozen=True)
 class Wanted:
-    """What shards are asked: the words near some words, and whether some words are known at all; folded. `language`: "" is any."""
+    """What shards are asked: the words near some words, and whether some words are known at all;
+    folded. `language`: "" is any.
+    """
 
     near: tuple[str, ...]
     known: tuple[str, ...]
@@ -70,7 +76,9 @@ class Spelling:
 
 @dataclass(slots=True, frozen=True)
 class _Change:
-    """So many characters of the query from `start` on become `text`; the more `bits`, the better."""
+    """So many characters of the query from `start` on become `text`; the more `bits`, the
+    better.
+    """
 
     start: int
     end: int
@@ -98,8 +106,15 @@ def hear(files: Sequence[SuggestFile], wanted: Wanted) -> Heard:
     for file in files:
         languages = [wanted.language] if wanted.language else file.languages
         near = {word: _near(file, word, languages) for word in wanted.near}
-        known = {word: [found for language in languages if (found := file.known(word, language))] for word in (*wanted.near, *wanted.known)}
-        heard.append(Heard({word: sorted(found, key=_first)[:MOST_NEAR] for word, found in near.items()}, known))
+        known = {
+            word: [found for language in languages if (found := file.known(word, language))]
+            for word in (*wanted.near, *wanted.known)
+        }
+        heard.append(
+            Heard(
+                {word: sorted(found, key=_first)[:MAX_NEAR] for word, found in near.items()}, known
+            )
+        )
     return together(heard)
 
 
@@ -114,34 +129,55 @@ def _near(file: SuggestFile, word: str, languages: Sequence[str]) -> list[KnownW
 
 def together(heard: Sequence[Heard]) -> Heard:
     """What several shards say: pages of a word add up."""
-    return heard[0] if len(heard) == 1 else Heard(_added(part.near for part in heard), _added(part.known for part in heard))
+    return (
+        heard[0]
+        if len(heard) == 1
+        else Heard(_added(part.near for part in heard), _added(part.known for part in heard))
+    )
 
 
 def other_spelling(
-    text: str, parsed: ParsedQuery, language: str, total: int, ask: Callable[[Wanted], Heard], matches: Callable[[str], int]
+    text: str,
+    parsed: ParsedQuery,
+    language: str,
+    total: int,
+    ask: Callable[[Wanted], Heard],
+    matches: Callable[[str], int],
 ) -> Spelling | None:
-    """Another spelling of a query that `total` pages match, if there is one that more match. `matches` says how many match a query."""
+    """Another spelling of a query that `total` pages match, if there is one that more match.
+    `matches` says how many match a query.
+    """
     typed = _typed(text, parsed)
     if not typed:
         return None
-    # Letters that are looked up one by one, or in pairs, stand on many pages where the word does not.
+    # Letters that are looked up one by one, or in pairs, stand on many pages where the word does
+    # not.
     as_phrase = len(typed) == 1 and typed[0].text == text and not text.isascii()
     if total >= FEW and as_phrase:
         total = matches(f'"{text}"')
     if total >= FEW:
         return None
     runs = [run for word in typed for run in _runs(word)]
-    singles = [word for word in typed if not _CHARACTERS.search(word.text) and len(word.folded) >= SHORTEST]
+    singles = [
+        word for word in typed if not _CHARACTERS.search(word.text) and len(word.folded) >= SHORTEST
+    ]
     parts = {part for word in singles for pair in _splits(word.folded) for part in pair}
     joined = {first.folded + second.folded for first, second in _neighbours(text, typed)}
     wanted = Wanted(
-        tuple({word.folded: None for word in (*singles, *runs)}), tuple(sorted(parts | joined | {word.folded for word in typed})), language
+        tuple({word.folded: None for word in (*singles, *runs)}),
+        tuple(sorted(parts | joined | {word.folded for word in typed})),
+        language,
     )
     heard = ask(wanted)
     hits = {word: total if len(typed) == 1 else matches(word.text) for word in typed}
     rare = {word for word in typed if not heard.known.get(word.folded) or hits[word] < FEW}
     singles = [word for word in singles if word in rare]
-    changes = [*_slips(singles, heard, hits), *_slips(runs, heard, {}), *_split(singles, heard), *_joined(text, typed, heard)]
+    changes = [
+        *_slips(singles, heard, hits),
+        *_slips(runs, heard, {}),
+        *_split(singles, heard),
+        *_joined(text, typed, heard),
+    ]
     for query in _queries(text, typed, rare, changes, heard)[:TRIED]:
         found = matches(f'"{query}"' if as_phrase else query)
         if found > total:
@@ -169,7 +205,9 @@ def _typed(text: str, parsed: ParsedQuery) -> list[_Typed]:
 
 
 def _place(text: str, clause: Clause, place: int) -> int:
-    """Where a clause stands in a query, not what a restriction or an unwanted word says; -1: nowhere."""
+    """Where a clause stands in a query, not what a restriction or an unwanted word says; -1:
+    nowhere.
+    """
     while (place := text.find(clause.text, place)) >= 0:
         before = text[:place].rpartition(" ")[2].lstrip("(")
         if not before.startswith(("-", "−")) and (":" not in before or clause.within):
@@ -179,12 +217,13 @@ def _place(text: str, clause: Clause, place: int) -> int:
 
 
 def _runs(word: _Typed) -> Iterator[_Typed]:
-    """Runs of Chinese or Japanese characters that may be a word with a slip: about two characters or more that ICU takes for words of
-    one character each."""
+    """Runs of Chinese or Japanese characters that may be a word with a slip: about two characters
+    or more that ICU takes for words of one character each.
+    """
     for match in _CHARACTERS.finditer(word.text):
-        run = match[0][:_MOST_CHARACTERS]
+        run = match[0][:_MAX_CHARACTERS]
         odd = _single(run)
-        for length in range(min(_LONGEST_RUN, len(run)), _SHORTEST_RUN - 1, -1):
+        for length in range(min(_MAX_RUN, len(run)), _MIN_RUN - 1, -1):
             for place in range(len(run) - length + 1):
                 if any(start < place + length and place < end for start, end in odd):
                     part = run[place : place + length]
@@ -223,11 +262,17 @@ def _slips(words: Iterable[_Typed], heard: Heard, hits: Mapping[_Typed, int]) ->
         held = hits.get(word, 0)
         own = {known.language: known.pages for known in heard.known.get(word.folded, ())}
         for near in heard.near.get(word.folded, ()):
-            if near.pages < TIMES_OFTENER * near.slips * max(own.get(near.language, 0), held if held < FEW else 0):
+            if near.pages < TIMES_OFTENER * near.slips * max(
+                own.get(near.language, 0), held if held < FEW else 0
+            ):
                 continue
-            bits = math.log2(1 + near.pages) - SLIP_BITS * near.slips - FIRST_LETTER_BITS * (near.folded[0] != word.folded[0])
+            bits = (
+                math.log2(1 + near.pages)
+                - SLIP_BITS * near.slips
+                - FIRST_LETTER_BITS * (near.folded[0] != word.folded[0])
+            )
             if _CHARACTERS.match(word.text):
-                if len(near.text) < _SHORTEST_RUN:
+                if len(near.text) < _MIN_RUN:
                     continue
                 bits += len(word.text)  # the more of the run stays as it was
             yield _Change(word.start, word.end, near.text, near.language, bits)
@@ -243,21 +288,42 @@ def _split(words: Iterable[_Typed], heard: Heard) -> Iterator[_Change]:
                 other = others.get(known.language)
                 if other is not None:
                     bits = math.log2(1 + min(known.pages, other.pages)) - SPLIT_BITS
-                    yield _Change(word.start, word.end, f"{known.text} {other.text}", known.language, bits)
+                    yield _Change(
+                        word.start, word.end, f"{known.text} {other.text}", known.language, bits
+                    )
 
 
 def _joined(text: str, typed: Sequence[_Typed], heard: Heard) -> Iterator[_Change]:
     for first, second in _neighbours(text, typed):
         for known in heard.known.get(first.folded + second.folded, ()):
-            yield _Change(first.start, second.end, known.text, known.language, math.log2(1 + known.pages) - JOIN_BITS)
+            yield _Change(
+                first.start,
+                second.end,
+                known.text,
+                known.language,
+                math.log2(1 + known.pages) - JOIN_BITS,
+            )
 
 
-def _queries(text: str, typed: Sequence[_Typed], rare: Collection[_Typed], changes: Sequence[_Change], heard: Heard) -> list[str]:
+def _queries(
+    text: str,
+    typed: Sequence[_Typed],
+    rare: Collection[_Typed],
+    changes: Sequence[_Change],
+    heard: Heard,
+) -> list[str]:
     """The query with the changes that go together, of each language; the best first."""
     ranked: dict[str, float] = {}
     for language in {change.language for change in changes}:
-        kept = sum(any(known.language == language for known in heard.known.get(word.folded, ())) for word in typed if word not in rare)
-        of_language = sorted((change for change in changes if change.language == language), key=lambda change: (-change.bits, change.text))
+        kept = sum(
+            any(known.language == language for known in heard.known.get(word.folded, ()))
+            for word in typed
+            if word not in rare
+        )
+        of_language = sorted(
+            (change for change in changes if change.language == language),
+            key=lambda change: (-change.bits, change.text),
+        )
         for first in of_language[:TRIED]:
             chosen = [first]
             for change in of_language:
@@ -286,7 +352,9 @@ def _added(parts: Iterable[Mapping[str, Sequence[KnownWord]]]) -> dict[str, list
                 words.setdefault(key, word)
     added: dict[str, list[KnownWord]] = {}
     for key, word in words.items():
-        added.setdefault(key[0], []).append(KnownWord(word.text, word.folded, word.language, pages[key], word.slips))
+        added.setdefault(key[0], []).append(
+            KnownWord(word.text, word.folded, word.language, pages[key], word.slips)
+        )
     return added
 
 

@@ -1,8 +1,9 @@
 """What the scores of an index depend on besides the page, so that several indexes can score as one.
 
-BM25 needs, of the whole collection: how many documents there are, how many hold a term, and how long a field is on average. tantivy
-takes them from the index that it searches and, in Python, from nowhere else. So shards tell each other theirs, and each
-multiplies the score of every term by what its own statistics get wrong.
+BM25 needs, of the whole collection: how many documents there are, how many hold a term, and how
+long a field is on average. tantivy takes them from the index that it searches and, in Python, from
+nowhere else. So shards tell each other theirs, and each multiplies the score of every term by what
+its own statistics get wrong.
 """
 
 from __future__ import annotations
@@ -12,6 +13,8 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
+
+from lycosa.index.schema import located
 
 K1, B = 1.2, 0.75  # tantivy's parameters of BM25
 _USUAL_FREQUENCY = 2.0
@@ -30,7 +33,9 @@ class Statistics(Protocol):
 
     @property
     def counted(self) -> int:
-        """Documents that BM25 counts: those that were replaced too, until their segment is merged."""
+        """Documents that BM25 counts: those that were replaced too, until their segment is
+        merged.
+        """
         ...
 
     def holding(self, name: str, term: str) -> int:
@@ -82,20 +87,26 @@ def together(parts: Iterable[ToldStatistics]) -> ToldStatistics:
 
 
 def inverse_frequency(documents: int, holding: int) -> float:
-    """BM25's weight of a word that `holding` of `documents` hold (Robertson and Sparck Jones, as tantivy has it)."""
+    """BM25's weight of a word that `holding` of `documents` hold (Robertson and Sparck Jones, as
+    tantivy has it).
+    """
     return math.log(1 + (documents - holding + 0.5) / (holding + 0.5))
 
 
 def saturation(frequency: float, length: float, average: float) -> float:
-    """BM25's second factor, without the constant: how much a term counts that stands so often in a field of `length` tokens."""
+    """BM25's second factor, without the constant: how much a term counts that stands so often in a
+    field of `length` tokens.
+    """
     return frequency / (frequency + K1 * (1 - B + B * length / average))
 
 
 def correction(name: str, terms: Sequence[str], here: Statistics, everywhere: Statistics) -> float:
-    """What the score of terms in a field (of several: as a phrase) must be multiplied by to be about that of all indexes together.
+    """What the score of terms in a field (of several: as a phrase) must be multiplied by to be
+    about that of all indexes together.
 
-    Exact as far as rarity goes. The average length is within a sum with each page's own, so for it the factor is that of a page
-    of usual length that holds the terms twice (of once, twice and four times the one that agreed best with one index).
+    Exact as far as rarity goes. The average length is within a sum with each page's own, so for it
+    the factor is that of a page of usual length that holds the terms twice (of once, twice and four
+    times the one that agreed best with one index).
     """
     holding = [here.holding(name, term) for term in terms]
     if not all(holding):
@@ -103,14 +114,21 @@ def correction(name: str, terms: Sequence[str], here: Statistics, everywhere: St
     mine = sum(inverse_frequency(here.counted, count) for count in holding)
     if mine <= 0:
         return 1.0
-    factor = sum(inverse_frequency(everywhere.counted, everywhere.holding(name, term)) for term in terms) / mine
+    factor = (
+        sum(inverse_frequency(everywhere.counted, everywhere.holding(name, term)) for term in terms)
+        / mine
+    )
     average, all_average = average_length(here, name), average_length(everywhere, name)
     if average > 0 and all_average > 0:
-        usual = everywhere.usual(name) or all_average
-        factor *= saturation(_USUAL_FREQUENCY, usual, all_average) / saturation(_USUAL_FREQUENCY, usual, average)
+        usual = everywhere.usual(located(name)[0]) or all_average
+        factor *= saturation(_USUAL_FREQUENCY, usual, all_average) / saturation(
+            _USUAL_FREQUENCY, usual, average
+        )
     return factor
 
 
 def average_length(statistics: Statistics, name: str) -> float:
-    """Tokens of a field in a document, those without the field counted too, as tantivy has it; 0: not known."""
-    return statistics.length(name) / statistics.counted if statistics.counted else 0.0
+    """Tokens of a field in a document, those without the field counted too, as tantivy has it; 0:
+    not known.
+    """
+    return statistics.length(located(name)[0]) / statistics.counted if statistics.counted else 0.0

@@ -1,7 +1,9 @@
-"""What somebody who types may want to type: phrases of the pages that go on like that, from the files of all shards.
+"""What somebody who types may want to type: phrases of the pages that go on like that, from the
+files of all shards.
 
-First whole phrases (titles, headings, texts of links, frequent words) of which some words begin with what is typed. If these are few, the
-last word alone is carried on, and only as far as pages hold it together with those before it.
+First whole phrases (titles, headings, texts of links, frequent words) of which some words begin
+with what is typed. If these are few, the last word alone is carried on, and only as far as pages
+hold it together with those before it.
 """
 
 from __future__ import annotations
@@ -12,14 +14,16 @@ from dataclasses import dataclass
 from lycosa.index.suggest_file import ANCHOR, HEADING, TITLE, WORD, Phrase, SuggestFile
 from lycosa.index.suggest_fold import folded
 
-MOST_SUGGESTIONS = 50
-LONGEST_TYPED = 200  # characters that are looked at
+MAX_SUGGESTIONS = 50
+MAX_TYPED = 200  # characters that are looked at
 KINDS = {TITLE: "title", ANCHOR: "link", HEADING: "heading", WORD: "word"}
 _MORE = 4  # times as many phrases are asked for: a phrase may come in several languages
 _TRIED = 3  # last words that are tried with those before them
 
 Ask = Callable[[str, int, str, bool], Iterable[Sequence[Phrase]]]
-"""Asks all shards for the best phrases: the folded beginning, how many, the language ("": any), whether words alone."""
+"""Asks all shards for the best phrases: the folded beginning, how many, the language ("": any),
+whether words alone.
+"""
 
 
 @dataclass(slots=True, frozen=True)
@@ -33,7 +37,9 @@ class SuggestRequest:
 
 @dataclass(slots=True, frozen=True)
 class Suggestion:
-    """`kind`: where it is from, of `KINDS`; `pages`: how many hold it, about. `weight` puts suggestions in order and means no more."""
+    """`kind`: where it is from, of `KINDS`; `pages`: how many hold it, about. `weight` puts
+    suggestions in order and means no more.
+    """
 
     text: str
     language: str
@@ -42,15 +48,19 @@ class Suggestion:
     weight: float
 
 
-def phrases_of(files: Sequence[SuggestFile], start: str, count: int, language: str, words: bool) -> list[Sequence[Phrase]]:
+def phrases_of(
+    files: Sequence[SuggestFile], start: str, count: int, language: str, words: bool
+) -> list[Sequence[Phrase]]:
     """What each file says; for `Ask`."""
     return [file.begin_with(start, count, language, words) for file in files]
 
 
-def suggestions(request: SuggestRequest, ask: Ask, matches: Callable[[str, str], int]) -> list[Suggestion]:
+def suggestions(
+    request: SuggestRequest, ask: Ask, matches: Callable[[str, str], int]
+) -> list[Suggestion]:
     """The best first. `matches` says how many pages a query finds in a language."""
-    count = max(0, min(request.count, MOST_SUGGESTIONS))
-    typed = request.text[:LONGEST_TYPED]
+    count = max(0, min(request.count, MAX_SUGGESTIONS))
+    typed = request.text[:MAX_TYPED]
     start = folded(typed)
     if not start.strip() or not count:
         return []
@@ -68,7 +78,9 @@ def suggestions(request: SuggestRequest, ask: Ask, matches: Callable[[str, str],
 
 
 def _merged(answers: Iterable[Sequence[Phrase]]) -> list[Suggestion]:
-    """Phrases of several shards and languages as one list: the same phrase counts once, with all that it counts."""
+    """Phrases of several shards and languages as one list: the same phrase counts once, with all
+    that it counts.
+    """
     best: dict[str, Phrase] = {}
     weights: dict[str, float] = {}
     pages: dict[str, int] = {}
@@ -79,4 +91,9 @@ def _merged(answers: Iterable[Sequence[Phrase]]) -> list[Suggestion]:
         if key not in best or phrase.weight > best[key].weight:
             best[key] = phrase
     order = sorted(best, key=lambda key: (-weights[key], len(key), key))
-    return [Suggestion(best[key].text, best[key].language, KINDS[best[key].kind], pages[key], weights[key]) for key in order]
+    return [
+        Suggestion(
+            best[key].text, best[key].language, KINDS[best[key].kind], pages[key], weights[key]
+        )
+        for key in order
+    ]

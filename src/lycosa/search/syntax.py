@@ -1,4 +1,5 @@
-"""The words of the query language that are not searched for: what each narrows, and what may stand behind its colon.
+"""The words of the query language that are not searched for: what each narrows, and what may stand
+behind its colon.
 
 One table, from which the parser works and docs/query.md is made.
 """
@@ -11,7 +12,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
 from lycosa.core.errors import UrlError
-from lycosa.core.said import Said
+from lycosa.core.messages import Message
 from lycosa.url.normalise import normalise
 
 SITE, LANGUAGE, FILETYPE, COLLECTION, LINK, SIMILAR, BEFORE, AFTER, SORT = (
@@ -21,10 +22,10 @@ IN_TITLE, IN_URL, IN_ANCHOR = "intitle", "inurl", "inanchor"
 
 BY_DATE, BY_RELEVANCE = "date", "relevance"
 
-_LANGUAGE = re.compile(r"^[a-z]{2,3}(?:[-_][a-z0-9]+)*$")
-_NAME = re.compile(r"^[\w.-]{1,64}$")
-_TYPE = re.compile(r"^\.?[a-z0-9]{1,8}$")
-_DATE = re.compile(r"^(\d{4})(?:[-/.](\d{1,2})(?:[-/.](\d{1,2}))?)?$")
+_LANGUAGE = re.compile(r"^[a-z]{2,3}(?:[-_][a-z0-9]+)*\Z")
+_NAME = re.compile(r"^[\w.-]{1,64}\Z")
+_TYPE = re.compile(r"^\.?[a-z0-9]{1,8}\Z")
+_DATE = re.compile(r"^(\d{4})(?:[-/.](\d{1,2})(?:[-/.](\d{1,2}))?)?\Z")
 SAME_TYPES = {
     "htm": "html",
     "xhtml": "html",
@@ -38,7 +39,9 @@ SAME_TYPES = {
 
 
 def site(value: str) -> str:
-    """`https://Example.org:80/docs/?q` -> `example.org/docs`: people paste what they see. "" if it names no host."""
+    """`https://Example.org:80/docs/?q` -> `example.org/docs`: people paste what they see. "" if it
+    names no host.
+    """
     rest = value.partition("://")[2] or value
     rest = rest.removeprefix("*.").strip()
     host = re.split(r"[/?#]", rest, maxsplit=1)[0]
@@ -83,7 +86,9 @@ def link(value: str) -> str:
 
 
 def page(value: str) -> str:
-    """The URL of a page as it would be normalised; of a host its first page. Without a scheme it stays without one."""
+    """The URL of a page as it would be normalised; of a host its first page. Without a scheme it
+    stays without one.
+    """
     try:
         url = normalise(value if "://" in value else f"http://{value}")
     except UrlError:
@@ -97,7 +102,8 @@ def date(value: str) -> str:
     if found is None:
         return ""
     try:
-        return f"{datetime(int(found[1]), int(found[2] or 1), int(found[3] or 1), tzinfo=UTC):%Y-%m-%d}".rjust(10, "0")
+        day = datetime(int(found[1]), int(found[2] or 1), int(found[3] or 1), tzinfo=UTC)
+        return f"{day:%Y-%m-%d}".rjust(10, "0")
     except ValueError:
         return ""
 
@@ -105,7 +111,9 @@ def date(value: str) -> str:
 def date_ms(value: str) -> int:
     """The beginning of a day as `date` gives it, in ms since 1970 UTC."""
     year, month, day = map(int, value.split("-"))
-    return (datetime(year, month, day, tzinfo=UTC) - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(milliseconds=1)
+    return (datetime(year, month, day, tzinfo=UTC) - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(
+        milliseconds=1
+    )
 
 
 def order(value: str) -> str:
@@ -114,8 +122,9 @@ def order(value: str) -> str:
 
 @dataclass(slots=True, frozen=True)
 class Operator:
-    """One operator. `read` makes of what stands behind the colon its one form, "" if that makes no sense; without it, words are searched
-    for there. `negative`: it may have a minus."""
+    """One operator. `read` makes of what stands behind the colon its one form, "" if that makes no
+    sense; without it, words are searched for there. `negative`: it may have a minus.
+    """
 
     names: tuple[str, ...]  # the first is the one that we use
     value: str
@@ -130,18 +139,19 @@ OPERATORS: tuple[Operator, ...] = (
     Operator(
         (SITE, "host"),
         "HOST[/PATH]",
-        "Pages of this host and the hosts below it; with a path, of that folder or page. Several: of any of them.",
+        "Pages of this host and its subdomains; with a path, of that folder or page. Several: any "
+        "of them.",
         "site:example.org/docs",
         site,
-        Said("wants_site", "a host and optionally a path, as in site:example.org/docs"),
+        Message("wants_site", "a host and optionally a path, as in site:example.org/docs"),
     ),
     Operator(
         (LANGUAGE, "language"),
         "XX",
-        "Pages in this language (ISO 639 code). Several: in any of them.",
+        "Pages in this language (ISO 639 code). Several: any of them.",
         "lang:de",
         language,
-        Said("wants_lang", "a language code, as in lang:de"),
+        Message("wants_lang", "a language code, as in lang:de"),
     ),
     Operator(
         (FILETYPE, "ext"),
@@ -149,7 +159,7 @@ OPERATORS: tuple[Operator, ...] = (
         "Documents of this type: html, pdf, txt, docx …",
         "filetype:pdf",
         filetype,
-        Said("wants_filetype", "a file type, as in filetype:pdf"),
+        Message("wants_filetype", "a file type, as in filetype:pdf"),
     ),
     Operator(
         (COLLECTION,),
@@ -157,84 +167,126 @@ OPERATORS: tuple[Operator, ...] = (
         "Pages of this collection.",
         "collection:news",
         name,
-        Said("wants_collection", "a collection name, as in collection:news"),
+        Message("wants_collection", "a collection name, as in collection:news"),
     ),
     Operator(
         (LINK,),
         "URL|HOST",
-        "Pages that link to this URL (without a scheme: by http or https), or from other hosts to any page of this host.",
+        "Pages that link to this URL (without a scheme: http or https). With a host: pages of "
+        "other hosts that link to it.",
         "link:example.org/docs",
         link,
-        Said("wants_link", "a URL or a host, as in link:example.org/docs"),
+        Message("wants_link", "a URL or a host, as in link:example.org/docs"),
     ),
     Operator(
         (SIMILAR, "related"),
         "URL",
-        "Pages like this one, in its language: those that hold the words by which it differs from others. More words narrow them.",
+        "Pages in the same language that contain the most characteristic words of this page. "
+        "Further words filter them.",
         "similar:example.org/docs/",
         page,
-        Said("wants_similar", "the URL of a crawled page, as in similar:example.org/docs/"),
+        Message("wants_similar", "the URL of a crawled page, as in similar:example.org/docs/"),
         negative=False,
     ),
     Operator(
         (BEFORE,),
         "DATE",
-        "Pages of an earlier date: the one that they give themselves, else that of their fetch.",
+        "Pages with an earlier date: their publication date, or else the date of the fetch.",
         "before:2026-03",
         date,
-        Said("wants_before", "a date, as in before:2026-03-31"),
+        Message("wants_before", "a date, as in before:2026-03-31"),
         negative=False,
     ),
     Operator(
         (AFTER, "since"),
         "DATE",
-        "Pages of this date or a later one.",
+        "Pages with this date or a later one.",
         "after:2026",
         date,
-        Said("wants_after", "a date, as in after:2026-03-31"),
+        Message("wants_after", "a date, as in after:2026-03-31"),
         negative=False,
     ),
     Operator(
         (SORT,),
         "date|relevance",
-        "The newest first, or the best.",
+        "Sort by date (newest first) or by relevance.",
         "sort:date",
         order,
-        Said("wants_sort", "sort:date or sort:relevance"),
+        Message("wants_sort", "sort:date or sort:relevance"),
         negative=False,
     ),
-    Operator((IN_TITLE, "title"), "WORD", "The word or phrase stands in the title.", 'intitle:"event loop"'),
-    Operator((IN_URL, "url"), "WORD", "The word stands in the host or path of the address.", "inurl:asyncio"),
-    Operator((IN_ANCHOR, "anchor"), "WORD", "The word stands in the text of a link to the page (after `lycosa rank`).", "inanchor:manual"),
+    Operator(
+        (IN_TITLE, "title"),
+        "WORD",
+        "The title contains the word or phrase.",
+        'intitle:"event loop"',
+    ),
+    Operator(
+        (IN_URL, "url"), "WORD", "The host or path of the URL contains the word.", "inurl:asyncio"
+    ),
+    Operator(
+        (IN_ANCHOR, "anchor"),
+        "WORD",
+        "The text of a link to the page contains the word (after `lycosa rank`).",
+        "inanchor:manual",
+    ),
 )
 
-BY_NAME: Mapping[str, Operator] = {name: operator for operator in OPERATORS for name in operator.names}
+BY_NAME: Mapping[str, Operator] = {
+    name: operator for operator in OPERATORS for name in operator.names
+}
 
 _PLAIN = (
-    ("words", "Pages with all of the words, in any form of them. If few pages have all, then also those with most of them.", "event loop"),
-    ('"a phrase"', "These words in this order, next to each other. Also “…”, „…“, «…», 「…」.", '"event loop"'),
-    ("-word, -\"a phrase\", -(…)", "Pages without it.", 'jaguar -car -"big cat"'),
-    ("a OR b", "One of the two is enough; `OR` holds closer than the space. Also `|`.", "spider OR wolf silk"),
-    ("(…)", "What stands in parentheses counts as one.", '(spider silk) OR "wolf trap"'),
-    ("begin*", "Words that begin so, two letters at least.", "program*"),
-)  # fmt: skip
+    (
+        "words",
+        "Pages with all of the words, in any inflected form. "
+        "If there are few, also pages with some of the words.",
+        "event loop",
+    ),
+    (
+        "a sentence",
+        "Pages with any of its words; rare words count most.",
+        "how does the event loop run tasks?",
+    ),
+    (
+        '"a phrase"',
+        "These words in this order, next to each other. "
+        "The quotes “…”, „…“, «…» and 「…」 work too.",
+        '"event loop"',
+    ),
+    ('-word, -"a phrase", -(…)', "Pages without it.", 'jaguar -car -"big cat"'),
+    (
+        "a OR b",
+        "At least one of the two. `OR` binds more tightly than the space. `|` works too.",
+        "spider OR wolf silk",
+    ),
+    ("(…)", "Groups a part of the query.", '(spider silk) OR "wolf trap"'),
+    ("begin*", "Words with this prefix of at least two letters.", "program*"),
+)
 
 _HEAD = """# The query language
 
-The same in `lycosa search`, on the search page and in the API. Nothing that you type is an error: what makes no sense as one of the
-following is searched for as words, and a note says so. Case does not matter but in `OR`. A word is found in all its forms, with or without
-accents, in every language that the index has pages in. This page is made from the parser's own table (`scripts/make_docs.py`).
+`lycosa search`, the search page and the API use the same language. No input is an error: an invalid
+operator is searched for as words, with a note. Only `OR` is case-sensitive. Words match in
+all inflected forms, with or without accents, in every language of the index. This page is generated
+from the parser by `scripts/make_docs.py`.
+
+Up to five words are keywords: pages with all of them come first, then pages with some of them. Six
+words or more, or a question, are a sentence: pages with any of its words match, and function words
+such as *the* or *how* do not count. [Ranking](ranking.md) has the formula and the limits of both
+modes.
 """
 
-_TABLE = "| you type | you get | for instance |\n|---|---|---|"
+_TABLE = "| query | result | example |\n|---|---|---|"
 
 _FOOT = """
-Any of the second table's but `similar:`, `before:`, `after:` and `sort:` takes a minus in front: `-site:example.org` leaves that host
-out. Those that take no words narrow the whole query, also from within parentheses; a query of them alone lists what they leave, the
-newest first.
+All operators except `similar:`, `before:`, `after:` and `sort:` can be negated with a minus:
+`-site:example.org` excludes that host. Operators that do not search for words filter the entire
+query, also inside parentheses. A query of operators alone lists the matching pages, newest first.
 
-`begin*` looks at words as the index holds them, without their endings: `connect*` finds *connecting*, `connecti*` may not. In Chinese,
-Japanese, Korean and other scripts whose words are looked up by their characters or syllables, every word is a beginning.
+A prefix such as `begin*` is compared with the stems in the index: `connect*` finds *connecting*,
+but `connecti*` may not. In Chinese, Japanese, Korean and other scripts that are indexed by
+characters or syllables, every word is a prefix.
 """
 
 
@@ -250,11 +302,6 @@ def syntax_page() -> str:
 
 def _row(form: str, meaning: str, example: str) -> str:
     return f"| {form} | {_cell(meaning)} | `{_cell(example)}` |"
-
-
-def examples() -> list[str]:
-    """Every example of the page: each must be understood without a note."""
-    return [*(example for _, _, example in _PLAIN), *(operator.example for operator in OPERATORS)]
 
 
 def _cell(text: str) -> str:

@@ -1,8 +1,9 @@
 """The captures of one URL: what the tables say of it, newest first.
 
-The rows of a URL lie together in every file of `visits`, which are sorted by its keys: of each file a row group or two is read. A base
-file that cannot hold the URL's partition is not even brought to this machine. (The CDXJ files beside the archive are never merged: a
-large crawl has a million of them, and a look-up would have to ask each.)
+The rows of a URL lie together in every file of `visits`, which are sorted by its keys: of each file
+a row group or two is read. A base file that cannot hold the URL's partition is not even brought to
+this machine. (The CDXJ files beside the archive are never merged: a large crawl has a million of
+them, and a look-up would have to ask each.)
 """
 
 from __future__ import annotations
@@ -31,11 +32,22 @@ from lycosa.url.keys import Identifier
 from lycosa.url.normalise import normalise
 
 _HIDDEN_KINDS = [VisitKind.CHECK.value, VisitKind.LOGIN.value]
-_COLUMNS = ("fetched_at", "http_status", "error", "content_type", "content_length", "digest", "changed", "truncated", "redirect_to")
+_COLUMNS = (
+    "fetched_at",
+    "http_status",
+    "error",
+    "content_type",
+    "content_length",
+    "digest",
+    "changed",
+    "truncated",
+    "redirect_to",
+)
 _PLACE = ("record_id", "warc_file", "warc_offset", "warc_length", "collection", "kind")
 _ATTEMPTS = 3
 _TIME = re.compile(
-    r"(\d{4})-?(\d\d)(?:-?(\d\d)(?:[T ]?(\d\d)(?::?(\d\d)(?::?(\d\d)(?:\.?(\d{3}))?)?)?)?)?(?:\.\d+)?(?:Z|\+00:?00)?",
+    r"(\d{4})-?(\d\d)(?:-?(\d\d)(?:[T "
+    r"]?(\d\d)(?::?(\d\d)(?::?(\d\d)(?:\.?(\d{3}))?)?)?)?)?(?:\.\d+)?(?:Z|\+00:?00)?",
     re.ASCII,
 )
 
@@ -52,8 +64,9 @@ class NoVersion(WorkError):
 class Capture:
     """One exchange that was archived. `at` in ms since 1970 UTC; `size` in bytes, as transferred.
 
-    `original`: for one that said again what an earlier capture holds (status 304, or the same bytes), when that was; its bytes are
-    there. `changed`: its text was another than at the visit before.
+    `original`: for one that said again what an earlier capture holds (status 304, or the same
+    bytes), when that was; its bytes are there. `changed`: its text was another than at the visit
+    before.
     """
 
     url: str
@@ -76,7 +89,9 @@ class Capture:
 
 
 class History:
-    """Looks up captures in one workspace, as of the newest entry of its log. Threads may share it."""
+    """Looks up captures in one workspace, as of the newest entry of its log. Threads may share
+    it.
+    """
 
     def __init__(self, root: str) -> None:
         self.workspace = Workspace.open(root)
@@ -85,12 +100,13 @@ class History:
         self._lock = threading.Lock()
 
     def captures(self, url: str) -> list[Capture]:
-        """All captures of a URL as people type it, newest first. Each record once, whatever collections wanted it.
+        """All captures of a URL as people type it, newest first. Each record once, whatever
+        collections wanted it.
 
         Raises:
             UsageError: it is no URL.
             NoVersion: nothing of it was archived, or it is excluded.
-            WorkError: the tables' files went away again and again.
+            WorkError: table files were deleted repeatedly while they were read.
         """
         identity = self.identify(url)
         for attempt in range(1, _ATTEMPTS + 1):
@@ -99,7 +115,8 @@ class History:
             except FileNotFoundError as error:  # a merge took a file away: read the log again
                 if attempt == _ATTEMPTS:
                     raise WorkError(
-                        f"table files were deleted three times by merges ({error}): try again when no merge is running"
+                        f"table files were deleted three times by merges ({error}): try again "
+                        "when no merge is running"
                     ) from None
         raise AssertionError
 
@@ -111,7 +128,8 @@ class History:
             raise UsageError(f"{url!r} is not the URL of a page: {error}") from None
 
     def live_texts(self, capture: Capture) -> tuple[str, str, str] | None:
-        """Title, main text and all text of a capture that is the newest parse of its page; None: it is not, or has none.
+        """Title, main text and all text of a capture that is the newest parse of its page; None: it
+        is not, or has none.
 
         Raises:
             FileNotFoundError: a table's file went away meanwhile.
@@ -119,25 +137,36 @@ class History:
         identity = self.identify(capture.url)
         rows = self._rows("pages", identity, ("title", "main_text", "text", "record_id"))
         found = rows.filter(pl.col("record_id") == capture.record_id).tail(1)
-        return None if not found.height else (found.item(0, "title"), found.item(0, "main_text"), found.item(0, "text"))
+        return (
+            None
+            if not found.height
+            else (found.item(0, "title"), found.item(0, "main_text"), found.item(0, "text"))
+        )
 
     def _captures(self, identity: UrlId) -> list[Capture]:
         if self._refreshed().exclusions.excluded(identity.url, identity.host):
-            raise NoVersion(identity.url, "no copy of this page is archived")  # nor said that there is a rule
+            # nor said that there is a rule
+            raise NoVersion(identity.url, "no copy of this page is archived")
         rows = self._rows("visits", identity, (*_COLUMNS, *_PLACE)).filter(
-            (pl.col("record_id") != "") & ~pl.col("kind").is_in(_HIDDEN_KINDS) & (pl.col("http_status") > 0)
+            (pl.col("record_id") != "")
+            & ~pl.col("kind").is_in(_HIDDEN_KINDS)
+            & (pl.col("http_status") > 0)
         )
         if not rows.height:
             raise NoVersion(identity.url, "no copy of this page is archived")
         stopped = self._stopped(identity)
         if stopped:
-            raise NoVersion(identity.url, f"copies of this page are not shown: it is excluded ({stopped})")
+            raise NoVersion(
+                identity.url, f"copies of this page are not shown: it is excluded ({stopped})"
+            )
         return _in_order(identity.url, rows)
 
     def _stopped(self, identity: UrlId) -> str:
         """Why no collection keeps the URL: the reason of the newest row; "": one does."""
         rows = self._rows("urls", identity, ("collection", "operation", "state", "reason"))
-        latest = rows.filter(pl.col("operation") == "").unique(subset=["collection"], keep="last", maintain_order=True)
+        latest = rows.filter(pl.col("operation") == "").unique(
+            subset=["collection"], keep="last", maintain_order=True
+        )
         if not latest.height or (latest.get_column("state") != UrlState.EXCLUDED.value).any():
             return ""
         return str(latest.item(latest.height - 1, "reason"))
@@ -174,8 +203,10 @@ class History:
 
 
 def files_holding(files: Iterable[LiveFile], partition: int) -> list[LiveFile]:
-    """Those of a table's live files that may hold rows of a partition: of a collection's base, which lies in the order of its partitions,
-    those that begin at or before it and are not followed by one that does so too."""
+    """Those of a table's live files that may hold rows of a partition: of a collection's base,
+    which lies in the order of its partitions, those that begin at or before it and are not followed
+    by one that does so too.
+    """
     found: list[LiveFile] = []
     base: dict[tuple[str, int], list[tuple[int, LiveFile]]] = {}
     for file in files:
@@ -200,7 +231,9 @@ def _in_order(url: str, rows: pl.DataFrame) -> list[Capture]:
         known = by_record.get(row["record_id"])
         if known is not None:  # of another collection; its text may have been new to that one
             by_record[known.record_id] = replace(
-                known, collections=(*known.collections, row["collection"]), changed=known.changed or row["changed"]
+                known,
+                collections=(*known.collections, row["collection"]),
+                changed=known.changed or row["changed"],
             )
             continue
         by_record[row["record_id"]] = Capture(
@@ -240,14 +273,17 @@ def is_page(capture: Capture) -> bool:
 
 
 def capture_at(captures: Sequence[Capture], at_ms: int | None) -> Capture:
-    """Of captures, newest first, the newest up to a time, else the oldest; without a time the newest that is a page, if there is one."""
+    """Of captures, newest first, the newest up to a time, else the oldest; without a time the
+    newest that is a page, if there is one.
+    """
     if at_ms is None:
         return next((capture for capture in captures if is_page(capture)), captures[0])
     return next((capture for capture in captures if capture.at <= at_ms), captures[-1])
 
 
 def parse_at(text: str) -> int:
-    """The last millisecond of a time as people or archives write it: `2026-11-21`, `2026-11-21T10:15Z`, `20261121101500`; in UTC.
+    """The last millisecond of a time as people or archives write it: `2026-11-21`,
+    `2026-11-21T10:15Z`, `20261121101500`; in UTC.
 
     Raises:
         UsageError: it is none.
@@ -256,10 +292,14 @@ def parse_at(text: str) -> int:
     try:
         if match is None:
             raise ValueError
-        year, month, day, hour, minute, second, ms = (int(part) if part else None for part in match.groups())
+        year, month, day, hour, minute, second, ms = (
+            int(part) if part else None for part in match.groups()
+        )
         assert year is not None
         assert month is not None
-        begin = datetime(year, month, day or 1, hour or 0, minute or 0, second or 0, (ms or 0) * 1000, UTC)
+        begin = datetime(
+            year, month, day or 1, hour or 0, minute or 0, second or 0, (ms or 0) * 1000, UTC
+        )
         if day is None:
             end = datetime(year + month // 12, month % 12 + 1, 1, tzinfo=UTC)
         elif ms is not None:
@@ -269,15 +309,23 @@ def parse_at(text: str) -> int:
             unit = next((unit for unit, finer in parts.items() if finer is None), "seconds")
             end = begin + timedelta(**{unit: 1})
     except (ValueError, OverflowError):
-        raise UsageError(f"{text!r} is not a time: write it as in 2026-11-21, 2026-11-21T10:15 or 20261121101500 (UTC)") from None
+        raise UsageError(
+            f"{text!r} is not a time: write it as in 2026-11-21, 2026-11-21T10:15 or "
+            "20261121101500 (UTC)"
+        ) from None
     return round(end.timestamp() * 1000) - 1
 
 
 def iso(at_ms: int) -> str:
     """`2026-11-21T10:15:30.123Z`"""
-    return datetime.fromtimestamp(at_ms // 1000, UTC).strftime("%Y-%m-%dT%H:%M:%S") + f".{at_ms % 1000:03d}Z"
+    return (
+        datetime.fromtimestamp(at_ms // 1000, UTC).strftime("%Y-%m-%dT%H:%M:%S")
+        + f".{at_ms % 1000:03d}Z"
+    )
 
 
 def written_at(at_ms: int) -> str:
     """A time to the millisecond as `parse_at` reads it back: `20261121101530123`."""
-    return datetime.fromtimestamp(at_ms // 1000, UTC).strftime("%Y%m%d%H%M%S") + f"{at_ms % 1000:03d}"
+    return (
+        datetime.fromtimestamp(at_ms // 1000, UTC).strftime("%Y%m%d%H%M%S") + f"{at_ms % 1000:03d}"
+    )

@@ -1,8 +1,10 @@
 """What changed between two texts, block by block, in bounded time.
 
-difflib compares every block with every other one, and again for each part that it splits off: its time grows with the cube of what
-repeats. So blocks that both texts begin and end with are set aside, then those that stand once in each and in the same order divide the
-rest (the patience diff of Bram Cohen), and difflib sees what lies between. Where even that is too much, it is told as replaced as a whole.
+difflib compares every block with every other one, and again for each part that it splits off: its
+time grows with the cube of what repeats. So blocks that both texts begin and end with are set
+aside, then those that stand once in each and in the same order divide the rest (the patience diff
+of Bram Cohen), and difflib sees what lies between. Where even that is too much, it is told as
+replaced as a whole.
 """
 
 from __future__ import annotations
@@ -15,18 +17,20 @@ from difflib import SequenceMatcher
 from itertools import pairwise
 
 CONTEXT = 1  # blocks that are shown around a change
-MOST_BLOCKS = 200_000  # of a text that are compared; what follows is compared as one block
-MOST_SHOWN = 2_000  # blocks of a difference that are told
-_MOST_WORK = 4_000_000  # comparisons of one stretch: about half a second
-_MOST_WORK_IN_ALL = 8_000_000
-_MOST_PASSES = 20  # over both texts, looking for blocks that divide them
+MAX_BLOCKS = 200_000  # of a text that are compared; what follows is compared as one block
+MAX_SHOWN = 2_000  # blocks of a difference that are told
+_MAX_WORK = 4_000_000  # comparisons of one stretch: about half a second
+_MAX_WORK_IN_ALL = 8_000_000
+_MAX_PASSES = 20  # over both texts, looking for blocks that divide them
 
 SAME, GONE, CAME = " ", "-", "+"
 
 
 @dataclass(slots=True, frozen=True)
 class Piece:
-    """Blocks that follow each other: `kind` SAME, GONE (of the old text) or CAME (of the new one). Places are counted from 0."""
+    """Blocks that follow each other: `kind` SAME, GONE (of the old text) or CAME (of the new one).
+    Places are counted from 0.
+    """
 
     kind: str
     old: int
@@ -36,7 +40,9 @@ class Piece:
 
 @dataclass(slots=True, frozen=True)
 class Difference:
-    """Stretches of pieces, each a change with a little around it. `gone`, `came`: blocks in all. `cut`: more than is told here."""
+    """Stretches of pieces, each a change with a little around it. `gone`, `came`: blocks in all.
+    `cut`: more than is told here.
+    """
 
     stretches: tuple[tuple[Piece, ...], ...]
     gone: int
@@ -63,13 +69,15 @@ def difference(old: str, new: str, context: int = CONTEXT) -> Difference:
     gone = sum(end - start for start, end, _, _ in changes)
     came = sum(end - start for _, _, start, end in changes)
     stretches: list[tuple[Piece, ...]] = []
-    left = MOST_SHOWN
+    left = MAX_SHOWN
     for group in _grouped(changes, context):
         if left <= 0:
             break
         pieces, left = _pieces(before, after, group, context, left)
         stretches.append(pieces)
-    shown = sum(len(piece.blocks) for stretch in stretches for piece in stretch if piece.kind != SAME)
+    shown = sum(
+        len(piece.blocks) for stretch in stretches for piece in stretch if piece.kind != SAME
+    )
     return Difference(tuple(stretches), gone, came, cut=shown < gone + came)
 
 
@@ -80,13 +88,13 @@ _Change = tuple[int, int, int, int]
 def _blocks(text: str) -> list[str]:
     if not text:
         return []
-    return text.split("\n", MOST_BLOCKS)
+    return text.split("\n", MAX_BLOCKS)
 
 
 def _changes(old: Sequence[str], new: Sequence[str]) -> list[_Change]:
     found: list[_Change] = []
-    budget = _MOST_WORK_IN_ALL
-    passes = _MOST_PASSES * (len(old) + len(new))
+    budget = _MAX_WORK_IN_ALL
+    passes = _MAX_PASSES * (len(old) + len(new))
     waiting = [(0, len(old), 0, len(new))]
     while waiting:
         a, b, c, d = waiting.pop()
@@ -106,7 +114,7 @@ def _changes(old: Sequence[str], new: Sequence[str]) -> list[_Change]:
             waiting += reversed([(s, e, t, f) for (s, t), (e, f) in zip(ends, starts, strict=True)])
             continue
         work = _work(old[a:b], new[c:d])
-        if work > min(_MOST_WORK, budget):
+        if work > min(_MAX_WORK, budget):
             found.append((a, b, c, d))
             continue
         budget -= work
@@ -115,11 +123,19 @@ def _changes(old: Sequence[str], new: Sequence[str]) -> list[_Change]:
     return found
 
 
-def _anchors(old: Sequence[str], new: Sequence[str], a: int, b: int, c: int, d: int) -> list[tuple[int, int]]:
-    """Pairs of places of blocks that stand once in each part: the longest run of them that is in the same order in both."""
+def _anchors(
+    old: Sequence[str], new: Sequence[str], a: int, b: int, c: int, d: int
+) -> list[tuple[int, int]]:
+    """Pairs of places of blocks that stand once in each part: the longest run of them that is in
+    the same order in both.
+    """
     counts_old, counts_new = Counter(old[a:b]), Counter(new[c:d])
     places = {new[place]: place for place in range(c, d) if counts_new[new[place]] == 1}
-    pairs = [(place, places[old[place]]) for place in range(a, b) if counts_old[old[place]] == 1 and old[place] in places]
+    pairs = [
+        (place, places[old[place]])
+        for place in range(a, b)
+        if counts_old[old[place]] == 1 and old[place] in places
+    ]
     ends: list[int] = []  # the least place in `new` at which an increasing run of each length ends
     last: list[int] = []  # the pair that it ends with
     before: list[int] = []  # the pair before each pair in its run; -1: it begins one
@@ -140,7 +156,9 @@ def _anchors(old: Sequence[str], new: Sequence[str], a: int, b: int, c: int, d: 
 
 
 def _work(old: Sequence[str], new: Sequence[str]) -> int:
-    """What difflib may do at most, about: for each block that it matches it looks at all pairs of equal ones, and at all of `old`."""
+    """What difflib may do at most, about: for each block that it matches it looks at all pairs of
+    equal ones, and at all of `old`.
+    """
     counts = Counter(new)
     pairs = sum(counts[block] for block in old)
     return (pairs + len(old)) * max(1, min(len(old), len(new), pairs))
@@ -158,7 +176,9 @@ def _grouped(changes: Sequence[_Change], context: int) -> Iterator[list[_Change]
         yield group
 
 
-def _pieces(old: Sequence[str], new: Sequence[str], group: Sequence[_Change], context: int, left: int) -> tuple[tuple[Piece, ...], int]:
+def _pieces(
+    old: Sequence[str], new: Sequence[str], group: Sequence[_Change], context: int, left: int
+) -> tuple[tuple[Piece, ...], int]:
     """A stretch's pieces, with at most `left` blocks that changed, and how many are left then."""
     first, last = group[0], group[-1]
     lead = min(context, first[0], first[2])

@@ -8,21 +8,21 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
 
-from lycosa.archive.reader import StoredResponse, read_rendered, read_response
-from lycosa.archive.record import RENDERED_TYPE
-from lycosa.core.config import Config
+from lycosa.archive.warc.reader import StoredResponse, read_rendered, read_response
+from lycosa.archive.warc.record import RENDERED_TYPE
+from lycosa.config.settings import Config
 from lycosa.core.errors import ArchiveError
 from lycosa.core.records import Exchange, VisitKind
-from lycosa.crawl.documents import Documents, document_limits
-from lycosa.crawl.understand import Reader
-from lycosa.fetch.decode import decode_with, parse_head
-from lycosa.fetch.robots import product_token
+from lycosa.crawl.documents.queue import DocumentQueue, document_limits
+from lycosa.crawl.processing.page_reader import Reader
+from lycosa.fetch.robots_txt import product_token
+from lycosa.http.decode import decode_with, parse_head
 from lycosa.page.documents.kinds import kind_of
-from lycosa.page.media import Format, format_of
+from lycosa.page.media import MediaFormat, format_of
 from lycosa.search.versions import Capture, History, NoVersion, capture_at
 from lycosa.search.versions_difference import Difference, difference
 
-LARGEST_BODY_BYTES = 2**28
+MAX_BODY_BYTES = 2**28
 """Of a body as transferred that is read: a record is held in memory as a whole."""
 
 _IMAGES = (
@@ -33,9 +33,21 @@ _IMAGES = (
     (b"\x00\x00\x01\x00", "image/x-icon"),
     (b"BM", "image/bmp"),
 )
-_READABLE = {Format.HTML, Format.XHTML}
-_TEXTS = {Format.TEXT, Format.XML, Format.JSON_FEED, Format.FTP_LISTING, Format.GOPHER_MENU}
-_TEXT_TYPES = ("text/", "application/json", "application/javascript", "application/x-javascript", "image/svg+xml")
+_READABLE = {MediaFormat.HTML, MediaFormat.XHTML}
+_TEXTS = {
+    MediaFormat.TEXT,
+    MediaFormat.XML,
+    MediaFormat.JSON_FEED,
+    MediaFormat.FTP_LISTING,
+    MediaFormat.GOPHER_MENU,
+}
+_TEXT_TYPES = (
+    "text/",
+    "application/json",
+    "application/javascript",
+    "application/x-javascript",
+    "image/svg+xml",
+)
 
 
 class Show(StrEnum):
@@ -49,11 +61,11 @@ class Show(StrEnum):
 
 @dataclass(slots=True, frozen=True)
 class Version:
-    """What a capture holds. `source`: the capture whose bytes these are (of a repetition the original). `payload`: decoded, cut at the
-    limit.
+    """What a capture holds. `source`: the capture whose bytes these are (of a repetition the
+    original). `payload`: decoded, cut at the limit.
 
-    `content_type` is what the server said; `media_type` what the bytes are, where `show` is IMAGE. `rendered`: `payload` is the document
-    as it stood in a browser.
+    `content_type` is what the server said; `media_type` what the bytes are, where `show` is IMAGE.
+    `rendered`: `payload` is the document as it stood in a browser.
     """
 
     capture: Capture
@@ -77,7 +89,9 @@ class Texts:
 
 @dataclass(slots=True, frozen=True)
 class Compared:
-    """Two versions of a page. `of`: which of their texts differ, `main text`, `all text`, or `title`; "" if none does."""
+    """Two versions of a page. `of`: which of their texts differ, `main text`, `all text`, or
+    `title`; "" if none does.
+    """
 
     before: Capture
     after: Capture
@@ -97,8 +111,12 @@ class Versions:
     def __init__(self, root: str, config: Config) -> None:
         self.history = History(root)
         self._max_decoded = config.fetch.max_decoded
-        self._documents = Documents(replace(document_limits(config), processes=min(1, config.crawl.documents)))
-        self._reader = Reader(config.fetch.max_decoded, product_token(config.fetch.user_agent), self._documents)
+        self._documents = DocumentQueue(
+            replace(document_limits(config), processes=min(1, config.crawl.documents))
+        )
+        self._reader = Reader(
+            config.fetch.max_decoded, product_token(config.fetch.user_agent), self._documents
+        )
         self._reading = threading.Lock()  # one document at a time: each takes a process
 
     def close(self) -> None:
@@ -126,13 +144,19 @@ class Versions:
         return _version(capture, source, exchange, self._max_decoded)
 
     def texts(self, captures: Sequence[Capture], capture: Capture) -> Texts:
-        """What was read in a capture: from the tables if it is the newest parse, else from the archive.
+        """What was read in a capture: from the tables if it is the newest parse, else from the
+        archive.
 
         Raises:
             NoVersion: as `read`.
         """
         known = self._live(capture) or next(
-            (self._live(other) for other in captures if other.at == capture.original and other.record_id != capture.record_id), None
+            (
+                self._live(other)
+                for other in captures
+                if other.at == capture.original and other.record_id != capture.record_id
+            ),
+            None,
         )
         if known is not None:
             return known
@@ -147,17 +171,23 @@ class Versions:
         return Texts("", "", "") if page is None else Texts(page.title, page.main_text, page.text)
 
     def compare(self, captures: Sequence[Capture], before: Capture, after: Capture) -> Compared:
-        """What the later one says that the earlier one did not, and the reverse: of their main texts; if these are the same, of all text.
+        """What the later one says that the earlier one did not, and the reverse: of their main
+        texts; if these are the same, of all text.
 
         Raises:
             NoVersion: as `read`.
         """
         old, new = self.texts(captures, before), self.texts(captures, after)
         titles = (old.title, new.title)
-        for name, one, other in (("main text", old.main_text, new.main_text), ("all text", old.text, new.text)):
+        for name, one, other in (
+            ("main text", old.main_text, new.main_text),
+            ("all text", old.text, new.text),
+        ):
             if one != other and (name == "all text" or (one and other)):
                 return Compared(before, after, titles, name, difference(one, other))
-        return Compared(before, after, titles, "title" if old.title != new.title else "", difference("", ""))
+        return Compared(
+            before, after, titles, "title" if old.title != new.title else "", difference("", "")
+        )
 
     def _live(self, capture: Capture) -> Texts | None:
         try:
@@ -166,23 +196,36 @@ class Versions:
             return None
         return None if known is None else Texts(*known)
 
-    def _response(self, captures: Sequence[Capture], capture: Capture) -> tuple[Capture, StoredResponse]:
+    def _response(
+        self, captures: Sequence[Capture], capture: Capture
+    ) -> tuple[Capture, StoredResponse]:
         response = self._record(capture)
         if response.headers.get("warc-type") != "revisit":
             return capture, response
         refers = response.headers.get("warc-refers-to", "").strip("<>")
         source = next((other for other in captures if other.record_id == refers), None)
         if source is None:
-            source = next((other for other in captures if other.at == capture.original and other is not capture), None)
+            source = next(
+                (
+                    other
+                    for other in captures
+                    if other.at == capture.original and other is not capture
+                ),
+                None,
+            )
         if source is None:
-            raise NoVersion(capture.url, "the original capture of this revisit is no longer in the archive")
+            raise NoVersion(
+                capture.url, "the original capture of this revisit is no longer in the archive"
+            )
         original = self._record(source)
         if original.headers.get("warc-type") == "revisit":
-            raise NoVersion(capture.url, "the original capture of this revisit is no longer in the archive")
+            raise NoVersion(
+                capture.url, "the original capture of this revisit is no longer in the archive"
+            )
         return source, original
 
     def _record(self, capture: Capture) -> StoredResponse:
-        if capture.size > LARGEST_BODY_BYTES:
+        if capture.size > MAX_BODY_BYTES:
             raise NoVersion(capture.url, f"too large to show: {capture.size:,} bytes")
         try:
             if not capture.warc_file:
@@ -197,7 +240,11 @@ class Versions:
     def _exchange(self, source: Capture, response: StoredResponse) -> Exchange:
         try:
             path = self.history.workspace.path(source.warc_file)
-            rendered = read_rendered(path, source.warc_offset + source.warc_length) if response.head else b""
+            rendered = (
+                read_rendered(path, source.warc_offset + source.warc_length)
+                if response.head
+                else b""
+            )
         except (ArchiveError, FileNotFoundError):
             rendered = b""
         return Exchange(
@@ -216,17 +263,36 @@ class Versions:
 def _version(capture: Capture, source: Capture, exchange: Exchange, max_decoded: int) -> Version:
     headers = parse_head(exchange.response_head)
     if exchange.rendered:
-        return Version(capture, source, exchange.rendered, RENDERED_TYPE, Show.PAGE, "text/html", cut=False, rendered=True)
+        return Version(
+            capture,
+            source,
+            exchange.rendered,
+            RENDERED_TYPE,
+            Show.PAGE,
+            "text/html",
+            cut=False,
+            rendered=True,
+        )
     decoded = decode_with(exchange, headers, max_decoded)
     content_type = headers.get("content-type") or ""
     show, media_type = shown_as(content_type, decoded.payload)
-    return Version(capture, source, decoded.payload, content_type, show, media_type, cut=decoded.truncated, rendered=False)
+    return Version(
+        capture,
+        source,
+        decoded.payload,
+        content_type,
+        show,
+        media_type,
+        cut=decoded.truncated,
+        rendered=False,
+    )
 
 
 def shown_as(content_type: str, payload: bytes) -> tuple[Show, str]:
     """How a payload can be shown, and its media type by its bytes where it is an image.
 
-    What the server claims decides little: an image must look like one, and HTML under any name is shown as a page or as text alone.
+    What the server claims decides little: an image must look like one, and HTML under any name is
+    shown as a page or as text alone.
     """
     image = next((name for start, name in _IMAGES if payload.startswith(start)), "")
     if not image and payload.startswith(b"RIFF") and payload[8:12] == b"WEBP":

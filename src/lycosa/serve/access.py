@@ -1,11 +1,15 @@
-"""Who may change something: a token in the Authorization header, or a session that was opened with one.
+"""Who may change something: a token in the Authorization header, or a session that was opened with
+one.
 
-Programs send `Authorization: Bearer TOKEN` (RFC 6750). A person types the token once on the page `/login` and gets a session: a cookie
-that scripts cannot read and that browsers send to this site's own pages alone (`HttpOnly`, `SameSite=Strict`), signed with a key that this
-server made. What comes by cookie must carry the session's CSRF text as well, in the form field `csrf` or the header `X-CSRF-Token`, and
-must not come from another site by `Sec-Fetch-Site`.
+Programs send `Authorization: Bearer TOKEN` (RFC 6750). A person types the token once on the page
+`/login` and gets a session: a cookie that scripts cannot read and that browsers send to this site's
+own pages alone (`HttpOnly`, `SameSite=Strict`), signed with a key that this server made. What comes
+by cookie must carry the session's CSRF text as well, in the form field `csrf` or the header
+`X-CSRF-Token`, and must not come from another site by `Sec-Fetch-Site`.
 
-A route that changes something takes `Depends(access.writer)`; one whose answer only those with a token may see, `Depends(access.reader)`.
+A route that changes something takes `Depends(access.writer)`; one whose answer only those with a
+token may see, `Depends(access.reader)`, page and API alike: programs get 401, people the page
+`/login`.
 """
 
 from __future__ import annotations
@@ -17,6 +21,7 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
+from urllib.parse import urlencode
 
 from fastapi import Request
 from starlette.exceptions import HTTPException
@@ -35,10 +40,10 @@ GUESSES_A_MINUTE = 10
 WRITE_ERRORS: dict[int | str, dict[str, Any]] = {
     status: {"model": Problem, "content": {"application/problem+json": {}}, "description": text}
     for status, text in (
-        (401, "A token is needed, or this one is none"),
-        (403, "The session's CSRF text is missing, or the request came from another site"),
-        (429, "Too many at once: try again after the seconds in Retry-After"),
-        (507, "The server's disk is full, or may not be written to: nothing was changed"),
+        (401, "A token is required, or the token is invalid"),
+        (403, "The CSRF token of the session is missing, or the request came from another site"),
+        (429, "Too many requests: try again after the seconds in Retry-After"),
+        (507, "The disk of the server is full or not writable; nothing was changed"),
     )
 }
 """What a route that takes `writer` may answer besides its own."""
@@ -58,7 +63,9 @@ def new_key() -> bytes:
 
 
 class Access:
-    """Checks tokens and sessions. Threads may share it; several processes that serve one workspace share the `key` that signs sessions."""
+    """Checks tokens and sessions. Threads may share it; several processes that serve one workspace
+    share the `key` that signs sessions.
+    """
 
     def __init__(self, tokens: Tokens, writes_a_minute: int = 600, key: bytes = b"") -> None:
         self._tokens = tokens
@@ -78,26 +85,43 @@ class Access:
         else:
             session = self.session(request)
             if session is None:
-                raise _unauthorised("A token is required: create one with `lycosa token add NAME` and send it as `Authorization: Bearer …`")
+                raise _unauthorised(
+                    "A token is required: create one with `lycosa token add NAME` "
+                    "and send it as `Authorization: Bearer …`"
+                )
             await _require_own_form(request, session)
             name = session.name
         if name != OWNER and (wait_s := self._writes.take(name)):
-            raise HTTPException(429, "Too many changes in a short time", {"Retry-After": str(wait_s)})
+            raise HTTPException(
+                429, "Too many changes in a short time", {"Retry-After": str(wait_s)}
+            )
         return name
 
     async def reader(self, request: Request) -> str:
         """A dependency for what is not public: the name of who asks.
 
         Raises:
-            HTTPException: 401 or 429.
+            HTTPException: 401 or 429; 303 for pages, to the page where one signs in.
         """
         name = self._bearer(request)
         if name is None:
             session = self.session(request)
             name = session.name if session is not None else None
-        if name is None:
+        if name is not None:
+            return name
+        if request.url.path.startswith("/api/"):
             raise _unauthorised("This page requires a token")
-        return name
+        asked = request.url.path + (f"?{request.url.query}" if request.url.query else "")
+        raise HTTPException(303, headers={"Location": f"/login?{urlencode({'next': asked})}"})
+
+    def is_signed_in(self, request: Request) -> bool:
+        """Whether a request comes with a valid token or session. Counts no guesses and raises
+        nothing.
+        """
+        scheme, _, token = request.headers.get("authorization", "").partition(" ")
+        if scheme.lower() == "bearer":
+            return self._tokens.holder(token.strip()) is not None
+        return self.session(request) is not None
 
     def open(self, token: str, address: str) -> str | None:
         """A session for whoever shows a token: the cookie's value. None: it is not one.
@@ -112,7 +136,9 @@ class Access:
         return f"{said}.{self._sign(said, name)}"
 
     def session(self, request: Request) -> Session | None:
-        """The session that a request's cookie proves; None: none, over, or of a token that was revoked."""
+        """The session that a request's cookie proves; None: none, over, or of a token that was
+        revoked.
+        """
         said, _, signature = request.cookies.get(COOKIE, "").rpartition(".")
         until, _, name = said.partition(".")
         if not signature.isascii() or not until.isdecimal() or int(until[:12]) < time.time():
@@ -141,7 +167,11 @@ class Access:
     def _sign(self, said: str, name: str) -> str:
         """Holds the token's digest: a session ends with its token."""
         kept = self._tokens.all().get(name)
-        return hmac.new(self._key, f"session {said} {kept.sha256 if kept else secrets.token_hex()}".encode(), hashlib.sha256).hexdigest()
+        return hmac.new(
+            self._key,
+            f"session {said} {kept.sha256 if kept else secrets.token_hex()}".encode(),
+            hashlib.sha256,
+        ).hexdigest()
 
     def _csrf(self, said: str) -> str:
         return hmac.new(self._key, f"csrf {said}".encode(), hashlib.sha256).hexdigest()

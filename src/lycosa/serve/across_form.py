@@ -1,8 +1,8 @@
 """The form in which a reader mends the translations of a search across languages.
 
-For each language and word it has a field `w.LANGUAGE.WORD` with what is asked for, alternatives with `|` between, and a hidden
-`o.LANGUAGE.WORD` with what stood there. What was changed becomes `translate=LANGUAGE:WORD=…` in the page's own address, so that the mended
-search is a permalink.
+For each language and word it has a field `w.LANGUAGE.WORD` with what is asked for, alternatives
+with `|` between, and a hidden `o.LANGUAGE.WORD` with what stood there. What was changed becomes
+`translate=LANGUAGE:WORD=…` in the page's own address, so that the mended search is a permalink.
 """
 
 from __future__ import annotations
@@ -13,15 +13,19 @@ from dataclasses import dataclass
 from lycosa.search.translated import TranslatedQuery, edit
 
 FIELD, BEFORE = "w.", "o."
-MOST_SHOWN = 6
-"""Alternatives of a word that are shown, the heaviest first: all are asked for as long as nothing is changed."""
-_MOST_EDITS = 300
+MAX_SHOWN = 6
+"""Alternatives of a word that are shown, the heaviest first: all are asked for as long as nothing
+is changed.
+"""
+_MAX_EDITS = 300
 _LONGEST = 256
 
 
 @dataclass(slots=True, frozen=True)
 class Word:
-    """A word of the query in another language: the names of its two fields and what stands in them."""
+    """A word of the query in another language: the names of its two fields and what stands in
+    them.
+    """
 
     source: str
     field: str
@@ -48,7 +52,7 @@ def asked_words(queries: Iterable[TranslatedQuery], own: str) -> list[Asked]:
                 term.source,
                 f"{FIELD}{query.language}.{term.source}",
                 f"{BEFORE}{query.language}.{term.source}",
-                "|".join(each.surface for each in term.alternatives[:MOST_SHOWN]),
+                "|".join(each.surface for each in term.alternatives[:MAX_SHOWN]),
             )
             for term in query.terms
         ]
@@ -57,7 +61,9 @@ def asked_words(queries: Iterable[TranslatedQuery], own: str) -> list[Asked]:
 
 
 def mended(given: Mapping[str, str], before: Iterable[str]) -> tuple[str, ...] | None:
-    """The edits that the form's fields `given` make of those `before`; None if the form was not sent."""
+    """The edits that the form's fields `given` make of those `before`; None if the form was not
+    sent.
+    """
     changed: dict[str, str] = {}
     for text in before:
         known = edit(text)
@@ -71,6 +77,10 @@ def mended(given: Mapping[str, str], before: Iterable[str]) -> tuple[str, ...] |
             continue
         sent = True
         text = f"{language}:{word}={value}"[:_LONGEST]
-        if value != given.get(f"{BEFORE}{key}", "") and edit(text) is not None and len(changed) < _MOST_EDITS:
+        if (
+            value != given.get(f"{BEFORE}{key}", "")
+            and edit(text) is not None
+            and len(changed) < _MAX_EDITS
+        ):
             changed[f"{language.lower()}.{word.strip().lower()}"] = text
     return tuple(changed.values()) if sent else None

@@ -1,4 +1,6 @@
-"""The JSON API under /api/v1: the same search as the page, the workspace's counts. Described at /api/v1/openapi.json."""
+"""The JSON API under /api/v1: the same search as the page, the workspace's counts. Described at
+/api/v1/openapi.json.
+"""
 
 from __future__ import annotations
 
@@ -9,9 +11,9 @@ from typing import Annotated, Any, Literal
 from fastapi import APIRouter, Query
 from pydantic import BaseModel, Field
 
-from lycosa.core.said import Said
+from lycosa.core.messages import Message
 from lycosa.core.units import format_time
-from lycosa.search.engine import MOST_HITS, Hit, SearchRequest, SearchResults
+from lycosa.search.engine import MAX_HITS, Hit, SearchRequest, SearchResults
 from lycosa.search.many import MOST_HOPS
 from lycosa.search.results import FACETS, PER_HOST, Explanation
 from lycosa.search.translated import Across, TranslatedQuery, edit
@@ -21,32 +23,32 @@ from lycosa.serve.source import Source
 
 MAX_QUERY = 2_000
 MAX_COUNT = 100
-MOST_FACET_VALUES = 100
+MAX_FACET_VALUES = 100
 
 ERRORS: dict[int | str, dict[str, Any]] = {
     status: {"model": Problem, "content": {"application/problem+json": {}}, "description": text}
     for status, text in (
-        (400, "It cannot be answered as it was asked"),
-        (422, "A parameter is wrong"),
+        (400, "The request is invalid"),
+        (422, "A parameter is invalid"),
         (429, "Too many requests: try again after the seconds in Retry-After"),
         (503, "The workspace cannot be read"),
     )
 }
 
 NOT_FOUND: dict[int | str, dict[str, Any]] = {
-    404: {"model": Problem, "content": {"application/problem+json": {}}, "description": "It is not here"}
+    404: {"model": Problem, "content": {"application/problem+json": {}}, "description": "Not found"}
 }
 
 
 class Fragment(BaseModel):
-    """A piece of a snippet."""
+    """A fragment of a snippet."""
 
     text: str
-    match: bool = Field(description="Whether the piece matches the query.")
+    match: bool = Field(description="Whether the fragment matches the query.")
 
 
 class ScorePart(BaseModel):
-    """What one term or phrase in one field counts."""
+    """Score of one term or phrase in one field."""
 
     field: str
     terms: list[str]
@@ -56,63 +58,81 @@ class ScorePart(BaseModel):
 class Explained(BaseModel):
     """A score: `words` times `prior` times `freshness`."""
 
-    words: float = Field(description="BM25 of the words found, by field.")
-    prior: float = Field(description="What links say of the page: 1 to 1.5, after `lycosa rank`.")
-    freshness: float = Field(description="1.5 for a page published now, 1.25 after a week, 1 for one that gives no date.")
+    words: float = Field(description="BM25 score of the matching words, over all fields.")
+    prior: float = Field(description="Link prior: 1 to 1.5, after `lycosa rank`.")
+    freshness: float = Field(
+        description="1.5 for a page published now, 1.25 after a week, 1 without a publication date."
+    )
     parts: list[ScorePart]
 
 
 class FacetValue(BaseModel):
-    """One value that pages have, and how many of them."""
+    """One value of a facet and its number of pages."""
 
     value: str
     count: int
 
 
 class Result(BaseModel):
-    """One page that was found."""
+    """A search result."""
 
     url: str
     title: str
     snippet: str = Field(description="Plain text, not HTML: escape it.")
-    fragments: list[Fragment] = Field(description="The snippet in pieces: joined they are `snippet`.")
+    fragments: list[Fragment] = Field(
+        description="The snippet in fragments; joined, they are `snippet`."
+    )
     language: str = Field(description="ISO 639 code identified from the text; empty: unknown.")
     host: str
     collection: str
     fetched_at: str = Field(description="UTC, ISO 8601.")
-    published_at: str | None = Field(description="What the page says of itself; UTC, ISO 8601.")
-    score: float
-    type: str = Field(description="What kind of document it is: html, pdf, txt …")
-    copies: int = Field(description="Pages with the same text that were left out for this one.")
-    from_host: int = Field(description="Pages of its host that were found, among the first few hundred.")
-    cached: str = Field(description="Where the archived copy of the page is shown: a path on this server, or a peer's URL; empty: nowhere.")
-    source: str = Field(
-        default="", description="Where it is from: empty for this server's workspace, else another one, or a peer's address."
+    published_at: str | None = Field(
+        description="Publication date that the page states; UTC, ISO 8601."
     )
-    explanation: Explained | None = Field(default=None, description="With `explain`: what the score is made of.")
+    score: float
+    type: str = Field(description="File type: html, pdf, txt …")
+    copies: int = Field(description="Number of hidden duplicates of this page.")
+    from_host: int = Field(
+        description="Number of pages of its host among the first few hundred results."
+    )
+    cached: str = Field(
+        description="Location of the cached copy: a path on this server, or the "
+        "URL of a peer; empty: none."
+    )
+    source: str = Field(
+        default="",
+        description="Source: empty for the workspace of this server, else another "
+        "workspace or the address of a peer.",
+    )
+    explanation: Explained | None = Field(
+        default=None, description="With `explain`: the parts of the score."
+    )
 
 
 class Alternative(BaseModel):
-    """What a word is looked for as."""
+    """A translation of a word."""
 
     text: str
-    weight: float = Field(description="How much it counts, up to 1.")
-    origin: str = Field(description="The table that it is from; `as typed`, or `given` by parameter `translate`.")
+    weight: float = Field(description="Weight, at most 1.")
+    origin: str = Field(
+        description="Source: the name of a translation table, `as typed`, or "
+        "`given` (parameter `translate`)."
+    )
 
 
 class TranslatedWord(BaseModel):
-    """A word of the query, and its translations, the heaviest first."""
+    """A word of the query and its translations, highest weight first."""
 
     source: str
     alternatives: list[Alternative]
 
 
 class Remark(BaseModel):
-    """A note, and what it is made of."""
+    """A note about the results."""
 
-    code: str = Field(description="The same in every version; empty: the text says it all.")
+    code: str = Field(description="Stable identifier of the message; empty: none.")
     text: str = Field(description="In English.")
-    values: dict[str, str | int] = Field(description="What the text speaks of.")
+    values: dict[str, str | int] = Field(description="The values in the text.")
 
 
 class Translated(BaseModel):
@@ -123,27 +143,39 @@ class Translated(BaseModel):
 
 
 class OtherSpelling(BaseModel):
-    """A query that is written otherwise."""
+    """A query with another spelling."""
 
     query: str
-    total: int = Field(description="How many pages hold all of its words.")
+    total: int = Field(description="Number of pages with all of its words.")
 
 
 class Answer(BaseModel):
-    """The answer to a search."""
+    """Search results."""
 
     query: str
-    total: int = Field(description="How many pages match.")
+    total: int = Field(description="Number of matching pages.")
     offset: int
     took_ms: float
-    generation: int = Field(description="The index generation that answered; 0: none yet.")
-    notes: list[str] = Field(description="What to know about this answer, in English.")
-    remarks: list[Remark] = Field([], description="The notes again, each with its code.")
-    missing_shards: list[int] = Field(description="Parts of the index, counted from 0, whose pages are not in this answer.")
+    generation: int = Field(description="Generation of the index; 0: there is no index yet.")
+    notes: list[str] = Field(description="Notes about these results, in English.")
+    remarks: list[Remark] = Field([], description="The notes with their codes and values.")
+    missing_shards: list[int] = Field(
+        description="Shards of the index, counted from 0, whose pages are missing in these results."
+    )
     hits: list[Result]
-    translations: list[Translated] = Field(description="With `across`: how the query was asked in each language, its own first.")
-    did_you_mean: OtherSpelling | None = Field(default=None, description="Another spelling, if the query finds little and that one more.")
-    facets: dict[str, list[FacetValue]] = Field(default={}, description="The values of what was asked to be counted, most pages first.")
+    translations: list[Translated] = Field(
+        description="With `across`: the query in each language, its own language first."
+    )
+    did_you_mean: OtherSpelling | None = Field(
+        default=None,
+        description="Another spelling, if the query has few results and that spelling has more.",
+    )
+    expansion: list[str] = Field(
+        default=[], description="Terms that feedback added to the query, highest weight first."
+    )
+    facets: dict[str, list[FacetValue]] = Field(
+        default={}, description="Values of the requested facets, most pages first."
+    )
 
 
 def create_router(source: Source, status: Callable[[], Mapping[str, object]]) -> APIRouter:
@@ -152,31 +184,79 @@ def create_router(source: Source, status: Callable[[], Mapping[str, object]]) ->
 
     @router.get("/search", responses=ERRORS, tags=["search"])
     def search(
-        q: Annotated[str, Query(min_length=1, max_length=MAX_QUERY, description="What to search for.")],
-        n: Annotated[int, Query(ge=1, le=MAX_COUNT, description="How many results.")] = 10,
-        offset: Annotated[int, Query(ge=0, le=MOST_HITS, description="How many results to skip.")] = 0,
+        q: Annotated[
+            str,
+            Query(min_length=1, max_length=MAX_QUERY, description="Query, in the query language."),
+        ],
+        n: Annotated[int, Query(ge=1, le=MAX_COUNT, description="Number of results.")] = 10,
+        offset: Annotated[
+            int, Query(ge=0, le=MAX_HITS, description="Number of results to skip.")
+        ] = 0,
         lang: Annotated[str, Query(max_length=16, description="Only pages in this language.")] = "",
-        collection: Annotated[str, Query(max_length=64, description="Only pages of this collection.")] = "",
+        collection: Annotated[
+            str, Query(max_length=64, description="Only pages of this collection.")
+        ] = "",
         site: Annotated[str, Query(max_length=255, description="Only pages of this host.")] = "",
-        sort: Annotated[Literal["", "relevance", "date"], Query(description="`date`: the newest first.")] = "",
+        sort: Annotated[
+            Literal["", "relevance", "date"], Query(description="`date`: newest first.")
+        ] = "",
         per_host: Annotated[
-            int, Query(ge=0, le=MAX_COUNT, description="Results of a host that come before those of other hosts; 0: hosts do not matter.")
+            int,
+            Query(
+                ge=0,
+                le=MAX_COUNT,
+                description="Maximum number of results per host before "
+                "those of other hosts; 0: no limit.",
+            ),
         ] = PER_HOST,
-        fold: Annotated[bool, Query(description="Of pages with the same text show one.")] = True,
+        fold: Annotated[
+            bool, Query(description="Show only one of several pages with the same text.")
+        ] = True,
         facets: Annotated[
-            str, Query(max_length=100, description=f"What to count all pages found by, separated by commas: {', '.join(FACETS)}.")
+            str,
+            Query(
+                max_length=100,
+                description="Facets to count over all matching pages, "
+                f"separated by commas: {', '.join(FACETS)}.",
+            ),
         ] = "",
-        explain: Annotated[bool, Query(description="Say what each score is made of.")] = False,
+        explain: Annotated[bool, Query(description="Return the parts of each score.")] = False,
         hops: Annotated[
-            int | None, Query(ge=0, le=MOST_HOPS, description="How far peers are asked too, at most as `search.hops` says; 0: none is.")
+            int | None,
+            Query(
+                ge=0,
+                le=MOST_HOPS,
+                description="Maximum number of hops to peers, at most `search.hops`; 0: no peers.",
+            ),
         ] = None,
-        spelling: Annotated[bool, Query(description="Say another spelling of a query that finds little.")] = True,
+        feedback: Annotated[
+            Literal["auto", "on", "off"],
+            Query(
+                description="Whether terms of the first results "
+                "are added to a query that is a "
+                "sentence."
+            ),
+        ] = "auto",
+        spelling: Annotated[
+            bool, Query(description="Suggest another spelling for a query with few results.")
+        ] = True,
         across: Annotated[
-            str, Query(max_length=255, description="Ask in these languages too (ISO 639 codes with commas between), or in `all`.")
+            str,
+            Query(
+                max_length=255,
+                description="Also search in these languages (ISO 639 "
+                "codes, separated by commas), or in `all`.",
+            ),
         ] = "",
-        source_language: Annotated[str, Query(alias="from", max_length=3, description="The query's language, if it is known.")] = "",
+        source_language: Annotated[
+            str, Query(alias="from", max_length=3, description="Language of the query, if known.")
+        ] = "",
         translate: Annotated[
-            list[str] | None, Query(max_length=256, description="What to ask for instead of a word in a language: `de:house=Haus|Gebäude`.")
+            list[str] | None,
+            Query(
+                max_length=256,
+                description="Replacement for the translations of a word: `de:house=Haus|Gebäude`.",
+            ),
         ] = None,
     ) -> Answer:
         """Search the index. The query's language is described in docs/query.md."""
@@ -193,6 +273,7 @@ def create_router(source: Source, status: Callable[[], Mapping[str, object]]) ->
             facets=tuple(name.strip() for name in facets.split(",") if name.strip()),
             explain=explain,
             hops=hops,
+            feedback=feedback,
             spelling=spelling,
         )
         if across:
@@ -201,7 +282,7 @@ def create_router(source: Source, status: Callable[[], Mapping[str, object]]) ->
 
     @router.get("/status", responses={503: ERRORS[503]}, tags=["workspace"])
     def workspace_status() -> dict[str, Any]:
-        """The workspace's counts, as `lycosa status --json` prints them."""
+        """Return the counts of the workspace, as printed by `lycosa status --json`."""
         return dict(status())
 
     return router
@@ -220,24 +301,42 @@ def answer(results: SearchResults) -> Answer:
         missing_shards=list(results.missing_shards),
         hits=[_result(hit) for hit in results.hits],
         translations=[_translated(query) for query in results.translations],
-        did_you_mean=None if (other := results.did_you_mean) is None else OtherSpelling(query=other.query, total=other.total),
+        did_you_mean=None
+        if (other := results.did_you_mean) is None
+        else OtherSpelling(query=other.query, total=other.total),
+        expansion=list(results.expansion),
         facets={
-            name: [FacetValue(value=value, count=count) for value, count in list(values.items())[:MOST_FACET_VALUES]]
+            name: [
+                FacetValue(value=value, count=count)
+                for value, count in list(values.items())[:MAX_FACET_VALUES]
+            ]
             for name, values in results.facets.items()
         },
     )
 
 
 def across_of(languages: str, source: str, translate: list[str]) -> Across:
-    """The parameters of a search across languages; edits of another form than `de:house=Haus|Gebäude` are passed over."""
-    named = () if languages == "all" else tuple(code.strip().lower() for code in languages.split(",") if code.strip())
-    return Across(named, source.lower(), tuple(understood for given in translate if (understood := edit(given)) is not None))
+    """The parameters of a search across languages; edits of another form than
+    `de:house=Haus|Gebäude` are passed over.
+    """
+    named = (
+        ()
+        if languages == "all"
+        else tuple(code.strip().lower() for code in languages.split(",") if code.strip())
+    )
+    return Across(
+        named,
+        source.lower(),
+        tuple(understood for given in translate if (understood := edit(given)) is not None),
+    )
 
 
 def _remark(note: str) -> Remark:
-    if not isinstance(note, Said):
+    if not isinstance(note, Message):
         return Remark(code="", text=note, values={})
-    values = {name: value if isinstance(value, int) else str(value) for name, value in note.values.items()}
+    values = {
+        name: value if isinstance(value, int) else str(value) for name, value in note.values.items()
+    }
     return Remark(code=note.code, text=note, values=values)
 
 
@@ -245,7 +344,10 @@ def _translated(query: TranslatedQuery) -> Translated:
     terms = [
         TranslatedWord(
             source=term.source,
-            alternatives=[Alternative(text=one.surface, weight=round(one.weight, 3), origin=one.origin) for one in term.alternatives],
+            alternatives=[
+                Alternative(text=one.surface, weight=round(one.weight, 3), origin=one.origin)
+                for one in term.alternatives
+            ],
         )
         for term in query.terms
     ]
@@ -274,5 +376,8 @@ def _result(hit: Hit) -> Result:
 
 
 def _explained(found: Explanation) -> Explained:
-    parts = [ScorePart(field=part.field, terms=list(part.terms), score=part.score) for part in found.parts]
+    parts = [
+        ScorePart(field=part.field, terms=list(part.terms), score=part.score)
+        for part in found.parts
+    ]
     return Explained(words=found.words, prior=found.prior, freshness=found.freshness, parts=parts)

@@ -16,10 +16,10 @@ from lycosa.app.hunt_board import HuntBoard
 from lycosa.app.hunts import begin_hunt
 from lycosa.app.terms import workspace_terms
 from lycosa.app.tokens import Tokens
+from lycosa.config.serving import ServeSettings
 from lycosa.core.errors import LycosaError, UsageError
-from lycosa.core.refused import refusal
-from lycosa.core.said import Said
-from lycosa.core.serving import ServeSettings
+from lycosa.core.messages import Message
+from lycosa.core.system_errors import refusal
 from lycosa.core.version import VERSION
 from lycosa.serve.access import Access
 from lycosa.serve.api import create_router
@@ -43,6 +43,7 @@ from lycosa.serve.pages import create_pages
 from lycosa.serve.peers import create_peers
 from lycosa.serve.problems import Fault, problem_response
 from lycosa.serve.proposals import create_proposals
+from lycosa.serve.proxies import TrustedProxies
 from lycosa.serve.rates import Limited
 from lycosa.serve.security import SECURITY_HEADERS, Guarded
 from lycosa.serve.site_pages import create_site_pages
@@ -74,12 +75,13 @@ def create_app(
         status: gives the workspace's counts, JSON-ready.
         hosts: names that the Host header may carry; None: any (see `security.allowed_hosts`).
         source: what is searched; None: the workspace's index, in this process.
-        limits: how often somebody may ask and change something; None: as the settings' defaults say.
+        limits: how often somebody may ask and change something; None: as the settings' defaults
+            say.
         key: what signs sessions, where several processes serve together; empty: one is made.
     """
     app = FastAPI(
         title="Lycosa",
-        summary="Search what this robot has crawled.",
+        summary="Search the crawled pages.",
         version=VERSION,
         openapi_url="/api/v1/openapi.json",
         docs_url=None,  # FastAPI's documentation pages load scripts from another machine
@@ -105,7 +107,11 @@ def create_app(
     app.include_router(create_collection_pages(root, frame))
     app.include_router(create_changes(root, access))
     app.include_router(create_watches(root, access))
-    app.include_router(create_hunt_pages(HuntBoard(open_storage(root), lambda request: begin_hunt(root, request)), frame, access))
+    app.include_router(
+        create_hunt_pages(
+            HuntBoard(open_storage(root), lambda request: begin_hunt(root, request)), frame, access
+        )
+    )
     app.include_router(create_watch_pages(root, frame, access))
     app.include_router(create_uptime_pages(root, frame, access))
     app.include_router(create_uptime(root, access))
@@ -126,33 +132,49 @@ def create_app(
         return PlainTextResponse("User-agent: *\nDisallow: /\n")
 
     _handle_errors(app, frame)
-    app.add_middleware(Lanes, asking=not isinstance(source, SearchSource))
+    app.add_middleware(
+        Lanes,
+        signed_in=lambda scope: access.is_signed_in(Request(scope)),
+        asking=not isinstance(source, SearchSource),
+    )
     app.add_middleware(Limited, rate=limits.rate)
     app.add_middleware(Guarded, hosts=hosts)
+    app.add_middleware(TrustedProxies, trusted=limits.trusted_proxies)
     return app
 
 
 def _handle_errors(app: FastAPI, frame: Frame) -> None:
-    def respond(request: Request, status: int, title: str, detail: str = "", faults: Iterable[Fault] = ()) -> Response:
+    def respond(
+        request: Request, status: int, title: str, detail: str = "", faults: Iterable[Fault] = ()
+    ) -> Response:
         faults = list(faults)
         if _wants_html(request):
-            text = " ".join([detail, *(f"{fault.parameter}: {fault.message}." for fault in faults)]).strip()
-            return frame.page(request, "error.html", status, status=status, title=title, detail=text)
+            text = " ".join(
+                [detail, *(f"{fault.parameter}: {fault.message}." for fault in faults)]
+            ).strip()
+            return frame.page(
+                request, "error.html", status, status=status, title=title, detail=text
+            )
         return problem_response(status, title, detail, faults)
 
     @app.exception_handler(RequestValidationError)
     def wrong_parameter(request: Request, error: RequestValidationError) -> Response:
-        faults = (Fault(parameter=str(problem["loc"][-1]), message=problem["msg"]) for problem in error.errors())
-        return respond(request, 422, message("A parameter is wrong"), faults=faults)
+        faults = (
+            Fault(parameter=str(problem["loc"][-1]), message=problem["msg"])
+            for problem in error.errors()
+        )
+        return respond(request, 422, message("A parameter is invalid"), faults=faults)
 
     @app.exception_handler(LycosaError)
     def known_error(request: Request, error: LycosaError) -> Response:
         if isinstance(error, UsageError):
-            return respond(request, 400, message("This cannot be answered"), str(error))
+            return respond(request, 400, message("The request cannot be answered"), str(error))
         return respond(request, 503, message("The workspace cannot be read"), str(error))
 
     @app.exception_handler(HTTPException)
     def http_error(request: Request, error: HTTPException) -> Response:
+        if error.status_code == 303:
+            return Response(status_code=303, headers=error.headers)
         title = str(error.detail)
         response = respond(request, error.status_code, title)
         response.headers.update(error.headers or {})
@@ -163,18 +185,27 @@ def _handle_errors(app: FastAPI, frame: Frame) -> None:
         if not (said := refusal(error)):
             raise error
         print(f"{request.method} {request.url.path}: {said}", file=sys.stderr, flush=True)
-        detail = Said(
-            "refused", "The disk of the server is full or not writable. Nothing was changed. The log of the server has the details."
+        detail = Message(
+            "refused",
+            "The disk of the server is full or not writable. Nothing was changed. The "
+            "log of the server has the details.",
         )
         return respond(request, 507, message("The server cannot store this"), detail)
 
     @app.exception_handler(Exception)
     def our_fault(request: Request, error: Exception) -> Response:
         # Starlette answers this one outside the middleware and raises the error again for the log.
-        response = respond(request, 500, message("Something went wrong here"), Said("our_fault", "The log of the server has the details."))
+        response = respond(
+            request,
+            500,
+            message("Internal server error"),
+            Message("our_fault", "The log of the server has the details."),
+        )
         response.headers.update(SECURITY_HEADERS)
         return response
 
 
 def _wants_html(request: Request) -> bool:
-    return "text/html" in request.headers.get("accept", "") and not request.url.path.startswith("/api/")
+    return "text/html" in request.headers.get("accept", "") and not request.url.path.startswith(
+        "/api/"
+    )

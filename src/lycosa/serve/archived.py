@@ -5,12 +5,14 @@ from __future__ import annotations
 import atexit
 import threading
 
-from lycosa.app.configuring import read_config
+from lycosa.crawl.session.workspace_config import read_config
 from lycosa.search.versions_read import Versions
 
 
 class Archived:
-    """One `Versions` for all requests; its child process, if a document was read, ends with this process."""
+    """One `Versions` for all requests; its child process, if a document was read, ends with this
+    process.
+    """
 
     def __init__(self, root: str) -> None:
         self._root = root

@@ -1,4 +1,6 @@
-"""The pages of a workspace in processes of their own, started again when they die: beside the daemon that crawls it, or several of them."""
+"""The pages of a workspace in processes of their own, started again when they die: beside the
+daemon that crawls it, or several of them.
+"""
 
 from __future__ import annotations
 
@@ -9,23 +11,26 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from types import TracebackType
 
-from lycosa.app.configuring import read_config
-from lycosa.app.processes import Child, News, Tell
 from lycosa.app.status import workspace_status
 from lycosa.core.errors import LycosaError, WorkError
 from lycosa.core.units import format_duration
+from lycosa.crawl.session.workspace_config import read_config
+from lycosa.processes.children import Child, News, Tell
+from lycosa.processes.threads import OnError, start_thread
 from lycosa.search.many_open import open_many
 from lycosa.serve.access import new_key
 from lycosa.serve.server import listen, run_server
 
-_PAUSE_S, _LONGEST_PAUSE_S = 2.0, 300.0
+_PAUSE_S, _MAX_PAUSE_S = 2.0, 300.0
 _LOOK_S = 0.1
 _START_S = 60.0
 
 
 @dataclass(slots=True, frozen=True)
 class Served:
-    """What is served and where; picklable. `key` signs sessions; `shared`: several processes serve there."""
+    """What is served and where; picklable. `key` signs sessions; `shared`: several processes serve
+    there.
+    """
 
     root: str
     host: str
@@ -41,7 +46,13 @@ def serve_workspace(tell: Tell, served: Served) -> None:
         config = read_config(served.root, served.overrides)
         with contextlib.ExitStack() as stack:
             others = config.search.peers or config.search.workspaces
-            source = stack.enter_context(contextlib.closing(open_many([served.root], [], config, own_name=""))) if others else None
+            source = (
+                stack.enter_context(
+                    contextlib.closing(open_many([served.root], [], config, own_name=""))
+                )
+                if others
+                else None
+            )
             run_server(
                 served.root,
                 served.host,
@@ -59,9 +70,11 @@ def serve_workspace(tell: Tell, served: Served) -> None:
 
 
 class PagesBeside:
-    """Use as a context manager: on entering, the pages are served or it is said why not; after that they are kept up.
+    """Use as a context manager: on entering, the pages are served or it is said why not; after that
+    they are kept up.
 
-    With several `processes` the kernel deals connections out among them; a session opened at one is good at all.
+    With several `processes` the kernel deals connections out among them; a session opened at one is
+    good at all.
     """
 
     def __init__(self, served: Served, say: Callable[[str], None], processes: int = 1) -> None:
@@ -75,23 +88,33 @@ class PagesBeside:
         self._threads: list[threading.Thread] = []
 
     def __enter__(self) -> PagesBeside:
-        """Raises WorkError or UsageError if they cannot be served: the port is taken, the address is not ours."""
+        """Raises WorkError or UsageError if they cannot be served: the port is taken, the address
+        is not ours.
+        """
         if self._served.shared:
             with listen(self._served.host, self._served.port):
                 pass  # somebody else's port is taken, though ours may be shared
             self._place = _reserved(self._served.host, self._served.port)
             self._served = replace(self._served, port=int(self._place.getsockname()[1]))
         for number in range(self._processes):
-            thread = threading.Thread(target=self._keep, args=(number == 0,), name=f"pages-{number}", daemon=True)
-            self._threads.append(thread)
-            thread.start()
-        self._begun.wait(_START_S)
+            self._threads.append(
+                start_thread(
+                    self._keep, number == 0, name=f"pages-{number}", on_error=OnError.RESTART
+                )
+            )
+        if not self._begun.wait(_START_S):
+            self._refused = f"the web server did not accept connections within {_START_S:g} s"
         if self._refused:
             self._end()
             raise WorkError(self._refused)
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
         self._end()
 
     def _end(self) -> None:
@@ -102,7 +125,9 @@ class PagesBeside:
             self._place.close()
 
     def _keep(self, first: bool) -> None:
-        """The thread that makes the processes: the kernel ends a child with the thread that made it. The `first` one says where."""
+        """The thread that makes the processes: the kernel ends a child with the thread that made
+        it. The `first` one says where.
+        """
         pause_s = _PAUSE_S
         while not self._ending.is_set():
             child = Child("pages", serve_workspace, self._served)
@@ -112,7 +137,13 @@ class PagesBeside:
                 if child.told(News.WORKING) and not told:
                     told, pause_s = True, _PAUSE_S
                     if first:
-                        self._say(next(report.text for report in child.reports if report.news is News.WORKING))
+                        self._say(
+                            next(
+                                report.text
+                                for report in child.reports
+                                if report.news is News.WORKING
+                            )
+                        )
                         self._begun.set()
                 child.wait(_LOOK_S)
             if self._ending.is_set():
@@ -126,14 +157,21 @@ class PagesBeside:
                 self._refused = how or "the web server ended before it accepted connections"
                 self._begun.set()
                 return
-            self._say(f"the web server process ended: {how}; restarting it in {format_duration(pause_s * 1000)}")
+            self._say(
+                f"the web server process ended: {how}; restarting it in "
+                f"{format_duration(pause_s * 1000)}"
+            )
             self._ending.wait(pause_s)
-            pause_s = min(pause_s * 2, _LONGEST_PAUSE_S)
+            pause_s = min(pause_s * 2, _MAX_PAUSE_S)
 
 
 def _reserved(host: str, port: int) -> socket.socket:
-    """A socket that holds the place, so that all processes find the same port though 0 was asked for; it never listens."""
-    family, _, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0]
+    """A socket that holds the place, so that all processes find the same port though 0 was asked
+    for; it never listens.
+    """
+    family, _, _, _, address = socket.getaddrinfo(
+        host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+    )[0]
     place = socket.socket(family, socket.SOCK_STREAM)
     place.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     place.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)

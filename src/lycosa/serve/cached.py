@@ -1,8 +1,10 @@
-"""Cached copies: a frame of ours that says what it is and when, around a stranger's document that can do nothing.
+"""Cached copies: a frame of ours that says what it is and when, around a stranger's document that
+can do nothing.
 
-What is inside comes from `/cached/raw` with a policy of its own: sandboxed (an origin of its own, no script, no form, no plug-in), and
-nothing is loaded but styles and pictures that stand in the document itself. Links lead out of the frame when somebody clicks them: to our
-own copy of the same time where the index has the page, else to the site.
+What is inside comes from `/cached/raw` with a policy of its own: sandboxed (an origin of its own,
+no script, no form, no plug-in), and nothing is loaded but styles and pictures that stand in the
+document itself. Links lead out of the frame when somebody clicks them: to our own copy of the same
+time where the index has the page, else to the site.
 """
 
 from __future__ import annotations
@@ -23,12 +25,13 @@ from lycosa.search.versions_read import Show, Texts, Version, Versions
 from lycosa.serve.cached_html import MOST_BYTES, safe_page
 from lycosa.serve.frame import Frame
 from lycosa.serve.present import readable_url, web_href
+from lycosa.url.normalise import MAX_URL_LENGTH
 
-MAX_URL = 4_096
 MAX_AT = 40
 _SANDBOX = "allow-top-navigation-by-user-activation"
 RAW_POLICY = (
-    f"sandbox {_SANDBOX}; default-src 'none'; style-src 'unsafe-inline'; img-src data:; form-action 'none'; base-uri 'none'; "
+    f"sandbox {_SANDBOX}; default-src 'none'; style-src 'unsafe-inline'; img-src data:; "
+    "form-action 'none'; base-uri 'none'; "
     "frame-ancestors 'self'"
 )
 RAW_HEADERS = {
@@ -38,17 +41,39 @@ RAW_HEADERS = {
     "referrer-policy": "no-referrer",
 }
 FRAME_POLICY = (
-    "default-src 'none'; style-src 'self'; img-src 'self'; frame-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+    "default-src 'none'; style-src 'self'; img-src 'self'; frame-src 'self'; form-action 'self'; "
+    "base-uri 'none'; frame-ancestors 'none'"
 )
-_MOST_PARAGRAPHS = 20_000
+_MAX_PARAGRAPHS = 20_000
 _NAME = re.compile(r"[^A-Za-z0-9._-]+")
-_DOCUMENT_NAMES = frozenset({Kind.PDF, Kind.DOCX, Kind.PPTX, Kind.XLSX, Kind.XLSB, Kind.EPUB, Kind.DOC, Kind.PPT, Kind.XLS, Kind.RTF})
+_DOCUMENT_NAMES = frozenset(
+    {
+        Kind.PDF,
+        Kind.DOCX,
+        Kind.PPTX,
+        Kind.XLSX,
+        Kind.XLSB,
+        Kind.EPUB,
+        Kind.DOC,
+        Kind.PPT,
+        Kind.XLS,
+        Kind.RTF,
+    }
+)
 
-Url = Annotated[str, Query(min_length=1, max_length=MAX_URL, description="The page's URL.")]
-At = Annotated[str, Query(max_length=MAX_AT, description="The newest copy up to this time (UTC); without it the newest page.")]
+Url = Annotated[str, Query(min_length=1, max_length=MAX_URL_LENGTH, description="URL of the page.")]
+At = Annotated[
+    str,
+    Query(
+        max_length=MAX_AT,
+        description="Newest copy up to this time (UTC); default: the newest copy.",
+    ),
+]
 
 
-def create_cached(frame: Frame, versions: Callable[[], Versions], holds: Callable[[str], bool]) -> APIRouter:
+def create_cached(
+    frame: Frame, versions: Callable[[], Versions], holds: Callable[[str], bool]
+) -> APIRouter:
     """The routes. `holds`: whether the index has a page, by its normalised URL."""
     router = APIRouter(include_in_schema=False)
 
@@ -69,13 +94,16 @@ def create_cached(frame: Frame, versions: Callable[[], Versions], holds: Callabl
             at=version.capture.at,
             same_as=version.capture.original,
             status=version.capture.status,
-            redirect_href=cached_address(version.capture.redirect_to, version.capture.at) if version.capture.redirect_to else "",
+            redirect_href=cached_address(version.capture.redirect_to, version.capture.at)
+            if version.capture.redirect_to
+            else "",
             redirect_to=readable_url(version.capture.redirect_to),
-            cut=version.cut or (version.show in (Show.PAGE, Show.TEXT) and len(version.payload) > MOST_BYTES),
+            cut=version.cut
+            or (version.show in (Show.PAGE, Show.TEXT) and len(version.payload) > MOST_BYTES),
             rendered=version.rendered,
             show=version.show.value,
             texts=texts,
-            paragraphs=texts.text.split("\n")[:_MOST_PARAGRAPHS] if texts is not None else [],
+            paragraphs=texts.text.split("\n")[:_MAX_PARAGRAPHS] if texts is not None else [],
             raw=raw_address(version.capture),
             text_address=cached_address(version.capture.url, version.capture.at, text="1"),
             page_address=cached_address(version.capture.url, version.capture.at),
@@ -112,7 +140,9 @@ def found_at(versions: Versions, url: str, at: str) -> tuple[Version, list[Captu
 
 
 def raw_response(version: Version, refer: Callable[[str], str]) -> Response:
-    """What a version holds, in the one form in which a browser may have it. What the server said about it decides nothing here."""
+    """What a version holds, in the one form in which a browser may have it. What the server said
+    about it decides nothing here.
+    """
     if version.show is Show.PAGE:
         return Response(
             safe_page(version.payload, version.content_type, version.source.url, refer),
@@ -125,12 +155,18 @@ def raw_response(version: Version, refer: Callable[[str], str]) -> Response:
         text = decode(version.payload[:MOST_BYTES], version.content_type).data
         return Response(text, headers={**RAW_HEADERS, "content-type": "text/plain; charset=utf-8"})
     name = file_name(version.source.url, version.payload)
-    headers = {**RAW_HEADERS, "content-disposition": f'attachment; filename="{name}"', "content-type": "application/octet-stream"}
+    headers = {
+        **RAW_HEADERS,
+        "content-disposition": f'attachment; filename="{name}"',
+        "content-type": "application/octet-stream",
+    }
     return Response(version.payload, headers=headers)
 
 
 def file_name(url: str, payload: bytes) -> str:
-    """A name to save a file by: letters of the URL's last part that mean nothing to any system, and an ending that its bytes bear out."""
+    """A name to save a file by: letters of the URL's last part that mean nothing to any system, and
+    an ending that its bytes bear out.
+    """
     last = unquote_to_bytes(urlsplit(url).path.rpartition("/")[2]).decode("utf-8", "replace")
     kind = kind_of(payload)
     ending = kind.value if kind in _DOCUMENT_NAMES else "bin"
@@ -140,7 +176,8 @@ def file_name(url: str, payload: bytes) -> str:
 
 def cached_address(url: str, at_ms: int | None = None, **more: str) -> str:
     """Where our copy of a page is shown: that of a time, or the newest."""
-    return f"/cached?{urlencode({'url': url} | ({'at': written_at(at_ms)} if at_ms is not None else {}) | more)}"
+    at = {"at": written_at(at_ms)} if at_ms is not None else {}
+    return f"/cached?{urlencode({'url': url} | at | more)}"
 
 
 def raw_address(capture: Capture) -> str:

@@ -1,8 +1,10 @@
-"""A stranger's page made harmless to look at: only what shows text, and links that lead to our own copies where there are any.
+"""A stranger's page made harmless to look at: only what shows text, and links that lead to our own
+copies where there are any.
 
-nh3 (the Rust library ammonia) parses as browsers do and writes what an allow-list lets through. The policy that goes with the answer
-(`lycosa.serve.cached`) would stop scripts, forms and requests even if this let one pass; what policies do not govern, such as hints to
-resolve names, is stopped here alone.
+nh3 (the Rust library ammonia) parses as browsers do and writes what an allow-list lets through. The
+policy that goes with the answer (`lycosa.serve.cached`) would stop scripts, forms and requests even
+if this let one pass; what policies do not govern, such as hints to resolve names, is stopped here
+alone.
 """
 
 from __future__ import annotations
@@ -12,25 +14,34 @@ from collections.abc import Callable, Mapping, Sequence
 from html import escape
 
 import nh3
-from selectolax.lexbor import LexborHTMLParser
 
 from lycosa.core.errors import Refusal
 from lycosa.page.encoding import decode
-from lycosa.page.nesting import bounded
+from lycosa.page.html.nesting import bounded
+from lycosa.page.html.tree import Tree, parse_html
 from lycosa.url.normalise import LinkResolver
 
 MOST_BYTES = 4 * 2**20
 """Of a page that are shown."""
-_MOST_ATTRIBUTES = 8 * 2**20  # characters of attributes: the parser repeats those of formatting that is not closed
+# characters of attributes: the parser repeats those of formatting that is not closed
+_MAX_ATTRIBUTES = 8 * 2**20
 
-_TAGS = """a abbr acronym address area article aside b bdi bdo big blockquote br caption center cite code col colgroup data dd del
-details dfn dir div dl dt em figcaption figure font footer h1 h2 h3 h4 h5 h6 header hgroup hr i img ins kbd li main map mark menu nav
-nobr ol p picture pre q rp rt rtc ruby s samp section small span strike strong style sub summary sup table tbody td tfoot th thead time
-tr tt u ul var wbr"""
-_WITH_CONTENT = """applet audio button canvas embed frameset iframe math noembed noframes noscript object script select svg template
-textarea title video xmp"""
-_EVERYWHERE = """align alt bgcolor border cellpadding cellspacing class clear color colspan compact dir face headers height hspace id lang
-nowrap reversed rowspan scope size span start style summary title type valign value vspace width"""
+_TAGS = """
+    a abbr acronym address area article aside b bdi bdo big blockquote br caption center cite
+    code col colgroup data dd del details dfn dir div dl dt em figcaption figure font footer h1
+    h2 h3 h4 h5 h6 header hgroup hr i img ins kbd li main map mark menu nav nobr ol p picture
+    pre q rp rt rtc ruby s samp section small span strike strong style sub summary sup table
+    tbody td tfoot th thead time tr tt u ul var wbr
+"""
+_WITH_CONTENT = """
+    applet audio button canvas embed frameset iframe math noembed noframes noscript object
+    script select svg template textarea title video xmp
+"""
+_EVERYWHERE = """
+    align alt bgcolor border cellpadding cellspacing class clear color colspan compact dir face
+    headers height hspace id lang nowrap reversed rowspan scope size span start style summary
+    title type valign value vspace width
+"""
 _ATTRIBUTES = {
     "*": set(_EVERYWHERE.split()),
     "a": {"href", "name"},
@@ -39,14 +50,17 @@ _ATTRIBUTES = {
     "time": {"datetime"},
     "details": {"open"},
 }
-_PICTURE = re.compile(r"data:image/(?:png|jpe?g|gif|webp|avif|bmp|x-icon|vnd\.microsoft\.icon)[;,]", re.IGNORECASE)
+_PICTURE = re.compile(
+    r"data:image/(?:png|jpe?g|gif|webp|avif|bmp|x-icon|vnd\.microsoft\.icon)[;,]", re.IGNORECASE
+)
 _OWN_ANCHOR = re.compile(r'<(?:a|area)(?: [a-z-]+="[^"]*")* href="#[^>]*>')
 _ROOT_ATTRIBUTES = ("lang", "dir", "class")
 _BODY_ATTRIBUTES = ("class", "id", "dir", "lang", "style", "bgcolor", "text")
 _STYLE = """<style>
 :root{color-scheme:light}
 body:not([bgcolor]){background-color:#fff}
-img:not([src]){display:inline-block;border:1px dashed #999;color:#666;padding:0 .3em;font-size:.85em}
+img:not([src]){display:inline-block;border:1px dashed #999;color:#666;padding:0 .3em}
+img:not([src]){font-size:.85em}
 img:not([src]):not([alt]),img[alt=""]:not([src]){display:none}
 a[href^="/cached?"]{text-decoration:underline dotted;text-underline-offset:.2em}
 </style>"""
@@ -56,15 +70,16 @@ Refer = Callable[[str], str]
 
 
 def safe_page(payload: bytes, content_type: str, url: str, refer: Refer) -> str:
-    """An HTML document, whatever its encoding, as a whole document of ours in UTF-8. Bounded in time and size; never raises.
+    """An HTML document, whatever its encoding, as a whole document of ours in UTF-8. Bounded in
+    time and size; never raises.
 
     `url`: where it came from. Links go through `refer`; those within the page stay.
     """
     decoded = decode(payload[:MOST_BYTES], content_type)
     data, _ = bounded(decoded.data)
-    tree = LexborHTMLParser(data)
+    tree, _ = parse_html(data)
     resolver = LinkResolver(_base(tree, url), decoded.charset or "utf-8")
-    left = _MOST_ATTRIBUTES
+    left = _MAX_ATTRIBUTES
 
     def filtered(tag: str, name: str, value: str) -> str | None:
         nonlocal left
@@ -90,8 +105,10 @@ def safe_page(payload: bytes, content_type: str, url: str, refer: Refer) -> str:
     body = _OWN_ANCHOR.sub(lambda match: match[0].replace(' target="_top"', "", 1), body)
     root, attributes = _outer(tree)
     return (
-        f'<!doctype html>\n<html{root}><head><meta charset="utf-8"><meta name="referrer" content="no-referrer">'
-        f'<meta name="viewport" content="width=device-width">{_STYLE}</head>\n<body{attributes}>\n{body}\n</body></html>\n'
+        f'<!doctype html>\n<html{root}><head><meta charset="utf-8"><meta name="referrer" '
+        'content="no-referrer">'
+        '<meta name="viewport" '
+        f'content="width=device-width">{_STYLE}</head>\n<body{attributes}>\n{body}\n</body></html>\n'
     )
 
 
@@ -106,7 +123,7 @@ def _target(href: str, resolver: LinkResolver, refer: Refer) -> str | None:
     return refer(target) + (f"#{fragment}" if mark and fragment else "")
 
 
-def _base(tree: LexborHTMLParser, url: str) -> str:
+def _base(tree: Tree, url: str) -> str:
     """What links are relative to: the document's own base, if it names one."""
     named = tree.css_first("base[href]")
     href = named.attributes.get("href") if named is not None else None
@@ -114,7 +131,7 @@ def _base(tree: LexborHTMLParser, url: str) -> str:
     return target if isinstance(target, str) and not isinstance(target, Refusal) else url
 
 
-def _outer(tree: LexborHTMLParser) -> tuple[str, str]:
+def _outer(tree: Tree) -> tuple[str, str]:
     """The attributes of the root and of the body that decide how the page looks, written."""
     root, body = tree.root, tree.body
     return (

@@ -1,4 +1,6 @@
-"""Change a crawl over the API: add URLs, exclude, pause and resume. Each requires a token (`serve.access`)."""
+"""Change a crawl over the API: add URLs, exclude, pause and resume. Each requires a token
+(`serve.access`).
+"""
 
 from __future__ import annotations
 
@@ -7,33 +9,41 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Depends, Query
 from pydantic import BaseModel, Field
 
-from lycosa.app.configuring import read_config
 from lycosa.app.excluding import exclude_and_purge
 from lycosa.app.explain import explain_url
 from lycosa.app.hosts import list_hosts
-from lycosa.app.pausing import set_paused
 from lycosa.app.submission import submit
+from lycosa.crawl.session.pausing import set_paused
+from lycosa.crawl.session.workspace_config import read_config
 from lycosa.serve.access import WRITE_ERRORS, Access
 from lycosa.serve.api import ERRORS
 from lycosa.serve.problems import Problem
+from lycosa.url.normalise import MAX_URL_LENGTH
 
 MOST_URLS = 1_000
-_MAX_URL = 4_000
 
 _WRONG: dict[int | str, dict[str, Any]] = {
-    400: {"model": Problem, "content": {"application/problem+json": {}}, "description": "The request is invalid; nothing was changed"}
+    400: {
+        "model": Problem,
+        "content": {"application/problem+json": {}},
+        "description": "The request is invalid; nothing was changed",
+    }
 }
 
-Url = Annotated[str, Field(min_length=1, max_length=_MAX_URL)]
+Url = Annotated[str, Field(min_length=1, max_length=MAX_URL_LENGTH)]
 
 
 class NewUrls(BaseModel):
     """URLs for the crawl. Either all are accepted or none."""
 
     urls: list[Url] = Field(
-        min_length=1, max_length=MOST_URLS, description="URLs within the scope of the collection. A known URL is fetched again."
+        min_length=1,
+        max_length=MOST_URLS,
+        description="URLs within the scope of the collection. A known URL is fetched again.",
     )
-    collection: str = Field("", max_length=64, description="Name of the collection; optional if there is only one.")
+    collection: str = Field(
+        "", max_length=64, description="Name of the collection; optional if there is only one."
+    )
 
 
 class Taken(BaseModel):
@@ -46,7 +56,9 @@ class Taken(BaseModel):
 class NewExclusion(BaseModel):
     """Rules for URLs to exclude."""
 
-    rules: list[Url] = Field(min_length=1, max_length=100, description="`host:NAME`, `domain:NAME` or `prefix:URL`.")
+    rules: list[Url] = Field(
+        min_length=1, max_length=100, description="`host:NAME`, `domain:NAME` or `prefix:URL`."
+    )
     purge: bool = Field(False, description="Also delete the stored data.")
 
 
@@ -86,7 +98,10 @@ def create_changes(root: str, access: Access) -> APIRouter:
     def exclude(new: NewExclusion) -> Excluded:
         """Exclude sites permanently from crawling and search."""
         report = exclude_and_purge(root, read_config(root), new.rules, remove=new.purge)
-        return Excluded(rules=sorted(report["rules"]), pending=[f"{where}: {why}" for where, why in report["pending"]])
+        return Excluded(
+            rules=sorted(report["rules"]),
+            pending=[f"{where}: {why}" for where, why in report["pending"]],
+        )
 
     @router.post("/collections/{name}/pause", responses=errors)
     def pause(name: str, by: str = Depends(access.writer)) -> Paused:
@@ -94,7 +109,9 @@ def create_changes(root: str, access: Access) -> APIRouter:
         set_paused(root, name, paused=True, by=by)
         return Paused(collection=name, paused=True)
 
-    @router.post("/collections/{name}/resume", responses=errors, dependencies=[Depends(access.writer)])
+    @router.post(
+        "/collections/{name}/resume", responses=errors, dependencies=[Depends(access.writer)]
+    )
     def resume(name: str) -> Paused:
         """Resume a paused collection."""
         set_paused(root, name, paused=False)
@@ -102,7 +119,9 @@ def create_changes(root: str, access: Access) -> APIRouter:
 
     @router.get("/hosts", responses=ERRORS)
     def hosts(
-        like: Annotated[str, Query(max_length=255, description="Only hosts whose name contains this text.")] = "",
+        like: Annotated[
+            str, Query(max_length=255, description="Only hosts whose name contains this text.")
+        ] = "",
         offset: Annotated[int, Query(ge=0, le=10_000_000)] = 0,
         n: Annotated[int, Query(ge=1, le=1_000)] = 100,
     ) -> HostList:
@@ -111,8 +130,12 @@ def create_changes(root: str, access: Access) -> APIRouter:
         return HostList(total=total, hosts=rows)
 
     @router.get("/explain", responses={**ERRORS, 400: _WRONG[400]})
-    def explain(url: Annotated[str, Query(min_length=1, max_length=_MAX_URL)]) -> dict[str, Any]:
-        """Return the state of a URL and why it was or was not fetched, as printed by `lycosa explain --json`."""
+    def explain(
+        url: Annotated[str, Query(min_length=1, max_length=MAX_URL_LENGTH)],
+    ) -> dict[str, Any]:
+        """Return the state of a URL and why it was or was not fetched, as printed by `lycosa
+        explain --json`.
+        """
         return dict(explain_url(root, read_config(root), url))
 
     return router

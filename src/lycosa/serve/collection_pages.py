@@ -13,10 +13,10 @@ from starlette.responses import HTMLResponse
 
 from lycosa.app.collection_facts import CollectionFacts, collection_facts
 from lycosa.app.collections import Listed, list_collections
-from lycosa.app.configuring import read_config
 from lycosa.app.history import History, visits_over_time
-from lycosa.app.pausing import paused
 from lycosa.core.units import format_time
+from lycosa.crawl.session.pausing import paused
+from lycosa.crawl.session.workspace_config import read_config
 from lycosa.serve.api import ERRORS, NOT_FOUND
 from lycosa.serve.crawl_pages import SAID, most_of, statuses, time_columns, told
 from lycosa.serve.frame import Frame
@@ -28,7 +28,9 @@ from lycosa.store.workspace import Workspace
 SEEDS_SHOWN = 20
 _FACTS_S, _LIST_S, _HISTORY_S = 3.0, 20.0, 60.0
 
-Name = Annotated[str, Path(pattern=r"^[a-z0-9][a-z0-9_-]{0,63}$", description="Name of the collection.")]
+Name = Annotated[
+    str, Path(pattern=r"^[a-z0-9][a-z0-9_-]{0,63}$", description="Name of the collection.")
+]
 _WAITS = {"due": message("ready to be fetched"), "host_paused": message("host paused")}
 
 
@@ -36,15 +38,22 @@ class CollectionLine(BaseModel):
     """A collection of the workspace, as `lycosa collection list --json` prints it."""
 
     name: str
-    language: str = Field(description="Language that its pages are filed under in the library; empty: the language of each page.")
+    language: str = Field(
+        description="Language that its pages are filed under in the library; "
+        "empty: the language of each page."
+    )
     configured: bool
     pages: int
     sites: int
     bytes: int = Field(description="Decoded size of its pages in bytes.")
     urls: dict[str, int] = Field(description="URLs by state.")
     pages_ever: int = Field(description="Number of pages counted by the page budget (`max_pages`).")
-    on_disk: int = Field(description="Size in bytes of the base files that contain only this collection.")
-    paused: bool = Field(description="Paused on a page or by the API, not by lycosa.toml.")
+    on_disk: int = Field(
+        description="Size in bytes of the base files that contain only this collection."
+    )
+    paused: bool = Field(
+        description="Paused by a command, on a page or by the API, not by lycosa.toml."
+    )
 
 
 class CollectionHost(BaseModel):
@@ -74,7 +83,9 @@ class CollectionAnswer(BaseModel):
     configured: bool
     paused: bool
     states: dict[str, int] = Field(description="URLs by state.")
-    waiting: dict[str, int] = Field(description="Queued URLs by reason: `due`, `host_paused`, or a reason code.")
+    waiting: dict[str, int] = Field(
+        description="Queued URLs by reason: `due`, `host_paused`, or a reason code."
+    )
     pages: int
     newest: str | None
     languages: dict[str, int] = Field(description="Current pages by language.")
@@ -91,14 +102,21 @@ class CollectionAnswer(BaseModel):
     seeds: list[str]
     settings: dict[str, Any] = Field(description="Settings of the last crawl; durations as text.")
     changed: list[str] = Field(description="Names of settings that differ from their defaults.")
-    pending: list[str] = Field(description="Names of settings that differ in lycosa.toml; they take effect with the next crawl.")
+    pending: list[str] = Field(
+        description="Names of settings that differ in lycosa.toml; they "
+        "take effect with the next crawl."
+    )
 
 
 def create_collection_pages(root: str, frame: Frame) -> APIRouter:
     """The routes /crawl/collection/NAME, /api/v1/collections and /api/v1/collections/NAME."""
     router = APIRouter()
-    facts = Kept[str, CollectionFacts | None](lambda name: collection_facts(root, read_config(root), name), _FACTS_S)
-    lines = Kept[str, list[Listed]](lambda _: list_collections(Workspace.open(root), read_config(root)), _LIST_S)
+    facts = Kept[str, CollectionFacts | None](
+        lambda name: collection_facts(root, read_config(root), name), _FACTS_S
+    )
+    lines = Kept[str, list[Listed]](
+        lambda _: list_collections(Workspace.open(root), read_config(root)), _LIST_S
+    )
     history = Kept[str, History](lambda name: visits_over_time(root, collection=name), _HISTORY_S)
 
     def known(name: str) -> CollectionFacts:
@@ -108,7 +126,9 @@ def create_collection_pages(root: str, frame: Frame) -> APIRouter:
         return found
 
     @router.get("/crawl/collection/{name}", response_class=HTMLResponse, include_in_schema=False)
-    def page(request: Request, name: Name, said: Annotated[str, Query(max_length=16)] = "") -> HTMLResponse:
+    def page(
+        request: Request, name: Name, said: Annotated[str, Query(max_length=16)] = ""
+    ) -> HTMLResponse:
         found = known(name)
         words = frame.words(request)
         over_time = history.get(name)
@@ -128,7 +148,11 @@ def create_collection_pages(root: str, frame: Frame) -> APIRouter:
             languages=most_of(found.languages),
             seeds=found.seeds[:SEEDS_SHOWN],
             settings=[(name, _value(found.settings[name], words)) for name in found.changed],
-            defaults=[(name, _value(value, words)) for name, value in found.settings.items() if name not in found.changed],
+            defaults=[
+                (name, _value(value, words))
+                for name, value in found.settings.items()
+                if name not in found.changed
+            ],
             said=words.t(SAID[said]) if said in SAID else "",
         )
 
@@ -136,7 +160,10 @@ def create_collection_pages(root: str, frame: Frame) -> APIRouter:
     def collections() -> list[CollectionLine]:
         """List the collections that are configured or contain data."""
         resting = paused(open_storage(root))
-        return [CollectionLine(**asdict(each), paused=each.name in resting) for each in lines.get("")]
+        return [
+            CollectionLine(**{**asdict(each), "paused": each.name in resting})
+            for each in lines.get("")
+        ]
 
     @router.get("/api/v1/collections/{name}", responses={**ERRORS, **NOT_FOUND}, tags=["crawl"])
     def collection(name: Name) -> CollectionAnswer:
@@ -157,7 +184,9 @@ def _time(at: Any) -> str | None:
 
 def _waiting(counted: Mapping[str, int], words: Interface) -> tuple[list[tuple[str, int]], int]:
     shown, total = most_of(counted)
-    return [(words.t(_WAITS[name]) if name in _WAITS else name, number) for name, number in shown], total
+    return [
+        (words.t(_WAITS[name]) if name in _WAITS else name, number) for name, number in shown
+    ], total
 
 
 def _value(value: Any, words: Interface) -> str:

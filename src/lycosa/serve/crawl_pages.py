@@ -1,4 +1,6 @@
-"""The crawl as pages: activity, history, hosts, the state of a URL; with a token also adding, pausing, excluding."""
+"""The crawl as pages: activity, history, hosts, the state of a URL; with a token also adding,
+pausing, excluding.
+"""
 
 from __future__ import annotations
 
@@ -10,27 +12,27 @@ from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
-from lycosa.app.configuring import read_config
 from lycosa.app.excluding import exclude_and_purge, pages_named
 from lycosa.app.explain import explain_url
 from lycosa.app.explain_state import explain_reason
 from lycosa.app.history import History, visits_over_time
 from lycosa.app.hosts import host_facts, list_hosts
-from lycosa.app.pausing import paused, set_paused
 from lycosa.app.submission import submit
 from lycosa.core.errors import UsageError
+from lycosa.crawl.session.pausing import paused, set_paused
+from lycosa.crawl.session.workspace_config import read_config
 from lycosa.serve.access import Access
 from lycosa.serve.explain_words import OF_SETTINGS, labels
 from lycosa.serve.forms import form_fields
-from lycosa.serve.frame import Frame, with_query
+from lycosa.serve.frame import Frame
 from lycosa.serve.interface import Interface, message
 from lycosa.serve.kept import Kept
 from lycosa.store.storage import open_storage
+from lycosa.url.normalise import MAX_URL_LENGTH
 
 HOSTS_A_PAGE = 100
 _STATUS_S, _HISTORY_S = 3.0, 60.0
-_MOST_COUNTED = 12
-_MAX_URL = 4_000
+_MAX_COUNTED = 12
 
 _PARTS = (
     ("exclusion", message("Exclusion")),
@@ -50,7 +52,9 @@ SAID = {
 }
 
 
-def create_crawl_pages(root: str, frame: Frame, access: Access, status: Callable[[], Mapping[str, object]]) -> APIRouter:
+def create_crawl_pages(
+    root: str, frame: Frame, access: Access, status: Callable[[], Mapping[str, object]]
+) -> APIRouter:
     """The routes under /crawl. `status` gives the workspace's counts."""
     router = APIRouter(include_in_schema=False)
     now = Kept[str, Mapping[str, Any]](lambda _: status(), _STATUS_S)
@@ -81,13 +85,25 @@ def create_crawl_pages(root: str, frame: Frame, access: Access, status: Callable
 
     @router.get("/crawl/hosts", response_class=HTMLResponse)
     def hosts(
-        request: Request, like: Annotated[str, Query(max_length=255)] = "", page: Annotated[int, Query(ge=1, le=100_000)] = 1
+        request: Request,
+        like: Annotated[str, Query(max_length=255)] = "",
+        page: Annotated[int, Query(ge=1, le=100_000)] = 1,
     ) -> HTMLResponse:
         total, rows = list_hosts(root, like.strip(), (page - 1) * HOSTS_A_PAGE, HOSTS_A_PAGE)
-        return frame.page(request, "hosts.html", hosts=rows, total=total, like=like.strip(), page=page, a_page=HOSTS_A_PAGE)
+        return frame.page(
+            request,
+            "hosts.html",
+            hosts=rows,
+            total=total,
+            like=like.strip(),
+            page=page,
+            a_page=HOSTS_A_PAGE,
+        )
 
     @router.get("/crawl/host", response_class=HTMLResponse)
-    def host(request: Request, name: Annotated[str, Query(min_length=1, max_length=255)]) -> HTMLResponse:
+    def host(
+        request: Request, name: Annotated[str, Query(min_length=1, max_length=255)]
+    ) -> HTMLResponse:
         facts = host_facts(root, name)
         if facts is None:
             raise HTTPException(404, "Unknown host")
@@ -103,22 +119,36 @@ def create_crawl_pages(root: str, frame: Frame, access: Access, status: Callable
         )
 
     @router.get("/crawl/explain", response_class=HTMLResponse)
-    def explain(request: Request, url: Annotated[str, Query(max_length=_MAX_URL)] = "") -> HTMLResponse:
+    def explain(
+        request: Request, url: Annotated[str, Query(max_length=MAX_URL_LENGTH)] = ""
+    ) -> HTMLResponse:
         parts: list[tuple[str, object]] = []
         if url.strip():
             facts = explain_url(root, read_config(root), url.strip())
             words = frame.words(request)
             own = {name: facts[name] for name in ("url", "host", "partition", "url_key")}
-            parts = [(words.t("Identity"), own), *((words.t(label), facts[name]) for name, label in _PARTS if facts[name])]
+            parts = [
+                (words.t("Identity"), own),
+                *((words.t(label), facts[name]) for name, label in _PARTS if facts[name]),
+            ]
         return frame.page(
-            request, "explain.html", url=url.strip(), parts=parts, labels=labels(frame.words(request)), of_settings=OF_SETTINGS
+            request,
+            "explain.html",
+            url=url.strip(),
+            parts=parts,
+            labels=labels(frame.words(request)),
+            of_settings=OF_SETTINGS,
         )
 
-    @router.get("/crawl/exclude", response_class=HTMLResponse)
-    def ask_to_exclude(request: Request, rule: Annotated[str, Query(min_length=1, max_length=_MAX_URL)]) -> Response:
-        if access.session(request) is None:
-            return RedirectResponse(with_query("/login", next=with_query("/crawl/exclude", rule=rule)), 303)
-        return frame.page(request, "exclude.html", rule=rule.strip(), pages=pages_named(root, rule.strip()))
+    @router.get(
+        "/crawl/exclude", response_class=HTMLResponse, dependencies=[Depends(access.reader)]
+    )
+    def ask_to_exclude(
+        request: Request, rule: Annotated[str, Query(min_length=1, max_length=MAX_URL_LENGTH)]
+    ) -> Response:
+        return frame.page(
+            request, "exclude.html", rule=rule.strip(), pages=pages_named(root, rule.strip())
+        )
 
     _create_changes(router, root, access)
     return router
@@ -131,28 +161,40 @@ def _create_changes(router: APIRouter, root: str, access: Access) -> None:
         urls = [line.strip() for line in fields.get("urls", "").splitlines() if line.strip()]
         if not urls:
             raise UsageError("the form contains no URL: enter at least one, one URL per line")
-        await run_in_threadpool(lambda: submit(root, read_config(root), urls, fields.get("collection", "")))
+        await run_in_threadpool(
+            lambda: submit(root, read_config(root), urls, fields.get("collection", ""))
+        )
         return RedirectResponse("/crawl?said=added", 303)
 
     @router.post("/crawl/pause")
     async def pause(request: Request, name: str = Depends(access.writer)) -> Response:
         fields = await form_fields(request)
         wanted = fields.get("paused") == "yes"
-        await run_in_threadpool(lambda: set_paused(root, fields.get("collection", ""), paused=wanted, by=name))
+        await run_in_threadpool(
+            lambda: set_paused(root, fields.get("collection", ""), paused=wanted, by=name)
+        )
         collection = fields.get("collection", "")
-        place = f"/crawl/collection/{collection}" if fields.get("back") == "collection" else "/crawl"
+        place = (
+            f"/crawl/collection/{collection}" if fields.get("back") == "collection" else "/crawl"
+        )
         return RedirectResponse(f"{place}?said={'paused' if wanted else 'resumed'}", 303)
 
     @router.post("/crawl/exclude")
     async def exclude(request: Request, _: str = Depends(access.writer)) -> Response:
         fields = await form_fields(request)
         purge = fields.get("purge") == "yes"
-        await run_in_threadpool(lambda: exclude_and_purge(root, read_config(root), [fields.get("rule", "")], remove=purge))
+        await run_in_threadpool(
+            lambda: exclude_and_purge(
+                root, read_config(root), [fields.get("rule", "")], remove=purge
+            )
+        )
         return RedirectResponse("/crawl?said=excluded", 303)
 
 
 def told(queue: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Rows of `urls` that wait, each with `why`: a sentence, or the reason's code where that says all."""
+    """Rows of `urls` that wait, each with `why`: a sentence, or the reason's code where that says
+    all.
+    """
     return [{**row, "why": explain_reason(row["reason"]) or row["reason"]} for row in queue]
 
 
@@ -175,10 +217,13 @@ def time_columns(history: History, words: Interface) -> list[tuple[str, int, int
 
 def statuses(counted: Mapping[str, int], words: Interface) -> dict[str, int]:
     """Return counts by HTTP status with a label for status 0, which stands for no response."""
-    return {words.t("no response") if status == "0" else status: number for status, number in counted.items()}
+    return {
+        words.t("no response") if status == "0" else status: number
+        for status, number in counted.items()
+    }
 
 
 def most_of(counted: Mapping[str, int]) -> tuple[list[tuple[str, int]], int]:
     """The greatest of some counts, and their sum."""
     ordered = sorted(counted.items(), key=lambda pair: -pair[1])
-    return ordered[:_MOST_COUNTED], sum(counted.values())
+    return ordered[:_MAX_COUNTED], sum(counted.values())

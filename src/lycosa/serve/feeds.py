@@ -1,4 +1,6 @@
-"""The answer to a search as a feed (RSS 2.0, Atom: RFC 4287), and the description by which browsers add this search (OpenSearch 1.1)."""
+"""The answer to a search as a feed (RSS 2.0, Atom: RFC 4287), and the description by which browsers
+add this search (OpenSearch 1.1).
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,11 @@ from lycosa.serve.present import Filters, web_href
 from lycosa.serve.source import Source
 from lycosa.serve.suggest import SUGGESTIONS
 
-RSS, ATOM, DESCRIPTION = "application/rss+xml", "application/atom+xml", "application/opensearchdescription+xml"
+RSS, ATOM, DESCRIPTION = (
+    "application/rss+xml",
+    "application/atom+xml",
+    "application/opensearchdescription+xml",
+)
 ENTRIES = 20
 
 _ATOM = "http://www.w3.org/2005/Atom"
@@ -31,12 +37,17 @@ _NOT_IN_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]
 ElementTree.register_namespace("atom", _ATOM)
 ElementTree.register_namespace("opensearch", _OPENSEARCH)
 
-Q = Annotated[str, Query(min_length=1, max_length=MAX_QUERY, description="What to search for.")]
-N = Annotated[int, Query(ge=1, le=MAX_COUNT, description="How many entries.")]
+Q = Annotated[
+    str, Query(min_length=1, max_length=MAX_QUERY, description="Query, in the query language.")
+]
+N = Annotated[int, Query(ge=1, le=MAX_COUNT, description="Number of entries.")]
 Lang = Annotated[str, Query(max_length=16, description="Only pages in this language.")]
 Site = Annotated[str, Query(max_length=255, description="Only pages of this host.")]
 Collection = Annotated[str, Query(max_length=64, description="Only pages of this collection.")]
-Sort = Annotated[Literal["", "relevance", "date"], Query(description="`relevance`: the best first, instead of the newest.")]
+Sort = Annotated[
+    Literal["", "relevance", "date"],
+    Query(description="`relevance`: most relevant first; default: newest first."),
+]
 
 
 def create_feeds(source: Source) -> APIRouter:
@@ -55,37 +66,69 @@ def create_feeds(source: Source) -> APIRouter:
             )
         )
 
-    @router.get("/search.rss", response_class=Response, responses={200: {"content": {RSS: {}}}, **ERRORS})
+    @router.get(
+        "/search.rss", response_class=Response, responses={200: {"content": {RSS: {}}}, **ERRORS}
+    )
     def search_rss(
-        request: Request, q: Q, n: N = ENTRIES, lang: Lang = "", site: Site = "", collection: Collection = "", sort: Sort = ""
+        request: Request,
+        q: Q,
+        n: N = ENTRIES,
+        lang: Lang = "",
+        site: Site = "",
+        collection: Collection = "",
+        sort: Sort = "",
     ) -> Response:
         """What a search finds, the newest first, as RSS 2.0."""
         filters = Filters(q, lang, site, collection, sort)
-        return Response(rss(filters, found(filters, n), str(request.base_url)), media_type=f"{RSS}; charset=utf-8")
+        return Response(
+            rss(filters, found(filters, n), str(request.base_url)),
+            media_type=f"{RSS}; charset=utf-8",
+        )
 
-    @router.get("/search.atom", response_class=Response, responses={200: {"content": {ATOM: {}}}, **ERRORS})
+    @router.get(
+        "/search.atom", response_class=Response, responses={200: {"content": {ATOM: {}}}, **ERRORS}
+    )
     def search_atom(
-        request: Request, q: Q, n: N = ENTRIES, lang: Lang = "", site: Site = "", collection: Collection = "", sort: Sort = ""
+        request: Request,
+        q: Q,
+        n: N = ENTRIES,
+        lang: Lang = "",
+        site: Site = "",
+        collection: Collection = "",
+        sort: Sort = "",
     ) -> Response:
         """What a search finds, the newest first, as Atom."""
         filters = Filters(q, lang, site, collection, sort)
-        return Response(atom(filters, found(filters, n), str(request.base_url)), media_type=f"{ATOM}; charset=utf-8")
+        return Response(
+            atom(filters, found(filters, n), str(request.base_url)),
+            media_type=f"{ATOM}; charset=utf-8",
+        )
 
     @router.get("/opensearch.xml", include_in_schema=False)
     def opensearch(request: Request) -> Response:
-        return Response(description(str(request.base_url)), media_type=f"{DESCRIPTION}; charset=utf-8")
+        return Response(
+            description(str(request.base_url)), media_type=f"{DESCRIPTION}; charset=utf-8"
+        )
 
     return router
 
 
 def rss(filters: Filters, results: SearchResults, base: str) -> bytes:
-    """RSS 2.0 (rssboard.org/rss-specification). `base`: the address that people reach this server at."""
+    """RSS 2.0 (rssboard.org/rss-specification). `base`: the address that people reach this server
+    at.
+    """
     root = Element("rss", version="2.0")
     channel = SubElement(root, "channel")
     _text(channel, "title", f"{filters.query} · Lycosa")
     _text(channel, "link", urljoin(base, filters.address()))
     _text(channel, "description", f"Pages found for {filters.query}")
-    SubElement(channel, f"{{{_ATOM}}}link", rel="self", type=RSS, href=urljoin(base, filters.address(path="/search.rss")))
+    SubElement(
+        channel,
+        f"{{{_ATOM}}}link",
+        rel="self",
+        type=RSS,
+        href=urljoin(base, filters.address(path="/search.rss")),
+    )
     _counts(channel, results)
     for hit in results.hits:
         item = SubElement(channel, "item")
@@ -109,7 +152,13 @@ def atom(filters: Filters, results: SearchResults, base: str) -> bytes:
     _text(root, f"{{{_ATOM}}}updated", _stamp(max(moments, default=datetime.fromtimestamp(0, UTC))))
     _text(SubElement(root, f"{{{_ATOM}}}author"), f"{{{_ATOM}}}name", "Lycosa")
     SubElement(root, f"{{{_ATOM}}}link", rel="self", type=ATOM, href=own)
-    SubElement(root, f"{{{_ATOM}}}link", rel="alternate", type="text/html", href=urljoin(base, filters.address()))
+    SubElement(
+        root,
+        f"{{{_ATOM}}}link",
+        rel="alternate",
+        type="text/html",
+        href=urljoin(base, filters.address()),
+    )
     _counts(root, results)
     for hit in results.hits:
         entry = SubElement(root, f"{{{_ATOM}}}entry")
@@ -127,19 +176,38 @@ def description(base: str) -> bytes:
     """The OpenSearch description of this server."""
     root = Element(f"{{{_OPENSEARCH}}}OpenSearchDescription")
     _text(root, f"{{{_OPENSEARCH}}}ShortName", "Lycosa")
-    _text(root, f"{{{_OPENSEARCH}}}Description", "Search what this robot has crawled")
+    _text(root, f"{{{_OPENSEARCH}}}Description", "Search crawled pages")
     _text(root, f"{{{_OPENSEARCH}}}InputEncoding", "UTF-8")
-    _text(root, f"{{{_OPENSEARCH}}}Image", urljoin(base, "/static/icon.svg")).set("type", "image/svg+xml")
+    _text(root, f"{{{_OPENSEARCH}}}Image", urljoin(base, "/static/icon.svg")).set(
+        "type", "image/svg+xml"
+    )
     for kind, path in (("text/html", "/"), (ATOM, "/search.atom"), (RSS, "/search.rss")):
-        SubElement(root, f"{{{_OPENSEARCH}}}Url", type=kind, template=f"{urljoin(base, path)}?q={{searchTerms}}&lang={{language?}}")
+        SubElement(
+            root,
+            f"{{{_OPENSEARCH}}}Url",
+            type=kind,
+            template=f"{urljoin(base, path)}?q={{searchTerms}}&lang={{language?}}",
+        )
     suggestions = f"{urljoin(base, '/suggest')}?q={{searchTerms}}&lang={{language?}}"
-    SubElement(root, f"{{{_OPENSEARCH}}}Url", type=SUGGESTIONS, rel="suggestions", template=suggestions)
-    SubElement(root, f"{{{_OPENSEARCH}}}Url", type=DESCRIPTION, rel="self", template=urljoin(base, "/opensearch.xml"))
+    SubElement(
+        root, f"{{{_OPENSEARCH}}}Url", type=SUGGESTIONS, rel="suggestions", template=suggestions
+    )
+    SubElement(
+        root,
+        f"{{{_OPENSEARCH}}}Url",
+        type=DESCRIPTION,
+        rel="self",
+        template=urljoin(base, "/opensearch.xml"),
+    )
     return _written(root)
 
 
 def _counts(parent: Element, results: SearchResults) -> None:
-    for name, number in (("totalResults", results.total), ("startIndex", results.offset + 1), ("itemsPerPage", len(results.hits))):
+    for name, number in (
+        ("totalResults", results.total),
+        ("startIndex", results.offset + 1),
+        ("itemsPerPage", len(results.hits)),
+    ):
         _text(parent, f"{{{_OPENSEARCH}}}{name}", str(number))
 
 
@@ -148,9 +216,13 @@ def _snippet(hit: Hit) -> str:
 
 
 def _moment(hit: Hit) -> datetime | None:
-    """When it was published, by its own word, else fetched; None for a time that no calendar holds."""
+    """When it was published, by its own word, else fetched; None for a time that no calendar
+    holds.
+    """
     try:
-        return datetime.fromtimestamp((hit.published_at if hit.published_at is not None else hit.fetched_at) / 1000, UTC)
+        return datetime.fromtimestamp(
+            (hit.published_at if hit.published_at is not None else hit.fetched_at) / 1000, UTC
+        )
     except (OverflowError, ValueError, OSError):
         return None
 

@@ -1,4 +1,6 @@
-"""What a form of ours sent: `application/x-www-form-urlencoded`, bounded. No page here uploads a file."""
+"""What a form of ours sent: `application/x-www-form-urlencoded`, bounded. No page here uploads a
+file.
+"""
 
 from __future__ import annotations
 
@@ -9,11 +11,12 @@ from fastapi import Request
 from starlette.exceptions import HTTPException
 
 MAX_FORM_BYTES = 64 * 1024
-_MOST_FIELDS = 200
+_MAX_FIELDS = 200
 
 
 async def form_fields(request: Request) -> Mapping[str, str]:
-    """The fields by name; of one that comes twice the last. Empty for a body of another type. May be asked again.
+    """The fields by name; of one that comes twice the last. Empty for a body of another type. May
+    be asked again.
 
     Raises:
         HTTPException: 413, it is too large.
@@ -33,6 +36,10 @@ async def _read(request: Request) -> Mapping[str, str]:
         if len(body) > MAX_FORM_BYTES:
             raise HTTPException(413, "This form is too large")
     try:
-        return dict(parse_qsl(body.decode("utf-8", "replace"), keep_blank_values=True, max_num_fields=_MOST_FIELDS))
+        return dict(
+            parse_qsl(
+                body.decode("utf-8", "replace"), keep_blank_values=True, max_num_fields=_MAX_FIELDS
+            )
+        )
     except ValueError:
         raise HTTPException(413, "This form has too many fields") from None

@@ -35,9 +35,13 @@ class Frame:
         self._access = access
         self._places = places
 
-    def page(self, request: Request, template: str, code: int = 200, /, **values: object) -> HTMLResponse:
-        """A page of ours as the answer, of status `code`, with `values` and with what every template may use: see `_shared`, and
-        `session` (who is in; None), `here` (path and query), `here_path`, `places`."""
+    def page(
+        self, request: Request, template: str, code: int = 200, /, **values: object
+    ) -> HTMLResponse:
+        """A page of ours as the answer, of status `code`, with `values` and with what every
+        template may use: see `_shared`, and `session` (who is in; None), `here` (path and query),
+        `here_path`, `places`.
+        """
         words = self.words(request)
         around = {
             "session": self._access.session(request),
@@ -53,7 +57,9 @@ class Frame:
 
     def words(self, request: Request) -> Interface:
         """The reader's language."""
-        return interface(chosen_language(request.cookies, request.headers.get("accept-language", "")))
+        return interface(
+            chosen_language(request.cookies, request.headers.get("accept-language", ""))
+        )
 
 
 def with_query(path: str, **values: object) -> str:
@@ -63,9 +69,10 @@ def with_query(path: str, **values: object) -> str:
 
 
 def _shared(words: Interface) -> Mapping[str, object]:
-    """The reader's language as templates use it: `t`, `th`, `number`, `percent`, `day`, `time` (of `Interface`), `sentence` (`said` there),
-    `when` (a datetime as `time` gives it, "" for none), `seconds` (of milliseconds), `share_of` (to a hundredth of a percent), `ui`,
-    `ui_direction`."""
+    """The reader's language as templates use it: `t`, `th`, `number`, `percent`, `day`, `time` (of
+    `Interface`), `sentence` (`said` there), `when` (a datetime as `time` gives it, "" for none),
+    `seconds` (of milliseconds), `share_of` (to a hundredth of a percent), `ui`, `ui_direction`.
+    """
     return {
         "t": words.t,
         "th": words.html,
@@ -74,9 +81,15 @@ def _shared(words: Interface) -> Mapping[str, object]:
         "percent": words.percent,
         "day": words.day,
         "time": words.time,
-        "when": lambda at: words.time(round(at.timestamp() * 1000)) if isinstance(at, datetime) else "",
+        "when": lambda at: (
+            words.time(round(at.timestamp() * 1000)) if isinstance(at, datetime) else ""
+        ),
         "seconds": lambda ms: "" if ms is None else words.t("{s, number, ::.##} s", s=ms / 1000),
-        "share_of": lambda share: "" if share is None else words.t("{share, number, ::percent scale/100 .##}", share=share),
+        "share_of": lambda share: (
+            ""
+            if share is None
+            else words.t("{share, number, ::percent scale/100 .##}", share=share)
+        ),
         "ui": words.code,
         "ui_direction": words.direction,
     }
@@ -84,7 +97,11 @@ def _shared(words: Interface) -> Mapping[str, object]:
 
 def _templates() -> Environment:
     environment = Environment(
-        loader=PackageLoader("lycosa.serve"), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
+        loader=PackageLoader("lycosa.serve"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
     )
     environment.globals |= {
         "language_name": language_name,

@@ -52,7 +52,9 @@ def create_hunt_pages(board: HuntBoard, frame: Frame, access: Access) -> APIRout
                 }
             )
         except ValidationError as error:
-            raise UsageError("; ".join(f"{problem['loc'][0]}: {problem['msg']}" for problem in error.errors())) from None
+            raise UsageError(
+                "; ".join(f"{problem['loc'][0]}: {problem['msg']}" for problem in error.errors())
+            ) from None
         try:
             hunt_id = await run_in_threadpool(board.begin, asked.request(), name)
         except OwnedError as error:
@@ -75,7 +77,9 @@ def create_hunt_pages(board: HuntBoard, frame: Frame, access: Access) -> APIRout
             }
             for each in view.results
         ]
-        return frame.page(request, "hunt_one.html", hunt=view, results=results, why=_why(view, words))
+        return frame.page(
+            request, "hunt_one.html", hunt=view, results=results, why=_why(view, words)
+        )
 
     @router.post("/hunt/{hunt_id}/stop", dependencies=[Depends(access.writer)])
     def stop(hunt_id: str) -> Response:

@@ -1,4 +1,6 @@
-"""`POST /api/v1/hunts`: real-time search over the API, its results as server-sent events (WHATWG HTML section 9.2)."""
+"""`POST /api/v1/hunts`: real-time search over the API, its results as server-sent events (WHATWG
+HTML section 9.2).
+"""
 
 from __future__ import annotations
 
@@ -21,8 +23,9 @@ from lycosa.search.hunt_fish import DEPTH, WIDTH
 from lycosa.serve.access import WRITE_ERRORS, Access
 from lycosa.serve.api import ERRORS
 from lycosa.serve.problems import Problem, problem_response
+from lycosa.url.normalise import MAX_URL_LENGTH
 
-LONGEST_MS = 3_600_000
+MAX_MS = 3_600_000
 """A hunt over the API has an end."""
 
 _LOOK_S = 0.05
@@ -36,28 +39,54 @@ class HuntAsked(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    query: str = Field(min_length=1, max_length=2_000, description="Query, in the query language of the search.")
-    seeds: list[Annotated[str, Field(max_length=4_096)]] = Field(
+    query: str = Field(
+        min_length=1, max_length=2_000, description="Query, in the query language of the search."
+    )
+    seeds: list[Annotated[str, Field(max_length=MAX_URL_LENGTH)]] = Field(
         default=[],
         max_length=100,
-        description="Seed URLs. Private addresses are refused, except hosts that are seeds of the workspace.",
+        description="Seed URLs. Private addresses are refused, except hosts that are seeds of the "
+        "workspace.",
     )
-    from_index: bool | None = Field(None, description="Start from matching pages of the index (default: only without `seeds`).")
-    time: str = Field("30s", max_length=16, description="Time limit with its unit, for example `2m`; at most one hour.")
+    from_index: bool | None = Field(
+        None, description="Start from matching pages of the index (default: only without `seeds`)."
+    )
+    time: str = Field(
+        "30s",
+        max_length=16,
+        description="Time limit with its unit, for example `2m`; at most one hour.",
+    )
     pages: int | None = Field(None, ge=1, le=100_000, description="Stop after this many pages.")
-    enough: int | None = Field(None, ge=1, le=10_000, description="Stop after this many relevant pages.")
+    enough: int | None = Field(
+        None, ge=1, le=10_000, description="Stop after this many relevant pages."
+    )
     strategy: StrategyName = "best"
     agents: int = Field(AGENTS, ge=1, le=50, description="Number of concurrent requests.")
-    collection: str = Field("default", pattern=r"^[a-z0-9][a-z0-9_-]{0,63}$", description="Collection to store the pages in.")
-    scope: Literal["host", "domain", "prefix", "any"] = Field("any", description="Which links to follow, relative to the seeds.")
-    width: int = Field(WIDTH, ge=1, le=1_000, description="fish, shark: mean number of links followed per page.")
-    depth: int = Field(DEPTH, ge=0, le=100, description="fish, shark: maximum number of steps without a relevant page.")
+    collection: str = Field(
+        "default",
+        pattern=r"^[a-z0-9][a-z0-9_-]{0,63}$",
+        description="Collection to store the pages in.",
+    )
+    scope: Literal["host", "domain", "prefix", "any"] = Field(
+        "any", description="Which links to follow, relative to the seeds."
+    )
+    width: int = Field(
+        WIDTH, ge=1, le=1_000, description="fish, shark: mean number of links followed per page."
+    )
+    depth: int = Field(
+        DEPTH,
+        ge=0,
+        le=100,
+        description="fish, shark: maximum number of steps without a relevant page.",
+    )
 
     def request(self) -> HuntRequest:
         """Raises UsageError for an invalid time, or one over an hour."""
         time_ms = parse_duration_ms(self.time)
-        if not 0 < time_ms <= LONGEST_MS:
-            raise UsageError(f"time {self.time!r}: the time limit of a hunt must be more than 0 and at most 1h")
+        if not 0 < time_ms <= MAX_MS:
+            raise UsageError(
+                f"time {self.time!r}: the time limit of a hunt must be more than 0 and at most 1h"
+            )
         return HuntRequest(
             self.query,
             tuple(self.seeds),
@@ -76,14 +105,20 @@ class HuntAsked(BaseModel):
 
 
 class HuntResult(BaseModel):
-    """Data of an event `found`, and of each entry of `results` of `ended` (without `rank` and `seconds`)."""
+    """Data of an event `found`, and of each entry of `results` of `ended` (without `rank` and
+    `seconds`).
+    """
 
     event: Literal["found"] = "found"
     url: str
     title: str
-    score: float = Field(description="Relevance of the page, 0 to 1, estimated when it was fetched.")
+    score: float = Field(
+        description="Relevance of the page, 0 to 1, estimated when it was fetched."
+    )
     snippet: str = Field(description="Plain text, not HTML. Escape it before display.")
-    fragments: list[dict[str, Any]] = Field(description="Snippet in fragments: `text`, and `match`: whether the text matches the query.")
+    fragments: list[dict[str, Any]] = Field(
+        description="Snippet in fragments: `text`, and `match`: whether the text matches the query."
+    )
     language: str
     number: int = Field(description="Ordinal number of the page among those fetched by the hunt.")
     via: str = Field(description="Page that links to it; empty for a seed.")
@@ -93,8 +128,10 @@ class HuntResult(BaseModel):
 
 _RESPONSES: dict[int | str, dict[str, Any]] = {
     200: {
-        "description": "A stream of events. `started`; `found` for each relevant page as soon as it is fetched; `progress` about once a "
-        "second; last `ended` with the ranked `results`, or `failed` with a `message`. The data of each is one JSON object. "
+        "description": "A stream of events. `started`; `found` for each relevant page as soon as "
+        "it is fetched; `progress` about once a "
+        "second; last `ended` with the ranked `results`, or `failed` with a `message`. The data "
+        "of each is one JSON object. "
         "Closing the connection ends the hunt; the fetched pages are kept.",
         "content": {"text/event-stream": {"schema": HuntResult.model_json_schema()}},
     },
@@ -126,12 +163,16 @@ def create_hunts(access: Access, begin: Begin) -> APIRouter:
         dependencies=[Depends(access.writer)],
     )
     async def hunt(request: Request, asked: Annotated[HuntAsked, Body()]) -> Response:
-        """Focused crawl: follow the most relevant links and stream each relevant page as soon as it is fetched."""
+        """Focused crawl: follow the most relevant links and stream each relevant page as soon as it
+        is fetched.
+        """
         try:
             hunting = begin(asked.request())
         except OwnedError as error:
             return problem_response(409, "The workspace is in use", str(error))
-        return StreamingResponse(_stream(hunting), media_type="text/event-stream", headers={"x-accel-buffering": "no"})
+        return StreamingResponse(
+            _stream(hunting), media_type="text/event-stream", headers={"x-accel-buffering": "no"}
+        )
 
     return router
 
@@ -151,7 +192,8 @@ async def _stream(hunting: Hunting) -> AsyncIterator[bytes]:
                 yield _sent(
                     {
                         "event": "failed",
-                        "message": "the hunt process ended unexpectedly; its pages are archived and recovered at the next start",
+                        "message": "the hunt process ended unexpectedly; its pages are archived "
+                        "and recovered at the next start",
                     }
                 )
                 return
@@ -165,4 +207,6 @@ async def _stream(hunting: Hunting) -> AsyncIterator[bytes]:
 
 
 def _sent(event: Event) -> bytes:
-    return f"event: {event['event']}\ndata: {json.dumps(event, ensure_ascii=False)}\n\n".encode("utf-8", "replace")
+    return f"event: {event['event']}\ndata: {json.dumps(event, ensure_ascii=False)}\n\n".encode(
+        "utf-8", "replace"
+    )

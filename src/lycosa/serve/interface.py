@@ -1,9 +1,11 @@
-"""The language of our own words: chosen by a cookie, else by Accept-Language; messages from PO files, formatted by ICU.
+"""The language of our own words: chosen by a cookie, else by Accept-Language; messages from PO
+files, formatted by ICU.
 
-A message stands in templates and code as its English text, in ICU's message format:
-`t("{n, plural, one {# page} other {# pages}}", n=3)`. So plurals, numbers and dates follow each language's own rules (Unicode CLDR), and a
-translator needs one file, `translations/CODE.po`, and no program of ours. What is not
-translated is shown in English. `scripts/make_translations.py` gathers the messages; a test holds the files to them.
+A message stands in templates and code as its English text, in ICU's message format: `t("{n, plural,
+one {# page} other {# pages}}", n=3)`. So plurals, numbers and dates follow each language's own
+rules (Unicode CLDR), and a translator needs one file, `translations/CODE.po`, and no program of
+ours. What is not translated is shown in English. `scripts/make_translations.py` gathers the
+messages; a test holds the files to them.
 """
 
 from __future__ import annotations
@@ -17,7 +19,7 @@ import polib
 from icu4py.messageformat import MessageFormat
 from markupsafe import Markup, escape
 
-from lycosa.core.said import Said
+from lycosa.core.messages import Message
 from lycosa.serve.languages import direction
 
 LANGUAGES = {"en": "English", "zh": "中文", "ru": "Русский", "es": "Español", "ar": "العربية"}
@@ -44,27 +46,41 @@ class Interface:
 
     def html(self, message: str, **values: object) -> Markup:
         """As `t`, for values that are markup of ours: everything else is escaped."""
-        marked = {name: value if isinstance(value, int | float) else f"{_OPEN}{name}{_CLOSE}" for name, value in values.items()}
+        marked = {
+            name: value if isinstance(value, int | float) else f"{_OPEN}{name}{_CLOSE}"
+            for name, value in values.items()
+        }
         text = str(escape(self.t(message, **marked)))
         for name, value in values.items():
             text = text.replace(f"{_OPEN}{name}{_CLOSE}", str(escape(value)))
         return Markup(text)
 
     def said(self, text: str) -> Markup:
-        """A sentence of ours in this language. Its values, and what is no `Said` and thus English, stand apart from the text around."""
-        if not isinstance(text, Said):
+        """A sentence of ours in this language. Its values, and what is no `Message` and thus
+        English, stand apart from the text around.
+        """
+        if not isinstance(text, Message):
             return Markup('<bdi lang="en" dir="ltr">{}</bdi>').format(text)
-        return self.html(text.message, **{name: self._value(value) for name, value in text.values.items()})
+        return self.html(
+            text.message, **{name: self._value(value) for name, value in text.values.items()}
+        )
 
-    def plain(self, text: Said) -> str:
+    def plain(self, text: Message) -> str:
         """A sentence of ours in this language, as plain text: for what is no HTML."""
-        values = {name: self.plain(value) if isinstance(value, Said) else value for name, value in text.values.items()}
+        values = {
+            name: self.plain(value) if isinstance(value, Message) else value
+            for name, value in text.values.items()
+        }
         return self.t(text.message, **values)
 
     def _value(self, value: str | int) -> Markup | int:
         if isinstance(value, int):
             return value
-        return self.said(value) if isinstance(value, Said) else Markup("<bdi>{}</bdi>").format(value)
+        return (
+            self.said(value)
+            if isinstance(value, Message)
+            else Markup("<bdi>{}</bdi>").format(value)
+        )
 
     def number(self, value: float) -> str:
         """`12,345` as this language writes it."""
@@ -75,7 +91,9 @@ class Interface:
         return _format("{share, number, percent}", self._locale).format({"share": share})
 
     def day(self, at_ms: int | None) -> str:
-        """A day in UTC, `3 March 2026`; empty for none, and for one that no calendar holds (dates are the sites' claims)."""
+        """A day in UTC, `3 March 2026`; empty for none, and for one that no calendar holds (dates
+        are the sites' claims).
+        """
         return self._day(at_ms, "{at, date, long}")
 
     def time(self, at_ms: int | None) -> str:
@@ -90,7 +108,8 @@ class Interface:
             at = _utc(at_ms)
         except (OverflowError, ValueError, OSError):
             return ""
-        # ICU shows times in the process's own zone. Noon without a zone is noon of that day in every one of them.
+        # ICU shows times in the process's own zone. Noon without a zone is noon of that day in
+        # every one of them.
         return _format(form, self._locale).format({"at": datetime(at.year, at.month, at.day, 12)})  # noqa: DTZ001
 
 
@@ -99,7 +118,9 @@ def _utc(at_ms: int) -> datetime:
 
 
 def message(text: str) -> str:
-    """The text itself: it marks a message that is translated elsewhere, where it is shown, for `scripts/make_translations.py`."""
+    """The text itself: it marks a message that is translated elsewhere, where it is shown, for
+    `scripts/make_translations.py`.
+    """
     return text
 
 
@@ -110,7 +131,9 @@ def interface(code: str) -> Interface:
 
 
 def chosen_language(cookies: Mapping[str, str], accept_language: str) -> str:
-    """The reader's language: what they chose here, else the best that their browser asks for (RFC 9110 section 12.5.4)."""
+    """The reader's language: what they chose here, else the best that their browser asks for (RFC
+    9110 section 12.5.4).
+    """
     if cookies.get(COOKIE) in LANGUAGES:
         return cookies[COOKIE]
     wishes = []
@@ -136,8 +159,14 @@ def _weight(parameters: str) -> float:
 def _catalog(code: str) -> Mapping[str, str]:
     if code == "en":
         return {}
-    content = files("lycosa.serve").joinpath("translations", f"{code}.po").read_text(encoding="utf-8")
-    return {entry.msgid: entry.msgstr for entry in polib.pofile(content) if entry.msgstr and not entry.fuzzy}
+    content = (
+        files("lycosa.serve").joinpath("translations", f"{code}.po").read_text(encoding="utf-8")
+    )
+    return {
+        entry.msgid: entry.msgstr
+        for entry in polib.pofile(content)
+        if entry.msgstr and not entry.fuzzy
+    }
 
 
 @lru_cache(maxsize=2_000)

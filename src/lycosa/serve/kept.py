@@ -18,13 +18,21 @@ class _Entry(Generic[T]):
 
 
 class Kept(Generic[K, T]):
-    """Remembers what `make` returns for a key, for `max_age_s`, and for the last `most` keys that were asked for.
+    """Remembers what `make` returns for a key, for `max_age_s`, and for the last `most` keys that
+    were asked for.
 
-    Whoever asks while somebody else is at it gets the value before, or waits if there is none: however many readers there are, one works.
-    What `make` raises is raised to whoever made it, and not remembered.
+    Whoever asks while somebody else is at it gets the value before, or waits if there is none:
+    however many readers there are, one works. What `make` raises is raised to whoever made it, and
+    not remembered.
     """
 
-    def __init__(self, make: Callable[[K], T], max_age_s: float, most: int = 64, now: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self,
+        make: Callable[[K], T],
+        max_age_s: float,
+        most: int = 64,
+        now: Callable[[], float] = time.monotonic,
+    ) -> None:
         self._make = make
         self._max_age_s = max_age_s
         self._most = most
@@ -36,7 +44,8 @@ class Kept(Generic[K, T]):
         """The value, at most `max_age_s` old, or what it was while a newer one is being made."""
         with self._lock:
             entry = self._entries.pop(key, None) or _Entry[T]()
-            self._entries[key] = entry  # at the end: the first one is the one that was asked for longest ago
+            # at the end: the first one is the one that was asked for longest ago
+            self._entries[key] = entry
             if len(self._entries) > self._most:
                 del self._entries[next(iter(self._entries))]
         made = entry.made

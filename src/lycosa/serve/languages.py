@@ -76,7 +76,9 @@ def language_name(code: str) -> str:
 
 
 def direction(code: str) -> str:
-    """The value of HTML's `dir` for text in a language: `rtl`, `ltr`, or `auto` when the language is unknown."""
+    """The value of HTML's `dir` for text in a language: `rtl`, `ltr`, or `auto` when the language
+    is unknown.
+    """
     if not code:
         return "auto"
     return "rtl" if code.partition("-")[0] in _RIGHT_TO_LEFT else "ltr"

@@ -1,4 +1,6 @@
-"""What the library's pages and API ask of a workspace, kept for a minute, and the files of its days."""
+"""What the library's pages and API ask of a workspace, kept for a minute, and the files of its
+days.
+"""
 
 from __future__ import annotations
 
@@ -12,10 +14,10 @@ from pathlib import Path
 import polars as pl
 
 from lycosa.app.collection_facts import Holdings, holdings
-from lycosa.app.configuring import read_config
 from lycosa.app.exporting import LibraryTask, export_task
 from lycosa.app.libraries import library_languages
 from lycosa.app.tables_by import By, Groups, HostTable, groups_of, hosts_of
+from lycosa.crawl.session.workspace_config import read_config
 from lycosa.export.editions import LibrarySelection
 from lycosa.export.formats import DEFAULT_FILE_BYTES, FORMATS
 from lycosa.export.library import Held, ShelfKey, library_days, library_documents
@@ -41,14 +43,18 @@ class Offered:
 
 
 class Library:
-    """A workspace's library. `folder`: where `lycosa export` writes libraries; empty: a place in the workspace. Shared by threads."""
+    """A workspace's library. `folder`: where `lycosa export` writes libraries; empty: a place in
+    the workspace. Shared by threads.
+    """
 
     def __init__(self, root: str, folder: str = "") -> None:
         self._root = root
         self._folder = folder
         self._making = threading.Lock()
         self._groups = Kept[tuple[By, bool], Groups](self._count, _KEPT_S)
-        self._hosts = Kept[str, HostTable](lambda _: hosts_of(Workspace.open(root), most=1), _KEPT_S)
+        self._hosts = Kept[str, HostTable](
+            lambda _: hosts_of(Workspace.open(root), most=1), _KEPT_S
+        )
         self._days = Kept[tuple[str, str], Mapping[ShelfKey, Held]](self._count_days, _KEPT_S)
         self._documents = Kept[tuple[str, date, str], pl.DataFrame](self._list, _KEPT_S, most=8)
         self._holdings = Kept[str, Holdings](lambda name: holdings(root, name), _KEPT_S)
@@ -58,7 +64,9 @@ class Library:
         return self._groups.get((by, sites or by == "language"))
 
     def hosts(self) -> HostTable:
-        """How many hosts there are, were found on which day, and their software; the table itself has one line."""
+        """How many hosts there are, were found on which day, and their software; the table itself
+        has one line.
+        """
         return self._hosts.get("")
 
     def days(self, language: str = "", collection: str = "") -> Mapping[ShelfKey, Held]:
@@ -83,7 +91,14 @@ class Library:
             for path in sorted(place.iterdir()):
                 if _FILE.fullmatch(path.name) and path.is_file():
                     status = path.stat()
-                    found.append(Offered(kind, path.name, status.st_size, datetime.fromtimestamp(status.st_mtime, UTC)))
+                    found.append(
+                        Offered(
+                            kind,
+                            path.name,
+                            status.st_size,
+                            datetime.fromtimestamp(status.st_mtime, UTC),
+                        )
+                    )
         return found
 
     def path(self, language: str, day: date, kind: str, name: str) -> Path | None:
@@ -104,7 +119,17 @@ class Library:
             config, state = read_config(self._root), Workspace.open(self._root).state()
             chosen = LibrarySelection(language, since=day, until=day)
             languages = library_languages(config, state)
-            export_task(LibraryTask(self._root, str(self._home()), kind, chosen, config, languages, DEFAULT_FILE_BYTES))
+            export_task(
+                LibraryTask(
+                    self._root,
+                    str(self._home()),
+                    kind,
+                    chosen,
+                    config,
+                    languages,
+                    DEFAULT_FILE_BYTES,
+                )
+            )
             return True
         finally:
             self._making.release()
@@ -125,9 +150,13 @@ class Library:
     def _count_days(self, wanted: tuple[str, str]) -> Mapping[ShelfKey, Held]:
         workspace = Workspace.open(self._root)
         held = library_days(workspace, LibrarySelection(*wanted), self._languages(workspace))
-        return dict(sorted(held.items(), key=lambda item: (item[0].day, item[0].language), reverse=True))
+        return dict(
+            sorted(held.items(), key=lambda item: (item[0].day, item[0].language), reverse=True)
+        )
 
     def _list(self, shelf: tuple[str, date, str]) -> pl.DataFrame:
         language, day, collection = shelf
         workspace = Workspace.open(self._root)
-        return library_documents(workspace, LibrarySelection(language, collection, day, day), self._languages(workspace))
+        return library_documents(
+            workspace, LibrarySelection(language, collection, day, day), self._languages(workspace)
+        )

@@ -1,4 +1,6 @@
-"""The library as JSON under /api/v1/library: what the pages show, from the tables down to one page's record, and the files of a day."""
+"""The library as JSON under /api/v1/library: what the pages show, from the tables down to one
+page's record, and the files of a day.
+"""
 
 from __future__ import annotations
 
@@ -17,26 +19,36 @@ from lycosa.serve.api import ERRORS, NOT_FOUND
 from lycosa.serve.frame import with_query
 from lycosa.serve.library import COLLECTION, LANGUAGE, Library
 from lycosa.serve.problems import Problem
+from lycosa.url.normalise import MAX_URL_LENGTH
 
-MOST_DOCUMENTS = 1_000
-_MAX_URL = 4_000
+MAX_DOCUMENTS = 1_000
 _BUSY: dict[int | str, dict[str, Any]] = {
-    409: {"model": Problem, "content": {"application/problem+json": {}}, "description": "Other files are being written now"}
+    409: {
+        "model": Problem,
+        "content": {"application/problem+json": {}},
+        "description": "Other files are being written now",
+    }
 }
 
-Language = Annotated[str, Query(alias="lang", pattern=LANGUAGE, description="ISO 639 code; `und`: unknown.")]
-AnyLanguage = Annotated[str, Query(alias="lang", pattern=f"^$|{LANGUAGE}", description="Only this language.")]
+Language = Annotated[
+    str, Query(alias="lang", pattern=LANGUAGE, description="ISO 639 code; `und`: unknown.")
+]
+AnyLanguage = Annotated[
+    str, Query(alias="lang", pattern=f"^$|{LANGUAGE}", description="Only this language.")
+]
 OfCollection = Annotated[str, Query(pattern=COLLECTION, description="Only this collection.")]
 Day = Annotated[date, Query(description="UTC, ISO 8601.")]
 
 
 class GroupLine(BaseModel):
-    """One language, collection or type. Means are over the days from the first fetch to the last."""
+    """One language, collection or type. Averages are over the days from the first to the last
+    fetch.
+    """
 
     name: str
     pages: int
     sites: int
-    bytes: int = Field(description="Of the live pages, decoded.")
+    bytes: int = Field(description="Decoded size of the live pages.")
     first: datetime | None
     newest: datetime | None
     days: int
@@ -49,7 +61,7 @@ class GroupLine(BaseModel):
 class SiteLine(BaseModel):
     """One host of a group."""
 
-    name: str = Field(description="The group's.")
+    name: str = Field(description="Name of the group.")
     host: str
     pages: int
     bytes: int
@@ -62,19 +74,19 @@ class LibraryTable(BaseModel):
     by: str
     rows: list[GroupLine]
     total: GroupLine
-    sites: list[SiteLine] = Field(description="With `sites`.")
+    sites: list[SiteLine] = Field(description="Hosts of the group (with parameter `sites`).")
 
 
 class HostStatistics(BaseModel):
-    """All hosts, counted."""
+    """Numbers of hosts."""
 
     total: int
-    found: dict[date, int] = Field(description="How many were found on which day.")
-    servers: dict[str, int] = Field(description="How many say that they run which software.")
+    found: dict[date, int] = Field(description="Number of new hosts by day.")
+    servers: dict[str, int] = Field(description="Number of hosts by server software.")
 
 
 class ShelfLine(BaseModel):
-    """One day of one language: pages that were new or changed, and the hosts they are from."""
+    """One day of one language: new or changed pages, and their hosts."""
 
     language: str
     day: date
@@ -83,15 +95,15 @@ class ShelfLine(BaseModel):
 
 
 class HoldingsAnswer(BaseModel):
-    """What a collection has stored."""
+    """Stored data of a collection."""
 
     name: str
-    captures: int = Field(description="Raw pages: exchanges in the archive.")
-    archived_bytes: int = Field(description="What these take there, compressed.")
-    waiting: int = Field(description="URLs that wait to be fetched.")
+    captures: int = Field(description="Number of captures in the archive.")
+    archived_bytes: int = Field(description="Compressed size of these captures.")
+    waiting: int = Field(description="Number of queued URLs.")
     pages: int
-    links: int = Field(description="Links in its live pages.")
-    documents: int = Field(description="In the XML library, on all days.")
+    links: int = Field(description="Number of links in its live pages.")
+    documents: int = Field(description="Number of documents in the XML library, over all days.")
     days: list[ShelfLine]
 
 
@@ -104,7 +116,7 @@ class DocumentLine(BaseModel):
     headline: str
     charset: str
     fetched_at: datetime
-    live: bool = Field(description="Whether it says the same now.")
+    live: bool = Field(description="Whether the page still has this text.")
 
 
 class Documents(BaseModel):
@@ -115,17 +127,17 @@ class Documents(BaseModel):
 
 
 class FileLine(BaseModel):
-    """A file that can be taken."""
+    """A file to download."""
 
     kind: str
     name: str
     bytes: int
     made_at: datetime
-    href: str = Field(description="Where, on this server.")
+    href: str = Field(description="Path on this server.")
 
 
 class WantedFiles(BaseModel):
-    """Files to make of a day."""
+    """Files of a day to create."""
 
     lang: str = Field(pattern=LANGUAGE)
     day: date
@@ -141,7 +153,7 @@ class LinkLine(BaseModel):
 
 
 class PageAnswer(BaseModel):
-    """One page's record."""
+    """The record of a page."""
 
     url: str
     collection: str
@@ -153,6 +165,8 @@ class PageAnswer(BaseModel):
     language: str
     language_score: float
     other_languages: list[str]
+    declared_language: str
+    language_share: float
     charset: str
     published_at: datetime | None
     fetched_at: datetime
@@ -160,9 +174,9 @@ class PageAnswer(BaseModel):
     redirect_from: str | None
     may_index: bool
     may_follow: bool
-    size: int = Field(description="Bytes, decoded.")
+    size: int = Field(description="Decoded size in bytes.")
     faults: list[str]
-    record_id: str = Field(description="Of the WARC record that it was read from.")
+    record_id: str = Field(description="ID of the WARC record of the page.")
     link_count: int
     links: list[LinkLine] = Field(description=f"The first {MOST_LINKS}.")
     linked_from_count: int
@@ -176,32 +190,42 @@ def create_library_api(root: str, access: Access, library: Library) -> APIRouter
 
     @router.get("", responses=ERRORS)
     def table(
-        by: Annotated[Literal["language", "collection", "type"], Query(description="What to count by.")] = "language",
-        sites: Annotated[bool, Query(description="List the hosts of each, too.")] = False,
+        by: Annotated[
+            Literal["language", "collection", "type"], Query(description="What to group by.")
+        ] = "language",
+        sites: Annotated[bool, Query(description="Also list the hosts of each group.")] = False,
     ) -> LibraryTable:
-        """Pages, sites, sizes and days by language, collection or type."""
+        """Return pages, sites, sizes and days by language, collection or type."""
         table = library.groups(by, sites=sites)
         return LibraryTable.model_validate(asdict(table if sites else replace(table, sites=[])))
 
     @router.get("/hosts", responses=ERRORS)
     def hosts() -> HostStatistics:
-        """Hosts by the day on which they were found, and by their software. `/api/v1/hosts` lists them."""
+        """Return numbers of hosts by first day and by server software. `/api/v1/hosts` lists the
+        hosts.
+        """
         found = library.hosts()
-        return HostStatistics(total=found.total, found=dict(found.found), servers=dict(found.servers))
+        return HostStatistics(
+            total=found.total, found=dict(found.found), servers=dict(found.servers)
+        )
 
     @router.get("/collections/{name}", responses=errors)
     def holdings(name: Annotated[str, Path(pattern=COLLECTION)]) -> HoldingsAnswer:
-        """What a collection has stored: raw pages, waiting URLs, links, and the days of its library."""
+        """Return the stored data of a collection: captures, queued URLs, links, and the days of its
+        library.
+        """
         if not any(row.name == name for row in library.groups("collection").rows):
             raise HTTPException(404, "The library has no documents of this collection")
-        shelves = _shelves(library, "", name)
+        shelves = _row_readers(library, "", name)
         documents = sum(shelf.documents for shelf in shelves)
-        return HoldingsAnswer(name=name, **asdict(library.holdings(name)), documents=documents, days=shelves)
+        return HoldingsAnswer(
+            name=name, **asdict(library.holdings(name)), documents=documents, days=shelves
+        )
 
     @router.get("/days", responses=ERRORS)
     def days(language: AnyLanguage = "", collection: OfCollection = "") -> list[ShelfLine]:
-        """The days of the library, the newest first."""
-        return _shelves(library, language, collection)
+        """List the days of the library, newest first."""
+        return _row_readers(library, language, collection)
 
     @router.get("/documents", responses=ERRORS)
     def documents(
@@ -209,61 +233,106 @@ def create_library_api(root: str, access: Access, library: Library) -> APIRouter
         day: Day,
         collection: OfCollection = "",
         offset: Annotated[int, Query(ge=0, le=100_000_000)] = 0,
-        n: Annotated[int, Query(ge=1, le=MOST_DOCUMENTS)] = 100,
+        n: Annotated[int, Query(ge=1, le=MAX_DOCUMENTS)] = 100,
     ) -> Documents:
-        """The pages of a day."""
+        """List the pages of a day."""
         rows = library.documents(language, day, collection)
-        shown = rows.slice(offset, n).select("url", "collection", "title", "headline", "charset", "live", fetched_at="at")
-        return Documents(total=rows.height, documents=[DocumentLine.model_validate(row) for row in shown.to_dicts()])
+        shown = rows.slice(offset, n).select(
+            "url", "collection", "title", "headline", "charset", "live", fetched_at="at"
+        )
+        return Documents(
+            total=rows.height,
+            documents=[DocumentLine.model_validate(row) for row in shown.to_dicts()],
+        )
 
     @router.get("/files", responses=ERRORS)
     def files(language: Language, day: Day) -> list[FileLine]:
-        """The files of a day that were made, here or by `lycosa export`."""
+        """List the files of a day, created here or by `lycosa export`."""
         return _files(library, language, day)
 
-    @router.post("/files", responses={**errors, **WRITE_ERRORS, **_BUSY}, dependencies=[Depends(access.writer)])
+    @router.post(
+        "/files",
+        responses={**errors, **WRITE_ERRORS, **_BUSY},
+        dependencies=[Depends(access.writer)],
+    )
     def make(wanted: WantedFiles) -> list[FileLine]:
-        """Write the files of a day, if they do not stand already."""
+        """Create the files of a day, if they do not exist."""
         if not library.make(wanted.lang, wanted.day, wanted.kind):
             raise HTTPException(409, "Another export is running: try again later.")
-        return [file for file in _files(library, wanted.lang, wanted.day) if file.kind == wanted.kind]
+        return [
+            file for file in _files(library, wanted.lang, wanted.day) if file.kind == wanted.kind
+        ]
 
     @router.get(
-        "/file", responses={**errors, 200: {"content": {"application/octet-stream": {}}, "description": "It"}}, response_class=FileResponse
+        "/file",
+        responses={
+            **errors,
+            200: {"content": {"application/octet-stream": {}}, "description": "It"},
+        },
+        response_class=FileResponse,
     )
     def file(
-        language: Language, day: Day, kind: Annotated[str, Query(max_length=16)], name: Annotated[str, Query(max_length=64)]
+        language: Language,
+        day: Day,
+        kind: Annotated[str, Query(max_length=16)],
+        name: Annotated[str, Query(max_length=64)],
     ) -> FileResponse:
-        """A file of a day."""
+        """Download a file of a day."""
         found = library.path(language, day, kind, name)
         if found is None:
             raise HTTPException(404, "Unknown file")
         return FileResponse(found, media_type="application/octet-stream", filename=name)
 
     @router.get("/page", responses=errors)
-    def page(url: Annotated[str, Query(min_length=1, max_length=_MAX_URL, description="The page's address.")]) -> PageAnswer:
-        """One page's record: what was understood of it, its main text, its links and those to it."""
+    def page(
+        url: Annotated[
+            str, Query(min_length=1, max_length=MAX_URL_LENGTH, description="URL of the page.")
+        ],
+    ) -> PageAnswer:
+        """Return the record of a page: metadata, main text, links, and links to it."""
         found = page_record(root, url)
         if found is None:
             raise HTTPException(404, "Unknown page")
-        links = [LinkLine(url=link["target"], anchor=link["anchor"], kind=link["kind"]) for link in found.out_links]
-        back = [LinkLine(url=link["source"], anchor=link["anchor"], kind=link["kind"]) for link in found.in_links]
+        links = [
+            LinkLine(url=link["target"], anchor=link["anchor"], kind=link["kind"])
+            for link in found.out_links
+        ]
+        back = [
+            LinkLine(url=link["source"], anchor=link["anchor"], kind=link["kind"])
+            for link in found.in_links
+        ]
         return PageAnswer.model_validate(
-            {**found.row, "link_count": found.out, "links": links, "linked_from_count": found.into, "linked_from": back}
+            {
+                **found.row,
+                "link_count": found.out,
+                "links": links,
+                "linked_from_count": found.into,
+                "linked_from": back,
+            }
         )
 
     return router
 
 
-def _shelves(library: Library, language: str, collection: str) -> list[ShelfLine]:
+def _row_readers(library: Library, language: str, collection: str) -> list[ShelfLine]:
     held = library.days(language, collection).items()
-    return [ShelfLine(language=key.language, day=key.day, documents=each.documents, hosts=each.hosts) for key, each in held]
+    return [
+        ShelfLine(language=key.language, day=key.day, documents=each.documents, hosts=each.hosts)
+        for key, each in held
+    ]
 
 
 def _files(library: Library, language: str, day: date) -> list[FileLine]:
     return [
         FileLine(
-            **asdict(each), href=with_query("/api/v1/library/file", lang=language, day=day.isoformat(), kind=each.kind, name=each.name)
+            **asdict(each),
+            href=with_query(
+                "/api/v1/library/file",
+                lang=language,
+                day=day.isoformat(),
+                kind=each.kind,
+                name=each.name,
+            ),
         )
         for each in library.files(language, day)
     ]

@@ -1,4 +1,6 @@
-"""The library as pages: languages and collections, what each holds, their days, the pages and files of a day, one page's record."""
+"""The library as pages: languages and collections, what each holds, their days, the pages and files
+of a day, one page's record.
+"""
 
 from __future__ import annotations
 
@@ -19,12 +21,12 @@ from lycosa.serve.forms import form_fields
 from lycosa.serve.frame import Frame, with_query
 from lycosa.serve.interface import Interface
 from lycosa.serve.library import COLLECTION, LANGUAGE, Library
+from lycosa.url.normalise import MAX_URL_LENGTH
 
 PAGES_SHOWN = 100
 SITES_SHOWN = 100
 _DAYS_DRAWN = 60
-_MOST_SERVERS = 20
-_MAX_URL = 4_000
+_MAX_SERVERS = 20
 
 Language = Annotated[str, Query(alias="lang", pattern=LANGUAGE)]
 Collection = Annotated[str, Query(pattern=COLLECTION)]
@@ -45,7 +47,7 @@ def create_library_pages(root: str, frame: Frame, access: Access, library: Libra
             types=library.groups("type"),
             hosts=hosts,
             found=_by_day(hosts.found.items(), frame.words(request)),
-            servers=list(hosts.servers.items())[:_MOST_SERVERS],
+            servers=list(hosts.servers.items())[:_MAX_SERVERS],
         )
 
     @router.get("/library/days", response_class=HTMLResponse)
@@ -59,14 +61,20 @@ def create_library_pages(root: str, frame: Frame, access: Access, library: Libra
             "library_days.html",
             language=language,
             days=[(key.day, each) for key, each in held.items()],
-            columns=_by_day(((key.day, each.documents) for key, each in held.items()), frame.words(request)),
-            group=next((row for row in library.groups("language").rows if row.name == language), None),
+            columns=_by_day(
+                ((key.day, each.documents) for key, each in held.items()), frame.words(request)
+            ),
+            group=next(
+                (row for row in library.groups("language").rows if row.name == language), None
+            ),
             sites=sites[:SITES_SHOWN],
             site_count=len(sites),
         )
 
     @router.get("/library/collection", response_class=HTMLResponse)
-    def collection(request: Request, name: Annotated[str, Query(pattern=COLLECTION, min_length=1)]) -> HTMLResponse:
+    def collection(
+        request: Request, name: Annotated[str, Query(pattern=COLLECTION, min_length=1)]
+    ) -> HTMLResponse:
         group = next((row for row in library.groups("collection").rows if row.name == name), None)
         held = library.days(collection=name)
         if group is None:
@@ -79,7 +87,9 @@ def create_library_pages(root: str, frame: Frame, access: Access, library: Libra
             holdings=library.holdings(name),
             shelves=list(held.items()),
             documents=sum(each.documents for each in held.values()),
-            columns=_by_day(((key.day, each.documents) for key, each in held.items()), frame.words(request)),
+            columns=_by_day(
+                ((key.day, each.documents) for key, each in held.items()), frame.words(request)
+            ),
         )
 
     @router.get("/library/day", response_class=HTMLResponse)
@@ -115,14 +125,19 @@ def create_library_pages(root: str, frame: Frame, access: Access, library: Libra
             day = date.fromisoformat(fields.get("day", ""))
         except ValueError:
             raise HTTPException(400, "Not a date") from None
-        if not re.match(LANGUAGE, language) or kind not in FORMATS:
+        if not re.fullmatch(LANGUAGE, language) or kind not in FORMATS:
             raise HTTPException(400, "Unknown library")
         made = await run_in_threadpool(library.make, language, day, kind)
-        return RedirectResponse(with_query("/library/day", lang=language, day=day, failed="" if made else 1), 303)
+        return RedirectResponse(
+            with_query("/library/day", lang=language, day=day, failed="" if made else 1), 303
+        )
 
     @router.get("/library/file")
     def file(
-        language: Language, day: date, kind: Annotated[str, Query(max_length=16)], name: Annotated[str, Query(max_length=64)]
+        language: Language,
+        day: date,
+        kind: Annotated[str, Query(max_length=16)],
+        name: Annotated[str, Query(max_length=64)],
     ) -> Response:
         found = library.path(language, day, kind, name)
         if found is None:
@@ -130,11 +145,15 @@ def create_library_pages(root: str, frame: Frame, access: Access, library: Libra
         return FileResponse(found, media_type="application/octet-stream", filename=name)
 
     @router.get("/library/page", response_class=HTMLResponse)
-    def record(request: Request, url: Annotated[str, Query(min_length=1, max_length=_MAX_URL)]) -> HTMLResponse:
+    def record(
+        request: Request, url: Annotated[str, Query(min_length=1, max_length=MAX_URL_LENGTH)]
+    ) -> HTMLResponse:
         found = page_record(root, url)
         if found is None:
             raise HTTPException(404, "Unknown page")
-        return frame.page(request, "library_page.html", record=found, row=found.row, most=MOST_LINKS)
+        return frame.page(
+            request, "library_page.html", record=found, row=found.row, most=MOST_LINKS
+        )
 
     return router
 
@@ -144,4 +163,7 @@ def _by_day(counted: Iterable[tuple[date, int]], words: Interface) -> list[tuple
     days: dict[date, int] = {}
     for day, number in counted:
         days[day] = days.get(day, 0) + number
-    return [(f"{day.isoformat()}: {words.number(number)}", number, 0) for day, number in sorted(days.items())[-_DAYS_DRAWN:]]
+    return [
+        (f"{day.isoformat()}: {words.number(number)}", number, 0)
+        for day, number in sorted(days.items())[-_DAYS_DRAWN:]
+    ]

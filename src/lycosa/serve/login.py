@@ -13,7 +13,7 @@ from lycosa.serve.frame import Frame
 from lycosa.serve.interface import COOKIE as COOKIE_OF_LANGUAGE
 from lycosa.serve.interface import LANGUAGES
 
-_LONGEST_WAY = 2_000
+_MAX_WAY = 2_000
 _YEAR_S = 366 * 86_400
 
 
@@ -22,7 +22,9 @@ def create_login(access: Access, frame: Frame) -> APIRouter:
     router = APIRouter(include_in_schema=False)
 
     @router.get("/login", response_class=HTMLResponse)
-    def ask(request: Request, next: Annotated[str, Query(max_length=_LONGEST_WAY)] = "/") -> HTMLResponse:
+    def ask(
+        request: Request, next: Annotated[str, Query(max_length=_MAX_WAY)] = "/"
+    ) -> HTMLResponse:
         return frame.page(request, "login.html", next=own_path(next), wrong=False)
 
     @router.post("/login")
@@ -31,9 +33,18 @@ def create_login(access: Access, frame: Frame) -> APIRouter:
         fields = await form_fields(request)
         cookie = access.open(fields.get("token", "").strip(), address_of_client(request))
         if cookie is None:
-            return frame.page(request, "login.html", 401, next=own_path(fields.get("next", "/")), wrong=True)
+            return frame.page(
+                request, "login.html", 401, next=own_path(fields.get("next", "/")), wrong=True
+            )
         response = RedirectResponse(own_path(fields.get("next", "/")), 303)
-        response.set_cookie(COOKIE, cookie, max_age=int(SESSION_S), httponly=True, samesite="strict", secure=request.url.scheme == "https")
+        response.set_cookie(
+            COOKIE,
+            cookie,
+            max_age=int(SESSION_S),
+            httponly=True,
+            samesite="strict",
+            secure=request.url.scheme == "https",
+        )
         return response
 
     @router.post("/logout", dependencies=[Depends(access.writer)])
@@ -44,12 +55,19 @@ def create_login(access: Access, frame: Frame) -> APIRouter:
 
     @router.get("/language")
     def choose(
-        request: Request, to: Annotated[str, Query(max_length=16)], next: Annotated[str, Query(max_length=_LONGEST_WAY)] = "/"
+        request: Request,
+        to: Annotated[str, Query(max_length=16)],
+        next: Annotated[str, Query(max_length=_MAX_WAY)] = "/",
     ) -> Response:
         response = RedirectResponse(own_path(next), 303)
         if to in LANGUAGES:
             response.set_cookie(
-                COOKIE_OF_LANGUAGE, to, max_age=_YEAR_S, httponly=True, samesite="lax", secure=request.url.scheme == "https"
+                COOKIE_OF_LANGUAGE,
+                to,
+                max_age=_YEAR_S,
+                httponly=True,
+                samesite="lax",
+                secure=request.url.scheme == "https",
             )
         return response
 
@@ -58,6 +76,11 @@ def create_login(access: Access, frame: Frame) -> APIRouter:
 
 def own_path(given: str) -> str:
     """Where to go next, on this site only: a path from its root. Anything else becomes `/`."""
-    if not given.startswith("/") or given.startswith(("//", "/\\")) or len(given) > _LONGEST_WAY or not given.isprintable():
+    if (
+        not given.startswith("/")
+        or given.startswith(("//", "/\\"))
+        or len(given) > _MAX_WAY
+        or not given.isprintable()
+    ):
         return "/"
     return given

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fastapi import APIRouter, Response
 
-from lycosa.app.metrics import CONTENT_TYPE, Meter
+from lycosa.daemon.metrics import CONTENT_TYPE, Meter
 
 
 def create_metrics(root: str) -> APIRouter:
@@ -12,7 +12,12 @@ def create_metrics(root: str) -> APIRouter:
     router = APIRouter()
     meter = Meter(root)
 
-    @router.get("/metrics", tags=["workspace"], response_class=Response, responses={200: {"content": {"text/plain": {}}}})
+    @router.get(
+        "/metrics",
+        tags=["workspace"],
+        response_class=Response,
+        responses={200: {"content": {"text/plain": {}}}},
+    )
     def metrics() -> Response:
         """Return the metrics of the workspace in the Prometheus text format."""
         return Response(meter.text(), media_type=CONTENT_TYPE)

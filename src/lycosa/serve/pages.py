@@ -9,17 +9,24 @@ from typing import Annotated, Literal
 from fastapi import APIRouter, Query, Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
-from lycosa.search.engine import MOST_HITS, SearchRequest
+from lycosa.search.engine import MAX_HITS, SearchRequest
 from lycosa.serve.across_form import asked_words, mended
 from lycosa.serve.advanced import ADVANCED, built_query
 from lycosa.serve.api import MAX_QUERY, across_of
 from lycosa.serve.frame import Frame
 from lycosa.serve.languages import language_name
-from lycosa.serve.present import FACET_LABELS, PAGE_SIZE, Filters, facet_views, page_links, result_view
+from lycosa.serve.present import (
+    FACET_LABELS,
+    PAGE_SIZE,
+    Filters,
+    facet_views,
+    page_links,
+    result_view,
+)
 from lycosa.serve.source import Source
 
-MOST_EDITS = 300
-LAST_PAGE = MOST_HITS // PAGE_SIZE
+MAX_EDITS = 300
+LAST_PAGE = MAX_HITS // PAGE_SIZE
 
 
 def create_pages(source: Source, frame: Frame) -> APIRouter:
@@ -37,10 +44,19 @@ def create_pages(source: Source, frame: Frame) -> APIRouter:
         sort: Annotated[Literal["", "relevance", "date"], Query()] = "",
         across: Annotated[str, Query(max_length=255)] = "",
         source_language: Annotated[str, Query(alias="from", max_length=3)] = "",
-        translate: Annotated[list[str] | None, Query(max_length=MOST_EDITS)] = None,
+        translate: Annotated[list[str] | None, Query(max_length=MAX_EDITS)] = None,
     ) -> Response:
         said = tuple(translate or ())
-        filters = Filters(q.strip(), lang.strip(), site.strip(), collection.strip(), sort, across.strip(), source_language.strip(), said)
+        filters = Filters(
+            q.strip(),
+            lang.strip(),
+            site.strip(),
+            collection.strip(),
+            sort,
+            across.strip(),
+            source_language.strip(),
+            said,
+        )
         changed = mended(request.query_params, said)
         if changed is not None:
             return RedirectResponse(replace(filters, translate=changed).address(), 303)
@@ -56,7 +72,9 @@ def create_pages(source: Source, frame: Frame) -> APIRouter:
             host=filters.site or None,
             order=filters.sort,
             facets=tuple(FACET_LABELS),
-            across=across_of(filters.across, filters.source, list(said)) if filters.across else None,
+            across=across_of(filters.across, filters.source, list(said))
+            if filters.across
+            else None,
         )
         results = source.search(asked)
         return frame.page(
@@ -71,30 +89,52 @@ def create_pages(source: Source, frame: Frame) -> APIRouter:
             pages=page_links(results.total, page, filters, LAST_PAGE),
             last_page=min(-(-results.total // PAGE_SIZE), LAST_PAGE),
             own=results.translations[0].language if results.translations else "",
-            asked=asked_words(results.translations, results.translations[0].language if results.translations else ""),
+            asked=asked_words(
+                results.translations,
+                results.translations[0].language if results.translations else "",
+            ),
         )
 
     @router.get("/favicon.ico")
     def icon() -> Response:
-        """What browsers ask for where a document of ours cannot name an icon: feeds, pictures, copies."""
+        """What browsers ask for where a document of ours cannot name an icon: feeds, pictures,
+        copies.
+        """
         return RedirectResponse("/static/icon.svg", 308)
 
     @router.get("/advanced", response_class=HTMLResponse)
     def advanced(request: Request) -> Response:
         fields = {name: request.query_params.get(name, "").strip()[:MAX_QUERY] for name in ADVANCED}
         if request.query_params.get("go"):
-            filters = Filters(built_query(fields)[:MAX_QUERY], sort=fields["sort"], collection=fields["in"], across=fields["across"])
+            filters = Filters(
+                built_query(fields)[:MAX_QUERY],
+                sort=fields["sort"],
+                collection=fields["in"],
+                across=fields["across"],
+            )
             return RedirectResponse(filters.address(), 303)
         return frame.page(
-            request, "advanced.html", fields=fields, built=built_query(fields), languages=languages_offered(source.languages(), "")
+            request,
+            "advanced.html",
+            fields=fields,
+            built=built_query(fields),
+            languages=languages_offered(source.languages(), ""),
         )
 
     return router
 
 
 def languages_offered(counts: Mapping[str, int], chosen: str) -> list[tuple[str, str]]:
-    """The language filter's choices as (code, label): those of the index, the largest first, and the one that is chosen."""
+    """The language filter's choices as (code, label): those of the index, the largest first, and
+    the one that is chosen.
+    """
     ordered = sorted((code for code in counts if code), key=lambda code: (-counts[code], code))
     if chosen and chosen not in counts:
         ordered.append(chosen)
-    return [(code, f"{language_name(code)} ({counts[code]:,})" if code in counts else language_name(code)) for code in ordered]
+    return [
+        (
+            code,
+            f"{language_name(code)} ({counts[code]:,})" if code in counts else language_name(code),
+        )
+        for code in ordered
+    ]

@@ -1,7 +1,8 @@
 """`/api/v1/peer`: this workspace's index as one of several that another Lycosa searches together.
 
-Answers come from our own index alone, never from peers of ours: so no question goes round in circles. Nothing is told that a search does
-not tell anyway. Requests are messages with bounds (`lycosa.search.peers_wire`).
+Answers come from our own index alone, never from peers of ours: so no question goes round in
+circles. Nothing is told that a search does not tell anyway. Requests are messages with bounds
+(`lycosa.search.peers_wire`).
 """
 
 from __future__ import annotations
@@ -41,14 +42,16 @@ from lycosa.search.replica import GenerationGone
 from lycosa.search.statistics import ToldStatistics
 from lycosa.serve.api import ERRORS
 
-MOST_REQUEST_BYTES = 4 * 2**20
+MAX_REQUEST_BYTES = 4 * 2**20
 
 _Asked = TypeVar("_Asked", bound=BaseModel)
 _Result = TypeVar("_Result")
 
 
 def create_peers(own: Callable[[], LocalSide | None]) -> APIRouter:
-    """The routes. `own`: our index; None where it is searched elsewhere, in replicas of its shards."""
+    """The routes. `own`: our index; None where it is searched elsewhere, in replicas of its
+    shards.
+    """
     router = APIRouter(prefix=PATH, tags=["peers"], responses=ERRORS, include_in_schema=False)
 
     def side() -> LocalSide:
@@ -65,7 +68,9 @@ def create_peers(own: Callable[[], LocalSide | None]) -> APIRouter:
     async def statistics(request: Request) -> Response:
         def act(asked: StatisticsRequest) -> BaseModel:
             described, told = side().statistics("", _question(asked.question), 0)
-            return ToldMessage(described=DescribedMessage.of(described), statistics=StatisticsMessage.of(told))
+            return ToldMessage(
+                described=DescribedMessage.of(described), statistics=StatisticsMessage.of(told)
+            )
 
         return await _carried_out(request, StatisticsRequest, act)
 
@@ -80,7 +85,9 @@ def create_peers(own: Callable[[], LocalSide | None]) -> APIRouter:
     async def weigh(request: Request) -> Response:
         def act(asked: WeighRequest) -> BaseModel:
             here, step = side(), _step(asked, asked.everywhere)
-            scores = here.weigh(step, _addresses(here.generation(asked.generation), asked.places), 0)
+            scores = here.weigh(
+                step, _addresses(here.generation(asked.generation), asked.places), 0
+            )
             return WeighedMessage(scores=[max(0.0, score) for score in scores])
 
         return await _carried_out(request, WeighRequest, act)
@@ -106,19 +113,25 @@ def create_peers(own: Callable[[], LocalSide | None]) -> APIRouter:
     async def urls(request: Request) -> Response:
         def act(asked: UrlsRequest) -> BaseModel:
             here = side()
-            return UrlsMessage(keys=here.urls(asked.generation, _addresses(here.generation(asked.generation), asked.places), 0))
+            return UrlsMessage(
+                keys=here.urls(
+                    asked.generation, _addresses(here.generation(asked.generation), asked.places), 0
+                )
+            )
 
         return await _carried_out(request, UrlsRequest, act)
 
     return router
 
 
-async def _carried_out(request: Request, kind: type[_Asked], act: Callable[[_Asked], BaseModel]) -> Response:
+async def _carried_out(
+    request: Request, kind: type[_Asked], act: Callable[[_Asked], BaseModel]
+) -> Response:
     """Read a message of a bounded size, and do what it asks in a thread."""
     content = bytearray()
     async for piece in request.stream():
         content += piece
-        if len(content) > MOST_REQUEST_BYTES:
+        if len(content) > MAX_REQUEST_BYTES:
             raise HTTPException(413, "The message is too large")
     try:
         asked = kind.model_validate_json(bytes(content))

@@ -1,4 +1,6 @@
-"""From search results to what the page shows: pure functions, everything still unescaped text (the templates escape)."""
+"""From search results to what the page shows: pure functions, everything still unescaped text (the
+templates escape).
+"""
 
 from __future__ import annotations
 
@@ -45,7 +47,9 @@ class Filters:
     translate: tuple[str, ...] = ()  # what to ask for instead of a word: `de:house=Haus|Gebäude`
 
     def address(self, *, page: int = 1, path: str = "/", **changes: str) -> str:
-        """The search page's address with this search (or that of a feed of it), `changes` applied; empty values are left out."""
+        """The search page's address with this search (or that of a feed of it), `changes` applied;
+        empty values are left out.
+        """
         values = {
             "q": self.query,
             "lang": self.language,
@@ -97,12 +101,16 @@ class PageLink:
 
 
 def web_href(url: str) -> str | None:
-    """The URL if a link to it is safe to follow: http and https alone, never javascript:, data: and the like."""
+    """The URL if a link to it is safe to follow: http and https alone, never javascript:, data: and
+    the like.
+    """
     return url if url.lower().startswith(("http://", "https://")) else None
 
 
 def cached_href(url: str, source: str = "") -> str:
-    """Where the newest copy of a page is shown: here, or by the peer that it is from; "" for what another workspace of ours has."""
+    """Where the newest copy of a page is shown: here, or by the peer that it is from; "" for what
+    another workspace of ours has.
+    """
     if source and web_href(source) is None:
         return ""
     return f"{source}/cached?{urlencode({'url': url})}"
@@ -111,8 +119,8 @@ def cached_href(url: str, source: str = "") -> str:
 def readable_url(url: str) -> str:
     """A URL for people: percent-encoded UTF-8 decoded where the characters are visible ones.
 
-    Spaces, controls, bidirectional marks and other invisible characters stay encoded, so that what is shown cannot pose
-    as another address.
+    Spaces, controls, bidirectional marks and other invisible characters stay encoded, so that what
+    is shown cannot pose as another address.
     """
 
     def decode(match: re.Match[str]) -> str:
@@ -120,7 +128,9 @@ def readable_url(url: str) -> str:
             text = unquote_to_bytes(match[0]).decode("utf-8")
         except UnicodeDecodeError:
             return match[0]
-        if not text.isprintable() or any(character.isspace() or character.isascii() for character in text):
+        if not text.isprintable() or any(
+            character.isspace() or character.isascii() for character in text
+        ):
             return match[0]
         return text
 
@@ -128,7 +138,9 @@ def readable_url(url: str) -> str:
 
 
 def iso_day(at_ms: int) -> str:
-    """`2026-03-03`, in UTC; empty for a time that no calendar holds (dates are the sites' claims)."""
+    """`2026-03-03`, in UTC; empty for a time that no calendar holds (dates are the sites'
+    claims).
+    """
     try:
         return f"{datetime.fromtimestamp(at_ms / 1000, UTC):%Y-%m-%d}"
     except (OverflowError, ValueError, OSError):
@@ -136,8 +148,11 @@ def iso_day(at_ms: int) -> str:
 
 
 def joined(pieces: Iterable[tuple[str, bool]]) -> list[tuple[str, bool]]:
-    """Neighbouring pieces that are both matches, or both not, as one: 龙井 + 茶 is marked as 龙井茶."""
-    return [("".join(text for text, _ in group), match) for match, group in itertools.groupby(pieces, key=itemgetter(1))]
+    """Neighbouring pieces that are both matches, or both not, as one: 龙井 + 茶 becomes 龙井茶."""
+    return [
+        ("".join(text for text, _ in group), match)
+        for match, group in itertools.groupby(pieces, key=itemgetter(1))
+    ]
 
 
 def result_view(hit: Hit, filters: Filters) -> ResultView:
@@ -145,7 +160,9 @@ def result_view(hit: Hit, filters: Filters) -> ResultView:
     at_ms = hit.published_at if hit.published_at is not None else hit.fetched_at
     address = readable_url(hit.url)
     return ResultView(
-        title=joined(hit.marked_title or [(hit.title, False)]) if hit.title.strip() else [(address, False)],
+        title=joined(hit.marked_title or [(hit.title, False)])
+        if hit.title.strip()
+        else [(address, False)],
         href=web_href(hit.url),
         address=address,
         host=hit.host,
@@ -180,9 +197,14 @@ def facet_views(facets: Mapping[str, Mapping[str, int]], filters: Filters) -> li
     for name, label in FACET_LABELS.items():
         values = list(facets.get(name, {}).items())
         if name == "date":
-            values = sorted(((year, count) for year, count in values if year.isdigit()), reverse=True)
+            values = sorted(
+                ((year, count) for year, count in values if year.isdigit()), reverse=True
+            )
         if len(values) > 1:
-            shown = [(_facet_text(name, value), count, _narrowed(name, value, filters)) for value, count in values[:FACET_VALUES]]
+            shown = [
+                (_facet_text(name, value), count, _narrowed(name, value, filters))
+                for value, count in values[:FACET_VALUES]
+            ]
             found.append(FacetView(label, shown))
     return found
 
@@ -204,7 +226,9 @@ def _narrowed(name: str, value: str, filters: Filters) -> str:
 
 
 def page_links(total: int, page: int, filters: Filters, last_page: int) -> list[PageLink]:
-    """The page numbers to offer: a window around the current one; none when everything fits one page."""
+    """The page numbers to offer: a window around the current one; none when everything fits one
+    page.
+    """
     pages = min(-(-total // PAGE_SIZE), last_page)
     if pages < 2:
         return []

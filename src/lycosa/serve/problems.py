@@ -21,17 +21,31 @@ class Fault(BaseModel):
 class Problem(BaseModel):
     """What went wrong (RFC 9457 section 3.1)."""
 
-    type: str = Field("about:blank", description="`about:blank`: the title and the status say it all.")
-    title: str = Field(description="What kind of error it is.")
-    status: int = Field(description="The HTTP status.")
-    detail: str = Field("", description="What happened this time, and what to do.")
-    faults: list[Fault] = Field(default_factory=list, description="The parameters that are wrong.")
+    type: str = Field(
+        "about:blank", description="`about:blank`: the problem is described by title and status."
+    )
+    title: str = Field(description="Kind of error.")
+    status: int = Field(description="HTTP status.")
+    detail: str = Field("", description="Details, and what to do.")
+    faults: list[Fault] = Field(default_factory=list, description="Invalid parameters.")
 
 
 def problem_response(
-    status: int, title: str = "", detail: str = "", faults: Sequence[Fault] = (), headers: Mapping[str, str] | None = None
+    status: int,
+    title: str = "",
+    detail: str = "",
+    faults: Sequence[Fault] = (),
+    headers: Mapping[str, str] | None = None,
 ) -> JSONResponse:
     """A problem document as the answer. Without a title the status's own phrase stands there."""
-    problem = Problem(type="about:blank", title=title or HTTPStatus(status).phrase, status=status, detail=detail, faults=list(faults))
+    problem = Problem(
+        type="about:blank",
+        title=title or HTTPStatus(status).phrase,
+        status=status,
+        detail=detail,
+        faults=list(faults),
+    )
     body = problem.model_dump(exclude_defaults=True) | {"type": problem.type}
-    return JSONResponse(body, status_code=status, media_type=PROBLEM_TYPE, headers=dict(headers or {}))
+    return JSONResponse(
+        body, status_code=status, media_type=PROBLEM_TYPE, headers=dict(headers or {})
+    )

@@ -1,4 +1,6 @@
-"""The public form to propose sites (`serve.public_form`), and the page where users with a token decide."""
+"""The public form to propose sites (`serve.public_form`), and the page where users with a token
+decide.
+"""
 
 from __future__ import annotations
 
@@ -9,9 +11,9 @@ from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
-from lycosa.app.configuring import read_config
 from lycosa.app.moderation import drop, proposals, propose, take
 from lycosa.core.errors import UsageError
+from lycosa.crawl.session.workspace_config import read_config
 from lycosa.serve.access import Access, address_of_client, require_same_site
 from lycosa.serve.forms import form_fields
 from lycosa.serve.frame import Frame, with_query
@@ -37,17 +39,25 @@ def create_proposals(root: str, frame: Frame, access: Access, *, public: bool) -
         async def send(request: Request) -> Response:
             require_same_site(request)
             if wait_s := rates.take(address_of_client(request)):
-                raise HTTPException(429, "Too many proposals from your IP address", {"Retry-After": str(wait_s)})
+                raise HTTPException(
+                    429, "Too many proposals from your IP address", {"Retry-After": str(wait_s)}
+                )
             fields = await form_fields(request)
-            await run_in_threadpool(propose, open_storage(root), fields.get("url", ""), fields.get("note", ""))
+            await run_in_threadpool(
+                propose, open_storage(root), fields.get("url", ""), fields.get("note", "")
+            )
             return RedirectResponse("/propose?done=true", 303)
 
-    @router.get("/proposals", response_class=HTMLResponse)
+    @router.get("/proposals", response_class=HTMLResponse, dependencies=[Depends(access.reader)])
     def waiting(request: Request, problem: Annotated[str, Query(max_length=500)] = "") -> Response:
-        if access.session(request) is None:
-            return RedirectResponse(with_query("/login", next="/proposals"), 303)
         collections = sorted(each.name for each in read_config(root).collection)
-        return frame.page(request, "proposals.html", proposals=proposals(open_storage(root)), collections=collections, problem=problem)
+        return frame.page(
+            request,
+            "proposals.html",
+            proposals=proposals(open_storage(root)),
+            collections=collections,
+            problem=problem,
+        )
 
     @router.post("/proposals")
     async def decide(request: Request, _: str = Depends(access.writer)) -> Response:
@@ -55,7 +65,9 @@ def create_proposals(root: str, frame: Frame, access: Access, *, public: bool) -
         identity = fields.get("proposal", "")
         if fields.get("decision") == "take":
             try:
-                await run_in_threadpool(lambda: take(root, read_config(root), identity, fields.get("collection", "")))
+                await run_in_threadpool(
+                    lambda: take(root, read_config(root), identity, fields.get("collection", ""))
+                )
             except UsageError as error:
                 return RedirectResponse(with_query("/proposals", problem=str(error)[:500]), 303)
         else:

@@ -14,25 +14,29 @@ from collections.abc import Callable, Mapping
 import uvicorn
 from starlette.types import ASGIApp, Message, Scope
 
-from lycosa.app.memory import steady_memory
+from lycosa.config.serving import ServeSettings
 from lycosa.core.errors import UsageError, WorkError
-from lycosa.core.serving import ServeSettings
+from lycosa.processes.memory import steady_memory
 from lycosa.serve.app import create_app
 from lycosa.serve.security import allowed_hosts
 from lycosa.serve.source import Source
 
 MAX_CONNECTIONS = 1_000
-"""At most this many at once (uvicorn answers 503 to more), most of them idle: how many requests are worked at once `lycosa.serve.lanes`
-says. Each takes a file handle and some 20 KB."""
+"""At most this many at once (uvicorn answers 503 to more), most of them idle: how many requests are
+worked at once `lycosa.serve.lanes` says. Each takes a file handle and some 20 KB.
+"""
 
 _HANDLES = MAX_CONNECTIONS + 1_000  # index, sockets, what answers read
-_FREE_BYTES = 1_000_000  # that stay with us: to ask the kernel for memory at each answer took 3 % more CPU
+# that stay with us: to ask the kernel for memory at each answer took 3 % more CPU
+_FREE_BYTES = 1_000_000
 _KEEP_ALIVE_S = 30
 _BACKLOG = 1_024  # a crowd that comes at once is not to wait for TCP's second attempt
 
 _SWITCH_S = 0.001
-"""How long a thread keeps the interpreter while others want it (Python's default is 5 ms). A search lets go of it some forty times, at each
-call of tantivy, and beside others that compute it would wait so long each time."""
+"""How long a thread keeps the interpreter while others want it (Python's default is 5 ms). A search
+lets go of it some forty times, at each call of tantivy, and beside others that compute it would
+wait so long each time.
+"""
 
 
 def run_server(
@@ -47,10 +51,11 @@ def run_server(
     key: bytes = b"",
     shared: bool = False,
 ) -> None:
-    """Serve the workspace's pages until SIGINT or SIGTERM; `announce` is given a line with the address once the socket listens.
+    """Serve the workspace's pages until SIGINT or SIGTERM; `announce` is given a line with the
+    address once the socket listens.
 
-    Port 0 takes a free one. `source`, `limits` and `key` as of `create_app`. `shared`: others listen there too, and
-    the kernel deals out connections.
+    Port 0 takes a free one. `source`, `limits` and `key` as of `create_app`. `shared`: others
+    listen there too, and the kernel deals out connections.
 
     Raises:
         UsageError: the address is not this machine's.
@@ -67,19 +72,25 @@ def run_server(
             log_level="warning",
             access_log=False,
             server_header=False,
+            proxy_headers=False,  # `lycosa.serve.proxies` reads them
             backlog=_BACKLOG,
             limit_concurrency=MAX_CONNECTIONS,
             timeout_keep_alive=_KEEP_ALIVE_S,
             timeout_graceful_shutdown=5,
         )
         address = address_of(listener)
-        announce(f"The search page is at {address} and the API under {address}api/v1; Ctrl-C ends it.")
-        with contextlib.suppress(KeyboardInterrupt):  # uvicorn has already ended its connections and raises the signal again
+        announce(
+            f"The search page is at {address} and the API under {address}api/v1; Ctrl-C ends it."
+        )
+        # uvicorn has already ended its connections and raises the signal again
+        with contextlib.suppress(KeyboardInterrupt):
             uvicorn.Server(config).run(sockets=[listener])
 
 
 async def _make_ready(app: ASGIApp) -> None:
-    """FastAPI finishes routes when a request first looks for its own among them, a tenth of a second: not with a crowd waiting."""
+    """FastAPI finishes routes when a request first looks for its own among them, a tenth of a
+    second: not with a crowd waiting.
+    """
 
     async def receive() -> Message:
         return {"type": "http.request", "body": b"", "more_body": False}
@@ -95,13 +106,21 @@ async def _make_ready(app: ASGIApp) -> None:
         "root_path": "",
         "client": ("127.0.0.1", 0),
     }
-    request = {"method": "GET", "path": "/-", "raw_path": b"/-", "query_string": b"", "headers": [(b"host", b"localhost")]}
+    request = {
+        "method": "GET",
+        "path": "/-",
+        "raw_path": b"/-",
+        "query_string": b"",
+        "headers": [(b"host", b"localhost")],
+    }
     nothing: Scope = {**asgi, **request}
     await app(nothing, receive, send)
 
 
 def _settle() -> None:
-    """What has been loaded stays: without this all of it is looked through for garbage every ten seconds, and everybody waits 100 ms."""
+    """What has been loaded stays: without this all of it is looked through for garbage every ten
+    seconds, and everybody waits 100 ms.
+    """
     gc.collect()
     gc.freeze()
     sys.setswitchinterval(_SWITCH_S)
@@ -116,24 +135,35 @@ def _raise_handles() -> None:
 
 
 def listen(host: str, port: int, *, shared: bool = False) -> socket.socket:
-    """A listening TCP socket; `shared`: several processes may have one at that address (SO_REUSEPORT).
+    """A listening TCP socket; `shared`: several processes may have one at that address
+    (SO_REUSEPORT).
 
     Raises:
         UsageError, WorkError: as `run_server`.
     """
     try:
-        family, _, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0]
-    except (socket.gaierror, UnicodeError) as error:  # the latter for a name with a label of more than 63 bytes, or an empty one
+        family, _, _, _, address = socket.getaddrinfo(
+            host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )[0]
+    except (socket.gaierror, UnicodeError) as error:
+        # the latter for a name with a label of more than 63 bytes, or an empty one
         reason = error.strerror if isinstance(error, OSError) else "this is no name of a host"
-        raise UsageError(f"cannot listen on {host[:200]!r}: {reason}; serve.host must be an address of this machine") from None
+        raise UsageError(
+            f"cannot listen on {host[:200]!r}: {reason}; serve.host must be an "
+            "address of this machine"
+        ) from None
     try:
-        listener = socket.create_server((str(address[0]), int(address[1])), family=family, backlog=_BACKLOG, reuse_port=shared)
+        listener = socket.create_server(
+            (str(address[0]), int(address[1])), family=family, backlog=_BACKLOG, reuse_port=shared
+        )
     except OSError as error:
         raise WorkError(
-            f"cannot listen on {host} port {port}: {error.strerror}; specify another port with --port (0: any free port)"
+            f"cannot listen on {host} port {port}: {error.strerror}; specify another port with "
+            "--port (0: any free port)"
         ) from None
-    # Its connections inherit it. asyncio sets it only on sockets that say they are TCP, which these do not; uvicorn writes head and body
-    # one after the other, so without it an answer on a kept connection waits 40 ms for the client's delayed acknowledgement (RFC 896).
+    # Its connections inherit it. asyncio sets it only on sockets that say they are TCP, which these
+    # do not; uvicorn writes head and body one after the other, so without it an answer on a kept
+    # connection waits 40 ms for the client's delayed acknowledgement (RFC 896).
     listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     return listener
 
@@ -141,4 +171,8 @@ def listen(host: str, port: int, *, shared: bool = False) -> socket.socket:
 def address_of(listener: socket.socket) -> str:
     """`http://127.0.0.1:8000/` of a listening socket."""
     host, port = listener.getsockname()[:2]
-    return f"http://[{host}]:{port}/" if listener.family == socket.AF_INET6 else f"http://{host}:{port}/"
+    return (
+        f"http://[{host}]:{port}/"
+        if listener.family == socket.AF_INET6
+        else f"http://{host}:{port}/"
+    )

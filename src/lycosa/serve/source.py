@@ -6,8 +6,8 @@ import threading
 from collections import Counter
 from typing import Protocol
 
-from lycosa.app.memory import trim
 from lycosa.index.shards import by_count
+from lycosa.processes.memory import trim
 from lycosa.search.engine import Searcher, SearchRequest, SearchResults
 from lycosa.search.federation import Federation
 from lycosa.search.many import Many
@@ -34,7 +34,9 @@ class Source(Protocol):
 
     @property
     def own(self) -> LocalSide | None:
-        """This workspace's index, for other Lycosas that ask for parts of an answer; None: it is searched elsewhere."""
+        """This workspace's index, for other Lycosas that ask for parts of an answer; None: it is
+        searched elsewhere.
+        """
         ...
 
 
@@ -126,7 +128,8 @@ class SearchSource:
             with self._opening:
                 if self._searcher is None:
                     self._searcher = Searcher(self._root)
-        if self._reloading.acquire(blocking=False):  # who comes first opens what is new, the others go on with what is open
+        # who comes first opens what is new, the others go on with what is open
+        if self._reloading.acquire(blocking=False):
             try:
                 if self._searcher.reload():
                     trim()  # what was open before is free now

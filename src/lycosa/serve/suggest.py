@@ -1,4 +1,6 @@
-"""Suggestions while somebody types, for our pages and for a browser's search field, and pages like a page."""
+"""Suggestions while somebody types, for our pages and for a browser's search field, and pages like
+a page.
+"""
 
 from __future__ import annotations
 
@@ -9,20 +11,20 @@ from fastapi import APIRouter, Query
 from pydantic import BaseModel, Field
 from starlette.responses import JSONResponse
 
-from lycosa.search.engine import MOST_HITS, SearchRequest
+from lycosa.search.engine import MAX_HITS, SearchRequest
 from lycosa.search.results import PER_HOST
 from lycosa.search.similar import similar_query
-from lycosa.search.suggest import MOST_SUGGESTIONS, SuggestRequest
+from lycosa.search.suggest import MAX_SUGGESTIONS, SuggestRequest
 from lycosa.serve.api import ERRORS, MAX_COUNT, MAX_QUERY, Answer, answer
 from lycosa.serve.source import Source
+from lycosa.url.normalise import MAX_URL_LENGTH
 
 SUGGESTIONS = "application/x-suggestions+json"
 SUGGESTED = 10
-MAX_URL = 2_000
 
 Typed = Annotated[str, Query(max_length=MAX_QUERY, description="What was typed so far.")]
 Lang = Annotated[str, Query(max_length=16, description="Only phrases of pages in this language.")]
-N = Annotated[int, Query(ge=1, le=MOST_SUGGESTIONS, description="How many suggestions.")]
+N = Annotated[int, Query(ge=1, le=MAX_SUGGESTIONS, description="How many suggestions.")]
 
 
 class SuggestedPhrase(BaseModel):
@@ -30,7 +32,9 @@ class SuggestedPhrase(BaseModel):
 
     text: str
     language: str = Field(description="ISO 639 code of pages that hold it; empty: unknown.")
-    kind: str = Field(description="What it is on most of them: title, heading, link (the text of one) or word.")
+    kind: str = Field(
+        description="What it is on most of them: title, heading, link (the text of one) or word."
+    )
     pages: int = Field(description="How many pages hold it, about.")
 
 
@@ -48,29 +52,60 @@ def create_suggest(source: Source) -> APIRouter:
 
     @router.get("/api/v1/suggest", responses=ERRORS)
     def suggest(q: Typed, lang: Lang = "", n: N = SUGGESTED) -> Suggested:
-        """Titles, headings, texts of links and frequent words that go on as what was typed, from the beginning of any of their words."""
+        """Titles, headings, texts of links and frequent words that go on as what was typed, from
+        the beginning of any of their words.
+        """
         started = time.perf_counter()
         found = source.suggest(SuggestRequest(q, n, lang.lower()))
         took_ms = round((time.perf_counter() - started) * 1000, 3)
-        phrases = [SuggestedPhrase(text=each.text, language=each.language, kind=each.kind, pages=each.pages) for each in found]
+        phrases = [
+            SuggestedPhrase(
+                text=each.text, language=each.language, kind=each.kind, pages=each.pages
+            )
+            for each in found
+        ]
         return Suggested(query=q, took_ms=took_ms, suggestions=phrases)
 
-    @router.get("/suggest", responses={200: {"content": {SUGGESTIONS: {}}}, **ERRORS}, response_class=JSONResponse)
+    @router.get(
+        "/suggest",
+        responses={200: {"content": {SUGGESTIONS: {}}}, **ERRORS},
+        response_class=JSONResponse,
+    )
     def browser_suggestions(q: Typed = "", lang: Lang = "") -> JSONResponse:
-        """The same as OpenSearch has it (OpenSearch Suggestions 1.1): the query, and what may be meant."""
+        """The same as OpenSearch has it (OpenSearch Suggestions 1.1): the query, and what may be
+        meant.
+        """
         found = source.suggest(SuggestRequest(q, SUGGESTED, lang.lower()))
         return JSONResponse([q, [each.text for each in found]], media_type=SUGGESTIONS)
 
     @router.get("/api/v1/similar", responses=ERRORS)
     def similar(
-        url: Annotated[str, Query(min_length=1, max_length=MAX_URL, description="The address of a page that was crawled.")],
-        n: Annotated[int, Query(ge=1, le=MAX_COUNT, description="How many results.")] = 10,
-        offset: Annotated[int, Query(ge=0, le=MOST_HITS, description="How many results to skip.")] = 0,
-        lang: Annotated[str, Query(max_length=16, description="Only pages in this language, instead of the page's own.")] = "",
-        per_host: Annotated[int, Query(ge=0, le=MAX_COUNT, description="As of a search.")] = PER_HOST,
+        url: Annotated[
+            str,
+            Query(
+                min_length=1,
+                max_length=MAX_URL_LENGTH,
+                description="The address of a page that was crawled.",
+            ),
+        ],
+        n: Annotated[int, Query(ge=1, le=MAX_COUNT, description="Number of results.")] = 10,
+        offset: Annotated[
+            int, Query(ge=0, le=MAX_HITS, description="Number of results to skip.")
+        ] = 0,
+        lang: Annotated[
+            str,
+            Query(
+                max_length=16, description="Only pages in this language, instead of the page's own."
+            ),
+        ] = "",
+        per_host: Annotated[
+            int, Query(ge=0, le=MAX_COUNT, description="As of a search.")
+        ] = PER_HOST,
     ) -> Answer:
         """Pages like one page: the search `similar:URL`. Its own copies are not among them."""
-        request = SearchRequest(similar_query(url), n, offset, language=lang or None, per_host=per_host, spelling=False)
+        request = SearchRequest(
+            similar_query(url), n, offset, language=lang or None, per_host=per_host, spelling=False
+        )
         return answer(source.search(request))
 
     return router

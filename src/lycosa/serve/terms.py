@@ -26,7 +26,9 @@ class TermCount(BaseModel):
     documents: int = Field(description="Pages that hold it.")
     total: int = Field(description="How often they hold it.")
     recent: int = Field(description="Of the pages those that are newest.")
-    surprise: float = Field(description="Log-likelihood of its share of the newest pages; negative: it fell.")
+    surprise: float = Field(
+        description="Log-likelihood of its share of the newest pages; negative: it fell."
+    )
 
 
 class Terms(BaseModel):
@@ -36,7 +38,9 @@ class Terms(BaseModel):
     recent_pages: int
     recent_since: str = Field(description="UTC, ISO 8601: pages from then on are the newest.")
     languages: dict[str, int]
-    missed: int = Field(description="Of words on up to so many pages some may be missing; 0: all were counted.")
+    missed: int = Field(
+        description="Of words on up to so many pages some may be missing; 0: all were counted."
+    )
     terms: list[TermCount]
 
 
@@ -50,14 +54,30 @@ def create_terms(count: Callable[[TermsRequest], TermsReport]) -> APIRouter:
         n: Annotated[int, Query(ge=1, le=MAX_TERMS, description="How many words.")] = 50,
         lang: Annotated[str, Query(max_length=16, description="Only pages in this language.")] = "",
         site: Annotated[str, Query(max_length=255, description="Only pages of this host.")] = "",
-        collection: Annotated[str, Query(max_length=64, description="Only pages of this collection.")] = "",
-        since: Annotated[date | None, Query(description="Only pages from this day on (UTC).")] = None,
+        collection: Annotated[
+            str, Query(max_length=64, description="Only pages of this collection.")
+        ] = "",
+        since: Annotated[
+            date | None, Query(description="Only pages from this day on (UTC).")
+        ] = None,
         until: Annotated[date | None, Query(description="Only pages from before this day.")] = None,
-        rising: Annotated[bool, Query(description="Words that the newest pages hold more often than the earlier ones.")] = False,
-        days: Annotated[float, Query(gt=0, le=10_000, description="Which pages are the newest: those of so many last days.")] = 7,
+        rising: Annotated[
+            bool,
+            Query(description="Words that the newest pages hold more often than the earlier ones."),
+        ] = False,
+        days: Annotated[
+            float,
+            Query(
+                gt=0,
+                le=10_000,
+                description="Which pages are the newest: those of so many last days.",
+            ),
+        ] = 7,
     ) -> Terms:
         """Count the words of the pages, by language, site and time."""
-        request = TermsRequest(n, lang, site, collection, _ms(since), _ms(until), rising, round(days * _DAY_MS))
+        request = TermsRequest(
+            n, lang, site, collection, _ms(since), _ms(until), rising, round(days * _DAY_MS)
+        )
         with alone:
             report = count(request)
         return Terms(
@@ -83,4 +103,8 @@ def create_terms(count: Callable[[TermsRequest], TermsReport]) -> APIRouter:
 
 
 def _ms(day: date | None) -> int | None:
-    return None if day is None else round(datetime(day.year, day.month, day.day, tzinfo=UTC).timestamp() * 1000)
+    return (
+        None
+        if day is None
+        else round(datetime(day.year, day.month, day.day, tzinfo=UTC).timestamp() * 1000)
+    )

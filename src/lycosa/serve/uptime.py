@@ -1,6 +1,7 @@
 """`/api/v1/uptime`: list monitors, their availability and outages; add and remove monitors.
 
-Reading requires a token too. Commands and files as notification targets, and private addresses, can only be set on the machine itself.
+Reading requires a token too. Commands and files as notification targets, and private addresses, can
+only be set on the machine itself.
 """
 
 from __future__ import annotations
@@ -11,39 +12,53 @@ from typing import Annotated, Any, Literal
 from fastapi import APIRouter, Depends, Query
 from pydantic import BaseModel, Field
 
-from lycosa.app.configuring import read_config
 from lycosa.app.uptime import add_monitor, remove_monitor
 from lycosa.app.uptime_report import all_outages, host_report, list_monitors
+from lycosa.crawl.session.workspace_config import read_config
 from lycosa.monitor.uptime_text import with_dates
 from lycosa.serve.access import WRITE_ERRORS, Access
 from lycosa.serve.api import ERRORS
 from lycosa.serve.problems import Problem
-
-MAX_URL = 2_000
+from lycosa.url.normalise import MAX_URL_LENGTH
 
 _WRONG: dict[int | str, dict[str, Any]] = {
-    400: {"model": Problem, "content": {"application/problem+json": {}}, "description": "The request is invalid; nothing was changed"}
+    400: {
+        "model": Problem,
+        "content": {"application/problem+json": {}},
+        "description": "The request is invalid; nothing was changed",
+    }
 }
 
-Duration = Annotated[str, Field(max_length=40, examples=["60s"], description="Duration with its unit.")]
+Duration = Annotated[
+    str, Field(max_length=40, examples=["60s"], description="Duration with its unit.")
+]
 Target = Annotated[str, Field(max_length=4_000, pattern=r"^webhook \S+$")]
-WhatQuery = Annotated[str, Query(alias="url", max_length=MAX_URL, description="A URL, or a host without a scheme.")]
+WhatQuery = Annotated[
+    str,
+    Query(alias="url", max_length=MAX_URL_LENGTH, description="A URL, or a host without a scheme."),
+]
 
 
 class NewMonitor(BaseModel):
     """A URL to monitor. Omitted fields have the defaults of `[[monitor]]` in docs/settings.md."""
 
-    url: str = Field(max_length=MAX_URL)
+    url: str = Field(max_length=MAX_URL_LENGTH)
     name: str | None = Field(None, max_length=200)
     every: Duration | None = None
-    expect: str | None = Field(None, max_length=10_000, description="Text that the response must contain.")
-    status: list[str] | None = Field(None, max_length=20, description="Accepted statuses, for example 200 or 2xx.")
+    expect: str | None = Field(
+        None, max_length=10_000, description="Text that the response must contain."
+    )
+    status: list[str] | None = Field(
+        None, max_length=20, description="Accepted statuses, for example 200 or 2xx."
+    )
     timeout: Duration | None = None
     confirm: int | None = Field(None, ge=0, le=10)
     confirm_after: Duration | None = None
     pause: Duration | None = None
     certificate: Duration | None = None
-    notify: list[Target] | None = Field(None, max_length=10, description="Notification targets: `webhook URL`.")
+    notify: list[Target] | None = Field(
+        None, max_length=10, description="Notification targets: `webhook URL`."
+    )
 
 
 class Watched(BaseModel):
@@ -68,8 +83,12 @@ class OutageAnswer(BaseModel):
 class WindowAnswer(BaseModel):
     """A time window that ends now."""
 
-    availability: float | None = Field(description="Share of `known_ms` in which it was available, 0 to 1; null: not monitored.")
-    known_ms: int = Field(description="Monitored time in milliseconds, without outages of the network of this server.")
+    availability: float | None = Field(
+        description="Share of `known_ms` in which it was available, 0 to 1; null: not monitored."
+    )
+    known_ms: int = Field(
+        description="Monitored time in milliseconds, without outages of the network of this server."
+    )
     checks: int
     failed: int
 
@@ -79,7 +98,9 @@ class LatencyAnswer(BaseModel):
 
     p50_ms: float | None
     p95_ms: float | None
-    steps: dict[str, float | None] = Field(description="Medians by phase: dns, connect, tls, first_byte.")
+    steps: dict[str, float | None] = Field(
+        description="Medians by phase: dns, connect, tls, first_byte."
+    )
 
 
 class SparkAnswer(BaseModel):
@@ -146,7 +167,8 @@ class UptimeAnswer(BaseModel):
     monitors: list[MonitorAnswer]
     pages: PagesAnswer | None = None
     live: dict[str, Any] | None = Field(
-        description="Current state reported by the process that runs the checks; null: no process runs checks."
+        description="Current state reported by the process that runs the checks; null: no process "
+        "runs checks."
     )
 
 
@@ -157,7 +179,9 @@ def create_uptime(root: str, access: Access) -> APIRouter:
 
     @router.get("/uptime", responses=errors, dependencies=[Depends(access.reader)])
     def uptime(what: WhatQuery = "") -> UptimeAnswer:
-        """Return the availability of all monitors in the last 24 hours, or of one host or URL in the last 30 days."""
+        """Return the availability of all monitors in the last 24 hours, or of one host or URL in
+        the last 30 days.
+        """
         config = read_config(root)
         report = host_report(root, config, what) if what else list_monitors(root, config)
         return UptimeAnswer.model_validate(with_dates(asdict(report)))
@@ -168,14 +192,20 @@ def create_uptime(root: str, access: Access) -> APIRouter:
         found = all_outages(root, read_config(root), what)
         return [OutageAnswer.model_validate(with_dates(asdict(each))) for each in found]
 
-    @router.post("/uptime", responses=errors, status_code=201, dependencies=[Depends(access.writer)])
+    @router.post(
+        "/uptime", responses=errors, status_code=201, dependencies=[Depends(access.writer)]
+    )
     def add(new: NewMonitor) -> Watched:
         """Add a monitor. A running process starts its checks within seconds."""
-        added = add_monitor(root, read_config(root), new.model_dump(exclude_none=True), private=False)
+        added = add_monitor(
+            root, read_config(root), new.model_dump(exclude_none=True), private=False
+        )
         return Watched(url=added.monitor.url, running=added.owner is not None)
 
-    @router.delete("/uptime", responses=errors, status_code=204, dependencies=[Depends(access.writer)])
-    def remove(url: Annotated[str, Query(max_length=MAX_URL)]) -> None:
+    @router.delete(
+        "/uptime", responses=errors, status_code=204, dependencies=[Depends(access.writer)]
+    )
+    def remove(url: Annotated[str, Query(max_length=MAX_URL_LENGTH)]) -> None:
         """Remove a monitor. Its history is kept."""
         remove_monitor(root, read_config(root), url)
 

@@ -1,4 +1,6 @@
-"""`/versions` and `/api/v1/versions`: what is archived of a page, and what changed between two of its versions."""
+"""`/versions` and `/api/v1/versions`: what is archived of a page, and what changed between two of
+its versions.
+"""
 
 from __future__ import annotations
 
@@ -23,30 +25,46 @@ MAX_VERSIONS = 1_000
 _SHOWN = 100  # on the page
 
 NOT_FOUND: dict[int | str, dict[str, Any]] = {
-    404: {"model": Problem, "content": {"application/problem+json": {}}, "description": "Nothing is kept of that page"}
+    404: {
+        "model": Problem,
+        "content": {"application/problem+json": {}},
+        "description": "Nothing is kept of that page",
+    }
 }
-Before = Annotated[str, Query(max_length=MAX_AT, description="Only versions from before this time: to go on, the `at` of the last one.")]
+Before = Annotated[
+    str,
+    Query(
+        max_length=MAX_AT,
+        description="Only versions before this time. To continue a "
+        "list, use `at` of its last version.",
+    ),
+]
 
 
 class ArchivedVersion(BaseModel):
-    """One exchange that was archived."""
+    """An archived capture of a page."""
 
-    at: str = Field(description="When, as the parameter `at` takes it: UTC, to the millisecond.")
-    fetched_at: str = Field(description="The same, ISO 8601.")
+    at: str = Field(description="Time as used by the parameter `at`: UTC, in milliseconds.")
+    fetched_at: str = Field(description="The same time, ISO 8601.")
     status: int
-    content_type: str = Field(description="What the server claimed.")
-    size: int = Field(description="Bytes of the body as transferred.")
-    digest: str = Field(description="`sha1:BASE32` of the body as transferred; of a repetition that of the original.")
-    changed: bool = Field(description="Whether its text was another than at the visit before.")
-    original: str | None = Field(description="Of a repetition (status 304, or the same bytes): when its bytes were archived, ISO 8601.")
+    content_type: str = Field(description="Media type stated by the server.")
+    size: int = Field(description="Size of the body as transferred, in bytes.")
+    digest: str = Field(
+        description="`sha1:BASE32` of the body as transferred; for a revisit, that of the original."
+    )
+    changed: bool = Field(description="Whether the text differs from that of the previous visit.")
+    original: str | None = Field(
+        description="For a revisit (status 304, or the same bytes): time "
+        "of the original capture, ISO 8601."
+    )
     redirect_to: str
-    truncated: str = Field(description="Why the body was cut; empty: it was not.")
+    truncated: str = Field(description="Reason for a truncated body; empty: complete.")
     collections: list[str]
-    cached: str = Field(description="Where the copy is shown on this server.")
+    cached: str = Field(description="Path of the cached copy on this server.")
 
 
 class ArchivedVersions(BaseModel):
-    """What is archived of a page, newest first."""
+    """Captures of a page, newest first."""
 
     url: str
     total: int
@@ -54,25 +72,27 @@ class ArchivedVersions(BaseModel):
 
 
 class DifferencePiece(BaseModel):
-    """Blocks of text that follow each other."""
+    """Consecutive text blocks."""
 
-    kind: str = Field(description="` ` the same, `-` gone, `+` come.")
-    old: int = Field(description="The place of the first one in the older text, from 0.")
+    kind: str = Field(description="` ` unchanged, `-` removed, `+` added.")
+    old: int = Field(description="Position of the first block in the older text, from 0.")
     new: int
     blocks: list[str]
 
 
 class VersionsDifference(BaseModel):
-    """What changed between two versions."""
+    """Changes between two versions."""
 
     url: str
     before: ArchivedVersion
     after: ArchivedVersion
     titles: tuple[str, str]
-    of: str = Field(description="Which texts differ: `main text`, `all text`, `title`; empty: none.")
-    gone: int = Field(description="Blocks of text that are gone.")
+    of: str = Field(
+        description="Compared text: `main text`, `all text`, `title`; empty: no difference."
+    )
+    gone: int = Field(description="Number of removed text blocks.")
     came: int
-    cut: bool = Field(description="There is more than is told here.")
+    cut: bool = Field(description="Whether the list of changes is incomplete.")
     stretches: list[list[DifferencePiece]]
 
 
@@ -94,18 +114,22 @@ def create_versions(frame: Frame, versions: Callable[[], Versions]) -> APIRouter
     @router.get("/api/v1/versions", responses=errors, tags=["archive"])
     def list_versions(
         url: Url,
-        n: Annotated[int, Query(ge=1, le=MAX_VERSIONS, description="How many.")] = 50,
+        n: Annotated[int, Query(ge=1, le=MAX_VERSIONS, description="Number of versions.")] = 50,
         before: Before = "",
-        changed: Annotated[bool, Query(description="Only those whose text was another than before.")] = False,
+        changed: Annotated[bool, Query(description="Only versions with a changed text.")] = False,
     ) -> ArchivedVersions:
-        """What is archived of a page, newest first."""
+        """Captures of a page, newest first."""
         captures = _captures(versions(), url)
         chosen = _chosen(captures, before, changed=changed)
-        return ArchivedVersions(url=captures[0].url, total=len(captures), versions=[archived(each) for each in chosen[:n]])
+        return ArchivedVersions(
+            url=captures[0].url,
+            total=len(captures),
+            versions=[archived(each) for each in chosen[:n]],
+        )
 
     @router.get("/api/v1/versions/diff", responses=errors, tags=["archive"])
     def difference(url: Url, a: At, b: At = "") -> VersionsDifference:
-        """What changed between the versions of two times; without `b` up to the newest page."""
+        """Compare the versions of two times; without `b`, compare with the newest version."""
         compared = _compared(versions(), url, a, b)
         found = compared.difference
         return VersionsDifference(
@@ -118,14 +142,19 @@ def create_versions(frame: Frame, versions: Callable[[], Versions]) -> APIRouter
             came=found.came,
             cut=found.cut,
             stretches=[
-                [DifferencePiece(kind=piece.kind, old=piece.old, new=piece.new, blocks=list(piece.blocks)) for piece in stretch]
+                [
+                    DifferencePiece(
+                        kind=piece.kind, old=piece.old, new=piece.new, blocks=list(piece.blocks)
+                    )
+                    for piece in stretch
+                ]
                 for stretch in found.stretches
             ],
         )
 
     @router.get("/api/v1/versions/text", responses=errors, tags=["archive"])
     def text(url: Url, at: At = "") -> VersionText:
-        """The text that was read in a version."""
+        """Return the extracted text of a version."""
         opened = versions()
         captures = _captures(opened, url)
         capture = capture_at(captures, parse_at(at) if at else None)
@@ -133,17 +162,31 @@ def create_versions(frame: Frame, versions: Callable[[], Versions]) -> APIRouter
             texts = opened.texts(captures, capture)
         except NoVersion as error:
             raise _not_found(error) from None
-        return VersionText(url=capture.url, version=archived(capture), title=texts.title, main_text=texts.main_text, text=texts.text)
+        return VersionText(
+            url=capture.url,
+            version=archived(capture),
+            title=texts.title,
+            main_text=texts.main_text,
+            text=texts.text,
+        )
 
     @router.get("/versions", response_class=HTMLResponse, include_in_schema=False)
-    def page(request: Request, url: Url, a: At = "", b: At = "", before: Before = "") -> HTMLResponse:
+    def page(
+        request: Request, url: Url, a: At = "", b: At = "", before: Before = ""
+    ) -> HTMLResponse:
         opened = versions()
         if a:
-            return frame.page(request, "difference.html", **_difference(_compared(opened, url, a, b)))
+            return frame.page(
+                request, "difference.html", **_difference(_compared(opened, url, a, b))
+            )
         captures = _captures(opened, url)
         chosen = _chosen(captures, before, changed=False)
         shown = chosen[:_SHOWN]
-        rest = f"/versions?{urlencode({'url': captures[0].url, 'before': written_at(shown[-1].at)})}" if len(chosen) > _SHOWN else ""
+        rest = (
+            f"/versions?{urlencode({'url': captures[0].url, 'before': written_at(shown[-1].at)})}"
+            if len(chosen) > _SHOWN
+            else ""
+        )
         return frame.page(
             request,
             "versions.html",
@@ -211,7 +254,11 @@ def _captures(versions: Versions, url: str) -> list[Capture]:
 
 def _chosen(captures: Sequence[Capture], before: str, *, changed: bool) -> list[Capture]:
     limit = parse_at(before) if before else None
-    return [each for each in captures if (limit is None or each.at < limit) and (each.changed or not changed)]
+    return [
+        each
+        for each in captures
+        if (limit is None or each.at < limit) and (each.changed or not changed)
+    ]
 
 
 def _compared(versions: Versions, url: str, a: str, b: str) -> Compared:

@@ -1,4 +1,6 @@
-"""Watches as pages: text patterns that are matched against every page, and their matches. Requires a token."""
+"""Watches as pages: text patterns that are matched against every page, and their matches. Requires
+a token.
+"""
 
 from __future__ import annotations
 
@@ -9,13 +11,14 @@ from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
-from lycosa.app.configuring import read_config
 from lycosa.app.watching import add_watch, list_watches, matches, remove_watch
 from lycosa.core.errors import UsageError
+from lycosa.crawl.session.workspace_config import read_config
 from lycosa.monitor.watch_fold import NAMES
 from lycosa.serve.access import Access
 from lycosa.serve.forms import form_fields
-from lycosa.serve.frame import Frame, with_query
+from lycosa.serve.frame import Frame
+from lycosa.url.normalise import MAX_URL_LENGTH
 
 MATCHES = 100
 
@@ -24,12 +27,16 @@ def create_watch_pages(root: str, frame: Frame, access: Access) -> APIRouter:
     """The routes under /watch."""
     router = APIRouter(include_in_schema=False)
 
-    @router.get("/watch", response_class=HTMLResponse)
+    @router.get("/watch", response_class=HTMLResponse, dependencies=[Depends(access.reader)])
     def watches(request: Request) -> Response:
-        if access.session(request) is None:
-            return RedirectResponse(with_query("/login", next="/watch"), 303)
         collections = sorted(each.name for each in read_config(root).collection)
-        return frame.page(request, "watch.html", watches=list_watches(root), collections=collections, ignored=NAMES)
+        return frame.page(
+            request,
+            "watch.html",
+            watches=list_watches(root),
+            collections=collections,
+            ignored=NAMES,
+        )
 
     @router.post("/watch")
     async def add(request: Request, _: str = Depends(access.writer)) -> Response:
@@ -51,7 +58,9 @@ def create_watch_pages(root: str, frame: Frame, access: Access) -> APIRouter:
             )
 
         if not texts:
-            raise UsageError("the form contains no pattern: enter at least one, one pattern per line")
+            raise UsageError(
+                "the form contains no pattern: enter at least one, one pattern per line"
+            )
         await run_in_threadpool(watch)
         return RedirectResponse("/watch", 303)
 
@@ -61,17 +70,27 @@ def create_watch_pages(root: str, frame: Frame, access: Access) -> APIRouter:
         await run_in_threadpool(remove_watch, root, fields.get("watch", ""))
         return RedirectResponse("/watch", 303)
 
-    @router.get("/watch/matches", response_class=HTMLResponse)
+    @router.get(
+        "/watch/matches", response_class=HTMLResponse, dependencies=[Depends(access.reader)]
+    )
     def found(
-        request: Request, watch: Annotated[str, Query(max_length=200)] = "", site: Annotated[str, Query(max_length=2_000)] = ""
+        request: Request,
+        watch: Annotated[str, Query(max_length=200)] = "",
+        site: Annotated[str, Query(max_length=MAX_URL_LENGTH)] = "",
     ) -> Response:
-        if access.session(request) is None:
-            return RedirectResponse(with_query("/login", next=with_query("/watch/matches", watch=watch, site=site)), 303)
         try:
             listed, total = matches(root, watch, site=site, most=MATCHES)
         except UsageError:
             raise HTTPException(404, "Unknown watch") from None
         names = {each.order.id: each.order.name for each in list_watches(root)}
-        return frame.page(request, "matches.html", matches=listed, total=total, watch=watch, site=site, names=names)
+        return frame.page(
+            request,
+            "matches.html",
+            matches=listed,
+            total=total,
+            watch=watch,
+            site=site,
+            names=names,
+        )
 
     return router

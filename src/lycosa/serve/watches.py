@@ -1,7 +1,8 @@
-"""`/api/v1/watches` and `/api/v1/matches`: text patterns that are matched against every page, and their matches.
+"""`/api/v1/watches` and `/api/v1/matches`: text patterns that are matched against every page, and
+their matches.
 
-Reading requires a token too. Over the network only webhooks can be set as notification targets; commands and files can only be set on
-the machine itself.
+Reading requires a token too. Over the network only webhooks can be set as notification targets;
+commands and files can only be set on the machine itself.
 """
 
 from __future__ import annotations
@@ -12,20 +13,25 @@ from typing import Annotated, Any, Literal
 from fastapi import APIRouter, Depends, Query
 from pydantic import BaseModel, Field
 
-from lycosa.app.configuring import read_config
 from lycosa.app.watching import Watched, add_watch, list_watches, matches, remove_watch
 from lycosa.core.units import format_time
+from lycosa.crawl.session.workspace_config import read_config
 from lycosa.monitor.outbox import Standing
 from lycosa.monitor.watch_orders import LONGEST_TEXT
 from lycosa.serve.access import WRITE_ERRORS, Access
 from lycosa.serve.api import ERRORS
 from lycosa.serve.problems import Problem
+from lycosa.url.normalise import MAX_URL_LENGTH
 
-MOST_TEXTS = 10_000
-MOST_MATCHES = 1_000
+MAX_TEXTS = 10_000
+MAX_MATCHES = 1_000
 
 _WRONG: dict[int | str, dict[str, Any]] = {
-    400: {"model": Problem, "content": {"application/problem+json": {}}, "description": "The request is invalid; nothing was changed"}
+    400: {
+        "model": Problem,
+        "content": {"application/problem+json": {}},
+        "description": "The request is invalid; nothing was changed",
+    }
 }
 
 Text = Annotated[str, Field(min_length=1, max_length=LONGEST_TEXT)]
@@ -35,21 +41,36 @@ Target = Annotated[str, Field(max_length=4_000, pattern=r"^webhook \S+$")]
 class NewWatch(BaseModel):
     """Text patterns to match against every page fetched from now on."""
 
-    texts: list[Text] = Field(min_length=1, max_length=MOST_TEXTS, description="Patterns: literal strings of the extracted page text.")
+    texts: list[Text] = Field(
+        min_length=1,
+        max_length=MAX_TEXTS,
+        description="Patterns: literal strings of the extracted page text.",
+    )
     name: str = Field("", max_length=200, description="Name; empty: the first pattern.")
-    ignore: list[Literal["case", "accents", "width"]] = Field([], description="Differences to ignore when matching.")
-    collections: list[str] = Field([], max_length=100, description="Only match pages of these collections; empty: all.")
-    notify: list[Target] = Field([], max_length=10, description="Notification targets: `webhook URL`. One notification per matching page.")
+    ignore: list[Literal["case", "accents", "width"]] = Field(
+        [], description="Differences to ignore when matching."
+    )
+    collections: list[str] = Field(
+        [], max_length=100, description="Only match pages of these collections; empty: all."
+    )
+    notify: list[Target] = Field(
+        [],
+        max_length=10,
+        description="Notification targets: `webhook URL`. One notification per matching page.",
+    )
 
 
 class WatchTarget(BaseModel):
     """Delivery state of a notification target."""
 
-    target: str = Field(description="The target; parts of a webhook URL that may be secret are removed.")
+    target: str = Field(
+        description="The target; parts of a webhook URL that may be secret are removed."
+    )
     delivered: int
     waiting: int
     dropped: int = Field(
-        description="Notifications permanently refused by the target, or replaced by newer ones because too many were pending."
+        description="Notifications permanently refused by the target, or replaced by newer ones "
+        "because too many were pending."
     )
     problem: str = Field(description="Error of the last attempt; empty if it succeeded.")
 
@@ -72,11 +93,15 @@ class Match(BaseModel):
     url: str
     watch: str = Field(description="ID of the watch or of the `find` call.")
     text: str
-    positions: list[int] = Field(description="Character offsets in the page text, at most the first 1,000.")
+    positions: list[int] = Field(
+        description="Character offsets in the page text, at most the first 1,000."
+    )
     count: int = Field(description="Number of occurrences.")
     found_at: datetime = Field(description="When the page was fetched.")
     collection: str
-    context: str = Field(description="Text around the first occurrence. It is untrusted input from the page.")
+    context: str = Field(
+        description="Text around the first occurrence. It is untrusted input from the page."
+    )
 
 
 class Matches(BaseModel):
@@ -96,7 +121,9 @@ def create_watches(root: str, access: Access) -> APIRouter:
         """List the watches, oldest first."""
         return [_watch(each) for each in list_watches(root)]
 
-    @router.post("/watches", responses=errors, status_code=201, dependencies=[Depends(access.writer)])
+    @router.post(
+        "/watches", responses=errors, status_code=201, dependencies=[Depends(access.writer)]
+    )
     def add(new: NewWatch) -> Watch:
         """Add a watch. A running crawl applies it within seconds."""
         config = read_config(root)
@@ -113,17 +140,36 @@ def create_watches(root: str, access: Access) -> APIRouter:
             )
         )
 
-    @router.delete("/watches/{watch}", responses=errors, status_code=204, dependencies=[Depends(access.writer)])
+    @router.delete(
+        "/watches/{watch}", responses=errors, status_code=204, dependencies=[Depends(access.writer)]
+    )
     def remove(watch: str) -> None:
         """Remove a watch by ID or name. Its matches are kept."""
         remove_watch(root, watch)
 
     @router.get("/matches", responses=errors, dependencies=[Depends(access.reader)])
     def found(
-        watch: Annotated[str, Query(max_length=200, description="ID or name of a watch, or ID of a `find` call (default: all).")] = "",
-        since: Annotated[datetime | None, Query(description="Only matches in pages fetched since this time.")] = None,
-        site: Annotated[str, Query(max_length=2_000, description="Only pages of this host, or whose URL starts with this URL.")] = "",
-        n: Annotated[int, Query(ge=1, le=MOST_MATCHES, description="Maximum number of matches, newest first.")] = 100,
+        watch: Annotated[
+            str,
+            Query(
+                max_length=200,
+                description="ID or name of a watch, or ID of a `find` call (default: all).",
+            ),
+        ] = "",
+        since: Annotated[
+            datetime | None, Query(description="Only matches in pages fetched since this time.")
+        ] = None,
+        site: Annotated[
+            str,
+            Query(
+                max_length=MAX_URL_LENGTH,
+                description="Only pages of this host, or whose URL starts with this URL.",
+            ),
+        ] = "",
+        n: Annotated[
+            int,
+            Query(ge=1, le=MAX_MATCHES, description="Maximum number of matches, newest first."),
+        ] = 100,
         every: Annotated[bool, Query(description="Include older versions of each page.")] = False,
     ) -> Matches:
         """List the matches of the patterns."""

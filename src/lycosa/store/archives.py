@@ -1,6 +1,8 @@
-"""The committed archive files by path, in columns: 44 bytes a file, not 400, for they are never merged and a large crawl has a million.
+"""The committed archive files by path, in columns: 44 bytes a file, not 400, for they are never
+merged and a large crawl has a million.
 
-A path in a data folder (`data/00000012-3/archive.warc.gz`) is two numbers; any other is kept as it is.
+A path in a data folder (`data/00000012-3/archive.warc.gz`) is two numbers; any other is kept as it
+is.
 """
 
 from __future__ import annotations
@@ -17,12 +19,14 @@ from typing import Any
 WARC_NAME = "archive.warc.gz"
 CDXJ_NAME = "archive.cdxj"
 
-_FOLDER = re.compile(r"^data/(\d{8,11})-(0|[1-9]\d{0,6})/(.+)$")
-_DIGEST = re.compile(r"^[0-9a-f]{32}$")
+_FOLDER_NAME = re.compile(r"^(\d{8,})-(\d+)\Z")
+_FOLDER = re.compile(r"^data/(\d{8,11})-(0|[1-9]\d{0,6})/(.+)\Z")
+_DIGEST = re.compile(r"^[0-9a-f]{32}\Z")
 _DIGEST_BYTES = 16
 _NUMBERS = 1 << 24  # of folders of one claim
 _ODD = 1 << 63  # keys of paths that are kept as they are
-_FEW, _RECENT = 1_024, 4  # so many, or the fourth part, may be new or gone before the columns are put in order
+# so many, or the fourth part, may be new or gone before the columns are put in order
+_FEW, _RECENT = 1_024, 4
 
 
 @dataclass(slots=True, frozen=True)
@@ -35,7 +39,9 @@ class ArchiveFile:
 
 
 class ArchiveFiles(MutableMapping[str, ArchiveFile]):
-    """Path -> file, in the order in which they were named. `name`: what files are called in data folders."""
+    """Path -> file, in the order in which they were named. `name`: what files are called in data
+    folders.
+    """
 
     def __init__(self, name: str) -> None:
         self._name = name
@@ -52,19 +58,32 @@ class ArchiveFiles(MutableMapping[str, ArchiveFile]):
         self._gone: set[int] = set()  # places
 
     def document(self) -> dict[str, Any]:
-        """All files in order, as JSON values: `folders` (`claim << 24 | number`) and `entries` as differences from one file to the next,
-        `bytes`, `digests` in one string; in `odd` those of other forms, each with its place among all: [place, path, entry, bytes,
-        digest]. A tenth of the time and half of the room that rows take: it is written with every hundredth entry."""
+        """All files in order, as JSON values: `folders` (`claim << 24 | number`) and `entries` as
+        differences from one file to the next, `bytes`, `digests` in one string; in `odd` those of
+        other forms, each with its place among all: [place, path, entry, bytes, digest]. A tenth of
+        the time and half of the room that rows take: it is written with every hundredth entry.
+        """
         places: Iterable[int] = range(len(self._keys))
         odd: list[list[Any]] = []
         keys, entries, sizes, digests = self._keys, self._entries, self._sizes, self._digests
         if self._gone or self._odd_paths or self._odd_digests:
             live = [place for place in places if place not in self._gone]
-            strange = [self._keys[place] >= _ODD or self._keys[place] in self._odd_digests for place in live]
-            odd = [_row(number, *self._item(place)) for number, place in enumerate(live) if strange[number]]
+            strange = [
+                self._keys[place] >= _ODD or self._keys[place] in self._odd_digests
+                for place in live
+            ]
+            odd = [
+                _row(number, *self._item(place))
+                for number, place in enumerate(live)
+                if strange[number]
+            ]
             places = [place for number, place in enumerate(live) if not strange[number]]
-            keys, entries, sizes = (array("Q", map(column.__getitem__, places)) for column in (keys, entries, sizes))
-            digests = bytearray().join(digests[place * _DIGEST_BYTES : (place + 1) * _DIGEST_BYTES] for place in places)
+            keys, entries, sizes = (
+                array("Q", map(column.__getitem__, places)) for column in (keys, entries, sizes)
+            )
+            digests = bytearray().join(
+                digests[place * _DIGEST_BYTES : (place + 1) * _DIGEST_BYTES] for place in places
+            )
         return {
             "folders": _differences(keys),
             "entries": _differences(entries),
@@ -75,15 +94,28 @@ class ArchiveFiles(MutableMapping[str, ArchiveFile]):
 
     @classmethod
     def of_document(cls, name: str, document: Mapping[str, Any]) -> ArchiveFiles:
-        """The inverse of `document`. Raises KeyError, TypeError, ValueError, OverflowError: it is none."""
+        """The inverse of `document`. Raises KeyError, TypeError, ValueError, OverflowError: it is
+        none.
+        """
         plain = cls(name)
-        plain._keys, plain._entries = (array("Q", accumulate(document[column])) for column in ("folders", "entries"))
-        plain._sizes, plain._digests = array("Q", document["bytes"]), bytearray.fromhex(document["digests"])
+        plain._keys, plain._entries = (
+            array("Q", accumulate(document[column])) for column in ("folders", "entries")
+        )
+        plain._sizes, plain._digests = (
+            array("Q", document["bytes"]),
+            bytearray.fromhex(document["digests"]),
+        )
         count = len(plain._keys)
-        if (len(plain._entries), len(plain._sizes), len(plain._digests)) != (count, count, count * _DIGEST_BYTES):
+        if (len(plain._entries), len(plain._sizes), len(plain._digests)) != (
+            count,
+            count,
+            count * _DIGEST_BYTES,
+        ):
             raise ValueError("its columns are of different lengths")
         ascending = all(earlier < later for earlier, later in pairwise(plain._keys))
-        plain._sorted = array("I", range(count) if ascending else sorted(range(count), key=plain._keys.__getitem__))
+        plain._sorted = array(
+            "I", range(count) if ascending else sorted(range(count), key=plain._keys.__getitem__)
+        )
         if not document["odd"]:
             return plain
         files, others = cls(name), iter(plain.items())
@@ -103,7 +135,10 @@ class ArchiveFiles(MutableMapping[str, ArchiveFile]):
     @property
     def nbytes(self) -> int:
         """What the columns take."""
-        return sum(each.itemsize * len(each) for each in (self._keys, self._entries, self._sizes, self._sorted)) + len(self._digests)
+        return sum(
+            each.itemsize * len(each)
+            for each in (self._keys, self._entries, self._sizes, self._sorted)
+        ) + len(self._digests)
 
     def __len__(self) -> int:
         return len(self._keys) - len(self._gone)
@@ -151,7 +186,8 @@ class ArchiveFiles(MutableMapping[str, ArchiveFile]):
         if len(self._gone) > max(_FEW, len(self._keys) // _RECENT):
             self._compact()
 
-    # -- places -------------------------------------------------------------------------------------------------------
+    # -- places
+    # ------------------------------------------------------------
 
     def _place(self, path: str) -> int:
         """Where a file is. Raises KeyError."""
@@ -167,7 +203,8 @@ class ArchiveFiles(MutableMapping[str, ArchiveFile]):
             return place
         order, keys = self._sorted, self._keys
         at = bisect_left(order, key, key=keys.__getitem__)
-        while at < len(order) and keys[order[at]] == key:  # one that is gone may have been named anew
+        # one that is gone may have been named anew
+        while at < len(order) and keys[order[at]] == key:
             if order[at] not in self._gone:
                 return order[at]
             at += 1
@@ -198,12 +235,15 @@ class ArchiveFiles(MutableMapping[str, ArchiveFile]):
             digest = self._digests[place * _DIGEST_BYTES : (place + 1) * _DIGEST_BYTES].hex()
         return ArchiveFile(self._entries[place], self._sizes[place], digest)
 
-    # -- order --------------------------------------------------------------------------------------------------------
+    # -- order
+    # ------------------------------------------------------------
 
     def _settle(self) -> None:
         """Sort the recent ones in."""
         keys = self._keys
-        self._sorted = array("I", sorted((*self._sorted, *self._recent.values()), key=keys.__getitem__))
+        self._sorted = array(
+            "I", sorted((*self._sorted, *self._recent.values()), key=keys.__getitem__)
+        )
         self._recent = {}
 
     def _compact(self) -> None:
@@ -220,3 +260,11 @@ def _differences(numbers: array[int]) -> list[int]:
 
 def _row(place: int, path: str, file: ArchiveFile) -> list[Any]:
     return [place, path, file.entry, file.bytes, file.digest]
+
+
+def folder_numbers(name: str) -> tuple[int, int] | None:
+    """`00000003-1` -> (3, 1): the claim and the number of a data folder; None for any other
+    name.
+    """
+    match = _FOLDER_NAME.match(name)
+    return (int(match[1]), int(match[2])) if match else None

@@ -1,5 +1,7 @@
-"""Folders in which something is put together before it is published: made, and cleared away whatever happens to their maker; and the
-list of its files that goes with it, by which a check sees what is missing or has changed."""
+"""Folders in which something is put together before it is published: made, and cleared away
+whatever happens to their maker; and the list of its files that goes with it, by which a check sees
+what is missing or has changed.
+"""
 
 from __future__ import annotations
 
@@ -23,9 +25,11 @@ LIST = "files"
 
 @contextmanager
 def build_folder(storage: Storage, relative: str) -> Iterator[Path]:
-    """A new folder in the workshop `relative`, for `Storage.publish_folder`; what is left of it at the end is removed.
+    """A new folder in the workshop `relative`, for `Storage.publish_folder`; what is left of it at
+    the end is removed.
 
-    What killed makers left behind goes first, unless somebody else builds there now. Several may build at the same time.
+    What killed makers left behind goes first, unless somebody else builds there now. Several may
+    build at the same time.
 
     Raises:
         OSError: storage failed.
@@ -48,18 +52,24 @@ def build_folder(storage: Storage, relative: str) -> Iterator[Path]:
 
 
 def write_list(folder: Path, *, without: Callable[[str], bool] = lambda name: False) -> None:
-    """Put the list of its files into a folder that is about to be published. `without`: of which names no digest is taken, as they have
-    checksums of their own and most were in the folder before."""
+    """Put the list of its files into a folder that is about to be published. `without`: of which
+    names no digest is taken, as they have checksums of their own and most were in the folder
+    before.
+    """
     files = {}
     for path in sorted(folder.iterdir()):
         if path.name != LIST and path.is_file() and not path.name.startswith("."):
-            files[path.name] = [path.stat().st_size, "" if without(path.name) else file_digest(str(path))]
+            files[path.name] = [
+                path.stat().st_size,
+                "" if without(path.name) else file_digest(str(path)),
+            ]
     (folder / LIST).write_text(json.dumps(files, indent=1) + "\n", encoding="utf-8")
 
 
 def list_faults(folder: Path) -> Iterator[tuple[str, str]]:
-    """(name, what is wrong) of files of a published folder that are not as its list says. Without a list (an earlier version made it):
-    nothing."""
+    """(name, what is wrong) of files of a published folder that are not as its list says. Without a
+    list (an earlier version made it): nothing.
+    """
     try:
         files = json.loads((folder / LIST).read_bytes())
         for name, (size, digest) in files.items():

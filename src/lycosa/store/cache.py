@@ -1,12 +1,15 @@
-"""Copies of a remote workspace's data files on this machine's disk, bounded by bytes, shared by all processes of the machine.
+"""Copies of a remote workspace's data files on this machine's disk, bounded by bytes, shared by all
+processes of the machine.
 
-A copy appears by one rename, whole and verified. When they pass the bound, those go first that were asked for longest ago; never one
-that was asked for just now (`_GRACE_S`), for polars opens a file only when it reads it. What is open stays readable.
+A copy appears by one rename, whole and verified. When they pass the bound, those go first that were
+asked for longest ago; never one that was asked for just now (`_GRACE_S`), for polars opens a file
+only when it reads it. What is open stays readable.
 """
 
 from __future__ import annotations
 
 import os
+import shutil
 import threading
 import time
 import uuid
@@ -27,7 +30,9 @@ _TOUCH_S = 300.0
 
 
 def cache_root() -> Path:
-    """Where all copies and drafts of this user lie: `LYCOSA_CACHE`, else `lycosa` in `XDG_CACHE_HOME` (`~/.cache`)."""
+    """Where all copies and drafts of this user lie: `LYCOSA_CACHE`, else `lycosa` in
+    `XDG_CACHE_HOME` (`~/.cache`).
+    """
     own = os.environ.get("LYCOSA_CACHE")
     if own:
         return Path(own).expanduser().absolute()
@@ -41,7 +46,8 @@ class FileCache:
         self._files = folder / "files"
         self._limit_file = folder / "limit"
         self._since = -1  # bytes that came since the bound was looked at; -1: never looked
-        self._given: dict[str, float] = {}  # table files that this process may still read by path, and when it asked
+        # table files that this process may still read by path, and when it asked
+        self._given: dict[str, float] = {}
         self._touched = time.monotonic()
         self._lock = threading.Lock()
 
@@ -79,8 +85,14 @@ class FileCache:
             download(aside)
             fetched = os.stat(aside).st_size
             if fetched != size or (digest and file_digest(aside) != digest):
-                what = f"it has {fetched} bytes, {size} are due" if fetched != size else "its bytes have changed"
-                raise WorkspaceError(f"{relative} differs from its log entry: {what}; run `lycosa check`")
+                what = (
+                    f"it has {fetched} bytes, {size} are due"
+                    if fetched != size
+                    else "its bytes have changed"
+                )
+                raise WorkspaceError(
+                    f"{relative} differs from its log entry: {what}; run `lycosa check`"
+                )
             os.replace(aside, path)
         finally:
             Path(aside).unlink(missing_ok=True)
@@ -88,14 +100,29 @@ class FileCache:
         self._came(fetched)
         return path
 
-    def adopt(self, relative: str, source: str) -> None:
-        """Take a file of this machine's disk as the copy."""
+    def adopt(self, relative: str, source: str) -> str | None:
+        """Link a file of this machine's disk as the copy, unless there is one. Returns its path,
+        None if neither is there any more: another process was first.
+        """
         path = self.path(relative)
         os.makedirs(os.path.dirname(path), exist_ok=True)
-        size = os.stat(source).st_size
-        os.replace(source, path)
+        try:
+            os.link(source, path)
+        except (FileExistsError, FileNotFoundError):
+            return self.find(relative)
+        except OSError:  # no hard links here
+            aside = self._aside(path)
+            try:
+                shutil.copyfile(source, aside)
+                os.replace(aside, path)
+            except FileNotFoundError:
+                return self.find(relative)
+            finally:
+                Path(aside).unlink(missing_ok=True)
         os.utime(path)
-        self._came(size)
+        self._note(path)
+        self._came(os.stat(path).st_size)
+        return path
 
     def drop(self, relative: str) -> None:
         """Remove a file's copy, if there is one."""
@@ -105,13 +132,17 @@ class FileCache:
             self._given.pop(path, None)
 
     def hold(self) -> None:
-        """Keep what this process was given from being taken for forgotten. Call it now and then: it does something every few minutes."""
+        """Keep what this process was given from being taken for forgotten. Call it now and then: it
+        does something every few minutes.
+        """
         now = time.monotonic()
         with self._lock:
             if now - self._touched < _TOUCH_S:
                 return
             self._touched = now
-            self._given = {path: asked for path, asked in self._given.items() if now - asked < _HELD_S}
+            self._given = {
+                path: asked for path, asked in self._given.items() if now - asked < _HELD_S
+            }
             held = list(self._given)
         for path in held:
             try:
@@ -129,7 +160,9 @@ class FileCache:
                 Path(path).unlink(missing_ok=True)
 
     def evict(self) -> int:
-        """Bring the copies below the bound, as far as their grace allows. Returns the bytes removed."""
+        """Bring the copies below the bound, as far as their grace allows. Returns the bytes
+        removed.
+        """
         found = self._copies()
         over = sum(size for _, size, _ in found) - self._limit()
         removed = 0
@@ -143,7 +176,9 @@ class FileCache:
         return removed
 
     def _copies(self) -> list[tuple[float, int, str]]:
-        """(last use in s since 1970, bytes, path) of every copy; what dead processes had begun is removed."""
+        """(last use in s since 1970, bytes, path) of every copy; what dead processes had begun is
+        removed.
+        """
         found: list[tuple[float, int, str]] = []
         now = time.time()
         for folder, _, names in os.walk(self._files):

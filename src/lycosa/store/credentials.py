@@ -1,4 +1,6 @@
-"""Keeping credentials out of messages: libraries quote URLs, and signatures, tokens and keys stand in them."""
+"""Keeping credentials out of messages: libraries quote URLs, and signatures, tokens and keys stand
+in them.
+"""
 
 from __future__ import annotations
 
@@ -6,20 +8,30 @@ import os
 import re
 
 _SECRETS = (
-    *("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "AWS_SECURITY_TOKEN", "AWS_WEB_IDENTITY_TOKEN"),
+    *(
+        "AWS_ACCESS_KEY_ID",
+        "AWS_SECRET_ACCESS_KEY",
+        "AWS_SESSION_TOKEN",
+        "AWS_SECURITY_TOKEN",
+        "AWS_WEB_IDENTITY_TOKEN",
+    ),
     *("HADOOP_DELEGATION_TOKEN", "HADOOP_HTTP_PASSWORD"),
 )
 """Environment variables whose values no message may hold."""
 
 _QUERY = re.compile(r"\?[^\s'\"<>)]*")
 _USER = re.compile(r"(?<=://)[^\s/@]+@")
-_SIGNED = re.compile(r"(?i)\b(credential|signature|x-amz-[a-z-]+|delegation|token|authorization)\s*[=:]\s*[^\s,;'\"<>]+")
+_SIGNED = re.compile(
+    r"(?i)\b(credential|signature|x-amz-[a-z-]+|delegation|token|authorization)\s*[=:]\s*[^\s,;'\"<>]+"
+)
 _KEY_ID = re.compile(r"\b(?:AKIA|ASIA)[A-Z0-9]{12,}\b")
 _LONGEST = 300
 
 
 def without_secrets(text: str) -> str:
-    """The first line of a message, without query strings, user names in URLs, signatures, and the values of `_SECRETS`."""
+    """The first line of a message, without query strings, user names in URLs, signatures, and the
+    values of `_SECRETS`.
+    """
     line = text.strip().partition("\n")[0][: 10 * _LONGEST]
     for name in _SECRETS:
         value = os.environ.get(name, "")

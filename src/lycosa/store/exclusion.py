@@ -1,7 +1,9 @@
-"""Exclusions: what an operator (or a webmaster who asked) wants gone: hosts, domains, and prefixes of URLs.
+"""Exclusions: what an operator (or a webmaster who asked) wants gone: hosts, domains, and prefixes
+of URLs.
 
-A rule is text, as the log keeps it: `host:www.example.org` that host alone; `domain:example.org` that name and every name below it;
-`prefix:www.example.org:8080/private/` all URLs that begin so, over http and https alike.
+A rule is text, as the log keeps it: `host:www.example.org` that host alone; `domain:example.org`
+that name and every name below it; `prefix:www.example.org:8080/private/` all URLs that begin so,
+over http and https alike.
 """
 
 from __future__ import annotations
@@ -9,9 +11,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from lycosa.core.errors import UrlError, UsageError
+from lycosa.core.errors import UsageError
 from lycosa.url.normalise import normalise
 from lycosa.url.scope import hostname
+from lycosa.url.site_name import site_name
 
 HOST, DOMAIN, PREFIX = "host", "domain", "prefix"
 
@@ -19,32 +22,56 @@ HOST, DOMAIN, PREFIX = "host", "domain", "prefix"
 def parse_rule(text: str) -> str:
     """A rule in the form that the log keeps. `prefix:` may be followed by a whole URL.
 
+    Without a kind, `example.org` is the host, `example.org:8080` that port of it, and a URL with a
+    path is a prefix.
+
     Raises:
         UsageError: it is not a rule.
     """
     kind, _, value = text.strip().partition(":")
     try:
+        if kind not in (HOST, DOMAIN, PREFIX) and text.strip():
+            site = site_name(text.strip())
+            if "*" in site.host:
+                raise UsageError(
+                    "* is not allowed here; domain:example.org includes all its subdomains"
+                )
+            whole = normalise(
+                text.strip() if "://" in text else f"http://{text.strip()}"
+            ).partition("://")[2]
+            return (
+                f"{HOST}:{site.host.removesuffix('.')}"
+                if whole == f"{site.host}/"
+                else f"{PREFIX}:{whole}"
+            )
         if kind == PREFIX and value:
             url = normalise(value if "://" in value else f"http://{value}")
             return f"{PREFIX}:{url.partition('://')[2]}"
         if kind in (HOST, DOMAIN) and value and not set(value) & set("/?#@ "):
             name = hostname(normalise(f"http://{value}/")).removesuffix(".")
             if not name or "*" in name:
-                raise UsageError(f"{text!r} is not an exclusion: * is not allowed here; domain:example.org includes all its subdomains")
+                raise UsageError(
+                    "* is not allowed here; domain:example.org includes all its subdomains"
+                )
             return f"{kind}:{name}"
-    except UrlError as error:
+    except UsageError as error:
         raise UsageError(f"{text!r} is not an exclusion: {error}") from None
-    raise UsageError(f"{text!r} is not an exclusion: write host:NAME, domain:NAME or prefix:URL")
+    raise UsageError(
+        f"{text!r} is not an exclusion: write a host, a URL, host:NAME, domain:NAME or prefix:URL"
+    )
 
 
 @dataclass(slots=True)
 class Exclusions:
-    """The rules in force; `rules` maps each to the log entry that made it. False if there is none."""
+    """The rules in force; `rules` maps each to the log entry that made it. False if there is
+    none.
+    """
 
     rules: dict[str, int] = field(default_factory=dict)
     hosts: set[str] = field(default_factory=set)
     domains: set[str] = field(default_factory=set)
-    prefixes: dict[str, tuple[str, ...]] = field(default_factory=dict)  # authority -> prefixes, authority included
+    # authority -> prefixes, authority included
+    prefixes: dict[str, tuple[str, ...]] = field(default_factory=dict)
 
     def __bool__(self) -> bool:
         return bool(self.rules)
@@ -65,7 +92,9 @@ class Exclusions:
                 self.prefixes[authority] = (*self.prefixes.get(authority, ()), value)
 
     def excluded(self, url: str, host: str) -> bool:
-        """Whether a normalised URL of that hostname is excluded. Asked for every link: without rules it costs a call."""
+        """Whether a normalised URL of that hostname is excluded. Asked for every link: without
+        rules it costs a call.
+        """
         if not self.rules:
             return False
         if self.host_excluded(host):

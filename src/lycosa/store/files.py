@@ -1,4 +1,6 @@
-"""Table files: scanned, and written as their rows come. Many of them in key order: `lycosa.store.ordered`."""
+"""Table files: scanned, and written as their rows come. Many of them in key order:
+`lycosa.store.ordered`.
+"""
 
 from __future__ import annotations
 
@@ -10,14 +12,25 @@ from polars.io.plugins import register_io_source
 from lycosa.store.schema import Table
 from lycosa.store.state import LiveFile
 from lycosa.store.storage import Storage
-from lycosa.store.tables import GROUP_BYTES, GROUP_ROWS, PASSING_GROUP_BYTES, PASSING_LEVEL, group_rows, polars_schema, writing
+from lycosa.store.tables import (
+    GROUP_BYTES,
+    GROUP_ROWS,
+    PASSING_GROUP_BYTES,
+    PASSING_LEVEL,
+    group_rows,
+    polars_schema,
+    writing,
+)
 
 ENTRY = "entry"
-_LEVEL = 3  # zstd; links: 16 % smaller than level 1 and 19 % slower to write, urls and pages 0 to 15 and 5 %
+# zstd; links: 16 % smaller than level 1 and 19 % slower to write, urls and pages 0 to 15 and 5 %
+_LEVEL = 3
 
 
 def scan_file(storage: Storage, table: Table, file: LiveFile) -> pl.LazyFrame:
-    """One file's rows and, in a last column `entry`, the entry that each came with. Columns that it is too old to have are null."""
+    """One file's rows and, in a last column `entry`, the entry that each came with. Columns that it
+    is too old to have are null.
+    """
     schema = polars_schema(table)
     rows = pl.scan_parquet(
         storage.local(file.path, file.bytes, file.digest),
@@ -27,17 +40,25 @@ def scan_file(storage: Storage, table: Table, file: LiveFile) -> pl.LazyFrame:
         glob=False,
         hive_partitioning=False,
     )
-    return rows if file.merged else rows.with_columns(pl.lit(file.entry, dtype=pl.Int64).alias(ENTRY))
+    return (
+        rows if file.merged else rows.with_columns(pl.lit(file.entry, dtype=pl.Int64).alias(ENTRY))
+    )
 
 
 def group_rows_of(storage: Storage, file: LiveFile) -> int:
     """How many rows each row group of a file has, but for its last; 0: it does not say."""
-    return int(pl.read_parquet_metadata(storage.local(file.path, file.bytes, file.digest)).get(GROUP_ROWS, 0))
+    return int(
+        pl.read_parquet_metadata(storage.local(file.path, file.bytes, file.digest)).get(
+            GROUP_ROWS, 0
+        )
+    )
 
 
-def write_rows(path: str, frames: Iterable[pl.DataFrame], table: Table, *, passing: bool = False) -> int:
-    """Write frames, which come in key order, to one Parquet file as they come; returns the rows. Not synced. `passing`: it will be
-    folded into another one before long.
+def write_rows(
+    path: str, frames: Iterable[pl.DataFrame], table: Table, *, passing: bool = False
+) -> int:
+    """Write frames, which come in key order, to one Parquet file as they come; returns the rows.
+    Not synced. `passing`: it will be folded into another one before long.
 
     Raises:
         whatever the frames' iterator raises, and OSError.
@@ -49,7 +70,9 @@ def write_rows(path: str, frames: Iterable[pl.DataFrame], table: Table, *, passi
     written = 0
     failure: list[BaseException] = []
 
-    def source(columns: list[str] | None, predicate: pl.Expr | None, rows: int | None, size: int | None) -> Iterator[pl.DataFrame]:
+    def source(
+        columns: list[str] | None, predicate: pl.Expr | None, rows: int | None, size: int | None
+    ) -> Iterator[pl.DataFrame]:
         nonlocal written
         frame: pl.DataFrame | None = first
         while frame is not None:
@@ -81,8 +104,11 @@ def write_rows(path: str, frames: Iterable[pl.DataFrame], table: Table, *, passi
     return written
 
 
-def by_partition(frames: Iterable[pl.DataFrame], most_rows: Callable[[], int]) -> Iterator[Iterator[pl.DataFrame]]:
-    """Cut a stream of frames in key order into streams that end where a partition ends, at the first one behind `most_rows()`.
+def by_partition(
+    frames: Iterable[pl.DataFrame], most_rows: Callable[[], int]
+) -> Iterator[Iterator[pl.DataFrame]]:
+    """Cut a stream of frames in key order into streams that end where a partition ends, at the
+    first one behind `most_rows()`.
 
     Each must be used up before the next is asked for.
     """

@@ -9,13 +9,17 @@ ERROR, WARNING, NOTE = "error", "warning", "note"
 """Something is wrong; something is odd and harmless; nothing is wrong, but worth knowing."""
 
 REMOVE, CDXJ, ENTRIES, INDEX, GRAPH, SWEEP = "remove", "cdxj", "entries", "index", "graph", "sweep"
-"""What `lycosa check --repair` does about a finding (`lycosa.app.repairing`): remove what lies at `where`; write the CDXJ again from its
-WARC; remove the log entries that a snapshot stands for; build the index, or the graph, anew; sweep."""
+"""What `lycosa check --repair` does about a finding (`lycosa.app.repairing`): remove what lies at
+`where`; write the CDXJ again from its WARC; remove the log entries that a snapshot stands for;
+build the index, or the graph, anew; sweep.
+"""
 
 
 @dataclass(slots=True, frozen=True)
 class Finding:
-    """One thing found: how bad, where, what it is, what to do; `repair`: what can be done by itself, "" for nothing."""
+    """One thing found: how bad, where, what it is, what to do; `repair`: what can be done by
+    itself, "" for nothing.
+    """
 
     severity: str
     where: str
@@ -47,4 +51,7 @@ class Report:
         """One line for people: `7 log entries, 12 table files, …: no faults`."""
         looked = ", ".join(f"{number:,} {what}" for what, number in self.counts.items())
         faults = sum(finding.severity == ERROR for finding in self.findings)
-        return f"checked {looked}: {f'{faults} faults' if faults > 1 else '1 fault' if faults else 'no faults'}"
+        return (
+            f"checked {looked}: "
+            f"{f'{faults} faults' if faults > 1 else '1 fault' if faults else 'no faults'}"
+        )

@@ -1,8 +1,10 @@
-"""A workspace on HDFS, by fsspec's WebHDFS: create-if-absent is write aside, then RENAME, whose boolean says who was first.
+"""A workspace on HDFS, by fsspec's WebHDFS: create-if-absent is write aside, then RENAME, whose
+boolean says who was first.
 
-The user is HADOOP_USER_NAME, or HADOOP_DELEGATION_TOKEN holds a token. The NameNode sends every reader and writer of bytes to a DataNode,
-and for a while also to one that is dead: then it is asked again, with that one's address left out. A file counts as safe when HDFS has
-closed it: as many DataNodes as its replication have it in memory, or on disk with `dfs.datanode.synconclose`.
+The user is HADOOP_USER_NAME, or HADOOP_DELEGATION_TOKEN holds a token. The NameNode sends every
+reader and writer of bytes to a DataNode, and for a while also to one that is dead: then it is asked
+again, with that one's address left out. A file counts as safe when HDFS has closed it: as many
+DataNodes as its replication have it in memory, or on disk with `dfs.datanode.synconclose`.
 """
 
 from __future__ import annotations
@@ -29,8 +31,10 @@ from lycosa.store.remote_storage import RemoteStorage
 _Result = TypeVar("_Result")
 _Failure = (OSError, RuntimeError, ValueError, requests.RequestException)
 _TIMEOUT_S = (5.0, 60.0)  # to connect; without a byte
-_ATTEMPTS, _FIRST_WAIT_S, _LONGEST_WAIT_S = 10, 0.1, 5.0
-"""About 25 s in all: the NameNode gives a DataNode up, or leaves it out as stale, after 30 s or as it is configured."""
+_ATTEMPTS, _FIRST_WAIT_S, _MAX_WAIT_S = 10, 0.1, 5.0
+"""About 25 s in all: the NameNode gives a DataNode up, or leaves it out as stale, after 30 s or as
+it is configured.
+"""
 _CHUNK = 1 << 20
 
 
@@ -40,7 +44,10 @@ def open_at(scheme: str, rest: str) -> HdfsStorage:
     host, _, port = address.rpartition(":")
     path = path.strip("/")
     if not host or not port.isdigit() or not path:
-        raise UsageError(f"{scheme}:// is incomplete: write {scheme}://HOST:PORT/PATH with the HTTP port of the NameNode")
+        raise UsageError(
+            f"{scheme}:// is incomplete: write {scheme}://HOST:PORT/PATH with the "
+            "HTTP port of the NameNode"
+        )
     return HdfsStorage(scheme, host, int(port), inside(path, f"{scheme}://{address}"))
 
 
@@ -50,22 +57,34 @@ class HdfsStorage(RemoteStorage):
     def __init__(self, scheme: str, host: str, port: int, path: str) -> None:
         super().__init__(f"{scheme}://{host}:{port}/{path}")
         token = os.environ.get("HADOOP_DELEGATION_TOKEN")
-        who = {"token": token} if token else {"user": os.environ.get("HADOOP_USER_NAME") or getpass.getuser()}
-        self._arguments: dict[str, Any] = {"host": host, "port": port, "use_https": scheme == "swebhdfs", **who}
+        who = (
+            {"token": token}
+            if token
+            else {"user": os.environ.get("HADOOP_USER_NAME") or getpass.getuser()}
+        )
+        self._arguments: dict[str, Any] = {
+            "host": host,
+            "port": port,
+            "use_https": scheme == "swebhdfs",
+            **who,
+        }
         self._path = f"/{path}"
         self._own = threading.local()  # a session of `requests` is not for several threads
 
     def create(self, relative: str, content: bytes, *, mode: int = 0o644) -> bool:
         """Write aside and rename: false if there is one already.
 
-        Where the rename's answer is lost, removing the file aside tells: it is gone exactly if it was renamed, and what is removed can
-        not be renamed any more.
+        Where the rename's answer is lost, removing the file aside tells: it is gone exactly if it
+        was renamed, and what is removed can not be renamed any more.
         """
         aside = self._aside(relative)
         self._write(aside, content)
         try:
             done = self._guarded(
-                relative, lambda: self._files._call("RENAME", "put", aside, destination=self._at(relative)).json()["boolean"]
+                relative,
+                lambda: self._files._call(
+                    "RENAME", "put", aside, destination=self._at(relative)
+                ).json()["boolean"],
             )
         except StorageError:
             if self._delete(aside):
@@ -75,12 +94,19 @@ class HdfsStorage(RemoteStorage):
             self._delete(aside)
         return bool(done)
 
-    def replace(self, relative: str, content: bytes, *, mode: int = 0o644, sync: bool = False) -> None:
+    def replace(
+        self, relative: str, content: bytes, *, mode: int = 0o644, sync: bool = False
+    ) -> None:
         """Write aside and rename over the old one."""
         aside = self._aside(relative)
         self._write(aside, content)
         target = self._at(relative)
-        self._guarded(relative, lambda: self._files._call("RENAME", "put", aside, destination=target, renameoptions="OVERWRITE"))
+        self._guarded(
+            relative,
+            lambda: self._files._call(
+                "RENAME", "put", aside, destination=target, renameoptions="OVERWRITE"
+            ),
+        )
 
     def size(self, relative: str) -> int | None:
         """Bytes of a file; None for a folder too."""
@@ -125,17 +151,24 @@ class HdfsStorage(RemoteStorage):
     def remove_empty_below(self, relative: str) -> int:
         """Bottom up."""
         below = [status for status in self._list(relative) if status["type"] != "FILE"]
-        removed = sum(self.remove_empty_below(f"{relative}/{status['pathSuffix']}") for status in below)
+        removed = sum(
+            self.remove_empty_below(f"{relative}/{status['pathSuffix']}") for status in below
+        )
         return removed + self.remove_folder(relative)
 
     def remove_tree(self, relative: str) -> None:
         """What counts first, then all of it."""
         super().remove_tree(relative)
-        self._guarded(relative, lambda: self._files._call("DELETE", "delete", self._at(relative), recursive="true"))
+        self._guarded(
+            relative,
+            lambda: self._files._call("DELETE", "delete", self._at(relative), recursive="true"),
+        )
 
     def _read(self, relative: str) -> bytes | None:
         try:
-            return bytes(self._with_bytes(relative, "OPEN", lambda session, url: session.get(url)).content)
+            return bytes(
+                self._with_bytes(relative, "OPEN", lambda session, url: session.get(url)).content
+            )
         except FileNotFoundError:
             return None
 
@@ -160,17 +193,27 @@ class HdfsStorage(RemoteStorage):
         self._with_bytes(relative, "OPEN", get)
 
     def _write(self, path: str, content: bytes) -> None:
-        put: Callable[[requests.Session, str], requests.Response] = lambda session, url: session.put(url, data=content, headers=_BYTES)  # noqa: E731
+        def put(session: requests.Session, url: str) -> requests.Response:
+            return session.put(url, data=content, headers=_BYTES)
+
         self._with_bytes(path, "CREATE", put, overwrite="true")
 
     def _delete(self, path: str) -> bool:
-        answer: bool = self._guarded(path, lambda: self._files._call("DELETE", "delete", path, recursive="false").json()["boolean"])
+        answer: bool = self._guarded(
+            path,
+            lambda: self._files._call("DELETE", "delete", path, recursive="false").json()[
+                "boolean"
+            ],
+        )
         return answer
 
     def _status(self, relative: str) -> dict[str, Any] | None:
         try:
             found: dict[str, Any] = self._again(
-                relative, lambda: self._files._call("GETFILESTATUS", path=self._at(relative)).json()["FileStatus"]
+                relative,
+                lambda: self._files._call("GETFILESTATUS", path=self._at(relative)).json()[
+                    "FileStatus"
+                ],
             )
         except FileNotFoundError:
             return None
@@ -179,7 +222,10 @@ class HdfsStorage(RemoteStorage):
     def _list(self, relative: str) -> list[dict[str, Any]]:
         try:
             found: list[dict[str, Any]] = self._again(
-                relative, lambda: self._files._call("LISTSTATUS", path=self._at(relative)).json()["FileStatuses"]["FileStatus"]
+                relative,
+                lambda: self._files._call("LISTSTATUS", path=self._at(relative)).json()[
+                    "FileStatuses"
+                ]["FileStatus"],
             )
         except FileNotFoundError:
             return []
@@ -204,9 +250,14 @@ class HdfsStorage(RemoteStorage):
         return files
 
     def _with_bytes(
-        self, relative: str, operation: str, act: Callable[[requests.Session, str], requests.Response], **query: str
+        self,
+        relative: str,
+        operation: str,
+        act: Callable[[requests.Session, str], requests.Response],
+        **query: str,
     ) -> requests.Response:
-        """Ask the NameNode where to go, and go there; somewhere else if nobody answers there. `act` may be done several times.
+        """Ask the NameNode where to go, and go there; somewhere else if nobody answers there. `act`
+        may be done several times.
 
         Raises:
             FileNotFoundError: there is no such file.
@@ -217,7 +268,12 @@ class HdfsStorage(RemoteStorage):
 
         def once() -> requests.Response:
             asked: requests.Response = self._files._call(
-                operation, method, self._at(relative), redirect=False, **query, **({"excludedatanodes": ",".join(away)} if away else {})
+                operation,
+                method,
+                self._at(relative),
+                redirect=False,
+                **query,
+                **({"excludedatanodes": ",".join(away)} if away else {}),
             )
             where = asked.headers.get("Location")
             if where is None:
@@ -242,15 +298,15 @@ class HdfsStorage(RemoteStorage):
                 if not isinstance(error, _Passing):
                     raise
             time.sleep(wait)
-            wait = min(2 * wait, _LONGEST_WAIT_S)
+            wait = min(2 * wait, _MAX_WAIT_S)
         return self._guarded(relative, act)
 
     def _guarded(self, relative: str, act: Callable[[], _Result]) -> _Result:
         """What `act` gives.
 
         Raises:
-            FileNotFoundError: there is no such file.
-            StorageError: anything else; with no other error behind it, whose text might tell a secret.
+            FileNotFoundError: there is no such file. StorageError: anything else; with no other
+            error behind it, whose text might tell a secret.
         """
         try:
             return act()
@@ -261,9 +317,16 @@ class HdfsStorage(RemoteStorage):
         if isinstance(failure, FileNotFoundError) or status == 404:
             raise FileNotFoundError(place)
         if isinstance(failure, PermissionError) or status in (401, 403):
-            raise StorageError(f"{place}: access denied: check HADOOP_USER_NAME or HADOOP_DELEGATION_TOKEN, and the owner of the folder")
+            raise StorageError(
+                f"{place}: access denied: check HADOOP_USER_NAME or "
+                "HADOOP_DELEGATION_TOKEN, and the owner of the folder"
+            )
         message = f"{place}: {type(failure).__name__}: {without_secrets(str(failure))}"
-        raise _Passing(message) if isinstance(failure, requests.RequestException) else StorageError(message)
+        raise (
+            _Passing(message)
+            if isinstance(failure, requests.RequestException)
+            else StorageError(message)
+        )
 
 
 class _Passing(StorageError):

@@ -1,26 +1,35 @@
 """Who coordinates a workspace: one process at a time, by epochs and a lease, on any storage.
 
-`run/leader-00000007.json`, created if absent, says who leads epoch 7; `run/leader.json` is the leader's note, rewritten every sixth of
-`reassign`. A leader speaks (answers pings) only while it `holds`: until four fifths of `hold` after the *start* of its last whole
-touch, which wrote the note and then saw that there is no epoch 8 and still an epoch 7. A candidate takes the next epoch when the
-note stood unchanged for `reassign` by its own clock (at once, if the leader said that it ended, or was a former life of the
-candidate's own cluster). The new leader says nothing for `hold` and gives nothing away for `reassign` after its epoch was created.
+`run/leader-00000007.json`, created if absent, says who leads epoch 7; `run/leader.json` is the
+leader's note, rewritten every sixth of `reassign`. A leader speaks (answers pings) only while it
+`holds`: until four fifths of `hold` after the *start* of its last whole touch, which wrote the note
+and then saw that there is no epoch 8 and still an epoch 7. A candidate takes the next epoch when
+the note stood unchanged for `reassign` by its own clock (at once, if the leader said that it ended,
+or was a former life of the candidate's own cluster). The new leader says nothing for `hold` and
+gives nothing away for `reassign` after its epoch was created.
 
-Why no worker fetches by the old leader's word when the new leader gives its partitions to another, whoever stalls for however long.
-Let `c` be the moment at which epoch 8 was created.
+Why no worker fetches by the old leader's word when the new leader gives its partitions to another,
+whoever stalls for however long. Let `c` be the moment at which epoch 8 was created.
 
-1. The old leader's last whole touch looked for epoch 8 before `c`, so it started before `c`; the old leader speaks last before
-   `c + 0.8 hold`. It may stall between looking at its clock and answering: the answer counts for the worker from when it *sent* the
-   ping, which was before the leader looked.
-2. So an exchange by the old leader's word starts before `c + 1.8 hold`, which is before `c + reassign`, as reassign is at least twice
-   hold: clocks may differ by 5 % in speed. The waiting before `c` is not needed for this; it keeps a living leader in office.
-3. Between `c` and `c + 0.8 hold` both may be asked. Were the new one to believe a ping then, the old one might still move a partition
-   away from that worker. So it is silent until `c + hold`, and then believes a worker only once the worker has heard a number from
-   it (`lycosa.crawl.coordinator`): such a ping was sent after the old leader fell silent, and says what it led to in the end.
+1. The old leader's last whole touch looked for epoch 8 before `c`, so it started before `c`; the
+   old leader speaks last before `c + 0.8 hold`. It may stall between looking at its clock and
+   answering: the answer counts for the worker from when it *sent* the ping, which was before the
+   leader looked.
+2. So an exchange by the old leader's word starts before `c + 1.8 hold`, which is before `c +
+   reassign`, as reassign is at least twice
+   hold: clocks may differ by 5 % in speed. The waiting before `c` is not needed for this; it keeps
+       a living leader in office.
+3. Between `c` and `c + 0.8 hold` both may be asked. Were the new one to believe a ping then, the
+   old one might still move a partition away from that worker. So it is silent until `c + hold`, and
+   then believes a worker only once the worker has heard a number from it
+   (`lycosa.cluster.coordinator`): such a ping was sent after the old leader fell silent, and says
+   what it led to in the end.
 
-Epochs follow each other without a hole: number N+1 is created only by who has seen N, the oldest are removed first, and the newest
-eight stay. Whoever creates a number and then finds its predecessor gone had slept through all eight, and leads nothing. A leader that
-stalls, wakes, and finds no successor goes on: nobody led meanwhile. `tests/crawl/test_protocol_model.py` checks all this.
+Epochs follow each other without a hole: number N+1 is created only by who has seen N, the oldest
+are removed first, and the newest eight stay. Whoever creates a number and then finds its
+predecessor gone had slept through all eight, and leads nothing. A leader that stalls, wakes, and
+finds no successor goes on: nobody led meanwhile. `tests/crawl/test_protocol_model.py` checks all
+this.
 """
 
 from __future__ import annotations
@@ -43,11 +52,13 @@ from lycosa.store.storage import Storage
 
 NOTE = f"{FOLDER}/leader.json"
 KEPT = 8
-"""Epoch files that are never removed: a process that sleeps through so many lives of others is noticed."""
+"""Epoch files that are never removed: a process that sleeps through so many lives of others is
+noticed.
+"""
 
 _SPEAKS = 0.8  # of `hold`: leaves 5 % for clocks of unequal speed where reassign = 2 hold
 _TOUCHES = 6  # in `reassign`
-_NAME = re.compile(r"^leader-(\d{8,})\.json$")
+_NAME = re.compile(r"^leader-(\d{8,})\.json\Z")
 
 
 @dataclass(slots=True, frozen=True)
@@ -60,7 +71,9 @@ class Timing:
 
 @dataclass(slots=True, frozen=True)
 class LeaderNote:
-    """What an epoch file and the leader's note say. `cluster` is the same in all lives of one cluster's coordinator."""
+    """What an epoch file and the leader's note say. `cluster` is the same in all lives of one
+    cluster's coordinator.
+    """
 
     epoch: int
     life: str
@@ -83,7 +96,15 @@ def epoch_path(epoch: int) -> str:
 class Leadership:
     """One epoch, led. `touch` it often, from one thread; any may ask whether it `holds`."""
 
-    def __init__(self, storage: Storage, note: LeaderNote, clock: Clock, timing: Timing, *, after: LeaderNote | None) -> None:
+    def __init__(
+        self,
+        storage: Storage,
+        note: LeaderNote,
+        clock: Clock,
+        timing: Timing,
+        *,
+        after: LeaderNote | None,
+    ) -> None:
         self._storage = storage
         self._clock = clock
         self._timing = timing
@@ -92,13 +113,13 @@ class Leadership:
         self._lock = threading.Lock()
         began = clock.monotonic_ms()
         self.clean = after is None or after.ended
-        """Whether nobody can still act by the word of a former leader."""
+        """Whether no worker can still act on orders of a former leader."""
         self.speaks_from = began if self.clean else began + timing.hold
         """When pings may be answered (monotonic ms)."""
         self.gives_from = began if self.clean else began + timing.reassign
-        """When partitions may be given away that somebody might hold."""
+        """When partitions that a worker might still hold may be reassigned."""
         self.lost = False
-        """Another epoch has begun, or this one was ended: it will never hold again."""
+        """Another epoch has started, or this one has ended: it will never hold again."""
 
     @property
     def epoch(self) -> int:
@@ -110,14 +131,17 @@ class Leadership:
         return not self.lost and self._clock.monotonic_ms() < self._until
 
     def touch(self) -> bool:
-        """Say that we live and see that nobody else leads, at most every sixth of `reassign`. Returns whether we lead.
+        """Say that we live and see that nobody else leads, at most every sixth of `reassign`.
+        Returns whether we lead.
 
         Raises:
             OSError: storage failed; what was held before runs out by itself.
         """
         with self._lock:
             start = self._clock.monotonic_ms()
-            if self.lost or (self._touched >= 0 and start - self._touched < self._timing.reassign // _TOUCHES):
+            if self.lost or (
+                self._touched >= 0 and start - self._touched < self._timing.reassign // _TOUCHES
+            ):
                 return self.holds
             self._write()
             if not self._stands():
@@ -128,9 +152,11 @@ class Leadership:
             return self.holds
 
     def end(self) -> None:
-        """Give the lease back: the next leader need not wait. Only when no worker holds anything by our word any more.
+        """Give the lease back: the next leader need not wait. Only when no worker holds anything by
+        our word any more.
 
-        Before `gives_from` one might by a former leader's: then the next one waits all the same. Raises OSError.
+        Before `gives_from` one might by a former leader's: then the next one waits all the same.
+        Raises OSError.
         """
         with self._lock:
             if not self.lost:
@@ -140,22 +166,43 @@ class Leadership:
                     self._write()
 
     def _write(self) -> None:
-        self._note = replace(self._note, touches=self._note.touches + 1, touched_at=format_time(self._clock.now_ms()))
+        self._note = replace(
+            self._note, touches=self._note.touches + 1, touched_at=format_time(self._clock.now_ms())
+        )
         self._storage.replace(NOTE, _encode(self._note))
 
     def _stands(self) -> bool:
-        # In this order: where the next epoch's file was there and was removed, ours had been removed before.
-        return self._storage.size(epoch_path(self.epoch + 1)) is None and self._storage.size(epoch_path(self.epoch)) is not None
+        # In this order: where the next epoch's file was there and was removed, ours had been
+        # removed before.
+        return (
+            self._storage.size(epoch_path(self.epoch + 1)) is None
+            and self._storage.size(epoch_path(self.epoch)) is not None
+        )
 
 
 class Candidate:
     """Who would lead. Call `look` every second or so until it gives a leadership."""
 
-    def __init__(self, storage: Storage, leader: str, cluster: str, timing: Timing, clock: Clock | None = None) -> None:
+    def __init__(
+        self,
+        storage: Storage,
+        leader: str,
+        cluster: str,
+        timing: Timing,
+        clock: Clock | None = None,
+    ) -> None:
         self._storage = storage
         self._clock = clock or SystemClock()
         self._timing = timing
-        self._draft = LeaderNote(0, uuid.uuid4().hex, cluster, leader, socket.gethostname(), os.getpid(), reassign=timing.reassign)
+        self._draft = LeaderNote(
+            0,
+            uuid.uuid4().hex,
+            cluster,
+            leader,
+            socket.gethostname(),
+            os.getpid(),
+            reassign=timing.reassign,
+        )
         self._seen: tuple[int, bytes] | None = None
         self._since = 0
         self.rival: LeaderNote | None = None
@@ -197,8 +244,11 @@ class Candidate:
             if present is None or present.life != draft.life:
                 return None
         leadership = Leadership(self._storage, draft, self._clock, self._timing, after=after)
-        if (epoch > 1 and self._storage.size(epoch_path(epoch - 1)) is None) or newest_epoch(self._storage) != epoch:
-            return None  # we slept through many lives: this number was free because it had been removed
+        if (epoch > 1 and self._storage.size(epoch_path(epoch - 1)) is None) or newest_epoch(
+            self._storage
+        ) != epoch:
+            # we slept through many lives: this number was free because it had been removed
+            return None
         if not leadership.touch():
             return None
         self._remove_old(epoch)
@@ -214,7 +264,9 @@ class Candidate:
 
 
 def newest_epoch(storage: Storage) -> int:
-    """The highest epoch; 0 before the first. A stale listing may miss the last ones: they are looked for by name."""
+    """The highest epoch; 0 before the first. A stale listing may miss the last ones: they are
+    looked for by name.
+    """
     newest = max(_epochs(storage), default=0)
     while storage.size(epoch_path(newest + 1)) is not None:
         newest += 1
@@ -222,18 +274,27 @@ def newest_epoch(storage: Storage) -> int:
 
 
 def leader_of(storage: Storage) -> LeaderNote | None:
-    """Who led last, and did not say that it ended; whether it lives, only time shows. None if nobody did."""
+    """Who led last, and did not say that it ended; whether it lives, only time shows. None if
+    nobody did.
+    """
     newest = newest_epoch(storage)
     if newest == 0:
         return None
     note = _decode(storage.read(NOTE))
     if note is not None and note.epoch == newest and note.ended:
         return None
-    return note if note is not None and note.epoch == newest else _decode(storage.read(epoch_path(newest)))
+    return (
+        note
+        if note is not None and note.epoch == newest
+        else _decode(storage.read(epoch_path(newest)))
+    )
 
 
-def require_no_leader(storage: Storage, clock: Clock | None = None, *, look_every_s: float = 0.2) -> None:
-    """For a process that crawls alone: be sure that no cluster works here. Waits for the `reassign` of one that was killed.
+def require_no_leader(
+    storage: Storage, clock: Clock | None = None, *, look_every_s: float = 0.2
+) -> None:
+    """For a process that crawls alone: be sure that no cluster works here. Waits for the `reassign`
+    of one that was killed.
 
     Raises:
         OwnedError: one does.
@@ -246,7 +307,8 @@ def require_no_leader(storage: Storage, clock: Clock | None = None, *, look_ever
         now = (newest_epoch(storage), storage.read(NOTE) or b"")
         if seen is not None and seen != now:
             raise OwnedError(
-                f"a cluster crawl is running in {storage.root} ({note.leader} on {note.host}, since {note.started_at}); "
+                f"a cluster crawl is running in {storage.root} ({note.leader} on {note.host}, "
+                f"since {note.started_at}); "
                 f"stop it, use its commands, or use another workspace (-w DIR)"
             )
         if seen is None:

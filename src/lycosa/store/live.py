@@ -1,8 +1,9 @@
 """The live rows of the tables: what the log's files say, outdated rows left out.
 
-Within a key the later entry wins, and within an entry the later row. Files are read in the order of their entries, so a
-scan's own order is that order; rows that a merge has folded together come in the order of their keys, at the place of the last
-of them. What an exclusion names is not there. Everything is lazy: a query reads the files, columns and row groups that it needs.
+Within a key the later entry wins, and within an entry the later row. Files are read in the order of
+their entries, so a scan's own order is that order; rows that a merge has folded together come in
+the order of their keys, at the place of the last of them. What an exclusion names is not there.
+Everything is lazy: a query reads the files, columns and row groups that it needs.
 """
 
 from __future__ import annotations
@@ -27,6 +28,11 @@ from lycosa.store.workspace import Workspace
 
 _BATCH_BYTES = 48 * 2**20
 
+_CHANGE = re.compile(
+    r"(?:\s|\(|--[^\n]*\n|/\*.*?\*/)*(?:alter|create|delete|drop|insert|truncate|update)\b",
+    re.IGNORECASE | re.DOTALL,
+)
+
 
 class LiveTables:
     """The tables of a workspace as of one version of its log.
@@ -39,14 +45,20 @@ class LiveTables:
         self.state = state if state is not None else workspace.state()
 
     def scan(self, name: str, *, entry: bool = False) -> pl.LazyFrame:
-        """The live rows of a table. With `entry`, a last column holds the log entry that each row came with.
+        """The live rows of a table. With `entry`, a last column holds the log entry that each row
+        came with.
 
         Raises:
             UsageError: there is no such table.
         """
         table = _table(name)
         if name == "links":
-            rows = self._all(table).join(self._newest_parses(), on=[*SOURCE, ENTRY, "found_at"], how="semi", maintain_order="left")
+            rows = self._all(table).join(
+                self._newest_parses(),
+                on=[*SOURCE, ENTRY, "found_at"],
+                how="semi",
+                maintain_order="left",
+            )
         elif name == "found":
             rows = self._unapplied(self._all(table))
         elif table.key:
@@ -56,23 +68,49 @@ class LiveTables:
         return rows if entry else rows.drop(ENTRY)
 
     def all_rows(self, name: str) -> pl.LazyFrame:
-        """All rows of the table's live files, outdated ones too, in the order of their entries, with the column `entry`."""
+        """All rows of the table's live files, outdated ones too, in the order of their entries,
+        with the column `entry`.
+        """
         return self._all(_table(name))
 
-    def batches(self, name: str, columns: Sequence[str] = (), only: pl.Expr | None = None) -> Iterator[pl.DataFrame]:
-        """The live rows of a table in the order of a scan, one data file after the other, large files in parts; no empty ones.
+    def batches(
+        self, name: str, columns: Sequence[str] = (), only: pl.Expr | None = None
+    ) -> Iterator[pl.DataFrame]:
+        """The live rows of a table in the order of a scan, one data file after the other, large
+        files in parts; no empty ones.
 
-        Memory holds one file's rows, at most some 50 MB of them, and for tables with a key the keys of the table; `ordered` needs
-        less. `only`: of a table with a key those rows alone; a condition on what all rows of a key have in common.
+        Memory holds one file's rows, at most some 50 MB of them, and for tables with a key the keys
+        of the table; `ordered` needs less. `only`: of a table with a key those rows alone; a
+        condition on what all rows of a key have in common.
         """
         table = _table(name)
         chosen = list(columns or table.names)
         files = self.state.files.get(name, [])
         if table.key:
-            rows_of = [self._file(table, file) if only is None else self._file(table, file).filter(only) for file in files]
-            keys = [rows.select(table.key).with_row_index("row").with_columns(file=place) for place, rows in enumerate(rows_of)]
-            live = pl.concat(keys).unique(subset=list(table.key), keep="last").select("file", "row").collect() if keys else pl.DataFrame()
-            rows = {place: part["row"].sort() for (place,), part in live.partition_by("file", as_dict=True).items()} if keys else {}
+            rows_of = [
+                self._file(table, file) if only is None else self._file(table, file).filter(only)
+                for file in files
+            ]
+            keys = [
+                rows.select(table.key).with_row_index("row").with_columns(file=place)
+                for place, rows in enumerate(rows_of)
+            ]
+            live = (
+                pl.concat(keys)
+                .unique(subset=list(table.key), keep="last")
+                .select("file", "row")
+                .collect()
+                if keys
+                else pl.DataFrame()
+            )
+            rows = (
+                {
+                    place: part["row"].sort()
+                    for (place,), part in live.partition_by("file", as_dict=True).items()
+                }
+                if keys
+                else {}
+            )
             for place, file in enumerate(files):
                 if place not in rows:
                     continue
@@ -89,22 +127,34 @@ class LiveTables:
                 if frame.height:
                     yield frame
 
-    def ordered(self, name: str, columns: Sequence[str] = (), *, memory_bytes: int = _BATCH_BYTES) -> Iterator[pl.DataFrame]:
-        """The live rows of a table by (partition, host_key, url_key), with about `memory_bytes` of rows in memory, however large it is.
+    def ordered(
+        self, name: str, columns: Sequence[str] = (), *, memory_bytes: int = _BATCH_BYTES
+    ) -> Iterator[pl.DataFrame]:
+        """The live rows of a table by (partition, host_key, url_key), with about `memory_bytes` of
+        rows in memory, however large it is.
 
-        All rows of a key come in one frame. `columns` as they are wanted; others are not read. Of `links`, the keys of all
-        sources are held besides.
+        All rows of a key come in one frame. `columns` as they are wanted; others are not read. Of
+        `links`, the keys of all sources are held besides.
         """
         table = _table(name)
         chosen = list(columns or table.names)
-        needed = {*SORT, *table.key, *chosen} | {"links": {"found_at"}, "pages": {"fetched_at"}}.get(name, set())
-        read = [column for column in table.names if column in needed | self._named_by_exclusions(table)]
+        needed = {*SORT, *table.key, *chosen} | {
+            "links": {"found_at"},
+            "pages": {"fetched_at"},
+        }.get(name, set())
+        read = [
+            column for column in table.names if column in needed | self._named_by_exclusions(table)
+        ]
         hidden = is_excluded(self.state.exclusions, name)
         newest = self._newest_parses().collect() if name == "links" else None
-        for frame in in_key_order(self.storage, table, sources(self.state.files.get(name, [])), memory_bytes, read):
+        for frame in in_key_order(
+            self.storage, table, sources(self.state.files.get(name, [])), memory_bytes, read
+        ):
             rows = frame if hidden is None else frame.filter(~hidden)
             if newest is not None:
-                rows = rows.join(newest, on=[*SOURCE, ENTRY, "found_at"], how="semi", maintain_order="left")
+                rows = rows.join(
+                    newest, on=[*SOURCE, ENTRY, "found_at"], how="semi", maintain_order="left"
+                )
             elif name == "pages":
                 rows = rows.filter(pl.struct(table.key).is_last_distinct())
             else:
@@ -113,13 +163,20 @@ class LiveTables:
                 yield rows.select(chosen)
 
     def changes(
-        self, name: str, after: int, columns: Sequence[str] = (), *, memory_bytes: int | None = None, partitions: range | None = None
+        self,
+        name: str,
+        after: int,
+        columns: Sequence[str] = (),
+        *,
+        memory_bytes: int | None = None,
+        partitions: range | None = None,
     ) -> Iterator[pl.DataFrame]:
-        """Rows that came with entries later than `after`, in a scan's order, in parts; for followers, that upsert by key.
+        """Rows that came with entries later than `after`, in a scan's order, in parts; for
+        followers, that upsert by key.
 
-        Rows that were outranked since may be among them or not. Last column: `entry`. After a merge its file is looked through
-        for such rows by its row groups, and older rows of it are not given again. With `partitions` only rows of these; row
-        groups of others are not read.
+        Rows that were outranked since may be among them or not. Last column: `entry`. After a merge
+        its file is looked through for such rows by its row groups, and older rows of it are not
+        given again. With `partitions` only rows of these; row groups of others are not read.
         """
         table = _table(name)
         chosen = [*(columns or table.names), ENTRY]
@@ -128,7 +185,9 @@ class LiveTables:
             if file.entry <= after:
                 continue
             only = inside
-            if file.merged and after > 0:  # else all rows are later; a part of a filtered file is found by reading all that precede it
+            # else all rows are later; a part of a filtered file is found by reading all that
+            # precede it
+            if file.merged and after > 0:
                 only = pl.col(ENTRY) > after if inside is None else inside & (pl.col(ENTRY) > after)
             for _, part in self._parts(table, file, chosen, only=only, memory_bytes=memory_bytes):
                 if part.height:
@@ -141,16 +200,28 @@ class LiveTables:
             UsageError: it cannot be understood, or names a table or column that does not exist.
             WorkspaceError: a file cannot be read.
         """
+        if _CHANGE.match(query):
+            raise UsageError(
+                "tables can only be read: write a query that begins with SELECT, "
+                "WITH, SHOW or EXPLAIN"
+            )
         # What is not named is not fetched.
         named = {name for name in TABLES if re.search(rf"\b{name}\b", query, re.IGNORECASE)}
-        tables = {name: self.scan(name) if name in named else pl.LazyFrame(schema=polars_schema(table)) for name, table in TABLES.items()}
+        tables = {
+            name: self.scan(name) if name in named else pl.LazyFrame(schema=polars_schema(table))
+            for name, table in TABLES.items()
+        }
         context = pl.SQLContext(tables, eager=False)
         try:
             return context.execute(query).collect()
         except FileNotFoundError as error:
-            raise WorkspaceError(f"a table file is missing: {_first_line(error)}; run `lycosa check`") from None
+            raise WorkspaceError(
+                f"a table file is missing: {_first_line(error)}; run `lycosa check`"
+            ) from None
         except pl.exceptions.PolarsError as error:
-            raise UsageError(f"the SQL query failed: {_first_line(error)}; {_known(query)}") from None
+            raise UsageError(
+                f"the SQL query failed: {_first_line(error)}; {_known(query)}"
+            ) from None
 
     def _all(self, table: Table) -> pl.LazyFrame:
         files = self.state.files.get(table.name, [])
@@ -167,9 +238,16 @@ class LiveTables:
         return rows if hidden is None else rows.filter(~hidden)
 
     def _parts(
-        self, table: Table, file: LiveFile, columns: Sequence[str], only: pl.Expr | None = None, memory_bytes: int | None = None
+        self,
+        table: Table,
+        file: LiveFile,
+        columns: Sequence[str],
+        only: pl.Expr | None = None,
+        memory_bytes: int | None = None,
     ) -> Iterator[tuple[int, pl.DataFrame]]:
-        """(place of the first row, rows) of a file's visible rows, so many bytes in memory at a time."""
+        """(place of the first row, rows) of a file's visible rows, so many bytes in memory at a
+        time.
+        """
         rows = self._file(table, file) if only is None else self._file(table, file).filter(only)
         rows = rows.select(columns)
         held = memory_bytes or _BATCH_BYTES
@@ -194,22 +272,32 @@ class LiveTables:
         """What leaves the live rows of a table without a key, or of a part of it."""
         if name == "links":
             newest = self._newest_parses().collect().lazy()
-            return lambda rows: rows.join(newest, on=[*SOURCE, ENTRY, "found_at"], how="semi", maintain_order="left")
+            return lambda rows: rows.join(
+                newest, on=[*SOURCE, ENTRY, "found_at"], how="semi", maintain_order="left"
+            )
         if name == "found":
             return self._unapplied
         return lambda rows: rows
 
     def _newest_parses(self) -> pl.LazyFrame:
-        """Each source's newest parse: the latest (entry, time) among its pages rows and its links rows. A page without
-        links replaces the set with nothing, a redirect (which has no page) with its target."""
+        """Each source's newest parse: the latest (entry, time) among its pages rows and its links
+        rows. A page without links replaces the set with nothing, a redirect (which has no page)
+        with its target.
+        """
         seen = pl.concat(
             [
-                self._all(TABLES["pages"]).select(*SOURCE, ENTRY, pl.col("fetched_at").alias("found_at")),
+                self._all(TABLES["pages"]).select(
+                    *SOURCE, ENTRY, pl.col("fetched_at").alias("found_at")
+                ),
                 self._all(TABLES["links"]).select(*SOURCE, ENTRY, "found_at").unique(),
             ]
         )
         latest = seen.group_by(SOURCE).agg(pl.col(ENTRY).max())
-        return seen.join(latest, on=[*SOURCE, ENTRY], how="semi").group_by(*SOURCE, ENTRY).agg(pl.col("found_at").max())
+        return (
+            seen.join(latest, on=[*SOURCE, ENTRY], how="semi")
+            .group_by(*SOURCE, ENTRY)
+            .agg(pl.col("found_at").max())
+        )
 
     def _unapplied(self, rows: pl.LazyFrame) -> pl.LazyFrame:
         return rows.filter(unapplied(self.state.applied))
@@ -223,7 +311,9 @@ def in_partitions(partitions: range) -> pl.Expr:
 
 
 def sources(files: Sequence[LiveFile]) -> list[Source]:
-    """Files of a table, as the log has them, as sources to merge: a collection's base files follow each other by key."""
+    """Files of a table, as the log has them, as sources to merge: a collection's base files follow
+    each other by key.
+    """
     base: dict[tuple[str, int], list[LiveFile]] = {}
     found: list[tuple[int, Source]] = []
     for file in files:

@@ -1,11 +1,14 @@
-"""A workspace in a folder on a file system, local or mounted: create-if-absent by link, fsync, rename.
+"""A workspace in a folder on a file system, local or mounted: create-if-absent by link (or rename
+without replacing), fsync, rename.
 
-`os.link` fails when the name is taken, whoever came first, which "look, then write" does not. Nothing here goes through fsspec: it
-has neither link nor fsync, and importing it would cost every command a tenth of a second.
+`os.link` fails when the name is taken, whoever came first, which "look, then write" does not.
+Nothing here goes through fsspec: it has neither link nor fsync, and importing it would cost every
+command a tenth of a second.
 """
 
 from __future__ import annotations
 
+import ctypes
 import errno
 import os
 import shutil
@@ -21,20 +24,28 @@ import xxhash
 from lycosa.core.errors import WorkspaceError
 
 ASIDE_SUFFIX = ".aside"
-"""Ends the names of files that are being written: readers pass over them, a crash may leave some behind."""
+"""Ends the names of files that are being written: readers pass over them, a crash may leave some
+behind.
+"""
 
 _CHUNK = 1 << 20
+_NO_LINKS = (errno.EPERM, errno.ENOTSUP, errno.ENOSYS)
+_AT_FDCWD, _RENAME_NOREPLACE = -100, 1  # linux/fcntl.h, linux/fs.h
 
 
 class Published(NamedTuple):
-    """A file that lies in the workspace: its size, and the xxh3_128 of its bytes as 32 hexadecimal digits."""
+    """A file that lies in the workspace: its size, and the xxh3_128 of its bytes as 32 hexadecimal
+    digits.
+    """
 
     bytes: int
     digest: str
 
 
 class Wanted(NamedTuple):
-    """A data file that is to be read, with what the log says of it (0 and "" where that is not known)."""
+    """A data file that is to be read, with what the log says of it (0 and "" where that is not
+    known).
+    """
 
     path: str
     bytes: int = 0
@@ -42,7 +53,9 @@ class Wanted(NamedTuple):
 
 
 class LocalStorage:
-    """A folder on a local (or shared POSIX) file system; the promises are those of `lycosa.store.storage.Storage`."""
+    """A folder on a local (or shared POSIX) file system; the promises are those of
+    `lycosa.store.storage.Storage`.
+    """
 
     on_disk = True
 
@@ -60,8 +73,8 @@ class LocalStorage:
     def create(self, relative: str, content: bytes, *, mode: int = 0o644) -> bool:
         """Create a file with this content if its name is free; True if this call created it.
 
-        When it returns, the file and its name are on disk. An `OSError` says that the outcome is not known: read the
-        file back.
+        When it returns, the file and its name are on disk. An `OSError` says that the outcome is
+        not known: read the file back.
         """
         target = self.path(relative)
         folder = os.path.dirname(target)
@@ -69,7 +82,7 @@ class LocalStorage:
         try:
             _write(aside, target, content, mode, sync=True)
             try:
-                os.link(aside, target)
+                _give_name(aside, target)
             except FileExistsError:
                 return False
         finally:
@@ -77,8 +90,12 @@ class LocalStorage:
         sync_folder(folder)
         return True
 
-    def replace(self, relative: str, content: bytes, *, mode: int = 0o644, sync: bool = False) -> None:
-        """Write a file that is not part of the protocol (owner.json): whole for every reader, but forced to disk only with `sync`."""
+    def replace(
+        self, relative: str, content: bytes, *, mode: int = 0o644, sync: bool = False
+    ) -> None:
+        """Write a file that is not part of the protocol (owner.json): whole for every reader, but
+        forced to disk only with `sync`.
+        """
         target = self.path(relative)
         aside = os.path.join(os.path.dirname(target), f".{uuid.uuid4().hex}{ASIDE_SUFFIX}")
         try:
@@ -90,7 +107,9 @@ class LocalStorage:
             sync_folder(os.path.dirname(target))
 
     def read(self, relative: str) -> bytes | None:
-        """The content of a file, or None if there is none. What is no file (a pipe, a device: neither need end) is an empty one."""
+        """The content of a file, or None if there is none. What is no file (a pipe, a device:
+        neither need end) is an empty one.
+        """
         try:
             descriptor = os.open(self.path(relative), os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
         except FileNotFoundError:
@@ -112,9 +131,13 @@ class LocalStorage:
             return None
 
     def names(self, relative: str) -> list[str]:
-        """The sorted names in a folder, files being written left out; empty if there is no such folder."""
+        """The sorted names in a folder, files being written left out; empty if there is no such
+        folder.
+        """
         try:
-            return sorted(name for name in os.listdir(self.path(relative)) if not name.endswith(ASIDE_SUFFIX))
+            return sorted(
+                name for name in os.listdir(self.path(relative)) if not name.endswith(ASIDE_SUFFIX)
+            )
         except FileNotFoundError:
             return []
 
@@ -125,14 +148,18 @@ class LocalStorage:
         return sorted(os.path.join(relative, os.path.relpath(path, root)) for path in found)
 
     def modified_at(self, relative: str) -> int | None:
-        """When a file was last written, in milliseconds since 1970 by the storage's clock; None if there is none."""
+        """When a file was last written, in milliseconds since 1970 by the storage's clock; None if
+        there is none.
+        """
         try:
             return os.stat(self.path(relative)).st_mtime_ns // 1_000_000
         except (FileNotFoundError, NotADirectoryError):
             return None
 
     def make_folder(self, relative: str, *, fresh: bool = False) -> str:
-        """Create a folder and its parents, their names on disk. With `fresh`, raises FileExistsError if it is there."""
+        """Create a folder and its parents, their names on disk. With `fresh`, raises
+        FileExistsError if it is there.
+        """
         target = os.path.normpath(self.path(relative))
         missing = []
         parent = os.path.dirname(target)
@@ -261,7 +288,9 @@ class LocalStorage:
         return self.make_folder("run")
 
     def lock_path(self, relative: str) -> str:
-        """The path in the workspace, whose folder the caller sees to. How far machines share locks, their file system says."""
+        """The path in the workspace, whose folder the caller sees to. How far machines share locks,
+        their file system says.
+        """
         return self.path(relative)
 
     def prove(self) -> None:
@@ -286,7 +315,10 @@ def inside(relative: str, root: str) -> str:
         WorkspaceError: it is absolute or leads out of it.
     """
     if relative.startswith("/") or ".." in relative.split("/"):
-        raise WorkspaceError(f"{relative!r} is outside the workspace {root}: the log or a table is damaged; run `lycosa check`")
+        raise WorkspaceError(
+            f"{relative!r} is outside the workspace {root}: the log or a table "
+            "is damaged; run `lycosa check`"
+        )
     return relative
 
 
@@ -335,3 +367,29 @@ def _write(path: str, named: str, content: bytes, mode: int, *, sync: bool) -> N
     except OSError as error:
         error.filename = named
         raise
+
+
+def _give_name(aside: str, target: str) -> None:
+    """Give a file its name if that is free.
+
+    Where the file system has no hard links (exFAT, some network and FUSE file systems), Linux
+    renames without replacing instead.
+
+    Raises:
+        FileExistsError: the name is taken.
+        OSError: the file system can do neither.
+    """
+    try:
+        os.link(aside, target)
+        return
+    except OSError as error:
+        if error.errno not in _NO_LINKS:
+            raise
+    rename = getattr(ctypes.CDLL(None, use_errno=True), "renameat2", None)
+    if (
+        rename is None
+        or rename(_AT_FDCWD, os.fsencode(aside), _AT_FDCWD, os.fsencode(target), _RENAME_NOREPLACE)
+        != 0
+    ):
+        number = ctypes.get_errno() if rename is not None else errno.ENOTSUP
+        raise OSError(number, os.strerror(number), target)

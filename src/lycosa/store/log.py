@@ -1,11 +1,12 @@
 """The workspace's log: one numbered file an entry, created if absent, never changed.
 
-The rule that everything rests on: entry N+1 may be created only by a process that has read all entries up to N. So
-whoever writes an entry has seen every claim and every commit before it, and can say whether it may still write.
-Order is the log's, never the clock's; `at` is there for people.
+The rule that everything rests on: entry N+1 may be created only by a process that has read all
+entries up to N. So whoever writes an entry has seen every claim and every commit before it, and can
+say whether it may still write. Order is the log's, never the clock's; `at` is there for people.
 
-Old entries are deleted (`lycosa.store.sweep`), never without leaving the snapshot of their hundred, or its first line, behind. So a
-number without a file means "not written yet" exactly if the snapshot of its hundred is not there: one look at a name.
+Old entries are deleted (`lycosa.store.sweep`), never without leaving the snapshot of their hundred,
+or its first line, behind. So a number without a file means "not written yet" exactly if the
+snapshot of its hundred is not there: one look at a name.
 """
 
 from __future__ import annotations
@@ -19,11 +20,13 @@ from lycosa.store.entry import FOLDER, KINDS, Entry, decode_entry, encode_entry,
 from lycosa.store.snapshot import INTERVAL, snapshot_path, wrote
 from lycosa.store.storage import Storage
 
-_NAME = re.compile(r"^(\d{8,})\.json$")
+_NAME = re.compile(r"^(\d{8,})\.json\Z")
 
 
 class EntriesGone(WorkspaceError):
-    """The entry after the last one that was read has been deleted: start again from the newest snapshot (`Workspace.state`)."""
+    """The entry after the last one that was read has been deleted: start again from the newest
+    snapshot (`Workspace.state`).
+    """
 
 
 class Log:
@@ -42,7 +45,8 @@ class Log:
         return None if content is None else decode_entry(content, number)
 
     def entries(self, after: int = 0) -> list[Entry]:
-        """All entries after that number, in order, up to the first number that is free. Called at every commit: lists no folder.
+        """All entries after that number, in order, up to the first number that is free. Called at
+        every commit: lists no folder.
 
         Raises:
             EntriesGone: the next one was there and has been deleted.
@@ -60,16 +64,19 @@ class Log:
             found.append(entry)
 
     def numbers(self) -> list[int]:
-        """The numbers of the files in the log's folder, sorted: what a check compares with `entries`."""
+        """The numbers of the files in the log's folder, sorted: what a check compares with
+        `entries`.
+        """
         matches = (_NAME.match(name) for name in self.storage.names(FOLDER))
         return sorted(int(match[1]) for match in matches if match)
 
     def append(self, draft: Entry, *, seen: int, on_newer: Callable[[Entry], None]) -> Entry:
         """Write `draft` as the next entry and return it with its number, on disk.
 
-        `seen` is the last entry that the caller has read, and by which the draft may be written. `on_newer` is called, in
-        order, with every entry that turns out to be there already; it folds the entry into the caller's state and raises
-        (`ClaimLost`, …) if the draft may no longer be written: then nothing was.
+        `seen` is the last entry that the caller has read, and by which the draft may be written.
+        `on_newer` is called, in order, with every entry that turns out to be there already; it
+        folds the entry into the caller's state and raises (`ClaimLost`, …) if the draft may no
+        longer be written: then nothing was.
 
         Raises:
             EntriesGone: the caller was away for so long that entries it never read are deleted.
@@ -89,8 +96,8 @@ class Log:
                     return entry
             except OSError as error:
                 failure = error
-            # Every answer but a clear success is settled by reading back: the name may be taken by our own write,
-            # whose answer was lost.
+            # Every answer but a clear success is settled by reading back: the name may be taken by
+            # our own write, whose answer was lost.
             present = self.read(number)
             if present is not None and present.attempt == draft.attempt:
                 self.storage.sync_folder(FOLDER)
@@ -99,7 +106,8 @@ class Log:
                 if self._was_written(number):
                     raise EntriesGone(_GONE.format(entry_path(number)))
                 raise failure or WorkspaceError(
-                    f"{entry_path(number)} was deleted while the log was read: do not delete files in the log folder"
+                    f"{entry_path(number)} was deleted while the log was read: do not delete "
+                    "files in the log folder"
                 )
             on_newer(present)
 
@@ -108,9 +116,12 @@ class Log:
         return self.storage.size(snapshot_path(_hundred(number))) is not None
 
     def _require_counted(self, entry: Entry) -> None:
-        """A process may be stopped for days between looking and writing, and write into a hole, where nobody reads. Raises
-        EntriesGone then, and takes the entry back."""
-        if self._was_written(entry.number) and not wrote(self.storage, _hundred(entry.number), entry.number, entry.attempt):
+        """A process may be stopped for days between looking and writing, and write into a hole,
+        where nobody reads. Raises EntriesGone then, and takes the entry back.
+        """
+        if self._was_written(entry.number) and not wrote(
+            self.storage, _hundred(entry.number), entry.number, entry.attempt
+        ):
             self.storage.remove(entry_path(entry.number))
             raise EntriesGone(_GONE.format(entry_path(entry.number)))
 

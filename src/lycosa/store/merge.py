@@ -1,8 +1,10 @@
-"""Merge: fewer files, the same facts. A function over files that needs no claim and runs beside the worker, in any process.
+"""Merge: fewer files, the same facts. A function over files that needs no claim and runs beside the
+worker, in any process.
 
-It writes its files into folders of its own, and then one log entry a table, which makes them count in place of those it read. Commits
-that land meanwhile come after it in the log's order and are not touched. If somebody else replaced one of its files first, or it is
-killed, its work is lost and nothing else; what it left lying is swept.
+It writes its files into folders of its own, and then one log entry a table, which makes them count
+in place of those it read. Commits that land meanwhile come after it in the log's order and are not
+touched. If somebody else replaced one of its files first, or it is killed, its work is lost and
+nothing else; what it left lying is swept.
 """
 
 from __future__ import annotations
@@ -35,7 +37,9 @@ LOCK = f"{RUN}/merge.lock"
 
 @dataclass(slots=True)
 class MergeReport:
-    """What a merge did. `entries` are its log entries; `gave_up` says why it ended early, "" if it did not."""
+    """What a merge did. `entries` are its log entries; `gave_up` says why it ended early, "" if it
+    did not.
+    """
 
     entries: list[int] = field(default_factory=list)
     files_before: int = 0
@@ -46,8 +50,15 @@ class MergeReport:
     gave_up: str = ""
 
 
-def merge(workspace: Workspace, settings: MergeSettings | None = None, *, whole: bool = False, clock: Clock | None = None) -> MergeReport:
-    """Fold what has gathered, table by table, until nothing is due. `whole` folds everything into the base.
+def merge(
+    workspace: Workspace,
+    settings: MergeSettings | None = None,
+    *,
+    whole: bool = False,
+    clock: Clock | None = None,
+) -> MergeReport:
+    """Fold what has gathered, table by table, until nothing is due. `whole` folds everything into
+    the base.
 
     Returns at once if another process on this machine merges, sweeps or purges.
 
@@ -59,7 +70,7 @@ def merge(workspace: Workspace, settings: MergeSettings | None = None, *, whole:
     report = MergeReport()
     with maintenance(workspace.storage) as alone:
         if not alone:
-            report.gave_up = "another process merges, sweeps or purges here now"
+            report.gave_up = "another process is merging, cleaning up or purging this workspace"
             return report
         state = workspace.state()
         report.files_before = count_files(state)
@@ -72,9 +83,16 @@ def merge(workspace: Workspace, settings: MergeSettings | None = None, *, whole:
 
 
 def merge_table(
-    workspace: Workspace, name: str, settings: MergeSettings, *, whole: bool = False, clock: Clock | None = None
+    workspace: Workspace,
+    name: str,
+    settings: MergeSettings,
+    *,
+    whole: bool = False,
+    clock: Clock | None = None,
 ) -> MergeReport:
-    """As `merge`, for one table: tables may be folded side by side, in any processes. Whoever has it done holds `maintenance`."""
+    """As `merge`, for one table: tables may be folded side by side, in any processes. Whoever has
+    it done holds `maintenance`.
+    """
     report, state = MergeReport(), workspace.state()
     report.files_before = len(state.files.get(name, ()))
     _fold_all(workspace, state, name, settings, report, whole, clock)
@@ -83,11 +101,19 @@ def merge_table(
 
 
 def _fold_all(
-    workspace: Workspace, state: LogState, name: str, settings: MergeSettings, report: MergeReport, whole: bool, clock: Clock | None
+    workspace: Workspace,
+    state: LogState,
+    name: str,
+    settings: MergeSettings,
+    report: MergeReport,
+    whole: bool,
+    clock: Clock | None,
 ) -> None:
     while (due := plan(state.files.get(name, []), settings, name, whole=whole)) is not None:
         try:
-            _Fold(workspace, state, TABLES[name], due, settings, report).run((clock or SystemClock()).now_ms())
+            _Fold(workspace, state, TABLES[name], due, settings, report).run(
+                (clock or SystemClock()).now_ms()
+            )
         except NotLive as error:
             report.gave_up = str(error)
             return
@@ -106,7 +132,9 @@ def count_files(state: LogState) -> int:
 
 @contextmanager
 def maintenance(storage: Storage) -> Iterator[bool]:
-    """Whether this process alone, on this machine, rewrites and deletes files now: true while the block runs, or false."""
+    """Whether this process alone, on this machine, rewrites and deletes files now: true while the
+    block runs, or false.
+    """
     storage.make_folder(RUN)
     lock = os.open(storage.lock_path(LOCK), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
     try:
@@ -124,16 +152,30 @@ class _Fold:
     """One run of a table's files on their way into one delta, or into the base."""
 
     def __init__(
-        self, workspace: Workspace, state: LogState, table: Table, due: Plan, settings: MergeSettings, report: MergeReport
+        self,
+        workspace: Workspace,
+        state: LogState,
+        table: Table,
+        due: Plan,
+        settings: MergeSettings,
+        report: MergeReport,
     ) -> None:
         self._storage = workspace.storage
-        self._state, self._table, self._plan, self._settings, self._report = state, table, due, settings, report
+        self._state, self._table, self._plan, self._settings, self._report = (
+            state,
+            table,
+            due,
+            settings,
+            report,
+        )
         self._attempt = new_attempt()
         self._written: list[DataFile] = []
         self._replaced: list[LiveFile] = []
 
     def run(self, now_ms: int) -> None:
-        """Write, then append the entry. Raises NotLive or WorkspaceError, having removed what was written."""
+        """Write, then append the entry. Raises NotLive or WorkspaceError, having removed what was
+        written.
+        """
         done = False
         try:
             if self._plan.into_base:
@@ -141,7 +183,8 @@ class _Fold:
             else:
                 self._replaced = list(self._plan.files)
                 self._write(
-                    delta_path(self._plan.as_of, self._attempt, self._table.name), self._rows([Source((f,)) for f in self._replaced])
+                    delta_path(self._plan.as_of, self._attempt, self._table.name),
+                    self._rows([Source((f,)) for f in self._replaced]),
                 )
             draft = Entry(
                 kind=MERGE,
@@ -151,7 +194,8 @@ class _Fold:
                 replaces=tuple(file.path for file in self._replaced),
             )
             for file in self._written:
-                if self._storage.size(file.path) != file.bytes:  # somebody swept it: better to begin again
+                # somebody swept it: better to begin again
+                if self._storage.size(file.path) != file.bytes:
                     raise NotLive(f"{file.path} was deleted before it was committed")
             self._report.entries.append(append(self._state, draft).number)
             done = True
@@ -160,10 +204,13 @@ class _Fold:
         except FileNotFoundError as error:
             raise WorkspaceError(f"a table file is missing: {error}; run `lycosa check`") from None
         except pl.exceptions.PolarsError as error:
-            raise WorkspaceError(f"a file of {self._table.name} cannot be read: {error}; run `lycosa check`") from None
+            raise WorkspaceError(
+                f"a file of {self._table.name} cannot be read: {error}; run `lycosa check`"
+            ) from None
         finally:
             if not done and self._state.log.read(self._state.head + 1) is None:
-                # Not while an entry is there that we have not read: it may be ours, its answer lost.
+                # Not while an entry is there that we have not read: it may be ours, its answer
+                # lost.
                 for file in self._written:
                     self._storage.remove(file.path)
         self._account()
@@ -177,23 +224,46 @@ class _Fold:
                 base.setdefault(place[0], []).append(file)
         self._replaced = list(loose)
         for collection in self._collections(loose):
-            old = sorted(base.get(collection, []), key=lambda file: base_place(file.path) or ("", 0))
+            old = sorted(
+                base.get(collection, []), key=lambda file: base_place(file.path) or ("", 0)
+            )
             self._replaced.extend(old)
-            # Of one collection, read in several passes: a file of many collections is read once for each.
+            # Of one collection, read in several passes: a file of many collections is read once for
+            # each.
             only = None if collection == SHARED else pl.col("collection") == collection
-            self._write_split(collection, [*([Source(tuple(old))] if old else []), *(Source((file,), only) for file in loose)])
+            self._write_split(
+                collection,
+                [
+                    *([Source(tuple(old))] if old else []),
+                    *(Source((file,), only) for file in loose),
+                ],
+            )
 
     def _write_split(self, collection: str, inputs: list[Source]) -> None:
-        bytes_a_row = sum(file.bytes for source in inputs for file in source.files) / max(1, sum(source.rows for source in inputs))
+        bytes_a_row = sum(file.bytes for source in inputs for file in source.files) / max(
+            1, sum(source.rows for source in inputs)
+        )
 
         def most_rows() -> int:
-            done = [file for file in self._written if (base_place(file.path) or ("",))[0] == collection]
-            known = sum(file.bytes for file in done) / sum(file.rows for file in done) if done else bytes_a_row
+            done = [
+                file for file in self._written if (base_place(file.path) or ("",))[0] == collection
+            ]
+            known = (
+                sum(file.bytes for file in done) / sum(file.rows for file in done)
+                if done
+                else bytes_a_row
+            )
             return max(1, int(self._settings.split_bytes / max(1.0, known)))
 
         for part in by_partition(self._rows(inputs), most_rows):
             first = next(part)
-            path = base_path(collection, first.item(0, "partition"), self._plan.as_of, self._attempt, self._table.name)
+            path = base_path(
+                collection,
+                first.item(0, "partition"),
+                self._plan.as_of,
+                self._attempt,
+                self._table.name,
+            )
             self._write(path, _chain(first, part))
 
     def _collections(self, files: list[LiveFile]) -> list[str]:
@@ -201,7 +271,9 @@ class _Fold:
             return [SHARED]
         found: set[str] = set()
         for file in files:
-            found.update(self._scan(file).select(pl.col("collection").unique()).collect()["collection"])
+            found.update(
+                self._scan(file).select(pl.col("collection").unique()).collect()["collection"]
+            )
         return sorted(found)
 
     def _scan(self, file: LiveFile) -> pl.LazyFrame:
@@ -219,7 +291,9 @@ class _Fold:
             return
         target = self._storage.place(path)
         try:
-            rows = write_rows(target, _chain(first, frames), self._table, passing=not self._plan.into_base)
+            rows = write_rows(
+                target, _chain(first, frames), self._table, passing=not self._plan.into_base
+            )
         except BaseException:
             self._storage.remove(path)  # the disk may be full
             raise
@@ -228,7 +302,9 @@ class _Fold:
     def _account(self) -> None:
         self._report.bytes_read += sum(file.bytes for file in self._replaced)
         self._report.bytes_written += sum(file.bytes for file in self._written)
-        self._report.rows_dropped += sum(file.rows for file in self._replaced) - sum(file.rows for file in self._written)
+        self._report.rows_dropped += sum(file.rows for file in self._replaced) - sum(
+            file.rows for file in self._written
+        )
 
 
 def _chain(first: pl.DataFrame, rest: Iterator[pl.DataFrame]) -> Iterator[pl.DataFrame]:

@@ -1,9 +1,10 @@
 """The rows of many table files in key order, with bounded memory.
 
-Every file is sorted by (partition, host_key, url_key). Of each source a block of rows is in memory, and what lies below the lowest
-key that may still come can be handed on. A source is opened when the others have come to its first key, so files whose keys follow
-each other cost what one costs; and a block is a whole row group as long as memory suffices, so that a group is unpacked once.
-Hot path of every merge, guarded by bench/store.py.
+Every file is sorted by (partition, host_key, url_key). Of each source a block of rows is in memory,
+and what lies below the lowest key that may still come can be handed on. A source is opened when the
+others have come to its first key, so files whose keys follow each other cost what one costs; and a
+block is a whole row group as long as memory suffices, so that a group is unpacked once. Hot path of
+every merge, guarded by bench/store.py.
 """
 
 from __future__ import annotations
@@ -26,14 +27,17 @@ from lycosa.store.tables import GROUP_BYTES, PASSING_GROUP_BYTES
 
 _FEWEST_ROWS = 16  # of a block: less only costs time
 _UNPACKED = 6  # bytes in memory for one in a file, about; only for the first block of each source
-_PORTION_BYTES = 4 * 2**20  # of rows that are put in order together: they are in memory three times meanwhile
+# of rows that are put in order together: they are in memory three times meanwhile
+_PORTION_BYTES = 4 * 2**20
 
 _Key = tuple[int, int, int]  # of `SORT`
 
 
 @dataclass(slots=True, frozen=True)
 class Source:
-    """Rows in key order: one file, or several whose key ranges follow each other. `only` filters them."""
+    """Rows in key order: one file, or several whose key ranges follow each other. `only` filters
+    them.
+    """
 
     files: tuple[LiveFile, ...]
     only: pl.Expr | None = None
@@ -44,14 +48,22 @@ class Source:
 
 
 def in_key_order(
-    storage: Storage, table: Table, sources: Sequence[Source], memory_bytes: int, columns: Sequence[str] | None = None
+    storage: Storage,
+    table: Table,
+    sources: Sequence[Source],
+    memory_bytes: int,
+    columns: Sequence[str] | None = None,
 ) -> Iterator[pl.DataFrame]:
-    """All rows of the sources by key, rows of one key in the order of the sources; what shares a key comes in one frame.
+    """All rows of the sources by key, rows of one key in the order of the sources; what shares a
+    key comes in one frame.
 
-    With `entry` as last column. `columns` must hold those of `SORT`. About `memory_bytes` of rows are held, and half as much again
-    where very many sources overlap, however large they are; a key with more rows than that is held whole.
+    With `entry` as last column. `columns` must hold those of `SORT`. About `memory_bytes` of rows
+    are held, and half as much again where very many sources overlap, however large they are; a key
+    with more rows than that is held whole.
     """
-    storage.bring([Wanted(file.path, file.bytes, file.digest) for source in sources for file in source.files])
+    storage.bring(
+        [Wanted(file.path, file.bytes, file.digest) for source in sources for file in source.files]
+    )
     cursors = [_Cursor(storage, table, source, columns) for source in sources if source.rows]
     while cursors:
         cut = _read_on(cursors, memory_bytes)
@@ -60,8 +72,9 @@ def in_key_order(
 
 
 def _read_on(cursors: Sequence[_Cursor], memory_bytes: int) -> _Key | None:
-    """Read at least one block, of whichever source holds the others up, and as many as memory takes; the lowest key that may still
-    come, or None."""
+    """Read at least one block, of whichever source holds the others up, and as many as memory
+    takes; the lowest key that may still come, or None.
+    """
     waiting = [cursor for cursor in cursors if cursor.more]
     held = sum(cursor.bytes for cursor in cursors)
     read = False
@@ -83,20 +96,31 @@ def _read_on(cursors: Sequence[_Cursor], memory_bytes: int) -> _Key | None:
 def _below(cursors: Sequence[_Cursor], cut: _Key | None) -> Iterator[pl.DataFrame]:
     """The rows that were read and have lower keys, in portions."""
     counts = [cursor.rows.height if cut is None else cursor.below(cut) for cursor in cursors]
-    portions = 1 + int(sum(count * cursor.row_bytes for count, cursor in zip(counts, cursors, strict=True))) // _PORTION_BYTES
+    portions = (
+        1
+        + int(sum(count * cursor.row_bytes for count, cursor in zip(counts, cursors, strict=True)))
+        // _PORTION_BYTES
+    )
     most, largest = max(zip(counts, cursors, strict=True), key=lambda each: each[0])
     keys = [largest.key(most * number // portions) for number in range(1, portions)] if most else []
     for end in [*keys, cut]:
-        parts = [cursor.take(cursor.rows.height if end is None else cursor.below(end)) for cursor in cursors]
+        parts = [
+            cursor.take(cursor.rows.height if end is None else cursor.below(end))
+            for cursor in cursors
+        ]
         parts = [part for part in parts if part.height]
         if parts:
             yield parts[0] if len(parts) == 1 else pl.concat(parts).sort(SORT, maintain_order=True)
 
 
 class _Cursor:
-    """One source's place: the rows that were read and not handed on, whether there are `more`, and the lowest key of those."""
+    """One source's place: the rows that were read and not handed on, whether there are `more`, and
+    the lowest key of those.
+    """
 
-    def __init__(self, storage: Storage, table: Table, source: Source, columns: Sequence[str] | None) -> None:
+    def __init__(
+        self, storage: Storage, table: Table, source: Source, columns: Sequence[str] | None
+    ) -> None:
         self._storage, self._table, self._columns, self._only = storage, table, columns, source.only
         self._files = [file for file in source.files if file.rows]
         self._file = self._offset = 0
@@ -124,7 +148,8 @@ class _Cursor:
         file = self._files[self._file]
         pieces = max(1, round(self.group_bytes() / max(1, allowed_bytes)))
         step = max(_FEWEST_ROWS, -(-self._group // pieces))
-        step = min(step, self._group - self._offset % self._group, file.rows - self._offset)  # a slice never lies in two groups
+        # a slice never lies in two groups
+        step = min(step, self._group - self._offset % self._group, file.rows - self._offset)
         block = self._scan.slice(self._offset, step).collect()
         self._offset += step
         if block.height:
@@ -166,7 +191,9 @@ class _Cursor:
         most_bytes = GROUP_BYTES if base_place(file.path) else PASSING_GROUP_BYTES
         self._group = group_rows_of(self._storage, file)
         if not self._group:  # of an older program
-            self._group = max(1, min(self._table.group_rows, int(most_bytes / max(1.0, self.row_bytes))))
+            self._group = max(
+                1, min(self._table.group_rows, int(most_bytes / max(1.0, self.row_bytes)))
+            )
         self.row_bytes = min(self.row_bytes, most_bytes / self._group)
         return _key(_keys(rows.select(SORT).slice(0, 1).collect()), 0)
 

@@ -1,7 +1,9 @@
-"""Who runs a crawl in a workspace on this machine: a lock that the kernel frees, and a note for people and programs.
+"""Who runs a crawl in a workspace on this machine: a lock that the kernel frees, and a note for
+people and programs.
 
-`run/owner.lock` is held with flock for as long as the process lives, however it dies. `run/owner.json` says who it is and,
-for a daemon, where its loopback API listens; it carries a token, so only its user may read it (mode 0600).
+`run/owner.lock` is held with flock for as long as the process lives, however it dies.
+`run/owner.json` says who it is and, for a daemon, where its loopback API listens; it carries a
+token, so only its user may read it (mode 0600).
 """
 
 from __future__ import annotations
@@ -22,14 +24,19 @@ FOLDER = "run"
 LOCK = f"{FOLDER}/owner.lock"
 NOTE = f"{FOLDER}/owner.json"
 TOUCH_INTERVAL_MS = 5_000
-"""How often the owner rewrites its note; observers on other machines take one that is unchanged for 30 s for dead."""
+"""How often the owner rewrites its note; observers on other machines take one that is unchanged for
+30 s for dead.
+"""
 
 SILENT_MS = 30_000
-"""A note on another machine that stands unchanged for so long, by this one's clock, is a dead owner's."""
+"""A note on another machine that stands unchanged for so long, by this one's clock, is a dead
+owner's.
+"""
 
 _LOOK_S = 0.2
 _ATTEMPTS, _ATTEMPT_WAIT_S = 5, 0.05
-# Somebody who only asks whether the lock is held takes it for a moment; a few attempts see past that.
+# Somebody who only asks whether the lock is held takes it for a moment; a few attempts see past
+# that.
 
 
 @dataclass(slots=True, frozen=True)
@@ -81,14 +88,20 @@ class Owner:
 
     def _write(self) -> None:
         self._touched = self._clock.monotonic_ms()
-        self.note = OwnerNote(**(asdict(self.note) | {"touched_at": format_time(self._clock.now_ms())}))
-        self._storage.replace(NOTE, (json.dumps(asdict(self.note), indent=1) + "\n").encode(), mode=0o600)
+        self.note = OwnerNote(
+            **(asdict(self.note) | {"touched_at": format_time(self._clock.now_ms())})
+        )
+        self._storage.replace(
+            NOTE, (json.dumps(asdict(self.note), indent=1) + "\n").encode(), mode=0o600
+        )
 
 
 def own(storage: Storage, command: str, clock: Clock | None = None) -> Owner:
-    """Become the owner of a workspace. Takes half a minute where one was killed on another machine and nobody came since.
+    """Become the owner of a workspace. Takes half a minute where one was killed on another machine
+    and nobody came since.
 
-    The lock is not passed on to programs that are started, but a bare `os.fork` shares it: child processes are spawned.
+    The lock is not passed on to programs that are started, but a bare `os.fork` shares it: child
+    processes are spawned.
 
     Raises:
         OwnedError: a living process is.
@@ -103,7 +116,9 @@ def own(storage: Storage, command: str, clock: Clock | None = None) -> Owner:
             except BaseException:
                 os.close(descriptor)
                 raise
-            note = OwnerNote(os.getpid(), socket.gethostname(), format_time(clock.now_ms()), command)
+            note = OwnerNote(
+                os.getpid(), socket.gethostname(), format_time(clock.now_ms()), command
+            )
             return Owner(storage, descriptor, note, clock)
         time.sleep(_ATTEMPT_WAIT_S)
     os.close(descriptor)
@@ -111,7 +126,9 @@ def own(storage: Storage, command: str, clock: Clock | None = None) -> Owner:
 
 
 def owner_of(storage: Storage) -> OwnerNote | None:
-    """The note of the living owner on this machine; None if there is none (a dead one's note does not count)."""
+    """The note of the living owner on this machine; None if there is none (a dead one's note does
+    not count).
+    """
     try:
         descriptor = os.open(storage.lock_path(LOCK), os.O_RDONLY | os.O_CLOEXEC)
     except FileNotFoundError:
@@ -125,8 +142,8 @@ def owner_of(storage: Storage) -> OwnerNote | None:
 
 
 def _require_none_elsewhere(storage: Storage, clock: Clock) -> None:
-    """The lock says nothing of other machines; the note of a living owner there changes every 5 s. One that was killed leaves a note
-    that stands still: it is waited for.
+    """The lock says nothing of other machines; the note of a living owner there changes every 5 s.
+    One that was killed leaves a note that stands still: it is waited for.
 
     Raises:
         OwnedError: the note of a process on another machine changes.
@@ -159,7 +176,9 @@ def _note(storage: Storage) -> OwnerNote | None:
     except (ValueError, RecursionError, PermissionError):
         return None
     known = {field.name for field in fields(OwnerNote)}
-    if not isinstance(document, dict) or not {"pid", "host", "started_at", "command"} <= set(document):
+    if not isinstance(document, dict) or not {"pid", "host", "started_at", "command"} <= set(
+        document
+    ):
         return None
     return OwnerNote(**{key: value for key, value in document.items() if key in known})
 
@@ -167,9 +186,14 @@ def _note(storage: Storage) -> OwnerNote | None:
 def _refusal(storage: Storage) -> str:
     note = _note(storage)
     if note is None:
-        return f"another process crawls in {storage.root}; wait for it, stop it, or use another workspace (-w DIR)"
+        return (
+            f"another process is crawling in {storage.root}: wait for it, stop it, or use "
+            "another workspace (-w DIR)"
+        )
     where = f"; it listens at {note.address}" if note.address else ""
     return (
-        f"process {note.pid} on {note.host} crawls in {storage.root} since {note.started_at} ({note.command}){where}; "
-        f"wait for it, stop it (kill {note.pid}: it commits and ends), or use another workspace (-w DIR)"
+        f"process {note.pid} on {note.host} has been crawling in {storage.root} since "
+        f"{note.started_at} ({note.command}){where}; "
+        f"wait for it, stop it (kill {note.pid}: it commits and ends), or use another workspace "
+        "(-w DIR)"
     )

@@ -1,8 +1,9 @@
 """Purge: what an exclusion names is first invisible, by one log entry, and then gone, file by file.
 
-`exclude` is all that readers need. `purge` then writes every table file that holds such rows, and every WARC that holds such records,
-again without them; one entry makes the new files count in place of the old ones, which are deleted at once. It may be killed at any
-time and called again: what it left is done then.
+`exclude` is all that readers need. `purge` then writes every table file that holds such rows, and
+every WARC that holds such records, again without them; one entry makes the new files count in place
+of the old ones, which are deleted at once. It may be killed at any time and called again: what it
+left is done then.
 """
 
 from __future__ import annotations
@@ -17,14 +18,23 @@ import polars as pl
 from lycosa.core.clock import Clock, SystemClock
 from lycosa.core.errors import ArchiveError
 from lycosa.core.units import format_time
-from lycosa.store.claim import DATA, NotLive, append, folder_numbers, seal
+from lycosa.store.archives import folder_numbers
+from lycosa.store.claim import DATA, NotLive, append, seal
 from lycosa.store.entry import EXCLUDE, FOLDER, PURGE, DataFile, Entry, new_attempt
 from lycosa.store.exclusion import parse_rule
 from lycosa.store.files import scan_file, write_rows
 from lycosa.store.merge import maintenance
 from lycosa.store.ordered import Source, in_key_order
 from lycosa.store.plan import MergeSettings
-from lycosa.store.purge_archive import Cut, copy_index, copy_without, moved, moves, plan_cut, replace_in_place
+from lycosa.store.purge_archive import (
+    Cut,
+    copy_index,
+    copy_without,
+    moved,
+    moves,
+    plan_cut,
+    replace_in_place,
+)
 from lycosa.store.schema import TABLES, Table
 from lycosa.store.state import LiveFile, LogState
 from lycosa.store.sweep import KEEP_ENTRIES_MS, sweep_alone
@@ -37,8 +47,10 @@ WARC_SUFFIX = ".warc.gz"
 
 @dataclass(slots=True)
 class PurgeReport:
-    """What a purge did. `pending` are files that still hold excluded records and why; empty: the last byte is gone from the
-    store's tables and archives. (The search index is its own: it follows the exclusion.)"""
+    """What a purge did. `pending` are files that still hold excluded records and why; empty: the
+    last byte is gone from the store's tables and archives. (The search index is its own: it follows
+    the exclusion.)
+    """
 
     exclusion: int = 0  # the log entry by which the newest of the rules holds
     entry: int = 0  # the log entry that put new files in place of old ones; 0: none was needed
@@ -54,7 +66,8 @@ class PurgeReport:
 
 
 def exclude(workspace: Workspace, rules: Iterable[str], *, clock: Clock | None = None) -> int:
-    """Put exclusions into the log; returns the entry by which all of them hold. Rules that hold already are not written again.
+    """Put exclusions into the log; returns the entry by which all of them hold. Rules that hold
+    already are not written again.
 
     Raises:
         UsageError: one is not a rule (`lycosa.store.exclusion`).
@@ -70,22 +83,30 @@ def exclude(workspace: Workspace, rules: Iterable[str], *, clock: Clock | None =
     return append(state, Entry(kind=EXCLUDE, attempt=new_attempt(), at=at, exclusions=fresh)).number
 
 
-def purge(workspace: Workspace, rules: Iterable[str] = (), *, clock: Clock | None = None) -> PurgeReport:
-    """Exclude what `rules` name, and remove what all exclusions of the workspace name from tables and archives.
+def purge(
+    workspace: Workspace, rules: Iterable[str] = (), *, clock: Clock | None = None
+) -> PurgeReport:
+    """Exclude what `rules` name, and remove what all exclusions of the workspace name from tables
+    and archives.
 
-    Needs no claim. What a living worker holds uncommitted is `pending`: call again after its next commit.
+    Needs no claim. What a living worker holds uncommitted is `pending`: call again after its next
+    commit.
 
     Raises:
-        UsageError: one is not a rule.
-        ArchiveError: a WARC is damaged where excluded records may lie; what was not reached stays, invisible.
-        WorkspaceError: the log is damaged, or others rewrite files all the time.
-        OSError: storage failed.
+        UsageError: one is not a rule. ArchiveError: a WARC is damaged where excluded records may
+        lie; what was not reached stays, invisible. WorkspaceError: the log is damaged, or others
+        rewrite files all the time. OSError: storage failed.
     """
     ticks = clock or SystemClock()
     report = PurgeReport(exclusion=exclude(workspace, rules, clock=ticks))
     with maintenance(workspace.storage) as alone:
         if not alone:
-            report.pending.append((workspace.root, "another process merges, sweeps or purges here now: call again"))
+            report.pending.append(
+                (
+                    workspace.root,
+                    "another process is merging, cleaning up or purging this workspace: try again",
+                )
+            )
             return report
         for attempt in range(ATTEMPTS):
             state = workspace.state()
@@ -103,7 +124,9 @@ def purge(workspace: Workspace, rules: Iterable[str] = (), *, clock: Clock | Non
 
 @dataclass(slots=True)
 class Purge:
-    """One rewriting of what holds excluded rows and records, up to its entry. `lycosa.store.purge_collection` chooses otherwise."""
+    """One rewriting of what holds excluded rows and records, up to its entry.
+    `lycosa.store.purge_collection` chooses otherwise.
+    """
 
     workspace: Workspace
     state: LogState
@@ -184,13 +207,20 @@ class Purge:
         if hidden is None:
             return {}
         for file in self.state.files.get("visits", []):
-            rows = scan_file(self.workspace.storage, TABLES["visits"], file).filter(hidden).select(pl.col("warc_file").unique())
+            rows = (
+                scan_file(self.workspace.storage, TABLES["visits"], file)
+                .filter(hidden)
+                .select(pl.col("warc_file").unique())
+            )
             paths.update(rows.collect()["warc_file"])
         cuts: dict[str, tuple[str, Cut]] = {}
         for path in sorted(paths & self.state.warcs.keys()):
             cut = plan_cut(self.workspace.path(path), self.state.excluded)
             if cut.removed:
-                cuts[path] = (f"{os.path.dirname(path)}/archive-{self.attempt[:12]}{WARC_SUFFIX}", cut)
+                cuts[path] = (
+                    f"{os.path.dirname(path)}/archive-{self.attempt[:12]}{WARC_SUFFIX}",
+                    cut,
+                )
         return cuts
 
     def _touched(self, table: Table, warcs: list[str]) -> list[LiveFile]:
@@ -201,9 +231,15 @@ class Purge:
         if table.name == "visits":
             test = test | pl.col("warc_file").is_in(warcs)
         files = self.state.files.get(table.name, [])
-        return [file for file in files if scan_file(self.workspace.storage, table, file).select(test.any()).collect().item()]
+        return [
+            file
+            for file in files
+            if scan_file(self.workspace.storage, table, file).select(test.any()).collect().item()
+        ]
 
-    def _rewrite(self, table: Table, file: LiveFile, places: pl.DataFrame, written: list[str]) -> list[DataFile]:
+    def _rewrite(
+        self, table: Table, file: LiveFile, places: pl.DataFrame, written: list[str]
+    ) -> list[DataFile]:
         """A table file without excluded rows; nothing if none is left."""
         frames = self._rows(table, file, places)
         first = next(frames, None)
@@ -216,34 +252,54 @@ class Purge:
 
     def _rows(self, table: Table, file: LiveFile, places: pl.DataFrame) -> Iterator[pl.DataFrame]:
         hidden = is_excluded(self.state.exclusions, table.name)
-        for frame in in_key_order(self.workspace.storage, table, [Source((file,))], MergeSettings().memory_bytes):
+        for frame in in_key_order(
+            self.workspace.storage, table, [Source((file,))], MergeSettings().memory_bytes
+        ):
             kept = frame if hidden is None else frame.filter(~hidden)
             if kept.height:
                 yield moved(kept, places) if table.name == "visits" else kept
 
 
 def _purge_orphans(workspace: Workspace, state: LogState, report: PurgeReport) -> None:
-    """WARCs that no entry names: those of dead claims are written again in place, that of a living one is its worker's. On S3 and HDFS
-    they lie in the spool of the machine that wrote them, and only this machine's are seen."""
+    """WARCs that no entry names: those of dead claims are written again in place, that of a living
+    one is its worker's. On S3 and HDFS they lie in the spool of the machine that wrote them, and
+    only this machine's are seen.
+    """
     storage = workspace.storage
     for name in storage.drafts(DATA):
         numbers = folder_numbers(name)
-        for path in (f"{DATA}/{name}/{file}" for file in storage.drafts(f"{DATA}/{name}") if file.endswith(WARC_SUFFIX)):
+        for path in (
+            f"{DATA}/{name}/{file}"
+            for file in storage.drafts(f"{DATA}/{name}")
+            if file.endswith(WARC_SUFFIX)
+        ):
             if numbers is None or path in state.warcs or not storage.draft_size(path):
                 continue
             try:
                 cut = plan_cut(workspace.path(path), state.excluded)
             except ArchiveError as error:
-                if numbers[0] in state.claims and state.claims[numbers[0]].partitions <= state.orphans_used.get(path, set()):
-                    storage.remove(path)  # a power cut damaged it; what could be read of it was taken up
+                claim = state.claims.get(numbers[0])
+                if state.is_forgotten(numbers[0]) or (
+                    claim and claim.partitions <= state.orphans_used.get(path, set())
+                ):
+                    # a power cut damaged it; what could be read of it was taken up
+                    storage.remove(path)
                     storage.sync_folder(f"{DATA}/{name}")
                     continue
-                report.pending.append((path, f"it cannot be read: {error}; the next crawl takes up what can be: purge again after it"))
+                report.pending.append(
+                    (
+                        path,
+                        f"it cannot be read: {error}; the next crawl "
+                        "recovers what is readable: purge again after it",
+                    )
+                )
                 continue
             if not cut.removed:
                 continue
             if state.holds(numbers[0]):
-                report.pending.append((path, "its worker has not committed it yet: call again after the next commit"))
+                report.pending.append(
+                    (path, "its worker has not committed it yet: call again after the next commit")
+                )
                 continue
             before = storage.draft_size(path) or 0
             replace_in_place(workspace.path(path), cut)

@@ -1,4 +1,6 @@
-"""Taking records out of WARC files: what stays is copied byte for byte, and what points into the file learns where it is now."""
+"""Taking records out of WARC files: what stays is copied byte for byte, and what points into the
+file learns where it is now.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,7 @@ from pathlib import Path
 import polars as pl
 
 from lycosa.archive.cdxj import write_lines
-from lycosa.archive.members import Record, read_records
+from lycosa.archive.warc.members import Record, read_records
 from lycosa.core.errors import UrlError
 from lycosa.store.local_storage import sync_file, sync_folder
 from lycosa.url.scope import hostname
@@ -24,7 +26,9 @@ Excluded = Callable[[str, str], bool]
 
 @dataclass(slots=True)
 class Cut:
-    """What to take out of a WARC: `removed` are (offset, length) in order; `kept` counts records that stay, warcinfo left out."""
+    """What to take out of a WARC: `removed` are (offset, length) in order; `kept` counts records
+    that stay, warcinfo left out.
+    """
 
     removed: list[tuple[int, int]] = field(default_factory=list)
     kept: int = 0
@@ -36,7 +40,8 @@ class Cut:
 
 
 def plan_cut(path: str, excluded: Excluded) -> Cut:
-    """Look through a WARC for records of excluded URLs: response, revisit, request and metadata name their URL alike.
+    """Look through a WARC for records of excluded URLs: response, revisit, request and metadata
+    name their URL alike.
 
     Raises:
         ArchiveError: it is damaged; nobody can say what the damaged part holds.
@@ -84,7 +89,9 @@ def copy_index(path: str, target: str, warc_name: str, cut: Cut, excluded: Exclu
 
 
 def replace_in_place(path: str, cut: Cut) -> None:
-    """Put what a cut leaves in the place of a WARC that no entry names; whoever reads the old one reads on in it."""
+    """Put what a cut leaves in the place of a WARC that no entry names; whoever reads the old one
+    reads on in it.
+    """
     aside = f"{path}.aside"
     Path(aside).unlink(missing_ok=True)
     copy_without(path, aside, cut)
@@ -94,7 +101,9 @@ def replace_in_place(path: str, cut: Cut) -> None:
 
 
 def moves(cuts: dict[str, tuple[str, Cut]]) -> pl.DataFrame:
-    """WARC path -> (its new path, cut), as rows to join: from which offset on a record has moved by how much."""
+    """WARC path -> (its new path, cut), as rows to join: from which offset on a record has moved by
+    how much.
+    """
     rows = []
     for path, (target, cut) in cuts.items():
         gone = 0
@@ -102,16 +111,24 @@ def moves(cuts: dict[str, tuple[str, Cut]]) -> pl.DataFrame:
         for start, length in cut.removed:
             gone += length
             rows.append((path, target, start, gone))
-    schema = {"warc_file": pl.String(), "_target": pl.String(), "warc_offset": pl.Int64(), "_gone": pl.Int64()}
+    schema = {
+        "warc_file": pl.String(),
+        "_target": pl.String(),
+        "warc_offset": pl.Int64(),
+        "_gone": pl.Int64(),
+    }
     return pl.DataFrame(rows, schema=schema, orient="row").sort("warc_offset")
 
 
 def moved(visits: pl.DataFrame, moves: pl.DataFrame) -> pl.DataFrame:
     """Rows of `visits` with the places that their records have now, in the same order."""
     place = visits.select("warc_file", "warc_offset").with_row_index("_row").sort("warc_offset")
-    found = place.join_asof(moves, on="warc_offset", by="warc_file", check_sortedness=False).sort("_row")
+    found = place.join_asof(moves, on="warc_offset", by="warc_file", check_sortedness=False).sort(
+        "_row"
+    )
     return visits.with_columns(
-        warc_file=pl.coalesce(found["_target"], visits["warc_file"]), warc_offset=visits["warc_offset"] - found["_gone"].fill_null(0)
+        warc_file=pl.coalesce(found["_target"], visits["warc_file"]),
+        warc_offset=visits["warc_offset"] - found["_gone"].fill_null(0),
     )
 
 

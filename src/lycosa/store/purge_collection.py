@@ -1,7 +1,8 @@
-"""Taking one collection out of a workspace: its rows, and the records and links that no other collection has.
+"""Taking one collection out of a workspace: its rows, and the records and links that no other
+collection has.
 
-Whoever calls holds all partitions, so that no worker commits rows of it meanwhile. As with every purge, what is rewritten counts from
-one log entry on, and what it replaces is deleted.
+Whoever calls holds all partitions, so that no worker commits rows of it meanwhile. As with every
+purge, what is rewritten counts from one log entry on, and what it replaces is deleted.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from dataclasses import dataclass, field
 import polars as pl
 
 from lycosa.archive.cdxj import write_lines
-from lycosa.archive.members import read_records
+from lycosa.archive.warc.members import read_records
 from lycosa.core.clock import Clock, SystemClock
 from lycosa.core.records import UrlState
 from lycosa.store.claim import NotLive
@@ -47,7 +48,12 @@ def purge_collection(workspace: Workspace, name: str, *, clock: Clock | None = N
     report = PurgeReport()
     with maintenance(workspace.storage) as alone:
         if not alone:
-            report.pending.append((workspace.root, "another process merges, sweeps or purges here now: call again"))
+            report.pending.append(
+                (
+                    workspace.root,
+                    "another process is merging, cleaning up or purging this workspace: try again",
+                )
+            )
             return report
         for attempt in range(ATTEMPTS):
             state = workspace.state()
@@ -64,7 +70,9 @@ def purge_collection(workspace: Workspace, name: str, *, clock: Clock | None = N
 
 @dataclass(slots=True)
 class _Collection(Purge):
-    """Chooses by collection. `_sources`: URLs that it alone has rows of; `_hosts`: its hosts, with what they hold without it."""
+    """Chooses by collection. `_sources`: URLs that it alone has rows of; `_hosts`: its hosts, with
+    what they hold without it.
+    """
 
     name: str = ""
     _sources: pl.DataFrame = field(init=False)
@@ -73,22 +81,56 @@ class _Collection(Purge):
     def __post_init__(self) -> None:
         tables = LiveTables(self.workspace, self.state)
         mine = pl.col("collection") == self.name
-        seen = pl.concat([tables.all_rows(table).select(*_SOURCE, mine.alias("mine")) for table in ("pages", "visits")])
-        self._sources = seen.group_by(_SOURCE).agg(pl.col("mine").all()).filter("mine").select(_SOURCE).collect()
+        seen = pl.concat(
+            [
+                tables.all_rows(table).select(*_SOURCE, mine.alias("mine"))
+                for table in ("pages", "visits")
+            ]
+        )
+        self._sources = (
+            seen.group_by(_SOURCE)
+            .agg(pl.col("mine").all())
+            .filter("mine")
+            .select(_SOURCE)
+            .collect()
+        )
         urls = tables.scan("urls").select("host_key", "collection", "state")
         visits = tables.all_rows("visits").select("host_key", "collection")
         pages = tables.scan("pages").filter(~mine).group_by("host_key").agg(pl.len().alias("held"))
-        others = urls.filter(~mine).group_by("host_key").agg(
-            pl.len().alias("left"),
-            *((pl.col("state") == state.value).sum().cast(pl.Int64).alias(state.value) for state in (UrlState.KNOWN, UrlState.VISITED)),
-        )  # fmt: skip
-        touched = pl.concat([urls.filter(mine).select("host_key"), visits.filter(mine).select("host_key")]).unique()
-        joined = touched.join(others, on="host_key", how="left").join(pages, on="host_key", how="left").fill_null(0)
+        others = (
+            urls.filter(~mine)
+            .group_by("host_key")
+            .agg(
+                pl.len().alias("left"),
+                *(
+                    (pl.col("state") == state.value).sum().cast(pl.Int64).alias(state.value)
+                    for state in (UrlState.KNOWN, UrlState.VISITED)
+                ),
+            )
+        )
+        touched = pl.concat(
+            [urls.filter(mine).select("host_key"), visits.filter(mine).select("host_key")]
+        ).unique()
+        joined = (
+            touched.join(others, on="host_key", how="left")
+            .join(pages, on="host_key", how="left")
+            .fill_null(0)
+        )
         self._hosts = joined.rename({"known": "now_known", "visited": "now_visited"}).collect()
 
     def _cuts(self) -> dict[str, tuple[str, Cut]]:
-        rows = LiveTables(self.workspace, self.state).all_rows("visits").select(*_RECORD, mine=pl.col("collection") == self.name)
-        only = rows.group_by(_RECORD).agg(pl.col("mine").all()).filter("mine").select(_RECORD).collect()
+        rows = (
+            LiveTables(self.workspace, self.state)
+            .all_rows("visits")
+            .select(*_RECORD, mine=pl.col("collection") == self.name)
+        )
+        only = (
+            rows.group_by(_RECORD)
+            .agg(pl.col("mine").all())
+            .filter("mine")
+            .select(_RECORD)
+            .collect()
+        )
         cuts: dict[str, tuple[str, Cut]] = {}
         for (path,), places in only.partition_by(["warc_file"], as_dict=True).items():
             if path in self.state.warcs:
@@ -120,14 +162,26 @@ class _Collection(Purge):
                     test |= pl.col("warc_file").is_in(warcs)
                 hit = rows.select(test.any()).collect().item()
             else:
-                keys, on = (self._hosts, ["host_key"]) if table.name == "hosts" else (self._sources, _SOURCE)
-                hit = rows.join(keys.lazy().select(on), on=on, how="semi").select(pl.len()).collect().item() > 0
+                keys, on = (
+                    (self._hosts, ["host_key"])
+                    if table.name == "hosts"
+                    else (self._sources, _SOURCE)
+                )
+                hit = (
+                    rows.join(keys.lazy().select(on), on=on, how="semi")
+                    .select(pl.len())
+                    .collect()
+                    .item()
+                    > 0
+                )
             if hit:
                 found.append(file)
         return found
 
     def _rows(self, table: Table, file: LiveFile, places: pl.DataFrame) -> Iterator[pl.DataFrame]:
-        for frame in in_key_order(self.workspace.storage, table, [Source((file,))], MergeSettings().memory_bytes):
+        for frame in in_key_order(
+            self.workspace.storage, table, [Source((file,))], MergeSettings().memory_bytes
+        ):
             if "collection" in table.names:
                 kept = frame.filter(pl.col("collection") != self.name)
             elif table.name == "hosts":
@@ -138,17 +192,24 @@ class _Collection(Purge):
                 yield moved(kept, places) if table.name == "visits" else kept
 
     def _recounted(self, frame: pl.DataFrame) -> pl.DataFrame:
-        """Rows of hosts that others have, with what these hold; rows of registrable domains as they are."""
+        """Rows of hosts that others have, with what these hold; rows of registrable domains as they
+        are.
+        """
         joined = frame.join(self._hosts, on="host_key", how="left", maintain_order="left")
         mine = (pl.col("host") != "") & pl.col("left").is_not_null()
         kept = joined.filter(~(mine & (pl.col("left") == 0)))
         new = {"known": "now_known", "visited": "now_visited", "pages": "held"}
-        counted = [pl.when(mine).then(pl.col(now).cast(frame.schema[name])).otherwise(name).alias(name) for name, now in new.items()]
+        counted = [
+            pl.when(mine).then(pl.col(now).cast(frame.schema[name])).otherwise(name).alias(name)
+            for name, now in new.items()
+        ]
         return kept.with_columns(counted).select(frame.columns)
 
 
 def _cut_records(path: str, offsets: set[int]) -> Cut:
-    """Take out the exchanges whose first records stand at `offsets`: each ends with its metadata record."""
+    """Take out the exchanges whose first records stand at `offsets`: each ends with its metadata
+    record.
+    """
     cut, inside = Cut(), False
     for record in read_records(path):
         cut.end = record.offset + record.length

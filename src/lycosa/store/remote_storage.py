@@ -1,13 +1,16 @@
-"""What S3 and HDFS have in common: drafts in a spool on this machine, copies in a cache, locks of this machine.
+"""What S3 and HDFS have in common: drafts in a spool on this machine, copies in a cache, locks of
+this machine.
 
     <cache>/<place>-<workspace>/files/      copies (`lycosa.store.cache`)
-                                spool/      drafts: data/00000003-1/ with the open WARC, base/…, delta/…
-                                work/       what is put together before it is published; whole published folders (the index)
-                                run/        locks, and working files of processes
+                                spool/      drafts: data/00000003-1/ with the open WARC, base/…,
+                                delta/… work/       what is put together before it is published;
+                                whole published folders (the index) run/        locks, and working
+                                files of processes
 
-The folder's name comes from the workspace's place and from what its workspace.json says, so that a workspace made anew at an old place
-finds no file of the old one. The spool is no cache: it holds what a killed worker had fetched and not committed, and the next worker on
-this machine takes it up. Removing it costs fetching that again.
+The folder's name comes from the workspace's place and from what its workspace.json says, so that a
+workspace made anew at an old place finds no file of the old one. The spool is no cache: it holds
+what a killed worker had fetched and not committed, and the next worker on this machine takes it up.
+Removing it costs fetching that again.
 """
 
 from __future__ import annotations
@@ -32,11 +35,15 @@ from lycosa.store.local_storage import ASIDE_SUFFIX, Published, Wanted, file_dig
 IDENTITY = "workspace.json"
 _MANIFEST = "published.json"
 _AT_ONCE = 8
-"""Files that are sent or fetched side by side: one connection does some 50 to 100 MB/s, and a commit has about nine files."""
+"""Files that are sent or fetched side by side: one connection does some 50 to 100 MB/s, and a
+commit has about nine files.
+"""
 
 
 class RemoteStorage(ABC):
-    """A workspace that is reached over a network; the promises are those of `lycosa.store.storage.Storage`."""
+    """A workspace that is reached over a network; the promises are those of
+    `lycosa.store.storage.Storage`.
+    """
 
     on_disk = False
 
@@ -47,7 +54,9 @@ class RemoteStorage(ABC):
     def create(self, relative: str, content: bytes, *, mode: int = 0o644) -> bool: ...
 
     @abstractmethod
-    def replace(self, relative: str, content: bytes, *, mode: int = 0o644, sync: bool = False) -> None: ...
+    def replace(
+        self, relative: str, content: bytes, *, mode: int = 0o644, sync: bool = False
+    ) -> None: ...
 
     @abstractmethod
     def size(self, relative: str) -> int | None: ...
@@ -80,7 +89,9 @@ class RemoteStorage(ABC):
 
     @abstractmethod
     def _send(self, source: str, relative: str) -> None:
-        """Put a file of this machine into the workspace, in place of one that may be there. Whole for every reader."""
+        """Put a file of this machine into the workspace, in place of one that may be there. Whole
+        for every reader.
+        """
 
     @abstractmethod
     def _fetch(self, relative: str, target: str) -> None:
@@ -99,25 +110,40 @@ class RemoteStorage(ABC):
         self._cache.drop(relative)
 
     def digest(self, relative: str) -> str:
-        """The xxh3_128 of the bytes in the workspace: fetched anew, whatever the cache holds. Raises FileNotFoundError."""
+        """The xxh3_128 of the bytes in the workspace: fetched anew, whatever the cache holds.
+        Raises FileNotFoundError.
+        """
         self._cache.drop(relative)
         size = self.size(relative)
         if size is None:
             raise FileNotFoundError(f"{self.root}/{relative}")
-        return file_digest(self._cache.fetch(relative, lambda target: self._fetch(relative, target), size, ""))
+        return file_digest(
+            self._cache.fetch(relative, lambda target: self._fetch(relative, target), size, "")
+        )
 
     def local(self, relative: str, size: int = 0, digest: str = "") -> str:
-        """Its draft on this machine, else a copy."""
+        """Its draft on this machine, else a copy. What a log entry names (`size` is given) is
+        always a copy, since its draft may be settled before the caller opens it.
+        """
         draft = self._draft(relative)
-        if draft.exists():
-            return str(draft)
+        try:
+            drafted = os.stat(draft).st_size
+        except FileNotFoundError:
+            drafted = -1
+        if drafted >= 0:
+            if not size:
+                return str(draft)
+            if drafted == size and (copy := self._cache.adopt(relative, str(draft))) is not None:
+                return copy
         found = self._cache.find(relative)
         if found is not None and (not size or os.path.getsize(found) == size):
             return found
         known = size or self.size(relative)
         try:
             if known is not None:
-                return self._cache.fetch(relative, lambda target: self._fetch(relative, target), known, digest)
+                return self._cache.fetch(
+                    relative, lambda target: self._fetch(relative, target), known, digest
+                )
         except FileNotFoundError:
             pass  # whoever opens the path is told so
         self._cache.drop(relative)
@@ -125,7 +151,12 @@ class RemoteStorage(ABC):
 
     def bring(self, files: Sequence[Wanted]) -> None:
         """Fetch those that are not here, some side by side."""
-        missing = [file for file in files if not os.path.exists(self._cache.path(file.path)) and not self._draft(file.path).exists()]
+        missing = [
+            file
+            for file in files
+            if not os.path.exists(self._cache.path(file.path))
+            and not self._draft(file.path).exists()
+        ]
         if len(missing) > 1:
             with ThreadPoolExecutor(_AT_ONCE, "fetch") as pool:
                 list(pool.map(lambda file: self.local(*file), missing))
@@ -151,19 +182,21 @@ class RemoteStorage(ABC):
             return list(pool.map(self._publish, paths))
 
     def settle(self, folder: str) -> None:
-        """Drafts of tables become copies, since they will be read before long; others go."""
+        """Drafts of tables become copies, since they will be read before long; others go. Another
+        process may settle or drop the same folder meanwhile: the entry counts, so nothing here
+        fails.
+        """
         for name in self.drafts(folder):
-            draft = self._draft(f"{folder}/{name}")
             if name.endswith(".parquet"):
-                self._cache.adopt(f"{folder}/{name}", str(draft))
-            else:
-                draft.unlink(missing_ok=True)
+                self._cache.adopt(f"{folder}/{name}", str(self._draft(f"{folder}/{name}")))
         self.drop_drafts(folder)
 
     def drafts(self, folder: str) -> list[str]:
         """The names of a folder in the spool."""
         try:
-            return sorted(name for name in os.listdir(self._draft(folder)) if not name.endswith(ASIDE_SUFFIX))
+            return sorted(
+                name for name in os.listdir(self._draft(folder)) if not name.endswith(ASIDE_SUFFIX)
+            )
         except (FileNotFoundError, NotADirectoryError):
             return []
 
@@ -192,7 +225,8 @@ class RemoteStorage(ABC):
         shutil.rmtree(self._draft(folder), ignore_errors=True)
 
     def publish_folder(self, source: str, relative: str) -> bool:
-        """Send all its files, then create the file that names them: by it the folder counts, and by it alone readers find them.
+        """Send all its files, then create the file that names them: by it the folder counts, and by
+        it alone readers find them.
 
         Who else publishes under this name has files of his own, so that nothing is mixed.
         """
@@ -201,7 +235,14 @@ class RemoteStorage(ABC):
         attempt = uuid.uuid4().hex
         names = sorted(os.listdir(source))
         with ThreadPoolExecutor(_AT_ONCE, "send") as pool:
-            sizes = list(pool.map(lambda name: self._confirm(os.path.join(source, name), f"{relative}/{attempt}/{name}"), names))
+            sizes = list(
+                pool.map(
+                    lambda name: self._confirm(
+                        os.path.join(source, name), f"{relative}/{attempt}/{name}"
+                    ),
+                    names,
+                )
+            )
         manifest = {"attempt": attempt, "files": dict(zip(names, sizes, strict=True))}
         if not self._is_ours(f"{relative}/{_MANIFEST}", json.dumps(manifest).encode()):
             for name in names:
@@ -227,9 +268,13 @@ class RemoteStorage(ABC):
         aside.mkdir(parents=True)
         try:
             with ThreadPoolExecutor(_AT_ONCE, "fetch") as pool:
-                list(pool.map(lambda name: self._fetch(f"{folder}/{name}", str(aside / name)), files))
+                list(
+                    pool.map(lambda name: self._fetch(f"{folder}/{name}", str(aside / name)), files)
+                )
             if any(os.stat(aside / name).st_size != size for name, size in files.items()):
-                raise StorageError(f"{self.root}/{relative}: the file sizes differ from those in its {_MANIFEST}")
+                raise StorageError(
+                    f"{self.root}/{relative}: the file sizes differ from those in its {_MANIFEST}"
+                )
             with suppress(OSError):  # another process of this machine was first
                 os.rename(aside, target)
             self._drop_copies_beside(relative)
@@ -248,9 +293,13 @@ class RemoteStorage(ABC):
                 shutil.rmtree(path, ignore_errors=True)
 
     def remove_tree(self, relative: str) -> None:
-        """Remove the files by which published folders count, then the rest, then the copies here."""
+        """Remove the files by which published folders count, then the rest, then the copies
+        here.
+        """
         self._remove(f"{relative}/{_MANIFEST}")
-        for path in sorted(self.files_below(relative), key=lambda path: not path.endswith(_MANIFEST)):
+        for path in sorted(
+            self.files_below(relative), key=lambda path: not path.endswith(_MANIFEST)
+        ):
             self._remove(path)
         shutil.rmtree(self._whole(relative), ignore_errors=True)
 
@@ -281,7 +330,8 @@ class RemoteStorage(ABC):
             self._remove(probe)
         if not refused:
             raise UsageError(
-                f"{self.root}: this store ignores `If-None-Match: *`, so two writers can create the same object and a workspace "
+                f"{self.root}: this store ignores `If-None-Match: *`, so two writers can create "
+                "the same object and a workspace "
                 "would lose commits; use another store, or a newer version of it"
             )
 
@@ -314,7 +364,9 @@ class RemoteStorage(ABC):
         self._send(source, relative)
         due, found = os.stat(source).st_size, self.size(relative)
         if found != due:
-            raise StorageError(f"{self.root}/{relative}: {due} bytes were sent, but {found or 'none'} are stored")
+            raise StorageError(
+                f"{self.root}/{relative}: {due} bytes were sent, but {found or 'none'} are stored"
+            )
         return due
 
     def _is_ours(self, relative: str, content: bytes) -> bool:

@@ -1,6 +1,7 @@
 """Records to rows and back. A row is a tuple in the order of its table's columns.
 
-The functions to rows are a hot path (guarded by bench/store.py): one visit, one page and a few URL rows for every page.
+The functions to rows are a hot path (guarded by bench/store.py): one visit, one page and a few URL
+rows for every page.
 """
 
 from __future__ import annotations
@@ -19,7 +20,9 @@ visit_row: attrgetter[Row] = attrgetter(*VISITS.names)
 
 
 def page_row(visit: Visit, page: Page, redirect_from: str = "") -> Row:
-    """The row of `pages` for what was parsed from a visit's exchange. `redirect_from`: the URL whose redirect led here."""
+    """The row of `pages` for what was parsed from a visit's exchange. `redirect_from`: the URL
+    whose redirect led here.
+    """
     return (
         visit.partition,
         visit.host_key,
@@ -36,6 +39,8 @@ def page_row(visit: Visit, page: Page, redirect_from: str = "") -> Row:
         page.language,
         page.language_score,
         page.other_languages,
+        page.declared_language,
+        page.language_share,
         page.charset,
         page.published_at,
         page.canonical,
@@ -119,7 +124,9 @@ def host_row(row: HostRow) -> Row:
 
 
 def found_row(row: UrlRow, *, source: str, anchor: str, kind: str, modified_at: int = 0) -> Row:
-    """The row of `found` that hands a URL of a foreign partition to its owner. `modified_at`: what a list says of its last change."""
+    """The row of `found` that hands a URL of a foreign partition to its owner. `modified_at`: what
+    a list says of its last change.
+    """
     url, _, host_key, url_key, partition = row.id
     return (
         partition,
@@ -140,7 +147,9 @@ def found_row(row: UrlRow, *, source: str, anchor: str, kind: str, modified_at: 
     )
 
 
-def match_row(visit: Visit, watch: str, text: str, positions: Sequence[int], count: int, context: str) -> Row:
+def match_row(
+    visit: Visit, watch: str, text: str, positions: Sequence[int], count: int, context: str
+) -> Row:
     """The row of `matches` for a watch's text in a visited page."""
     return (
         visit.partition,
@@ -159,10 +168,39 @@ def match_row(visit: Visit, watch: str, text: str, positions: Sequence[int], cou
 
 
 def url_record(row: Row, host: str) -> UrlRow:
-    """A row of `urls` (times as integers or None) -> UrlRow. `host` is the URL's hostname, which the table does not repeat."""
-    (partition, host_key, url_key, url, collection, operation, depth, state, reason, state_at, priority, not_before) = row[:12]
-    (first_seen_at, visited_at, referrer, redirects, redirect_from, fails, checks, changes, etag, last_modified, digest) = row[12:23]
-    (text_digest, captured_at, record_id, importance, change_rate, claim, silence, history) = row[23:]
+    """A row of `urls` (times as integers or None) -> UrlRow. `host` is the URL's hostname, which
+    the table does not repeat.
+    """
+    (
+        partition,
+        host_key,
+        url_key,
+        url,
+        collection,
+        operation,
+        depth,
+        state,
+        reason,
+        state_at,
+        priority,
+        not_before,
+    ) = row[:12]
+    (
+        first_seen_at,
+        visited_at,
+        referrer,
+        redirects,
+        redirect_from,
+        fails,
+        checks,
+        changes,
+        etag,
+        last_modified,
+        digest,
+    ) = row[12:23]
+    (text_digest, captured_at, record_id, importance, change_rate, claim, silence, history) = row[
+        23:
+    ]
     return UrlRow(
         UrlId(url, host, host_key, url_key, partition),
         collection,
@@ -197,7 +235,20 @@ def url_record(row: Row, host: str) -> UrlRow:
 
 def host_record(row: Row) -> HostRow:
     """A row of `hosts` (times as integers or None) -> HostRow."""
-    (partition, host_key, _, host, domain, first_seen_at, last_visit_at, ip, server, robots, delay_ms, not_before) = row[:12]
+    (
+        partition,
+        host_key,
+        _,
+        host,
+        domain,
+        first_seen_at,
+        last_visit_at,
+        ip,
+        server,
+        robots,
+        delay_ms,
+        not_before,
+    ) = row[:12]
     (latency_ms, fails, known, visited, pages, size, budget, traps, right, wrong, missed) = row[12:]
     return HostRow(
         host=host,

@@ -1,8 +1,9 @@
 """A workspace on S3 and its kin, by s3fs: create-if-absent is a PUT with `If-None-Match: *`.
 
-Endpoint, region and credentials come from the environment, as boto reads it (AWS_ENDPOINT_URL, AWS_REGION, AWS_ACCESS_KEY_ID, …). No
-rule rests on a listing being fresh: names that matter are asked for one by one. s3fs and botocore send again what got no answer, so a PUT
-may meet its own object and be refused; `create` then says False, as its contract allows.
+Endpoint, region and credentials come from the environment, as boto reads it (AWS_ENDPOINT_URL,
+AWS_REGION, AWS_ACCESS_KEY_ID, …). No rule rests on a listing being fresh: names that matter are
+asked for one by one. s3fs and botocore send again what got no answer, so a PUT may meet its own
+object and be refused; `create` then says False, as its contract allows.
 """
 
 from __future__ import annotations
@@ -25,30 +26,53 @@ from lycosa.store.remote_storage import RemoteStorage
 
 _Result = TypeVar("_Result")
 _Failure = (OSError, BotoCoreError, aiohttp.ClientError, TimeoutError)
-_CLIENT = {"connect_timeout": 5, "read_timeout": 30, "retries": {"total_max_attempts": 1, "mode": "standard"}}
-"""Without retries: s3fs makes `_S3FS_ATTEMPTS`, and `_again` more where there was no answer, or one that it cannot now."""
+_CLIENT = {
+    "connect_timeout": 5,
+    "read_timeout": 30,
+    "retries": {"total_max_attempts": 1, "mode": "standard"},
+}
+"""Without retries: s3fs makes `_S3FS_ATTEMPTS`, and `_again` more where there was no answer, or one
+that it cannot now.
+"""
 
 _S3FS_ATTEMPTS = 2
-"""Where there was no answer. For a small file's content it squares them: with its own five, and botocore's two, a store that says nothing
-was asked fifty times, for 25 minutes."""
+"""Where there was no answer. For a small file's content it squares them: with its own five, and
+botocore's two, a store that says nothing was asked fifty times, for 25 minutes.
+"""
 
 PAGE = 1_000
 """Keys that one answer to a listing holds; S3 gives no more."""
 _CONFLICTS, _CONFLICT_WAIT_S = 20, 0.05
 _ATTEMPTS, _FIRST_WAIT_S = 6, 0.1
 _UNANSWERED = 3
-_PASSING = frozenset({"500", "502", "503", "504", "InternalError", "ServiceUnavailable", "SlowDown", "RequestTimeout", "OperationAborted"})
+_PASSING = frozenset(
+    {
+        "500",
+        "502",
+        "503",
+        "504",
+        "InternalError",
+        "ServiceUnavailable",
+        "SlowDown",
+        "RequestTimeout",
+        "OperationAborted",
+    }
+)
 _OF_A_LISTING = frozenset({"IsTruncated", "KeyCount", "Contents", "CommonPrefixes"})
 _MISSING = frozenset({"404", "NoSuchKey"})
 _WHY = {
     "AccessDenied": "access is denied: the credentials in the environment do not allow it",
     "403": "access is denied: the credentials in the environment do not allow it",
-    "InvalidAccessKeyId": "the credentials in the environment are not known there: check AWS_ACCESS_KEY_ID and AWS_ENDPOINT_URL",
-    "SignatureDoesNotMatch": "the credentials in the environment are wrong: check AWS_SECRET_ACCESS_KEY",
+    "InvalidAccessKeyId": "the credentials in the environment are not known there: check "
+    "AWS_ACCESS_KEY_ID and AWS_ENDPOINT_URL",
+    "SignatureDoesNotMatch": "the credentials in the environment are wrong: check "
+    "AWS_SECRET_ACCESS_KEY",
     "ExpiredToken": "the credentials in the environment have expired: renew AWS_SESSION_TOKEN",
     "NoSuchBucket": "there is no such bucket: make it first",
-    "NoCredentialsError": "there are no credentials in the environment: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY",
-    "EndpointConnectionError": "the endpoint cannot be reached: check AWS_ENDPOINT_URL and the network",
+    "NoCredentialsError": "there are no credentials in the environment: set AWS_ACCESS_KEY_ID and "
+    "AWS_SECRET_ACCESS_KEY",
+    "EndpointConnectionError": "the endpoint cannot be reached: check AWS_ENDPOINT_URL and the "
+    "network",
 }
 
 
@@ -67,12 +91,22 @@ class S3Storage(RemoteStorage):
         super().__init__(f"s3://{bucket}/{prefix}" if prefix else f"s3://{bucket}")
         self._bucket = bucket
         self._prefix = f"{prefix}/" if prefix else ""
-        self._files = _connected(tuple(sorted((name, value) for name, value in os.environ.items() if name.startswith("AWS_"))))
+        self._files = _connected(
+            tuple(
+                sorted(
+                    (name, value) for name, value in os.environ.items() if name.startswith("AWS_")
+                )
+            )
+        )
 
     def create(self, relative: str, content: bytes, *, mode: int = 0o644) -> bool:
-        """A conditional PUT. Of several at once one is done; the others are refused, or told of the conflict and tried again."""
+        """A conditional PUT. Of several at once one is done; the others are refused, or told of the
+        conflict and tried again.
+        """
         for _ in range(_CONFLICTS):
-            refusal = self._try(relative, "put_object", Key=self._key(relative), Body=content, IfNoneMatch="*")
+            refusal = self._try(
+                relative, "put_object", Key=self._key(relative), Body=content, IfNoneMatch="*"
+            )
             if isinstance(refusal, dict):
                 return True
             if refusal in ("PreconditionFailed", "412"):
@@ -80,9 +114,13 @@ class S3Storage(RemoteStorage):
             if refusal != "ConditionalRequestConflict":
                 break
             time.sleep(_CONFLICT_WAIT_S)
-        raise StorageError(f"{self.root}/{relative}: {_WHY.get(str(refusal), f'it was not created ({refusal})')}")
+        raise StorageError(
+            f"{self.root}/{relative}: {_WHY.get(str(refusal), f'it was not created ({refusal})')}"
+        )
 
-    def replace(self, relative: str, content: bytes, *, mode: int = 0o644, sync: bool = False) -> None:
+    def replace(
+        self, relative: str, content: bytes, *, mode: int = 0o644, sync: bool = False
+    ) -> None:
         """A PUT: whole, or not done."""
         self._do(relative, "put_object", Key=self._key(relative), Body=content)
 
@@ -102,7 +140,9 @@ class S3Storage(RemoteStorage):
         found: set[str] = set()
         for page in self._pages(relative, Prefix=prefix, Delimiter="/"):
             found.update(item["Key"][len(prefix) :] for item in page.get("Contents", ()))
-            found.update(item["Prefix"][len(prefix) : -1] for item in page.get("CommonPrefixes", ()))
+            found.update(
+                item["Prefix"][len(prefix) : -1] for item in page.get("CommonPrefixes", ())
+            )
         return sorted(name for name in found if name and not name.endswith(ASIDE_SUFFIX))
 
     def files_below(self, relative: str) -> list[str]:
@@ -110,7 +150,10 @@ class S3Storage(RemoteStorage):
         prefix = self._key(relative, folder=True)
         pages = self._pages(relative, Prefix=prefix)
         return sorted(
-            item["Key"][len(self._prefix) :] for page in pages for item in page.get("Contents", ()) if not item["Key"].endswith("/")
+            item["Key"][len(self._prefix) :]
+            for page in pages
+            for item in page.get("Contents", ())
+            if not item["Key"].endswith("/")
         )
 
     def make_folder(self, relative: str) -> str:
@@ -127,7 +170,9 @@ class S3Storage(RemoteStorage):
 
     def _read(self, relative: str) -> bytes | None:
         try:
-            content: bytes = self._guarded(relative, lambda: self._files.cat_file(self._at(relative), max_concurrency=1))
+            content: bytes = self._guarded(
+                relative, lambda: self._files.cat_file(self._at(relative), max_concurrency=1)
+            )
         except FileNotFoundError:
             return None
         return content
@@ -170,12 +215,18 @@ class S3Storage(RemoteStorage):
 
     def _do(self, relative: str, method: str, **request: Any) -> dict[str, Any]:
         """One request. Raises StorageError."""
-        answer: dict[str, Any] = self._guarded(relative, lambda: self._files.call_s3(method, Bucket=self._bucket, **request))
+        answer: dict[str, Any] = self._guarded(
+            relative, lambda: self._files.call_s3(method, Bucket=self._bucket, **request)
+        )
         return answer
 
     def _try(self, relative: str, method: str, **request: Any) -> dict[str, Any] | str:
-        """One request: its answer, or the code of S3's refusal. Raises StorageError where S3 gave none."""
-        answer, failure = _again(lambda: self._files.call_s3(method, Bucket=self._bucket, **request))
+        """One request: its answer, or the code of S3's refusal. Raises StorageError where S3 gave
+        none.
+        """
+        answer, failure = _again(
+            lambda: self._files.call_s3(method, Bucket=self._bucket, **request)
+        )
         if failure is None:
             return dict(answer or {})
         code = _code(failure)
@@ -187,8 +238,8 @@ class S3Storage(RemoteStorage):
         """What `act` gives.
 
         Raises:
-            FileNotFoundError: there is no such object.
-            StorageError: anything else; with no other error behind it, whose text might tell a secret.
+            FileNotFoundError: there is no such object. StorageError: anything else; with no other
+            error behind it, whose text might tell a secret.
         """
         result, failure = _again(act)
         if failure is None:
@@ -200,18 +251,28 @@ class S3Storage(RemoteStorage):
 
     def _problem(self, relative: str, error: BaseException) -> StorageError:
         code = _code(error) or type(error).__name__
-        return StorageError(f"{self.root}/{relative}: {_WHY.get(code) or f'{code}: {without_secrets(str(error))}'}")
+        return StorageError(
+            f"{self.root}/{relative}: {_WHY.get(code) or f'{code}: {without_secrets(str(error))}'}"
+        )
 
 
 def _again(act: Callable[[], _Result]) -> tuple[_Result | None, BaseException | None]:
-    """What `act` gives, or how it failed at last. Any request may be done twice: `create` is conditional, the others say the same again."""
+    """What `act` gives, or how it failed at last. Any request may be done twice: `create` is
+    conditional, the others say the same again.
+    """
     wait = _FIRST_WAIT_S
     for attempt in range(_ATTEMPTS):
         try:
             return act(), None
         except _Failure as error:
             failure: BaseException = error
-        most = _ATTEMPTS if _code(failure) in _PASSING else _UNANSWERED if isinstance(failure, S3_RETRYABLE_ERRORS) else 1
+        most = (
+            _ATTEMPTS
+            if _code(failure) in _PASSING
+            else _UNANSWERED
+            if isinstance(failure, S3_RETRYABLE_ERRORS)
+            else 1
+        )
         if attempt + 1 >= most:
             break
         time.sleep(wait)
@@ -221,8 +282,12 @@ def _again(act: Callable[[], _Result]) -> tuple[_Result | None, BaseException | 
 
 @lru_cache(maxsize=4)
 def _connected(environment: tuple[tuple[str, str], ...]) -> s3fs.S3FileSystem:
-    """The client of this process for an environment: to make one takes half a second, and it may be used by all threads."""
-    files = s3fs.S3FileSystem(config_kwargs=_CLIENT, use_listings_cache=False, skip_instance_cache=True)
+    """The client of this process for an environment: to make one takes half a second, and it may be
+    used by all threads.
+    """
+    files = s3fs.S3FileSystem(
+        config_kwargs=_CLIENT, use_listings_cache=False, skip_instance_cache=True
+    )
     files.retries = _S3FS_ATTEMPTS
     return files
 
@@ -230,4 +295,8 @@ def _connected(environment: tuple[tuple[str, str], ...]) -> s3fs.S3FileSystem:
 def _code(error: BaseException) -> str:
     """The code of S3's answer behind an error of s3fs; "" if there is none."""
     response = getattr(error, "response", None) or getattr(error.__cause__, "response", None)
-    return str(response["Error"].get("Code", "")) if isinstance(response, dict) and "Error" in response else ""
+    return (
+        str(response["Error"].get("Code", ""))
+        if isinstance(response, dict) and "Error" in response
+        else ""
+    )

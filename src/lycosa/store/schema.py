@@ -1,6 +1,7 @@
-"""The tables' columns: the public contract. Columns are added, a meaning is never changed.
+"""The columns of the tables: a public contract. Columns may be added, meanings never change.
 
-Plain data, so that documentation, checks and light programs can read it without a table library. Types:
+Plain data, so that documentation, checks and light programs can read it without a table library.
+Types:
 
     u16 u32 u64 i64 f64 bool text    numbers, truth, UTF-8
     time                             milliseconds since 1970-01-01 UTC; null: never
@@ -17,7 +18,9 @@ from dataclasses import dataclass
 
 @dataclass(slots=True, frozen=True)
 class Column:
-    """One column: name, type (see the module's text), meaning in one line, and whether it may be null."""
+    """One column: name, type (see the module's text), meaning in one line, and whether it may be
+    null.
+    """
 
     name: str
     type: str
@@ -27,7 +30,9 @@ class Column:
 
 @dataclass(slots=True, frozen=True)
 class Table:
-    """One table. `key` names the columns of which only the latest row is live; empty: every row is."""
+    """One table. `key` names the columns of which only the latest row is live; empty: every row
+    is.
+    """
 
     name: str
     meaning: str
@@ -50,56 +55,56 @@ def _columns(text: str) -> tuple[Column, ...]:
 
 
 _KEYS = """
-partition u16 the share of the hosts that the host belongs to: xxh3_64(registrable domain) mod the workspace's partitions
+partition u16 partition of the host: xxh3_64(registrable domain) mod the number of partitions
 host_key u64 xxh3_64 of the hostname
 url_key u64 xxh3_64 of the normalised URL
 """
 
 _SOURCE_KEYS = """
-partition u16 the source's partition
-host_key u64 xxh3_64 of the source's hostname
-url_key u64 xxh3_64 of the source's URL
+partition u16 partition of the source page
+host_key u64 xxh3_64 of the hostname of the source page
+url_key u64 xxh3_64 of the URL of the source page
 """
 
 VISITS = Table(
     "visits",
-    "One row for each exchange and collection that wanted it: pages, redirects, errors, robots.txt.",
+    "One row per request and collection: pages, redirects, errors, robots.txt.",
     _columns(
         _KEYS
         + """
-url text the URL that was asked for
-host text its hostname
-kind text what it was for: page, robots, sitemap, feed, document, check, login, requisite (of a page being rendered)
-collection text the collection that wanted it
-depth i64 how many links from a seed
-fetched_at time when the exchange began
-duration_ms i64 how long it took
-ip text the address that was dialled
+url text requested URL
+host text hostname of the URL
+kind text page, robots, sitemap, feed, document, check, login, requisite (of a rendered page)
+collection text collection that requested it
+depth i64 number of links from a seed
+fetched_at time start of the request
+duration_ms i64 duration in milliseconds
+ip text IP address of the server
 protocol text http/1.0, http/1.1, h2 or h3
-http_status u16 the status; 0: no answer
-error text why there is no whole answer (closed vocabulary), empty if there is
-content_type text the media type that the answer claims: lower case, without parameters
+http_status u16 status code; 0: no response
+error text reason for a missing or incomplete response (see fetch-errors.md); empty: complete
+content_type text media type of the Content-Type header: lower case, without parameters
 content_length i64 bytes of the body as transferred
-server text the Server header
-redirect_to text where a redirect leads, normalised
-etag text the ETag header
-last_modified text the Last-Modified header
-digest text sha1:BASE32 of the payload, as in WARC-Payload-Digest
-changed bool whether the text differs from the visit before
-links_count i64 links found in the page
-referrer text the page that led here first
-attempt i64 1 for the first attempt, then counted up
-truncated text why the body was cut: length, time, disconnect, unspecified (not of a wanted type), decoded; empty if it was not
-record_id text WARC-Record-ID of the response, revisit or (without answer) metadata record
-warc_file text the WARC, relative to the workspace; empty for checks that were committed by themselves
-warc_offset i64 where the record starts in it
-warc_length i64 compressed bytes of the record
-verdict text? of a check: up, or why not: dns, connect, tls, timeout, status, content; else null
-dns_ms f64? of a check: until the name was looked up
-connect_ms f64? of a check: from there until the connection stood
-tls_ms f64? of a check: from there until it was encrypted; null for http
-first_byte_ms f64? of a check: from there until the first byte of the answer
-certificate_until time? of a check: when the server's certificate ends
+server text Server header
+redirect_to text normalised target of a redirect
+etag text ETag header
+last_modified text Last-Modified header
+digest text payload digest as in WARC-Payload-Digest: sha1:BASE32
+changed bool whether the text differs from the previous visit
+links_count i64 number of links in the page
+referrer text first page that linked to the URL
+attempt i64 number of the attempt, from 1
+truncated text why the body is cut: length, time, disconnect, unspecified, decoded; or empty
+record_id text WARC-Record-ID of the response, revisit or (without a response) metadata record
+warc_file text path of the WARC file in the workspace; empty for checks without a record
+warc_offset i64 offset of the record in the file
+warc_length i64 compressed size of the record in bytes
+verdict text? of a check: up, dns, connect, tls, timeout, status, content; otherwise null
+dns_ms f64? of a check: milliseconds for name resolution
+connect_ms f64? of a check: milliseconds for connecting, after name resolution
+tls_ms f64? of a check: milliseconds for the TLS handshake; null for http
+first_byte_ms f64? of a check: milliseconds from the request to the first byte
+certificate_until time? of a check: expiry of the server certificate
 """
     ),
     group_rows=10_000,
@@ -107,34 +112,36 @@ certificate_until time? of a check: when the server's certificate ends
 
 PAGES = Table(
     "pages",
-    "What was understood of a fetched document: one row for each parse and collection; the latest is live.",
+    "Parsed documents: one row per parse and collection; the latest is live.",
     _columns(
         _KEYS
         + """
-url text the page's URL
-fetched_at time when its exchange began
-collection text the collection that wanted it
-title text the title
-headline text the first h1, or what the page marks as its headline
-description text the meta description
-headings list[text] h1 to h6 in order
-main_text text the article, without navigation and boilerplate; blocks joined by newline
-text text all that is visible; blocks joined by newline
-language text ISO 639 code, identified from the text; empty: unknown
-language_score f64 0 to 1
-other_languages list[text] further languages in the text
-charset text the encoding it was read with
-published_at time? the date that the page gives itself
-canonical text? the canonical URL that the page names
-may_index bool no noindex in its robots meta tags and headers
-may_follow bool no nofollow in its robots meta tags and headers
-redirect_from text? the URL whose redirect led here; null: none
-size i64 bytes of the decoded body
-text_digest u64 xxh3_64 of text
+url text URL of the page
+fetched_at time start of the request
+collection text collection that requested it
+title text content of the title element
+headline text first h1, or the headline that the page marks
+description text meta description
+headings list[text] h1 to h6 in document order
+main_text text main text without navigation and boilerplate; blocks separated by newlines
+text text all visible text; blocks separated by newlines
+language text ISO 639 code of the identified language; empty: unknown
+language_score f64 confidence of the language, 0 to 1
+other_languages list[text] other languages in the text
+declared_language text code of the language that the page or its headers declare; empty: none
+language_share f64 1: declared language and title fit the text; 0.75: only the title; 0.5: none
+charset text character encoding used for decoding
+published_at time? publication date that the page states
+canonical text? canonical URL that the page states
+may_index bool no noindex in robots meta tags and headers
+may_follow bool no nofollow in robots meta tags and headers
+redirect_from text? URL that redirected here; null: none
+size i64 size of the decoded body in bytes
+text_digest u64 xxh3_64 of the text
 simhash u64 64-bit simhash of the words
-faults list[text] what was wrong with the document
+faults list[text] errors in the document
 alternates list[language:text,url:text] declared translations (hreflang)
-record_id text WARC-Record-ID of the exchange it was parsed from
+record_id text WARC-Record-ID of the parsed response
 """
     ),
     key=("collection", "host_key", "url_key"),
@@ -143,55 +150,55 @@ record_id text WARC-Record-ID of the exchange it was parsed from
 
 LINKS = Table(
     "links",
-    "Every link that was parsed, followed or not. The rows of a source's newest parse are live.",
+    "All parsed links, followed or not. The rows of the newest parse of a source page are live.",
     _columns(
         _SOURCE_KEYS
         + """
-source text the page that holds the link, or the URL that redirects
-target text where it leads: absolute, normalised, without fragment
-anchor text the link's text
-rel text the rel attribute: lower case tokens joined by a space
-kind text a, area, frame, iframe, image, canonical, alternate, feed, sitemap, redirect, refresh, requisite
-position i64 its place among the page's links, from 0
-found_at time when the exchange that showed it began
+source text page with the link, or redirecting URL
+target text link target: absolute, normalised, without fragment
+anchor text anchor text
+rel text tokens of the rel attribute: lower case, separated by spaces
+kind text a, area, frame, iframe, image, canonical, alternate, feed, redirect, refresh, requisite
+position i64 position among the links of the page, from 0
+found_at time start of the request of the source page
 """
     ),
 )
 
 URLS = Table(
     "urls",
-    "The state of each URL of each collection. The latest row is live.",
+    "State of each URL per collection. The latest row is live.",
     _columns(
         _KEYS
         + """
-url text the normalised URL
-collection text the collection
-operation text what is to be done besides crawling; empty: nothing
-depth i64 how many links from a seed, at least
+url text normalised URL
+collection text collection
+operation text operation other than crawling; empty: none
+depth i64 smallest number of links from a seed
 state text known, visited, gone, excluded
-reason text why it is excluded or gone, or why the last visit failed
-state_at time? since when it is in this state
-priority f64 higher is earlier
-not_before time? not to be fetched before
-first_seen_at time? when it was seen first
-visited_at time? when it was last fetched
-referrer text the page that led here first
-redirects i64 redirect hops behind it
-redirect_from text? the URL whose redirect led here; null: none
-fails i64 failures in a row
-checks i64 visits after the first
-changes i64 visits that found another text
-etag text the ETag of the last visit
-last_modified text the Last-Modified of the last visit
-digest text the payload digest of the last visit
-text_digest u64 xxh3_64 of the text at the last visit; 0: no text
-captured_at time? when the payload was last archived whole
+reason text reason for the state excluded or gone, or for the last failure
+state_at time? start of this state
+priority f64 queue priority; higher values first
+not_before time? earliest time of the next fetch
+first_seen_at time? first time seen
+visited_at time? time of the last fetch
+referrer text first page that linked to the URL
+redirects i64 number of redirects before this URL
+redirect_from text? URL that redirected here; null: none
+fails i64 consecutive failures
+checks i64 fetches after the first
+changes i64 fetches that found a changed text
+etag text ETag of the last visit
+last_modified text Last-Modified of the last visit
+digest text payload digest of the last visit
+text_digest u64 xxh3_64 of the text of the last visit; 0: no text
+captured_at time? time of the last complete capture in the archive
 record_id text WARC-Record-ID of that capture
-importance f64 how much the page matters, from links to it and its depth; 0: not known
-change_rate f64 changes a day, estimated; 0: not known
-claim f64 chance that it changed since its last visit, as a sitemap or feed says; 0: nothing said
-silence f64 chance that a change would have been announced; 0: nothing announces here
-history list[f64] what its visits said of its changes: sufficient statistics of the estimate; empty: nothing
+importance f64 importance of the page, from incoming links and depth; 0: unknown
+change_rate f64 estimated changes per day; 0: unknown
+claim f64 probability of a change since the last visit by sitemap or feed; 0: no information
+silence f64 probability that a sitemap or feed would announce a change; 0: none does
+history list[f64] sufficient statistics of the change rate estimate; empty: none
 """
     ),
     key=("collection", "operation", "host_key", "url_key"),
@@ -199,32 +206,33 @@ history list[f64] what its visits said of its changes: sufficient statistics of 
 
 HOSTS = Table(
     "hosts",
-    "A host's clock, robots files and counts; a row with an empty host holds its registrable domain's. The latest row is live.",
+    "Schedule, robots.txt files and counters of a host; rows with an empty host describe a "
+    "registrable domain. The latest row is live.",
     _columns(
         """
-partition u16 the partition of its registrable domain
-host_key u64 xxh3_64 of the hostname (of the registrable domain where host is empty)
+partition u16 partition of the registrable domain
+host_key u64 xxh3_64 of the hostname (of the registrable domain if host is empty)
 url_key u64 always 0
-host text the hostname; all its ports and schemes share this row
-registrable_domain text the domain that somebody registered; an address is its own
-first_seen_at time? when it was seen first
-last_visit_at time? when it was last asked for anything
-ip text the address last dialled
-server text its last Server header
-robots list[origin:text,status:i64,fetched_at:i64,expires_at:i64,body:text] each origin's robots.txt as last fetched (times in ms)
-delay i64 the usual pause after a fetch, back-off and Retry-After left out, in milliseconds
-not_before time? not to be asked before
-latency f64 moving mean of the transfer time, in milliseconds
-fails i64 failures in a row
-known i64 URLs in state known when this row was written; of a host at rest more may have been found since
+host text hostname; all ports and schemes of a host share this row
+registrable_domain text registrable domain; for an IP address, the address
+first_seen_at time? first time seen
+last_visit_at time? time of the last request
+ip text IP address of the last connection
+server text last Server header
+robots list[origin:text,status:i64,fetched_at:i64,expires_at:i64,body:text] robots.txt by origin
+delay i64 delay between requests in milliseconds, without back-off and Retry-After
+not_before time? earliest time of the next request
+latency f64 moving average of the transfer time in milliseconds
+fails i64 consecutive failures
+known i64 URLs in state known when this row was written; an inactive host may have more
 visited i64 URLs in state visited
-pages i64 pages ever committed
-bytes i64 body bytes ever transferred
-budget i64? pages it may ever hold; null: no limit
-traps list[name:text,count:i64] trap counters
-claims_right f64? claims of a change (lastmod in sitemaps and feeds) that a visit found true
-claims_wrong f64? claims that a visit found untrue
-claims_missed f64? changes of listed pages that nothing had announced
+pages i64 pages committed since the first crawl
+bytes i64 body bytes transferred since the first crawl
+budget i64? maximum number of pages; null: no limit
+traps list[name:text,count:i64] counters of crawler traps
+claims_right f64? announced changes (lastmod in sitemaps and feeds) that a visit confirmed
+claims_wrong f64? announced changes that a visit did not confirm
+claims_missed f64? changes of listed pages that were not announced
 """
     ),
     key=("host_key", "host"),
@@ -233,46 +241,49 @@ claims_missed f64? changes of listed pages that nothing had announced
 
 FOUND = Table(
     "found",
-    "Links into partitions that the worker did not hold. Rows that their partition's owner has not applied yet are live.",
+    "Links into partitions of other workers. Rows that the owner of the partition has not "
+    "processed yet are live.",
     _columns(
         _KEYS
         + """
-collection text the collection
-operation text the operation, inherited from the source
-url text the URL that was found
-source text the page that it was found on
-anchor text the link's text
-kind text the kind of link
-depth i64 how many links from a seed on this way
-priority f64 higher is earlier
-redirects i64 redirect hops behind it
-redirect_from text? the URL whose redirect led here; null: none
-first_seen_at time? when it was found
-modified_at time? when a sitemap or feed says that it changed last
+collection text collection
+operation text operation, inherited from the source
+url text discovered URL
+source text page with the link
+anchor text anchor text
+kind text kind of link
+depth i64 number of links from a seed on this path
+priority f64 queue priority; higher values first
+redirects i64 number of redirects before this URL
+redirect_from text? URL that redirected here; null: none
+first_seen_at time? time of discovery
+modified_at time? time of the last change according to a sitemap or feed
 """
     ),
 )
 
 MATCHES = Table(
     "matches",
-    "Texts of watches and of `find`, where they stood: one row for each version of a page and each text.",
+    "Matches of watches and of `find`: one row per page version and pattern.",
     _columns(
         _KEYS
         + """
-url text the page
-watch text the id of the watch, or of the call of `find`
-text text the text that was looked for
-positions list[i64] character offsets in the page's text, the first 1,000
-found_at time when the page was fetched
-collection text the collection that wanted the page
-count i64 how often the text stands in the page
-context text what stands around the first place
-record_id text WARC-Record-ID of the exchange that brought the page
+url text URL of the page
+watch text ID of the watch or of the `find` call
+text text matched pattern
+positions list[i64] character offsets in the text of the page, at most 1,000
+found_at time time of the fetch
+collection text collection of the page
+count i64 number of matches in the page
+context text text around the first match
+record_id text WARC-Record-ID of the response
 """
     ),
 )
 
-TABLES: dict[str, Table] = {table.name: table for table in (VISITS, PAGES, LINKS, URLS, HOSTS, FOUND, MATCHES)}
+TABLES: dict[str, Table] = {
+    table.name: table for table in (VISITS, PAGES, LINKS, URLS, HOSTS, FOUND, MATCHES)
+}
 """All tables by name."""
 
 SORT = ("partition", "host_key", "url_key")

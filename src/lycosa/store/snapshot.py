@@ -1,8 +1,10 @@
 """Snapshots: after every 100th entry, what the log says up to there, in one file beside it.
 
-`log/00000100.snapshot` is one line of JSON (number, the start of the attempt id of each of its hundred entries, xxh3_128 of what
-follows) and then, compressed with zstd, the document of `LogState.document`. It is a function of the entries, so whoever writes it
-writes the same. Of an old snapshot only the first line is kept: it says that its hundred entries were written, and by whom.
+`log/00000100.snapshot` is one line of JSON (number, the start of the attempt id of each of its
+hundred entries, xxh3_128 of what follows) and then, compressed with zstd, the document of
+`LogState.document`. It is a function of the entries, so whoever writes it writes the same. Of an
+old snapshot only the first line is kept: it says that its hundred entries were written, and by
+whom.
 """
 
 from __future__ import annotations
@@ -23,13 +25,15 @@ from lycosa.store.storage import Storage
 INTERVAL = 100
 """Entries from one snapshot to the next; belongs to the format."""
 
-_NAME = re.compile(r"^(\d{8,})\.snapshot$")
+_NAME = re.compile(r"^(\d{8,})\.snapshot\Z")
 _LEVEL = 3
 
 
 @dataclass(slots=True, frozen=True)
 class Snapshot:
-    """A snapshot that was read: the entry it stands behind, the attempts of its hundred entries (`brief`), the folded log."""
+    """A snapshot that was read: the entry it stands behind, the attempts of its hundred entries
+    (`brief`), the folded log.
+    """
 
     number: int
     attempts: list[str]
@@ -46,14 +50,22 @@ def brief(attempt: str) -> str:
     return attempt[:12]
 
 
-def write_snapshot(storage: Storage, number: int, attempts: Sequence[str], document: dict[str, Any]) -> bool:
-    """Create the snapshot behind entry `number` if there is none; True if this call did. Raises OSError."""
-    body = zstandard.ZstdCompressor(level=_LEVEL).compress(json.dumps(document, ensure_ascii=False, separators=(",", ":")).encode())
+def write_snapshot(
+    storage: Storage, number: int, attempts: Sequence[str], document: dict[str, Any]
+) -> bool:
+    """Create the snapshot behind entry `number` if there is none; True if this call did. Raises
+    OSError.
+    """
+    body = zstandard.ZstdCompressor(level=_LEVEL).compress(
+        json.dumps(document, ensure_ascii=False, separators=(",", ":")).encode()
+    )
     return storage.create(snapshot_path(number), _header(number, attempts, body) + body)
 
 
 def write_header(storage: Storage, number: int, attempts: Sequence[str]) -> None:
-    """Leave of a snapshot its first line; or, where none was written, put one with these attempts there. Raises OSError."""
+    """Leave of a snapshot its first line; or, where none was written, put one with these attempts
+    there. Raises OSError.
+    """
     path = snapshot_path(number)
     content = storage.read(path)
     if content is None:
@@ -82,21 +94,29 @@ def read_snapshot(storage: Storage, number: int) -> Snapshot | None:
     if not body:
         return None
     if digest != _digest(body):
-        raise WorkspaceError(f"{snapshot_path(number)} is damaged: its bytes have changed; restore it from a backup")
+        raise WorkspaceError(
+            f"{snapshot_path(number)} is damaged: its bytes have changed; restore it from a backup"
+        )
     try:
         document = json.loads(zstandard.ZstdDecompressor().decompress(body))
     except (ValueError, RecursionError, zstandard.ZstdError):
-        raise WorkspaceError(f"{snapshot_path(number)} is damaged: it is not JSON; restore it from a backup") from None
+        raise WorkspaceError(
+            f"{snapshot_path(number)} is damaged: it is not JSON; restore it from a backup"
+        ) from None
     return Snapshot(number, attempts, document)
 
 
 def snapshots_newest_first(storage: Storage) -> Iterator[Snapshot]:
-    """Whole, sound snapshots; damaged ones are passed over, since an older one and the entries after it say the same.
+    """Whole, sound snapshots; damaged ones are passed over, since an older one and the entries
+    after it say the same.
 
     A listing may lack the newest: they are asked for by their names.
     """
     numbers = snapshot_numbers(storage)
-    while storage.size(snapshot_path(following := (numbers[-1] if numbers else 0) + INTERVAL)) is not None:
+    while (
+        storage.size(snapshot_path(following := (numbers[-1] if numbers else 0) + INTERVAL))
+        is not None
+    ):
         numbers.append(following)
     for number in reversed(numbers):
         try:
@@ -110,7 +130,9 @@ def snapshots_newest_first(storage: Storage) -> Iterator[Snapshot]:
 def wrote(storage: Storage, hundred: int, number: int, attempt: str) -> bool:
     """Whether the snapshot `hundred` says that entry `number` was written by this attempt."""
     try:
-        attempts, _ = _read_header((storage.read(snapshot_path(hundred)) or b"").partition(b"\n")[0], hundred)
+        attempts, _ = _read_header(
+            (storage.read(snapshot_path(hundred)) or b"").partition(b"\n")[0], hundred
+        )
     except WorkspaceError:
         return False
     return attempts[number - hundred - 1 :][:1] == [brief(attempt)]
@@ -129,7 +151,9 @@ def _read_header(line: bytes, number: int) -> tuple[list[str], str]:
             return attempts, str(header["digest"])
     except (ValueError, KeyError, TypeError, RecursionError):
         pass
-    raise WorkspaceError(f"{snapshot_path(number)} is damaged: its first line is invalid; restore it from a backup")
+    raise WorkspaceError(
+        f"{snapshot_path(number)} is damaged: its first line is invalid; restore it from a backup"
+    )
 
 
 def _digest(body: bytes) -> str:

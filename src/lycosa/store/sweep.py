@@ -1,7 +1,9 @@
-"""Deleting what the log no longer needs: replaced files, entries behind a snapshot, what dead workers and merges left lying.
+"""Deleting what the log no longer needs: replaced files, entries behind a snapshot, what dead
+workers and merges left lying.
 
-Nothing live is ever touched, nor a WARC that counts. A follower that was away for longer than entries are kept starts from the
-snapshot; a reader that holds an older view of the log for longer than replaced files are kept must read the log again.
+Nothing live is ever touched, nor a WARC that counts. A follower that was away for longer than
+entries are kept starts from the snapshot; a reader that holds an older view of the log for longer
+than replaced files are kept must read the log again.
 """
 
 from __future__ import annotations
@@ -16,14 +18,20 @@ import polars as pl
 
 from lycosa.core.clock import Clock, SystemClock
 from lycosa.core.errors import WorkspaceError
-from lycosa.store.archives import WARC_NAME
-from lycosa.store.claim import DATA, folder_numbers
+from lycosa.store.archives import WARC_NAME, folder_numbers
+from lycosa.store.claim import DATA
 from lycosa.store.entry import FOLDER, PURGE, Entry, at_ms, entry_path
 from lycosa.store.files import ENTRY
 from lycosa.store.local_storage import ASIDE_SUFFIX
 from lycosa.store.merge import maintenance
 from lycosa.store.plan import BASE, DELTA
-from lycosa.store.snapshot import INTERVAL, read_snapshot, snapshot_numbers, snapshot_path, write_header
+from lycosa.store.snapshot import (
+    INTERVAL,
+    read_snapshot,
+    snapshot_numbers,
+    snapshot_path,
+    write_header,
+)
 from lycosa.store.state import LogState
 from lycosa.store.storage import Storage
 from lycosa.store.workspace import Workspace
@@ -33,8 +41,10 @@ KEEP_REPLACED_MS = DAY_MS
 KEEP_ENTRIES_MS = 7 * DAY_MS
 _TABLE_SUFFIX = ".parquet"
 _WHOLE_NEWEST, _WHOLE_EVERY = 4, 10_000
-"""Snapshots that stay whole: so many of the newest, should one be damaged, and of older ones those of such entries, where a check of the
-entries that are there can begin. Each names all archive files: of a million commits one has 35 MB."""
+"""Snapshots that stay whole: so many of the newest, should one be damaged, and of older ones those
+of such entries, where a check of the entries that are there can begin. Each names all archive
+files: of a million commits one has 35 MB.
+"""
 _PURGE_FILE = re.compile(r"archive-[0-9a-f]{12}\.(warc\.gz|cdxj)|.*\.aside")
 
 
@@ -57,10 +67,12 @@ def sweep(
     now_ms: int | None = None,
     clock: Clock | None = None,
 ) -> SweepReport:
-    """Delete what may go: replaced table files after `keep_replaced_ms` (what a purge replaced: at once), log entries before a
-    snapshot, and the folders of dead claims once their WARC is replayed, after `keep_entries_ms`.
+    """Delete what may go: replaced table files after `keep_replaced_ms` (what a purge replaced: at
+    once), log entries before a snapshot, and the folders of dead claims once their WARC is
+    replayed, after `keep_entries_ms`.
 
-    May be killed at any time and called again. Returns at once if another process on this machine merges, sweeps or purges.
+    May be killed at any time and called again. Returns at once if another process on this machine
+    merges, sweeps or purges.
 
     Raises:
         WorkspaceError: the log is damaged; nothing was deleted.
@@ -69,13 +81,19 @@ def sweep(
     now = (clock or SystemClock()).now_ms() if now_ms is None else now_ms
     with maintenance(workspace.storage) as alone:
         if not alone:
-            return SweepReport(gave_up="another process merges, sweeps or purges here now")
+            return SweepReport(
+                gave_up="another process is merging, cleaning up or purging this workspace"
+            )
         return sweep_alone(workspace, workspace.state(), keep_replaced_ms, keep_entries_ms, now)
 
 
-def sweep_alone(workspace: Workspace, state: LogState, keep_replaced_ms: int, keep_entries_ms: int, now_ms: int) -> SweepReport:
+def sweep_alone(
+    workspace: Workspace, state: LogState, keep_replaced_ms: int, keep_entries_ms: int, now_ms: int
+) -> SweepReport:
     """`sweep`, for a caller that holds the maintenance lock."""
-    broom = _Broom(workspace, state, now_ms - keep_replaced_ms, now_ms - keep_entries_ms, now_ms - DAY_MS)
+    broom = _Broom(
+        workspace, state, now_ms - keep_replaced_ms, now_ms - keep_entries_ms, now_ms - DAY_MS
+    )
     broom.tables()
     broom.archives()
     broom.settle()
@@ -92,7 +110,8 @@ class _Broom:
     entries_before: int  # ms: entries and orphans from earlier may go
     yesterday: int  # ms
     report: SweepReport = field(default_factory=SweepReport)
-    _replacements: dict[str, int] | None = None  # path -> the entry that replaced it, of all entries that are there
+    # path -> the entry that replaced it, of all entries that are there
+    _replacements: dict[str, int] | None = None
     _oldest: int = 0
     _removed_in: set[str] = field(default_factory=set)  # folders
 
@@ -116,15 +135,26 @@ class _Broom:
                 self._remove(path)
 
     def archives(self) -> None:
-        """What a purge replaced and was killed before it deleted it, and what it wrote and was killed before it named it."""
+        """What a purge replaced and was killed before it deleted it, and what it wrote and was
+        killed before it named it.
+        """
         for path in self.state.retired:
             for left in (path, path.removesuffix(".warc.gz") + ".cdxj"):
-                if left not in self.state.indexes and left not in self.state.warcs and self.storage.size(left) is not None:
+                if (
+                    left not in self.state.indexes
+                    and left not in self.state.warcs
+                    and self.storage.size(left) is not None
+                ):
                     self._remove(left)
         for path in self.storage.files_below(DATA):
-            if path in self.state.warcs or path in self.state.indexes or path.endswith(_TABLE_SUFFIX):
+            if (
+                path in self.state.warcs
+                or path in self.state.indexes
+                or path.endswith(_TABLE_SUFFIX)
+            ):
                 continue
-            if not self.storage.on_disk and self._dead(path):  # sent, never named: if it can be replayed, then from the spool
+            # sent, never named: if it can be replayed, then from the spool
+            if not self.storage.on_disk and self._dead(path):
                 self.report.files += 1
                 self.report.bytes += self.storage.size(path) or 0
                 self.storage.withdraw(path)
@@ -140,13 +170,17 @@ class _Broom:
             self.storage.sync_folder(folder)
 
     def folders(self) -> None:
-        """Folders of dead claims, once everything in them is replayed and settled; folders that have become empty."""
+        """Folders of dead claims, once everything in them is replayed and settled; folders that
+        have become empty.
+        """
         counting = {os.path.dirname(path) for path in (*self.state.warcs, *self.state.indexes)}
-        counting |= {os.path.dirname(file.path) for files in self.state.files.values() for file in files}
+        counting |= {
+            os.path.dirname(file.path) for files in self.state.files.values() for file in files
+        }
         for name in self.storage.drafts(DATA):
             numbers = folder_numbers(name)
             folder = f"{DATA}/{name}"
-            if numbers is None or folder in counting or numbers[0] not in self.state.claims or self.state.holds(numbers[0]):
+            if numbers is None or folder in counting or not self._dead(f"{folder}/{WARC_NAME}"):
                 continue
             if self._outlived(numbers[0]) and self._replayed(f"{folder}/{WARC_NAME}", numbers[0]):
                 if self.storage.on_disk:
@@ -161,7 +195,9 @@ class _Broom:
             self.report.folders += self.storage.remove_empty_below(top)
 
     def log(self) -> None:
-        """Entries before a snapshot, and old snapshots. Last of all, since the rest goes by what they say."""
+        """Entries before a snapshot, and old snapshots. Last of all, since the rest goes by what
+        they say.
+        """
         numbers = snapshot_numbers(self.storage)
         whole = list(islice(filter(self._is_whole, reversed(numbers)), _WHOLE_NEWEST))
         if not whole:
@@ -173,7 +209,10 @@ class _Broom:
         for number in (number for number in self.workspace.log.numbers() if number < start):
             entry = self.workspace.log.read(number)
             path = entry_path(number)
-            if entry is None or max(at_ms(entry), self.storage.modified_at(path) or 0) >= self.entries_before:
+            if (
+                entry is None
+                or max(at_ms(entry), self.storage.modified_at(path) or 0) >= self.entries_before
+            ):
                 break
             doomed.append(entry)
         if not doomed:
@@ -181,16 +220,22 @@ class _Broom:
         self._remove_asides()
         for hundred in range(-(-doomed[0].number // INTERVAL) * INTERVAL, start, INTERVAL):
             if hundred < doomed[-1].number + INTERVAL:
-                entries = (self.workspace.log.read(number) for number in range(hundred - INTERVAL + 1, hundred + 1))
-                write_header(self.storage, hundred, [entry.attempt if entry else "" for entry in entries])
+                entries = (
+                    self.workspace.log.read(number)
+                    for number in range(hundred - INTERVAL + 1, hundred + 1)
+                )
+                write_header(
+                    self.storage, hundred, [entry.attempt if entry else "" for entry in entries]
+                )
         self.storage.sync_folder(FOLDER)
         for entry in doomed:
             self.storage.remove(entry_path(entry.number))
             self.report.entries += 1
 
     def _thin(self, numbers: list[int]) -> None:
-        """Leave of these snapshots the first lines, but for every `_WHOLE_EVERY`th. The oldest first: before the last one that is done all
-        are, and none of them is read again."""
+        """Leave of these snapshots the first lines, but for every `_WHOLE_EVERY`th. The oldest
+        first: before the last one that is done all are, and none of them is read again.
+        """
         waiting = []
         for number in reversed(numbers):
             if number % _WHOLE_EVERY:
@@ -201,7 +246,9 @@ class _Broom:
             write_header(self.storage, number, ())
 
     def _recent(self) -> dict[str, bool]:
-        """What was replaced of late, and whether it may go; anything else was replaced before, or never counted."""
+        """What was replaced of late, and whether it may go; anything else was replaced before, or
+        never counted.
+        """
         found: dict[str, bool] = {}
         horizon = min(self.replaced_before, self.yesterday)
         for entry in self._entries_back():
@@ -219,44 +266,74 @@ class _Broom:
             number -= 1
 
     def _settled(self, path: str, committed: set[str]) -> bool:
-        """Whether a file that does not count, and was not replaced of late, will not be named by anybody any more."""
+        """Whether a file that does not count, and was not replaced of late, will not be named by
+        anybody any more.
+        """
         if (self.storage.modified_at(path) or 0) >= self.replaced_before:
             return False
         numbers = folder_numbers(path.split("/")[1]) if path.startswith(f"{DATA}/") else None
         if numbers is None:
-            return not path.startswith(f"{DATA}/")  # of a merge, which looks for its files before it names them
-        if os.path.dirname(path) in committed or (numbers[0] in self.state.claims and not self.state.holds(numbers[0])):
+            # of a merge, which looks for its files before it names them
+            return not path.startswith(f"{DATA}/")
+        if os.path.dirname(path) in committed or self._dead(path):
             return True
-        return self._replaced_by(path) != self._oldest  # of a claim that holds: only what is known to be replaced
+        # of a claim that holds: only what is known to be replaced
+        return self._replaced_by(path) != self._oldest
 
     def _applied(self, path: str) -> bool:
-        """Whether the owners of all partitions with rows in a replaced `found` file have applied these."""
+        """Whether the owners of all partitions with rows in a replaced `found` file have applied
+        these.
+        """
         rows = pl.scan_parquet(self.storage.local(path), glob=False, hive_partitioning=False)
-        last = pl.col(ENTRY).max() if ENTRY in rows.collect_schema() else pl.lit(self._replaced_by(path))
+        last = (
+            pl.col(ENTRY).max()
+            if ENTRY in rows.collect_schema()
+            else pl.lit(self._replaced_by(path))
+        )
         newest = rows.group_by("partition").agg(last.alias(ENTRY)).collect()
-        return all(self.state.applied.get(partition, 0) >= entry for partition, entry in newest.iter_rows())
+        return all(
+            self.state.applied.get(partition, 0) >= entry for partition, entry in newest.iter_rows()
+        )
 
     def _replaced_by(self, path: str) -> int:
-        """The entry that replaced a file, or a later one where it is deleted: its rows came with earlier ones."""
+        """The entry that replaced a file, or a later one where it is deleted: its rows came with
+        earlier ones.
+        """
         if self._replacements is None:
             entries = list(self._entries_back())
-            self._replacements = {path: entry.number for entry in entries for path in entry.replaces}
+            self._replacements = {
+                path: entry.number for entry in entries for path in entry.replaces
+            }
             self._oldest = entries[-1].number if entries else self.state.head
         return self._replacements.get(path, self._oldest)
 
     def _outlived(self, claim: int) -> bool:
         """Whether every partition of a claim was claimed again, long enough ago."""
-        later = [other for other in self.state.claims.values() if other.number > claim and other.at_ms < self.entries_before]
-        return self.state.claims[claim].partitions <= frozenset().union(*(other.partitions for other in later))
+        if self.state.is_forgotten(claim):
+            return True
+        later = [
+            other
+            for other in self.state.claims.values()
+            if other.number > claim and other.at_ms < self.entries_before
+        ]
+        return self.state.claims[claim].partitions <= frozenset().union(
+            *(other.partitions for other in later)
+        )
 
     def _dead(self, path: str) -> bool:
         """Whether a file of `data` came from a claim that holds no more."""
         numbers = folder_numbers(path.split("/")[1])
-        return numbers is not None and numbers[0] in self.state.claims and not self.state.holds(numbers[0])
+        if numbers is None:
+            return False
+        return self.state.is_forgotten(numbers[0]) or (
+            numbers[0] in self.state.claims and not self.state.holds(numbers[0])
+        )
 
     def _replayed(self, warc: str, claim: int) -> bool:
         """Whether no exchange waits in a WARC that was never committed."""
-        return not self.storage.draft_size(warc) or self.state.claims[claim].partitions <= self.state.orphans_used.get(warc, set())
+        if self.state.is_forgotten(claim) or not self.storage.draft_size(warc):
+            return True
+        return self.state.claims[claim].partitions <= self.state.orphans_used.get(warc, set())
 
     def _is_whole(self, number: int) -> bool:
         try:
@@ -265,9 +342,14 @@ class _Broom:
             return False
 
     def _remove_asides(self) -> None:
-        """What was begun and not linked: gone before the entries are, so that nobody puts one into a hole."""
+        """What was begun and not linked: gone before the entries are, so that nobody puts one into
+        a hole.
+        """
         for path in self.storage.files_below(FOLDER):
-            if path.endswith(ASIDE_SUFFIX) and (self.storage.modified_at(path) or 0) < self.replaced_before:
+            if (
+                path.endswith(ASIDE_SUFFIX)
+                and (self.storage.modified_at(path) or 0) < self.replaced_before
+            ):
                 self._remove(path)
 
     def _remove(self, path: str) -> None:

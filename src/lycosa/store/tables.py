@@ -1,7 +1,8 @@
 """Rows on their way to Parquet: buffers that hold columns, not Python objects.
 
-A buffer takes rows as tuples and packs them into a polars frame every few hundred, so that what waits for a commit costs
-its bytes and little more. Guarded by bench/store.py (CPU a page, peak memory).
+A buffer takes rows as tuples and packs them into a polars frame every few hundred, so that what
+waits for a commit costs its bytes and little more. Guarded by bench/store.py (CPU a page, peak
+memory).
 """
 
 from __future__ import annotations
@@ -23,16 +24,22 @@ from lycosa.store.rows import Row, host_row, page_row, url_row, visit_row
 from lycosa.store.schema import SORT, TABLES, Table
 
 GROUP_BYTES = 8 * 2**20
-"""A row group holds at most about this much, in memory: a reader of large pages holds one or two of them."""
+"""A row group holds at most about this much, in memory: a reader of large pages holds one or two of
+them.
+"""
 
 PASSING_GROUP_BYTES = 2**21
-"""The same of a file that will be folded into another one before long: a merge holds about a group of each of its files."""
+"""The same of a file that will be folded into another one before long: a merge holds about a group
+of each of its files.
+"""
 
 PASSING_LEVEL = 1
 """zstd's, for such a file."""
 
 GROUP_ROWS = "lycosa.group_rows"
-"""Key of a file's own metadata: how many rows a row group has. Who reads by groups unpacks each once."""
+"""Key of a file's own metadata: how many rows a row group has. Who reads by groups unpacks each
+once.
+"""
 
 _TYPES: dict[str, pl.DataType] = {
     "u16": pl.UInt16(),
@@ -71,7 +78,8 @@ class TableBuffer:
     """Rows of one table that wait to be written.
 
     Raises:
-        ValueError: (late, when rows are packed) a row with another number of values than the table has columns.
+        ValueError: (late, when rows are packed) a row with another number of values than the table
+        has columns.
     """
 
     def __init__(self, name: str) -> None:
@@ -113,7 +121,9 @@ class TableBuffer:
         return self._frames[0]
 
     def write(self, path: str) -> None:
-        """Write all rows to a Parquet file, sorted by `SORT`, rows of one URL in the order they came in. Not synced."""
+        """Write all rows to a Parquet file, sorted by `SORT`, rows of one URL in the order they
+        came in. Not synced.
+        """
         write_table(self.frame(), path, self.table)
 
     def _pack(self) -> None:
@@ -128,11 +138,14 @@ class TableBuffer:
 
 
 class LinksBuffer(TableBuffer):
-    """The buffer of `links`: takes the links of a page at once, what they share only once. Hot path."""
+    """The buffer of `links`: takes the links of a page at once, what they share only once. Hot
+    path.
+    """
 
     def __init__(self) -> None:
         super().__init__("links")
-        self._sources: list[tuple[int, int, int, str, int, int]] = []  # keys, source, found_at, number of links
+        # keys, source, found_at, number of links
+        self._sources: list[tuple[int, int, int, str, int, int]] = []
         self._links: list[Sequence[Link]] = []
         self._link_rows = 0
 
@@ -141,10 +154,21 @@ class LinksBuffer(TableBuffer):
         return super().rows + self._link_rows
 
     def add_links(self, visit: Visit, links: Sequence[Link]) -> None:
-        """Take the links of what a visit brought. The sequence is kept until it is packed: do not change it."""
+        """Take the links of what a visit brought. The sequence is kept until it is packed: do not
+        change it.
+        """
         if not links:
             return
-        self._sources.append((visit.partition, visit.host_key, visit.url_key, visit.url, visit.fetched_at, len(links)))
+        self._sources.append(
+            (
+                visit.partition,
+                visit.host_key,
+                visit.url_key,
+                visit.url,
+                visit.fetched_at,
+                len(links),
+            )
+        )
         self._links.append(links)
         self._link_rows += len(links)
         if len(self._sources) >= _PENDING_LINK_PAGES:
@@ -164,14 +188,21 @@ class LinksBuffer(TableBuffer):
         frame = [pl.Series(name, np.repeat(values, counts)) for name, values in shared]
         which = np.repeat(np.arange(len(counts), dtype=np.uint32), counts)
         frame.append(pl.Series("source", sources, dtype=pl.String)[which])
-        own: dict[str, list[Any]] = {name: [] for name in ("target", "anchor", "rel", "kind", "position")}
+        own: dict[str, list[Any]] = {
+            name: [] for name in ("target", "anchor", "rel", "kind", "position")
+        }
         for links in self._links:
-            # Page by page: a zip over all links at once makes an iterator for each, and the garbage collector walks them all.
+            # Page by page: a zip over all links at once makes an iterator for each, and the garbage
+            # collector walks them all.
             for column, values in zip(own.values(), zip(*links, strict=True), strict=True):
                 column.extend(values)
         for name, column in own.items():
             frame.append(_series(name, schema[name], column))
-        frame.append(pl.Series("found_at", np.repeat(np.array(times, np.int64), counts)).cast(schema["found_at"]))
+        frame.append(
+            pl.Series("found_at", np.repeat(np.array(times, np.int64), counts)).cast(
+                schema["found_at"]
+            )
+        )
         self._sources, self._links, self._link_rows = [], [], 0
         self._keep(pl.DataFrame(frame))
 
@@ -192,7 +223,9 @@ class Buffers:
         self.visits.add(visit_row(visit))
 
     def add_page(self, visit: Visit, page: Page, redirect_from: str = "") -> None:
-        """The pages row of a visit. Its links are the exchange's: `links.add_links` once, however many collections."""
+        """The pages row of a visit. Its links are the exchange's: `links.add_links` once, however
+        many collections.
+        """
         self.pages.add(page_row(visit, page, redirect_from))
 
     def add_url(self, row: UrlRow) -> None:
@@ -211,7 +244,9 @@ class Buffers:
 
 
 def write_table(frame: pl.DataFrame, path: str, table: Table) -> None:
-    """Write rows of a table to a Parquet file, sorted by `SORT` (stable); not synced. Raises OSError: the disk does not take it."""
+    """Write rows of a table to a Parquet file, sorted by `SORT` (stable); not synced. Raises
+    OSError: the disk does not take it.
+    """
     ordered = frame.sort(SORT, maintain_order=True)
     rows = group_rows(ordered, table, PASSING_GROUP_BYTES)
     with writing(path):
@@ -229,7 +264,8 @@ def write_table(frame: pl.DataFrame, path: str, table: Table) -> None:
 def writing(path: str | os.PathLike[str]) -> Iterator[None]:
     """What polars raises when it cannot write the file becomes an OSError that says why.
 
-    It names the system's error, or, where the write of a header failed, only a "transport error": then one more write tells.
+    It names the system's error, or, where the write of a header failed, only a "transport error":
+    then one more write tells.
     """
     try:
         yield
@@ -269,8 +305,16 @@ def group_rows(frame: pl.DataFrame, table: Table, group_bytes: int = GROUP_BYTES
 def _frame(rows: list[Row], schema: dict[str, pl.DataType]) -> pl.DataFrame:
     for row in rows:
         if len(row) != len(schema):
-            raise ValueError(f"a row has {len(row)} values, the table has {len(schema)} columns: {', '.join(schema)}")
-    return pl.DataFrame([_series(name, kind, list(map(itemgetter(place), rows))) for place, (name, kind) in enumerate(schema.items())])
+            raise ValueError(
+                f"a row has {len(row)} values, the table has {len(schema)} columns: "
+                f"{', '.join(schema)}"
+            )
+    return pl.DataFrame(
+        [
+            _series(name, kind, list(map(itemgetter(place), rows)))
+            for place, (name, kind) in enumerate(schema.items())
+        ]
+    )
 
 
 def _series(name: str, kind: pl.DataType, values: list[Any]) -> pl.Series:
@@ -282,17 +326,24 @@ def _series(name: str, kind: pl.DataType, values: list[Any]) -> pl.Series:
             return pl.Series(name, [[]], dtype=kind).new_from_index(0, len(values))
         if kind.inner == pl.String() and (lists := _text_lists(name, values)) is not None:
             return lists
-        # By way of JSON: polars takes 45 us a page to build these few short lists from Python objects, this 2.
-        return _texts(name, [_json(value) if value else "[]" for value in values]).str.json_decode(kind)
+        # By way of JSON: polars takes 45 us a page to build these few short lists from Python
+        # objects, this 2.
+        return _texts(name, [_json(value) if value else "[]" for value in values]).str.json_decode(
+            kind
+        )
     if isinstance(kind, pl.String):
         return _texts(name, values)
     return pl.Series(name, values, dtype=kind)
 
 
 def _text_lists(name: str, values: list[list[str]]) -> pl.Series | None:
-    """Lists of texts by way of texts that are split, half the work of JSON; None: the separator stands in one of them."""
+    """Lists of texts by way of texts that are split, half the work of JSON; None: the separator
+    stands in one of them.
+    """
     joined = [_SEPARATOR.join(value) if value else None for value in values]
-    if sum(text.count(_SEPARATOR) for text in joined if text) != sum(len(value) - 1 for value in values if value):
+    if sum(text.count(_SEPARATOR) for text in joined if text) != sum(
+        len(value) - 1 for value in values if value
+    ):
         return None
     lists = _texts(name, joined).str.split(_SEPARATOR)
     return lists.fill_null([]) if lists.null_count() else lists
@@ -303,5 +354,10 @@ def _texts(name: str, values: list[str | None]) -> pl.Series:
         return pl.Series(name, values, dtype=pl.String)
     except UnicodeEncodeError:  # a lone surrogate somewhere: not text in UTF-8
         return pl.Series(
-            name, [value and value.encode("utf-16", "surrogatepass").decode("utf-16", "replace") for value in values], dtype=pl.String
+            name,
+            [
+                value and value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+                for value in values
+            ],
+            dtype=pl.String,
         )

@@ -1,4 +1,6 @@
-"""Exclusions as a condition on rows: what they name is invisible to every reader from the moment the rule is in the log."""
+"""Exclusions as a condition on rows: what they name is invisible to every reader from the moment
+the rule is in the log.
+"""
 
 from __future__ import annotations
 
@@ -11,17 +13,32 @@ from lycosa.store.exclusion import Exclusions
 from lycosa.url.keys import host_key
 from lycosa.url.schemes import CRAWLED
 
-URL_COLUMN = {"visits": "url", "pages": "url", "links": "source", "urls": "url", "found": "url", "matches": "url"}
-"""The column that says what a row is about. A link counts as its source's: who links to an excluded page may say so."""
+URL_COLUMN = {
+    "visits": "url",
+    "pages": "url",
+    "links": "source",
+    "urls": "url",
+    "found": "url",
+    "matches": "url",
+}
+"""The column that says what a row is about. A link counts as its source's: who links to an excluded
+page may say so.
+"""
 
 _HOST_OF_URL = r"^[a-z]+://(\[[^\]]*\]|[^/:?#]*)"
 
 
 def is_excluded(exclusions: Exclusions, table: str) -> pl.Expr | None:
-    """Whether a row of a table is excluded; None if no rule can name one. Host rules use the sort key, so row groups are passed over."""
+    """Whether a row of a table is excluded; None if no rule can name one. Host rules use the sort
+    key, so row groups are passed over.
+    """
     tests: list[pl.Expr] = []
     if table == "hosts":
-        name = pl.when(pl.col("host") == "").then(pl.col("registrable_domain")).otherwise(pl.col("host"))
+        name = (
+            pl.when(pl.col("host") == "")
+            .then(pl.col("registrable_domain"))
+            .otherwise(pl.col("host"))
+        )
         if exclusions.hosts:
             tests.append(pl.col("host").str.strip_suffix(".").is_in(sorted(exclusions.hosts)))
         tests.extend(_below(name, exclusions))

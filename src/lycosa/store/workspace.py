@@ -1,7 +1,8 @@
 """A workspace: the folder, or the place on S3 or HDFS, that holds one crawl.
 
-`workspace.json` is written once and fixes what can never change under the data: the format, the number of partitions,
-the hash, the normaliser's version, the public suffix list itself. Everything else is in the log.
+`workspace.json` is written once and fixes what can never change under the data: the format, the
+number of partitions, the hash, the normaliser's version, the public suffix list itself. Everything
+else is in the log.
 """
 
 from __future__ import annotations
@@ -29,16 +30,20 @@ from lycosa.url.domain import Domains, bundled_suffix_list
 from lycosa.url.normalise import NORMALISER_VERSION
 
 FORMAT = 1
-"""The format that this program reads and writes. The kinds of log entry, the hash and the meaning of columns belong to it."""
+"""The format that this program reads and writes. The kinds of log entry, the hash and the meaning
+of columns belong to it.
+"""
 HASH = "xxh3_64"
-DEFAULT_PARTITIONS, MOST_PARTITIONS = 64, 4096
+DEFAULT_PARTITIONS, MAX_PARTITIONS = 64, 4096
 FILE = "workspace.json"
 CONFIGURATION = "lycosa.toml"
 
 
 @dataclass(frozen=True)
 class Workspace:
-    """An open workspace. Cheap: nothing but workspace.json has been read; `state()` reads the log."""
+    """An open workspace. Cheap: nothing but workspace.json has been read; `state()` reads the
+    log.
+    """
 
     storage: Storage
     partitions: int
@@ -51,14 +56,18 @@ class Workspace:
         """Make a workspace in a folder that is new, empty, or holds a lycosa.toml and nothing else.
 
         Raises:
-            UsageError: `partitions` is out of bounds, or that kind of storage cannot hold a workspace.
-            WorkspaceError: there is a workspace already, or the folder holds something else.
+            UsageError: `partitions` is out of bounds, or that kind of storage cannot hold a
+            workspace. WorkspaceError: there is a workspace already, or the folder holds something
+            else.
         """
-        if not 1 <= partitions <= MOST_PARTITIONS:
-            raise UsageError(f"a workspace has 1 to {MOST_PARTITIONS} partitions, not {partitions}")
+        if not 1 <= partitions <= MAX_PARTITIONS:
+            raise UsageError(f"a workspace has 1 to {MAX_PARTITIONS} partitions, not {partitions}")
         storage = open_storage(root)
         if storage.size(FILE) is not None:
-            raise WorkspaceError(f"{storage.root} is already a workspace: use it, or specify another folder with -w DIR")
+            raise WorkspaceError(
+                f"{storage.root} is already a workspace: use it, or specify "
+                "another folder with -w DIR"
+            )
         _require_free(storage)
         document = {
             "format": FORMAT,
@@ -71,15 +80,21 @@ class Workspace:
         try:
             storage.make_folder(".")
             storage.prove()
-            created = storage.create(FILE, sealed(json.dumps(document, ensure_ascii=False, indent=1).encode()))
+            created = storage.create(
+                FILE, sealed(json.dumps(document, ensure_ascii=False, indent=1).encode())
+            )
         except StorageError:
             raise
         except OSError as error:
             raise WorkspaceError(
-                f"{storage.root} cannot be initialized as a workspace: {error.strerror}; specify another folder with -w DIR"
+                f"{storage.root} cannot be initialized as a workspace: {error.strerror}; specify "
+                "another folder with -w DIR"
             ) from None
         if not created:
-            raise WorkspaceError(f"{storage.root} was just initialized as a workspace by another process: run the command again to use it")
+            raise WorkspaceError(
+                f"{storage.root} was just initialized as a workspace by another "
+                "process: run the command again to use it"
+            )
         return cls.open(root)
 
     @classmethod
@@ -87,17 +102,20 @@ class Workspace:
         """Open what `create` made.
 
         Raises:
-            UsageError: that kind of storage cannot hold a workspace.
-            WorkspaceError: there is none, it is damaged, or of a format that this program does not know.
+            UsageError: that kind of storage cannot hold a workspace. WorkspaceError: there is none,
+            it is damaged, or of a format that this program does not know.
         """
         storage = open_storage(root)
         try:
             content = storage.read(FILE)
         except (NotADirectoryError, IsADirectoryError, PermissionError) as error:
-            raise WorkspaceError(f"{storage.root} cannot be read as a workspace: {error.strerror}") from None
+            raise WorkspaceError(
+                f"{storage.root} cannot be read as a workspace: {error.strerror}"
+            ) from None
         if content is None:
             raise WorkspaceError(
-                f"{storage.root} is not a workspace: it has no {FILE}; specify the right folder with -w DIR, "
+                f"{storage.root} is not a workspace: it has no {FILE}; specify the right folder "
+                "with -w DIR, "
                 f"or create one with `lycosa init` or `lycosa crawl URL`"
             )
         return _decode(storage, content)
@@ -129,12 +147,15 @@ class Workspace:
         return Domains(self.suffix_list)
 
     def path(self, relative: str) -> str:
-        """A path on this machine where a data file can be read (`Storage.local`: ask anew for every use). Raises WorkspaceError if it
-        leads out of the workspace."""
+        """A path on this machine where a data file can be read (`Storage.local`: ask anew for every
+        use). Raises WorkspaceError if it leads out of the workspace.
+        """
         return self.storage.local(relative)
 
     def state(self) -> LogState:
-        """The log, read and folded up to now. Raises WorkspaceError if it is damaged or newer than this program."""
+        """The log, read and folded up to now. Raises WorkspaceError if it is damaged or newer than
+        this program.
+        """
         state = LogState(self.log)
         state.refresh()
         return state
@@ -146,30 +167,47 @@ class Workspace:
         settings: Mapping[str, Any] | None = None,
         clock: Clock | None = None,
     ) -> Claim:
-        """Take partitions (all, by default) for a worker; on disk when it returns. Do this before replay and before any fetch.
+        """Take partitions (all, by default) for a worker; on disk when it returns. Do this before
+        replay and before any fetch.
 
-        `settings` are the settings in force by collection name, as JSON values; the log keeps them for `explain`.
+        `settings` are the settings in force by collection name, as JSON values; the log keeps them
+        for `explain`.
 
         Raises:
-            UsageError: a partition that the workspace does not have.
-            WorkspaceError: the log is damaged, or URLs would be written differently than those already stored.
+            UsageError: a partition that the workspace does not have. WorkspaceError: the log is
+            damaged, or URLs would be written differently than those already stored.
         """
         if self.normaliser != NORMALISER_VERSION:
             raise WorkspaceError(
-                f"{self.root} was created with URL normalisation {self.normaliser}, but this version has {NORMALISER_VERSION}: it can "
-                "be read and searched, but not crawled; crawl it with the version that created it, or import its WARC files "
+                f"{self.root} was created with URL normalisation {self.normaliser}, but this "
+                f"version has {NORMALISER_VERSION}: it can "
+                "be read and searched, but not crawled; crawl it with the version that created "
+                "it, or import its WARC files "
                 "into a new workspace"
             )
         wanted = range(self.partitions) if partitions is None else sorted(set(partitions))
         if not wanted or wanted[0] < 0 or wanted[-1] >= self.partitions:
-            raise UsageError(f"partitions are 0 to {self.partitions - 1} in {self.root}, not {list(wanted)}")
+            raise UsageError(
+                f"partitions are 0 to {self.partitions - 1} in {self.root}, not {list(wanted)}"
+            )
         ticks = clock or SystemClock()
-        return take(self.storage, self.log, worker, wanted, settings or {}, lambda: format_time(ticks.now_ms()))
+        return take(
+            self.storage,
+            self.log,
+            worker,
+            wanted,
+            settings or {},
+            lambda: format_time(ticks.now_ms()),
+        )
 
-    def own(self, command: str, clock: Clock | None = None, *, beside_leader: bool = False) -> Owner:
-        """Become the one process that crawls here on this machine. Waits for `reassign` (30 s) where a cluster was killed.
+    def own(
+        self, command: str, clock: Clock | None = None, *, beside_leader: bool = False
+    ) -> Owner:
+        """Become the one process that crawls here on this machine. Waits for `reassign` (30 s)
+        where a cluster was killed.
 
-        `beside_leader`: for a cluster's own process, whose coordinator sees to it that it alone leads.
+        `beside_leader`: for a cluster's own process, whose coordinator sees to it that it alone
+        leads.
 
         Raises:
             OwnedError: another process does, or a cluster.
@@ -192,7 +230,9 @@ _SEAL = b',\n "digest": "'
 
 
 def sealed(document: bytes) -> bytes:
-    """The document with the xxh3_128 of itself as its last member: of 350 KB a changed byte would be seen by nobody."""
+    """The document with the xxh3_128 of itself as its last member: of 350 KB a changed byte would
+    be seen by nobody.
+    """
     return b"".join((document[:-2], _SEAL, xxhash.xxh3_128_hexdigest(document).encode(), b'"\n}\n'))
 
 
@@ -202,11 +242,15 @@ def _require_free(storage: Storage) -> None:
     except NotADirectoryError:
         raise WorkspaceError(f"{storage.root} is a file: specify a folder with -w DIR") from None
     if FOLDER in names and storage.names(FOLDER):
-        raise WorkspaceError(f"{storage.root} has a log but no {FILE}: the workspace is damaged; restore {FILE} from a backup")
+        raise WorkspaceError(
+            f"{storage.root} has a log but no {FILE}: the workspace is damaged; "
+            f"restore {FILE} from a backup"
+        )
     foreign = [name for name in names if name != CONFIGURATION]
     if foreign:
         raise WorkspaceError(
-            f"{storage.root} is not empty and not a workspace (it contains {foreign[0]!r}): specify a new folder with "
+            f"{storage.root} is not empty and not a workspace (it contains {foreign[0]!r}): "
+            "specify a new folder with "
             "-w DIR, or empty this folder"
         )
 
@@ -217,24 +261,43 @@ def _decode(storage: Storage, content: bytes) -> Workspace:
         document = json.loads(content)
         version = document["format"]
     except (ValueError, KeyError, TypeError, RecursionError):
-        raise WorkspaceError(f"{where} is damaged: restore it from a backup (it is written once and never changes)") from None
+        raise WorkspaceError(
+            f"{where} is damaged: restore it from a backup (it is written once and never changes)"
+        ) from None
     if version != FORMAT:
         newer = isinstance(version, int) and version > FORMAT
-        remedy = "upgrade with `pip install -U lycosa`" if newer else "it was not written by any released Lycosa"
+        remedy = (
+            "upgrade with `pip install -U lycosa`"
+            if newer
+            else "it was not written by any released Lycosa"
+        )
         kind = NewerError if newer else WorkspaceError
-        raise kind(f"{where} has format {version!r}, but this version needs format {FORMAT}: {remedy}")
+        raise kind(
+            f"{where} has format {version!r}, but this version needs format {FORMAT}: {remedy}"
+        )
     if document.get("hash") != HASH:
         raise WorkspaceError(
-            f"{where} has the hash function {document.get('hash')!r}, but format {FORMAT} uses {HASH}: restore it from a backup"
+            f"{where} has the hash function {document.get('hash')!r}, but format {FORMAT} uses "
+            f"{HASH}: restore it from a backup"
         )
-    partitions, normaliser, suffixes = document.get("partitions"), document.get("normaliser"), document.get("suffix_list")
+    partitions, normaliser, suffixes = (
+        document.get("partitions"),
+        document.get("normaliser"),
+        document.get("suffix_list"),
+    )
     if (
         not isinstance(partitions, int)
-        or not 1 <= partitions <= MOST_PARTITIONS
+        or not 1 <= partitions <= MAX_PARTITIONS
         or not isinstance(normaliser, int)
         or not isinstance(suffixes, str)
     ):
-        raise WorkspaceError(f"{where} is damaged: partitions, normaliser or suffix_list is missing; restore it from a backup")
+        raise WorkspaceError(
+            f"{where} is damaged: partitions, normaliser or suffix_list is "
+            "missing; restore it from a backup"
+        )
     if "digest" in document and content != sealed(content[: content.rfind(_SEAL)] + b"\n}"):
-        raise WorkspaceError(f"{where} is damaged: its bytes have changed since it was written; restore it from a backup")
+        raise WorkspaceError(
+            f"{where} is damaged: its bytes have changed since it was written; "
+            "restore it from a backup"
+        )
     return Workspace(storage, partitions, str(document.get("created_at", "")), normaliser, suffixes)

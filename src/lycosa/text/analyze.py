@@ -1,10 +1,13 @@
-"""From text to the terms of the index: one analyzer for each language, the same for pages and for queries.
+"""From text to the terms of the index: one analyzer for each language, the same for pages and for
+queries.
 
-Two kinds. *Native* ones are tantivy's own, in Rust (simple tokenizer, lower case, Snowball stemmer, accents folded), for
-seven languages with spaces and much text; Python only prepares the text. *Segmented* ones (`text.segmented`) fold and stem words in Python
-and join the terms by spaces for tantivy's whitespace tokenizer. Which language is treated how stands in docs/languages.md.
+Two kinds. *Native* ones are tantivy's own, in Rust (simple tokenizer, lower case, Snowball stemmer,
+accents folded), for seven languages with spaces and much text; Python only prepares the text.
+*Segmented* ones (`text.segmented`) fold and stem words in Python and join the terms by spaces for
+tantivy's whitespace tokenizer. Which language is treated how stands in docs/languages.md.
 
-Accents are folded after stemming, since Snowball's endings are written with them (`mangèrent`, `città`).
+Accents are folded after stemming, since Snowball's endings are written with them (`mangèrent`,
+`città`).
 """
 
 from __future__ import annotations
@@ -21,7 +24,6 @@ from tantivy.tantivy import __version__ as TANTIVY_VERSION
 
 from lycosa.text import burmese, fold, han, korean, lao, letters
 from lycosa.text.segmented import (
-    SEGMENTED,
     AccentAnalyzer,
     CharacterAnalyzer,
     DictionaryAnalyzer,
@@ -38,21 +40,21 @@ from lycosa.text.suffixes import light_stem
 __all__ = [
     "BIGRAMS",
     "KIWI",
-    "SEGMENTED",
     "Analysis",
     "Analyzer",
     "NativeAnalyzer",
     "Unit",
     "analysis_by",
     "analyzer_for",
-    "native_analyzers",
 ]
 
 ANALYSIS_VERSION = 2
 """Raise it when an analyzer gives other terms than before: the index is then rebuilt."""
 
 BIGRAMS, KIWI = "bigrams", "kiwi"
-"""How Korean may be analysed (`index.korean`): by pairs of syllables, or by morphemes with the extra `lycosa[ko]`."""
+"""How Korean may be analysed (`index.korean`): by pairs of syllables, or by morphemes with the
+extra `lycosa[ko]`.
+"""
 PAIRS = "syllable-pairs"
 
 
@@ -71,7 +73,9 @@ class Analyzer(Protocol):
     def field_set(self) -> str: ...
 
     def joined(self, text: str) -> str:
-        """The text to hand to the index: prepared for the Rust tokenizer, or terms joined by spaces."""
+        """The text to hand to the index: prepared for the Rust tokenizer, or terms joined by
+        spaces.
+        """
         ...
 
     def terms(self, text: str) -> list[str]:
@@ -86,6 +90,8 @@ class Analyzer(Protocol):
         """The words of a query, in order."""
         ...
 
+    def __hash__(self) -> int: ...
+
 
 class NativeAnalyzer:
     """Tantivy's tokenizer and Snowball stemmer; Python normalises only what is not ASCII."""
@@ -99,7 +105,7 @@ class NativeAnalyzer:
         self.version = f"{ANALYSIS_VERSION}/{TANTIVY_VERSION}"
         self.tokenizer = (
             tantivy.TextAnalyzerBuilder(tantivy.Tokenizer.simple())
-            .filter(tantivy.Filter.remove_long(fold.LONGEST_TERM_BYTES + 1))
+            .filter(tantivy.Filter.remove_long(fold.MAX_TERM_BYTES + 1))
             .filter(tantivy.Filter.lowercase())
             .filter(tantivy.Filter.stemmer(stemmer))
             .filter(tantivy.Filter.ascii_fold())
@@ -107,7 +113,11 @@ class NativeAnalyzer:
         )
 
     def joined(self, text: str) -> str:
-        return fold.with_names(text) if text.isascii() else clean(fold.compatible(fold.with_names(text)))
+        return (
+            fold.with_names(text)
+            if text.isascii()
+            else clean(fold.compatible(fold.with_names(text)))
+        )
 
     def terms(self, text: str) -> list[str]:
         found: list[str] = self.tokenizer.analyze(self.joined(text))
@@ -117,7 +127,9 @@ class NativeAnalyzer:
         return list(map(self.terms, chunks))
 
     def units(self, text: str) -> list[Unit]:
-        return [Unit(tuple(terms), "", chunk) for chunk in text.split() if (terms := self.terms(chunk))]
+        return [
+            Unit(tuple(terms), "", chunk) for chunk in text.split() if (terms := self.terms(chunk))
+        ]
 
 
 _NATIVE = {
@@ -130,32 +142,44 @@ _NATIVE = {
     "ru": "russian",
 }  # fmt: skip
 _SNOWBALL = {
-    "ar": "arabic", "ca": "catalan", "cs": "czech", "da": "danish", "el": "greek", "eo": "esperanto", "et": "estonian", "eu": "basque",
-    "fa": "persian", "fi": "finnish", "ga": "irish", "hi": "hindi", "hu": "hungarian", "hy": "armenian", "id": "indonesian",
-    "lt": "lithuanian", "ms": "indonesian", "ne": "nepali", "nl": "dutch", "no": "norwegian", "pl": "polish", "ro": "romanian",
-    "sr": "serbian", "sv": "swedish", "ta": "tamil", "tr": "turkish", "yi": "yiddish",
+    "ar": "arabic", "ca": "catalan", "cs": "czech", "da": "danish", "el": "greek",
+    "eo": "esperanto", "et": "estonian", "eu": "basque", "fa": "persian", "fi": "finnish",
+    "ga": "irish", "hi": "hindi", "hu": "hungarian", "hy": "armenian", "id": "indonesian",
+    "lt": "lithuanian", "ms": "indonesian", "ne": "nepali", "nl": "dutch", "no": "norwegian",
+    "pl": "polish", "ro": "romanian", "sr": "serbian", "sv": "swedish", "ta": "tamil",
+    "tr": "turkish", "yi": "yiddish",
 }  # fmt: skip
 _PERSIAN_LETTERS = frozenset({"ku", "sd", "ug"})
 _DICTIONARY = frozenset({"th", "km"})
 _LIGHT = frozenset({"kk", "ky", "mn", "tg"})
 
 GENERIC = "und"
-"""The analyzer of texts whose language is not known: ICU's words, nothing stemmed (BCP 47 "undetermined")."""
+"""The analyzer of texts whose language is not known: ICU's words, nothing stemmed (BCP 47
+"undetermined").
+"""
 
 
 @functools.cache
 def analyzer_for(language: str) -> Analyzer:
-    """The analyzer of a language (ISO 639 code); for one that has none of its own, and for "", ICU's words unstemmed."""
+    """The analyzer of a language (ISO 639 code); for one that has none of its own, and for "",
+    ICU's words unstemmed.
+    """
     if language in _NATIVE:
         return NativeAnalyzer(language, _NATIVE[language])
-    language = language if language.isascii() and language.isalpha() and len(language) <= 3 else GENERIC
+    language = (
+        language if language.isascii() and language.isalpha() and len(language) <= 3 else GENERIC
+    )
     version = f"{ANALYSIS_VERSION}/ICU {icu4py.icu_version}/Snowball {Stemmer.version()}"
     if language == "zh":
-        return CharacterAnalyzer(language, name="characters", version=version, prepare=han.simplified)
+        return CharacterAnalyzer(
+            language, name="characters", version=version, prepare=han.simplified
+        )
     if language == "ja":
         return CharacterAnalyzer(language, name="characters", version=version)
     if language == "my":
-        return PartsAnalyzer(language, burmese.syllables, name="syllables", version=version, prepare=burmese.prepared)
+        return PartsAnalyzer(
+            language, burmese.syllables, name="syllables", version=version, prepare=burmese.prepared
+        )
     if language == "lo":
         return PartsAnalyzer(language, lao.syllables, name="syllables", version=version)
     if language in ("bo", "dz"):
@@ -175,15 +199,20 @@ def _stemmer(language: str) -> tuple[Callable[[str], str], str]:
     if language in _LIGHT:
         return light_stem(language), "segmented-light"
     if language in ("ur", "ps"):
-        return (letters.urdu if language == "ur" else letters.pashto), f"segmented-letters-{language}"
+        return (
+            letters.urdu if language == "ur" else letters.pashto
+        ), f"segmented-letters-{language}"
     if language in _PERSIAN_LETTERS:
         return letters.persian, "segmented-persian-letters"
     if language not in _SNOWBALL:
         return same, "segmented"
-    snowball: Callable[[str], str] = Stemmer.Stemmer(_SNOWBALL[language], 0).stemWord  # no cache of its own: the memo is one
+    # no cache of its own: the memo is one
+    snowball: Callable[[str], str] = Stemmer.Stemmer(_SNOWBALL[language], 0).stemWord
     name = f"segmented-{_SNOWBALL[language]}"
     if language == "ar":
-        return (lambda word: letters.arabic_after_stem(snowball(letters.arabic_before_stem(word)))), name
+        return (
+            lambda word: letters.arabic_after_stem(snowball(letters.arabic_before_stem(word)))
+        ), name
     if language == "fa":
         return (lambda word: snowball(letters.persian(word))), name
     if language in ("hi", "ne"):
@@ -191,45 +220,53 @@ def _stemmer(language: str) -> tuple[Callable[[str], str], str]:
     return snowball, name
 
 
-def native_analyzers() -> list[NativeAnalyzer]:
-    """All analyzers that an index must register as tokenizers; the rest need tantivy's whitespace tokenizer only."""
-    return [analyzer for language in _NATIVE if isinstance(analyzer := analyzer_for(language), NativeAnalyzer)]
-
-
 @dataclass(slots=True, frozen=True)
 class Analysis:
     """Which analyzer each language has, where there is a choice.
 
-    `korean`: `BIGRAMS`, `KIWI`, or both for an index of which some shards were made with the one and some with the other.
+    `korean`: `BIGRAMS`, `KIWI`, or both for an index of which some shards were made with the one
+    and some with the other.
     """
 
     korean: tuple[str, ...] = (BIGRAMS,)
 
     def of(self, language: str) -> Analyzer:
-        """The analyzer of a language, of several the first. Raises UsageError: it needs a package that is not installed."""
+        """The analyzer of a language, of several the first. Raises UsageError: it needs a package
+        that is not installed.
+        """
         return self.all_of(language)[0]
 
     def all_of(self, language: str) -> tuple[Analyzer, ...]:
-        """All analyzers by which there are pages of a language. Raises UsageError: one needs a package that is not installed."""
+        """All analyzers by which there are pages of a language. Raises UsageError: one needs a
+        package that is not installed.
+        """
         if language != "ko":
             return (analyzer_for(language),)
-        return tuple(_by_morphemes() if kind == KIWI else analyzer_for(language) for kind in self.korean)
+        return tuple(
+            _by_morphemes() if kind == KIWI else analyzer_for(language) for kind in self.korean
+        )
 
     def each(self) -> tuple[Analysis, ...]:
         """An analysis for each kind: all of them together find every page."""
         return tuple(Analysis((kind,)) for kind in self.korean)
 
     def here(self) -> tuple[Analysis, str]:
-        """What of it can be used with the packages that are installed, and what to say of the rest; "" for nothing."""
+        """What of it can be used with the packages that are installed, and what to say of the rest;
+        "" for nothing.
+        """
         if KIWI not in self.korean or korean.installed():
             return self, ""
-        return Analysis(tuple(kind for kind in self.korean if kind != KIWI) or (BIGRAMS,)), korean.HINT
+        return Analysis(
+            tuple(kind for kind in self.korean if kind != KIWI) or (BIGRAMS,)
+        ), korean.HINT
 
 
 def analysis_by(names: Iterable[str]) -> Analysis:
     """The analysis of an index or a table, by the names of the analyzers that it was made with."""
     kinds = {PAIRS: BIGRAMS, korean.NAME: KIWI}
-    return Analysis(tuple(kinds[name] for name in sorted(names, reverse=True) if name in kinds) or (BIGRAMS,))
+    return Analysis(
+        tuple(kinds[name] for name in sorted(names, reverse=True) if name in kinds) or (BIGRAMS,)
+    )
 
 
 @functools.cache

@@ -1,6 +1,8 @@
-"""Characters that mean the same made the same: compatibility forms, case, vowel signs that few people type, accents.
+"""Characters that mean the same made the same: compatibility forms, case, vowel signs that few
+people type, accents.
 
-Used when a text is indexed and when a query is read, before words are stemmed (`plain`) and after (`without_accents`).
+Used when a text is indexed and when a query is read, before words are stemmed (`plain`) and after
+(`without_accents`).
 """
 
 from __future__ import annotations
@@ -8,14 +10,18 @@ from __future__ import annotations
 import re
 import unicodedata
 
-LONGEST_TERM_BYTES = 200
-"""Longer tokens are not indexed: no word is that long (Devanagari compounds reach 150 bytes), base64 and hashes are."""
+MAX_TERM_BYTES = 200
+"""Longer tokens are not indexed: no word is that long (Devanagari compounds reach 150 bytes),
+base64 and hashes are.
+"""
 
-# What most often keeps a European text from being in NFKC: five replacements are cheaper than normalising the whole.
+# What most often keeps a European text from being in NFKC: five replacements are cheaper than
+# normalising the whole.
 _USUAL = (("\xa0", " "), ("…", "..."), ("\u2009", " "), ("\u202f", " "), ("²", "2"))
 
-# "C++" and its kin lose their signs in every tokenizer, so they get words of their own, as in most code search engines.
-# Each pattern begins with one literal sign, which Python's `re` finds ten times as fast as two, or as a choice of what stands before it.
+# "C++" and its kin lose their signs in every tokenizer, so they get words of their own, as in most
+# code search engines. Each pattern begins with one literal sign, which Python's `re` finds ten
+# times as fast as two, or as a choice of what stands before it.
 _PLUSPLUS = re.compile(r"\+(?=\+)(?<=(?<![\w.])[A-Za-z]\+)\+(?![\w+])")
 _SHARP = re.compile(r"#(?<=(?<![\w.])[CcFf]#)(?![\w#])")
 _DOTNET = re.compile(r"\.(?:NET|net)(?<=(?<!\S)....)\b")
@@ -29,14 +35,31 @@ _DIGITS = {
     for value in range(10)
 }
 _FIRST_DIGITS = "\u0600"
-_INVISIBLE = re.compile("[\u00ad\u200b-\u200f\u202a-\u202e\u2060-\u2064\ufeff\u180b-\u180e\ufe00-\ufe0f]")
+_INVISIBLE = re.compile(
+    "[\u00ad\u200b-\u200f\u202a-\u202e\u2060-\u2064\ufeff\u180b-\u180e\ufe00-\ufe0f]"
+)
 # What makes a word odd: all that `plain` drops or replaces in it besides what NFKC changes.
 _ODD = re.compile(f"[{_INVISIBLE.pattern[1:-1]}{_ARABIC_SIGNS.pattern[1:-1]}\u0130]")
-_LATIN_LETTERS = str.maketrans({"ß": "ss", "æ": "ae", "œ": "oe", "ø": "o", "đ": "d", "ł": "l", "ı": "i", "ð": "d", "þ": "th", "ё": "е"})
+_LATIN_LETTERS = str.maketrans(
+    {
+        "ß": "ss",
+        "æ": "ae",
+        "œ": "oe",
+        "ø": "o",
+        "đ": "d",
+        "ł": "l",
+        "ı": "i",
+        "ð": "d",
+        "þ": "th",
+        "ё": "е",
+    }
+)
 
 
 def compatible(text: str) -> str:
-    """NFKC, quick where nothing is to be done: full-width forms, ligatures, superscripts become their plain letters."""
+    """NFKC, quick where nothing is to be done: full-width forms, ligatures, superscripts become
+    their plain letters.
+    """
     if text.isascii():
         return text
     for odd, usual in _USUAL:
@@ -48,7 +71,9 @@ def compatible(text: str) -> str:
 
 
 def with_names(text: str) -> str:
-    """C++ -> Cplusplus, C# -> Csharp, .NET -> dotnet: names that would otherwise be a letter or a word of every day."""
+    """C++ -> Cplusplus, C# -> Csharp, .NET -> dotnet: names that would otherwise be a letter or a
+    word of every day.
+    """
     if "+" in text:
         text = _PLUSPLUS.sub("plusplus", text)
     if "#" in text:
@@ -59,14 +84,18 @@ def with_names(text: str) -> str:
 
 
 def plain(word: str) -> str:
-    """A word in NFKC, case folded (Unicode 3.13 D145), with ASCII digits, without invisible characters and Arabic vowel signs."""
+    """A word in NFKC, case folded (Unicode 3.13 D145), with ASCII digits, without invisible
+    characters and Arabic vowel signs.
+    """
     if word.isascii():
         return word.lower()
     if word > _FIRST_DIGITS:  # scripts from Arabic on: the word may be a number of theirs
         word = word.translate(_DIGITS)
     if not _ODD.search(word) and unicodedata.is_normalized("NFKC", word):  # nearly all words
         word = word.casefold()
-        return word if unicodedata.is_normalized("NFKC", word) else unicodedata.normalize("NFKC", word)
+        return (
+            word if unicodedata.is_normalized("NFKC", word) else unicodedata.normalize("NFKC", word)
+        )
     word = _INVISIBLE.sub("", compatible(word)).casefold()
     if not unicodedata.is_normalized("NFKC", word):
         word = unicodedata.normalize("NFKC", word)
@@ -76,17 +105,27 @@ def plain(word: str) -> str:
 
 
 def without_accents(word: str) -> str:
-    """Latin and Greek letters without their marks: café -> cafe, Ελλάδα -> Ελλαδα. Other scripts stay whole: й is not и."""
+    """Latin and Greek letters without their marks: café -> cafe, Ελλάδα -> Ελλαδα. Other scripts
+    stay whole: й is not и.
+    """
     if word.isascii():
         return word
     word = word.translate(_LATIN_LETTERS)
-    if word.isascii() or not ("\u00c0" <= word[0] <= "\u03ff" or "\u1e00" <= word[0] <= "\u1fff" or word[0].isascii()):
+    if word.isascii() or not (
+        "\u00c0" <= word[0] <= "\u03ff" or "\u1e00" <= word[0] <= "\u1fff" or word[0].isascii()
+    ):
         return word
-    return "".join(character for character in unicodedata.normalize("NFKD", word) if not unicodedata.combining(character))
+    return "".join(
+        character
+        for character in unicodedata.normalize("NFKD", word)
+        if not unicodedata.combining(character)
+    )
 
 
 def pieces(word: str) -> list[str]:
-    """The runs of letters, digits and their marks in a word: `asyncio.run` is two, `हिन्दी` one. Underscores part."""
+    """The runs of letters, digits and their marks in a word: `asyncio.run` is two, `हिन्दी` one.
+    Underscores part.
+    """
     if word.isalnum():
         return [word]
     found: list[str] = []

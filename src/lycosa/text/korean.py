@@ -1,11 +1,15 @@
-"""Korean by its morphemes, as kiwipiepy parts them: the extra `lycosa[ko]`, chosen by `index.korean = "kiwi"`.
+"""Korean by its morphemes, as kiwipiepy parts them: the extra `lycosa[ko]`, chosen by `index.korean
+= "kiwi"`.
 
-A word is analysed by itself, between spaces, never in its sentence: so a word of a query always gives the terms that it gives in a
-page, and one that comes again costs nothing. Particles, endings and what makes verbs of nouns are left out. Verbs give their stem,
-nouns their pairs of syllables: so a noun is found in a compound that kiwi takes for one, too (SIB-200, one fold of the part learned
-from, English to Korean and back: pairs alone .824 and .911, morphemes alone .834 and .925, this .869 and .932).
+A word is analysed by itself, between spaces, never in its sentence: so a word of a query always
+gives the terms that it gives in a page, and one that comes again costs nothing. Particles, endings
+and what makes verbs of nouns are left out. Verbs give their stem, nouns their pairs of syllables:
+so a noun is found in a compound that kiwi takes for one, too (SIB-200, one fold of the part learned
+from, English to Korean and back: pairs alone .824 and .911, morphemes alone .834 and .925, this
+.869 and .932).
 
-kiwipiepy is loaded when the first Hangul comes (1.5 s of CPU, 300 MB), never for texts in other scripts. Hot path: bench/analysis.py.
+kiwipiepy is loaded when the first Hangul comes (1.5 s of CPU, 300 MB), never for texts in other
+scripts. Hot path: bench/analysis.py.
 """
 
 from __future__ import annotations
@@ -24,15 +28,20 @@ from lycosa.text import fold
 from lycosa.text.segmented import SegmentedAnalyzer, Unit, clean, same, syllable_pairs
 
 NAME = "kiwi"
-HINT = "Korean by morphemes needs kiwipiepy, which is not installed: pip install 'lycosa[ko]', or set index.korean = \"bigrams\""
+HINT = (
+    "Korean by morphemes needs kiwipiepy, which is not installed: pip install 'lycosa[ko]', or "
+    'set index.korean = "bigrams"'
+)
 
-# Syllables between spaces that are analysed at once. Kiwi takes 50 us a syllable, and time and memory that grow no faster than the word;
-# a longer one is no word (the longest of 44,000 in two manuals has 17), and is read by pairs of syllables.
-LONGEST_WORD = 64
+# Syllables between spaces that are analysed at once. Kiwi takes 50 us a syllable, and time and
+# memory that grow no faster than the word; a longer one is no word (the longest of 44,000 in two
+# manuals has 17), and is read by pairs of syllables.
+MAX_WORD = 64
 _RUNS = re.compile("[\uac00-\ud7a3]+|[^\uac00-\ud7a3]+")
 _HANGUL = re.compile("[\uac00-\ud7a3]")
-# Tags of the Sejong corpus. Nouns, with numerals, roots, adverbs and interjections, which have no endings either; verbs and adjectives.
-# Left out: auxiliary verbs (VX), the copula (VC), particles (J), endings (E), affixes (X).
+# Tags of the Sejong corpus. Nouns, with numerals, roots, adverbs and interjections, which have no
+# endings either; verbs and adjectives. Left out: auxiliary verbs (VX), the copula (VC), particles
+# (J), endings (E), affixes (X).
 _NOUNS = ("NN", "NR", "NP", "XR", "XPN", "MA", "MM", "IC", "UN")
 _VERBS = ("VV", "VA")
 
@@ -60,15 +69,21 @@ def holds_hangul(text: str) -> bool:
 
 
 def load() -> None:
-    """Load kiwipiepy now, for who must answer in time later. Raises UsageError: it is not installed."""
+    """Load kiwipiepy now, for who must answer in time later. Raises UsageError: it is not
+    installed.
+    """
     with _using:
         _kiwi()
 
 
 class MorphemeAnalyzer(SegmentedAnalyzer):
-    """Korean: what carries the meaning of each word, in order. The memo is of what stands between spaces."""
+    """Korean: what carries the meaning of each word, in order. The memo is of what stands between
+    spaces.
+    """
 
-    most_chunks = 50_000  # a new one takes 60 us, and most words of a text are written in one form or another that few texts have: 10 MB
+    # a new one takes 60 us, and most words of a text are written in one form or another that few
+    # texts have: 10 MB
+    most_chunks = 50_000
 
     def __init__(self, version: str) -> None:
         super().__init__("ko", same, name=NAME, version=version)
@@ -90,13 +105,15 @@ def _terms_of(chunk: str) -> list[str]:
         term
         for piece in fold.pieces(fold.plain(chunk))
         for term in (_parted(piece) if holds_hangul(piece) else [fold.without_accents(piece)])
-        if term and len(term.encode()) <= fold.LONGEST_TERM_BYTES
+        if term and len(term.encode()) <= fold.MAX_TERM_BYTES
     ]
 
 
 def _parted(piece: str) -> list[str]:
-    """The terms of letters and digits that hold Hangul: pairs of syllables of its nouns, stems of its verbs, the rest as it stands."""
-    if len(piece) > LONGEST_WORD:
+    """The terms of letters and digits that hold Hangul: pairs of syllables of its nouns, stems of
+    its verbs, the rest as it stands.
+    """
+    if len(piece) > MAX_WORD:
         return [term for run in _RUNS.findall(piece) for term in _plainly(run)]
     with _using:
         tokens = _kiwi().tokenize(piece)
@@ -105,7 +122,8 @@ def _parted(piece: str) -> list[str]:
         if not holds_hangul(run[0]):
             found.append(fold.without_accents(run[0]))
             continue
-        start = end = run.start()  # of nouns that stand side by side: how kiwi parts a compound is no matter
+        # of nouns that stand side by side: how kiwi parts a compound is no matter
+        start = end = run.start()
         for token in tokens:
             if not run.start() <= token.start < run.end():
                 continue
@@ -130,7 +148,8 @@ def _plainly(run: str) -> list[str]:
 
 @functools.cache
 def _kiwi() -> Any:
-    """The one Kiwi of this process, in the caller's thread, without its dictionary of phrases and its rules of misspelling: 180 MB less.
+    """The one Kiwi of this process, in the caller's thread, without its dictionary of phrases and
+    its rules of misspelling: 180 MB less.
 
     Raises:
         UsageError: kiwipiepy is not installed.

@@ -1,8 +1,9 @@
 """Syllables of Lao, which writes no spaces between words.
 
-A syllable begins with a vowel that is written before its consonant, or with a consonant that bears a vowel or tone; a consonant that bears
-none ends the syllable before it (Phissamay, Dalaloy, Chanhsililath et al., "Syllabification of Lao Script for Line Breaking", PAN
-Localization working papers, 2004, cut down to what needs no list of exceptions).
+A syllable begins with a vowel that is written before its consonant, or with a consonant that bears
+a vowel or tone; a consonant that bears none ends the syllable before it (Phissamay, Dalaloy,
+Chanhsililath et al., "Syllabification of Lao Script for Line Breaking", PAN Localization working
+papers, 2004, cut down to what needs no list of exceptions).
 """
 
 from __future__ import annotations

@@ -1,9 +1,12 @@
-"""Letters that a language writes in several ways, made one: a table for each, applied to single words in NFKC and lower case.
+"""Letters that a language writes in several ways, made one: a table for each, applied to single
+words in NFKC and lower case.
 
-Arabic, Persian, Urdu and Pashto share a script and not its letters: what is a mere keyboard's choice in one is a letter in the next,
-so each has its own table. Sources, by language: Lucene's ArabicNormalizer and PersianNormalizer; the Unicode Standard, section 9.2
-(Arabic) for Urdu's heh and yeh; "Computer Locale Requirements for Afghanistan" (UNDP 2003) for Pashto's letters; Lucene's IndicNormalizer
-and HindiNormalizer for Devanagari; BDRC's lucene-bo for Tibetan's affixed particles.
+Arabic, Persian, Urdu and Pashto share a script and not its letters: what is a mere keyboard's
+choice in one is a letter in the next, so each has its own table. Sources, by language: Lucene's
+ArabicNormalizer and PersianNormalizer; the Unicode Standard, section 9.2 (Arabic) for Urdu's heh
+and yeh; "Computer Locale Requirements for Afghanistan" (UNDP 2003) for Pashto's letters; Lucene's
+IndicNormalizer and HindiNormalizer for Devanagari; BDRC's lucene-bo for Tibetan's affixed
+particles.
 """
 
 from __future__ import annotations
@@ -28,7 +31,8 @@ _PERSIAN = {
     ord("إ"): "ا",
     ord("ٱ"): "ا",
 }
-# Urdu: heh goal is the letter; the two-eyed heh makes aspirates and stays; yeh barree stays, it tells singular from plural.
+# Urdu: heh goal is the letter; the two-eyed heh makes aspirates and stays; yeh barree stays, it
+# tells singular from plural.
 _URDU = {
     **_TO_PERSIAN,
     ord("ه"): "ہ",
@@ -40,24 +44,42 @@ _URDU = {
     ord("ۓ"): "ے",
     ord("أ"): "ا",
 }
-# Pashto: its own letters where Urdu's or Persian's stand in for them; of the five yehs e (ې) and the feminine one (ۍ) stay.
+# Pashto: its own letters where Urdu's or Persian's stand in for them; of the five yehs e (ې) and
+# the feminine one (ۍ) stay.
 _PASHTO = {
-    **_TO_PERSIAN, ord("گ"): "ګ", ord("ٹ"): "ټ", ord("ڈ"): "ډ", ord("ڑ"): "ړ", ord("ہ"): "ه", ord("ۀ"): "ه", ord("ة"): "ه", ord("ے"): "ې",
-    ord("أ"): "ا", ord("إ"): "ا", ord("ئ"): "ۍ",
+    **_TO_PERSIAN, ord("گ"): "ګ", ord("ٹ"): "ټ", ord("ڈ"): "ډ", ord("ڑ"): "ړ", ord("ہ"): "ه",
+    ord("ۀ"): "ه", ord("ة"): "ه", ord("ے"): "ې", ord("أ"): "ا", ord("إ"): "ا", ord("ئ"): "ۍ",
 }  # fmt: skip
 
-_NUKTA_AND_SIGNS = {0x093C: None, 0x0901: 0x0902, 0x0945: 0x0947, 0x0949: 0x094B, 0x0946: 0x0947, 0x094A: 0x094B}
-_DEVANAGARI = {**_NUKTA_AND_SIGNS, ord("ऍ"): ord("ए"), ord("ऑ"): ord("ओ"), ord("ऎ"): ord("ए"), ord("ऒ"): ord("ओ")}
+_NUKTA_AND_SIGNS = {
+    0x093C: None,
+    0x0901: 0x0902,
+    0x0945: 0x0947,
+    0x0949: 0x094B,
+    0x0946: 0x0947,
+    0x094A: 0x094B,
+}
+_DEVANAGARI = {
+    **_NUKTA_AND_SIGNS,
+    ord("ऍ"): ord("ए"),
+    ord("ऑ"): ord("ओ"),
+    ord("ऎ"): ord("ए"),
+    ord("ऒ"): ord("ओ"),
+}
 # A nasal without its vowel before a consonant is written as anusvara just as well: हिन्दी, हिंदी.
 _NASAL = re.compile("[ङञणनम]\u094d(?=[क-ह])(?![नमयरवह])")
 
-_AFFIXED = re.compile("(?<=[\u0f40-\u0fbc])(?:\u0f60\u0f72\u0f66?|\u0f60\u0f7c|\u0f60\u0f58|\u0f60\u0f44)$")
+_AFFIXED = re.compile(
+    "(?<=[\u0f40-\u0fbc])(?:\u0f60\u0f72\u0f66?|\u0f60\u0f7c|\u0f60\u0f58|\u0f60\u0f44)$"
+)
 
 
 def arabic_before_stem(word: str) -> str:
-    """Bare alef for its forms, Arabic's own yeh and kaf; and what stands before the article cut off, as light10 does.
+    """Bare alef for its forms, Arabic's own yeh and kaf; and what stands before the article cut
+    off, as light10 does.
 
-    (Larkey, Ballesteros, Connell, "Light stemming for Arabic information retrieval", 2007; Lucene's ArabicStemmer.)
+    (Larkey, Ballesteros, Connell, "Light stemming for Arabic information retrieval", 2007; Lucene's
+    ArabicStemmer.)
     """
     word = word.translate(_ARABIC_BEFORE)
     if len(word) > 4:
@@ -69,7 +91,9 @@ def arabic_before_stem(word: str) -> str:
 
 
 def arabic_after_stem(word: str) -> str:
-    """Alef maksura as yeh, teh marbuta as heh: they are told apart by the stemmer and by few writers."""
+    """Alef maksura as yeh, teh marbuta as heh: they are told apart by the stemmer and by few
+    writers.
+    """
     return word.translate(_ARABIC_AFTER)
 
 
@@ -86,21 +110,31 @@ def pashto(word: str) -> str:
 
 
 def devanagari(word: str) -> str:
-    """Without nukta; candrabindu and nasal consonants as anusvara; the vowels of English words as the usual ones."""
+    """Without nukta; candrabindu and nasal consonants as anusvara; the vowels of English words as
+    the usual ones.
+    """
     return _NASAL.sub("\u0902", word.translate(_DEVANAGARI))
 
 
 def tibetan(syllable: str) -> str:
-    """A syllable without a particle written onto it (genitive, agentive, final, question, "and")."""
+    """A syllable without a particle written onto it (genitive, agentive, final, question,
+    "and").
+    """
     bare = _AFFIXED.sub("", syllable)
     return bare or syllable
 
 
 def vietnamese(word: str) -> str:
-    """A word with its tone at the end, where it is the same for the old spelling and the new: hòa, hoà."""
+    """A word with its tone at the end, where it is the same for the old spelling and the new: hòa,
+    hoà.
+    """
     parts = unicodedata.normalize("NFD", word)
     tones = "".join(mark for mark in parts if mark in _TONES)
-    return unicodedata.normalize("NFC", "".join(mark for mark in parts if mark not in _TONES)) + tones if tones else word
+    return (
+        unicodedata.normalize("NFC", "".join(mark for mark in parts if mark not in _TONES)) + tones
+        if tones
+        else word
+    )
 
 
 _TONES = "\u0300\u0301\u0303\u0309\u0323"

@@ -1,7 +1,8 @@
-"""Analyzers in Python: words found by ICU or by the signs between them, folded, stemmed, and remembered.
+"""Analyzers in Python: words found by ICU or by the signs between them, folded, stemmed, and
+remembered.
 
-The terms of a text are joined by spaces, for tantivy's whitespace tokenizer. ICU knows the words of Chinese, Japanese, Thai, Lao, Khmer and
-Burmese from dictionaries. Hot path: bench/analysis.py.
+The terms of a text are joined by spaces, for tantivy's whitespace tokenizer. ICU knows the words of
+Chinese, Japanese, Thai, Lao, Khmer and Burmese from dictionaries. Hot path: bench/analysis.py.
 """
 
 from __future__ import annotations
@@ -18,22 +19,26 @@ from icu4py.breakers import WordBreaker
 
 from lycosa.text import fold
 
-# What a memo holds before it starts anew: together about 2 MB for each language of a crawl. Twice as many chunks took 5 % less
-# CPU and twice the memory (six documentation sites, 13 segmented languages: 21 MB).
+# What a memo holds before it starts anew: together about 2 MB for each language of a crawl. Twice
+# as many chunks took 5 % less CPU and twice the memory (six documentation sites, 13 segmented
+# languages: 21 MB).
 MEMO_CHUNKS = 10_000
 MEMO_WORDS = 10_000
 
-_SURELY_SHORT = fold.LONGEST_TERM_BYTES // 4  # characters: none takes more than four bytes in UTF-8
+_SURELY_SHORT = fold.MAX_TERM_BYTES // 4  # characters: none takes more than four bytes in UTF-8
 
 _TIBETAN = "\u0f00"
 _HANGUL_SYLLABLES = "\uac00-\ud7a3"
-# Letters that ICU's rules never part from each other and from digits (Hangul apart), and signs of which no word has more than its pieces:
-# where a text has nothing else its words are its runs of letters and digits, which `re` finds at a fifth of the cost.
+# Letters that ICU's rules never part from each other and from digits (Hangul apart), and signs of
+# which no word has more than its pieces: where a text has nothing else its words are its runs of
+# letters and digits, which `re` finds at a fifth of the cost.
 _LETTERS = (
     "A-Za-z\u00aa\u00b5\u00ba\u00c0-\u00d6\u00d8-\u00f6\u00f8-\u02af\u1e00-\u1eff"  # Latin
     "\u0386\u0388-\u038a\u038c\u038e-\u03a1\u03a3-\u03f5\u03f7-\u03ff"  # Greek
-    "\u0400-\u0481\u048a-\u052f\u0531-\u0556\u0560-\u0588\u10d0-\u10fa"  # Cyrillic, Armenian, Georgian
-    f"\u05d0-\u05ea\u0621-\u063a\u0641-\u064a\u0671-\u06d3{_HANGUL_SYLLABLES}"  # Hebrew, Arabic, Hangul
+    # Cyrillic, Armenian, Georgian
+    "\u0400-\u0481\u048a-\u052f\u0531-\u0556\u0560-\u0588\u10d0-\u10fa"
+    # Hebrew, Arabic, Hangul
+    f"\u05d0-\u05ea\u0621-\u063a\u0641-\u064a\u0671-\u06d3{_HANGUL_SYLLABLES}"
 )
 _SIGNS = (
     r"!-/:-@\[-`{-~\u00a1-\u00a7\u00a9\u00ab\u00ac\u00ae\u00b0\u00b1\u00b6\u00b7\u00bb\u00bf\u00d7\u00f7"
@@ -49,12 +54,12 @@ _NOT_USUAL_CJK = re.compile(
     f"[^0-9{_LETTERS.removesuffix(_HANGUL_SYLLABLES)}{_SIGNS}\\s{_CJK}\u3001\u3002\u3008-\u3011\u301c\u30fb\uff01-\uff3e\uff40-\uff5e]"
 )
 _JOINED_CJK = re.compile(f"_(?=[{_CJK}])|_(?<=[{_CJK}]_)")
-SEGMENTED = "words"
-"""The field set that all segmented languages share; each native language has one of its own."""
 
 
 class Unit(NamedTuple):
-    """One word of a query. `phrase`: terms that must follow each other; `word`: a term for the whole, "" if it has none."""
+    """One word of a query. `phrase`: terms that must follow each other; `word`: a term for the
+    whole, "" if it has none.
+    """
 
     phrase: tuple[str, ...]
     word: str = ""
@@ -73,27 +78,39 @@ class _Terms(dict[str, str]):
 
 
 class SegmentedAnalyzer:
-    """ICU's words, folded and stemmed, remembered for each chunk between spaces (one page's new chunks go to ICU together)."""
+    """ICU's words, folded and stemmed, remembered for each chunk between spaces (one page's new
+    chunks go to ICU together).
+    """
 
     native = False
-    field_set = SEGMENTED
     most_chunks = MEMO_CHUNKS
 
     def __init__(
-        self, language: str, stem: Callable[[str], str], *, name: str, version: str, prepare: Callable[[str], str] | None = None
+        self,
+        language: str,
+        stem: Callable[[str], str],
+        *,
+        name: str,
+        version: str,
+        prepare: Callable[[str], str] | None = None,
     ) -> None:
-        self.language = language
+        self.language = self.field_set = language
         self.name = name
         self.version = version
         self._stem = stem
         self._prepare_letters = prepare
         self._memo: dict[str, str] = {}
-        self._terms = _Terms(self._word)  # of ICU's words: chunks differ by the signs around them, words recur
+        # of ICU's words: chunks differ by the signs around them, words recur
+        self._terms = _Terms(self._word)
 
     def prepare(self, text: str) -> str:
-        """A text ready to be cut into words: names with signs spelled out, one of two scripts chosen. Never raises."""
+        """A text ready to be cut into words: names with signs spelled out, one of two scripts
+        chosen. Never raises.
+        """
         text = fold.with_names(text)
-        return text if self._prepare_letters is None or text.isascii() else self._prepare_letters(text)
+        return (
+            text if self._prepare_letters is None or text.isascii() else self._prepare_letters(text)
+        )
 
     def joined(self, text: str) -> str:
         return " ".join(filter(None, self._remembered(self.prepare(text).split())))
@@ -114,15 +131,24 @@ class SegmentedAnalyzer:
         memo = self._memo
         found = list(map(memo.get, chunks))
         if None in found:
-            self._learn(set(itertools.compress(chunks, map(operator.is_, found, itertools.repeat(None)))), memo)
+            self._learn(
+                set(itertools.compress(chunks, map(operator.is_, found, itertools.repeat(None)))),
+                memo,
+            )
             return map(memo.__getitem__, chunks)
         return found  # type: ignore[return-value]  # none is None
 
     def units(self, text: str) -> list[Unit]:
-        return [Unit(tuple(terms), "", chunk) for chunk in text.split() if (terms := list(self._words(self.prepare(chunk))))]
+        return [
+            Unit(tuple(terms), "", chunk)
+            for chunk in text.split()
+            if (terms := list(self._words(self.prepare(chunk))))
+        ]
 
     def _words(self, text: str) -> Iterable[str]:
-        return itertools.chain.from_iterable(map(self._word, WordBreaker(clean(text), self.language)))
+        return itertools.chain.from_iterable(
+            map(self._word, WordBreaker(clean(text), self.language))
+        )
 
     def _learn(self, chunks: Iterable[str], memo: dict[str, str]) -> None:
         ordered = list(chunks)
@@ -143,23 +169,32 @@ class SegmentedAnalyzer:
         memo.update(zip(chunks, map(str.strip, joined.split("\n")), strict=True))
 
     def _word(self, word: str) -> list[str]:
-        """The terms of one of ICU's words: none for signs and spaces, several where signs join words."""
+        """The terms of one of ICU's words: none for signs and spaces, several where signs join
+        words.
+        """
         plain = fold.plain(word)
         if plain.isalnum():  # most words
             term = fold.without_accents(self._stem(plain))
-            return [term] if term and (len(term) <= _SURELY_SHORT or len(term.encode()) <= fold.LONGEST_TERM_BYTES) else []
+            return (
+                [term]
+                if term
+                and (len(term) <= _SURELY_SHORT or len(term.encode()) <= fold.MAX_TERM_BYTES)
+                else []
+            )
         return [
             term
             for piece in fold.pieces(plain)
-            if (term := fold.without_accents(self._stem(piece))) and len(term.encode()) <= fold.LONGEST_TERM_BYTES
+            if (term := fold.without_accents(self._stem(piece)))
+            and len(term.encode()) <= fold.MAX_TERM_BYTES
         ]
 
 
 class PartsAnalyzer(SegmentedAnalyzer):
-    """Scripts without spaces: each word's parts in order (characters, syllables), then ICU's words of several parts.
+    """Scripts without spaces: each word's parts in order (characters, syllables), then ICU's words
+    of several parts.
 
-    A query word is looked up as a phrase of its parts, so it is found wherever ICU parted the text, and whole words weigh more. The memo is
-    of ICU's words.
+    A query word is looked up as a phrase of its parts, so it is found wherever ICU parted the text,
+    and whole words weigh more. The memo is of ICU's words.
     """
 
     def __init__(
@@ -176,7 +211,8 @@ class PartsAnalyzer(SegmentedAnalyzer):
         super().__init__(language, same, name=name, version=version, prepare=prepare)
         self._parts = parts
         self._in_place = in_place
-        self._streams: tuple[dict[str, str], dict[str, str]] = {}, {}  # ICU word -> its parts; -> the words in it
+        # ICU word -> its parts; -> the words in it
+        self._streams: tuple[dict[str, str], dict[str, str]] = {}, {}
 
     def joined(self, text: str) -> str:
         surfaces = self._surfaces(text)
@@ -202,7 +238,9 @@ class PartsAnalyzer(SegmentedAnalyzer):
         return [unit for surface in self._surfaces(text) for unit in self._units_of(surface)]
 
     def _surfaces(self, text: str) -> list[str]:
-        """ICU's words of the prepared text; as they are written, where its characters stand for those of the text."""
+        """ICU's words of the prepared text; as they are written, where its characters stand for
+        those of the text.
+        """
         ready = clean(self.prepare(text))
         words = list(WordBreaker(ready, self.language))
         if not self._in_place or (written := clean(fold.with_names(text))) == ready:
@@ -211,7 +249,9 @@ class PartsAnalyzer(SegmentedAnalyzer):
         return [written[start:end] for start, end in zip([0, *ends], ends, strict=False)]
 
     def _units_of(self, surface: str) -> Iterable[Unit]:
-        """The parts are of the prepared word, the word is as written: pages in the script of the query come first."""
+        """The parts are of the prepared word, the word is as written: pages in the script of the
+        query come first.
+        """
         for term in (surface,) if _PLAIN_CJK.fullmatch(surface) else self._word(surface):
             if term.isascii():
                 yield Unit((term,), "", surface)
@@ -224,20 +264,29 @@ class PartsAnalyzer(SegmentedAnalyzer):
 
 
 class CharacterAnalyzer(PartsAnalyzer):
-    """Chinese and Japanese: characters, then words. The memo is of runs of them, and of words in other scripts.
+    """Chinese and Japanese: characters, then words. The memo is of runs of them, and of words in
+    other scripts.
 
-    Usual texts are cut into such runs by `re`, and ICU parts the new runs of a text together. Where a text has something of which it is
-    not sure that ICU ends a word there, it goes the longer way of `PartsAnalyzer`, which gives the same terms.
+    Usual texts are cut into such runs by `re`, and ICU parts the new runs of a text together. Where
+    a text has something of which it is not sure that ICU ends a word there, it goes the longer way
+    of `PartsAnalyzer`, which gives the same terms.
     """
 
-    def __init__(self, language: str, *, name: str, version: str, prepare: Callable[[str], str] | None = None) -> None:
+    def __init__(
+        self, language: str, *, name: str, version: str, prepare: Callable[[str], str] | None = None
+    ) -> None:
         """`prepare` gives a text of the same length."""
-        super().__init__(language, characters_of, name=name, version=version, prepare=prepare, in_place=True)
-        self._runs: tuple[dict[str, str], dict[str, str]] = {}, {}  # run -> its characters or terms; -> the words in it
+        super().__init__(
+            language, characters_of, name=name, version=version, prepare=prepare, in_place=True
+        )
+        # run -> its characters or terms; -> the words in it
+        self._runs: tuple[dict[str, str], dict[str, str]] = {}, {}
 
     def joined(self, text: str) -> str:
         written = clean(fold.with_names(text))
-        if not all(map(_parts_words, set(_NOT_USUAL_CJK.findall(written)))) or ("_" in written and _JOINED_CJK.search(written)):
+        if not all(map(_parts_words, set(_NOT_USUAL_CJK.findall(written)))) or (
+            "_" in written and _JOINED_CJK.search(written)
+        ):
             return super().joined(text)
         if len(self._runs[0]) > MEMO_CHUNKS:
             self._runs = {}, {}  # new ones: another thread may be reading the old
@@ -250,13 +299,18 @@ class CharacterAnalyzer(PartsAnalyzer):
                 return super().joined(text)
             if len(self._terms) > MEMO_WORDS:
                 self._terms = _Terms(self._word)
-            for word in unknown.difference(new):  # they recur, the runs hardly do: four fifths of what is remembered is new
+            # they recur, the runs hardly do: four fifths of what is remembered is new
+            for word in unknown.difference(new):
                 words[word], parts[word] = "", self._terms[word]
         stream = filter(None, map(parts.__getitem__, runs))
         return " ".join(itertools.chain(stream, filter(None, map(words.__getitem__, runs))))
 
-    def _learn_runs(self, runs: Sequence[str], parts: dict[str, str], words: dict[str, str]) -> bool:
-        """Remember runs of Chinese or Japanese characters. Whether that is so easy: words of unusual length may not be terms."""
+    def _learn_runs(
+        self, runs: Sequence[str], parts: dict[str, str], words: dict[str, str]
+    ) -> bool:
+        """Remember runs of Chinese or Japanese characters. Whether that is so easy: words of
+        unusual length may not be terms.
+        """
         if not runs:
             return True
         written = ready = "\n".join(runs)
@@ -269,7 +323,8 @@ class CharacterAnalyzer(PartsAnalyzer):
             ends = list(itertools.accumulate(map(len, cut)))
             cut = [written[start:end] for start, end in zip([0, *ends], ends, strict=False)]
         several = " ".join([word for word in cut if len(word) > 1 or word == "\n"])
-        parts.update(zip(runs, ready.replace("", " ")[1:-1].split(" \n "), strict=True))  # a join takes six times as long
+        # a join takes six times as long
+        parts.update(zip(runs, ready.replace("", " ")[1:-1].split(" \n "), strict=True))
         words.update(zip(runs, map(str.strip, several.split("\n")), strict=True))
         return True
 
@@ -277,16 +332,27 @@ class CharacterAnalyzer(PartsAnalyzer):
 @functools.cache
 def _parts_words(sign: str) -> bool:
     """Whether ICU ends a word at this sign wherever it stands, and it is no part of a term."""
-    usual = unicodedata.category(sign) in ("So", "Sm", "Sc", "Po", "Ps", "Pe", "Pi", "Pf", "Pd", "Cn") and not "\u3012" <= sign <= "\u33ff"
-    return usual and not any(character.isalnum() or unicodedata.category(character)[0] == "M" for character in fold.plain(sign))
+    usual = (
+        unicodedata.category(sign) in ("So", "Sm", "Sc", "Po", "Ps", "Pe", "Pi", "Pf", "Pd", "Cn")
+        and not "\u3012" <= sign <= "\u33ff"
+    )
+    return usual and not any(
+        character.isalnum() or unicodedata.category(character)[0] == "M"
+        for character in fold.plain(sign)
+    )
 
 
 class TwoStreamAnalyzer(SegmentedAnalyzer):
-    """Spaced scripts whose words give two terms: first all the plain ones, in order, then the others."""
+    """Spaced scripts whose words give two terms: first all the plain ones, in order, then the
+    others.
+    """
 
-    def __init__(self, language: str, change: Callable[[str], str], *, name: str, version: str) -> None:
+    def __init__(
+        self, language: str, change: Callable[[str], str], *, name: str, version: str
+    ) -> None:
         super().__init__(language, change, name=name, version=version)
-        self._pairs: dict[str, tuple[str, str]] = {}  # chunk between spaces -> its terms of the first stream, of the second
+        # chunk between spaces -> its terms of the first stream, of the second
+        self._pairs: dict[str, tuple[str, str]] = {}
 
     def joined(self, text: str) -> str:
         if len(self._pairs) > MEMO_CHUNKS:
@@ -295,28 +361,39 @@ class TwoStreamAnalyzer(SegmentedAnalyzer):
         chunks = clean(self.prepare(text)).split()
         for chunk in set(chunks).difference(known):
             units = self._units_of(chunk)
-            known[chunk] = " ".join(unit.phrase[0] for unit in units), " ".join(unit.word for unit in units if unit.word)
+            known[chunk] = (
+                " ".join(unit.phrase[0] for unit in units),
+                " ".join(unit.word for unit in units if unit.word),
+            )
         found = list(map(known.__getitem__, chunks))
-        return " ".join(itertools.chain((first for first, _ in found if first), (second for _, second in found if second)))
+        return " ".join(
+            itertools.chain(
+                (first for first, _ in found if first), (second for _, second in found if second)
+            )
+        )
 
     def each(self, chunks: Sequence[str]) -> list[list[str]]:
         return list(map(self.terms, chunks))
 
     def units(self, text: str) -> list[Unit]:
-        return [unit for chunk in text.split() for unit in self._units_of(clean(self.prepare(chunk)))]
+        return [
+            unit for chunk in text.split() for unit in self._units_of(clean(self.prepare(chunk)))
+        ]
 
     def _units_of(self, chunk: str) -> list[Unit]:
         raise NotImplementedError
 
 
 class AccentAnalyzer(TwoStreamAnalyzer):
-    """Vietnamese: the words without accents, then those with accents; who types them gets pages with them first."""
+    """Vietnamese: the words without accents, then those with accents; who types them gets pages
+    with them first.
+    """
 
     def _units_of(self, chunk: str) -> list[Unit]:
         found = []
         for piece in fold.pieces(fold.plain(chunk)):
             term = fold.without_accents(piece)
-            if term and len(term.encode()) <= fold.LONGEST_TERM_BYTES:
+            if term and len(term.encode()) <= fold.MAX_TERM_BYTES:
                 accented = "" if piece.isascii() else self._stem(piece)
                 found.append(Unit((term,), accented if accented != term else "", piece))
         return found
@@ -329,17 +406,23 @@ class SyllableAnalyzer(TwoStreamAnalyzer):
         syllables = [
             (term, piece)
             for piece in fold.pieces(fold.plain(chunk))
-            if (term := fold.without_accents(self._stem(piece))) and len(term.encode()) <= fold.LONGEST_TERM_BYTES
+            if (term := fold.without_accents(self._stem(piece)))
+            and len(term.encode()) <= fold.MAX_TERM_BYTES
         ]
         pairs = [
             f"{first}{second}" if first >= _TIBETAN and second >= _TIBETAN else ""
             for (first, _), (second, _) in itertools.pairwise(syllables)
         ]
-        return [Unit((term,), pair, piece) for (term, piece), pair in zip(syllables, [*pairs, ""], strict=False)]
+        return [
+            Unit((term,), pair, piece)
+            for (term, piece), pair in zip(syllables, [*pairs, ""], strict=False)
+        ]
 
 
 class SyllablePairAnalyzer(SegmentedAnalyzer):
-    """Korean: each word, its particle cut off, as overlapping pairs of syllables (as Lucene's CJKBigramFilter pairs them)."""
+    """Korean: each word, its particle cut off, as overlapping pairs of syllables (as Lucene's
+    CJKBigramFilter pairs them).
+    """
 
     def _word(self, word: str) -> list[str]:
         if _HANGUL.fullmatch(word):  # nearly all words, and folding leaves them as they are
@@ -347,8 +430,12 @@ class SyllablePairAnalyzer(SegmentedAnalyzer):
         return [
             pair
             for piece in fold.pieces(fold.plain(word))
-            for pair in (syllable_pairs(_without_particle(piece)) if _is_hangul(piece) else [fold.without_accents(piece)])
-            if len(pair.encode()) <= fold.LONGEST_TERM_BYTES
+            for pair in (
+                syllable_pairs(_without_particle(piece))
+                if _is_hangul(piece)
+                else [fold.without_accents(piece)]
+            )
+            if len(pair.encode()) <= fold.MAX_TERM_BYTES
         ]
 
 
@@ -357,23 +444,25 @@ class DictionaryAnalyzer(SegmentedAnalyzer):
 
     def units(self, text: str) -> list[Unit]:
         return [
-            Unit((term,), "", surface) for surface in WordBreaker(clean(self.prepare(text)), self.language) for term in self._word(surface)
+            Unit((term,), "", surface)
+            for surface in WordBreaker(clean(self.prepare(text)), self.language)
+            for term in self._word(surface)
         ]
 
 
 _HANGUL = re.compile(f"[\uac00-\ud7a3]{{1,{_SURELY_SHORT}}}")
 # Particles that stand after nouns (National Institute of Korean Language, standard grammar).
 _PARTICLES = frozenset((
-    "으로부터", "에게서", "이라고", "에서는", "으로서", "으로써", "에서", "에게", "한테", "께서", "부터", "까지", "처럼", "보다",
-    "으로", "이나", "마다", "조차", "밖에", "라고", "에는", "와의", "과의",
-    "은", "는", "이", "가", "을", "를", "의", "에", "로", "와", "과", "도", "만",
+    "으로부터", "에게서", "이라고", "에서는", "으로서", "으로써", "에서", "에게", "한테", "께서", "부터", "까지", "처럼", "보다",  # noqa: E501
+    "으로", "이나", "마다", "조차", "밖에", "라고", "에는", "와의", "과의", "은", "는", "이", "가", "을", "를", "의", "에",  # noqa: E501
+    "로", "와", "과", "도", "만",
 ))  # fmt: skip
-_LONGEST_PARTICLE = 4
+_MAX_PARTICLE = 4
 
 
 def _without_particle(word: str) -> str:
     """The word without the longest particle that leaves two syllables."""
-    for length in range(min(_LONGEST_PARTICLE, len(word) - 2), 0, -1):
+    for length in range(min(_MAX_PARTICLE, len(word) - 2), 0, -1):
         if word[-length:] in _PARTICLES:
             return word[:-length]
     return word
@@ -395,11 +484,17 @@ def characters_of(term: str) -> Sequence[str]:
 
 def _is_cjk(term: str) -> bool:
     first = term[0]
-    return "\u3005" <= first <= "\u9fff" or "\uf900" <= first <= "\ufaff" or "\U00020000" <= first <= "\U0003ffff"
+    return (
+        "\u3005" <= first <= "\u9fff"
+        or "\uf900" <= first <= "\ufaff"
+        or "\U00020000" <= first <= "\U0003ffff"
+    )
 
 
 def clean(text: str) -> str:
-    """ICU and tantivy take Unicode scalar values only: lone surrogates become U+FFFD's ASCII cousin."""
+    """ICU and tantivy take Unicode scalar values only: lone surrogates become U+FFFD's ASCII
+    cousin.
+    """
     try:
         text.isascii() or text.encode()
     except UnicodeEncodeError:

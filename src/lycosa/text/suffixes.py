@@ -1,11 +1,14 @@
-"""Light stemming for four languages in Cyrillic that Snowball lacks: the endings of nouns, cut from the outside in.
+"""Light stemming for four languages in Cyrillic that Snowball lacks: the endings of nouns, cut from
+the outside in.
 
-Kazakh, Kyrgyz and Mongolian add endings in a fixed order - plural, possessive, case, and in Mongolian a reflexive - each in the forms that
-vowel harmony gives it. One of each is cut at most, the longest that fits, while what stays is long enough to be a word. Tajik: the
-plural and the particles written onto a noun. Verbs are left alone.
+Kazakh, Kyrgyz and Mongolian add endings in a fixed order - plural, possessive, case, and in
+Mongolian a reflexive - each in the forms that vowel harmony gives it. One of each is cut at most,
+the longest that fits, while what stays is long enough to be a word. Tajik: the plural and the
+particles written onto a noun. Verbs are left alone.
 
-The endings are those that the grammars of the four languages list (Apertium's lexc files of kaz, kir, khk and tgk hold them in full); what
-a light stemmer is: Savoy, "Light stemming approaches for the French, Portuguese, German and Hungarian languages", SAC 2006.
+The endings are those that the grammars of the four languages list (Apertium's lexc files of kaz,
+kir, khk and tgk hold them in full); what a light stemmer is: Savoy, "Light stemming approaches for
+the French, Portuguese, German and Hungarian languages", SAC 2006.
 """
 
 from __future__ import annotations
@@ -13,11 +16,13 @@ from __future__ import annotations
 from collections.abc import Callable
 
 LEAST = 3  # letters of a stem
-LEAST_BEFORE_VOWEL = 4  # before an ending of one letter: these are part of many short words
+MIN_BEFORE_VOWEL = 4  # before an ending of one letter: these are part of many short words
 
 
 def _forms(patterns: str) -> tuple[str, ...]:
-    """Endings of one kind, longest first. A capital stands for the vowels of harmony: A а е; Y ы і; B ы и у ү; O а е о ө; Q а э о ө."""
+    """Endings of one kind, longest first. A capital stands for the vowels of harmony: A а е; Y ы і;
+    B ы и у ү; O а е о ө; Q а э о ө.
+    """
     vowels = {"A": "ае", "Y": "ыі", "B": "ыиуү", "O": "аеоө", "Q": "аэоө"}
     found: set[str] = set()
     for pattern in patterns.split():
@@ -37,13 +42,15 @@ _ENDINGS = {
     ),
     "ky": (
         _forms("нBн дBн тBн нB дB тB гO кO нO дO тO ндO дOн тOн нOн"),
-        _forms("ыбыз ибиз убуз үбүз ыңыз иңиз уңуз үңүз быз биз ңыз ңиз ым им ум үм ың иң уң үң сы си су сү ы и у ү"),
+        _forms("ыбыз ибиз убуз үбүз ыңыз иңиз уңуз үңүз быз биз ңыз ңиз ым им ум үм ың иң уң үң "
+               "сы си су сү ы и у ү"),
         _forms("лOр дOр тOр"),
     ),
     "mn": (
         ("аа", "ээ", "оо", "өө"),
         _forms("нууд нүүд ууд үүд иуд иүд чууд чүүд "
-            "гийн ийн ын ий ны ийг ыг аас ээс оос өөс аар ээр оор өөр тай тэй той нд д т руу рүү луу лүү"),
+            "гийн ийн ын ий ны ийг ыг аас ээс оос өөс аар ээр оор өөр тай тэй той нд д т руу рүү "
+            "луу лүү"),
         ("нууд", "нүүд", "ууд", "үүд", "иуд", "иүд", "чууд", "чүүд"),
     ),
     "tg": (
@@ -65,7 +72,7 @@ def light_stem(language: str) -> Callable[[str], str]:
             for ending in endings:
                 if word.endswith(ending):
                     kept = len(word) - len(ending)
-                    if kept >= (LEAST if len(ending) > 1 else LEAST_BEFORE_VOWEL):
+                    if kept >= (LEAST if len(ending) > 1 else MIN_BEFORE_VOWEL):
                         word = word[:kept]
                         break
         return word

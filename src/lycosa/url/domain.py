@@ -1,4 +1,6 @@
-"""Registrable domains: the part of a host name that somebody registered (eTLD+1), by the public suffix list."""
+"""Registrable domains: the part of a host name that somebody registered (eTLD+1), by the public
+suffix list.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,9 @@ _IPV4 = re.compile(r"\d{1,3}(?:\.\d{1,3}){3}")
 
 
 def bundled_suffix_list() -> str:
-    """The text of the public suffix list that is installed with us. A workspace stores it, so that partitions stay put."""
+    """The text of the public suffix list that is installed with us. A workspace stores it, so that
+    partitions stay put.
+    """
     return Path(publicsuffixlist.PSLFILE).read_text(encoding="utf-8")
 
 
@@ -24,9 +28,11 @@ def _read(suffix_list_text: str) -> publicsuffixlist.PublicSuffixList:
 
 
 class Domains:
-    """The rules of one public suffix list (https://publicsuffix.org/list/, private section included).
+    """The rules of one public suffix list (https://publicsuffix.org/list/, private section
+    included).
 
-    Reading the rules takes 30 ms: it is put off until the first question, so that opening a workspace stays quick, and done once a process.
+    Reading the rules takes 30 ms: it is put off until the first question, so that opening a
+    workspace stays quick, and done once a process.
     """
 
     def __init__(self, suffix_list_text: str) -> None:
@@ -38,9 +44,11 @@ class Domains:
         return _read(self._text)
 
     def registrable(self, host: str) -> str:
-        """The registrable domain of a hostname, lower case, without a trailing dot (the DNS name is the same).
+        """The registrable domain of a hostname, lower case, without a trailing dot (the DNS name is
+        the same).
 
-        What has none is its own: an IP address, a single label, a public suffix itself, a name with empty labels.
+        What has none is its own: an IP address, a single label, a public suffix itself, a name with
+        empty labels.
         """
         known = self._known.get(host)
         if known is None:

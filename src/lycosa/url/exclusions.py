@@ -1,4 +1,5 @@
-"""The operator's exclusion list: what must never be fetched, because somebody asked for it or the law does.
+"""The operator's exclusion list: what must never be fetched, because somebody asked for it or the
+law does.
 
 A text file in UTF-8, one rule a line; what follows a # is kept as the reason:
 
@@ -6,8 +7,8 @@ A text file in UTF-8, one rule a line; what follows a # is kept as the reason:
     domain example.org                         # with all hosts below it
     prefix https://example.org/private/        # http and https alike
 
-It may be edited while a crawl runs. A list that cannot be read or holds a wrong line changes nothing: the last good one
-stands, and the problem is told.
+It may be edited while a crawl runs. A list that cannot be read or holds a wrong line changes
+nothing: the last good one stands, and the problem is told.
 """
 
 from __future__ import annotations
@@ -43,7 +44,9 @@ class ExclusionKind(StrEnum):
 
 
 class ExclusionRule(NamedTuple):
-    """One line of the list; `value` normalised, a prefix without its scheme. `line` counts from 1."""
+    """One line of the list; `value` normalised, a prefix without its scheme. `line` counts from
+    1.
+    """
 
     kind: ExclusionKind
     value: str
@@ -51,10 +54,12 @@ class ExclusionRule(NamedTuple):
     line: int
 
     def __str__(self) -> str:
-        return f"{self.kind} {self.value} (line {self.line}{': ' if self.reason else ''}{self.reason})"
+        return (
+            f"{self.kind} {self.value} (line {self.line}{': ' if self.reason else ''}{self.reason})"
+        )
 
 
-class Exclusions:
+class ExclusionRules:
     """A snapshot of the list: never changes, may be handed to any thread."""
 
     __slots__ = ("_domains", "_hosts", "_prefixes", "_starts", "rules")
@@ -70,7 +75,8 @@ class Exclusions:
         return len(self.rules)
 
     def excluded(self, url: str, host: str, registrable_domain: str) -> ExclusionRule | None:
-        """The rule that forbids a normalised URL, or None. Hot path: a few dict look-ups and one bisection.
+        """The rule that forbids a normalised URL, or None. Hot path: a few dict look-ups and one
+        bisection.
 
         Args:
             host: its hostname (`lycosa.url.scope.hostname`).
@@ -79,17 +85,22 @@ class Exclusions:
         if not self.rules:
             return None
         name = host.removesuffix(".")
-        rule = self._hosts.get(name) or self._domains.get(registrable_domain) or self._by_parent(name)
+        rule = (
+            self._hosts.get(name) or self._domains.get(registrable_domain) or self._by_parent(name)
+        )
         if rule is None and self._starts:
             rest = name + url.partition("://")[2][len(host) :]
-            # No start begins with another, so if one begins the URL it is the greatest that does not sort after it.
+            # No start begins with another, so if one begins the URL it is the greatest that does
+            # not sort after it.
             at = bisect_right(self._starts, rest) - 1
             if at >= 0 and rest.startswith(self._starts[at]):
                 return self._prefixes[self._starts[at]]
         return rule
 
     def _by_parent(self, host: str) -> ExclusionRule | None:
-        """`domain` rules may name what is no registrable domain: news.example.org, or a public suffix as github.io."""
+        """`domain` rules may name what is no registrable domain: news.example.org, or a public
+        suffix as github.io.
+        """
         name = host
         while self._domains and name:
             rule = self._domains.get(name)
@@ -99,11 +110,12 @@ class Exclusions:
         return None
 
 
-def parse_exclusions(text: str, source: str) -> Exclusions:
+def parse_exclusions(text: str, source: str) -> ExclusionRules:
     """Read a list.
 
     Raises:
-        ConfigError: wrong lines; the message names each (the first ten) with file, line, and what to write instead.
+        ConfigError: wrong lines; the message names each (the first ten) with file, line, and what
+        to write instead.
     """
     rules: list[ExclusionRule] = []
     problems: list[str] = []
@@ -118,8 +130,11 @@ def parse_exclusions(text: str, source: str) -> Exclusions:
             problems.append(f"{source}, line {number}: {statement!r}: {error}")
     if problems:
         more = len(problems) - _PROBLEMS_TOLD
-        raise ConfigError("\n".join(problems[:_PROBLEMS_TOLD]) + (f"\n{source}: {more} more invalid lines" if more > 0 else ""))
-    return Exclusions(rules)
+        raise ConfigError(
+            "\n".join(problems[:_PROBLEMS_TOLD])
+            + (f"\n{source}: {more} more invalid lines" if more > 0 else "")
+        )
+    return ExclusionRules(rules)
 
 
 def _rule(statement: str, reason: str, number: int) -> ExclusionRule:
@@ -127,20 +142,28 @@ def _rule(statement: str, reason: str, number: int) -> ExclusionRule:
     assert match is not None  # a statement is not empty
     word, value, rest = match[1].lower(), match[2], match[3]
     if word not in set(ExclusionKind):
-        raise ValueError("a line must begin with host, domain or prefix, for example: host www.example.org")
+        raise ValueError(
+            "a line must begin with host, domain or prefix, for example: host www.example.org"
+        )
     kind = ExclusionKind(word)
     if not value:
-        raise ValueError(f"{word!r} needs a {'URL' if kind is ExclusionKind.PREFIX else 'host name'} after it")
+        raise ValueError(
+            f"{word!r} needs a {'URL' if kind is ExclusionKind.PREFIX else 'host name'} after it"
+        )
     if rest:
         raise ValueError(f"write one {word} per line, and # before a comment")
-    return ExclusionRule(kind, _prefix(value) if kind is ExclusionKind.PREFIX else _name(value, kind), reason, number)
+    return ExclusionRule(
+        kind, _prefix(value) if kind is ExclusionKind.PREFIX else _name(value, kind), reason, number
+    )
 
 
 def _name(value: str, kind: ExclusionKind) -> str:
     if value.startswith("*."):
         raise ValueError(f"write domain {value[2:]}, which includes all hosts below it")
     if re.search(r"[/?#@\\]", value):
-        raise ValueError(f"{kind} needs a name without scheme and path; for a URL, write prefix URL")
+        raise ValueError(
+            f"{kind} needs a name without scheme and path; for a URL, write prefix URL"
+        )
     try:
         host = hostname(normalise(f"http://{value}/"))
     except UrlError:
@@ -187,7 +210,8 @@ class ExclusionFile:
     def __init__(self, path: Path, clock: Clock, check_ms: int = CHECK_MS) -> None:
         """
         Raises:
-            ConfigError: the file cannot be read, or has wrong lines: nothing must be fetched before that is mended.
+            ConfigError: the file cannot be read, or has wrong lines: nothing must be fetched before
+            that is mended.
         """
         self._path = path
         self._clock = clock
@@ -197,11 +221,13 @@ class ExclusionFile:
         self._current = _read(path)
         self.problem = ""
 
-    def current(self) -> Exclusions:
-        """The list that is in force. A new object when it has changed, so that the caller can go over what waits.
+    def current(self) -> ExclusionRules:
+        """The list that is in force. A new object when it has changed, so that the caller can go
+        over what waits.
 
-        `problem` then says why the file as it stands is not in force; "" if it is. A change counts when two looks in a row
-        found the same: half of a file that is being written would let through what its other half forbids.
+        `problem` then says why the file as it stands is not in force; "" if it is. A change counts
+        when two looks in a row found the same: half of a file that is being written would let
+        through what its other half forbids.
         """
         now = self._clock.monotonic_ms()
         if now < self._next_check:
@@ -219,7 +245,10 @@ class ExclusionFile:
         try:
             loaded = _read(self._path)
         except ConfigError as error:
-            self.problem = f"the exclusion file has changed but cannot be used; the previous exclusions stay in force: {error}"
+            self.problem = (
+                "the exclusion file has changed but cannot be used; the previous "
+                f"exclusions stay in force: {error}"
+            )
             return
         if _signature(self._path) == signature:
             self._current, self._signature, self.problem = loaded, signature, ""
@@ -234,9 +263,11 @@ def _signature(path: Path) -> tuple[int, int, int]:
     return (status.st_mtime_ns, status.st_size, status.st_ino)
 
 
-def _read(path: Path) -> Exclusions:
+def _read(path: Path) -> ExclusionRules:
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(f"exclusion list {path} cannot be read: {error}; fix it or remove crawl.exclusions") from None
+        raise ConfigError(
+            f"exclusion list {path} cannot be read: {error}; fix it or remove crawl.exclusions"
+        ) from None
     return parse_exclusions(text, str(path))

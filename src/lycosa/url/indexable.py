@@ -1,13 +1,18 @@
 """What cannot be indexed, told by the URL before fetching and by the media type after the headers.
 
-An extension is a habit, not a promise, so only those are believed that hardly ever name a page. Known to be wrong, and accepted:
+An extension is a habit, not a promise, so only those are believed that hardly ever name a page.
+Known to be wrong, and accepted:
 
-- a page that is served under such a name (`/photo.jpg` as HTML about the photo) is not fetched. Names that wikis and code browsers
-  give to such pages are let through: `File:A.jpg`, `/wiki/Node.js`, `/blob/main/a.png`;
-- `/get.php?file=a.zip` and `/a.zip/download` are asked for: only the last path segment counts; the headers then tell;
-- a program that writes pages may be called `.exe`, `.dll` or `.bin`: believed only where neither a query nor a folder for
-  programs (`/cgi-bin/`) says so; what follows a program in the path (`/index.php/a.jpg`) is the program's;
-- `.com`, `.so`, `.au`, `.br`, `.ps` and the like end names of sites as often as files, and are never believed.
+- a page that is served under such a name (`/photo.jpg` as HTML about the photo) is not fetched.
+  Names that wikis and code browsers give to such pages are let through: `File:A.jpg`,
+  `/wiki/Node.js`, `/blob/main/a.png`;
+- `/get.php?file=a.zip` and `/a.zip/download` are asked for: only the last path segment counts; the
+  headers then tell;
+- a program that writes pages may be called `.exe`, `.dll` or `.bin`: believed only where neither a
+  query nor a folder for programs (`/cgi-bin/`) says so; what follows a program in the path
+  (`/index.php/a.jpg`) is the program's;
+- `.com`, `.so`, `.au`, `.br`, `.ps` and the like end names of sites as often as files, and are
+  never believed.
 """
 
 from __future__ import annotations
@@ -20,34 +25,47 @@ from typing import Final
 from lycosa.url.schemes import path_start
 
 _GROUPS: Final = {
-    "archive": "7z ace apk arj bz2 bzip2 cab cpio crx deb ear gz ipa jar lha lz lz4 lzh lzma nupkg rar rpm sit sitx tar taz tbz tbz2 "
+    "archive": "7z ace apk arj bz2 bzip2 cab cpio crx deb ear gz ipa jar lha lz lz4 lzh lzma "
+    "nupkg rar rpm sit sitx tar taz tbz tbz2 "
     "tgz tlz txz udeb war whl xapk xpi xz z zip zst",
-    "audio": "aac aif aifc aiff ape caf flac m3u m3u8 m4a m4b mid midi mka mp2 mp3 mpga oga ogg opus pls ra ram snd wav wma xm",
-    "data": "accdb blend bsp class db dbf dwg dxf gdb geotiff h5 hdf las laz lib mdb npy npz obj parquet pdb pickle pkl pyc "
+    "audio": "aac aif aifc aiff ape caf flac m3u m3u8 m4a m4b mid midi mka mp2 mp3 mpga oga ogg "
+    "opus pls ra ram snd wav wma xm",
+    "data": "accdb blend bsp class db dbf dwg dxf gdb geotiff h5 hdf las laz lib mdb npy npz obj "
+    "parquet pdb pickle pkl pyc "
     "pyo rdata shp shx sqlite sqlite3 stl torrent",
     "disk_image": "dmg img iso nrg ova ovf qcow2 toast vdi vhd vhdx vmdk wim",
     "executable": "bin cpl dll dylib exe msi msix msp scr sys",
     "font": "eot fon otf pfa pfb pfm ttc ttf woff woff2",
-    "image": "apng avif bmp cr2 cur dng emf eps fits gif heic heif ico jfif jp2 jpe jpeg jpg jxl nef pbm pcx pgm png pnm ppm psd raw "
+    "image": "apng avif bmp cr2 cur dng emf eps fits gif heic heif ico jfif jp2 jpe jpeg jpg jxl "
+    "nef pbm pcx pgm png pnm ppm psd raw "
     "svg svgz tga tif tiff webp wmf xbm xcf xpm",
     "script": "cjs js map mjs wasm",
     "style": "css less sass scss",
-    "video": "3g2 3gp asf avi divx f4v flv m2ts m2v m4s m4v mkv mng mov mp4 mpe mpeg mpg mts ogv qt rm rmvb swf vob webm wmv",
+    "video": "3g2 3gp asf avi divx f4v flv m2ts m2v m4s m4v mkv mng mov mp4 mpe mpeg mpg mts ogv "
+    "qt rm rmvb swf vob webm wmv",
 }
 _READ_DOCUMENTS: Final = (
-    "doc docm docx dot dotm dotx epub odp ods odt otp ots ott pdf pot potx pps ppsm ppsx ppt pptm pptx rtf xls xlsb xlsm xlsx xlt xltx"
+    "doc docm docx dot dotm dotx epub odp ods odt otp ots ott pdf pot potx pps ppsm ppsx ppt pptm "
+    "pptx rtf xls xlsb xlsm xlsx xlt xltx"
 )
 _OTHER_DOCUMENTS: Final = "dvi fb2 key mobi numbers odg pages pub wpd wps"  # no reader for them
 _DOCUMENTS: Final = f"{_READ_DOCUMENTS} {_OTHER_DOCUMENTS}"
-_REASONS: Final = {extension: group for group, names in _GROUPS.items() for extension in names.split()} | dict.fromkeys(
-    _OTHER_DOCUMENTS.split(), "document"
-)
+_REASONS: Final = {
+    extension: group for group, names in _GROUPS.items() for extension in names.split()
+} | dict.fromkeys(_OTHER_DOCUMENTS.split(), "document")
 _REASONS_WITH_DOCUMENTS: Final = _REASONS | dict.fromkeys(_DOCUMENTS.split(), "document")
 _LONGEST: Final = max(map(len, _REASONS_WITH_DOCUMENTS))
 
-# Folders whose members are named after things and are pages about them; folders of programs; programs before path info.
-_ABOUT = re.compile(r"/(?:wiki|w|tag|tags|tagged|topic|topics|package|packages|project|projects|blob|search|q)/", re.IGNORECASE)
-_PROGRAM = re.compile(r"/(?:cgi-bin|cgi|cgi-win|scripts|isapi)/|\.(?:php\d?|cgi|pl|aspx?|jspx?|exe|dll|cfm|py)/", re.IGNORECASE)
+# Folders whose members are named after things and are pages about them; folders of programs;
+# programs before path info.
+_ABOUT = re.compile(
+    r"/(?:wiki|w|tag|tags|tagged|topic|topics|package|packages|project|projects|blob|search|q)/",
+    re.IGNORECASE,
+)
+_PROGRAM = re.compile(
+    r"/(?:cgi-bin|cgi|cgi-win|scripts|isapi)/|\.(?:php\d?|cgi|pl|aspx?|jspx?|exe|dll|cfm|py)/",
+    re.IGNORECASE,
+)
 _ABOUT_TOO: Final = frozenset({"script", "style", "image", "data"})
 
 FTP_LISTING: Final = "text/ftp-dir-listing"
@@ -83,7 +101,9 @@ DOCUMENT_TYPES: Final = (
     "application/vnd.oasis.opendocument.presentation*",
     "application/vnd.openxmlformats-officedocument.*",
 )
-"""Media types of the documents that `lycosa.page.documents` reads. Images are read too, where a collection's media types name them."""
+"""Media types of the documents that `lycosa.page.documents` reads. Images are read too, where a
+collection's media types name them.
+"""
 
 READ_TYPES: Final = TEXT_TYPES + DOCUMENT_TYPES
 """Media types of what `lycosa.page` reads: the patterns of a collection that names none."""
@@ -120,7 +140,15 @@ _SAYS_NOTHING: Final = frozenset(
     }
 )
 _GOPHER_TEXT: Final = frozenset({"", "0", "1", "h"})
-_GOPHER_GROUPS: Final = {"g": "image", "I": "image", ":": "image", "s": "audio", "<": "audio", ";": "video", "7": "search"}
+_GOPHER_GROUPS: Final = {
+    "g": "image",
+    "I": "image",
+    ":": "image",
+    "s": "audio",
+    "<": "audio",
+    ";": "video",
+    "7": "search",
+}
 _MAIN_TYPES: Final = frozenset({"image", "audio", "video", "font"})
 _OTHER_TYPES: Final = {
     "text/css": "style",
@@ -146,7 +174,8 @@ _OTHER_TYPES: Final = {
 
 
 def unindexable(url: str, *, documents: bool = True) -> str:
-    """Why a normalised URL cannot lead to something to index: archive, image, audio, ...; "" if it may. Hot path: one call a new URL.
+    """Why a normalised URL cannot lead to something to index: archive, image, audio, ...; "" if it
+    may. Hot path: one call a new URL.
 
     Args:
         documents: PDF, office documents and books are wanted; else they are refused as `document`.
@@ -169,7 +198,9 @@ def unindexable(url: str, *, documents: bool = True) -> str:
 
 
 def _by_item_type(url: str) -> str | None:
-    """What the type of a gopher item says (RFC 1436 section 3.8, and what servers use beside it); None: it leaves it to the name."""
+    """What the type of a gopher item says (RFC 1436 section 3.8, and what servers use beside it);
+    None: it leaves it to the name.
+    """
     kind = url[path_start(url) + 1 :][:1]
     return "" if kind in _GOPHER_TEXT else _GOPHER_GROUPS.get(kind)
 
@@ -185,12 +216,14 @@ def _believed(url: str, slash: int, end: int, reason: str) -> str:
 
 
 def unindexable_type(content_type: str, patterns: Sequence[str] = READ_TYPES) -> str:
-    """Why a Content-Type header says that there is nothing to index: the group of its media type, or `media_type`; "" if there may be.
+    """Why a Content-Type header says that there is nothing to index: the group of its media type,
+    or `media_type`; "" if there may be.
 
     A header that is missing or says nothing (application/octet-stream) leaves it to the bytes.
 
     Args:
-        patterns: the media types that the collection takes, `*` as wildcard: `text/*`, `application/pdf`. Lower case.
+        patterns: the media types that the collection takes, `*` as wildcard: `text/*`,
+            `application/pdf`. Lower case.
     """
     media_type = content_type.partition(";")[0].strip().lower()
     if media_type in _SAYS_NOTHING or "/" not in media_type:

@@ -14,7 +14,9 @@ _new_id = tuple.__new__  # skips the generated constructor, a third of the time 
 
 
 def host_key(host: str) -> int:
-    """xxh3_64 of a hostname as the URL standard serialises it (an IPv6 address with its brackets), UTF-8, seed 0."""
+    """xxh3_64 of a hostname as the URL standard serialises it (an IPv6 address with its brackets),
+    UTF-8, seed 0.
+    """
     return xxh3_64_intdigest(host.encode())
 
 
@@ -24,10 +26,11 @@ def url_key(url: str) -> int:
 
 
 class Identifier:
-    """Gives normalised URLs their identity. Hot path (`bench/url.py`): what depends on the host is cached by origin.
+    """Gives normalised URLs their identity. Hot path (`bench/url.py`): what depends on the host is
+    cached by origin.
 
-    The partition is xxh3_64(registrable domain, an IP address being its own) mod `partitions`, so all hosts of a
-    registrable domain share one owner.
+    The partition is xxh3_64(registrable domain, an IP address being its own) mod `partitions`, so
+    all hosts of a registrable domain share one owner.
     """
 
     def __init__(self, domains: Domains, partitions: int) -> None:

@@ -1,9 +1,11 @@
-"""URLs parsed as browsers parse them (WHATWG URL Standard, by ada) and written in one form that means the same.
+"""URLs parsed as browsers parse them (WHATWG URL Standard, by ada) and written in one form that
+means the same.
 
-On top of the standard's own serialisation, `normalise` only drops what never reaches a server (the fragment), what we
-never send (userinfo), and writes percent-encoding in one way (RFC 3986 sections 2.1, 2.3 and 6.2.2: upper-case digits, no
-encoded ALPHA DIGIT - . _ ~). Everything that might change a meaning is opt-in and lives in `lycosa.url.rules`.
-URLs of ftp and gopher are finished in `lycosa.url.files`.
+On top of the standard's own serialisation, `normalise` only drops what never reaches a server (the
+fragment), what we never send (userinfo), and writes percent-encoding in one way (RFC 3986 sections
+2.1, 2.3 and 6.2.2: upper-case digits, no encoded ALPHA DIGIT - . _ ~). Everything that might change
+a meaning is opt-in and lives in `lycosa.url.rules`. URLs of ftp and gopher are finished in
+`lycosa.url.files`.
 """
 
 from __future__ import annotations
@@ -20,29 +22,36 @@ from lycosa.url.schemes import path_start
 NORMALISER_VERSION = 1
 """Stored in a workspace: keys made by another version may differ."""
 
-MAX_LENGTH = 65_536
-"""Characters, before and after parsing. Far above what servers take (8 KiB is usual); keeps hostile pages cheap."""
+MAX_URL_LENGTH = 4_096
+"""Characters of a normalised URL. Longer ones are refused everywhere: as links, seeds, options and
+parameters of the API.
+"""
 
 _SCHEMES = ("http", "https", "ftp", "gopher")
 _SCHEME = re.compile(r"[\x00-\x20]*([A-Za-z][A-Za-z0-9+.\-\t\n\r]*):")
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
-# An escape, and before it what is left of a broken one: in `%%34` or `%2%45` decoding would complete a new escape.
+# An escape, and before it what is left of a broken one: in `%%34` or `%2%45` decoding would
+# complete a new escape.
 _ESCAPE = re.compile(r"(%[0-9A-Fa-f]?)?%([0-9A-Fa-f]{2})")
 _UNRESERVED = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~")
 _DIGITS = "0123456789ABCDEFabcdef"
 _WRITTEN = {
-    high + low: chr(int(high + low, 16)) if int(high + low, 16) in _UNRESERVED else f"%{high}{low}".upper()
+    high + low: chr(int(high + low, 16))
+    if int(high + low, 16) in _UNRESERVED
+    else f"%{high}{low}".upper()
     for high in _DIGITS
     for low in _DIGITS
 }
 
 
 def normalise(url: str) -> str:
-    """The one form of an absolute URL of a scheme that is crawled. Idempotent; the result is ASCII, has a path and no fragment.
+    """The one form of an absolute URL of a scheme that is crawled. Idempotent; the result is ASCII,
+    has a path and no fragment.
 
     Raises:
-        UrlError: `scheme` (it states one that is not crawled), `too_long` (over MAX_LENGTH), else `unparsable`.
+        UrlError: `scheme` (it states one that is not crawled), `too_long` (over MAX_URL_LENGTH),
+        else `unparsable`.
     """
     result = _resolve(None, url)
     if isinstance(result, Refusal):
@@ -51,15 +60,18 @@ def normalise(url: str) -> str:
 
 
 def _resolve(base: str | None, text: str) -> str | Refusal:
-    """Parse (WHATWG "basic URL parser", with or without a base) and normalise. Any text is allowed."""
+    """Parse (WHATWG "basic URL parser", with or without a base) and normalise. Any text is
+    allowed.
+    """
     stated = _SCHEME.match(text)
     scheme = _scheme(stated[1]) if stated else ""
     if stated and scheme not in _SCHEMES:
         return Refusal.SCHEME  # before the length: inlined data: images are long
-    if len(text) > MAX_LENGTH:
+    if len(text) > MAX_URL_LENGTH:
         return Refusal.TOO_LONG
     if scheme == "gopher":
-        return _bounded(finish_gopher(text))  # its path is no path: the standard's parser would take dots out of a selector
+        # its path is no path: the standard's parser would take dots out of a selector
+        return _bounded(finish_gopher(text))
     try:
         href: str = ada_url.normalize_url(text) if base is None else ada_url.join_url(base, text)
     except ValueError:
@@ -69,13 +81,13 @@ def _resolve(base: str | None, text: str) -> str | Refusal:
     if href[0] != "h":
         return _bounded(finish_ftp(href) if href[0] == "f" else finish_gopher(href))
     href = _finish(href)
-    return href if len(href) <= MAX_LENGTH else Refusal.TOO_LONG
+    return href if len(href) <= MAX_URL_LENGTH else Refusal.TOO_LONG
 
 
 def _bounded(href: str) -> str | Refusal:
     if not href:
         return Refusal.UNPARSABLE
-    return href if len(href) <= MAX_LENGTH else Refusal.TOO_LONG
+    return href if len(href) <= MAX_URL_LENGTH else Refusal.TOO_LONG
 
 
 def _scheme(stated: str) -> str:
@@ -83,7 +95,9 @@ def _scheme(stated: str) -> str:
 
 
 def _scalar_values(text: str) -> str:
-    """Lone surrogates become U+FFFD, as in every string that reaches a browser's URL parser (WebIDL USVString)."""
+    """Lone surrogates become U+FFFD, as in every string that reaches a browser's URL parser (WebIDL
+    USVString).
+    """
     return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
 
 
@@ -108,16 +122,22 @@ def _write_escape(match: re.Match[str]) -> str:
     return _WRITTEN[match[2]]
 
 
-# What is already in its final form and can be put behind a folder or an origin without parsing: no character that the
-# standard's path and query percent-encode sets hold, no escape that `_finish` would rewrite. Guarded by a property test.
+# What is already in its final form and can be put behind a folder or an origin without parsing: no
+# character that the standard's path and query percent-encode sets hold, no escape that `_finish`
+# would rewrite. Guarded by a property test.
 _KEPT_ESCAPE = r"%(?:[01][0-9A-F]|2[0-9A-CF]|3[A-F]|40|5[B-E]|60|7[B-DF]|[89A-F][0-9A-F])"
 _TAIL = rf"(?:\?(?:[A-Za-z0-9\-._~!$&()*+,;=:@/?]|{_KEPT_ESCAPE})*)?"
 _PLAIN_PATH = re.compile(rf"/(?!/)(?:[A-Za-z0-9\-._~!$&()*+,;=:@/]|{_KEPT_ESCAPE})*{_TAIL}")
-_PLAIN_RELATIVE = re.compile(rf"[A-Za-z0-9\-_~](?:[A-Za-z0-9\-._~!$&()*+,;=@/]|{_KEPT_ESCAPE})*{_TAIL}")
+_PLAIN_RELATIVE = re.compile(
+    rf"[A-Za-z0-9\-_~](?:[A-Za-z0-9\-._~!$&()*+,;=@/]|{_KEPT_ESCAPE})*{_TAIL}"
+)
 
-_MAX_HREF = 256  # characters; longer ones are rare and would let a hostile page fill the caches with text
+# characters; longer ones are rare and would let a hostile page fill the caches with text
+_MAX_HREF = 256
 _MAX_RESULT = 512
-_MAX_ENTRIES = 32_768  # 10 MB with usual URLs, at most 60 MB; with half as many, six sites side by side made each other forget
+# 10 MB with usual URLs, at most 60 MB; with half as many, six sites side by side made each other
+# forget
+_MAX_ENTRIES = 32_768
 _MAX_ORIGINS = 4_096
 
 
@@ -171,8 +191,9 @@ _known = _Known()
 class LinkResolver:
     """Resolves a page's hrefs against its base URL. Hot path, guarded by `bench/url.py`.
 
-    `resolve(href)` is exactly `normalise` of the WHATWG join. `encoding` is the page's character encoding: as in browsers,
-    what is not ASCII in a query is encoded with it. `known` holds what `resolve` gave earlier: it may be looked at first.
+    `resolve(href)` is exactly `normalise` of the WHATWG join. `encoding` is the page's character
+    encoding: as in browsers, what is not ASCII in a query is encoded with it. `known` holds what
+    `resolve` gave earlier: it may be looked at first.
 
     Raises:
         UrlError: the base is not an absolute URL of a scheme that is crawled.
@@ -189,13 +210,16 @@ class LinkResolver:
         if self._of_the_web:
             _known.add_origin(self._origin)
         self._codec = codec_for(encoding)
-        self.known = _known.folder(self._folder if self._codec is None else f"{self._codec} {self._folder}")
+        self.known = _known.folder(
+            self._folder if self._codec is None else f"{self._codec} {self._folder}"
+        )
 
     def resolve(self, href: str) -> str | Refusal:
         """The absolute, normalised URL, or why it cannot be one. Takes any text, never raises."""
         if "#" in href:
             whole, href = href, href[: href.index("#")]
-            if href and href[-1] <= " ":  # not at the end of the whole text, where the parser would strip it
+            # not at the end of the whole text, where the parser would strip it
+            if href and href[-1] <= " ":
                 return self._parse(whole)
         if not href:
             return self.base
@@ -210,7 +234,8 @@ class LinkResolver:
             if (before := known.get(href)) is not None:
                 return before
         result = self._plain(href, absolute) or self._parse(href)
-        # `?q` and texts the parser may strip to that, or to nothing, depend on the whole base; so does `http:x`.
+        # `?q` and texts the parser may strip to that, or to nothing, depend on the whole base; so
+        # does `http:x`.
         if absolute or (href[0] > " " and href[0] != "?" and ":" not in href):
             _known.remember(known, href, result)
             if absolute and not isinstance(result, Refusal):
@@ -233,20 +258,26 @@ class LinkResolver:
             before, rest, pattern = self._folder, href.removeprefix("./"), _PLAIN_RELATIVE
             while rest.startswith("../"):
                 before, rest = _parent(before), rest[3:]
-        if "/." in rest or (rest and not pattern.fullmatch(rest)) or len(before) + len(rest) > MAX_LENGTH:
+        if (
+            "/." in rest
+            or (rest and not pattern.fullmatch(rest))
+            or len(before) + len(rest) > MAX_URL_LENGTH
+        ):
             return ""
         return before + rest
 
     def _parse(self, href: str) -> str | Refusal:
-        if self._codec is not None and not href.isascii() and len(href) <= MAX_LENGTH:
+        if self._codec is not None and not href.isascii() and len(href) <= MAX_URL_LENGTH:
             href = encode_query(_scalar_values(href), self._codec)
         return _resolve(self.base, href)
 
 
 def _is_final(url: str) -> bool:
-    """Whether a text is surely what `normalise` would make of it: its origin was met in final form, and its path is plain."""
+    """Whether a text is surely what `normalise` would make of it: its origin was met in final form,
+    and its path is plain.
+    """
     slash = url.find("/", 8)
-    known = slash > 0 and len(url) <= MAX_LENGTH and _known.is_origin(url[:slash])
+    known = slash > 0 and len(url) <= MAX_URL_LENGTH and _known.is_origin(url[:slash])
     return known and "/." not in url and _PLAIN_PATH.fullmatch(url, slash) is not None
 
 

@@ -1,4 +1,6 @@
-"""Opt-in rules of a collection that make one URL of several: they may change what a URL means, so nothing is on by default."""
+"""Opt-in rules of a collection that make one URL of several: they may change what a URL means, so
+nothing is on by default.
+"""
 
 from __future__ import annotations
 
@@ -6,13 +8,13 @@ import re
 from collections.abc import Callable
 from urllib.parse import unquote
 
-from lycosa.core.config import Collection
+from lycosa.config.settings import Collection
 from lycosa.url.normalise import normalise
 from lycosa.url.schemes import WEB
 
-# Session ids as servers write them: Java servlets (in the path, any form of id), PHP, classic ASP, ASP.NET without cookies,
-# ColdFusion, and shops derived from osCommerce. A bare `sid=` or `session=` counts only with an id's length and alphabet:
-# `sid=3` may well choose a page.
+# Session ids as servers write them: Java servlets (in the path, any form of id), PHP, classic ASP,
+# ASP.NET without cookies, ColdFusion, and shops derived from osCommerce. A bare `sid=` or
+# `session=` counts only with an id's length and alphabet: `sid=3` may well choose a page.
 _SESSION_IN_PATH = re.compile(r";jsessionid(?:=[^;/?]*)?(?=[;/?]|$)", re.IGNORECASE)
 _SESSION_SEGMENT = re.compile(r"/\((?:[AFSX]\([A-Za-z0-9_-]{20,}\))+\)(?=/)")
 _SESSION_PARAMETER = re.compile(
@@ -24,7 +26,9 @@ _SESSION_PARAMETER = re.compile(
 
 
 class Rules:
-    """The rewriting rules of one collection. `apply` is idempotent and takes and gives normalised URLs."""
+    """The rewriting rules of one collection. `apply` is idempotent and takes and gives normalised
+    URLs.
+    """
 
     def __init__(self, collection: Collection) -> None:
         steps: list[Callable[[str], str]] = []
@@ -46,10 +50,13 @@ class Rules:
         return bool(self._steps)
 
     def apply(self, url: str) -> str:
-        """Rewrite a normalised URL; without rules, and if it is none of the web, it is returned as it is."""
+        """Rewrite a normalised URL; without rules, and if it is none of the web, it is returned as
+        it is.
+        """
         if not self._steps or not url.startswith(WEB):
             return url
-        while True:  # a rule may uncover another's case; every round that changes something shortens the URL
+        # a rule may uncover another's case; every round that changes something shortens the URL
+        while True:
             rewritten = url
             for step in self._steps:
                 rewritten = step(rewritten)
@@ -58,16 +65,23 @@ class Rules:
             url = normalise(rewritten)
 
     def _drop_parameters(self, url: str) -> str:
-        return _filter_query(url, lambda parameter: self._names.fullmatch(unquote(parameter.partition("=")[0])) is None)
+        return _filter_query(
+            url,
+            lambda parameter: self._names.fullmatch(unquote(parameter.partition("=")[0])) is None,
+        )
 
 
 def _wildcard(pattern: str) -> str:
-    """A regular expression for a parameter's name: `*` is any run of characters, the rest stands for itself."""
+    """A regular expression for a parameter's name: `*` is any run of characters, the rest stands
+    for itself.
+    """
     return ".*".join(re.escape(part) for part in re.split(r"\*+", pattern))
 
 
 def _filter_query(url: str, keep: Callable[[str], bool]) -> str:
-    """The URL without the parameters that are not to be kept; the `?` goes with the last of them."""
+    """The URL without the parameters that are not to be kept; the `?` goes with the last of
+    them.
+    """
     path, mark, query = url.partition("?")
     if not query:
         return url
@@ -86,7 +100,10 @@ def _drop_session_ids(url: str) -> str:
         path = _SESSION_IN_PATH.sub("", path)
     if "/(" in path:
         path = _SESSION_SEGMENT.sub("", path)
-    return _filter_query(f"{site}{path}{mark}{query}", lambda parameter: _SESSION_PARAMETER.fullmatch(parameter) is None)
+    return _filter_query(
+        f"{site}{path}{mark}{query}",
+        lambda parameter: _SESSION_PARAMETER.fullmatch(parameter) is None,
+    )
 
 
 def _merge_slashes(url: str) -> str:
@@ -98,5 +115,7 @@ def _merge_slashes(url: str) -> str:
 
 
 def _drop_trailing_dot(url: str) -> str:
-    """`example.org.` -> `example.org`; a host of nothing but dots, or with two at its end, is no such name and stays."""
+    """`example.org.` -> `example.org`; a host of nothing but dots, or with two at its end, is no
+    such name and stays.
+    """
     return re.sub(r"^(https?://[^/]*[^./])\.(?=[:/])", r"\1", url, count=1)

@@ -16,7 +16,8 @@ DEFAULT_PORTS = {"http": 80, "https": 443, "ftp": 21, "gopher": 70}
 def path_start(url: str) -> int:
     """Where the path of a normalised URL begins; -1 if it has none, as an origin. Hot path."""
     first = url[:1]
-    return url.find("/", 8 if first == "h" else 6 if first == "f" else 9)  # behind http:// and a character, ftp://, gopher://
+    # behind http:// and a character, ftp://, gopher://
+    return url.find("/", 8 if first == "h" else 6 if first == "f" else 9)
 
 
 def scheme_of(url: str) -> str:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from lycosa.core.config import Collection
+from lycosa.config.settings import Collection
 from lycosa.core.errors import Refusal, UrlError
-from lycosa.core.said import Said, listed
+from lycosa.core.messages import Message, listed
 from lycosa.url.domain import Domains
 from lycosa.url.normalise import normalise
 from lycosa.url.rules import Rules
@@ -47,14 +47,18 @@ def _without_port(host: str) -> str:
 
 
 class Admission:
-    """The scope and the patterns of a collection. Hot path (`bench/url.py`): the scope's verdict is cached by origin.
+    """The scope and the patterns of a collection. Hot path (`bench/url.py`): the scope's verdict is
+    cached by origin.
 
-    http and https are taken always, ftp and gopher where a seed is of that scheme, or with `other_schemes`. Scopes hold for http and
-    https alike, since sites move from one to the other, and but for `prefix` for all schemes:
+    http and https are taken always, ftp and gopher where a seed is of that scheme, or with
+    `other_schemes`. Scopes hold for http and https alike, since sites move from one to the other,
+    and but for `prefix` for all schemes:
 
-    - `host`: hostname and port of a seed; a scheme's own port counts as none, so http://h/ admits https://h/
+    - `host`: hostname and port of a seed; a scheme's own port counts as none, so http://h/ admits
+      https://h/
     - `domain`: the registrable domain of a seed's host, any port
-    - `prefix`: hostname and port of a seed, and a path that starts with the seed's path up to its last slash
+    - `prefix`: hostname and port of a seed, and a path that starts with the seed's path up to its
+      last slash
     - `any`: everything
 
     Seeds go through the collection's rewriting rules first, as the links do.
@@ -63,10 +67,24 @@ class Admission:
         UrlError: a seed is not a usable URL.
     """
 
-    def __init__(self, collection: Collection, seeds: Iterable[str], domains: Domains, *, other_schemes: bool = False) -> None:
+    def __init__(
+        self,
+        collection: Collection,
+        seeds: Iterable[str],
+        domains: Domains,
+        *,
+        other_schemes: bool = False,
+    ) -> None:
         rules = Rules(collection)
         starts = list(dict.fromkeys(rules.apply(normalise(seed)) for seed in seeds))
-        self._schemes = (*WEB, *(scheme for scheme in OTHERS if other_schemes or any(start.startswith(scheme) for start in starts)))
+        self._schemes = (
+            *WEB,
+            *(
+                scheme
+                for scheme in OTHERS
+                if other_schemes or any(start.startswith(scheme) for start in starts)
+            ),
+        )
         self._scope = collection.scope
         self._max_length = collection.max_url_length
         self._allow = tuple(re.compile(pattern) for pattern in collection.allow)
@@ -74,17 +92,30 @@ class Admission:
         self._patterns = bool(self._allow or self._deny)
         self._domains = domains
         self._hosts = frozenset(map(_host_and_port, starts))
-        self._registrable = frozenset(domains.registrable(hostname(start)) for start in starts) if self._scope == "domain" else frozenset()
-        self._folders = tuple(folder for pair in dict.fromkeys(map(_folders, starts)) for folder in pair)
+        self._registrable = (
+            frozenset(domains.registrable(hostname(start)) for start in starts)
+            if self._scope == "domain"
+            else frozenset()
+        )
+        self._folders = tuple(
+            folder for pair in dict.fromkeys(map(_folders, starts)) for folder in pair
+        )
         self._origins: dict[str, bool] = {}
 
     def refuse(self, url: str) -> Refusal | None:
-        """Why a normalised URL is not admitted, or None. The first that holds of: scheme, too_long, scope, pattern.
+        """Why a normalised URL is not admitted, or None. The first that holds of: scheme, too_long,
+        scope, pattern.
 
-        `pattern`: a deny expression matches somewhere, or there are allow expressions and none does.
+        `pattern`: a deny expression matches somewhere, or there are allow expressions and none
+        does.
         """
-        # Nearly all links. Only origins of schemes that are taken are remembered; what is cut so of an ftp or gopher URL is no other's.
-        if not self._patterns and len(url) <= self._max_length and self._origins.get(url[: url.find("/", 8)]):
+        # Nearly all links. Only origins of schemes that are taken are remembered; what is cut so of
+        # an ftp or gopher URL is no other's.
+        if (
+            not self._patterns
+            and len(url) <= self._max_length
+            and self._origins.get(url[: url.find("/", 8)])
+        ):
             return None
         if not url.startswith(self._schemes):
             return Refusal.SCHEME
@@ -102,7 +133,9 @@ class Admission:
         return len(self._hosts)
 
     def is_named(self, url: str) -> bool:
-        """Whether a URL in scope lies where a seed does: on its host (in its domain, if that is the scope), not only linked from there."""
+        """Whether a URL in scope lies where a seed does: on its host (in its domain, if that is the
+        scope), not only linked from there.
+        """
         return self._scope != "any" or _host_and_port(url) in self._hosts
 
     def explain(self, url: str) -> str:
@@ -110,20 +143,31 @@ class Admission:
         refusal = self.refuse(url)
         if refusal is Refusal.SCHEME:
             if url.startswith(OTHERS):
-                return Said(
-                    "refused_other_scheme", "refused (scheme): no seed uses {scheme}, and fetch.other_schemes is off", scheme=scheme_of(url)
+                return Message(
+                    "refused_other_scheme",
+                    "refused (scheme): no seed uses {scheme}, and fetch.other_schemes is off",
+                    scheme=scheme_of(url),
                 )
-            return Said("refused_scheme", "refused (scheme): only http, https, ftp and gopher are crawled")
+            return Message(
+                "refused_scheme", "refused (scheme): only http, https, ftp and gopher are crawled"
+            )
         if refusal is Refusal.TOO_LONG:
-            return Said(
-                "refused_too_long", "refused (too_long): {n} characters, max_url_length is {most}", n=len(url), most=self._max_length
+            return Message(
+                "refused_too_long",
+                "refused (too_long): {n} characters, max_url_length is {most}",
+                n=len(url),
+                most=self._max_length,
             )
         if refusal is Refusal.SCOPE:
-            return Said("refused_scope", "refused (scope): {why}", why=self._outside(url))
+            return Message("refused_scope", "refused (scope): {why}", why=self._outside(url))
         pattern = self._by_pattern(url)[1]
         if refusal is Refusal.PATTERN:
-            return Said("refused_pattern", "refused (pattern): {why}", why=pattern)
-        return Said("admitted", "admitted: {why}", why=listed([part for part in (self._inside(url), pattern) if part]))
+            return Message("refused_pattern", "refused (pattern): {why}", why=pattern)
+        return Message(
+            "admitted",
+            "admitted: {why}",
+            why=listed([part for part in (self._inside(url), pattern) if part]),
+        )
 
     def _in_scope(self, url: str) -> bool:
         if self._scope == "any":
@@ -146,35 +190,65 @@ class Admission:
         """Whether the patterns refuse the URL, and which one decided ("" where there are none)."""
         for deny in self._deny:
             if deny.search(url):
-                return True, Said("deny_matches", "deny {pattern} matches", pattern=repr(deny.pattern))
+                return True, Message(
+                    "deny_matches", "deny {pattern} matches", pattern=repr(deny.pattern)
+                )
         for allow in self._allow:
             if allow.search(url):
-                return False, Said("allow_matches", "allow {pattern} matches", pattern=repr(allow.pattern))
+                return False, Message(
+                    "allow_matches", "allow {pattern} matches", pattern=repr(allow.pattern)
+                )
         if not self._allow:
             return False, ""
         patterns = _few(allow.pattern for allow in self._allow)
-        return True, Said("no_allow_matches", "no allow expression matches ({patterns})", patterns=patterns)
+        return True, Message(
+            "no_allow_matches", "no allow expression matches ({patterns})", patterns=patterns
+        )
 
     def _inside(self, url: str) -> str:
         if self._scope == "any":
-            return Said("scope_any", "scope = any")
+            return Message("scope_any", "scope = any")
         if self._scope == "prefix":
             folder = next(folder for folder in self._folders if url.startswith(folder))
-            return Said("scope_prefix", "scope = prefix: below {folder}, the folder of a seed", folder=folder)
+            return Message(
+                "scope_prefix",
+                "scope = prefix: below {folder}, the folder of a seed",
+                folder=folder,
+            )
         if self._scope == "host":
-            return Said("scope_host", "scope = host: {host} is the host of a seed", host=_host_and_port(url))
+            return Message(
+                "scope_host", "scope = host: {host} is the host of a seed", host=_host_and_port(url)
+            )
         domain = self._domains.registrable(hostname(url))
-        return Said("scope_domain", "scope = domain: {domain} is the registrable domain of a seed", domain=domain)
+        return Message(
+            "scope_domain",
+            "scope = domain: {domain} is the registrable domain of a seed",
+            domain=domain,
+        )
 
     def _outside(self, url: str) -> str:
         if self._scope == "prefix":
-            return Said("outside_prefix", "not below the folder of a seed ({seeds})", seeds=_few(self._folders[::2]))
+            return Message(
+                "outside_prefix",
+                "not below the folder of a seed ({seeds})",
+                seeds=_few(self._folders[::2]),
+            )
         if self._scope == "host":
             seeds = _few(sorted(self._hosts))
-            return Said("outside_host", "{host} is not the host and port of a seed ({seeds})", host=_host_and_port(url), seeds=seeds)
+            return Message(
+                "outside_host",
+                "{host} is not the host and port of a seed ({seeds})",
+                host=_host_and_port(url),
+                seeds=seeds,
+            )
         domain = self._domains.registrable(hostname(url))
         seeds = _few(sorted(self._registrable))
-        return Said("outside_domain", "{domain} is not the registrable domain of a seed ({seeds})", domain=domain, seeds=seeds)
+        return Message(
+            "outside_domain",
+            "{domain} is not the registrable domain of a seed ({seeds})",
+            domain=domain,
+            seeds=seeds,
+        )
 
 
 def _folders(url: str) -> tuple[str, str]:
@@ -191,5 +265,5 @@ def _few(names: Iterable[str], limit: int = 3) -> str:
     more = len(all_names) - limit
     first = ", ".join(all_names[:limit])
     if more > 0:
-        return Said("few_and_more", "{names} and {n} more", names=first, n=more)
-    return first or Said("few_none", "no seeds")
+        return Message("few_and_more", "{names} and {n} more", names=first, n=more)
+    return first or Message("few_none", "no seeds")

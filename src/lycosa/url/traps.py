@@ -1,8 +1,9 @@
-"""Traps that a URL shows by itself: spaces of addresses without end, named by rule. Pure; what needs a page is in `lycosa.frontier.traps`.
+"""Traps that a URL shows by itself: spaces of addresses without end, named by rule. Pure; what
+needs a page is in `lycosa.frontier.traps.detector`.
 
-Every rule is written so that it holds back where an honest site might write the same: dates need a month, numbers and short
-segments may repeat, session ids must look like one. The rules were run over all URLs of six documentation sites (7,000 files) and
-hit none.
+Every rule is written so that it holds back where an honest site might write the same: dates need a
+month, numbers and short segments may repeat, session ids must look like one. The rules were run
+over all URLs of six documentation sites (7,000 files) and hit none.
 """
 
 from __future__ import annotations
@@ -15,8 +16,8 @@ from typing import Final, Literal
 
 from xxhash import xxh3_64_intdigest
 
-from lycosa.core.config import Collection
-from lycosa.core.said import Said
+from lycosa.config.settings import Collection
+from lycosa.core.messages import Message
 from lycosa.url.rules import Rules
 from lycosa.url.schemes import path_start
 
@@ -32,12 +33,15 @@ MAX_SAME_NAME = 10
 YEARS_AHEAD = 2
 OLDEST_YEAR = 1990
 _MAX_SAME_SEGMENT = 2
-_MAX_SAME_SHORT = 5  # of numbers and short names: /2011/11/11/11/ is a date with an hour, /pool/a/a/ a shelf
+# of numbers and short names: /2011/11/11/11/ is a date with an hour, /pool/a/a/ a shelf
+_MAX_SAME_SHORT = 5
 _SHORT = 2
-_MAX_PAGE_SEGMENTS = 2  # a.php/b.html is path info; a third page in a path is a relative link that grows
+# a.php/b.html is path info; a third page in a path is a relative link that grows
+_MAX_PAGE_SEGMENTS = 2
 _MAX_SAME_PAIR = 2
 _MAX_MARKS = 2  # `?` inside a query: a URL as a value has one
-_YEARS_OF_PAIRS = 100  # /2031/05/ is a month only near today; farther off it is rather a number and a page of it
+# /2031/05/ is a month only near today; farther off it is rather a number and a page of it
+_YEARS_OF_PAIRS = 100
 
 
 class TrapRule(StrEnum):
@@ -55,24 +59,38 @@ class TrapRule(StrEnum):
 
 
 _EXPLAINED: Final = {
-    TrapRule.REPEATED_SEGMENTS: Said(
+    TrapRule.REPEATED_SEGMENTS: Message(
         "trap_repeated_segments",
         "a path segment occurs more than {n} times, or a sequence of path segments repeats",
         n=_MAX_SAME_SEGMENT,
     ),
-    TrapRule.RELATIVE_LOOP: Said("trap_relative_loop", "the URL looks like relative links appended to one another"),
-    TrapRule.MANY_SEGMENTS: Said("trap_many_segments", "the path has more than {n} segments", n=MAX_SEGMENTS),
-    TrapRule.SESSION_ID: Said("trap_session_id", "the URL contains a session ID; the URL without it is used instead"),
-    TrapRule.MANY_PARAMETERS: Said("trap_many_parameters", "the query has more than {n} parameters", n=MAX_PARAMETERS),
-    TrapRule.REPEATED_PARAMETER: Said(
+    TrapRule.RELATIVE_LOOP: Message(
+        "trap_relative_loop", "the URL looks like relative links appended to one another"
+    ),
+    TrapRule.MANY_SEGMENTS: Message(
+        "trap_many_segments", "the path has more than {n} segments", n=MAX_SEGMENTS
+    ),
+    TrapRule.SESSION_ID: Message(
+        "trap_session_id", "the URL contains a session ID; the URL without it is used instead"
+    ),
+    TrapRule.MANY_PARAMETERS: Message(
+        "trap_many_parameters", "the query has more than {n} parameters", n=MAX_PARAMETERS
+    ),
+    TrapRule.REPEATED_PARAMETER: Message(
         "trap_repeated_parameter",
-        "a query parameter occurs more than {n} times with the same value, or more than {all} times in total",
+        "a query parameter occurs more than {n} times with the same value, or more than {all} "
+        "times in total",
         n=_MAX_SAME_PAIR,
         all=MAX_SAME_NAME,
     ),
-    TrapRule.QUERY_PERMUTATION: Said("trap_query_permutation", "a URL with the same query parameters in another order is already known"),
-    TrapRule.ESCAPE_LOOP: Said("trap_escape_loop", "part of the URL is escaped three times or more"),
-    TrapRule.CALENDAR: Said(
+    TrapRule.QUERY_PERMUTATION: Message(
+        "trap_query_permutation",
+        "a URL with the same query parameters in another order is already known",
+    ),
+    TrapRule.ESCAPE_LOOP: Message(
+        "trap_escape_loop", "part of the URL is escaped three times or more"
+    ),
+    TrapRule.CALENDAR: Message(
         "trap_calendar",
         "a date more than {years} years ahead or before {oldest}: probably an endless calendar",
         years=YEARS_AHEAD,
@@ -81,7 +99,7 @@ _EXPLAINED: Final = {
 }
 
 
-def explain(rule: TrapRule) -> Said:
+def explain(rule: TrapRule) -> Message:
     """What the rule says, for people: one clause."""
     return _EXPLAINED[rule]
 
@@ -89,29 +107,37 @@ def explain(rule: TrapRule) -> Said:
 _PAGE_SEGMENT = re.compile(r"\.(?:html?|xhtml|php\d?|aspx?|jspx?|cgi|cfm|do)(?=/|$)", re.IGNORECASE)
 _PATH_DATE = re.compile(r"/([1-9]\d{3})([/-])(\d\d?)(?:\2(\d\d?))?(?=/|$)")
 _CALENDAR_WORD = re.compile(
-    r"calend|kalend|event|agenda|archiv|schedul|diary|/cal/|/date/|/day/|/month/|/week/|/daily/|/monthly/|termin", re.IGNORECASE
+    r"calend|kalend|event|agenda|archiv|schedul|diary|/cal/|/date/|/day/|/month/|/week/|/daily/|/monthly/|termin",
+    re.IGNORECASE,
 )
 _QUERY_FOUR_DIGITS = re.compile(r"=[1-9]\d{3}")  # what all forms of a date in a query begin with
 _QUERY_DATE = re.compile(r"=([1-9]\d{3})-(\d\d?)(?:-(\d\d?))?(?=&|T|%|\+|$)")
 _QUERY_DIGITS = re.compile(
-    r"(?:^|&)[a-z_\-.]*(?:date|day|month|cal|start|from|end|to|when|datum|fecha)=([1-9]\d{3})(\d\d)(\d\d)?(?=&|T|$)", re.IGNORECASE
+    r"(?:^|&)[a-z_\-.]*(?:date|day|month|cal|start|from|end|to|when|datum|fecha)=([1-9]\d{3})(\d\d)(\d\d)?(?=&|T|$)",
+    re.IGNORECASE,
 )
 _QUERY_YEAR = re.compile(
-    r"(?:^|&)[a-z_\-.]*(?:year|yr|jahr|annee|anno|ano)=([1-9]\d{3})(?=&|$)|(?:^|&)y=([1-9]\d{3})(?=&|$)", re.IGNORECASE
+    r"(?:^|&)[a-z_\-.]*(?:year|yr|jahr|annee|anno|ano)=([1-9]\d{3})(?=&|$)|(?:^|&)y=([1-9]\d{3})(?=&|$)",
+    re.IGNORECASE,
 )
-_QUERY_MONTH = re.compile(r"(?:^|&)(?:[a-z_\-.]*(?:month|mon|monat|mois|mes|mese)|m|mo)=(\d\d?)(?=&|$)", re.IGNORECASE)
+_QUERY_MONTH = re.compile(
+    r"(?:^|&)(?:[a-z_\-.]*(?:month|mon|monat|mois|mes|mese)|m|mo)=(\d\d?)(?=&|$)", re.IGNORECASE
+)
 _SESSION_HINT = re.compile(r"sid|sess|cfid|cftoken|zenid", re.IGNORECASE)
-_SESSION_FOLDER = re.compile(r"/(?:sid|sess|session|session_?id)[-_=.:~]?[0-9a-f]{16,}(?=/|$)", re.IGNORECASE)
+_SESSION_FOLDER = re.compile(
+    r"/(?:sid|sess|session|session_?id)[-_=.:~]?[0-9a-f]{16,}(?=/|$)", re.IGNORECASE
+)
 _sessions = Rules(Collection(drop_session_ids=True))
 
 
 def trap(url: str, today: date, *, oldest_year: int = OLDEST_YEAR) -> TrapRule | Literal[""]:
-    """The rule by which a normalised URL is a trap, "" for none. Hot path: one call a new URL, about 2 us for a plain one.
+    """The rule by which a normalised URL is a trap, "" for none. Hot path: one call a new URL,
+    about 2 us for a plain one.
 
     Args:
         today: the date against which a calendar's dates are measured.
-        oldest_year: dates before this year are taken for a calendar's, where they end the path or stand in the query. An archive of
-            old newspapers wants it lower.
+        oldest_year: dates before this year are taken for a calendar's, where they end the path or
+            stand in the query. An archive of old newspapers wants it lower.
     """
     start = path_start(url)
     if start < 0:
@@ -121,19 +147,28 @@ def trap(url: str, today: date, *, oldest_year: int = OLDEST_YEAR) -> TrapRule |
     segments = path[1:].split("/")
     count = len(segments)
     if count > 2:
-        if count > MAX_SEGMENTS + (not segments[-1]) and (count > 2 * MAX_SEGMENTS or "/http" not in path):
+        if count > MAX_SEGMENTS + (not segments[-1]) and (
+            count > 2 * MAX_SEGMENTS or "/http" not in path
+        ):
             return TrapRule.MANY_SEGMENTS  # a path may hold another URL, and with it as many again
         if len(set(segments)) < count and _repeats(segments):
             return TrapRule.REPEATED_SEGMENTS
-        if (path.count(".") > _MAX_PAGE_SEGMENTS and len(_PAGE_SEGMENT.findall(path)) > _MAX_PAGE_SEGMENTS) or segments.count(
-            url[url.index("//") + 2 : start]
-        ) > 1:
+        if (
+            path.count(".") > _MAX_PAGE_SEGMENTS
+            and len(_PAGE_SEGMENT.findall(path)) > _MAX_PAGE_SEGMENTS
+        ) or segments.count(url[url.index("//") + 2 : start]) > 1:
             return TrapRule.RELATIVE_LOOP
     if "%252525" in url or "amp;amp;amp;" in url or "amp%3Bamp%3Bamp%3B" in url:
         return TrapRule.ESCAPE_LOOP
-    if ("/s" in path and _SESSION_FOLDER.search(path)) or ((";" in path or "/(" in path) and _sessions.apply(url) != url):
+    if ("/s" in path and _SESSION_FOLDER.search(path)) or (
+        (";" in path or "/(" in path) and _sessions.apply(url) != url
+    ):
         return TrapRule.SESSION_ID
-    if count > 1 and (found := _PATH_DATE.search(path)) and _path_calendar(path, found, today, oldest_year):
+    if (
+        count > 1
+        and (found := _PATH_DATE.search(path))
+        and _path_calendar(path, found, today, oldest_year)
+    ):
         return TrapRule.CALENDAR
     return _query_trap(url, url[mark + 1 :], today, oldest_year) if mark >= 0 else ""
 
@@ -145,7 +180,10 @@ def _query_trap(url: str, query: str, today: date, oldest_year: int) -> TrapRule
     if query.count("?") > _MAX_MARKS:
         return TrapRule.RELATIVE_LOOP
     if len(parameters) > _MAX_SAME_PAIR:
-        if len(set(parameters)) < len(parameters) and max(Counter(filter(None, parameters)).values(), default=0) > _MAX_SAME_PAIR:
+        if (
+            len(set(parameters)) < len(parameters)
+            and max(Counter(filter(None, parameters)).values(), default=0) > _MAX_SAME_PAIR
+        ):
             return TrapRule.REPEATED_PARAMETER
         if len(parameters) > MAX_SAME_NAME:
             names = Counter(parameter.partition("=")[0] for parameter in parameters)
@@ -159,7 +197,9 @@ def _query_trap(url: str, query: str, today: date, oldest_year: int) -> TrapRule
 
 
 def _repeats(segments: list[str]) -> bool:
-    """One segment too often, or a run of segments that follows itself (a/b/a/b; three times where the segments are short)."""
+    """One segment too often, or a run of segments that follows itself (a/b/a/b; three times where
+    the segments are short).
+    """
     for segment, times in Counter(segments).items():
         if times > (_MAX_SAME_SEGMENT if _is_name(segment) else _MAX_SAME_SHORT):
             return True
@@ -169,7 +209,9 @@ def _repeats(segments: list[str]) -> bool:
             run = segments[begin:middle]
             if run != segments[middle:end]:
                 continue
-            if sum(map(_is_name, run)) > 1 or (len(set(run)) > 1 and run == segments[end : end + length]):
+            if sum(map(_is_name, run)) > 1 or (
+                len(set(run)) > 1 and run == segments[end : end + length]
+            ):
                 return True
     return False
 
@@ -179,8 +221,9 @@ def _is_name(segment: str) -> bool:
 
 
 def _path_calendar(path: str, found: re.Match[str], today: date, oldest_year: int) -> bool:
-    """Whether a date in a path is a calendar's. /YYYY/MM/ without a day counts only beside a word for calendars and near today:
-    /topic/1950/12/ may be the twelfth page of a topic."""
+    """Whether a date in a path is a calendar's. /YYYY/MM/ without a day counts only beside a word
+    for calendars and near today: /topic/1950/12/ may be the twelfth page of a topic.
+    """
     year = int(found[1])
     if oldest_year <= year < today.year + YEARS_AHEAD:
         return False
@@ -188,7 +231,11 @@ def _path_calendar(path: str, found: re.Match[str], today: date, oldest_year: in
     if not _is_date(month, day):
         return False
     ends = found.end() >= len(path) - 1
-    if day is None and (len(found[3]) < 2 or abs(year - today.year) > _YEARS_OF_PAIRS or not _CALENDAR_WORD.search(path)):
+    if day is None and (
+        len(found[3]) < 2
+        or abs(year - today.year) > _YEARS_OF_PAIRS
+        or not _CALENDAR_WORD.search(path)
+    ):
         return False
     return _is_ahead(year, month, today) or (year < oldest_year and ends)
 
@@ -198,7 +245,9 @@ def _query_calendar(query: str, today: date, oldest_year: int) -> bool:
         return False
     for pattern in (_QUERY_DATE, _QUERY_DIGITS):
         for year, month, day in pattern.findall(query):
-            if _is_date(int(month), day or None) and (_is_ahead(int(year), int(month), today) or int(year) < oldest_year):
+            if _is_date(int(month), day or None) and (
+                _is_ahead(int(year), int(month), today) or int(year) < oldest_year
+            ):
                 return True
     months = _QUERY_MONTH.search(query)
     if months is None or not 0 <= int(months[1]) <= 12:  # some calendars count months from 0
@@ -219,17 +268,24 @@ def _is_ahead(year: int, month: int, today: date) -> bool:
 
 
 def without_session(url: str) -> str:
-    """The URL without its session id: what to ask for instead of a URL that `trap` names `session_id`."""
+    """The URL without its session id: what to ask for instead of a URL that `trap` names
+    `session_id`.
+    """
     start = path_start(url)
     path, mark, query = url[max(start, 0) :].partition("?")
-    return _sessions.apply(f"{url[:start]}{_SESSION_FOLDER.sub('', path) or '/'}{mark}{query}") if start >= 0 else url
+    return (
+        _sessions.apply(f"{url[:start]}{_SESSION_FOLDER.sub('', path) or '/'}{mark}{query}")
+        if start >= 0
+        else url
+    )
 
 
 def query_signature(url: str) -> int:
-    """A 64-bit key that is the same for all orders of a query's parameters; 0 where there is no other order to meet.
+    """A 64-bit key that is the same for all orders of a query's parameters; 0 where there is no
+    other order to meet.
 
-    Parameters of one name keep their order among themselves, and a query with a parameter that has no value is taken as it is:
-    there the order may mean something.
+    Parameters of one name keep their order among themselves, and a query with a parameter that has
+    no value is taken as it is: there the order may mean something.
     """
     path, _, query = url.partition("?")
     if "&" not in query:

@@ -1,8 +1,7 @@
 """A real HDFS on loopback: Hadoop's own mini cluster, from Maven Central, with WebHDFS.
 
-Its jars (90 MB) are laid once into `~/.cache/lycosa-hdfs`, by `mvn`; a cluster of three DataNodes starts in 5 to 15 s and takes
-half a gigabyte.
-For `make prove` only: the plain suite needs no Java.
+Its jars (90 MB) are laid once into `~/.cache/lycosa-hdfs`, by `mvn`; a cluster of three DataNodes
+starts in 5 to 15 s and takes half a gigabyte. For `make prove` only: the plain suite needs no Java.
 """
 
 from __future__ import annotations
@@ -32,7 +31,9 @@ _HEAP = "-Xmx768m"
 
 @dataclass(frozen=True)
 class State:
-    """What the NameNode and the launcher know. Ports are on 127.0.0.1; `live` as the NameNode believes, later than the truth."""
+    """What the NameNode and the launcher know. Ports are on 127.0.0.1; `live` as the NameNode
+    believes, later than the truth.
+    """
 
     http_port: int
     rpc_port: int
@@ -43,7 +44,9 @@ class State:
 
 
 class HdfsCluster:
-    """A running mini cluster. Its DataNodes are numbered from 0; a number stays with its DataNode."""
+    """A running mini cluster. Its DataNodes are numbered from 0; a number stays with its
+    DataNode.
+    """
 
     def __init__(self, process: subprocess.Popen[str], folder: Path) -> None:
         self._process = process
@@ -63,7 +66,9 @@ class HdfsCluster:
         return self._ask("state")
 
     def stop(self, datanode: int) -> State:
-        """End a DataNode at once. The NameNode believes for a while that it lives, and sends readers and writers there."""
+        """End a DataNode at once. The NameNode believes for a while that it lives, and sends
+        readers and writers there.
+        """
         return self._ask(f"stop {datanode}")
 
     def start(self, datanode: int) -> State:
@@ -85,7 +90,11 @@ class HdfsCluster:
             line = self._process.stdout.readline()
         finally:
             timer.cancel()
-        answer = json.loads(line) if line else {"error": f"no answer; its log ends: {self.log()[-2_000:]}"}
+        answer = (
+            json.loads(line)
+            if line
+            else {"error": f"no answer; its log ends: {self.log()[-2_000:]}"}
+        )
         if "error" in answer:
             raise RuntimeError(f"HDFS mini cluster: {answer['error']}")
         return State(**(answer | {"datanode_ports": tuple(answer["datanode_ports"])}))
@@ -96,13 +105,17 @@ class HdfsCluster:
 
 @contextmanager
 def hdfs_cluster(
-    datanodes: int = 3, replication: int = 2, *, dead_after_s: float = 20.0, settings: Sequence[str] = ()
+    datanodes: int = 3,
+    replication: int = 2,
+    *,
+    dead_after_s: float = 20.0,
+    settings: Sequence[str] = (),
 ) -> Iterator[HdfsCluster]:
     """An HDFS until the block ends; the test is skipped where Java 17 or Maven is missing.
 
     Args:
-        dead_after_s: silence after which the NameNode gives a DataNode up, at least 10. Hadoop's own default is 630: until then it goes on
-            sending clients there.
+        dead_after_s: silence after which the NameNode gives a DataNode up, at least 10. Hadoop's
+            own default is 630: until then it goes on sending clients there.
         settings: NAME=VALUE of hdfs-site.xml.
 
     Raises:
@@ -110,10 +123,30 @@ def hdfs_cluster(
     """
     java, jars = java_program(), hadoop_jars()
     folder = Path(tempfile.mkdtemp(prefix="lycosa-hdfs-"))
-    command = [java, _HEAP, "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn", "-cp", f"{jars}/*", str(HERE / "MiniCluster.java")]
-    command += [str(folder / "data"), str(datanodes), str(replication), str(round(dead_after_s * 1_000)), *settings]
+    command = [
+        java,
+        _HEAP,
+        "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn",
+        "-cp",
+        f"{jars}/*",
+        str(HERE / "MiniCluster.java"),
+    ]
+    command += [
+        str(folder / "data"),
+        str(datanodes),
+        str(replication),
+        str(round(dead_after_s * 1_000)),
+        *settings,
+    ]
     with (folder / "hadoop.log").open("wb") as log:
-        process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, text=True, cwd=folder)
+        process = subprocess.Popen(
+            command,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=log,
+            text=True,
+            cwd=folder,
+        )
     try:
         yield HdfsCluster(process, folder)
     finally:
@@ -133,12 +166,15 @@ def java_program() -> str:
     told = subprocess.run([java, "-version"], capture_output=True, text=True, check=True).stderr
     version = re.search(r'version "(\d+)', told)
     if version is None or int(version[1]) < JAVA:
-        pytest.skip(f"HDFS: Java {JAVA} is needed; {told.splitlines()[0] if told else 'java'} is here")
+        pytest.skip(
+            f"HDFS: Java {JAVA} is needed; {told.splitlines()[0] if told else 'java'} is here"
+        )
     return java
 
 
 def hadoop_jars() -> Path:
-    """The folder of the mini cluster's jars, fetched at the first call; `pytest.skip` if they are not here and Maven is not either.
+    """The folder of the mini cluster's jars, fetched at the first call; `pytest.skip` if they are
+    not here and Maven is not either.
 
     Raises:
         RuntimeError: Maven failed; the message says how.
@@ -156,9 +192,14 @@ def hadoop_jars() -> Path:
     with tempfile.TemporaryDirectory(dir=kept.parent) as aside:
         laid = Path(aside) / "jars"
         goal = ["dependency:copy-dependencies", f"-DoutputDirectory={laid}"]
-        done = subprocess.run([maven, "-q", "-B", "-f", str(pom), *goal], capture_output=True, text=True, check=False)
+        done = subprocess.run(
+            [maven, "-q", "-B", "-f", str(pom), *goal], capture_output=True, text=True, check=False
+        )
         if done.returncode:
-            raise RuntimeError(f"Maven could not fetch Hadoop's mini cluster: {(done.stdout + done.stderr)[-2_000:]}")
+            raise RuntimeError(
+                "Maven could not fetch Hadoop's mini cluster: "
+                f"{(done.stdout + done.stderr)[-2_000:]}"
+            )
         if not kept.is_dir():  # another process may have been faster
             os.rename(laid, kept)
     return kept

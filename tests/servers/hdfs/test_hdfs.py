@@ -1,4 +1,6 @@
-"""The mini cluster itself: WebHDFS answers on loopback only, and a DataNode can be lost and come back."""
+"""The mini cluster itself: WebHDFS answers on loopback only, and a DataNode can be lost and come
+back.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,9 @@ def cluster() -> Iterator[HdfsCluster]:
         yield running
 
 
-def _call(cluster: HdfsCluster, method: str, path: str, query: str, body: bytes = b"") -> tuple[str, bytes]:
+def _call(
+    cluster: HdfsCluster, method: str, path: str, query: str, body: bytes = b""
+) -> tuple[str, bytes]:
     """The URL that gave the last answer, and the answer."""
     url = f"http://{cluster.address}/webhdfs/v1{path}?user.name=lycosa&{query}"
     asked = urllib.request.Request(url, method=method, data=body or None)
@@ -33,7 +37,9 @@ def _create(cluster: HdfsCluster, path: str, body: bytes) -> str:
     """Create a file in WebHDFS's two steps; the DataNode's URL that took it."""
     _, told = _call(cluster, "PUT", path, "op=CREATE&noredirect=true")
     where: str = json.loads(told)["Location"]
-    with urllib.request.urlopen(urllib.request.Request(where, method="PUT", data=body), timeout=20) as answer:
+    with urllib.request.urlopen(
+        urllib.request.Request(where, method="PUT", data=body), timeout=20
+    ) as answer:
         assert answer.status == 201
     return where
 

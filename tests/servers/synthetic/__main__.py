@@ -1,4 +1,5 @@
-"""Serve a synthetic web in a process of its own: `python -m tests.servers.synthetic --seed 7 --hosts 200 --pages 5000 --log FILE`.
+"""Serve a synthetic web in a process of its own: `python -m tests.servers.synthetic --seed 7
+--hosts 200 --pages 5000 --log FILE`.
 
 When it is ready it prints one line of JSON: port, connect_to, seeds. SIGTERM and SIGINT end it.
 """
@@ -19,14 +20,24 @@ from tests.servers.synthetic.web import Web
 
 
 def options_parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="python -m tests.servers.synthetic", description=(__doc__ or "").partition(":")[0])
+    parser = argparse.ArgumentParser(
+        prog="python -m tests.servers.synthetic", description=(__doc__ or "").partition(":")[0]
+    )
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--hosts", type=int, default=60)
     parser.add_argument("--pages", type=int, default=2_000)
     parser.add_argument("--calm", action="store_true", help="no feature but those that --set names")
-    parser.add_argument("--set", action="append", default=[], metavar="NAME=NUMBER", help="any number of the plan, repeatable")
+    parser.add_argument(
+        "--set",
+        action="append",
+        default=[],
+        metavar="NAME=NUMBER",
+        help="any number of the plan, repeatable",
+    )
     parser.add_argument("--traps", default="", help="kinds of traps, by commas; default: all")
-    parser.add_argument("--epoch-ms", type=int, default=None, help="when its time begins; default: now")
+    parser.add_argument(
+        "--epoch-ms", type=int, default=None, help="when its time begins; default: now"
+    )
     parser.add_argument("--addresses", type=int, default=1)
     parser.add_argument("--port", type=int, default=0)
     parser.add_argument("--pace", type=float, default=1.0, help="latencies are multiplied by it")
@@ -36,11 +47,23 @@ def options_parser() -> argparse.ArgumentParser:
 
 def main(arguments: list[str]) -> int:
     options = options_parser().parse_args(arguments)
-    server = WebServer(Web(read_plan(options)), addresses=options.addresses, port=options.port, pace=options.pace, log_file=options.log)
+    server = WebServer(
+        Web(read_plan(options)),
+        addresses=options.addresses,
+        port=options.port,
+        pace=options.pace,
+        log_file=options.log,
+    )
     ending = {signal.SIGTERM, signal.SIGINT}
-    signal.pthread_sigmask(signal.SIG_BLOCK, ending)  # before threads are made, so that only `sigwait` takes them
+    # before threads are made, so that only `sigwait` takes them
+    signal.pthread_sigmask(signal.SIG_BLOCK, ending)
     with server:
-        print(json.dumps({"port": server.port, "connect_to": server.connect_to, "seeds": server.web.seeds()}), flush=True)
+        print(
+            json.dumps(
+                {"port": server.port, "connect_to": server.connect_to, "seeds": server.web.seeds()}
+            ),
+            flush=True,
+        )
         signal.sigwait(ending)
     return 0
 
@@ -59,8 +82,12 @@ def read_plan(options: argparse.Namespace) -> WebPlan:
             raise SystemExit(f"--set {text}: the plan has no number {name!r}")
         changes[name] = int(value) if kinds[name] == "int" else float(value)
     changes |= {"seed": options.seed, "hosts": options.hosts, "pages": options.pages}
-    changes["epoch_ms"] = time.time_ns() // 1_000_000 if options.epoch_ms is None else options.epoch_ms
-    changes["trap_kinds"] = tuple(Trap(name) for name in options.traps.split(",")) if options.traps else TRAPS
+    changes["epoch_ms"] = (
+        time.time_ns() // 1_000_000 if options.epoch_ms is None else options.epoch_ms
+    )
+    changes["trap_kinds"] = (
+        tuple(Trap(name) for name in options.traps.split(",")) if options.traps else TRAPS
+    )
     return WebPlan.calm(**changes) if options.calm else WebPlan(**changes)  # type: ignore[arg-type]
 
 

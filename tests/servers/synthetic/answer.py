@@ -25,7 +25,9 @@ class Fault(StrEnum):
 
 @dataclass(slots=True, frozen=True)
 class Answer:
-    """`latency_ms` until the first byte, `transfer_ms` from there to the last. Status 0: there is none (see `fault`)."""
+    """`latency_ms` until the first byte, `transfer_ms` from there to the last. Status 0: there is
+    none (see `fault`).
+    """
 
     status: int
     headers: tuple[tuple[str, str], ...] = ()
@@ -35,7 +37,9 @@ class Answer:
     fault: Fault = Fault.NONE
 
     def header(self, name: str) -> str:
-        """The value of a header field, "" without it; `name` as it is written here (`Retry-After`)."""
+        """The value of a header field, "" without it; `name` as it is written here
+        (`Retry-After`).
+        """
         return next((value for field, value in self.headers if field == name), "")
 
     def retry_after_ms(self, now_ms: int) -> int:
@@ -56,7 +60,9 @@ def head_bytes(answer: Answer) -> bytes:
 
 
 def body_bytes(answer: Answer) -> bytes:
-    """The body as it goes over HTTP/1.1: in chunks if the head says so; of a cut or stalled one what gets through."""
+    """The body as it goes over HTTP/1.1: in chunks if the head says so; of a cut or stalled one
+    what gets through.
+    """
     body = answer.body
     if ("Transfer-Encoding", "chunked") in answer.headers:
         pieces = [body[start : start + CHUNK] for start in range(0, len(body), CHUNK)]

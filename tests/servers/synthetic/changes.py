@@ -1,4 +1,6 @@
-"""How pages change: a Poisson process for each page, of a rate that is known, and what new pages change in those that list them."""
+"""How pages change: a Poisson process for each page, of a rate that is known, and what new pages
+change in those that list them.
+"""
 
 from __future__ import annotations
 
@@ -8,12 +10,15 @@ from tests.servers.synthetic.draw import draw, lognormal, span, unit
 from tests.servers.synthetic.hosts import Host
 from tests.servers.synthetic.layout import Layout
 
-MOST_A_DAY = 1_440.0  # a change a minute
-_FRONT, _HUB = 40.0, 6.0  # how much faster than a leaf's median front pages and the pages right under them change
+MAX_A_DAY = 1_440.0  # a change a minute
+# how much faster than a leaf's median front pages and the pages right under them change
+_FRONT, _HUB = 40.0, 6.0
 
 
 class State(NamedTuple):
-    """`own`: events of the page's own process; `version` counts those of its lists besides; it stands `since` (ms from the epoch)."""
+    """`own`: events of the page's own process; `version` counts those of its lists besides; it
+    stands `since` (ms from the epoch).
+    """
 
     version: int
     own: int
@@ -40,11 +45,20 @@ class Changes:
             return 0.0
         else:
             boost = _HUB if number <= host.branching else 1.0
-        rate = lognormal(plan.changes_per_day * boost * host.changes_factor, plan.change_spread, plan.seed, "rate", host.number, number)
-        return min(rate, MOST_A_DAY)
+        rate = lognormal(
+            plan.changes_per_day * boost * host.changes_factor,
+            plan.change_spread,
+            plan.seed,
+            "rate",
+            host.number,
+            number,
+        )
+        return min(rate, MAX_A_DAY)
 
     def rate(self, host: Host, number: int) -> float:
-        """All changes of a page a day; a front page changes with each birth. (The few pages that gain a child each time are left out.)"""
+        """All changes of a page a day; a front page changes with each birth. (The few pages that
+        gain a child each time are left out.)
+        """
         return self.own_rate(host, number) + (host.births_per_day if number == 0 else 0.0)
 
     def state(self, host: Host, number: int, at: int, size: int | None = None) -> State:
@@ -57,14 +71,20 @@ class Changes:
     def _find(self, host: Host, number: int, at: int, size: int | None) -> State:
         layout = self._layout
         born = layout.born_at(host, number)
-        version, since, _ = span(self._key(host, number), self.own_rate(host, number), at - max(born, 0))
+        version, since, _ = span(
+            self._key(host, number), self.own_rate(host, number), at - max(born, 0)
+        )
         own = version
         since = since + max(born, 0) if version else born
         if host.births_per_day:
             pages = layout.size(host, at) if size is None else size
             newest = pages - 1 if number == 0 else layout.children(host, number, pages).stop - 1
             if newest >= max(host.size, number * host.branching + 1):
-                version += pages - host.size if number == 0 else newest - max(host.size - 1, number * host.branching)
+                version += (
+                    pages - host.size
+                    if number == 0
+                    else newest - max(host.size - 1, number * host.branching)
+                )
                 since = max(since, layout.born_at(host, newest))
         return State(version, own, since)
 

@@ -1,8 +1,10 @@
-"""Chance without state: numbers that are pure functions of what they are for, and Poisson processes that can be asked at any time.
+"""Chance without state: numbers that are pure functions of what they are for, and Poisson processes
+that can be asked at any time.
 
-A process over the horizon is a total, split again and again in two halves (given n events in an interval, those of its first half
-are Binomial(n, 1/2): Kingman, "Poisson Processes", 1993, section 2.4), until few are left, whose times are drawn. So how many events
-there were until any time costs some twenty draws, not a walk through all of them.
+A process over the horizon is a total, split again and again in two halves (given n events in an
+interval, those of its first half are Binomial(n, 1/2): Kingman, "Poisson Processes", 1993, section
+2.4), until few are left, whose times are drawn. So how many events there were until any time costs
+some twenty draws, not a walk through all of them.
 """
 
 from __future__ import annotations
@@ -19,7 +21,8 @@ HORIZON_MS = 2**38
 """Nearly nine years: after it nothing happens any more."""
 
 _LEAF = 8  # events of an interval that are drawn instead of split further
-_EXACT = 512  # events up to which the Binomial is drawn bit by bit; above, the normal distribution is as good
+# events up to which the Binomial is drawn bit by bit; above, the normal distribution is as good
+_EXACT = 512
 _EXACT_MEAN = 40.0
 _NORMAL = NormalDist()
 
@@ -40,13 +43,17 @@ def lognormal(median: float, spread: float, *parts: object) -> float:
 
 
 def power_law(least: int, most: int, exponent: float, *parts: object) -> int:
-    """A whole number from `least` to `most` with density proportional to x**-exponent (exponent above 1)."""
+    """A whole number from `least` to `most` with density proportional to x**-exponent (exponent
+    above 1).
+    """
     low, high = least ** (1 - exponent), (most + 1) ** (1 - exponent)
     return min(int((low + unit(*parts) * (high - low)) ** (1 / (1 - exponent))), most)
 
 
 class Span(NamedTuple):
-    """`version`: events until now; it has stood since `since_ms` and will until `until_ms` (both counted from the beginning)."""
+    """`version`: events until now; it has stood since `since_ms` and will until `until_ms` (both
+    counted from the beginning).
+    """
 
     version: int
     since_ms: int
@@ -54,13 +61,17 @@ class Span(NamedTuple):
 
 
 def span(key: int, per_day: float, at_ms: int) -> Span:
-    """The state of the process `key` at a time counted from its beginning; version 0 stands since 0."""
+    """The state of the process `key` at a time counted from its beginning; version 0 stands since
+    0.
+    """
     if per_day <= 0:
         return Span(0, 0, HORIZON_MS)
     total = _poisson(per_day * HORIZON_MS / DAY_MS, key)
     version = _count(key, total, at_ms)
     since = _time_of(key, total, version) if version else 0
-    return Span(version, since, _time_of(key, total, version + 1) if version < total else HORIZON_MS)
+    return Span(
+        version, since, _time_of(key, total, version + 1) if version < total else HORIZON_MS
+    )
 
 
 def event_time(key: int, per_day: float, number: int) -> int:

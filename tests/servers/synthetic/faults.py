@@ -1,4 +1,6 @@
-"""What goes wrong when, and how long everything takes. Times are milliseconds since the plan's epoch."""
+"""What goes wrong when, and how long everything takes. Times are milliseconds since the plan's
+epoch.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,9 @@ _RUSH = 4.0  # how much slower a rushing host is in its bad hours
 
 
 def host_failure(plan: WebPlan, host: Host, at: int) -> tuple[int, str] | None:
-    """(status, Retry-After) with which a host answers everything but robots.txt in this window; None when it works."""
+    """(status, Retry-After) with which a host answers everything but robots.txt in this window;
+    None when it works.
+    """
     if host.failure not in ("failing", "limiting"):
         return None
     window = at // plan.window_ms
@@ -33,7 +37,9 @@ def host_failure(plan: WebPlan, host: Host, at: int) -> tuple[int, str] | None:
     seconds = -(-(end - at) // 1000)
     if host.failure == "limiting":
         as_date = style % 2
-        return 429, formatdate((plan.epoch_ms + at) // 1000 + seconds, usegmt=True) if as_date else str(seconds)
+        return 429, formatdate(
+            (plan.epoch_ms + at) // 1000 + seconds, usegmt=True
+        ) if as_date else str(seconds)
     status = _ERRORS[style % len(_ERRORS)]
     return status, str(seconds) if status == 503 and style // 4 % 2 else ""
 
@@ -41,7 +47,11 @@ def host_failure(plan: WebPlan, host: Host, at: int) -> tuple[int, str] | None:
 def page_fault(plan: WebPlan, host: Host, path: str, at: int) -> Fault:
     """What happens to the connection of one request; another window, another luck."""
     fault = _PAGE_FAULTS.get(host.failure, Fault.NONE)
-    if fault and unit(plan.seed, "fault", host.number, path, at // plan.fault_window_ms) < plan.failing_share:
+    if (
+        fault
+        and unit(plan.seed, "fault", host.number, path, at // plan.fault_window_ms)
+        < plan.failing_share
+    ):
         return fault
     return Fault.NONE
 

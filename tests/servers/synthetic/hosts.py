@@ -89,7 +89,13 @@ class Hosts:
 
     def access(self, number: int) -> Access:
         """Whether a host can be reached, without making the host."""
-        return Access(self._one_of("access", number, (("refused", self._plan.refused), ("unresolved", self._plan.unresolved))))
+        return Access(
+            self._one_of(
+                "access",
+                number,
+                (("refused", self._plan.refused), ("unresolved", self._plan.unresolved)),
+            )
+        )
 
     def _find(self, name: str) -> Host | None:
         match = _HOST.match(name)
@@ -99,7 +105,9 @@ class Hosts:
         return host if host.name == name else None
 
     def _rank(self, feature: str, number: int) -> float:
-        """The host's place among all for a feature, in (0, 1): a permutation, so that shares are exact. Host 0 stands last."""
+        """The host's place among all for a feature, in (0, 1): a permutation, so that shares are
+        exact. Host 0 stands last.
+        """
         count = self._plan.hosts
         step = self._steps.get(feature)
         if step is None:
@@ -162,33 +170,55 @@ class Hosts:
                 ),
             )
             or "plain",
-            crawl_delay_ms=int(500 * 2 ** (chance("crawl delay") * 5)) // 500 * 500 if has("crawl delay", plan.crawl_delay) else 0,
+            crawl_delay_ms=int(500 * 2 ** (chance("crawl delay") * 5)) // 500 * 500
+            if has("crawl delay", plan.crawl_delay)
+            else 0,
             sitemap=sitemap_kind,
-            lastmod=self._one_of("lastmod", number, (("lying", plan.lastmod_lying), ("absent", plan.lastmod_absent))) or "honest",
+            lastmod=self._one_of(
+                "lastmod", number, (("lying", plan.lastmod_lying), ("absent", plan.lastmod_absent))
+            )
+            or "honest",
             feed="" if feed is None else ("rss", "atom")[feed],
             validators=self._one_of(
                 "validators",
                 number,
-                (("absent", plan.validators_absent), ("restless", plan.validators_restless), ("frozen", plan.validators_frozen)),
+                (
+                    ("absent", plan.validators_absent),
+                    ("restless", plan.validators_restless),
+                    ("frozen", plan.validators_frozen),
+                ),
             )
             or "right",
             noisy=has("noisy", plan.noisy),
             compressed=has("compressed", plan.compressed),
             chunked=has("chunked", plan.chunked),
-            charset=(LEXICONS[languages[0]].legacy if has("legacy", plan.legacy) else "") or "utf-8",
+            charset=(LEXICONS[languages[0]].legacy if has("legacy", plan.legacy) else "")
+            or "utf-8",
             native_slugs=has("slugs", plan.native_slugs),
             failure=self._one_of(
                 "failure",
                 number,
                 tuple(
                     (kind, getattr(plan, kind))
-                    for kind in ("failing", "limiting", "resetting", "closing", "cutting", "hanging", "stalling")
+                    for kind in (
+                        "failing",
+                        "limiting",
+                        "resetting",
+                        "closing",
+                        "cutting",
+                        "hanging",
+                        "stalling",
+                    )
                 ),
             ),
             latency_ms=1_500 + 2_500 * chance("slow")
             if has("slow", plan.slow)
-            else min(lognormal(plan.latency_ms, 0.8, seed, "latency", number), 20 * plan.latency_ms),
-            bytes_per_ms=0.4 + 1.6 * chance("drip") if dripping else lognormal(1_000.0, 0.7, seed, "bandwidth", number),
+            else min(
+                lognormal(plan.latency_ms, 0.8, seed, "latency", number), 20 * plan.latency_ms
+            ),
+            bytes_per_ms=0.4 + 1.6 * chance("drip")
+            if dripping
+            else lognormal(1_000.0, 0.7, seed, "bandwidth", number),
             rushing=has("rushing", plan.rushing),
             traps=() if trap is None else (plan.trap_kinds[trap],),
             births_per_day=plan.births_per_day if has("news", plan.news) else 0.0,
@@ -215,7 +245,9 @@ def _coprime(start: int, count: int) -> int:
 
 
 def _unit_size(plan: WebPlan) -> tuple[float, int]:
-    """The factor of the power law with which the sizes add up to the plan's pages, and the size of host 0."""
+    """The factor of the power law with which the sizes add up to the plan's pages, and the size of
+    host 0.
+    """
     weights = np.arange(2, plan.hosts + 1, dtype=np.float64) ** -plan.size_exponent
     low, high = 0.0, float(plan.pages)
     for _ in range(60):

@@ -40,7 +40,9 @@ class Kind(StrEnum):
 
 
 class Place(NamedTuple):
-    """What a path means on a host. `detail` is the part of the path that only its own kind understands."""
+    """What a path means on a host. `detail` is the part of the path that only its own kind
+    understands.
+    """
 
     kind: Kind
     number: int = 0

@@ -1,8 +1,11 @@
-"""Where everything lies: which page has which path, which path means what, who links to whom. No text, no bytes.
+"""Where everything lies: which page has which path, which path means what, who links to whom. No
+text, no bytes.
 
-The pages of a host are numbered from 0, its front page. Page k hangs under page (k - 1) // branching, so every page but an orphan is
-reached by links from the front page; hosts hang under one another in the same way. Beside its pages a host has places that are none:
-redirects, copies, removed and forbidden ones, files, traps. Each belongs to the page with its number, which links to it.
+The pages of a host are numbered from 0, its front page. Page k hangs under page (k - 1) //
+branching, so every page but an orphan is reached by links from the front page; hosts hang under one
+another in the same way. Beside its pages a host has places that are none: redirects, copies,
+removed and forbidden ones, files, traps. Each belongs to the page with its number, which links to
+it.
 """
 
 from __future__ import annotations
@@ -14,7 +17,14 @@ from functools import lru_cache
 
 from tests.servers.synthetic.draw import draw, event_time, events, unit
 from tests.servers.synthetic.hosts import Access, Host, Hosts
-from tests.servers.synthetic.kinds import ASSET_TYPES, TRAP_PATHS, Kind, Place, with_session, without_session
+from tests.servers.synthetic.kinds import (
+    ASSET_TYPES,
+    TRAP_PATHS,
+    Kind,
+    Place,
+    with_session,
+    without_session,
+)
 from tests.servers.synthetic.plan import Trap, WebPlan
 from tests.servers.synthetic.prose import slug
 
@@ -44,14 +54,17 @@ class Layout:
         self.hosts = Hosts(plan)
         self.path = lru_cache(maxsize=65_536)(self._path)
 
-    # -- hosts --------------------------------------------------------------------------------------------------------
+    # -- hosts
+    # ------------------------------------------------------------
 
     def is_open(self, host: Host) -> bool:
         """Whether a polite robot can ever read the host's pages."""
         return host.access is Access.OPEN and host.robots != "closed"
 
     def linked_hosts(self, number: int) -> list[int]:
-        """Hosts that the front page of an open host leads to: those under it, and those under the closed ones among them."""
+        """Hosts that the front page of an open host leads to: those under it, and those under the
+        closed ones among them.
+        """
         found = []
         waiting = list(range(number * FAN + 1, min(number * FAN + 1 + FAN, self.plan.hosts)))
         while waiting:
@@ -61,11 +74,16 @@ class Layout:
                 waiting += range(under * FAN + 1, min(under * FAN + 1 + FAN, self.plan.hosts))
         return found
 
-    # -- pages --------------------------------------------------------------------------------------------------------
+    # -- pages
+    # ------------------------------------------------------------
 
     def size(self, host: Host, at: int) -> int:
         """How many pages a host has at a time."""
-        return host.size + events(self._births(host), host.births_per_day, at) if host.births_per_day else host.size
+        return (
+            host.size + events(self._births(host), host.births_per_day, at)
+            if host.births_per_day
+            else host.size
+        )
 
     def born_at(self, host: Host, number: int) -> int:
         """When a page came: negative for those that were there before the epoch."""
@@ -74,7 +92,9 @@ class Layout:
         return -1 - draw(self.plan.seed, "born", host.number, number) % (2_000 * 86_400_000)
 
     def is_dead(self, host: Host, number: int, at: int) -> bool:
-        """Whether a page was removed by this time; never a front page or one that others can hang under."""
+        """Whether a page was removed by this time; never a front page or one that others can hang
+        under.
+        """
         rate = self.plan.deaths_per_day
         if rate <= 0 or number == 0 or number * host.branching + 1 < self._final_size(host):
             return False
@@ -100,12 +120,16 @@ class Layout:
         )
 
     def linked_page(self, host: Host, size: int, popularity: float) -> int:
-        """A page that may be linked to; the nearer `popularity` (0 to 1) is to 0, the more often it is."""
+        """A page that may be linked to; the nearer `popularity` (0 to 1) is to 0, the more often it
+        is.
+        """
         number = int(size * popularity)
         return number if not self.is_orphan(host, number) else (number - 1) // host.branching
 
     def _path(self, host: Host, number: int, language: str = "") -> str:
-        """Path and query of a page (of its translation, if a language is named that is not the host's own)."""
+        """Path and query of a page (of its translation, if a language is named that is not the
+        host's own).
+        """
         prefix = f"/{language}" if language and language != host.language else ""
         if number == 0:
             return prefix + "/"
@@ -117,7 +141,9 @@ class Layout:
         if host.style == "query":
             return f"{prefix}/article.php?id={number}&topic={name}"
         if host.style == "dated":
-            day = datetime.fromtimestamp((self.plan.epoch_ms + self.born_at(host, number)) // 1000, UTC)
+            day = datetime.fromtimestamp(
+                (self.plan.epoch_ms + self.born_at(host, number)) // 1000, UTC
+            )
             return f"{prefix}/{day:%Y/%m/%d}/{name}-{number}"
         above = []
         ancestor = (number - 1) // host.branching
@@ -125,16 +151,26 @@ class Layout:
             above.append(ancestor)
             ancestor = (ancestor - 1) // host.branching
         if host.style == "sections":
-            section = slug(written, draw(seed, "section", host.number, above[-1] if above else number), 1)
+            section = slug(
+                written, draw(seed, "section", host.number, above[-1] if above else number), 1
+            )
             return f"{prefix}/{section}/{name}-{number}"
-        folders = "".join(f"/{slug(written, draw(seed, 'folder', host.number, each), 1)}{each}" for each in reversed(above))
+        folders = "".join(
+            f"/{slug(written, draw(seed, 'folder', host.number, each), 1)}{each}"
+            for each in reversed(above)
+        )
         return f"{prefix}{folders}/{name}-{number}/"
 
-    # -- what is no page ----------------------------------------------------------------------------------------------
+    # -- what is no page
+    # ------------------------------------------------------------
 
     def extras(self, host: Host, number: int) -> list[str]:
         """Paths of what belongs to a page besides itself."""
-        return [self._extra_path(host, number, segment) for segment in _EXTRAS if self._has_extra(host, number, segment)]
+        return [
+            self._extra_path(host, number, segment)
+            for segment in _EXTRAS
+            if self._has_extra(host, number, segment)
+        ]
 
     def _has_extra(self, host: Host, number: int, segment: str) -> bool:
         if segment == "private" and host.robots in ("missing", "closed"):
@@ -148,7 +184,9 @@ class Layout:
         return f"/{segment}/{number}"
 
     def trap_entry(self, host: Host, number: int, path: str) -> str:
-        """Where the nearest trap begins for the links of a page; "" on an honest host, and on most pages of others."""
+        """Where the nearest trap begins for the links of a page; "" on an honest host, and on most
+        pages of others.
+        """
         if not host.traps or (number and unit(self.plan.seed, "entry", host.number, number) > 0.3):
             return ""
         fresh = draw(self.plan.seed, "sid", host.number, number)
@@ -170,14 +208,23 @@ class Layout:
             case Trap.NEAR_IDENTICAL:
                 return "/item/1"
 
-    # -- what a path means --------------------------------------------------------------------------------------------
+    # -- what a path means
+    # ------------------------------------------------------------
 
     def place(self, host: Host, path: str, at: int | None = None) -> Place:
         """What a path (with its query) is on a host; `at` leaves out what is not born yet."""
         size = self.size(host, at) if at is not None else 1 << 62
-        found = self._special(host, path) or self._page(host, path, size) or self._extra(host, path, size)
+        found = (
+            self._special(host, path)
+            or self._page(host, path, size)
+            or self._extra(host, path, size)
+        )
         if found is not None:
-            dead = at is not None and found.kind in (Kind.PAGE, Kind.TRANSLATION) and self.is_dead(host, found.number, at)
+            dead = (
+                at is not None
+                and found.kind in (Kind.PAGE, Kind.TRANSLATION)
+                and self.is_dead(host, found.number, at)
+            )
             return found._replace(kind=Kind.GONE) if dead else found
         for trap in host.traps:
             if trap is Trap.SOFT_404:
@@ -188,7 +235,11 @@ class Layout:
             if trap in (Trap.SESSION_PATH, Trap.SESSION_QUERY):
                 plain = without_session(path)
                 page = self._page(host, plain, size)
-                return _MISSING if page is None else page._replace(kind=Kind.TRAP, trap=trap, detail=match[1])
+                return (
+                    _MISSING
+                    if page is None
+                    else page._replace(kind=Kind.TRAP, trap=trap, detail=match[1])
+                )
             if match.span() == (0, len(path)):
                 return Place(Kind.TRAP, trap=trap, detail=match[1] or "")
         return _MISSING
@@ -199,7 +250,11 @@ class Layout:
         if path.startswith("/robots-of/"):
             digits = path.removeprefix("/robots-of/").removesuffix(".txt")
             number = int(digits) if digits.isdigit() and len(digits) < 12 else self.plan.hosts
-            foreign = host.number == 0 and number < self.plan.hosts and self.hosts.get(number).robots == "foreign"
+            foreign = (
+                host.number == 0
+                and number < self.plan.hosts
+                and self.hosts.get(number).robots == "foreign"
+            )
             return Place(Kind.ROBOTS, number, detail=path) if foreign else _MISSING
         if host.sitemap and path.startswith(("/sitemap", "/news-sitemap")):
             return Place(Kind.SITEMAP, detail=path)
@@ -214,11 +269,18 @@ class Layout:
                 language, plain = other, path[len(other) + 1 :]
         number = 0
         if plain != "/":
-            match = next(_PAGE_NUMBER.finditer(plain), None) if host.style == "query" else _last_number(plain)
+            match = (
+                next(_PAGE_NUMBER.finditer(plain), None)
+                if host.style == "query"
+                else _last_number(plain)
+            )
             if match is None:
                 return None
             number = int(match[1] or match[2])
-            if not 0 < number < min(size, self._final_size(host)) or self.path(host, number) != plain:
+            if (
+                not 0 < number < min(size, self._final_size(host))
+                or self.path(host, number) != plain
+            ):
                 return None
         return Place(Kind.PAGE if language == host.language else Kind.TRANSLATION, number, language)
 
@@ -227,14 +289,22 @@ class Layout:
 
     def _extra(self, host: Host, path: str, size: int) -> Place | None:
         match = _EXTRA.fullmatch(path)
-        if match is None or not int(match[2]) < min(size, self._final_size(host)) or not self._has_extra(host, int(match[2]), match[1]):
+        if (
+            match is None
+            or not int(match[2]) < min(size, self._final_size(host))
+            or not self._has_extra(host, int(match[2]), match[1])
+        ):
             return None
         segment, number, detail = match[1], int(match[2]), match[3] or ""
         kind = _EXTRAS[segment][0]
         if kind is Kind.REDIRECT:
             if detail not in ("", "2", "3"):
                 return None
-            return Place(Kind.CIRCLE if self.redirect_style(host, number) == "circle" else kind, number, detail=detail)
+            return Place(
+                Kind.CIRCLE if self.redirect_style(host, number) == "circle" else kind,
+                number,
+                detail=detail,
+            )
         if path != self._extra_path(host, number, segment):
             return None
         if kind is Kind.GONE and Trap.SOFT_404 in host.traps:

@@ -1,6 +1,8 @@
-"""The words that the synthetic web is written in: everyday words of ten languages, composed for it. Data, no code to speak of.
+"""The words that the synthetic web is written in: everyday words of ten languages, composed for it.
+Data, no code to speak of.
 
-A language has words that carry a sentence (`content`), words that bind it (`function`), and syllables that names are made of.
+A language has words that carry a sentence (`content`), words that bind it (`function`), and
+syllables that names are made of.
 """
 
 from __future__ import annotations
@@ -10,7 +12,9 @@ from dataclasses import dataclass
 
 @dataclass(slots=True, frozen=True)
 class Lexicon:
-    """`glue` stands between a content word and its function word, `gap` between such pairs, `stop` ends a sentence."""
+    """`glue` stands between a content word and its function word, `gap` between such pairs, `stop`
+    ends a sentence.
+    """
 
     content: tuple[str, ...]
     function: tuple[str, ...]
@@ -27,7 +31,9 @@ def words(text: str) -> tuple[str, ...]:
     return tuple(text.split())
 
 
-_LATIN = words("ka ro mel tin sa bor lun vi dra pol ne gar osk hel mira ton fa ulm jes quin zor ba ely dun")
+_LATIN = words(
+    "ka ro mel tin sa bor lun vi dra pol ne gar osk hel mira ton fa ulm jes quin zor ba ely dun"
+)
 
 _ENGLISH = Lexicon(
     words("""house river morning garden teacher letter window street market winter summer children mother father school village mountain
@@ -140,7 +146,9 @@ _CHINESE = Lexicon(
         锤子 桥梁 高塔 城堡 教堂 广场 角落 影子 光线 颜色 银色 金色 黄色 绿色 狭窄 古老 现代 简单 困难 安静 小心 友好 奇怪 美丽 昂贵 可能
         走路 阅读 写作 建造 携带 记得 忘记 倾听 学习 发现 失去 带来 跟随 等待 思考 说话 打开 关闭 回答 到达 决定 解释 发生 注意 收到 回来
         开始 停止 昨天 明天 有时 总是 已经 一起 也许 几乎 突然 慢慢 终于 世界 社会 工作 国家 城市 经济 文化"""),
-    words("的 了 在 是 和 有 不 也 就 都 这 那 我们 他们 她 他 你 从 对 为 与 而 但 因为 所以 如果 可以 会 要 到 把 被 让 向 还 很 最"),
+    words(
+        "的 了 在 是 和 有 不 也 就 都 这 那 我们 他们 她 他 你 从 对 为 与 而 但 因为 所以 如果 可以 会 要 到 把 被 让 向 还 很 最"
+    ),
     words("林 王 张 李 陈 海 明 华 文 志 国 建 春 玉 兰 英 伟 强 芳 敏 静 丽 军 杰"),
     "找不到页面。您要找的页面不存在，或者已经移到别的地方。",
     glue="",
@@ -156,8 +164,12 @@ _JAPANESE = Lexicon(
         政府 大臣 選挙 新聞 記者 記事 意見 友だち 隣の人 兄弟 姉妹 家族 誕生日 休み 夜 夕食 ろうそく 瓶 ポケット 針 糸 橋 塔 城 教会 広場
         角 影 光 色 銀色 金色 黄色 緑 古い町 新しい店 静かな部屋 美しい海 高い建物 小さな船 大きな木 昨日 明日 時々 いつも 一緒 世界 社会
         仕事 国 都市 経済 文化 歩いて 読んで 書いて 作って 運んで 覚えて 忘れて 聞いて 学んで 見つけて 待って 考えて 話して 笑って"""),
-    words("は が を に で と の も へ から まで より など では には という です ます でした ました している ある いる そして しかし また"),
-    words("カ ロ メル ティン サ ボル ルン ヴィ ドラ ポル ネ ガル ヘル ミラ トン ファ ジェス ゾル バ エリ ダン キ"),
+    words(
+        "は が を に で と の も へ から まで より など では には という です ます でした ました している ある いる そして しかし また"
+    ),
+    words(
+        "カ ロ メル ティン サ ボル ルン ヴィ ドラ ポル ネ ガル ヘル ミラ トン ファ ジェス ゾル バ エリ ダン キ"
+    ),
     "ページが見つかりません。お探しのページは存在しないか、別の場所に移動しました。",
     glue="",
     gap="",
@@ -172,7 +184,9 @@ _KOREAN = Lexicon(
         돈 가격 손님 정부 장관 선거 신문 기자 기사 의견 친구 이웃 형제 자매 가족 생일 휴일 저녁 촛불 병 주머니 망치 바늘 실 다리 탑 성 교회
         광장 모퉁이 그림자 빛 색깔 세계 사회 일 나라 도시 경제 문화 오래된마을 새로운가게 조용한방 아름다운바다 높은건물 작은배 어제 내일
         때때로 언제나 함께 아마 거의 갑자기 천천히 빨리 마침내 사람 시간 이야기 마음 생각 기억 노래 하늘 바람"""),
-    words("은 는 이 가 을 를 에 에서 으로 로 와 과 의 도 만 까지 부터 에게 보다 처럼 입니다 했습니다 합니다 있습니다 이라고 하고"),
+    words(
+        "은 는 이 가 을 를 에 에서 으로 로 와 과 의 도 만 까지 부터 에게 보다 처럼 입니다 했습니다 합니다 있습니다 이라고 하고"
+    ),
     words("카 로 멜 틴 사 볼 룬 비 드라 폴 네 갈 헬 미라 톤 파 제스 졸 바 엘리 둔 김 박"),
     "페이지를 찾을 수 없습니다. 찾으시는 페이지가 없거나 다른 곳으로 옮겨졌습니다.",
     glue="",

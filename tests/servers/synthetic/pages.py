@@ -17,9 +17,12 @@ from tests.servers.synthetic.topics import Topics
 NEWEST = 20
 """Pages that a front page and a feed of a host with births list as new."""
 
-_MOST_PARAGRAPHS, _MOST_CROSS_LINKS = 24, 20
+_MAX_PARAGRAPHS, _MAX_CROSS_LINKS = 24, 20
 _OTHER_HOST = 0.25  # share of pages that link to a page of another host
-_HTML = '<!doctype html>\n<html lang="{}"><head><meta charset="{}"><title>{}</title>{}</head>\n<body><nav>{}</nav>\n<main><h1>{}</h1>\n'
+_HTML = (
+    '<!doctype html>\n<html lang="{}"><head><meta '
+    'charset="{}"><title>{}</title>{}</head>\n<body><nav>{}</nav>\n<main><h1>{}</h1>\n'
+)
 
 
 class Pages:
@@ -43,8 +46,10 @@ class Pages:
         size = layout.size(host, at)
         writer = self._writer(host, number, language)
         own = self._changes.state(host, number, at, size).own
-        count = power_law(1, _MOST_PARAGRAPHS, 1.6, self._seed, "paragraphs", host.number, number)
-        paragraphs = [writer.paragraph(each, (own - each + count - 1) // count) for each in range(count)]
+        count = power_law(1, _MAX_PARAGRAPHS, 1.6, self._seed, "paragraphs", host.number, number)
+        paragraphs = [
+            writer.paragraph(each, (own - each + count - 1) // count) for each in range(count)
+        ]
         title = writer.title()
         session = ""
         if place.kind is Kind.TRAP:
@@ -52,7 +57,9 @@ class Pages:
         links = self._links(host, number, size, language, session)
         if number == 0 and host.births_per_day:
             newest = range(max(1, size - NEWEST), size)
-            links = [(layout.path(host, each), self.title(host, each)) for each in reversed(newest)] + links
+            links = [
+                (layout.path(host, each), self.title(host, each)) for each in reversed(newest)
+            ] + links
         head = self._head(host, place, language)
         if place.kind is Kind.NEAR_DUPLICATE:
             title = f"{title} (AMP)"
@@ -61,7 +68,11 @@ class Pages:
         return start + _main(paragraphs, links)
 
     def _make_writer(self, host: Host, number: int, language: str) -> Writer:
-        about = self._topics.words(self._topics.of(host, number), language) if self._layout.plan.topics and number >= 0 else ()
+        about = (
+            self._topics.words(self._topics.of(host, number), language)
+            if self._layout.plan.topics and number >= 0
+            else ()
+        )
         return Writer(language, draw(self._seed, "text", host.number, number, language), about)
 
     def _head(self, host: Host, place: Place, language: str) -> str:
@@ -72,11 +83,18 @@ class Pages:
             place.kind is Kind.DUPLICATE and draw(self._seed, "canonical", host.number, number) % 2
         )
         if copied:
-            found.append(f'<link rel="canonical" href="http://{host.name}{layout.path(host, number)}">')
+            found.append(
+                f'<link rel="canonical" href="http://{host.name}{layout.path(host, number)}">'
+            )
         if len(host.languages) > 1 and place.kind in (Kind.PAGE, Kind.TRANSLATION):
-            found += [f'<link rel="alternate" hreflang="{each}" href="{layout.path(host, number, each)}">' for each in host.languages]
+            found += [
+                f'<link rel="alternate" hreflang="{each}" href="{layout.path(host, number, each)}">'
+                for each in host.languages
+            ]
         if host.feed and number == 0:
-            found.append(f'<link rel="alternate" type="application/{host.feed}+xml" href="/{host.feed}.xml">')
+            found.append(
+                f'<link rel="alternate" type="application/{host.feed}+xml" href="/{host.feed}.xml">'
+            )
         return "".join(found)
 
     def _navigation(self, host: Host, number: int, language: str) -> list[tuple[str, str]]:
@@ -88,17 +106,29 @@ class Pages:
             found.append((entry, "+"))
         return found
 
-    def _links(self, host: Host, number: int, size: int, language: str, session: str) -> list[tuple[str, str]]:
-        """(href, anchor text): the pages under it, some of the popular ones, what belongs to it, other hosts."""
+    def _links(
+        self, host: Host, number: int, size: int, language: str, session: str
+    ) -> list[tuple[str, str]]:
+        """(href, anchor text): the pages under it, some of the popular ones, what belongs to it,
+        other hosts.
+        """
         layout, seed = self._layout, self._seed
-        targets = [each for each in layout.children(host, number, size) if not layout.is_orphan(host, each)]
-        degree = power_law(1, _MOST_CROSS_LINKS, 2.0, seed, "links", host.number, number)
+        targets = [
+            each for each in layout.children(host, number, size) if not layout.is_orphan(host, each)
+        ]
+        degree = power_law(1, _MAX_CROSS_LINKS, 2.0, seed, "links", host.number, number)
         if layout.plan.topics:
             return self._topic_links(host, number, targets, degree)
-        targets += [layout.linked_page(host, host.size, unit(seed, "link", host.number, number, each) ** 3) for each in range(degree)]
+        targets += [
+            layout.linked_page(host, host.size, unit(seed, "link", host.number, number, each) ** 3)
+            for each in range(degree)
+        ]
         paths = [layout.path(host, each, language) for each in targets]
         if session:
-            paths = [_in_session(path, session, draw(seed, session, each)) for path, each in zip(paths, targets, strict=True)]
+            paths = [
+                _in_session(path, session, draw(seed, session, each))
+                for path, each in zip(paths, targets, strict=True)
+            ]
             return [(path, str(each)) for path, each in zip(paths, targets, strict=True)]
         found = [(path, path.strip("/").rpartition("/")[2]) for path in paths]
         found += [(path, path[1:]) for path in layout.extras(host, number)]
@@ -106,32 +136,53 @@ class Pages:
             names = [layout.hosts.get(each).name for each in layout.linked_hosts(host.number)]
             found += [(f"http://{name}/", name) for name in names]
         elif unit(seed, "out", host.number, number) < _OTHER_HOST:
-            other = layout.hosts.get(int(layout.plan.hosts * unit(seed, "other", host.number, number) ** 2))
-            path = layout.path(other, layout.linked_page(other, other.size, unit(seed, "page", host.number, number) ** 3))
+            other = layout.hosts.get(
+                int(layout.plan.hosts * unit(seed, "other", host.number, number) ** 2)
+            )
+            path = layout.path(
+                other,
+                layout.linked_page(other, other.size, unit(seed, "page", host.number, number) ** 3),
+            )
             found.append((f"http://{other.name}{path}", other.name))
         return found
 
-    def _topic_links(self, host: Host, number: int, children: list[int], degree: int) -> list[tuple[str, str]]:
-        """The links of a page of a web with topics: children, links across the web, and from a front page other hosts."""
+    def _topic_links(
+        self, host: Host, number: int, children: list[int], degree: int
+    ) -> list[tuple[str, str]]:
+        """The links of a page of a web with topics: children, links across the web, and from a
+        front page other hosts.
+        """
         layout, seed = self._layout, self._seed
         targets = [(host, child) for child in children]
         for each in range(2 * degree):
-            popular = layout.linked_page(host, host.size, unit(seed, "link", host.number, number, each) ** 3)
+            popular = layout.linked_page(
+                host, host.size, unit(seed, "link", host.number, number, each) ** 3
+            )
             targets.append(self._topics.partner(host, number, each) or (host, popular))
         if number == 0:
             targets += [(layout.hosts.get(each), 0) for each in layout.linked_hosts(host.number)]
         found = []
         for other, page in targets:
             path = layout.path(other, page)
-            named = unit(seed, "named", host.number, number, other.number, page) < layout.plan.topic_named
-            text = self.title(other, page) if named else path.strip("/").rpartition("/")[2] or other.name
+            named = (
+                unit(seed, "named", host.number, number, other.number, page)
+                < layout.plan.topic_named
+            )
+            text = (
+                self.title(other, page)
+                if named
+                else path.strip("/").rpartition("/")[2] or other.name
+            )
             found.append((path if other is host else f"http://{other.name}{path}", text))
         return found
 
-    # -- traps --------------------------------------------------------------------------------------------------------
+    # -- traps
+    # ------------------------------------------------------------
 
     def trap(self, host: Host, place: Place, at: int) -> str:
-        """A page of a trap, always the same for the same URL but for those that show a real page."""
+        """A page of a trap, always the same for the same URL but for those that show a real
+        page.
+        """
         if place.trap in (Trap.SESSION_PATH, Trap.SESSION_QUERY):
             return self.page(host, place, at)
         writer = self._writer(host, -1, host.language)
@@ -167,14 +218,20 @@ def trap_links(host: Host, place: Place, seed: int) -> tuple[str, list[tuple[str
             before = (year, month - 1) if month > 1 else (year - 1, 12)
             after = (year, month + 1) if month < 12 else (year + 1, 1)
             months = [f"/calendar/{y % 10_000:04}/{m:02}" for y, m in (before, after)]
-            days = [f"/calendar/{year:04}/{month:02}/{day:02}" for day in range(1, 29)] if len(detail) == 7 else []
+            days = (
+                [f"/calendar/{year:04}/{month:02}/{day:02}" for day in range(1, 29)]
+                if len(detail) == 7
+                else []
+            )
             return detail, [(path, path[10:]) for path in (*months, *days)]
         case Trap.FACETS:
             chosen = dict(part.partition("=")[::2] for part in detail.split("&") if part)
             links = []
             for facet, values in _FACETS.items():
                 for value in values:
-                    query = "&".join(f"{key}={each}" for key, each in {**chosen, facet: value}.items())
+                    query = "&".join(
+                        f"{key}={each}" for key, each in {**chosen, facet: value}.items()
+                    )
                     links.append((f"/shop?{query}", f"{facet} {value}"))
             return "shop " + " ".join(chosen.values()), links
         case Trap.LOOP:
@@ -189,7 +246,9 @@ def trap_links(host: Host, place: Place, seed: int) -> tuple[str, list[tuple[str
             return "list", [(f"/list?{query}", "sort") for query in (*turned, *swapped)]
         case Trap.NEAR_IDENTICAL:
             number = int(detail)
-            return f"item {number}", [(f"/item/{each}", str(each)) for each in range(number + 1, number + 6)]
+            return f"item {number}", [
+                (f"/item/{each}", str(each)) for each in range(number + 1, number + 6)
+            ]
         case _:
             raise ValueError(f"{place.trap} has no pages of its own")
 
@@ -200,7 +259,9 @@ def _anchors(links: Iterable[tuple[str, str]]) -> str:
 
 def _main(paragraphs: Iterable[str], links: Iterable[tuple[str, str]]) -> str:
     text = "</p>\n<p>".join(paragraphs)
-    items = "\n".join([f'<li><a href="{_attribute(href)}">{anchor}</a></li>' for href, anchor in links])
+    items = "\n".join(
+        [f'<li><a href="{_attribute(href)}">{anchor}</a></li>' for href, anchor in links]
+    )
     return f"<p>{text}</p>\n<ul>{items}</ul></main></body></html>\n"
 
 

@@ -1,4 +1,6 @@
-"""What a synthetic web is to be like: one number for each feature. All else follows from the seed."""
+"""What a synthetic web is to be like: one number for each feature. All else follows from the
+seed.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,8 @@ class Trap(StrEnum):
     SESSION_QUERY = "session_query"  # … as a parameter
     FACETS = "facets"  # every combination of filters is a page
     LOOP = "loop"  # relative links that repeat path segments
-    SOFT_404 = "soft_404"  # whatever is asked for is answered with 200, and with links to more of it
+    # whatever is asked for is answered with 200, and with links to more of it
+    SOFT_404 = "soft_404"
     PERMUTATIONS = "permutations"  # the same parameters in every order
     NEAR_IDENTICAL = "near_identical"  # numbered pages that differ in their number
 
@@ -27,14 +30,17 @@ TRAPS = tuple(Trap)
 
 @dataclass(slots=True, frozen=True)
 class WebPlan:
-    """The features of a web. Shares run from 0 to 1; a share of hosts is met exactly, as far as whole hosts allow.
+    """The features of a web. Shares run from 0 to 1; a share of hosts is met exactly, as far as
+    whole hosts allow.
 
-    Host 0 is the largest, has no feature of the shares below (it answers, is whole, has a plain robots.txt), and leads to all others.
+    Host 0 is the largest, has no feature of the shares below (it answers, is whole, has a plain
+    robots.txt), and leads to all others.
     """
 
     seed: int = 1
     hosts: int = 60
-    pages: int = 2_000  # real ones in all, translations and what is born later not counted; each host has one at least
+    # real ones in all, translations and what is born later not counted; each host has one at least
+    pages: int = 2_000
     epoch_ms: int = 1_700_000_000_000  # when its time begins: nothing changes before
     size_exponent: float = 1.0  # host number i has about (i + 1)**-exponent of the pages
     languages: tuple[str, ...] = LANGUAGES
@@ -89,14 +95,18 @@ class WebPlan:
 
     # Topics (`tests.servers.synthetic.topics`); without any, pages are about nothing in particular
     topics: int = 0
-    topic_links: float = 0.0  # share of links that lead to pages of the same topic, beside those that do by chance
+    # share of links that lead to pages of the same topic, beside those that do by chance
+    topic_links: float = 0.0
     topic_named: float = 0.0  # share of links whose text is the title of the page that they lead to
 
     # Rates and times
-    changes_per_day: float = 0.05  # median of the pages that change; front pages and hubs are above it
+    # median of the pages that change; front pages and hubs are above it
+    changes_per_day: float = 0.05
     change_spread: float = 1.5  # standard deviation of the logarithm
     births_per_day: float = 0.0  # new pages a day on each news host
-    deaths_per_day: float = 0.0  # of a page without children: how likely it is removed for good, with whatever pages still link to it
+    # of a page without children: how likely it is removed for good, with whatever pages still link
+    # to it
+    deaths_per_day: float = 0.0
     window_ms: int = 600_000  # failures of hosts come and go in windows of this length
     fault_window_ms: int = 20_000  # resets and their kin, per page
     failing_share: float = 0.3  # of the windows
@@ -105,7 +115,11 @@ class WebPlan:
     @classmethod
     def calm(cls, **changes: Any) -> WebPlan:
         """Nothing but plain pages: every share 0 but those that are given."""
-        calm = {field.name: 0.0 for field in fields(cls) if field.type == "float" and field.name not in _NO_SHARES}
+        calm = {
+            field.name: 0.0
+            for field in fields(cls)
+            if field.type == "float" and field.name not in _NO_SHARES
+        }
         return cls(**{**calm, **changes})
 
 

@@ -12,7 +12,9 @@ from tests.servers.synthetic.draw import draw
 from tests.servers.synthetic.lexicon import LEXICONS
 
 TOPIC_WORDS = 24
-"""Content words of one page: pages differ in what they speak of, not only in the order of the same words."""
+"""Content words of one page: pages differ in what they speak of, not only in the order of the same
+words.
+"""
 
 _SENTENCE = 7  # pairs of words
 _SHORTEST, _LONGEST = 12, 40  # pairs of a paragraph
@@ -24,12 +26,16 @@ class Writer:
     __slots__ = ("_key", "_lexicon", "_names", "_topic")
 
     def __init__(self, language: str, key: int, about: Sequence[str] = ()) -> None:
-        """`about`: words that come first in the title, and in the text three times as often as others."""
+        """`about`: words that come first in the title, and in the text three times as often as
+        others.
+        """
         self._lexicon = LEXICONS[language]
         self._key = key
         chance = random.Random(key)
         self._topic = [*about, *chance.sample(self._lexicon.content, TOPIC_WORDS), *about, *about]
-        self._names = ["".join(chance.choices(self._lexicon.syllables, k=3)).capitalize() for _ in range(4)]
+        self._names = [
+            "".join(chance.choices(self._lexicon.syllables, k=3)).capitalize() for _ in range(4)
+        ]
 
     def title(self) -> str:
         """A few words and a name, the same for the whole life of a page."""
@@ -45,7 +51,14 @@ class Writer:
         words = chance.choices(self._topic, k=length)
         words[int(chance.random() * length)] = self._names[number % 4]
         glue = lexicon.glue
-        pairs = iter([word + glue + binding for word, binding in zip(words, chance.choices(lexicon.function, k=length), strict=True)])
+        pairs = iter(
+            [
+                word + glue + binding
+                for word, binding in zip(
+                    words, chance.choices(lexicon.function, k=length), strict=True
+                )
+            ]
+        )
         sentences = []
         while sentence := lexicon.gap.join(islice(pairs, _SENTENCE)):
             sentences.append(sentence[0].upper() + sentence[1:])

@@ -1,4 +1,6 @@
-"""robots.txt of the synthetic hosts, and what it allows: written and judged from the same rules, independent of the crawler's reader."""
+"""robots.txt of the synthetic hosts, and what it allows: written and judged from the same rules,
+independent of the crawler's reader.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,9 @@ OUR_TOKEN = "lycosa"
 
 @dataclass(slots=True, frozen=True)
 class Group:
-    """What a robots.txt tells one robot: (allow, pattern) rules and a Crawl-delay in milliseconds (0: none)."""
+    """What a robots.txt tells one robot: (allow, pattern) rules and a Crawl-delay in milliseconds
+    (0: none).
+    """
 
     agent: str
     rules: tuple[tuple[bool, str], ...]
@@ -34,7 +38,9 @@ class RobotsFile:
         lines = []
         for group in self.groups:
             lines.append(f"User-agent: {group.agent}")
-            lines += [f"{'Allow' if allow else 'Disallow'}: {pattern}" for allow, pattern in group.rules] or ["Disallow:"]
+            lines += [
+                f"{'Allow' if allow else 'Disallow'}: {pattern}" for allow, pattern in group.rules
+            ] or ["Disallow:"]
             if group.delay_ms:
                 lines.append(f"Crawl-delay: {group.delay_ms / 1000:g}")
             lines.append("")
@@ -47,7 +53,9 @@ class RobotsFile:
         return own or next((group for group in self.groups if group.agent == "*"), None)
 
     def allows(self, path: str, agent: str = OUR_TOKEN) -> bool:
-        """RFC 9309 section 2.2.2: the longest matching pattern decides, Allow among equals; 5xx forbids all, 4xx nothing."""
+        """RFC 9309 section 2.2.2: the longest matching pattern decides, Allow among equals; 5xx
+        forbids all, 4xx nothing.
+        """
         if path == "/robots.txt":
             return True
         if self.status != 200:
@@ -55,7 +63,9 @@ class RobotsFile:
         group = self.group(agent)
         if group is None:
             return True
-        matching = [(len(pattern), allow) for allow, pattern in group.rules if _pattern(pattern).match(path)]
+        matching = [
+            (len(pattern), allow) for allow, pattern in group.rules if _pattern(pattern).match(path)
+        ]
         return max(matching)[1] if matching else True
 
     def crawl_delay_ms(self, agent: str = OUR_TOKEN) -> int:
@@ -66,15 +76,24 @@ class RobotsFile:
 @lru_cache(maxsize=1_024)
 def _pattern(text: str) -> re.Pattern[str]:
     end = text.endswith("$")
-    return re.compile(".*".join(map(re.escape, text.removesuffix("$").split("*"))) + ("$" if end else ""))
+    return re.compile(
+        ".*".join(map(re.escape, text.removesuffix("$").split("*"))) + ("$" if end else "")
+    )
 
 
-_GENERAL = ((False, "/private/"), (False, "/*.exe$"), (False, "/cgi-bin/"), (True, "/cgi-bin/about"))
+_GENERAL = (
+    (False, "/private/"),
+    (False, "/*.exe$"),
+    (False, "/cgi-bin/"),
+    (True, "/cgi-bin/about"),
+)
 _NAMED = ((False, "/private/"), (False, "/tmp/"))
 
 
 def robots_file(plan: WebPlan, host: Host, at: int | None) -> RobotsFile:
-    """The file of a host at a time (milliseconds since the epoch); None: when nothing is out of order."""
+    """The file of a host at a time (milliseconds since the epoch); None: when nothing is out of
+    order.
+    """
     if host.robots == "missing":
         return RobotsFile(404)
     if host.robots == "failing" and at is not None and robots_fails(plan, host, at):
@@ -101,5 +120,7 @@ def sitemap_urls(host: Host) -> tuple[str, ...]:
     """What the Sitemap lines name."""
     if not host.sitemap:
         return ()
-    ending = {"gzip": "sitemap.xml.gz", "text": "sitemap.txt", "news": "news-sitemap.xml"}.get(host.sitemap, "sitemap.xml")
+    ending = {"gzip": "sitemap.xml.gz", "text": "sitemap.txt", "news": "news-sitemap.xml"}.get(
+        host.sitemap, "sitemap.xml"
+    )
     return (f"http://{host.name}/{ending}",)

@@ -1,7 +1,8 @@
 """The synthetic web over sockets: HTTP/1.1 with keep-alive on loopback addresses and one free port.
 
-`with WebServer(web) as server:` and `fetch.connect_to=server.connect_to`: then every name of the web leads here, names that do not
-resolve lead nowhere, and hosts that are dead refuse the connection. Every request is logged when it has been answered.
+`with WebServer(web) as server:` and `fetch.connect_to=server.connect_to`: then every name of the
+web leads here, names that do not resolve lead nowhere, and hosts that are dead refuse the
+connection. Every request is logged when it has been answered.
 """
 
 from __future__ import annotations
@@ -30,8 +31,8 @@ _NO_NAME = "nowhere.onion"  # libcurl does not even ask for it (RFC 7686)
 _BACKLOG = 1_024
 _FLUSH_S = 0.1
 _PIECE_MS = 50
-_MOST_PIECES = 40
-_MOST_HEAD = 65_536
+_MAX_PIECES = 40
+_MAX_HEAD = 65_536
 _RST_ON_CLOSE = struct.pack("ii", 1, 0)
 
 
@@ -55,12 +56,14 @@ class WebServer:
     ) -> None:
         """
         Args:
-            addresses: loopback addresses over which the hosts are spread (host number modulo addresses).
+            addresses: loopback addresses over which the hosts are spread (host number modulo
+                addresses).
             port: 0 takes a free one.
             pace: latencies and transfer times are multiplied by it; 0 answers at once.
             clock: the time of the web. The log has the machine's time, whatever this clock says.
             tls: speak TLS with this, and nothing else.
-            log_file: where requests are logged, a line each; without it they are kept for `requests`.
+            log_file: where requests are logged, a line each; without it they are kept for
+                `requests`.
         """
         self.web = web
         self.pace = pace
@@ -80,7 +83,9 @@ class WebServer:
 
     @property
     def connect_to(self) -> tuple[str, ...]:
-        """Entries for `fetch.connect_to`: first the hosts that cannot be reached and those of other addresses, then all the rest."""
+        """Entries for `fetch.connect_to`: first the hosts that cannot be reached and those of other
+        addresses, then all the rest.
+        """
         hosts = self.web.layout.hosts
         entries = []
         for number in range(self.web.plan.hosts):
@@ -90,14 +95,17 @@ class WebServer:
             elif access is Access.REFUSED:
                 entries.append(f"{hosts.get(number).name}::{_NOBODY}:{self.port}")
             elif number % len(self.addresses):
-                entries.append(f"{hosts.get(number).name}::{self.addresses[number % len(self.addresses)]}:{self.port}")
+                entries.append(
+                    f"{hosts.get(number).name}::{self.addresses[number % len(self.addresses)]}:{self.port}"
+                )
         return (*entries, f"::{self.addresses[0]}:{self.port}")
 
     def requests(self) -> list[Logged]:
         """What was answered so far, in the order of the answers; nothing if there is a log file."""
         return self._log.copy()
 
-    # -- life ---------------------------------------------------------------------------------------------------------
+    # -- life
+    # ------------------------------------------------------------
 
     def start(self) -> None:
         self.port = self.port or free_port(self.addresses)
@@ -105,12 +113,17 @@ class WebServer:
         self._loop = asyncio.new_event_loop()
         listeners = [_listen(address, self.port) for address in self.addresses]
         self._loop.run_until_complete(self._open(listeners))
-        self._thread = threading.Thread(target=self._loop.run_forever, name="synthetic web", daemon=True)
+        self._thread = threading.Thread(
+            target=self._loop.run_forever, name="synthetic web", daemon=True
+        )
         self._thread.start()
 
     async def _open(self, listeners: list[socket.socket]) -> None:
         loop = asyncio.get_running_loop()
-        self._servers = [await loop.create_server(lambda: _Connection(self, loop), sock=listener, ssl=self._tls) for listener in listeners]
+        self._servers = [
+            await loop.create_server(lambda: _Connection(self, loop), sock=listener, ssl=self._tls)
+            for listener in listeners
+        ]
         if self._file is not None:
             loop.call_later(_FLUSH_S, self._flush, loop)
 
@@ -136,7 +149,12 @@ class WebServer:
         self.start()
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
         self.stop()
 
     def record(self, entry: Logged) -> None:
@@ -162,7 +180,9 @@ def _listen(address: str, port: int) -> socket.socket:
 
 
 class _Connection(asyncio.Protocol):
-    """One connection: a request after the other, each answered in the time that the web says it takes. Hot path."""
+    """One connection: a request after the other, each answered in the time that the web says it
+    takes. Hot path.
+    """
 
     def __init__(self, server: WebServer, loop: asyncio.AbstractEventLoop) -> None:
         self._server = server
@@ -202,7 +222,7 @@ class _Connection(asyncio.Protocol):
         assert self._transport is not None
         end = self._buffer.find(b"\r\n\r\n")
         if end < 0:
-            if len(self._buffer) > _MOST_HEAD:
+            if len(self._buffer) > _MAX_HEAD:
                 self.abort()
             return
         lines = self._buffer[:end].decode("latin-1").split("\r\n")
@@ -216,7 +236,9 @@ class _Connection(asyncio.Protocol):
             headers[name.lower()] = value.strip()
         self._host = headers.get("host", "").partition(":")[0]
         self._path = lines[0].split(" ")[1]
-        answer = self._server.web.answer(f"http://{self._host}{self._path}", headers, self._server.clock.now_ms())
+        answer = self._server.web.answer(
+            f"http://{self._host}{self._path}", headers, self._server.clock.now_ms()
+        )
         delay = answer.latency_ms * self._server.pace
         if delay >= 1:
             self._timer = self._loop.call_later(delay / 1000, self._respond, answer)
@@ -232,7 +254,9 @@ class _Connection(asyncio.Protocol):
             return
         if not answer.status:
             if fault is Fault.RESET:
-                self._transport.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RST_ON_CLOSE)
+                self._transport.get_extra_info("socket").setsockopt(
+                    socket.SOL_SOCKET, socket.SO_LINGER, _RST_ON_CLOSE
+                )
             self._finished(_now_ms())
             self._transport.abort()
             return
@@ -245,7 +269,7 @@ class _Connection(asyncio.Protocol):
             self._sent(answer, now)
             return
         self._transport.write(head)
-        pieces = min(_MOST_PIECES, max(2, round(pause) // _PIECE_MS))
+        pieces = min(_MAX_PIECES, max(2, round(pause) // _PIECE_MS))
         size, pause_s = -(-len(body) // pieces), pause / pieces / 1000
         self._timer = self._loop.call_later(pause_s, self._drip, answer, body, size, pause_s)
 
@@ -257,7 +281,9 @@ class _Connection(asyncio.Protocol):
         now = _now_ms()
         self._transport.write(body[:size])
         if len(body) > size:
-            self._timer = self._loop.call_later(pause_s, self._drip, answer, body[size:], size, pause_s)
+            self._timer = self._loop.call_later(
+                pause_s, self._drip, answer, body[size:], size, pause_s
+            )
         else:
             self._sent(answer, now)
 
@@ -274,5 +300,18 @@ class _Connection(asyncio.Protocol):
 
     def _finished(self, at_ms: int, answer: Answer | None = None, *, left: bool = False) -> None:
         self.busy = False
-        retry_after = answer.retry_after_ms(self._server.clock.now_ms()) if answer is not None else 0
-        self._server.record(Logged(self._host, self._path, self._arrived, at_ms, self._status, self._id, retry_after, left))
+        retry_after = (
+            answer.retry_after_ms(self._server.clock.now_ms()) if answer is not None else 0
+        )
+        self._server.record(
+            Logged(
+                self._host,
+                self._path,
+                self._arrived,
+                at_ms,
+                self._status,
+                self._id,
+                retry_after,
+                left,
+            )
+        )

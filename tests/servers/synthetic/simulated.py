@@ -1,6 +1,7 @@
 """The synthetic web without sockets: a fetcher and a clock for which months pass in minutes.
 
-`SimulatedFetcher` stands in for `lycosa.fetch.client.CurlFetcher` and makes the exchanges that it would make of the same answers.
+`SimulatedFetcher` stands in for `lycosa.fetch.client.CurlFetcher` and makes the exchanges that it
+would make of the same answers.
 """
 
 from __future__ import annotations
@@ -12,13 +13,13 @@ from dataclasses import dataclass
 from itertools import count
 from types import TracebackType
 
+from lycosa.config.settings import FetchSettings
 from lycosa.core.clock import ManualClock
-from lycosa.core.config import FetchSettings
 from lycosa.core.errors import FetchError
 from lycosa.core.records import Exchange, Request
-from lycosa.core.stopping import StopFlag
 from lycosa.fetch.failure import REPEATED_TEXT
-from lycosa.fetch.fields import default_fields, field_lines, head_end
+from lycosa.http.fields import default_fields, field_lines, head_end
+from lycosa.processes.stopping import StopFlag
 from tests.servers.synthetic.answer import Answer, Fault, body_bytes, head_bytes
 from tests.servers.synthetic.request_log import Logged
 from tests.servers.synthetic.web import Web
@@ -56,7 +57,9 @@ class _Running:
 
 
 class SimulatedFetcher:
-    """Starts requests and hands back exchanges in the order of their simulated ends. Same calls as `CurlFetcher`."""
+    """Starts requests and hands back exchanges in the order of their simulated ends. Same calls as
+    `CurlFetcher`.
+    """
 
     def __init__(
         self,
@@ -98,10 +101,23 @@ class SimulatedFetcher:
             known = request.url.startswith(("http://", "https://"))
             error = FetchError.INTERNAL if known else FetchError.UNSUPPORTED_SCHEME
             text = "not a normalised http or https URL"
-            self._finished.append(Exchange(request.url, request.kind, now, 0, error=error.value, error_text=text, token=request.token))
+            self._finished.append(
+                Exchange(
+                    request.url,
+                    request.kind,
+                    now,
+                    0,
+                    error=error.value,
+                    error_text=text,
+                    token=request.token,
+                )
+            )
             return
         fields = [*self._fields, *field_lines(request.headers)]
-        read = {name.lower(): value.strip() for name, value in (line.decode().split(":", 1) for line in fields)}
+        read = {
+            name.lower(): value.strip()
+            for name, value in (line.decode().split(":", 1) for line in fields)
+        }
         answer = self._web.answer(request.url, read, now)
         target = match[3] if match[3].startswith("/") else f"/{match[3]}"
         exchange, duration = self._exchange(request, answer, now)
@@ -110,18 +126,24 @@ class SimulatedFetcher:
         connection = 0
         logged = None
         if exchange.error not in (FetchError.DNS, FetchError.CONNECT_REFUSED):
-            exchange.request_head = f"GET {target} HTTP/1.1\r\nHost: {match[2]}\r\n".encode("ascii") + head_end(fields)
+            exchange.request_head = f"GET {target} HTTP/1.1\r\nHost: {match[2]}\r\n".encode(
+                "ascii"
+            ) + head_end(fields)
             exchange.ip = ADDRESS
             connection, kept = self._connect(host, now)
             if kept and exchange.error in (FetchError.RESET, FetchError.EMPTY_REPLY):
                 exchange.error, exchange.error_text = FetchError.RESET.value, REPEATED_TEXT
             ended = now + duration
-            logged = Logged(host, target, now, ended, exchange.status, connection, answer.retry_after_ms(ended))
+            logged = Logged(
+                host, target, now, ended, exchange.status, connection, answer.retry_after_ms(ended)
+            )
         running = _Running(exchange, now + duration, connection, logged)
         heapq.heappush(self._running, (running.ends_at, next(self._order), running))
 
     def wait(self, timeout_ms: int) -> list[Exchange]:
-        """What has finished; moves the clock to the next end, or by `timeout_ms` if that comes first. At once when nothing runs."""
+        """What has finished; moves the clock to the next end, or by `timeout_ms` if that comes
+        first. At once when nothing runs.
+        """
         if not self._finished and self._running:
             now = self._clock.now_ms()
             self._clock.sleep(min(self._running[0][0] - now, timeout_ms))
@@ -137,15 +159,25 @@ class SimulatedFetcher:
             self._clock.sleep(timeout_ms)
 
     def stop(self) -> None:
-        """End everything under way; the exchanges come from the next `wait`, marked `interrupted`."""
+        """End everything under way; the exchanges come from the next `wait`, marked
+        `interrupted`.
+        """
         now = self._clock.now_ms()
         for _, _, running in sorted(self._running, key=lambda each: each[1]):
             exchange = running.exchange
             if exchange.status and now < exchange.started_at + exchange.first_byte_ms:
-                exchange.response_head, exchange.status, exchange.protocol, exchange.first_byte_ms = b"", 0, "", 0
+                (
+                    exchange.response_head,
+                    exchange.status,
+                    exchange.protocol,
+                    exchange.first_byte_ms,
+                ) = b"", 0, "", 0
             share = _arrived(exchange, running.ends_at, now)
             exchange.body = exchange.body[:share] if exchange.response_head else b""
-            exchange.error, exchange.error_text = FetchError.INTERRUPTED.value, "the fetch was stopped"
+            exchange.error, exchange.error_text = (
+                FetchError.INTERRUPTED.value,
+                "the fetch was stopped",
+            )
             exchange.truncated = "disconnect" if exchange.response_head else ""
             exchange.duration_ms = now - exchange.started_at
             if running.logged is not None:
@@ -162,7 +194,12 @@ class SimulatedFetcher:
     def __enter__(self) -> SimulatedFetcher:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
         self.close()
 
     def _end(self, running: _Running) -> None:
@@ -171,7 +208,9 @@ class SimulatedFetcher:
         if logged is not None:
             self._record(logged)
             if not running.exchange.error and not running.exchange.truncated:
-                self._idle.setdefault(logged.host, []).append((logged.answered_at_ms, running.connection))
+                self._idle.setdefault(logged.host, []).append(
+                    (logged.answered_at_ms, running.connection)
+                )
 
     def _connect(self, host: str, now: int) -> tuple[int, bool]:
         """A connection's id, and whether it is an idle one of that host, or new."""
@@ -183,9 +222,14 @@ class SimulatedFetcher:
         return kept[-1][1], True
 
     def _exchange(self, request: Request, answer: Answer, now: int) -> tuple[Exchange, int]:
-        """The exchange, without address and request, and how long it takes: what the client's limits make of an answer."""
+        """The exchange, without address and request, and how long it takes: what the client's
+        limits make of an answer.
+        """
         limits = self._settings
-        latency, transfer = round(answer.latency_ms * self._pace), round(answer.transfer_ms * self._pace)
+        latency, transfer = (
+            round(answer.latency_ms * self._pace),
+            round(answer.transfer_ms * self._pace),
+        )
         exchange = Exchange(request.url, request.kind, now, 0, token=request.token)
         if answer.fault in _NO_ANSWER:
             error, text = _NO_ANSWER[answer.fault]
@@ -202,7 +246,9 @@ class SimulatedFetcher:
         exchange.protocol = "http/1.1"
         exchange.first_byte_ms = latency
         body = body_bytes(answer)
-        if answer.fault is Fault.STALL or (transfer >= limits.slow_time and len(body) * 1000 < limits.slow_speed * transfer):
+        if answer.fault is Fault.STALL or (
+            transfer >= limits.slow_time and len(body) * 1000 < limits.slow_speed * transfer
+        ):
             if answer.fault is not Fault.STALL:
                 body = body[: len(body) * limits.slow_time // transfer]
             exchange.error, exchange.truncated = FetchError.TOO_SLOW.value, "time"
@@ -212,7 +258,9 @@ class SimulatedFetcher:
             exchange.error, exchange.truncated = FetchError.INCOMPLETE.value, "disconnect"
             missing = len(answer.body) - len(body)
             chunked = answer.header("Transfer-Encoding")
-            exchange.error_text = f"end of response with {missing} bytes missing" if not chunked else _CUT_CHUNKS
+            exchange.error_text = (
+                f"end of response with {missing} bytes missing" if not chunked else _CUT_CHUNKS
+            )
             transfer //= 2
         if latency + transfer >= limits.total_timeout:
             left = limits.total_timeout - latency

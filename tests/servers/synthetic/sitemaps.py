@@ -1,4 +1,6 @@
-"""Sitemaps (sitemaps.org, Google's news and hreflang extensions) and feeds (RSS 2.0, Atom RFC 4287) of the synthetic hosts."""
+"""Sitemaps (sitemaps.org, Google's news and hreflang extensions) and feeds (RSS 2.0, Atom RFC 4287)
+of the synthetic hosts.
+"""
 
 from __future__ import annotations
 
@@ -32,12 +34,19 @@ class Sitemaps:
         self._epoch = layout.plan.epoch_ms
 
     def sitemap(self, host: Host, path: str, at: int) -> tuple[str, bytes] | None:
-        """(content type, body) of a sitemap or an index of sitemaps; None if the host has none at that path."""
+        """(content type, body) of a sitemap or an index of sitemaps; None if the host has none at
+        that path.
+        """
         size = self._layout.size(host, at)
         ending = {"gzip": ".xml.gz", "text": ".txt"}.get(host.sitemap, ".xml")
         if host.sitemap == "news":
-            return self._file(ending, self._news(host, size, at)) if path == "/news-sitemap.xml" else None
-        # A text sitemap knows no index: the whole of it stands in one file, as the protocol allows up to 50,000 URLs.
+            return (
+                self._file(ending, self._news(host, size, at))
+                if path == "/news-sitemap.xml"
+                else None
+            )
+        # A text sitemap knows no index: the whole of it stands in one file, as the protocol allows
+        # up to 50,000 URLs.
         parts = 1 if host.sitemap == "text" else -(-size // ENTRIES)
         indexed = host.sitemap == "index" or parts > 1
         if path == f"/sitemap{ending}":
@@ -71,9 +80,13 @@ class Sitemaps:
             alternates = ""
             if len(host.languages) > 1:
                 alternates = "".join(
-                    f'<xhtml:link rel="alternate" hreflang="{each}" href="{self._url(host, number, each)}"/>' for each in host.languages
+                    f'<xhtml:link rel="alternate" hreflang="{each}" '
+                    f'href="{self._url(host, number, each)}"/>'
+                    for each in host.languages
                 )
-            lines.append(f"<url><loc>{self._url(host, number)}</loc>{self._last_modified(host, number, at)}{alternates}</url>\n")
+            lines.append(
+                f"<url><loc>{self._url(host, number)}</loc>{self._last_modified(host, number, at)}{alternates}</url>\n"
+            )
         return f"{_DECLARATION}<urlset {_XMLNS} {_XHTML}>\n{''.join(lines)}</urlset>\n"
 
     def _news(self, host: Host, size: int, at: int) -> str:
@@ -89,7 +102,9 @@ class Sitemaps:
         )
 
     def _url(self, host: Host, number: int, language: str = "") -> str:
-        return f"http://{host.name}{self._layout.path(host, number, language)}".replace("&", "&amp;")
+        return f"http://{host.name}{self._layout.path(host, number, language)}".replace(
+            "&", "&amp;"
+        )
 
     def _last_modified(self, host: Host, number: int, at: int) -> str:
         if host.lastmod == "absent":
@@ -103,7 +118,9 @@ class Sitemaps:
     def feed(self, host: Host, at: int) -> tuple[str, bytes]:
         """(content type, body): the newest pages, newest first."""
         entry = self._rss_item if host.feed == "rss" else self._atom_entry
-        entries = "".join(entry(host, number, at) for number in _newest(self._layout.size(host, at)))
+        entries = "".join(
+            entry(host, number, at) for number in _newest(self._layout.size(host, at))
+        )
         if host.feed == "rss":
             text = f'<rss version="2.0"><channel><title>{host.name}</title><link>http://{host.name}/</link>\n{entries}</channel></rss>\n'
         else:
@@ -111,7 +128,10 @@ class Sitemaps:
         return f"application/{host.feed}+xml", (_DECLARATION + text).encode()
 
     def _rss_item(self, host: Host, number: int, at: int) -> str:
-        url, born = self._url(host, number), (self._epoch + self._layout.born_at(host, number)) // 1000
+        url, born = (
+            self._url(host, number),
+            (self._epoch + self._layout.born_at(host, number)) // 1000,
+        )
         title = self._pages.title(host, number)
         date = formatdate(born, usegmt=True)
         return f"<item><title>{title}</title><link>{url}</link><guid>{url}</guid><pubDate>{date}</pubDate></item>\n"

@@ -30,7 +30,9 @@ def test_counts_are_poisson(per_day: float) -> None:
 def test_counts_of_disjoint_times_are_independent() -> None:
     first = [events(key, 3.0, DAY_MS) for key in range(2_000)]
     second = [events(key, 3.0, 2 * DAY_MS) - before for key, before in enumerate(first)]
-    covariance = fmean(a * b for a, b in zip(first, second, strict=True)) - fmean(first) * fmean(second)
+    covariance = fmean(a * b for a, b in zip(first, second, strict=True)) - fmean(first) * fmean(
+        second
+    )
     assert abs(covariance) < 0.3
 
 
@@ -57,7 +59,13 @@ def test_text_changes_when_the_version_does_and_never_else() -> None:
     urls = list(web.real_pages())[::7]
     changed = 0
     for url in urls:
-        states = [(web.version(url, EPOCH + day * DAY_MS), text_of(url, web.answer(url, {}, EPOCH + day * DAY_MS))) for day in range(6)]
+        states = [
+            (
+                web.version(url, EPOCH + day * DAY_MS),
+                text_of(url, web.answer(url, {}, EPOCH + day * DAY_MS)),
+            )
+            for day in range(6)
+        ]
         for (version, text), (later_version, later_text) in pairwise(states):
             assert later_version >= version
             assert (text != later_text) == (version != later_version)
@@ -70,7 +78,9 @@ def test_pages_change_at_their_rates_and_front_pages_most() -> None:
     urls = list(web.real_pages())
     rates = [web.change_rate(url) for url in urls]
     expected = sum(rates) * 60
-    assert sum(web.version(url, EPOCH + 60 * DAY_MS) for url in urls) == pytest.approx(expected, abs=6 * expected**0.5)
+    assert sum(web.version(url, EPOCH + 60 * DAY_MS) for url in urls) == pytest.approx(
+        expected, abs=6 * expected**0.5
+    )
     assert sum(rate == 0 for rate in rates) / len(rates) == pytest.approx(0.4, abs=0.05)
     fronts = [web.change_rate(f"http://{host.name}/") for host in web.open_hosts()]
     assert fmean(fronts) > 10 * fmean(rates)
@@ -78,11 +88,23 @@ def test_pages_change_at_their_rates_and_front_pages_most() -> None:
 
 
 def conditional(answer: Answer) -> dict[str, str]:
-    return {"if-none-match": answer.header("ETag"), "if-modified-since": answer.header("Last-Modified")}
+    return {
+        "if-none-match": answer.header("ETag"),
+        "if-modified-since": answer.header("Last-Modified"),
+    }
 
 
 def test_conditional_requests_are_answered_as_the_host_keeps_its_validators() -> None:
-    web = Web(WebPlan.calm(hosts=40, pages=600, validators_absent=0.2, validators_restless=0.2, validators_frozen=0.2, changes_per_day=1.0))
+    web = Web(
+        WebPlan.calm(
+            hosts=40,
+            pages=600,
+            validators_absent=0.2,
+            validators_restless=0.2,
+            validators_frozen=0.2,
+            changes_per_day=1.0,
+        )
+    )
     outcomes: Counter[tuple[str, bool, int]] = Counter()
     at, later = EPOCH + 3 * DAY_MS, EPOCH + 5 * DAY_MS
     for host in web.open_hosts():
@@ -91,7 +113,9 @@ def test_conditional_requests_are_answered_as_the_host_keeps_its_validators() ->
             first = web.answer(url, {}, at)
             assert bool(first.header("ETag")) == (host.validators != "absent")
             second = web.answer(url, conditional(first) if first.header("ETag") else {}, later)
-            outcomes[host.validators, web.version(url, at) != web.version(url, later), second.status] += 1
+            outcomes[
+                host.validators, web.version(url, at) != web.version(url, later), second.status
+            ] += 1
             if second.status == 304:
                 assert not second.body
                 assert second.header("ETag") == first.header("ETag")
@@ -111,10 +135,21 @@ def test_last_modified_alone_is_enough_where_it_is_right() -> None:
     web = Web(WebPlan.calm(hosts=1, pages=30, static=1.0, changes_per_day=0.0))
     [url] = web.seeds()
     answer = web.answer(url, {}, EPOCH)
-    assert parsedate_to_datetime(answer.header("Last-Modified")) < datetime.fromtimestamp(EPOCH / 1000, UTC)
-    assert web.answer(url, {"if-modified-since": answer.header("Last-Modified")}, EPOCH).status == 304
+    assert parsedate_to_datetime(answer.header("Last-Modified")) < datetime.fromtimestamp(
+        EPOCH / 1000, UTC
+    )
+    assert (
+        web.answer(url, {"if-modified-since": answer.header("Last-Modified")}, EPOCH).status == 304
+    )
     assert web.answer(url, {"if-modified-since": "nonsense"}, EPOCH).status == 200
-    assert web.answer(url, {"if-none-match": '"other"', "if-modified-since": answer.header("Last-Modified")}, EPOCH).status == 200
+    assert (
+        web.answer(
+            url,
+            {"if-none-match": '"other"', "if-modified-since": answer.header("Last-Modified")},
+            EPOCH,
+        ).status
+        == 200
+    )
 
 
 def test_pages_are_born_where_news_are_made() -> None:
@@ -132,9 +167,13 @@ def test_pages_are_born_where_news_are_made() -> None:
     assert web.answer(url, {}, EPOCH + 10 * DAY_MS).status == 200
     assert web.version(front, EPOCH + 10 * DAY_MS) >= hosts[front.split("/")[2]]
     assert web.change_rate(front) > 4.0
-    newest = [f"http://{host.name}{web.layout.path(host, web.layout.size(host, 10 * DAY_MS) - 1)}" for host in web.open_hosts()]
+    newest = [
+        f"http://{host.name}{web.layout.path(host, web.layout.size(host, 10 * DAY_MS) - 1)}"
+        for host in web.open_hosts()
+    ]
     assert all(
-        url.split("/", 3)[3].replace("&", "&amp;") in web.answer("/".join(url.split("/")[:3]) + "/", {}, EPOCH + 10 * DAY_MS).body.decode()
+        url.split("/", 3)[3].replace("&", "&amp;")
+        in web.answer("/".join(url.split("/")[:3]) + "/", {}, EPOCH + 10 * DAY_MS).body.decode()
         for url in newest
         if url in born
     )

@@ -17,7 +17,9 @@ START = 1_700_000_000_000
 
 
 class FewSites:
-    """a.farm.test and b.farm.test share a domain; /private is forbidden from the second hour on; a.farm.test asks for 5 s."""
+    """a.farm.test and b.farm.test share a domain; /private is forbidden from the second hour on;
+    a.farm.test asks for 5 s.
+    """
 
     def robots_of(self, host_name: str, path: str, /) -> str:
         if path.startswith("/robots-of/"):
@@ -34,11 +36,20 @@ class FewSites:
         return host_name.partition(".")[2] if "farm" in host_name else host_name
 
 
-RULES = Rules(FewSites(), delay_ms=1_000, courtesy_factor=10.0, max_delay_ms=60_000, backoff_ms=60_000)
+RULES = Rules(
+    FewSites(), delay_ms=1_000, courtesy_factor=10.0, max_delay_ms=60_000, backoff_ms=60_000
+)
 
 
 def at(
-    second: float, path: str = "/", *, host: str = "one.test", took: int = 10, status: int = 200, retry_after: int = 0, left: bool = False
+    second: float,
+    path: str = "/",
+    *,
+    host: str = "one.test",
+    took: int = 10,
+    status: int = 200,
+    retry_after: int = 0,
+    left: bool = False,
 ) -> Logged:
     arrived = START + round(second * 1_000)
     return Logged(host, path, arrived, arrived + took, status, 1, retry_after, left)
@@ -53,7 +64,15 @@ def broken(log: list[Logged], **changes: object) -> list[str]:
 
 
 def test_a_polite_log() -> None:
-    log = [robots(0), at(1.01), at(2.02, took=500), at(7.52), at(8.53, status=404), at(9.54, "/private"), robots(3, "a.farm.test")]
+    log = [
+        robots(0),
+        at(1.01),
+        at(2.02, took=500),
+        at(7.52),
+        at(8.53, status=404),
+        at(9.54, "/private"),
+        robots(3, "a.farm.test"),
+    ]
     assert broken(log) == []
     assert broken([*log, at(8.02, host="a.farm.test"), at(13.03, host="a.farm.test")]) == []
     assert broken([]) == []
@@ -88,13 +107,16 @@ def test_each_rule_of_a_host(log: list[Logged], expected: list[Rule]) -> None:
     ("log", "changes"),
     [
         ([robots(0), at(2, took=10_000), at(72.1)], {}),  # the operator's part has its cap
-        ([robots(0), at(2, status=503), robots(61)], {}),  # robots.txt may be asked for in a back-off
-        ([robots(0), at(2, status=503), at(63), at(124, status=503), at(185)], {}),  # a success forgives
+        # robots.txt may be asked for in a back-off
+        ([robots(0), at(2, status=503), robots(61)], {}),
+        # a success forgives
+        ([robots(0), at(2, status=503), at(63), at(124, status=503), at(185)], {}),
         ([robots(0), at(3_700, "/private")], {}),  # the file that we were given allowed it
         ([robots(0, status=404), at(2)], {}),
         ([robots(0), at(2, took=1_000), at(2.5), at(20)], {"connections": 2}),
         ([robots(0), at(1.0085)], {}),  # clocks are not exact
-        ([robots(0), at(2, took=1_100, status=0, left=True), at(13)], {}),  # nor is the end of what the client left
+        # nor is the end of what the client left
+        ([robots(0), at(2, took=1_100, status=0, left=True), at(13)], {}),
     ],
 )
 def test_what_is_allowed(log: list[Logged], changes: dict[str, object]) -> None:
@@ -103,7 +125,13 @@ def test_what_is_allowed(log: list[Logged], changes: dict[str, object]) -> None:
 
 def test_rules_of_a_registrable_domain() -> None:
     first, second = "b.farm.test", "c.farm.test"
-    log = [robots(0, first), robots(10, second), at(20, host=first, took=500), at(20.2, host=second), at(40, host=first, took=0)]
+    log = [
+        robots(0, first),
+        robots(10, second),
+        at(20, host=first, took=500),
+        at(20.2, host=second),
+        at(40, host=first, took=0),
+    ]
     assert broken(log) == []
     assert broken(log, domain_connections=1) == [Rule.DOMAIN_CONNECTIONS]
     assert broken(log, domain_gap_ms=500) == [Rule.DOMAIN_GAP]
@@ -116,22 +144,31 @@ def test_places_of_a_registrable_domain() -> None:
     log = [robots(0, a), robots(2, b), robots(4, c)]  # a.farm.test wants 5 s
     assert broken(log, domain_places=2) == []
     assert broken(log, domain_places=1) == [Rule.DOMAIN_PLACES, Rule.DOMAIN_PLACES]
-    assert broken([robots(0, a), robots(2, b), robots(2.5, c)], domain_places=2) == [Rule.DOMAIN_PLACES]
+    assert broken([robots(0, a), robots(2, b), robots(2.5, c)], domain_places=2) == [
+        Rule.DOMAIN_PLACES
+    ]
     assert broken([robots(0, a), robots(2, b), robots(3.02, c)], domain_places=2) == []
     slow = [robots(0, b), robots(2, c), at(4, host=b, took=3_000), at(5, host=c), robots(6.5, a)]
     assert broken(slow, domain_places=2) == []
-    assert broken([*slow, at(11, host=c)], domain_places=2) == [Rule.DOMAIN_PLACES]  # b's place rests for 30 s, a's for 5
+    # b's place rests for 30 s, a's for 5
+    assert broken([*slow, at(11, host=c)], domain_places=2) == [Rule.DOMAIN_PLACES]
 
 
 def test_a_registrable_domain_rests_after_it_asked_to() -> None:
     first, second = "b.farm.test", "c.farm.test"
-    log = [robots(0, first), robots(2, second), at(4, host=first, status=429, retry_after=90_000), at(4.5, host=second)]
+    log = [
+        robots(0, first),
+        robots(2, second),
+        at(4, host=first, status=429, retry_after=90_000),
+        at(4.5, host=second),
+    ]
     assert broken(log, domain_rest=True) == []  # both were on their way
     assert broken([*log, at(60, host=second)]) == []
     assert broken([*log, at(60, host=second)], domain_rest=True) == [Rule.DOMAIN_REST]
     assert broken([*log, at(95, host=second)], domain_rest=True) == []
     long = at(4, host=first, status=503, retry_after=3_600_000)
-    assert broken([*log[:2], long, at(610, host=second)], domain_rest=True) == []  # ten minutes at most
+    # ten minutes at most
+    assert broken([*log[:2], long, at(610, host=second)], domain_rest=True) == []
 
 
 def test_what_a_killed_robot_never_saw_binds_it_no_more_than_any_request() -> None:
@@ -144,7 +181,12 @@ def test_what_a_killed_robot_never_saw_binds_it_no_more_than_any_request() -> No
 
 
 def test_a_redirected_robots_file_counts_for_the_host_that_it_is_about() -> None:
-    log = [robots(0, "two.test"), robots(0.5, status=302), at(0.6, "/robots-of/one.test", host="two.test"), at(2)]
+    log = [
+        robots(0, "two.test"),
+        robots(0.5, status=302),
+        at(0.6, "/robots-of/one.test", host="two.test"),
+        at(2),
+    ]
     assert broken(log) == []
     assert broken([*log, at(0.61, host="two.test")]) == [Rule.DELAY]
 
@@ -156,7 +198,9 @@ def test_a_violation_names_what_came_before_and_by_how_much() -> None:
 
 @dataclass
 class Robot:
-    """A small polite robot: it knows all pages, and asks each host for them one by one. `lapse` is what it forgets."""
+    """A small polite robot: it knows all pages, and asks each host for them one by one. `lapse` is
+    what it forgets.
+    """
 
     web: Web
     lapse: str = ""
@@ -170,7 +214,9 @@ class Robot:
             while due and due[0][0] <= clock.now_ms():
                 _, name = heapq.heappop(due)
                 path = paths[name].pop(0)
-                fetcher.start(Request(path if path.startswith("http") else f"http://{name}{path}", token=name))
+                fetcher.start(
+                    Request(path if path.startswith("http") else f"http://{name}{path}", token=name)
+                )
             timeout = due[0][0] - clock.now_ms() if due else DAY_MS
             if not fetcher.active:
                 clock.sleep(timeout)
@@ -184,7 +230,10 @@ class Robot:
     def paths(self, name: str) -> list[str]:
         host = self.web.layout.hosts.by_name(name)
         assert host is not None
-        paths = ["/robots.txt", *(self.web.layout.path(host, number) for number in range(min(host.size, 6)))]
+        paths = [
+            "/robots.txt",
+            *(self.web.layout.path(host, number) for number in range(min(host.size, 6))),
+        ]
         if self.lapse == "forbidden":
             paths.append("/private/1")
         return paths[1:] if self.lapse == "robots_unknown" else paths
@@ -213,7 +262,18 @@ class Robot:
         return 0 if self.lapse == "all" else max(kept)
 
 
-LIVELY = Web(WebPlan(seed=2, hosts=120, pages=700, limiting=0.15, failing=0.15, slow=0.2, crawl_delay=0.3, failing_share=0.5))
+LIVELY = Web(
+    WebPlan(
+        seed=2,
+        hosts=120,
+        pages=700,
+        limiting=0.15,
+        failing=0.15,
+        slow=0.2,
+        crawl_delay=0.3,
+        failing_share=0.5,
+    )
+)
 
 
 def rules_for(web: Web) -> Rules:
@@ -227,12 +287,20 @@ def test_a_polite_robot_violates_nothing() -> None:
     assert violations(log, rules_for(LIVELY)) == []
 
 
-@pytest.mark.parametrize("lapse", ["delay", "courtesy", "crawl_delay", "forbidden", "robots_unknown"])
+@pytest.mark.parametrize(
+    "lapse", ["delay", "courtesy", "crawl_delay", "forbidden", "robots_unknown"]
+)
 def test_a_lapse_is_found(lapse: str) -> None:
-    found = Counter(violation.rule.value for violation in violations(Robot(LIVELY, lapse).crawl(), rules_for(LIVELY)))
+    found = Counter(
+        violation.rule.value
+        for violation in violations(Robot(LIVELY, lapse).crawl(), rules_for(LIVELY))
+    )
     assert set(found) == {lapse}
 
 
 def test_a_robot_that_never_waits_breaks_every_pause() -> None:
-    found = Counter(violation.rule.value for violation in violations(Robot(LIVELY, "all").crawl(), rules_for(LIVELY)))
+    found = Counter(
+        violation.rule.value
+        for violation in violations(Robot(LIVELY, "all").crawl(), rules_for(LIVELY))
+    )
     assert {"delay", "courtesy", "crawl_delay", "retry_after", "backoff"} <= set(found)

@@ -7,7 +7,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from lycosa.fetch.robots import Robots
+from lycosa.fetch.robots_txt import Robots
 from lycosa.page.parse import parse_page
 from tests.servers.synthetic import sitemaps
 from tests.servers.synthetic.answer import Answer
@@ -46,7 +46,17 @@ def test_the_web_and_the_product_read_robots_alike(web: Web, agent: str) -> None
         if host.access or answer.status != 200:
             continue
         ours = Robots(answer.body.decode(), agent)
-        paths = ["/", "/private/1", "/privat", "/x.exe", "/x.exe?y", "/cgi-bin/", "/cgi-bin/about", "/tmp/1", "/robots.txt"]
+        paths = [
+            "/",
+            "/private/1",
+            "/privat",
+            "/x.exe",
+            "/x.exe?y",
+            "/cgi-bin/",
+            "/cgi-bin/about",
+            "/tmp/1",
+            "/robots.txt",
+        ]
         for path in [*paths, *web.layout.extras(host, 0), web.layout.path(host, host.size - 1)]:
             url = f"http://{host.name}{path}"
             assert web.robots_allows(url, AT, agent) == ours.allowed(url), (host.robots, path)
@@ -60,8 +70,18 @@ def test_styles_of_robots_answer_as_they_should(web: Web) -> None:
     for host in (web.layout.hosts.get(number) for number in range(PLAN.hosts)):
         if host.access:
             continue
-        first = [web.answer(f"http://{host.name}/robots.txt", {}, PLAN.epoch_ms + hour * 3_600_000).status for hour in range(50)]
-        expected = {"missing": {404}, "failing": {200, 503}, "redirecting": {302}, "foreign": {302}}.get(host.robots, {200})
+        first = [
+            web.answer(
+                f"http://{host.name}/robots.txt", {}, PLAN.epoch_ms + hour * 3_600_000
+            ).status
+            for hour in range(50)
+        ]
+        expected = {
+            "missing": {404},
+            "failing": {200, 503},
+            "redirecting": {302},
+            "foreign": {302},
+        }.get(host.robots, {200})
         assert set(first) == expected
         if host.robots == "failing":
             assert first[0] == 503
@@ -94,7 +114,9 @@ def urls_of(web: Web, sitemap: str, kinds: Counter[str]) -> set[str]:
     kinds[root.tag.removeprefix(_S)] += 1
     kinds["lastmod"] += sum(1 for _ in root.iter(f"{_S}lastmod"))
     kinds["alternates"] += sum(1 for _ in root.iter("{http://www.w3.org/1999/xhtml}link"))
-    kinds["news"] += sum(1 for _ in root.iter("{http://www.google.com/schemas/sitemap-news/0.9}title"))
+    kinds["news"] += sum(
+        1 for _ in root.iter("{http://www.google.com/schemas/sitemap-news/0.9}title")
+    )
     locations = [element.text or "" for element in root.iter(f"{_S}loc")]
     if root.tag == f"{_S}sitemapindex":
         return set().union(*(urls_of(web, location, kinds) for location in locations))
@@ -103,26 +125,46 @@ def urls_of(web: Web, sitemap: str, kinds: Counter[str]) -> set[str]:
 
 def test_sitemaps_name_the_pages_of_their_host(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sitemaps, "ENTRIES", 50)
-    web = Web(WebPlan.calm(hosts=24, pages=2_000, sitemaps=1.0, lastmod_lying=0.2, lastmod_absent=0.2))
+    web = Web(
+        WebPlan.calm(hosts=24, pages=2_000, sitemaps=1.0, lastmod_lying=0.2, lastmod_absent=0.2)
+    )
     kinds: Counter[str] = Counter()
     for host in list(web.open_hosts())[1:]:
         [sitemap] = web.robots(host.name).sitemaps
         found = urls_of(web, sitemap, kinds)
-        pages = {f"http://{host.name}{web.layout.path(host, number)}" for number in range(host.size)}
+        pages = {
+            f"http://{host.name}{web.layout.path(host, number)}" for number in range(host.size)
+        }
         assert found <= pages if host.sitemap == "news" else found == pages
-    assert min(kinds[kind] for kind in ("gzip", "text", "urlset", "sitemapindex", "lastmod", "alternates", "news")) > 0
+    assert (
+        min(
+            kinds[kind]
+            for kind in ("gzip", "text", "urlset", "sitemapindex", "lastmod", "alternates", "news")
+        )
+        > 0
+    )
 
 
 def test_lastmod_is_true_a_lie_or_absent() -> None:
-    web = Web(WebPlan.calm(hosts=12, pages=300, sitemaps=1.0, lastmod_lying=0.4, lastmod_absent=0.3))
+    web = Web(
+        WebPlan.calm(hosts=12, pages=300, sitemaps=1.0, lastmod_lying=0.4, lastmod_absent=0.3)
+    )
     seen = set()
     for host in web.open_hosts():
         if host.sitemap not in ("urlset", "hreflang"):
             continue
         root = ElementTree.fromstring(web.answer(f"http://{host.name}/sitemap.xml", {}, AT).body)
-        dates = [datetime.fromisoformat(element.text or "").timestamp() for element in root.iter(f"{_S}lastmod")]
-        true = [(PLAN.epoch_ms + web.changes.state(host, number, AT - PLAN.epoch_ms).since) // 1000 for number in range(host.size)]
-        assert dates == {"honest": true, "lying": [AT // 1000] * host.size, "absent": []}[host.lastmod]
+        dates = [
+            datetime.fromisoformat(element.text or "").timestamp()
+            for element in root.iter(f"{_S}lastmod")
+        ]
+        true = [
+            (PLAN.epoch_ms + web.changes.state(host, number, AT - PLAN.epoch_ms).since) // 1000
+            for number in range(host.size)
+        ]
+        assert (
+            dates == {"honest": true, "lying": [AT // 1000] * host.size, "absent": []}[host.lastmod]
+        )
         seen.add(host.lastmod)
     assert len(seen) >= 2
 
@@ -131,9 +173,15 @@ def test_feeds_are_read_by_the_product() -> None:
     web = Web(WebPlan.calm(hosts=6, pages=100, feeds=1.0))
     for host in list(web.open_hosts())[1:]:
         answer = web.answer(f"http://{host.name}/{host.feed}.xml", {}, AT)
-        feed = parse_page(answer.body, url=f"http://{host.name}/", content_type=answer.header("Content-Type"))
+        feed = parse_page(
+            answer.body, url=f"http://{host.name}/", content_type=answer.header("Content-Type")
+        )
         assert not feed.faults
-        newest = [f"http://{host.name}{web.layout.path(host, number)}" for number in range(host.size)][::-1][:20]
+        newest = [
+            f"http://{host.name}{web.layout.path(host, number)}" for number in range(host.size)
+        ][::-1][:20]
         targets = {link.target for link in feed.links}
         assert [target for target in newest if target in targets] == newest
-        assert f'href="/{host.feed}.xml"' in web.answer(f"http://{host.name}/", {}, AT).body.decode()
+        assert (
+            f'href="/{host.feed}.xml"' in web.answer(f"http://{host.name}/", {}, AT).body.decode()
+        )

@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
+from lycosa.config.settings import FetchSettings
 from lycosa.core.clock import ManualClock, SystemClock
-from lycosa.core.config import FetchSettings
 from lycosa.core.records import Exchange, Request
 from lycosa.fetch.client import CurlFetcher
 from lycosa.fetch.failure import REPEATED_TEXT
@@ -28,7 +28,16 @@ from tests.servers.synthetic.web import Web
 
 _BOUND_S = 30.0
 PLAN = WebPlan(
-    seed=3, hosts=60, pages=300, refused=0.05, unresolved=0.05, resetting=0.1, closing=0.1, cutting=0.1, hanging=0.05, stalling=0.05
+    seed=3,
+    hosts=60,
+    pages=300,
+    refused=0.05,
+    unresolved=0.05,
+    resetting=0.1,
+    closing=0.1,
+    cutting=0.1,
+    hanging=0.05,
+    stalling=0.05,
 )
 AT = PLAN.epoch_ms + 3 * 86_400_000
 LIMITS = {"first_byte_timeout": "1s", "slow_time": "1s", "total_timeout": "8s"}
@@ -53,7 +62,8 @@ def curl(connect_to: Iterable[str], urls: Iterable[str], at_once: int = 30) -> d
 
 
 _TIMES = {"started_at", "duration_ms", "first_byte_ms", "connect_ms"}
-_WORDS_OF_ITS_OWN = {"dns", "connect_refused", "first_byte_timeout"}  # libcurl names ports and times in its texts
+# libcurl names ports and times in its texts
+_WORDS_OF_ITS_OWN = {"dns", "connect_refused", "first_byte_timeout"}
 
 
 def test_both_uses_make_the_same_exchanges() -> None:
@@ -74,7 +84,16 @@ def test_both_uses_make_the_same_exchanges() -> None:
         for name in [field.name for field in fields(Exchange) if field.name not in left_out]:
             assert getattr(simulated, name) == getattr(real[url], name), (url, name)
         errors[error] += 1
-    assert set(errors) == {"", "dns", "connect_refused", "reset", "empty_reply", "incomplete", "first_byte_timeout", "too_slow"}
+    assert set(errors) == {
+        "",
+        "dns",
+        "connect_refused",
+        "reset",
+        "empty_reply",
+        "incomplete",
+        "first_byte_timeout",
+        "too_slow",
+    }
 
 
 def test_the_log_tells_every_request() -> None:
@@ -89,7 +108,11 @@ def test_the_log_tells_every_request() -> None:
     assert all(before <= entry.arrived_at_ms <= entry.answered_at_ms <= after for entry in log)
     assert {entry.status for entry in log} == {200}
     hosts_of_connections = {(entry.connection, entry.host) for entry in log}
-    assert len({connection for connection, _ in hosts_of_connections}) == len(hosts_of_connections) < len(urls)
+    assert (
+        len({connection for connection, _ in hosts_of_connections})
+        == len(hosts_of_connections)
+        < len(urls)
+    )
     assert all(exchange.status == 200 for exchange in exchanges.values())
 
 
@@ -97,7 +120,9 @@ def test_several_addresses() -> None:
     web = Web(WebPlan.calm(hosts=9, pages=9))
     with WebServer(web, addresses=3, pace=0) as server:
         exchanges = curl(server.connect_to, web.seeds(9))
-        assert Counter(exchange.ip for exchange in exchanges.values()) == dict.fromkeys(server.addresses, 3)
+        assert Counter(exchange.ip for exchange in exchanges.values()) == dict.fromkeys(
+            server.addresses, 3
+        )
 
 
 def test_latency_and_slow_writing_take_their_time() -> None:
@@ -109,14 +134,21 @@ def test_latency_and_slow_writing_take_their_time() -> None:
     [entry] = server.requests()
     assert exchange.first_byte_ms >= 0.2 * answer.latency_ms - 2
     assert exchange.duration_ms >= 0.2 * (answer.latency_ms + answer.transfer_ms) - 4
-    assert 0.2 * (answer.latency_ms + answer.transfer_ms) - 4 <= entry.answered_at_ms - entry.arrived_at_ms <= exchange.duration_ms + 1
+    assert (
+        0.2 * (answer.latency_ms + answer.transfer_ms) - 4
+        <= entry.answered_at_ms - entry.arrived_at_ms
+        <= exchange.duration_ms + 1
+    )
 
 
 def test_a_request_in_pieces_and_two_in_one_piece() -> None:
     web = Web(WebPlan.calm(hosts=1, pages=3))
     host = web.layout.hosts.get(0)
     request = f"GET / HTTP/1.1\r\nHost: {host.name}\r\n\r\n".encode()
-    with WebServer(web, pace=0) as server, socket.create_connection((server.addresses[0], server.port), _BOUND_S) as connection:
+    with (
+        WebServer(web, pace=0) as server,
+        socket.create_connection((server.addresses[0], server.port), _BOUND_S) as connection,
+    ):
         for piece in (request[:7], request[7:30], request[30:] + request * 2):
             connection.sendall(piece)
             time.sleep(0.02)
@@ -129,7 +161,10 @@ def test_a_request_in_pieces_and_two_in_one_piece() -> None:
 def test_stopping_ends_what_hangs_and_logs_it() -> None:
     web = Web(WebPlan.calm(hosts=2, pages=20, hanging=0.5, failing_share=1.0))
     host = web.layout.hosts.get(1)
-    with WebServer(web, pace=0) as server, socket.create_connection((server.addresses[0], server.port), _BOUND_S) as connection:
+    with (
+        WebServer(web, pace=0) as server,
+        socket.create_connection((server.addresses[0], server.port), _BOUND_S) as connection,
+    ):
         connection.sendall(f"GET / HTTP/1.1\r\nHost: {host.name}\r\n\r\n".encode())
         while not any(each.busy for each in list(server.connections)):
             time.sleep(0.01)
@@ -140,7 +175,20 @@ def test_stopping_ends_what_hangs_and_logs_it() -> None:
 @pytest.mark.parametrize("ending", [signal.SIGTERM, signal.SIGINT])
 def test_in_a_process_of_its_own(tmp_path: Path, ending: signal.Signals) -> None:
     log = tmp_path / "requests.log"
-    command = [sys.executable, "-W", "error", "-m", "tests.servers.synthetic", "--seed", "5", "--hosts", "8", "--pages", "40", "--calm"]
+    command = [
+        sys.executable,
+        "-W",
+        "error",
+        "-m",
+        "tests.servers.synthetic",
+        "--seed",
+        "5",
+        "--hosts",
+        "8",
+        "--pages",
+        "40",
+        "--calm",
+    ]
     arguments = ["--set", "refused=0.2", "--pace", "0", "--log", str(log)]
     with subprocess.Popen([*command, *arguments], stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from lycosa.core.config import FetchSettings
+from lycosa.config.settings import FetchSettings
 from lycosa.core.records import Exchange, Request
-from lycosa.core.stopping import StopFlag
+from lycosa.processes.stopping import StopFlag
 from tests.servers.synthetic.plan import WebPlan
 from tests.servers.synthetic.request_log import Logged, read_log, write_log
 from tests.servers.synthetic.simulated import SimulatedClock, SimulatedFetcher
@@ -38,7 +38,9 @@ def test_wait_moves_the_clock_to_the_next_end_and_never_beyond() -> None:
             assert exchange.token == exchange.url
         ended += finished
     assert sorted(exchange.url for exchange in ended) == sorted(urls)
-    assert [entry.answered_at_ms for entry in fetcher.log] == sorted(exchange.started_at + exchange.duration_ms for exchange in ended)
+    assert [entry.answered_at_ms for entry in fetcher.log] == sorted(
+        exchange.started_at + exchange.duration_ms for exchange in ended
+    )
 
 
 def test_waiting_for_nothing_takes_no_time() -> None:
@@ -60,11 +62,17 @@ def test_what_cannot_be_begun_comes_back_at_once() -> None:
 
 
 def test_what_breaks_off_on_a_kept_connection_is_a_reset() -> None:
-    web = Web(WebPlan.calm(hosts=3, pages=60, closing=0.4, failing_share=0.5, fault_window_ms=10_000))
+    web = Web(
+        WebPlan.calm(hosts=3, pages=60, closing=0.4, failing_share=0.5, fault_window_ms=10_000)
+    )
     clock = SimulatedClock(web.plan.epoch_ms)
     fetcher = SimulatedFetcher(web, clock)
     errors = []
-    for url in [url for url in web.real_pages() if web.layout.hosts.by_name(url.split("/")[2]).failure] * 3:  # type: ignore[union-attr]
+    for url in [
+        url
+        for url in web.real_pages()
+        if web.layout.hosts.by_name(url.split("/")[2]).failure  # type: ignore[union-attr]
+    ] * 3:
         fetcher.start(Request(url))
         [exchange] = fetcher.wait(60_000)
         errors.append(exchange.error)
@@ -85,7 +93,13 @@ def test_stop_gives_back_everything_as_interrupted() -> None:
     fetcher.stop()
     dripped, begun = fetcher.wait(0)
     assert [dripped.error, begun.error] == ["interrupted", "interrupted"]
-    assert (dripped.status, dripped.truncated, begun.status, begun.response_head, begun.protocol) == (200, "disconnect", 0, b"", "")
+    assert (
+        dripped.status,
+        dripped.truncated,
+        begun.status,
+        begun.response_head,
+        begun.protocol,
+    ) == (200, "disconnect", 0, b"", "")
     assert 0 < len(dripped.body) < len(answer.body)
     assert fetcher.active == 0
     assert [entry.answered_at_ms for entry in fetcher.log] == [clock.now_ms()] * 2
@@ -106,7 +120,10 @@ def test_limits_of_the_client(limits: dict[str, str], error: str, truncated: str
     web = Web(plan)
     clock = SimulatedClock(plan.epoch_ms)
     url = max(
-        (url for url in web.seeds(40)), key=lambda url: min((answer := web.answer(url, {}, plan.epoch_ms)).latency_ms, answer.transfer_ms)
+        (url for url in web.seeds(40)),
+        key=lambda url: min(
+            (answer := web.answer(url, {}, plan.epoch_ms)).latency_ms, answer.transfer_ms
+        ),
     )
     with SimulatedFetcher(web, clock, FetchSettings.model_validate(limits)) as fetcher:
         fetcher.start(Request(url))
@@ -153,7 +170,8 @@ def test_a_month_of_visits_sees_changes_and_nothing_new() -> None:
                 etag = head.partition("ETag: ")[2].partition("\r\n")[0]
         clock.sleep(DAY_MS // 48)
     assert changes == 1 + sum(
-        web.version(url, web.plan.epoch_ms + day * DAY_MS // 48) != web.version(url, web.plan.epoch_ms + (day + 1) * DAY_MS // 48)
+        web.version(url, web.plan.epoch_ms + day * DAY_MS // 48)
+        != web.version(url, web.plan.epoch_ms + (day + 1) * DAY_MS // 48)
         for day in range(29)
     )
     assert changes + unchanged == 30

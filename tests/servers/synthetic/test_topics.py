@@ -1,4 +1,6 @@
-"""Webs with topics: the share of links within a topic is the one that the plan names, and pages speak of what they are about."""
+"""Webs with topics: the share of links within a topic is the one that the plan names, and pages
+speak of what they are about.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +10,9 @@ from tests.servers.synthetic.plan import WebPlan
 from tests.servers.synthetic.walk import targets, walk
 from tests.servers.synthetic.web import Web
 
-PLAN = WebPlan.calm(seed=3, hosts=20, pages=800, languages=("en",), topics=10, topic_links=0.4, topic_named=0.5)
+PLAN = WebPlan.calm(
+    seed=3, hosts=20, pages=800, languages=("en",), topics=10, topic_links=0.4, topic_named=0.5
+)
 
 
 @pytest.fixture(scope="module")
@@ -40,5 +44,7 @@ def test_a_page_says_what_it_is_about(web: Web) -> None:
 
 def test_topics_are_spread_evenly(web: Web) -> None:
     pages = walk(web, PLAN.epoch_ms).pages
-    shares = [sum(web.topic(url) == topic for url in pages) / len(pages) for topic in range(PLAN.topics)]
+    shares = [
+        sum(web.topic(url) == topic for url in pages) / len(pages) for topic in range(PLAN.topics)
+    ]
     assert max(shares) < 4 / PLAN.topics

@@ -45,9 +45,19 @@ def fingerprint() -> str:
 
 
 def test_the_same_in_every_process() -> None:
-    command = [sys.executable, "-c", "from tests.servers.synthetic.test_web import fingerprint; print(fingerprint())"]
+    command = [
+        sys.executable,
+        "-c",
+        "from tests.servers.synthetic.test_web import fingerprint; print(fingerprint())",
+    ]
     others = [
-        subprocess.run(command, capture_output=True, text=True, check=True, env={**os.environ, "PYTHONHASHSEED": hash_seed}).stdout.strip()
+        subprocess.run(
+            command,
+            capture_output=True,
+            text=True,
+            check=True,
+            env={**os.environ, "PYTHONHASHSEED": hash_seed},
+        ).stdout.strip()
         for hash_seed in ("1", "2")
     ]
     assert others == [fingerprint()] * 2
@@ -58,15 +68,24 @@ def test_another_seed_is_another_web() -> None:
     assert len(first & second) < len(first) / 10
 
 
-def test_a_robot_that_follows_links_finds_every_real_page_and_nothing_else(web: Web, walked: Walked) -> None:
+def test_a_robot_that_follows_links_finds_every_real_page_and_nothing_else(
+    web: Web, walked: Walked
+) -> None:
     assert walked.pages == set(web.real_pages(AT))
-    assert len([url for url in walked.pages if web.kind(url) is Kind.PAGE]) == sum(host.size for host in web.open_hosts())
+    assert len([url for url in walked.pages if web.kind(url) is Kind.PAGE]) == sum(
+        host.size for host in web.open_hosts()
+    )
 
 
 def test_every_kind_of_url_is_met(walked: Walked) -> None:
     met = {Kind(kind): number for kind, number in walked.kinds.items()}
     assert set(met) == set(Kind) - {Kind.ROBOTS, Kind.SITEMAP, Kind.FEED, Kind.MISSING}
-    for kind, share in ((Kind.REDIRECT, 0.04), (Kind.DUPLICATE, 0.04), (Kind.GONE, 0.025), (Kind.ASSET, 0.04)):
+    for kind, share in (
+        (Kind.REDIRECT, 0.04),
+        (Kind.DUPLICATE, 0.04),
+        (Kind.GONE, 0.025),
+        (Kind.ASSET, 0.04),
+    ):
         assert 0.5 * share < met[kind] / PLAN.pages < 2 * share, kind
 
 
@@ -78,7 +97,10 @@ def test_every_trap_and_every_fault_is_met(web: Web, walked: Walked) -> None:
 
 def test_shares_of_hosts_are_met_exactly(web: Web) -> None:
     hosts = [web.layout.hosts.get(number) for number in range(PLAN.hosts)]
-    robots, failures = Counter(host.robots for host in hosts), Counter(host.failure for host in hosts)
+    robots, failures = (
+        Counter(host.robots for host in hosts),
+        Counter(host.failure for host in hosts),
+    )
     for name in ("missing", "failing", "redirecting", "foreign", "closed", "named"):
         assert robots[name] == round(PLAN.hosts * getattr(PLAN, f"robots_{name}")), name
     for name in ("failing", "limiting", "resetting", "closing", "cutting", "hanging", "stalling"):
@@ -92,13 +114,21 @@ def test_shares_of_hosts_are_met_exactly(web: Web) -> None:
     assert {host.style for host in hosts} == set(STYLES)
     assert {host.language for host in hosts} == set(PLAN.languages)
     for flag in ("noisy", "compressed", "chunked", "rushing", "native_slugs"):
-        assert sum(getattr(host, flag) for host in hosts) == round(PLAN.hosts * getattr(PLAN, flag)), flag
+        assert sum(getattr(host, flag) for host in hosts) == round(
+            PLAN.hosts * getattr(PLAN, flag)
+        ), flag
 
 
 def test_host_0_is_ordinary() -> None:
     for seed in range(20):
         host = Web(WebPlan(seed=seed)).layout.hosts.get(0)
-        assert (host.access, host.robots, host.failure, host.traps, host.crawl_delay_ms) == (Access.OPEN, "plain", "", (), 0)
+        assert (host.access, host.robots, host.failure, host.traps, host.crawl_delay_ms) == (
+            Access.OPEN,
+            "plain",
+            "",
+            (),
+            0,
+        )
 
 
 def test_sizes_follow_a_power_law_and_add_up() -> None:
@@ -115,7 +145,9 @@ def test_names_and_urls_are_what_the_product_takes_them_for(web: Web) -> None:
     names = [web.layout.hosts.get(number).name for number in range(PLAN.hosts)]
     assert len(set(names)) == PLAN.hosts
     assert all(web.registrable(name) == domains.registrable(name) for name in names)
-    assert Counter(map(web.registrable, names)).most_common(1)[0][1] > PLAN.hosts * PLAN.subdomains / 4
+    assert (
+        Counter(map(web.registrable, names)).most_common(1)[0][1] > PLAN.hosts * PLAN.subdomains / 4
+    )
     urls = list(web.real_pages())
     assert all(normalise(url) == url for url in urls)
     assert any("%" in url for url in urls)
@@ -124,7 +156,16 @@ def test_names_and_urls_are_what_the_product_takes_them_for(web: Web) -> None:
 
 def test_what_is_not_there_is_missing(web: Web) -> None:
     [front] = web.seeds()
-    for path in ("nothing", "a-99999.html", "go/0x", "calendar/2024/01", "item/3", "-1.html", "article.php?id=1", "robots-of/77.txt"):
+    for path in (
+        "nothing",
+        "a-99999.html",
+        "go/0x",
+        "calendar/2024/01",
+        "item/3",
+        "-1.html",
+        "article.php?id=1",
+        "robots-of/77.txt",
+    ):
         assert web.kind(front + path) in (Kind.MISSING, Kind.REDIRECT), path
         assert web.answer(front + "nothing", {}, AT).status == 404
     assert web.kind("http://elsewhere.test/") is Kind.NOWHERE
@@ -154,12 +195,16 @@ def test_orphans_are_reached_by_no_link_but_stand_in_sitemaps() -> None:
 def test_few_pages_have_most_of_the_links_and_change_most() -> None:
     web = Web(WebPlan.calm(hosts=20, pages=1_000, static=0.4))
     pages = list(web.real_pages())
-    links = Counter(target for url in pages for target in set(targets(url, web.answer(url, {}, AT))))
+    links = Counter(
+        target for url in pages for target in set(targets(url, web.answer(url, {}, AT)))
+    )
     ranked = [url for url, _ in links.most_common()]
     assert set(ranked) <= set(pages)
     tenth = len(pages) // 10
     assert sum(links[url] for url in ranked[:tenth]) > 0.4 * links.total()
-    assert fmean(map(web.change_rate, ranked[:tenth])) > 3 * fmean(map(web.change_rate, ranked[tenth:]))
+    assert fmean(map(web.change_rate, ranked[:tenth])) > 3 * fmean(
+        map(web.change_rate, ranked[tenth:])
+    )
     degrees = Counter(len(targets(url, web.answer(url, {}, AT))) for url in pages)
     assert max(degrees) > 4 * degrees.most_common(1)[0][0]
 
@@ -188,7 +233,9 @@ def calls_for(web: Web, urls: list[str]) -> int:
     return calls
 
 
-def test_a_large_web_costs_nothing_until_it_is_asked_and_a_page_costs_what_it_costs_in_a_small_one() -> None:
+def test_a_large_web_costs_nothing_until_it_is_asked_and_a_page_costs_what_it_costs_in_a_small_one() -> (
+    None
+):
     large, small = Web(WebPlan(hosts=2_000, pages=1_000_000)), Web(WebPlan(hosts=20, pages=2_000))
     assert large.layout.hosts.get.cache_info().misses == 0
     urls = list(islice(large.real_pages(), 2_000, 3_000))

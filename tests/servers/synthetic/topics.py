@@ -1,8 +1,10 @@
-"""What the pages of a web are about, if its plan has topics: pages of a topic link to each other more often, by a share that is known.
+"""What the pages of a web are about, if its plan has topics: pages of a topic link to each other
+more often, by a share that is known.
 
-A page is about the topic of the page that it hangs under with the chance `topic_links`, else about any; of its links across the web the
-same share leads to pages of its own topic. So of all links that share, and 1/topics of the rest, stay within a topic. A page says the
-words of its topic in its title and often in its text; the words are everyday words, so others say them by chance.
+A page is about the topic of the page that it hangs under with the chance `topic_links`, else about
+any; of its links across the web the same share leads to pages of its own topic. So of all links
+that share, and 1/topics of the rest, stay within a topic. A page says the words of its topic in its
+title and often in its text; the words are everyday words, so others say them by chance.
 """
 
 from __future__ import annotations
@@ -32,10 +34,14 @@ class Topics:
 
     def words(self, topic: int, language: str = "en") -> list[str]:
         """The words that name a topic: what to ask for who looks for it."""
-        return random.Random(draw(self._plan.seed, "topic words", topic, language)).sample(LEXICONS[language].content, WORDS)
+        return random.Random(draw(self._plan.seed, "topic words", topic, language)).sample(
+            LEXICONS[language].content, WORDS
+        )
 
     def partner(self, host: Host, number: int, each: int) -> tuple[Host, int] | None:
-        """Where a link across the web leads that stays within the topic; None: this one does not, or no such page was met."""
+        """Where a link across the web leads that stays within the topic; None: this one does not,
+        or no such page was met.
+        """
         seed = self._plan.seed
         if unit(seed, "stays", host.number, number, each) >= self._plan.topic_links:
             return None
@@ -43,9 +49,18 @@ class Topics:
         for attempt in range(_TRIES):
             other = host
             if unit(seed, "own host", host.number, number, each, attempt) >= _OWN_HOST:
-                other = self._layout.hosts.get(int(self._plan.hosts * unit(seed, "partner host", host.number, number, each, attempt) ** 2))
+                other = self._layout.hosts.get(
+                    int(
+                        self._plan.hosts
+                        * unit(seed, "partner host", host.number, number, each, attempt) ** 2
+                    )
+                )
             page = int(other.size * unit(seed, "partner", host.number, number, each, attempt))
-            if self.of(other, page) == wanted and (other, page) != (host, number) and self._layout.is_open(other):
+            if (
+                self.of(other, page) == wanted
+                and (other, page) != (host, number)
+                and self._layout.is_open(other)
+            ):
                 return other, page
         return None
 

@@ -1,4 +1,6 @@
-"""A perfect robot without a network: it follows every link that robots.txt allows, enters a trap only as far as it is told, and counts."""
+"""A perfect robot without a network: it follows every link that robots.txt allows, enters a trap
+only as far as it is told, and counts.
+"""
 
 from __future__ import annotations
 
@@ -28,8 +30,12 @@ class Walked:
     met: set[str] = field(default_factory=set)
 
 
-def walk(web: Web, at_ms: int, *, traps: int = 3, enough: Callable[[Walked], bool] = lambda walked: False) -> Walked:
-    """Everything that links and redirects lead to from the first seed; at most `traps` pages of the traps of each host."""
+def walk(
+    web: Web, at_ms: int, *, traps: int = 3, enough: Callable[[Walked], bool] = lambda walked: False
+) -> Walked:
+    """Everything that links and redirects lead to from the first seed; at most `traps` pages of the
+    traps of each host.
+    """
     walked = Walked()
     waiting = deque(web.seeds())
     walked.met.update(waiting)

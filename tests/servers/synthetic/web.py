@@ -1,7 +1,9 @@
-"""The synthetic web: a pure function of (seed, URL, time), and the truth about it that proofs compare with.
+"""The synthetic web: a pure function of (seed, URL, time), and the truth about it that proofs
+compare with.
 
-Nothing is stored: two thousand hosts with a million pages cost nothing until a page is asked for, and each answer depends on the
-plan, the URL, the request's headers and the time alone. All times here are milliseconds since 1970.
+Nothing is stored: two thousand hosts with a million pages cost nothing until a page is asked for,
+and each answer depends on the plan, the URL, the request's headers and the time alone. All times
+here are milliseconds since 1970.
 """
 
 from __future__ import annotations
@@ -44,20 +46,25 @@ class Web:
         self.topics = Topics(self.layout)
         self._sitemaps = Sitemaps(self.layout, self.changes, self._pages)
 
-    # -- what it answers ----------------------------------------------------------------------------------------------
+    # -- what it answers
+    # ------------------------------------------------------------
 
     def answer(self, url: str, request_headers: Mapping[str, str], at_ms: int) -> Answer:
         """The answer to a GET that arrives at a time. Hot path.
 
         Args:
-            request_headers: names in lower case; `if-none-match`, `if-modified-since` and `accept-encoding` are read.
+            request_headers: names in lower case; `if-none-match`, `if-modified-since` and
+                `accept-encoding` are read.
         """
         host, path = self._split(url)
         if host is None or host.access is not Access.OPEN:
             return Answer(0, fault=Fault.UNRESOLVED if host is None else _UNREACHABLE[host.access])
         at = at_ms - self.plan.epoch_ms
         place = self.layout.place(host, path, at)
-        fields = [("Date", formatdate(at_ms // 1000, usegmt=True)), ("Server", f"loom/{draw(host.number) % 3}")]
+        fields = [
+            ("Date", formatdate(at_ms // 1000, usegmt=True)),
+            ("Server", f"loom/{draw(host.number) % 3}"),
+        ]
         fault = Fault.NONE
         failure = None
         if place.kind is not Kind.ROBOTS:
@@ -85,9 +92,13 @@ class Web:
         if match is None:
             return None, ""
         path = match[2]
-        return self.layout.hosts.by_name(match[1].lower()), path if path.startswith("/") else f"/{path}"
+        return self.layout.hosts.by_name(match[1].lower()), path if path.startswith(
+            "/"
+        ) else f"/{path}"
 
-    def _reply(self, host: Host, place: Place, path: str, at: int, fields: list[tuple[str, str]]) -> _Reply:
+    def _reply(
+        self, host: Host, place: Place, path: str, at: int, fields: list[tuple[str, str]]
+    ) -> _Reply:
         match place.kind:
             case Kind.PAGE | Kind.TRANSLATION | Kind.DUPLICATE | Kind.NEAR_DUPLICATE:
                 return self._html(host, self._pages.page(host, place, at), at)
@@ -105,11 +116,19 @@ class Web:
             case Kind.GONE:
                 return self._missing(host, (404, 410)[place.number % 2])
             case Kind.FORBIDDEN:
-                return 200, "text/html; charset=utf-8", b"<title>Private</title><p>Nobody may read this."
+                return (
+                    200,
+                    "text/html; charset=utf-8",
+                    b"<title>Private</title><p>Nobody may read this.",
+                )
             case Kind.BROKEN:
                 return 500, "text/html; charset=utf-8", b"<title>Internal error</title>"
             case Kind.ASSET:
-                return 200, ASSET_TYPES[place.detail], b"\x00" * (1_000 + draw(host.number, place.number) % 9_000)
+                return (
+                    200,
+                    ASSET_TYPES[place.detail],
+                    b"\x00" * (1_000 + draw(host.number, place.number) % 9_000),
+                )
             case _:
                 return self._missing(host, 404)
 
@@ -123,11 +142,19 @@ class Web:
         about = self.layout.hosts.get(place.number)
         if place.detail == "/robots.txt" and host.robots in ("redirecting", "foreign"):
             first = self.layout.hosts.get(0).name
-            target = "/site-robots.txt" if host.robots == "redirecting" else f"http://{first}/robots-of/{host.number}.txt"
+            target = (
+                "/site-robots.txt"
+                if host.robots == "redirecting"
+                else f"http://{first}/robots-of/{host.number}.txt"
+            )
             fields.append(("Location", target))
             return 302, "text/plain", b"elsewhere\n"
         file = robots_file(self.plan, about, at)
-        return file.status, "text/plain; charset=utf-8", file.text().encode() if file.status == 200 else b"none\n"
+        return (
+            file.status,
+            "text/plain; charset=utf-8",
+            file.text().encode() if file.status == 200 else b"none\n",
+        )
 
     def _redirect(self, host: Host, place: Place, fields: list[tuple[str, str]]) -> _Reply:
         style = self.layout.redirect_style(host, place.number)
@@ -152,7 +179,11 @@ class Web:
         return self._html(host, text, at)
 
     def _missing(self, host: Host, status: int) -> _Reply:
-        return status, "text/html; charset=utf-8", f"<title>{status}</title><p>{missing_text(host.language)}".encode()
+        return (
+            status,
+            "text/html; charset=utf-8",
+            f"<title>{status}</title><p>{missing_text(host.language)}".encode(),
+        )
 
     def _validators(self, host: Host, number: int, at: int) -> list[tuple[str, str]]:
         """ETag and Last-Modified as the host makes them."""
@@ -165,15 +196,25 @@ class Web:
                 tag, changed = f'"{host.number}-{number}"', -1
             case _:
                 state = self.changes.state(host, number, at)
-                tag, changed = f'W/"{number}-{state.version}"' if host.number % 2 else f'"{number}-{state.version}"', state.since
+                tag, changed = (
+                    f'W/"{number}-{state.version}"'
+                    if host.number % 2
+                    else f'"{number}-{state.version}"',
+                    state.since,
+                )
         modified = formatdate((self.plan.epoch_ms + changed) // 1000, usegmt=True)
         return [("ETag", tag), ("Last-Modified", modified)]
 
-    # -- what is true -------------------------------------------------------------------------------------------------
+    # -- what is true
+    # ------------------------------------------------------------
 
     def seeds(self, count: int = 1) -> list[str]:
-        """Front pages of the first hosts that can be crawled. All others are reached by links from the first."""
-        return [f"http://{host.name}/" for host, _ in zip(self.open_hosts(), range(count), strict=False)]
+        """Front pages of the first hosts that can be crawled. All others are reached by links from
+        the first.
+        """
+        return [
+            f"http://{host.name}/" for host, _ in zip(self.open_hosts(), range(count), strict=False)
+        ]
 
     def open_hosts(self) -> Iterator[Host]:
         """Hosts that answer and whose robots.txt lets us in."""
@@ -181,12 +222,16 @@ class Web:
         return (host for host in every if self.layout.is_open(host))
 
     def real_pages(self, at_ms: int | None = None, *, orphans: bool = True) -> Iterator[str]:
-        """The URLs that a perfect robot finds: allowed, no trap, no copy. Those in sitemaps alone are left out without `orphans`."""
+        """The URLs that a perfect robot finds: allowed, no trap, no copy. Those in sitemaps alone
+        are left out without `orphans`.
+        """
         at = 0 if at_ms is None else at_ms - self.plan.epoch_ms
         layout = self.layout
         for host in self.open_hosts():
             for number in range(layout.size(host, at)):
-                if (orphans or not layout.is_orphan(host, number)) and not layout.is_dead(host, number, at):
+                if (orphans or not layout.is_orphan(host, number)) and not layout.is_dead(
+                    host, number, at
+                ):
                     for language in host.languages:
                         yield f"http://{host.name}{layout.path(host, number, language)}"
 
@@ -195,14 +240,24 @@ class Web:
         host, path = self._split(url)
         if host is None or host.access is not Access.OPEN:
             return Kind.NOWHERE
-        kind = self.layout.place(host, path, None if at_ms is None else at_ms - self.plan.epoch_ms).kind
-        return kind if kind is Kind.ROBOTS or robots_file(self.plan, host, None).allows(path) else Kind.FORBIDDEN
+        kind = self.layout.place(
+            host, path, None if at_ms is None else at_ms - self.plan.epoch_ms
+        ).kind
+        return (
+            kind
+            if kind is Kind.ROBOTS or robots_file(self.plan, host, None).allows(path)
+            else Kind.FORBIDDEN
+        )
 
     def topic(self, url: str) -> int | None:
         """What a page is about, in a web with topics; None for what is no page."""
         host, path = self._split(url)
         place = self.layout.place(host, path) if host is not None else None
-        return self.topics.of(host, place.number) if host is not None and place is not None and place.kind in _REAL else None
+        return (
+            self.topics.of(host, place.number)
+            if host is not None and place is not None and place.kind in _REAL
+            else None
+        )
 
     def trap(self, url: str) -> Trap | None:
         """Which trap a URL is part of."""
@@ -216,19 +271,33 @@ class Web:
         """Changes of a page's text a day (Poisson); 0 for what is no page."""
         host, path = self._split(url)
         place = self.layout.place(host, path) if host is not None else None
-        return self.changes.rate(host, place.number) if host is not None and place is not None and place.kind in _REAL else 0.0
+        return (
+            self.changes.rate(host, place.number)
+            if host is not None and place is not None and place.kind in _REAL
+            else 0.0
+        )
 
     def version(self, url: str, at_ms: int) -> int:
         """How often a page has changed until a time; 0 for what is no page."""
         host, path = self._split(url)
         at = at_ms - self.plan.epoch_ms
         place = self.layout.place(host, path, at) if host is not None else None
-        return self.changes.state(host, place.number, at).version if host is not None and place is not None and place.kind in _REAL else 0
+        return (
+            self.changes.state(host, place.number, at).version
+            if host is not None and place is not None and place.kind in _REAL
+            else 0
+        )
 
     def robots(self, host_name: str, at_ms: int | None = None) -> RobotsFile:
-        """The robots.txt of a host (redirects followed) at a time, or when nothing is out of order; 404 for a strange host."""
+        """The robots.txt of a host (redirects followed) at a time, or when nothing is out of order;
+        404 for a strange host.
+        """
         host = self.layout.hosts.by_name(host_name)
-        return RobotsFile(404) if host is None else robots_file(self.plan, host, None if at_ms is None else at_ms - self.plan.epoch_ms)
+        return (
+            RobotsFile(404)
+            if host is None
+            else robots_file(self.plan, host, None if at_ms is None else at_ms - self.plan.epoch_ms)
+        )
 
     def robots_allows(self, url: str, at_ms: int | None = None, agent: str = OUR_TOKEN) -> bool:
         host, path = self._split(url)
@@ -252,13 +321,19 @@ class Web:
 
 
 def _not_modified(validators: Mapping[str, str], request: Mapping[str, str]) -> bool:
-    """RFC 9110 section 13.2.2: If-None-Match first, weakly compared; If-Modified-Since only without it."""
+    """RFC 9110 section 13.2.2: If-None-Match first, weakly compared; If-Modified-Since only without
+    it.
+    """
     tag = validators.get("ETag")
     if tag is None:
         return False
     wanted = request.get("if-none-match")
     if wanted is not None:
-        return tag.removeprefix("W/") in [each.strip().removeprefix("W/") for each in wanted.split(",")] or wanted.strip() == "*"
+        return (
+            tag.removeprefix("W/")
+            in [each.strip().removeprefix("W/") for each in wanted.split(",")]
+            or wanted.strip() == "*"
+        )
     since = request.get("if-modified-since")
     if since is None:
         return False
@@ -268,7 +343,14 @@ def _not_modified(validators: Mapping[str, str], request: Mapping[str, str]) -> 
         return False
 
 
-def _finished(host: Host, reply: _Reply, fields: list[tuple[str, str]], request: Mapping[str, str], latency: int, fault: Fault) -> Answer:
+def _finished(
+    host: Host,
+    reply: _Reply,
+    fields: list[tuple[str, str]],
+    request: Mapping[str, str],
+    latency: int,
+    fault: Fault,
+) -> Answer:
     """The answer with the fields of its content."""
     status, content_type, body = reply
     fields.append(("Content-Type", content_type))

@@ -33,9 +33,15 @@ def test_sentences_of_a_paragraph_part_where_their_translations_do() -> None:
 
 
 def test_code_and_numbers_hold_lines_together() -> None:
-    one = "\n".join(f"Run the command lycosa{number} now" if number % 3 else "Then wait" for number in range(60))
+    one = "\n".join(
+        f"Run the command lycosa{number} now" if number % 3 else "Then wait" for number in range(60)
+    )
     other = "\n".join(f"Führen Sie jetzt lycosa{number} aus" for number in range(60) if number % 3)
-    assert all(here.split()[3] == there.split()[3] for here, there in aligned(one, other, "en", "de") if here.startswith("Run"))
+    assert all(
+        here.split()[3] == there.split()[3]
+        for here, there in aligned(one, other, "en", "de")
+        if here.startswith("Run")
+    )
 
 
 def test_what_was_not_translated_teaches_nothing() -> None:

@@ -11,7 +11,14 @@ from hypothesis import strategies as st
 
 from lycosa.core.errors import UsageError
 from lycosa.text.translation.dictd import dictd
-from lycosa.text.translation.dictionaries import Entry, as_table, columns, translations, weight_of, wiktionary
+from lycosa.text.translation.dictionaries import (
+    DictionaryEntry,
+    as_table,
+    columns,
+    translations,
+    weight_of,
+    wiktionary,
+)
 from lycosa.text.translation.parallel import tmx, two_columns, two_files
 from tests.servers.system import require_file
 from tests.text.data import DATA
@@ -30,9 +37,18 @@ TMX = """<?xml version="1.0" encoding="UTF-8"?>
     ("line", "expected"),
     [
         ("fever {n} (higher than normal) :: Fieber {n}", [("fever", "Fieber")]),
-        ("feverish {adj} (filled with energy) :: fieberhaft, febril", [("feverish", "fieberhaft"), ("feverish", "febril")]),
-        ("peak {n} (mountain top) :: 尖峰 /jiānfēng/, 頂峰, 顶峰 /dǐngfēng/", [("peak", "尖峰"), ("peak", "頂峰"), ("peak", "顶峰")]),
-        ("aardvark {n} (mammal) :: 土豚 /ツチブタ, tsuchibuta/, 蟻食 /アリクイ, arikui/", [("aardvark", "土豚"), ("aardvark", "蟻食")]),
+        (
+            "feverish {adj} (filled with energy) :: fieberhaft, febril",
+            [("feverish", "fieberhaft"), ("feverish", "febril")],
+        ),
+        (
+            "peak {n} (mountain top) :: 尖峰 /jiānfēng/, 頂峰, 顶峰 /dǐngfēng/",
+            [("peak", "尖峰"), ("peak", "頂峰"), ("peak", "顶峰")],
+        ),
+        (
+            "aardvark {n} (mammal) :: 土豚 /ツチブタ, tsuchibuta/, 蟻食 /アリクイ, arikui/",
+            [("aardvark", "土豚"), ("aardvark", "蟻食")],
+        ),
         ("fever bush {n} (American winterberry) SEE: American winterberry ::", []),
         ("# License :: Creative Commons", []),
         ("Führer {n} (Adolf) :: [has other meanings as well] Führer {m}", [("Führer", "Führer")]),
@@ -52,13 +68,20 @@ def test_senses_and_places_weigh_less_and_less() -> None:
 def test_columns() -> None:
     rows = ["house\tHaus|Gebäude", "river\tFluss\t0.4", "# remark\tno", "alone", "bad\tx\t7"]
     assert list(columns(rows)) == [
-        Entry("house", "Haus", 1.0), Entry("house", "Gebäude", weight_of(0, 1)), Entry("river", "Fluss", 0.4), Entry("bad", "x", 1.0)
+        DictionaryEntry("house", "Haus", 1.0), DictionaryEntry("house", "Gebäude", weight_of(0, 1)), DictionaryEntry("river", "Fluss", 0.4), DictionaryEntry("bad", "x", 1.0)
     ]  # fmt: skip
 
 
 def test_a_dictionary_is_kept_by_the_terms_of_the_index() -> None:
     made = as_table(
-        [Entry("to run", "laufen", 1.0), Entry("Houses", "Häuser", 0.5), Entry("house", "Haus", 1.0), Entry("?", "x", 1)], "en", "de"
+        [
+            DictionaryEntry("to run", "laufen", 1.0),
+            DictionaryEntry("Houses", "Häuser", 0.5),
+            DictionaryEntry("house", "Haus", 1.0),
+            DictionaryEntry("?", "x", 1),
+        ],
+        "en",
+        "de",
     )
     assert sorted(made.pairs) == [("hous", "haus", 1.0), ("run", "lauf", 1.0)]
     assert made.target_surfaces["haus"] == "Haus"
@@ -83,7 +106,12 @@ def test_files_of_dictd(tmp_path: Path) -> None:
         text += entry.encode()
     (tmp_path / "x.index").write_text("\n".join(rows) + "\n", encoding="utf-8")
     (tmp_path / "x.dict.dz").write_bytes(gzip.compress(text))
-    expected = [("house", "maison"), ("house", "bâtiment"), ("house", "chambre"), ("river", "fleuve")]
+    expected = [
+        ("house", "maison"),
+        ("house", "bâtiment"),
+        ("house", "chambre"),
+        ("river", "fleuve"),
+    ]
     for name in ("x.index", "x.dict.dz", "x"):
         assert [(entry.word, entry.translation) for entry in dictd(tmp_path / name)] == expected
     (tmp_path / "x.index").write_text("house\tzzzz\tzz\n", encoding="utf-8")
@@ -97,9 +125,11 @@ def test_files_of_dictd(tmp_path: Path) -> None:
 
 
 def test_a_dictionary_of_freedict() -> None:
-    entries = list(dictd(require_file("/usr/share/dictd/freedict-eng-spa.index", "dict-freedict-eng-spa")))
+    entries = list(
+        dictd(require_file("/usr/share/dictd/freedict-eng-spa.index", "dict-freedict-eng-spa"))
+    )
     assert len(entries) > 5_000
-    assert Entry("house", "casa", 1.0) in entries
+    assert DictionaryEntry("house", "casa", 1.0) in entries
 
 
 def test_a_list_of_wiktionary() -> None:
@@ -116,7 +146,10 @@ def test_translation_memories(tmp_path: Path) -> None:
     path.write_text(TMX, encoding="utf-8")
     assert list(tmx(path, "en", "de")) == [("The <b>house", "Das Haus")]
     assert list(tmx(path, "fr", "en")) == [("fleuve", "river")]
-    path.write_text(TMX.replace('"tmx14.dtd"', '"tmx14.dtd" [<!ENTITY a "aaaa"><!ENTITY b "&a;&a;&a;">]'), encoding="utf-8")
+    path.write_text(
+        TMX.replace('"tmx14.dtd"', '"tmx14.dtd" [<!ENTITY a "aaaa"><!ENTITY b "&a;&a;&a;">]'),
+        encoding="utf-8",
+    )
     with pytest.raises(UsageError, match="entity"):
         list(tmx(path, "en", "de"))
     path.write_text(TMX[:300], encoding="utf-8")

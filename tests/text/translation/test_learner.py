@@ -1,4 +1,6 @@
-"""Word alignment that agrees both ways: what it learns from SIB-200, in which tables it is kept, what resembles what."""
+"""Word alignment that agrees both ways: what it learns from SIB-200, in which tables it is kept,
+what resembles what.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,7 @@ from lycosa.text.translation.learner import Learned, learn
 from lycosa.text.translation.likeness import sound
 from lycosa.text.translation.source import Sources
 from lycosa.text.translation.table import TableInfo, TranslationTable, analyzers, write_table
-from lycosa.text.translation.terms import Term, terms, written_key
+from lycosa.text.translation.terms import TranslationTerm, terms, written_key
 from tests.text.data import sib200_numbered
 
 
@@ -21,10 +23,16 @@ def taught(source: str, target: str) -> Learned:
     """What SIB-200's learning part teaches."""
     one, other = analyzer_for(source), analyzer_for(target)
     pairs = zip(sib200_numbered(source), sib200_numbered(target), strict=True)
-    return learn((terms(one, here), terms(other, there)) for (number, here), (_, there) in pairs if number % 5)
+    return learn(
+        (terms(one, here), terms(other, there))
+        for (number, here), (_, there) in pairs
+        if number % 5
+    )
 
 
-def table(folder: Path, source: str, target: str, made: Learned, name: str = "made") -> TranslationTable:
+def table(
+    folder: Path, source: str, target: str, made: Learned, name: str = "made"
+) -> TranslationTable:
     path = folder / f"{name}-{source}-{target}.sqlite"
     info = TableInfo(name, "learned", source, target, 0, analyzers(source, target))
     write_table(path, info, made.pairs, made.source_surfaces, made.target_surfaces)
@@ -41,9 +49,15 @@ def chinese(tmp_path_factory: pytest.TempPathFactory) -> TranslationTable:
     return table(tmp_path_factory.mktemp("tables"), "en", "zh", taught("en", "zh"))
 
 
-@pytest.mark.parametrize(("word", "translation"), [("water", "вода"), ("city", "город"), ("people", "люди"), ("country", "страна")])
+@pytest.mark.parametrize(
+    ("word", "translation"),
+    [("water", "вода"), ("city", "город"), ("people", "люди"), ("country", "страна")],
+)
 def test_usual_words_are_learned(russian: TranslationTable, word: str, translation: str) -> None:
-    key, expected = written_key(analyzer_for("en"), word), written_key(analyzer_for("ru"), translation)
+    key, expected = (
+        written_key(analyzer_for("en"), word),
+        written_key(analyzer_for("ru"), translation),
+    )
     assert expected in [each.key for each in russian.lookup(key, "en", "ru")[:3]]
     assert key in [each.key for each in russian.lookup(expected, "ru", "en")[:3]]
 
@@ -69,21 +83,29 @@ def test_names_are_found_by_their_sound(tmp_path: Path) -> None:
     assert (found.key, found.surface, found.weight < 0.6) == ("путин", "Путин", True)
 
 
-def test_english_joins_languages_that_no_table_joins(russian: TranslationTable, chinese: TranslationTable) -> None:
+def test_english_joins_languages_that_no_table_joins(
+    russian: TranslationTable, chinese: TranslationTable
+) -> None:
     sources = Sources([russian, chinese])
     assert sources.covers("ru", "zh")
     assert not sources.covers("ru", "de")
-    assert "国 家" in [each.key for each in sources.lookup(written_key(analyzer_for("ru"), "страна"), "ru", "zh")[:6]]
+    assert "国 家" in [
+        each.key
+        for each in sources.lookup(written_key(analyzer_for("ru"), "страна"), "ru", "zh")[:6]
+    ]
 
 
 def test_learning_is_the_same_each_time() -> None:
-    pairs = [([Term(word, word) for word in one.split()], [Term(word, word) for word in other.split()]) for one, other in (
+    pairs = [([TranslationTerm(word, word) for word in one.split()], [TranslationTerm(word, word) for word in other.split()]) for one, other in (
         ("the house", "das haus"), ("the book", "das buch"), ("a book", "ein buch"), ("", "nichts"), ("nothing", "")
     )]  # fmt: skip
     made = learn(pairs)
     assert made == learn(pairs)
     assert made.sentences == 3
-    best = {one: max((weight, other) for each, other, weight in made.pairs if each == one)[1] for one, _, _ in made.pairs}
+    best = {
+        one: max((weight, other) for each, other, weight in made.pairs if each == one)[1]
+        for one, _, _ in made.pairs
+    }
     assert best["house"] == "haus"
     assert best["book"] == "buch"
     assert learn([]) == Learned([], {}, {}, 0)

@@ -1,6 +1,8 @@
-"""News and government sites in 27 languages, by language: the seeds of the template `news27`. Plain facts.
+"""News and government sites in 27 languages, by language: the seeds of the template `news27`. Plain
+facts.
 
-A 2011 list of mainstream media and governments, with home pages as remembered in 2026; what is no longer published is left out.
+A 2011 list of mainstream media and governments, with home pages as remembered in 2026; what is no
+longer published is left out.
 """
 
 from __future__ import annotations
@@ -9,7 +11,9 @@ from typing import NamedTuple
 
 
 class Site(NamedTuple):
-    """One site. `home`: "" where nobody knows. `note`: "", `moved` (name or owner changed) or `unsure` (the name does not say which)."""
+    """One site. `home`: "" where nobody knows. `note`: "", `moved` (name or owner changed) or
+    `unsure` (the name does not say which).
+    """
 
     name: str
     home: str

@@ -1,7 +1,7 @@
 """DOC and PPT: Microsoft's binary formats of 1997 to 2003, streams in a compound file.
 
-Only text, links and properties are read, by their published specifications: [MS-DOC] section 2.4.1 (retrieving text),
-[MS-PPT] section 2.3.1 (record headers). olefile reads the compound file.
+Only text, links and properties are read, by their published specifications: [MS-DOC] section 2.4.1
+(retrieving text), [MS-PPT] section 2.3.1 (record headers). olefile reads the compound file.
 """
 
 from __future__ import annotations
@@ -36,9 +36,13 @@ _MAX_RECORDS = 2_000_000
 
 
 class _File(olefile.OleFileIO):  # type: ignore[misc]
-    """olefile without lists of properties: it believes their length, and a damaged one keeps it busy for hours. None of them is wanted."""
+    """olefile without lists of properties: it believes their length, and a damaged one keeps it
+    busy for hours. None of them is wanted.
+    """
 
-    def _parse_property(self, s: bytes, offset: int, property_id: int, property_type: int, *more: object) -> object:
+    def _parse_property(
+        self, s: bytes, offset: int, property_id: int, property_type: int, *more: object
+    ) -> object:
         if property_type & _VECTOR:
             return None
         return super()._parse_property(s, offset, property_id, property_type, *more)
@@ -64,7 +68,11 @@ class _Compound:
     def describe(self, sink: Sink) -> None:
         """The summary information ([MS-OLEPS])."""
         about = self._file.get_metadata()
-        codec = f"cp{about.codepage}" if about.codepage and about.codepage not in (65001, 1200) else "utf-8"
+        codec = (
+            f"cp{about.codepage}"
+            if about.codepage and about.codepage not in (65001, 1200)
+            else "utf-8"
+        )
         if about.codepage in (None, -535):
             codec = "utf-8" if about.codepage else "cp1252"
         for name, value in (
@@ -170,8 +178,8 @@ def _without_fields(line: str, sink: Sink) -> str:
 
 
 def read_ppt(payload: bytes, sink: Sink) -> None:
-    """A presentation: the text of slides and notes, and its links. Of PowerPoint 95, whose records nobody has published, the copy of
-    its text that it keeps beside them.
+    """A presentation: the text of slides and notes, and its links. Of PowerPoint 95, whose records
+    nobody has published, the copy of its text that it keeps beside them.
 
     Raises:
         Encrypted: it asks for a password.
@@ -208,7 +216,9 @@ def read_ppt(payload: bytes, sink: Sink) -> None:
 
 
 def _records(data: bytes) -> Iterator[tuple[int, int, bytes]]:
-    """(type, instance, body) of all atoms, masters left out. Containers are flattened: their bodies are records again."""
+    """(type, instance, body) of all atoms, masters left out. Containers are flattened: their bodies
+    are records again.
+    """
     position = 0
     for _ in range(_MAX_RECORDS):
         if position + 8 > len(data):

@@ -1,4 +1,6 @@
-"""What an image says of itself: EXIF, XMP, IPTC and the text chunks of PNG. Pixels are never decoded, so their number costs nothing."""
+"""What an image says of itself: EXIF, XMP, IPTC and the text chunks of PNG. Pixels are never
+decoded, so their number costs nothing.
+"""
 
 from __future__ import annotations
 
@@ -9,25 +11,67 @@ from collections.abc import Iterator
 from xml.parsers import expat
 
 from lycosa.page.documents.sink import Sink
-from lycosa.page.xml_events import Enough, local_name
+from lycosa.page.feeds.xml_events import Enough, local_name
 
 _MAX_SEGMENTS = 10_000
 _MAX_TEXT = 2**20  # bytes of one unpacked text chunk
 _XMP = re.compile(rb"<x:xmpmeta\b.{0,1000000}?</x:xmpmeta>", re.DOTALL)
-_ASCII_TAGS = {0x010E: "title", 0x013B: "author", 0x8298: "rights", 0x9003: "date", 0x0132: "modified"}  # EXIF 2.32 table 4 and 7
-_WINDOWS_TAGS = {0x9C9B: "title", 0x9C9C: "comment", 0x9C9D: "author", 0x9C9E: "keywords", 0x9C9F: "description"}
+# EXIF 2.32 table 4 and 7
+_ASCII_TAGS = {
+    0x010E: "title",
+    0x013B: "author",
+    0x8298: "rights",
+    0x9003: "date",
+    0x0132: "modified",
+}
+_WINDOWS_TAGS = {
+    0x9C9B: "title",
+    0x9C9C: "comment",
+    0x9C9D: "author",
+    0x9C9E: "keywords",
+    0x9C9F: "description",
+}
 _USER_COMMENT, _EXIF_POINTER = 0x9286, 0x8769
 _EXIF_DATE = re.compile(r"(\d{4}):(\d\d):(\d\d)")
-_PNG_WORDS = {"title": "title", "author": "author", "description": "description", "copyright": "rights", "creation time": "date",
-              "comment": "comment", "keywords": "keywords"}  # fmt: skip
-_XMP_WANTED = {"title": "title", "description": "description", "creator": "author", "rights": "rights", "subject": "keywords",
-               "Headline": "title", "AltTextAccessibility": "comment", "ExtDescrAccessibility": "comment", "CreateDate": "date",
-               "DateCreated": "date", "City": "place", "Country": "place"}  # fmt: skip
-_IPTC = {5: "title", 120: "description", 25: "keywords", 80: "author", 105: "title", 116: "rights", 55: "date"}  # IIM 4.2, record 2
+_PNG_WORDS = {
+    "title": "title",
+    "author": "author",
+    "description": "description",
+    "copyright": "rights",
+    "creation time": "date",
+    "comment": "comment",
+    "keywords": "keywords",
+}
+_XMP_WANTED = {
+    "title": "title",
+    "description": "description",
+    "creator": "author",
+    "rights": "rights",
+    "subject": "keywords",
+    "Headline": "title",
+    "AltTextAccessibility": "comment",
+    "ExtDescrAccessibility": "comment",
+    "CreateDate": "date",
+    "DateCreated": "date",
+    "City": "place",
+    "Country": "place",
+}
+# IIM 4.2, record 2
+_IPTC = {
+    5: "title",
+    120: "description",
+    25: "keywords",
+    80: "author",
+    105: "title",
+    116: "rights",
+    55: "date",
+}
 
 
 def read_image(payload: bytes, sink: Sink) -> None:
-    """Title, caption, author, keywords, rights, comments: as metadata, and as the lines of its text."""
+    """Title, caption, author, keywords, rights, comments: as metadata, and as the lines of its
+    text.
+    """
     said: list[tuple[str, str]] = []
     for name, text in _fields(payload):
         text = " ".join(text.replace("\0", " ").split())
@@ -122,7 +166,9 @@ def _webp(payload: bytes) -> Iterator[tuple[str, str]]:
             return
         kind, length = struct.unpack_from("<4sI", payload, position)
         if kind == b"EXIF":
-            yield from _exif(payload[position + 8 : position + 8 + length].removeprefix(b"Exif\0\0"))
+            yield from _exif(
+                payload[position + 8 : position + 8 + length].removeprefix(b"Exif\0\0")
+            )
         position += 8 + length + length % 2
 
 

@@ -1,6 +1,8 @@
-"""Which kind of document a payload is, told by its bytes; servers name PDF and office files wrongly about as often as rightly.
+"""Which kind of document a payload is, told by its bytes; servers name PDF and office files wrongly
+about as often as rightly.
 
-Cheap and without any library that reads documents: the crawl asks this about every answer that is not plainly HTML.
+Cheap and without any library that reads documents: the crawl asks this about every answer that is
+not plainly HTML.
 """
 
 from __future__ import annotations
@@ -27,12 +29,18 @@ class Kind(StrEnum):
     ENCRYPTED = "encrypted"  # an office file in an encrypted package
 
 
-_PDF_WITHIN = 1_024  # bytes before the header that readers forgive (PDF 32000-1:2008 annex H, implementation note 13)
+# bytes before the header that readers forgive (PDF 32000-1:2008 annex H, implementation note 13)
+_PDF_WITHIN = 1_024
 _OBJECT_WITHIN = 65_536  # a text about PDF may name its header, but holds no object
 _OLE = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"  # [MS-CFB] section 2.2
 _ZIP = b"PK\x03\x04"
 _MIMETYPE = re.compile(rb"mimetype(application/(?:epub\+zip|vnd\.oasis\.opendocument\.[a-z-]+))")
-_PARTS = ((b"word/", Kind.DOCX), (b"ppt/", Kind.PPTX), (b"xl/workbook.bin", Kind.XLSB), (b"xl/", Kind.XLSX))
+_PARTS = (
+    (b"word/", Kind.DOCX),
+    (b"ppt/", Kind.PPTX),
+    (b"xl/workbook.bin", Kind.XLSB),
+    (b"xl/", Kind.XLSX),
+)
 _STREAMS = (
     ("EncryptedPackage", Kind.ENCRYPTED),
     ("WordDocument", Kind.DOC),
@@ -42,12 +50,18 @@ _STREAMS = (
 )
 _OLE_NAMES = tuple((name.encode("utf-16-le") + b"\0\0", kind) for name, kind in _STREAMS)
 _IMAGES = (b"\x89PNG\r\n\x1a\n", b"\xff\xd8\xff", b"GIF87a", b"GIF89a", b"II*\0", b"MM\0*")
-_NAMES_LENGTH = 65_536  # bytes at either end of a ZIP file in which the names of its parts are looked for
+# bytes at either end of a ZIP file in which the names of its parts are looked for
+_NAMES_LENGTH = 65_536
 
 
 def begins_as_document(start: bytes) -> bool:
-    """Whether `kind_of` may find something in a payload that begins so. `start`: its first 1,024 bytes, or as many as there are."""
-    return start.startswith((_ZIP, _OLE, b"{\\rtf", b"RIFF", *_IMAGES)) or b"%PDF-" in start[:_PDF_WITHIN]
+    """Whether `kind_of` may find something in a payload that begins so. `start`: its first 1,024
+    bytes, or as many as there are.
+    """
+    return (
+        start.startswith((_ZIP, _OLE, b"{\\rtf", b"RIFF", *_IMAGES))
+        or b"%PDF-" in start[:_PDF_WITHIN]
+    )
 
 
 def kind_of(payload: bytes) -> Kind | None:
@@ -60,7 +74,9 @@ def kind_of(payload: bytes) -> Kind | None:
         return Kind.RTF
     if payload.startswith(_IMAGES) or (payload.startswith(b"RIFF") and payload[8:12] == b"WEBP"):
         return Kind.IMAGE
-    if payload.startswith(b"%PDF-") or (b"%PDF-" in payload[:_PDF_WITHIN] and b" obj" in payload[:_OBJECT_WITHIN]):
+    if payload.startswith(b"%PDF-") or (
+        b"%PDF-" in payload[:_PDF_WITHIN] and b" obj" in payload[:_OBJECT_WITHIN]
+    ):
         return Kind.PDF
     return None
 

@@ -1,7 +1,8 @@
 """DOCX and PPTX: Office Open XML (ECMA-376), read as a stream of elements.
 
-No library: those at hand build a tree of the whole document first (python-docx, mammoth, python-pptx, openpyxl), which a
-hostile file makes as large as it likes, and leave out text boxes, notes and fields.
+No library: those at hand build a tree of the whole document first (python-docx, mammoth,
+python-pptx, openpyxl), which a hostile file makes as large as it likes, and leave out text boxes,
+notes and fields.
 """
 
 from __future__ import annotations
@@ -12,10 +13,11 @@ from typing import ClassVar
 
 from lycosa.page.documents.sink import Sink
 from lycosa.page.documents.zipped import Package
-from lycosa.page.xml_events import local_name
+from lycosa.page.feeds.xml_events import local_name
 
 _FIELD = re.compile(r'HYPERLINK\s+(?:\\[a-z]\s+)*"([^"]+)"', re.IGNORECASE)
-_SKIPPED = frozenset({"Fallback", "delText"})  # what stands beside it says the same; what was deleted
+# what stands beside it says the same; what was deleted
+_SKIPPED = frozenset({"Fallback", "delText"})
 _HEADING = re.compile(r"(?:heading [1-9]|title)$", re.IGNORECASE)
 _CHART_PIECES = 20_000
 _FIELD_PIECES = 100
@@ -30,7 +32,9 @@ class Attributes:
 
     def start(self, tag: str, attributes: dict[str, str]) -> None:
         if local_name(tag) in self._names:
-            self.found.append((local_name(tag), {local_name(name): value for name, value in attributes.items()}))
+            self.found.append(
+                (local_name(tag), {local_name(name): value for name, value in attributes.items()})
+            )
 
     def end(self, tag: str) -> None:
         pass
@@ -42,9 +46,19 @@ class Attributes:
 class CoreProperties:
     """docProps/core.xml (ECMA-376 part 2, section 11) and ODF's meta.xml: Dublin Core."""
 
-    _WANTED: ClassVar = {"title": "title", "description": "description", "subject": "subject", "created": "date", "creation-date": "date",
-               "creator": "author", "initial-creator": "author", "modified": "modified", "date": "modified", "keywords": "keywords",
-               "keyword": "keywords"}  # fmt: skip
+    _WANTED: ClassVar = {
+        "title": "title",
+        "description": "description",
+        "subject": "subject",
+        "created": "date",
+        "creation-date": "date",
+        "creator": "author",
+        "initial-creator": "author",
+        "modified": "modified",
+        "date": "modified",
+        "keywords": "keywords",
+        "keyword": "keywords",
+    }
 
     def __init__(self, sink: Sink) -> None:
         self._sink = sink
@@ -67,7 +81,9 @@ class CoreProperties:
 class Paragraphs:
     """The paragraphs of one part of a text document or of a slide, with its links and headings."""
 
-    def __init__(self, sink: Sink, targets: dict[str, str], headings: frozenset[str] = frozenset()) -> None:
+    def __init__(
+        self, sink: Sink, targets: dict[str, str], headings: frozenset[str] = frozenset()
+    ) -> None:
         self._sink = sink
         self._targets = targets
         self._headings = headings
@@ -132,7 +148,9 @@ class Paragraphs:
             target, begin = self._links.pop()
             self._sink.link(target, "".join(self._open[-1])[begin:] if self._open else "")
         elif name == "r" and self._run_link:
-            self._sink.link(self._run_link, self._open[-1][-1] if self._open and self._open[-1] else "")
+            self._sink.link(
+                self._run_link, self._open[-1][-1] if self._open and self._open[-1] else ""
+            )
             self._run_link = ""
 
     def text(self, text: str) -> None:
@@ -189,7 +207,9 @@ def _value(attributes: dict[str, str], wanted: str) -> str:
 
 
 def targets_of(package: Package, part: str) -> dict[str, str]:
-    """What the relationships of a part lead to: addresses as they stand, parts by their names in the package."""
+    """What the relationships of a part lead to: addresses as they stand, parts by their names in
+    the package.
+    """
     reader = Attributes("Relationship")
     folder = dirname(part)
     package.events(join(folder, "_rels", f"{part[len(folder) :].lstrip('/')}.rels"), reader)
@@ -197,7 +217,9 @@ def targets_of(package: Package, part: str) -> dict[str, str]:
     for _, each in reader.found:
         target = each.get("Target", "")
         if each.get("TargetMode") != "External":
-            target = target.lstrip("/") if target.startswith("/") else normpath(join(folder, target))
+            target = (
+                target.lstrip("/") if target.startswith("/") else normpath(join(folder, target))
+            )
         targets[each.get("Id", "")] = target
     return targets
 
@@ -214,7 +236,14 @@ def main_part(package: Package, usual: str) -> str:
         return usual
     reader = Attributes("Relationship")
     package.events("_rels/.rels", reader)
-    return next((each.get("Target", "").lstrip("/") for _, each in reader.found if each.get("Type", "").endswith("/officeDocument")), usual)
+    return next(
+        (
+            each.get("Target", "").lstrip("/")
+            for _, each in reader.found
+            if each.get("Type", "").endswith("/officeDocument")
+        ),
+        usual,
+    )
 
 
 def read_docx(payload: bytes, sink: Sink) -> None:
@@ -232,7 +261,9 @@ def read_docx(payload: bytes, sink: Sink) -> None:
         elif style and _HEADING.match(attributes.get("val", "")):
             headings.add(style)
     parts = [main, *package.matching(rf"{re.escape(folder)}/(?:footnotes|endnotes|comments)\.xml")]
-    parts += package.matching(rf"{re.escape(folder)}/(?:header|footer)\d*\.xml") + package.matching(r"word/diagrams/data\d*\.xml")
+    parts += package.matching(rf"{re.escape(folder)}/(?:header|footer)\d*\.xml") + package.matching(
+        r"word/diagrams/data\d*\.xml"
+    )
     for part in parts:
         package.events(part, Paragraphs(sink, targets_of(package, part), frozenset(headings)))
     read_charts(package, sink)
@@ -248,6 +279,10 @@ def read_pptx(payload: bytes, sink: Sink) -> None:
     targets = targets_of(package, main)
     shown = [targets[each["id"]] for _, each in order.found if each.get("id") in targets]
     slides = [*dict.fromkeys([*shown, *package.matching(r"ppt/slides/slide\d+\.xml")])]
-    for part in [*slides, *package.matching(r"ppt/diagrams/data\d*\.xml"), *package.matching(r"ppt/notesSlides/notesSlide\d+\.xml")]:
+    for part in [
+        *slides,
+        *package.matching(r"ppt/diagrams/data\d*\.xml"),
+        *package.matching(r"ppt/notesSlides/notesSlide\d+\.xml"),
+    ]:
         package.events(part, Paragraphs(sink, targets_of(package, part)))
     read_charts(package, sink)

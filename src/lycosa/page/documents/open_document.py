@@ -6,13 +6,23 @@ from posixpath import dirname, join, normpath
 from typing import ClassVar
 from urllib.parse import unquote
 
-from lycosa.page.document import read_html
 from lycosa.page.documents.office_xml import Attributes, CoreProperties
 from lycosa.page.documents.sink import Encrypted, Sink
 from lycosa.page.documents.zipped import Package
-from lycosa.page.xml_events import local_name
+from lycosa.page.feeds.xml_events import local_name
+from lycosa.page.html.document import read_html
 
-_SKIPPED = frozenset({"tracked-changes", "binary-data", "dde-source", "forms", "settings", "styles", "automatic-styles"})
+_SKIPPED = frozenset(
+    {
+        "tracked-changes",
+        "binary-data",
+        "dde-source",
+        "forms",
+        "settings",
+        "styles",
+        "automatic-styles",
+    }
+)
 _MAX_SPACES = 100
 _MAX_CHAPTERS = 2_000
 
@@ -38,11 +48,18 @@ class _Content:
             self._open.append([])
         elif name == "s":
             count = attributes.get("text:c", "1")
-            self._add(" " * min(int(count) if count.isdigit() and len(count) < 6 else 1, _MAX_SPACES))
+            self._add(
+                " " * min(int(count) if count.isdigit() and len(count) < 6 else 1, _MAX_SPACES)
+            )
         elif name in ("tab", "line-break"):
             self._add(" ")
         elif name == "a":
-            self._links.append((attributes.get("xlink:href", ""), sum(map(len, self._open[-1])) if self._open else 0))
+            self._links.append(
+                (
+                    attributes.get("xlink:href", ""),
+                    sum(map(len, self._open[-1])) if self._open else 0,
+                )
+            )
         elif name == "spreadsheet":
             self._sheets = True
         elif name == "table" and self._sheets:
@@ -98,7 +115,13 @@ def read_open_document(payload: bytes, sink: Sink) -> None:
 class _BookProperties(CoreProperties):
     """Dublin Core of an EPUB: there `date` is the publication's."""
 
-    _WANTED: ClassVar = {"title": "title", "description": "description", "date": "date", "creator": "author", "subject": "keywords"}
+    _WANTED: ClassVar = {
+        "title": "title",
+        "description": "description",
+        "date": "date",
+        "creator": "author",
+        "subject": "keywords",
+    }
 
 
 def read_epub(payload: bytes, sink: Sink) -> None:
@@ -106,15 +129,23 @@ def read_epub(payload: bytes, sink: Sink) -> None:
     package = Package(payload, sink)
     container = Attributes("rootfile")
     package.events("META-INF/container.xml", container)
-    books = [path for _, each in container.found if (path := each.get("full-path", "")) in package] or package.matching(r".*\.opf")
+    books = [
+        path for _, each in container.found if (path := each.get("full-path", "")) in package
+    ] or package.matching(r".*\.opf")
     for book in books[:1]:
         package.events(book, _BookProperties(sink))
         parts = Attributes("item", "itemref")
         package.events(book, parts)
-        items = {each.get("id", ""): each.get("href", "") for name, each in parts.found if name == "item"}
-        chapters = [items.get(each.get("idref", ""), "") for name, each in parts.found if name == "itemref"]
+        items = {
+            each.get("id", ""): each.get("href", "") for name, each in parts.found if name == "item"
+        }
+        chapters = [
+            items.get(each.get("idref", ""), "") for name, each in parts.found if name == "itemref"
+        ]
         for chapter in list(dict.fromkeys(chapters))[:_MAX_CHAPTERS]:
-            _read_chapter(package, normpath(join(dirname(book), unquote(chapter.partition("#")[0]))), sink)
+            _read_chapter(
+                package, normpath(join(dirname(book), unquote(chapter.partition("#")[0]))), sink
+            )
 
 
 def _read_chapter(package: Package, name: str, sink: Sink) -> None:

@@ -1,4 +1,6 @@
-"""From the bytes of a document to a `Page`. Runs in a child process: what is read here may take any time, any memory, or crash."""
+"""From the bytes of a document to a `Page`. Runs in a child process: what is read here may take any
+time, any memory, or crash.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,14 @@ from lycosa.page.documents.office_xml import read_docx, read_pptx
 from lycosa.page.documents.open_document import read_epub, read_open_document
 from lycosa.page.documents.pdf import read_pdf
 from lycosa.page.documents.rtf import read_rtf
-from lycosa.page.documents.sink import FAULT_BROKEN, FAULT_ENCRYPTED, FAULT_MEMORY, Encrypted, Sink, TextFull
+from lycosa.page.documents.sink import (
+    FAULT_BROKEN,
+    FAULT_ENCRYPTED,
+    FAULT_MEMORY,
+    Encrypted,
+    Sink,
+    TextFull,
+)
 from lycosa.page.documents.workbook import read_xlsx
 from lycosa.page.documents.xls import read_xls
 from lycosa.page.parse import fill_page
@@ -40,7 +49,9 @@ _READERS: dict[Kind, Callable[[bytes, Sink], None]] = {
 
 
 def read_document(payload: bytes, kind: Kind) -> Sink:
-    """Everything that a document says, as far as it can be read; what is wrong with it stands in `found.faults`."""
+    """Everything that a document says, as far as it can be read; what is wrong with it stands in
+    `found.faults`.
+    """
     sink = Sink()
     faults = sink.found.faults
     try:
@@ -66,7 +77,9 @@ def parse_document(
     x_robots_tag: Sequence[str] = (),
     product_token: str = "lycosa",
 ) -> Page:
-    """Understand one document as `lycosa.page.parse.parse_page` does a web page. Never raises; the process may die of it."""
+    """Understand one document as `lycosa.page.parse.parse_page` does a web page. Never raises; the
+    process may die of it.
+    """
     found = read_document(payload, kind).found
     if not found.title:
         found.title = found.headline

@@ -15,10 +15,12 @@ _MAX_PAGES = 5_000
 _MAX_OUTLINE = 500
 _MAX_PAGE_LINKS = 2_000
 _MAX_ADDRESS = 4_096
-_SOFT = re.compile("[\u00ad\u0002\ufffe]\\s*")  # a hyphen at the end of a line: PDFium writes U+0002 or U+FFFE for it
+# a hyphen at the end of a line: PDFium writes U+0002 or U+FFFE for it
+_SOFT = re.compile("[\u00ad\u0002\ufffe]\\s*")
 _END = tuple('.!?:;。！？：；।॥۔؟…”"»)]）」』')
 _FULL_SHARE = 0.75  # of the page's long lines from which a line goes on in the next one
-_NO_SPACES = re.compile("[\u2e80-\u9fff\uf900-\ufaff\uff00-\uff9f]")  # scripts that write no spaces between lines
+# scripts that write no spaces between lines
+_NO_SPACES = re.compile("[\u2e80-\u9fff\uf900-\ufaff\uff00-\uff9f]")
 _DATE = re.compile(r"D?:?(\d{4})(\d\d)?(\d\d)?(\d\d)?(\d\d)?(\d\d)?(Z|[+-]\d\d)?'?(\d\d)?")
 _REPEATED_SHARE, _REPEATED_PAGES = 0.5, 4
 _NO_TITLE = re.compile(
@@ -122,7 +124,9 @@ def _running_lines(pages: list[list[str]]) -> frozenset[str]:
 
 
 def _paragraphs(lines: list[str]) -> list[str]:
-    """Lines of print joined to paragraphs: a full line that ends in no full stop goes on in the next one."""
+    """Lines of print joined to paragraphs: a full line that ends in no full stop goes on in the
+    next one.
+    """
     lengths = sorted(len(line) for line in lines)
     full = lengths[len(lengths) * 9 // 10] * _FULL_SHARE if lengths else 0
     joined: list[str] = []
@@ -137,7 +141,12 @@ def _paragraphs(lines: list[str]) -> list[str]:
         text = _SOFT.sub("", text)
         if goes_on and joined:
             before = joined[-1]
-            glue = "" if before.endswith("\0") or (_NO_SPACES.match(before[-1:]) and _NO_SPACES.match(text[:1])) else " "
+            glue = (
+                ""
+                if before.endswith("\0")
+                or (_NO_SPACES.match(before[-1:]) and _NO_SPACES.match(text[:1]))
+                else " "
+            )
             joined[-1] = before.rstrip("\0") + glue + text
         else:
             joined.append(text)
@@ -148,7 +157,9 @@ def _paragraphs(lines: list[str]) -> list[str]:
 
 
 def _largest(text: pdfium.PdfTextPage) -> str:
-    """The run of the largest letters on a page: its title, in most documents that do not say theirs."""
+    """The run of the largest letters on a page: its title, in most documents that do not say
+    theirs.
+    """
     count = min(text.count_chars(), _TITLE_CHARACTERS)
     sizes = [round(raw.FPDFText_GetFontSize(text, index), 1) for index in range(count)]
     if not sizes:
@@ -164,8 +175,12 @@ def _largest(text: pdfium.PdfTextPage) -> str:
     return title if len(title) > 3 else ""
 
 
-def _read_links(document: pdfium.PdfDocument, page: pdfium.PdfPage, text: pdfium.PdfTextPage, sink: Sink) -> None:
-    """Link annotations with an address (PDF 32000-1:2008 section 12.6.4.7), then addresses that stand in the text."""
+def _read_links(
+    document: pdfium.PdfDocument, page: pdfium.PdfPage, text: pdfium.PdfTextPage, sink: Sink
+) -> None:
+    """Link annotations with an address (PDF 32000-1:2008 section 12.6.4.7), then addresses that
+    stand in the text.
+    """
     position, link = ctypes.c_int(0), raw.FPDF_LINK()
     for _ in range(_MAX_PAGE_LINKS):
         if not raw.FPDFLink_Enumerate(page, position, link):

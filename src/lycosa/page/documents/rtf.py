@@ -1,4 +1,6 @@
-"""RTF (Rich Text Format specification 1.9.1): a stream of control words, groups and text in code pages that change with the font."""
+"""RTF (Rich Text Format specification 1.9.1): a stream of control words, groups and text in code
+pages that change with the font.
+"""
 
 from __future__ import annotations
 
@@ -6,25 +8,47 @@ import re
 
 from lycosa.page.documents.sink import Sink
 
-_TOKEN = re.compile(rb"\\([a-zA-Z]{1,32})(-?\d{1,10})? ?|\\'([0-9a-fA-F]{2})|\\([^a-zA-Z0-9'])|([{}])|[\r\n]+|([^\\{}\r\n]+)|\\")
+_TOKEN = re.compile(
+    rb"\\([a-zA-Z]{1,32})(-?\d{1,10})? "
+    rb"?|\\'([0-9a-fA-F]{2})|\\([^a-zA-Z0-9'])|([{}])|[\r\n]+|([^\\{}\r\n]+)|\\"
+)
 _HYPERLINK = re.compile(r'HYPERLINK\s+(?:\\[a-z]\s+)*"?([^"\s]+)', re.IGNORECASE)
 _MAX_DEPTH = 2_000  # of groups; Word writes some tens
 
 _SKIPPED = frozenset(
-    b"fonttbl colortbl stylesheet listtable listoverridetable pict object objdata themedata colorschememapping datastore latentstyles "
-    b"rsidtbl generator xmlnstbl filetbl revtbl fldinst bkmkstart bkmkend template mmathPr info datafield pnseclvl nonshppict".split()
+    b"fonttbl colortbl stylesheet listtable listoverridetable pict object objdata themedata "
+    b"colorschememapping datastore latentstyles "
+    b"rsidtbl generator xmlnstbl filetbl revtbl fldinst bkmkstart bkmkend template mmathPr info "
+    b"datafield pnseclvl nonshppict".split()
 )
-"""Destinations that are no text. Unknown ones that are marked with an asterisk are left out too (page 9 of the specification)."""
+"""Destinations that are no text. Unknown ones that are marked with an asterisk are left out too
+(page 9 of the specification).
+"""
 
-_SHOWN = frozenset(b"shptxt shprslt fldrslt shpinst footnote annotation".split())  # destinations with an asterisk that are text
-_INFO = {b"title": "title", b"subject": "description", b"doccomm": "description", b"author": "author", b"keywords": "keywords"}
+# destinations with an asterisk that are text
+_SHOWN = frozenset(b"shptxt shprslt fldrslt shpinst footnote annotation".split())
+_INFO = {
+    b"title": "title",
+    b"subject": "description",
+    b"doccomm": "description",
+    b"author": "author",
+    b"keywords": "keywords",
+}
 _BREAKS = frozenset(b"par sect page row line".split())
 _SPACES = frozenset(b"tab cell emspace enspace qmspace nestcell".split())
-_CHARACTERS = {b"emdash": "—", b"endash": "–", b"lquote": "‘", b"rquote": "’", b"ldblquote": "“", b"rdblquote": "”", b"bullet": "•"}
+_CHARACTERS = {
+    b"emdash": "—",
+    b"endash": "–",
+    b"lquote": "‘",
+    b"rquote": "’",
+    b"ldblquote": "“",
+    b"rdblquote": "”",
+    b"bullet": "•",
+}
 _CHARSETS = {
     0: "cp1252", 77: "mac_roman", 128: "cp932", 129: "cp949", 130: "johab", 134: "gb18030",
-    136: "cp950", 161: "cp1253", 162: "cp1254", 163: "cp1258",
-    177: "cp1255", 178: "cp1256", 186: "cp1257", 204: "cp1251", 222: "cp874", 238: "cp1250", 255: "cp437",
+    136: "cp950", 161: "cp1253", 162: "cp1254", 163: "cp1258", 177: "cp1255", 178: "cp1256",
+    186: "cp1257", 204: "cp1251", 222: "cp874", 238: "cp1250", 255: "cp437",
 }  # fmt: skip
 """\\fcharset: Windows character sets (page 16 of the specification)."""
 
@@ -46,7 +70,12 @@ class _Group:
     def inner(self) -> _Group:
         """A group that begins in this one, with what holds here."""
         group = _Group(self.codec)
-        group.skipped, group.hidden, group.fallback, group.destination = self.skipped, self.hidden, self.fallback, self.destination
+        group.skipped, group.hidden, group.fallback, group.destination = (
+            self.skipped,
+            self.hidden,
+            self.fallback,
+            self.destination,
+        )
         return group
 
 
@@ -85,7 +114,14 @@ class _Reader:
             dropped = min(self._ignored, len(data))
             self._ignored -= dropped
             data = data[dropped:]
-        if not data or self._group.hidden or (self._group.skipped and self._group.destination not in (b"fldinst", b"fonttbl", *_INFO)):
+        if (
+            not data
+            or self._group.hidden
+            or (
+                self._group.skipped
+                and self._group.destination not in (b"fldinst", b"fonttbl", *_INFO)
+            )
+        ):
             return
         self._bytes += data
 
@@ -191,11 +227,15 @@ class _Reader:
     def _end_date(self) -> None:
         date = self._date
         if b"yr" in date:
-            self._sink.describe("date", f"{date[b'yr']:04}-{date.get(b'mo', 1):02}-{date.get(b'dy', 1):02}")
+            self._sink.describe(
+                "date", f"{date[b'yr']:04}-{date.get(b'mo', 1):02}-{date.get(b'dy', 1):02}"
+            )
 
 
 def _known_codec(number: int) -> str:
-    name = {932: "cp932", 936: "gb18030", 65001: "utf-8", 10000: "mac_roman", 1361: "johab"}.get(number, f"cp{number}")
+    name = {932: "cp932", 936: "gb18030", 65001: "utf-8", 10000: "mac_roman", 1361: "johab"}.get(
+        number, f"cp{number}"
+    )
     try:
         "".encode(name)
     except LookupError:

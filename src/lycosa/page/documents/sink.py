@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from lycosa.core.records import LinkKind
-from lycosa.page.found import ANCHOR_LENGTH, Found, fold
+from lycosa.page.page_parts import ANCHOR_LENGTH, PageParts, fold
 
 MAX_TEXT = 2_000_000
 """Characters kept of a document: some 700 pages of print, and 4 MB in the tables."""
@@ -39,10 +39,12 @@ class Encrypted(Exception):
 
 
 class Sink:
-    """Collects what a document says. `found.meta` takes `title`, `description`, `date` and the like."""
+    """Collects what a document says. `found.meta` takes `title`, `description`, `date` and the
+    like.
+    """
 
     def __init__(self) -> None:
-        self.found = Found()
+        self.found = PageParts()
         self._left = MAX_TEXT
 
     def line(self, text: str, *, heading: bool = False) -> None:
@@ -66,9 +68,18 @@ class Sink:
             found.add_heading(text, is_h1=not found.headline)
 
     def link(self, target: str, anchor: str = "") -> None:
-        """Take a link to the web; documents also name files, bookmarks and mail addresses, which lead nowhere."""
+        """Take a link to the web; documents also name files, bookmarks and mail addresses, which
+        lead nowhere.
+        """
         if _WEB.match(target) and len(self.found.links) < MAX_LINKS:
-            self.found.links.append((LinkKind.A.value, target.strip(), "", clean(anchor[: 2 * ANCHOR_LENGTH])[:ANCHOR_LENGTH]))
+            self.found.links.append(
+                (
+                    LinkKind.A.value,
+                    target.strip(),
+                    "",
+                    clean(anchor[: 2 * ANCHOR_LENGTH])[:ANCHOR_LENGTH],
+                )
+            )
 
     def describe(self, name: str, value: object) -> None:
         """Take a metadata field; the first one of a name counts."""

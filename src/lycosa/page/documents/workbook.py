@@ -1,6 +1,7 @@
 """XLSX: workbooks of Office Open XML (ECMA-376), read as a stream of elements.
 
-Cells are taken as they come: a library that fills a table from A1 to the last cell is led to fill one of 17 billion cells.
+Cells are taken as they come: a library that fills a table from A1 to the last cell is led to fill
+one of 17 billion cells.
 """
 
 from __future__ import annotations
@@ -8,13 +9,22 @@ from __future__ import annotations
 import re
 from datetime import datetime, timedelta
 
-from lycosa.page.documents.office_xml import Attributes, Paragraphs, describe, main_part, read_charts, targets_of
+from lycosa.page.documents.office_xml import (
+    Attributes,
+    Paragraphs,
+    describe,
+    main_part,
+    read_charts,
+    targets_of,
+)
 from lycosa.page.documents.sink import Sink
 from lycosa.page.documents.zipped import Package
-from lycosa.page.xml_events import local_name
+from lycosa.page.feeds.xml_events import local_name
 
 _MAX_STRINGS = 64 * 2**20  # characters of shared strings held
-_DATE_FORMATS = frozenset(str(number) for number in (*range(14, 18), 22, *range(27, 37), *range(50, 59)))
+_DATE_FORMATS = frozenset(
+    str(number) for number in (*range(14, 18), 22, *range(27, 37), *range(50, 59))
+)
 _QUOTED = re.compile(r'"[^"]*"|\\.|\[(?!h|m|s)[^\]]*\]')
 _DATE_CODE = re.compile(r"[yd]", re.IGNORECASE)
 _FIRST_DAY = datetime(1899, 12, 30)  # noqa: DTZ001  sheets know no time zones
@@ -67,7 +77,11 @@ class _Sheet:
     def start(self, tag: str, attributes: dict[str, str]) -> None:
         name = local_name(tag)
         if name == "c":
-            self._type, self._style, self._value = attributes.get("t", "n"), attributes.get("s", ""), []
+            self._type, self._style, self._value = (
+                attributes.get("t", "n"),
+                attributes.get("s", ""),
+                [],
+            )
         elif name == "row":
             self._cells = []
         self._taking = name in ("v", "t")
@@ -95,7 +109,9 @@ class _Sheet:
 
 
 def _date_styles(package: Package) -> frozenset[str]:
-    """The numbers of the cell styles that show a number as a date (ECMA-376 part 1, sections 18.8.10 and 18.8.30)."""
+    """The numbers of the cell styles that show a number as a date (ECMA-376 part 1, sections
+    18.8.10 and 18.8.30).
+    """
     reader = Attributes("numFmt", "cellXfs", "cellStyleXfs", "xf")
     package.events("xl/styles.xml", reader)
     formats = set(_DATE_FORMATS)
@@ -122,8 +138,9 @@ def _date(written: str) -> str:
 
 
 def read_xlsx(payload: bytes, sink: Sink) -> None:
-    """A workbook: names of sheets, rows as lines, links, comments, texts of drawings. Numbers stand as they are stored, dates as
-    ISO 8601 writes them."""
+    """A workbook: names of sheets, rows as lines, links, comments, texts of drawings. Numbers stand
+    as they are stored, dates as ISO 8601 writes them.
+    """
     package = Package(payload, sink)
     describe(package, sink)
     main = main_part(package, "xl/workbook.xml")
@@ -135,7 +152,14 @@ def read_xlsx(payload: bytes, sink: Sink) -> None:
     package.events(main, book)
     targets = targets_of(package, main)
     sheets = {targets.get(each.get("id", ""), ""): each.get("name", "") for _, each in book.found}
-    for part in [*sheets, *(name for name in package.matching(r"xl/(?:work|chart)sheets/sheet\d+\.xml") if name not in sheets)]:
+    for part in [
+        *sheets,
+        *(
+            name
+            for name in package.matching(r"xl/(?:work|chart)sheets/sheet\d+\.xml")
+            if name not in sheets
+        ),
+    ]:
         if part in package:
             sink.line(sheets.get(part, ""), heading=True)
             package.events(part, _Sheet(sink, strings.strings, dates))

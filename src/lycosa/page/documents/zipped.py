@@ -1,4 +1,6 @@
-"""Parts of a ZIP file, and XML in them, within limits: what a part claims of its size is not believed."""
+"""Parts of a ZIP file, and XML in them, within limits: what a part claims of its size is not
+believed.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,7 @@ from collections.abc import Iterator
 from xml.parsers import expat
 
 from lycosa.page.documents.sink import FAULT_BROKEN, FAULT_CUT, Broken, Encrypted, Sink, TextFull
-from lycosa.page.xml_events import Enough, EventReader
+from lycosa.page.feeds.xml_events import Enough, EventReader
 
 MAX_PART = 64 * 2**20  # bytes of one part, unpacked
 MAX_ALL = 192 * 2**20  # bytes of all parts together
@@ -42,7 +44,12 @@ class Package:
     def matching(self, pattern: str) -> list[str]:
         """The parts whose whole names match, in the order of the numbers in them."""
         found = [name for name in self._known if re.fullmatch(pattern, name)]
-        return sorted(found, key=lambda name: [int(part) if part.isdigit() else part for part in _NUMBER.split(name)])
+        return sorted(
+            found,
+            key=lambda name: [
+                int(part) if part.isdigit() else part for part in _NUMBER.split(name)
+            ],
+        )
 
     def chunks(self, name: str) -> Iterator[bytes]:
         """The bytes of a part, as many as we read; a part that is missing has none."""
@@ -61,7 +68,14 @@ class Package:
                         self._fault(FAULT_CUT)
                         return
                     yield chunk
-        except (zipfile.BadZipFile, zlib.error, EOFError, OSError, NotImplementedError, RuntimeError):
+        except (
+            zipfile.BadZipFile,
+            zlib.error,
+            EOFError,
+            OSError,
+            NotImplementedError,
+            RuntimeError,
+        ):
             self._fault(FAULT_BROKEN)
 
     def read(self, name: str) -> bytes:
@@ -69,7 +83,8 @@ class Package:
         return b"".join(self.chunks(name))
 
     def events(self, name: str, reader: EventReader) -> None:
-        """Send the XML of a part to a reader, chunk by chunk: never more of it is in memory than one.
+        """Send the XML of a part to a reader, chunk by chunk: never more of it is in memory than
+        one.
 
         Raises:
             TextFull: the sink is full.

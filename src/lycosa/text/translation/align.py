@@ -1,8 +1,10 @@
-"""Two texts that are translations of each other, cut into pieces that are: first lines, then sentences within long lines.
+"""Two texts that are translations of each other, cut into pieces that are: first lines, then
+sentences within long lines.
 
-Lengths of translations go together (Gale and Church, "A program for aligning sentences in bilingual corpora", 1993); names, numbers
-and code stand in both alike, and hold the alignment where lengths leave it open. Lines that have the same of these, and are the only
-ones that do, are fixed points, so that the dynamic program runs over the short stretches between them.
+Lengths of translations go together (Gale and Church, "A program for aligning sentences in bilingual
+corpora", 1993); names, numbers and code stand in both alike, and hold the alignment where lengths
+leave it open. Lines that have the same of these, and are the only ones that do, are fixed points,
+so that the dynamic program runs over the short stretches between them.
 """
 
 from __future__ import annotations
@@ -17,13 +19,21 @@ from icu4py.breakers import SentenceBreaker
 from lycosa.text.segmented import clean
 
 LONG_LINE = 300  # characters from which a line is cut into sentences
-LEAST_KEY = 4  # characters of names, numbers and code by which pieces are recognised
+MIN_KEY = 4  # characters of names, numbers and code by which pieces are recognised
 BAND = 20  # pieces that an alignment may stray from the straight way
-MOST_LINES = 4_000
+MAX_LINES = 4_000
 SHORTEST = 2  # letters of a piece
-ANCHOR_WEIGHT = 6.0  # of what two pieces have in common, in units of -log p; half and twice as much change no site's result by .01
+# of what two pieces have in common, in units of -log p; half and twice as much change no site's
+# result by .01
+ANCHOR_WEIGHT = 6.0
 VARIANCE = 6.8  # Gale and Church's, for characters
-_COST = {(1, 1): -math.log(0.89), (1, 0): -math.log(0.005), (0, 1): -math.log(0.005), (2, 1): -math.log(0.045), (1, 2): -math.log(0.045)}
+_COST = {
+    (1, 1): -math.log(0.89),
+    (1, 0): -math.log(0.005),
+    (0, 1): -math.log(0.005),
+    (2, 1): -math.log(0.045),
+    (1, 2): -math.log(0.045),
+}
 _ALIKE = re.compile(r"[A-Za-z0-9][A-Za-z0-9_./:@+-]*[A-Za-z0-9]|\d")
 SAME = 0.6  # of the words of two pieces that are equal: then one is no translation of the other
 
@@ -31,7 +41,9 @@ Pieces = Sequence[str]
 
 
 def aligned(one: str, other: str, source: str, target: str) -> Iterator[tuple[str, str]]:
-    """Pairs of pieces that translate each other, in order; what has no counterpart, and what was not translated, is left out."""
+    """Pairs of pieces that translate each other, in order; what has no counterpart, and what was
+    not translated, is left out.
+    """
     lines, others = _lines(one), _lines(other)
     if not lines or not others:
         return
@@ -45,15 +57,21 @@ def aligned(one: str, other: str, source: str, target: str) -> Iterator[tuple[st
 
 
 def _lines(text: str) -> list[str]:
-    return [line.strip() for line in text.split("\n")[:MOST_LINES] if line.strip()]
+    return [line.strip() for line in text.split("\n")[:MAX_LINES] if line.strip()]
 
 
 def _sentences(line: str, language: str) -> list[str]:
-    return [sentence.strip() for sentence in SentenceBreaker(clean(line), language) if sentence.strip()]
+    return [
+        sentence.strip() for sentence in SentenceBreaker(clean(line), language) if sentence.strip()
+    ]
 
 
 def _kept(one: str, other: str) -> Iterator[tuple[str, str]]:
-    if one == other or sum(map(str.isalpha, one)) < SHORTEST or sum(map(str.isalpha, other)) < SHORTEST:
+    if (
+        one == other
+        or sum(map(str.isalpha, one)) < SHORTEST
+        or sum(map(str.isalpha, other)) < SHORTEST
+    ):
         return
     words, others = Counter(one.lower().split()), Counter(other.lower().split())
     if 2 * (words & others).total() < SAME * (words.total() + others.total()):
@@ -71,11 +89,17 @@ def _align(one: Pieces, other: Pieces) -> Iterator[tuple[str, str]]:
 
 
 def _fixed(one: Pieces, other: Pieces) -> list[tuple[int, int]]:
-    """Places of pieces with the same marks that stand once in each: the longest run that is in order in both (patience sorting)."""
+    """Places of pieces with the same marks that stand once in each: the longest run that is in
+    order in both (patience sorting).
+    """
     keys, its_keys = [_key(piece) for piece in one], [_key(piece) for piece in other]
     counted, others = Counter(keys), Counter(its_keys)
     where = {key: place for place, key in enumerate(its_keys)}
-    common = [(place, where[key]) for place, key in enumerate(keys) if key and counted[key] == 1 and others.get(key) == 1]
+    common = [
+        (place, where[key])
+        for place, key in enumerate(keys)
+        if key and counted[key] == 1 and others.get(key) == 1
+    ]
     tops: list[int] = []  # the number in `common` of the smallest end of a run of each length
     before: list[int] = []
     for number, (_, its) in enumerate(common):
@@ -144,7 +168,9 @@ def _best_way(one: Pieces, other: Pieces) -> list[tuple[tuple[int, int], tuple[i
 
 
 def _mismatch(length: int, its: int, ratio: float) -> float:
-    """-log of the chance that lengths differ so much or more, translations of each other being normally distributed about the ratio."""
+    """-log of the chance that lengths differ so much or more, translations of each other being
+    normally distributed about the ratio.
+    """
     if not length and not its:
         return 0.0
     expected = length * ratio
@@ -153,9 +179,11 @@ def _mismatch(length: int, its: int, ratio: float) -> float:
 
 
 def _key(piece: str) -> str:
-    """What must be equal for two pieces to be a fixed point: enough that stays the same in translation. "" if there is not enough."""
+    """What must be equal for two pieces to be a fixed point: enough that stays the same in
+    translation. "" if there is not enough.
+    """
     key = " ".join(_ALIKE.findall(piece))
-    return key if len(key) >= LEAST_KEY else ""
+    return key if len(key) >= MIN_KEY else ""
 
 
 def _marks(piece: str) -> frozenset[str]:
@@ -163,7 +191,9 @@ def _marks(piece: str) -> frozenset[str]:
 
 
 def _shared(some: Sequence[frozenset[str]], others: Sequence[frozenset[str]]) -> float:
-    """What pieces have in common of what stays the same in translation: up to .8; below 0 where one has much of it and the other none."""
+    """What pieces have in common of what stays the same in translation: up to .8; below 0 where one
+    has much of it and the other none.
+    """
     one = some[0] if len(some) == 1 else some[0] | some[1]
     other = others[0] if len(others) == 1 else others[0] | others[1]
     total = len(one) + len(other)

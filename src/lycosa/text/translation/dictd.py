@@ -1,4 +1,5 @@
-"""Dictionaries in dictd's form (RFC 2229; Debian's dict-freedict-*): an index and a text, compressed by dictzip, which is gzip.
+"""Dictionaries in dictd's form (RFC 2229; Debian's dict-freedict-*): an index and a text,
+compressed by dictzip, which is gzip.
 
 NAME.index      headword TAB offset TAB length, numbers in base 64
 NAME.dict.dz    the entries: headword with its pronunciation, then a line a sense
@@ -13,15 +14,20 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from lycosa.core.errors import UsageError
-from lycosa.text.translation.dictionaries import Entry, translations, weight_of
+from lycosa.text.translation.dictionaries import DictionaryEntry, translations, weight_of
 
 MOST_BYTES = 512 * 2**20  # of a dictionary's text; the largest of Debian's is 60 MB
-_DIGITS = {digit: value for value, digit in enumerate("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/")}
+_DIGITS = {
+    digit: value
+    for value, digit in enumerate(
+        "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
+    )
+}
 _NUMBERED = re.compile(r"^\d+\.\s*(.*)$")
 _ABOUT = "00database"
 
 
-def dictd(path: Path) -> Iterator[Entry]:
+def dictd(path: Path) -> Iterator[DictionaryEntry]:
     """Entries of a dictionary, named by either of its files or by both their common beginning.
 
     Raises:
@@ -31,9 +37,14 @@ def dictd(path: Path) -> Iterator[Entry]:
     for ending in (".index", ".dict.dz", ".dict"):
         base = base.removesuffix(ending)
     index = Path(f"{base}.index")
-    text = next((found for found in (Path(f"{base}.dict.dz"), Path(f"{base}.dict")) if found.is_file()), None)
+    text = next(
+        (found for found in (Path(f"{base}.dict.dz"), Path(f"{base}.dict")) if found.is_file()),
+        None,
+    )
     if text is None or not index.is_file():
-        raise UsageError(f"{path} is not a dictd dictionary: {base}.index and {base}.dict.dz must exist")
+        raise UsageError(
+            f"{path} is not a dictd dictionary: {base}.index and {base}.dict.dz must exist"
+        )
     try:
         content = _read(text)
         rows = index.read_text(encoding="utf-8").splitlines()
@@ -46,7 +57,9 @@ def dictd(path: Path) -> Iterator[Entry]:
         start, length = _number(cells[1]), _number(cells[2])
         if start is None or length is None or start + length > len(content):
             raise UsageError(f"{index} is damaged: {row[:80]!r} is not a position in {text.name}")
-        yield from _entries(cells[0].strip(), content[start : start + length].decode("utf-8", "replace"))
+        yield from _entries(
+            cells[0].strip(), content[start : start + length].decode("utf-8", "replace")
+        )
 
 
 def _read(path: Path) -> bytes:
@@ -66,11 +79,20 @@ def _number(digits: str) -> int | None:
     return value
 
 
-def _entries(word: str, text: str) -> Iterator[Entry]:
-    """FreeDict writes senses as numbered lines, or a single one without a number; what follows below is explanation."""
+def _entries(word: str, text: str) -> Iterator[DictionaryEntry]:
+    """FreeDict writes senses as numbered lines, or a single one without a number; what follows
+    below is explanation.
+    """
     lines = text.split("\n")[1:]
     senses = [match[1] for line in lines if (match := _NUMBERED.match(line))]
     if not senses:
-        senses = [line.lstrip("- ") for line in lines if line.strip() and (not line.startswith(" ") or line.startswith(" - "))][:1]
+        senses = [
+            line.lstrip("- ")
+            for line in lines
+            if line.strip() and (not line.startswith(" ") or line.startswith(" - "))
+        ][:1]
     for sense, line in enumerate(senses):
-        yield from (Entry(word, each, weight_of(sense, place)) for place, each in enumerate(translations(line)))
+        yield from (
+            DictionaryEntry(word, each, weight_of(sense, place))
+            for place, each in enumerate(translations(line))
+        )

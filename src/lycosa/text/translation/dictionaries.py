@@ -1,6 +1,8 @@
-"""Dictionaries that other people made, as (word, translation, weight): Wiktionary's lists, and plain columns.
+"""Dictionaries that other people made, as (word, translation, weight): Wiktionary's lists, and
+plain columns.
 
-A translation's weight falls with its sense and its place in the entry, since the usual ones come first.
+A translation's weight falls with its sense and its place in the entry, since the usual ones come
+first.
 """
 
 from __future__ import annotations
@@ -13,18 +15,20 @@ from lycosa.text.analyze import analyzer_for
 from lycosa.text.translation.learner import Learned
 from lycosa.text.translation.terms import bare, one_script, written_key
 
-# Calibrated on SIB-200's held-out fifth (index_id mod 5 = 1), Wiktionary and FreeDict, English to eight languages (bench/across.py).
+# Calibrated on SIB-200's held-out fifth (index_id mod 5 = 1), Wiktionary and FreeDict, English to
+# eight languages (bench/across.py).
 SENSE_STEP = 0.3
 PLACE_STEP = 0.15
 LEAST = 0.15
-LONGEST_WORDS = 5  # of a translation: what is longer explains instead of translating
+MAX_WORDS = 5  # of a translation: what is longer explains instead of translating
 
 _MARKS = re.compile(r"\{[^{}]*\}|\[[^\[\]]*\]|<[^<>]*>|/[^/]*/|\([^()]*\)")
-_NEXT_NUMBER = re.compile(r" \d+\.?$")  # FreeDict's Japanese has the next sense's number on the line
+# FreeDict's Japanese has the next sense's number on the line
+_NEXT_NUMBER = re.compile(r" \d+\.?$")
 _WIKTIONARY = re.compile(r"^(?P<word>[^{(:]+?)\s*(?:\{[^}]*\})?\s*(?:\(.*\))?\s*::\s*(?P<rest>.+)$")
 
 
-class Entry(NamedTuple):
+class DictionaryEntry(NamedTuple):
     """A word or phrase, one of its translations, and how much it counts."""
 
     word: str
@@ -33,19 +37,26 @@ class Entry(NamedTuple):
 
 
 def weight_of(sense: int, place: int) -> float:
-    """The weight of a translation: of which sense of the word, and at which place there; both from 0."""
+    """The weight of a translation: of which sense of the word, and at which place there; both from
+    0.
+    """
     return max(LEAST, 1 / (1 + SENSE_STEP * sense + PLACE_STEP * place))
 
 
 def translations(text: str) -> list[str]:
     """The translations in a line of a dictionary, without grammar, pronunciation and remarks."""
     plain = _MARKS.sub(" ", _MARKS.sub(" ", text))  # twice: remarks stand in remarks
-    found = (_NEXT_NUMBER.sub("", " ".join(part.split())).strip(" .!?*=~") for part in re.split(r"[,;،、|]", plain))
-    return [part for part in found if part and len(part.split()) <= LONGEST_WORDS]
+    found = (
+        _NEXT_NUMBER.sub("", " ".join(part.split())).strip(" .!?*=~")
+        for part in re.split(r"[,;،、|]", plain)
+    )
+    return [part for part in found if part and len(part.split()) <= MAX_WORDS]
 
 
-def wiktionary(lines: Iterable[str]) -> Iterator[Entry]:
-    """Entries of a list as open-dsl-dict's wiktionary-dict has them: `word {pos} (sense) :: translation {m}, translation /sound/`."""
+def wiktionary(lines: Iterable[str]) -> Iterator[DictionaryEntry]:
+    """Entries of a list as open-dsl-dict's wiktionary-dict has them: `word {pos} (sense) ::
+    translation {m}, translation /sound/`.
+    """
     senses: dict[str, int] = {}
     for line in lines:
         match = _WIKTIONARY.match(line)
@@ -55,11 +66,16 @@ def wiktionary(lines: Iterable[str]) -> Iterator[Entry]:
         listed = translations(match["rest"])
         if listed:
             sense = senses[word] = senses.get(word, -1) + 1
-            yield from (Entry(word, each, weight_of(sense, place)) for place, each in enumerate(listed))
+            yield from (
+                DictionaryEntry(word, each, weight_of(sense, place))
+                for place, each in enumerate(listed)
+            )
 
 
-def columns(lines: Iterable[str]) -> Iterator[Entry]:
-    """Entries of lines of `word TAB translation` or `word TAB translation TAB weight`; a translation may be several, with `|` between."""
+def columns(lines: Iterable[str]) -> Iterator[DictionaryEntry]:
+    """Entries of lines of `word TAB translation` or `word TAB translation TAB weight`; a
+    translation may be several, with `|` between.
+    """
     seen: dict[str, int] = {}
     for line in lines:
         cells = [cell.strip() for cell in line.rstrip("\r\n").split("\t")]
@@ -68,7 +84,7 @@ def columns(lines: Iterable[str]) -> Iterator[Entry]:
         given = _number(cells[2]) if len(cells) > 2 else None
         for each in filter(None, (part.strip() for part in cells[1].split("|"))):
             place = seen[cells[0]] = seen.get(cells[0], -1) + 1
-            yield Entry(cells[0], each, weight_of(0, place) if given is None else given)
+            yield DictionaryEntry(cells[0], each, weight_of(0, place) if given is None else given)
 
 
 def _number(cell: str) -> float | None:
@@ -79,7 +95,7 @@ def _number(cell: str) -> float | None:
     return value if 0 < value <= 1 else None
 
 
-def as_table(entries: Iterable[Entry], source: str, target: str) -> Learned:
+def as_table(entries: Iterable[DictionaryEntry], source: str, target: str) -> Learned:
     """A dictionary as pairs of keys; `sentences` counts its entries."""
     one, other = analyzer_for(source), analyzer_for(target)
     keys: dict[tuple[bool, str], str] = {}
@@ -88,7 +104,9 @@ def as_table(entries: Iterable[Entry], source: str, target: str) -> Learned:
         known = keys.get((back, text))
         if known is None:
             analyzer = other if back else one
-            known = keys[back, text] = written_key(analyzer, _without_to(text) if analyzer.language == "en" else text)
+            known = keys[back, text] = written_key(
+                analyzer, _without_to(text) if analyzer.language == "en" else text
+            )
         return known
 
     pairs: dict[tuple[str, str], float] = {}
@@ -102,7 +120,12 @@ def as_table(entries: Iterable[Entry], source: str, target: str) -> Learned:
         pairs[here, there] = max(weight, pairs.get((here, there), 0.0))
         _note(written[0], here, one_script(one, bare(word)))
         _note(written[1], there, one_script(other, bare(translation)))
-    return Learned([(here, there, round(weight, 4)) for (here, there), weight in pairs.items()], written[0], written[1], count)
+    return Learned(
+        [(here, there, round(weight, 4)) for (here, there), weight in pairs.items()],
+        written[0],
+        written[1],
+        count,
+    )
 
 
 def _note(written: dict[str, str], key: str, surface: str) -> None:
@@ -116,4 +139,4 @@ def _without_to(text: str) -> str:
     return text[3:] if text.startswith("to ") else text
 
 
-Reader = Callable[[Iterable[str]], Iterator[Entry]]
+Reader = Callable[[Iterable[str]], Iterator[DictionaryEntry]]

@@ -7,7 +7,8 @@ import functools
 from anyascii import anyascii
 
 SHORTEST = 4  # letters: shorter words resemble too many
-LEAST = 0.5  # of trigrams shared (Dice); .4 and .6 give the same on SIB-200's held-out fifth within .002
+# of trigrams shared (Dice); .4 and .6 give the same on SIB-200's held-out fifth within .002
+LEAST = 0.5
 BEGINNING = 3  # letters that words must share to be compared at all
 
 
@@ -24,6 +25,8 @@ def likeness(one: set[str], other: set[str]) -> float:
 
 @functools.lru_cache(maxsize=65_536)
 def sound(word: str) -> str:
-    """A word in plain Latin letters, about as it sounds: путин -> putin. "" where that tells nothing."""
+    """A word in plain Latin letters, about as it sounds: путин -> putin. "" where that tells
+    nothing.
+    """
     written = anyascii(word).lower().replace("'", "").replace("`", "")
     return written if len(written) >= SHORTEST and written.isascii() and written.isalpha() else ""

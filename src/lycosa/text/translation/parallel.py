@@ -1,4 +1,6 @@
-"""Texts beside their translations: two columns, two files line by line, or TMX, as pairs of sentences."""
+"""Texts beside their translations: two columns, two files line by line, or TMX, as pairs of
+sentences.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +11,7 @@ from xml.parsers import expat
 
 from lycosa.core.errors import UsageError
 
-MOST_CHARACTERS = 2_000
+MAX_CHARACTERS = 2_000
 """Of a sentence; what is longer teaches little and costs much."""
 
 Pair = tuple[str, str]
@@ -30,7 +32,10 @@ def two_files(one: Path, other: Path) -> Iterator[Pair]:
     Raises:
         UsageError: one has more lines than the other.
     """
-    with one.open(encoding="utf-8", errors="replace") as first, other.open(encoding="utf-8", errors="replace") as second:
+    with (
+        one.open(encoding="utf-8", errors="replace") as first,
+        other.open(encoding="utf-8", errors="replace") as second,
+    ):
         for here, there in itertools.zip_longest(first, second):
             if here is None or there is None:
                 raise UsageError(
@@ -41,7 +46,8 @@ def two_files(one: Path, other: Path) -> Iterator[Pair]:
 
 
 def tmx(path: Path, source: str, target: str) -> Iterator[Pair]:
-    """The translation units of a TMX file (LISA, TMX 1.4b) that have both languages; `en-GB` counts as `en`.
+    """The translation units of a TMX file (LISA, TMX 1.4b) that have both languages; `en-GB` counts
+    as `en`.
 
     Entities that a file declares are refused, and nothing that it refers to is fetched.
 
@@ -59,13 +65,16 @@ def tmx(path: Path, source: str, target: str) -> Iterator[Pair]:
     except expat.ExpatError as error:
         raise UsageError(f"{path} is not a TMX file: {error}") from None
     except _EntityDeclared as error:
-        raise UsageError(f"{path} declares the entity {error}: not allowed, because entities can expand without limit") from None
+        raise UsageError(
+            f"{path} declares the entity {error}: not allowed, because entities can "
+            "expand without limit"
+        ) from None
 
 
 def kept(one: str, other: str) -> Iterator[Pair]:
     """The pair, if it is worth learning from."""
     one, other = one.strip(), other.strip()
-    if one and other and len(one) <= MOST_CHARACTERS and len(other) <= MOST_CHARACTERS:
+    if one and other and len(one) <= MAX_CHARACTERS and len(other) <= MAX_CHARACTERS:
         yield one, other
 
 
@@ -100,7 +109,12 @@ class _Reader:
         if name == "tu":
             self._unit = {}
         elif name == "tuv":
-            self._language = (attributes.get("xml:lang") or attributes.get("lang") or "").lower().replace("_", "-").partition("-")[0]
+            self._language = (
+                (attributes.get("xml:lang") or attributes.get("lang") or "")
+                .lower()
+                .replace("_", "-")
+                .partition("-")[0]
+            )
         elif name == "seg":
             self._text = []
 

@@ -1,7 +1,7 @@
 """A table of translations whose Korean keys were made by another analysis than the one that asks.
 
-The setting `index.korean` may change after a table was made, and dictionaries are kept by pairs of syllables whatever it says. Its keys are
-made anew when it is asked, from how they are written.
+The setting `index.korean` may change after a table was made, and dictionaries are kept by pairs of
+syllables whatever it says. Its keys are made anew when it is asked, from how they are written.
 """
 
 from __future__ import annotations
@@ -17,7 +17,9 @@ _KOREAN = "ko"
 
 
 class RekeyedTable:
-    """A `TranslationSource` that asks a table by its own keys and answers in those of `asked`, one kind of Korean each."""
+    """A `TranslationSource` that asks a table by its own keys and answers in those of `asked`, one
+    kind of Korean each.
+    """
 
     def __init__(self, table: TranslationTable, asked: Analysis, kept: Analysis) -> None:
         self._table = table
@@ -43,7 +45,15 @@ class RekeyedTable:
     def _answer(self, found: Sequence[Translation], target: str) -> list[Translation]:
         if target != _KOREAN:
             return list(found)
-        return best([[each._replace(key=key) for each in found if (key := written_key(self._asked, each.surface))]])
+        return best(
+            [
+                [
+                    each._replace(key=key)
+                    for each in found
+                    if (key := written_key(self._asked, each.surface))
+                ]
+            ]
+        )
 
 
 def fitted(table: TranslationTable, asked: Analysis) -> TranslationSource:

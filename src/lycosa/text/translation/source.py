@@ -1,4 +1,6 @@
-"""Where translations come from, behind one interface; and several of them as one, with English between languages that no table joins."""
+"""Where translations come from, behind one interface; and several of them as one, with English
+between languages that no table joins.
+"""
 
 from __future__ import annotations
 
@@ -8,11 +10,14 @@ from typing import NamedTuple, Protocol
 PIVOT = "en"
 PIVOT_WIDTH = 4  # English words through which a word of another language is translated
 PIVOT_WEIGHT = 0.8  # of what comes that way, beside the product of both weights
-MOST = 20  # translations of a term: with 10 SIB-200's held-out fifth loses .005, with 40 it gains nothing
+# translations of a term: with 10 SIB-200's held-out fifth loses .005, with 40 it gains nothing
+MOST = 20
 
 
 class Translation(NamedTuple):
-    """A translation: the key under which the index has it, how much it counts (0 to 1), how it is written, and who says so."""
+    """A translation: the key under which the index has it, how much it counts (0 to 1), how it is
+    written, and who says so.
+    """
 
     key: str
     weight: float
@@ -28,11 +33,15 @@ class TranslationSource(Protocol):
         ...
 
     def lookup(self, term: str, source: str, target: str) -> list[Translation]:
-        """Translations of a key of `text.translation.terms`, the likeliest first; none if it does not know it."""
+        """Translations of a key of `text.translation.terms`, the likeliest first; none if it does
+        not know it.
+        """
         ...
 
     def resembling(self, term: str, source: str, target: str) -> list[Translation]:
-        """Guesses for a word that nobody knows: translations of words that look like it, and words that sound like it."""
+        """Guesses for a word that nobody knows: translations of words that look like it, and words
+        that sound like it.
+        """
         ...
 
 
@@ -47,29 +56,58 @@ class Sources:
 
     def covers(self, source: str, target: str) -> bool:
         direct = any(each.covers(source, target) for each in self._sources)
-        return direct or (PIVOT not in (source, target) and self.covers(source, PIVOT) and self.covers(PIVOT, target))
+        return direct or (
+            PIVOT not in (source, target)
+            and self.covers(source, PIVOT)
+            and self.covers(PIVOT, target)
+        )
 
     def lookup(self, term: str, source: str, target: str) -> list[Translation]:
         """What any source says; where none says anything, what comes through English."""
-        found = best(each.lookup(term, source, target) for each in self._sources if each.covers(source, target))
+        found = best(
+            each.lookup(term, source, target)
+            for each in self._sources
+            if each.covers(source, target)
+        )
         if found or PIVOT in (source, target):
             return found
         through = self.lookup(term, source, PIVOT)[:PIVOT_WIDTH]
         return best(
-            [_passed(further, between) for further in self.lookup(between.key, PIVOT, target)[: 2 * PIVOT_WIDTH]] for between in through
+            [
+                _passed(further, between)
+                for further in self.lookup(between.key, PIVOT, target)[: 2 * PIVOT_WIDTH]
+            ]
+            for between in through
         )
 
     def resembling(self, term: str, source: str, target: str) -> list[Translation]:
-        return best(each.resembling(term, source, target) for each in self._sources if each.covers(source, target))
+        return best(
+            each.resembling(term, source, target)
+            for each in self._sources
+            if each.covers(source, target)
+        )
 
     def knows(self, term: str, source: str, others: Iterable[str]) -> bool:
-        """Whether a word is one of this language, as far as tables tell that join it with one of the others."""
-        return any(each.lookup(term, source, other) for other in others for each in self._sources if each.covers(source, other))
+        """Whether a word is one of this language, as far as tables tell that join it with one of
+        the others.
+        """
+        return any(
+            each.lookup(term, source, other)
+            for other in others
+            for each in self._sources
+            if each.covers(source, other)
+        )
 
 
 def _passed(further: Translation, between: Translation) -> Translation:
-    origin = further.origin if further.origin == between.origin else f"{between.origin} + {further.origin}"
-    return Translation(further.key, further.weight * between.weight * PIVOT_WEIGHT, further.surface, origin)
+    origin = (
+        further.origin
+        if further.origin == between.origin
+        else f"{between.origin} + {further.origin}"
+    )
+    return Translation(
+        further.key, further.weight * between.weight * PIVOT_WEIGHT, further.surface, origin
+    )
 
 
 def best(lists: Iterable[Sequence[Translation]]) -> list[Translation]:

@@ -1,7 +1,8 @@
-"""The terms that translations are kept by: those of the index, and for scripts whose words are several of them the words too.
+"""The terms that translations are kept by: those of the index, and for scripts whose words are
+several of them the words too.
 
-A key is one term, or several with spaces between them that follow each other in the index: `编 程`. So a translation is looked up in the
-index as it stands, without being analysed again.
+A key is one term, or several with spaces between them that follow each other in the index: `编 程`.
+So a translation is looked up in the index as it stands, without being analysed again.
 """
 
 from __future__ import annotations
@@ -14,10 +15,10 @@ from lycosa.text.han import simplified
 from lycosa.text.korean import MorphemeAnalyzer
 from lycosa.text.segmented import PartsAnalyzer, SyllablePairAnalyzer
 
-LONGEST_KEY = 8  # terms
+MAX_KEY = 8  # terms
 
 
-class Term(NamedTuple):
+class TranslationTerm(NamedTuple):
     """A key and how it was written."""
 
     key: str
@@ -29,28 +30,39 @@ def has_parts(analyzer: Analyzer) -> bool:
     return isinstance(analyzer, PartsAnalyzer | SyllablePairAnalyzer | MorphemeAnalyzer)
 
 
-def terms(analyzer: Analyzer, text: str) -> list[Term]:
+def terms(analyzer: Analyzer, text: str) -> list[TranslationTerm]:
     """What a sentence teaches: its words, and the parts of those that have any."""
     return list(_terms(analyzer, analyzer.units(text)))
 
 
-def _terms(analyzer: Analyzer, units: Sequence[Unit]) -> Iterator[Term]:
+def _terms(analyzer: Analyzer, units: Sequence[Unit]) -> Iterator[TranslationTerm]:
     parts = has_parts(analyzer)
     for place, unit in enumerate(units):
         surface = bare(unit.surface)
         if len(unit.phrase) == 1:
-            yield Term(unit.phrase[0], surface or unit.phrase[0])
+            yield TranslationTerm(unit.phrase[0], surface or unit.phrase[0])
         else:
-            if parts and len(unit.phrase) <= LONGEST_KEY:
-                yield Term(" ".join(unit.phrase), one_script(analyzer, surface))
-            yield from (Term(term, term) for term in unit.phrase)
+            if parts and len(unit.phrase) <= MAX_KEY:
+                yield TranslationTerm(" ".join(unit.phrase), one_script(analyzer, surface))
+            yield from (TranslationTerm(term, term) for term in unit.phrase)
         if unit.word and not parts:  # Vietnamese with its accents; two syllables of Tibetan
-            pair = place + 1 < len(units) and unit.word != unit.phrase[0] and unit.word.startswith(unit.phrase[0])
-            yield Term(unit.word, f"{surface}་{bare(units[place + 1].surface)}" if pair and analyzer.language in ("bo", "dz") else surface)
+            pair = (
+                place + 1 < len(units)
+                and unit.word != unit.phrase[0]
+                and unit.word.startswith(unit.phrase[0])
+            )
+            yield TranslationTerm(
+                unit.word,
+                f"{surface}་{bare(units[place + 1].surface)}"
+                if pair and analyzer.language in ("bo", "dz")
+                else surface,
+            )
 
 
 def unit_keys(analyzer: Analyzer, unit: Unit) -> tuple[list[str], list[str]]:
-    """The keys by which a query's word is looked up: those for the whole of it, the best first, then its parts."""
+    """The keys by which a query's word is looked up: those for the whole of it, the best first,
+    then its parts.
+    """
     if has_parts(analyzer):
         whole = " ".join(unit.phrase)
         return [whole], list(unit.phrase) if len(unit.phrase) > 1 else []
@@ -67,7 +79,7 @@ def phrase_key(units: Iterable[Unit]) -> str:
 def written_key(analyzer: Analyzer, text: str) -> str:
     """The key of a dictionary's word or phrase; "" if it holds no word or too many."""
     key = phrase_key(analyzer.units(text))
-    return key if 0 < key.count(" ") + 1 <= LONGEST_KEY or (key and " " not in key) else ""
+    return key if 0 < key.count(" ") + 1 <= MAX_KEY or (key and " " not in key) else ""
 
 
 def one_script(analyzer: Analyzer, text: str) -> str:

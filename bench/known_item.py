@@ -1,0 +1,166 @@
+"""Known-item search: how well a page is found again by words of its title or of one of its
+sentences.
+
+    python -m bench.known_item [--sites DIR] [--pages N] [--results FILE]
+
+Each folder of DIR is one site of HTML files. Queries come from its English pages: the first six
+words of the title, and six and four neighbouring words of a sentence. Pages whose title and URL
+contradict the language of their text are no targets. Measured is the mean reciprocal rank of the
+first ten; a page with the same text counts as the target. The baseline is tantivy with English
+stemming, any of the words, the title weighted three times.
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+import re
+import tempfile
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import tantivy
+
+from bench.measure import append_results, table
+from bench.relevance import index_pages
+from bench.search import SITES, html_files
+from lycosa.core.records import Page
+from lycosa.page.parse import parse_page
+from lycosa.search.engine import SearchRequest
+
+KINDS = ("title", "six words", "four words")
+TARGETS = 120
+TITLE_WORDS, TITLE_WEIGHT = 6, 3.0
+_WORD = re.compile(r"[A-Za-z]{2,}")
+
+Site = list[tuple[str, Page]]
+Ask = Callable[[str], list[str]]
+
+
+def sites(folder: Path, pages: int) -> dict[str, Site]:
+    """Parse up to `pages` files of each site."""
+    found: dict[str, Site] = {}
+    for url, path in html_files(folder):
+        site = found.setdefault(path.relative_to(folder).parts[0], [])
+        if len(site) < pages:
+            page = parse_page(path.read_bytes(), url=url, content_type="text/html")
+            if page.may_index and page.text:
+                site.append((url, page))
+    return found
+
+
+def queries(site: Site, kind: str) -> list[tuple[str, int]]:
+    """Return queries with the text digest of their target."""
+    generator = random.Random(8)
+    targets = [
+        page
+        for _, page in site
+        if page.language == "en" and page.language_share == 1 and len(page.main_text) > 500
+    ]
+    made = []
+    for page in generator.sample(targets, min(TARGETS, len(targets))):
+        if kind == "title":
+            query = " ".join(re.findall(r"\w+", page.title)[:TITLE_WORDS])
+        else:
+            count = 6 if kind == "six words" else 4
+            lines = [
+                line for line in page.main_text.split("\n") if len(_WORD.findall(line)) > count
+            ]
+            words = _WORD.findall(generator.choice(lines)) if lines else []
+            start = generator.randrange(len(words) - count) if words else 0
+            query = " ".join(words[start : start + count])
+        if query:
+            made.append((query, page.text_digest))
+    return made
+
+
+def weighted_bm25(site: Site) -> Ask:
+    """Return a search by tantivy alone."""
+    analyzer = tantivy.TextAnalyzerBuilder(tantivy.Tokenizer.simple()).filter(
+        tantivy.Filter.lowercase()
+    )
+    builder = tantivy.SchemaBuilder()
+    builder.add_text_field("url", stored=True, tokenizer_name="raw")
+    for name in ("title", "body"):
+        builder.add_text_field(name, tokenizer_name="english")
+    index = tantivy.Index(builder.build())
+    index.register_tokenizer("english", analyzer.filter(tantivy.Filter.stemmer("english")).build())
+    writer = index.writer(heap_size=50_000_000, num_threads=1)
+    for url, page in site:
+        document = tantivy.Document()
+        document.add_text("url", url)
+        document.add_text("title", page.title)
+        document.add_text("body", page.text)
+        writer.add_document(document)
+    writer.commit()
+    index.reload()
+    searcher = index.searcher()
+
+    def ask(query: str) -> list[str]:
+        parsed = index.parse_query(
+            re.sub(r"[^\w\\s]", " ", query), ["title", "body"], field_boosts={"title": TITLE_WEIGHT}
+        )
+        return [
+            str(searcher.doc(address).get_first("url"))
+            for _, address in searcher.search(parsed, 10).hits
+        ]
+
+    return ask
+
+
+def reciprocal_rank(ask: Ask, asked: Sequence[tuple[str, int]], digests: dict[str, int]) -> float:
+    """Return the mean reciprocal rank of the targets."""
+    total = 0.0
+    for query, target in asked:
+        total += next(
+            (1 / place for place, url in enumerate(ask(query), 1) if digests[url] == target), 0.0
+        )
+    return total / max(1, len(asked))
+
+
+def site_row(root: str, name: str, site: Site) -> tuple[str, ...]:
+    """Return the figures of one site: for each kind of query Lycosa and the baseline."""
+    searcher = index_pages(root, site)
+    digests = {url: page.text_digest for url, page in site}
+
+    def ours(query: str) -> list[str]:
+        return [
+            hit.url
+            for hit in searcher.search(
+                SearchRequest(query, language="en", per_host=0, spelling=False)
+            ).hits
+        ]
+
+    cells = [name, str(len(site))]
+    plain = weighted_bm25(site)
+    for kind in KINDS:
+        asked = queries(site, kind)
+        figures = (
+            f"{reciprocal_rank(ours, asked, digests):.3f}; "
+            f"{reciprocal_rank(plain, asked, digests):.3f} ({len(asked)})"
+        )
+        cells.append(figures if asked else "–")
+    return tuple(cells)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--sites", type=Path, default=SITES)
+    parser.add_argument("--pages", type=int, default=700)
+    parser.add_argument("--results", type=Path, help="append the figures to this file")
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory(prefix="lycosa-bench-") as folder:
+        rows = [
+            site_row(f"{folder}/{name}", name, site)
+            for name, site in sites(options.sites, options.pages).items()
+        ]
+    body = table(("site", "pages", *(f"{kind}: Lycosa; BM25 (queries)" for kind in KINDS)), rows)
+    print(body)
+    if options.results:
+        append_results(options.results, "Known-item search", "python -m bench.known_item", body)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,5 @@
+"""`python -m lycosa`."""
+
+from lycosa.cli.main import main
+
+main()

@@ -1,0 +1,176 @@
+"""Bytes of an archive that somebody else wrote: plain, gzip (one member a record, or one for all)
+or zstd, read from front to end.
+
+Bounded memory: a window of the plain bytes is held, and as much of one record as the reader asks
+for.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+from zlib import error as ZlibError
+
+import zstandard
+from isal import isal_zlib
+
+from lycosa.core.errors import ArchiveError
+
+_WINDOW = 1 << 18
+_PIECE = 1 << 14  # of compressed bytes at once: what damage in it may cost
+_GZIP = b"\x1f\x8b"
+_ZSTD = b"\x28\xb5\x2f\xfd"
+_DICTIONARY = (
+    # a skippable frame that holds a dictionary:
+    # https://iipc.github.io/warc-specifications/specifications/warc-zstd/
+    b"\x5d\x2a\x4d\x18"
+)
+_DICTIONARY_LIMIT = 1 << 24
+_ZSTD_WINDOW = 1 << 27
+_IsalError: type[Exception] = isal_zlib.error  # type: ignore[assignment]  # isal's stub forgets that it is a class
+_BROKEN = (EOFError, OSError, ZlibError, _IsalError, zstandard.ZstdError)
+
+
+class Inflated:
+    """The plain bytes of one archive. `name` is for messages, `position` counts plain bytes.
+
+    Raises (all methods):
+        ArchiveError: the file is damaged, or cannot be read; it names the file and the place.
+    """
+
+    def __init__(self, source: io.BufferedReader, name: str) -> None:
+        self.name = name
+        self.position = 0
+        self._source = source
+
+    def line(self, limit: int) -> bytes:
+        """Up to and including the next line end; b"" at the end of the file."""
+        data = self._call(lambda: self._source.readline(limit + 1))
+        if len(data) > limit:
+            raise ArchiveError(
+                f"{self.name}: the line at uncompressed offset {self.position} is "
+                f"longer than {limit} bytes"
+            )
+        self.position += len(data)
+        return data
+
+    def exactly(self, count: int) -> bytes:
+        """So many bytes."""
+        data = self._call(lambda: self._source.read(count))
+        self.position += len(data)
+        if len(data) < count:
+            raise ArchiveError(
+                f"{self.name} ends inside a record, at uncompressed offset {self.position}"
+            )
+        return data
+
+    def skip(self, count: int) -> None:
+        """Pass over so many bytes."""
+        while count > 0:
+            count -= len(self.exactly(min(count, _WINDOW)))
+
+    def peek(self) -> bytes:
+        """Some of the next bytes; b"" at the end."""
+        return self._call(lambda: self._source.peek(64))
+
+    def _call(self, read: Callable[[], bytes]) -> bytes:
+        try:
+            return read()
+        except _BROKEN as error:
+            what = getattr(error, "strerror", None) or str(error) or "it ends too early"
+            raise ArchiveError(
+                f"{self.name} is damaged after uncompressed offset {self.position}: {what}"
+            ) from None
+
+
+class _Members(io.RawIOBase):
+    """gzip members one after the other. What stands before damage is given out first, unlike with
+    the standard library's reader.
+    """
+
+    def __init__(self, source: io.BufferedReader) -> None:
+        self._source = source
+        self._inflater: Any = None
+        self._rest = b""
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any, /) -> int:
+        while True:
+            if self._inflater is None:
+                # tapes padded with zeros
+                start = (self._rest or self._source.read1(_PIECE)).lstrip(b"\0")
+                self._rest = b""
+                if not start:
+                    if self._source.peek(1):
+                        continue
+                    return 0
+                self._rest, self._inflater = start, isal_zlib.decompressobj(31)
+            piece = self._inflater.unconsumed_tail or self._rest or self._source.read1(_PIECE)
+            if not piece:
+                raise EOFError("it ends inside a gzip member")
+            self._rest = b""
+            data = self._inflater.decompress(piece, len(buffer))
+            if self._inflater.eof:
+                self._rest, self._inflater = self._inflater.unused_data, None
+            if data:
+                buffer[: len(data)] = data
+                return len(data)
+
+
+@contextmanager
+def inflated(source: io.BufferedReader, name: str) -> Iterator[Inflated]:
+    """Open a file of any of the compressions, known by its first bytes.
+
+    Raises:
+        ArchiveError: a dictionary that cannot be used.
+    """
+    start = source.peek(4)[:4]
+    plain: io.BufferedReader
+    if start[:2] == _GZIP:
+        plain = io.BufferedReader(_Members(source), _WINDOW)
+    elif start in (_ZSTD, _DICTIONARY):
+        plain = io.BufferedReader(_unzstd(source, name), _WINDOW)
+    else:
+        plain = source
+    yield Inflated(plain, name)
+
+
+@contextmanager
+def opened(path: Path) -> Iterator[Inflated]:
+    """The same of a file on disk. Raises ArchiveError: it cannot be opened."""
+    try:
+        source = open(path, "rb")  # noqa: SIM115  # only opening it may fail here
+    except OSError as error:
+        raise ArchiveError(f"{path} cannot be opened: {error.strerror}") from None
+    with source, inflated(source, os.fspath(path)) as reader:
+        yield reader
+
+
+def _unzstd(source: io.BufferedReader, name: str) -> io.RawIOBase:
+    dictionary = None
+    if source.peek(4)[:4] == _DICTIONARY:
+        source.read(4)
+        size = int.from_bytes(source.read(4), "little")
+        if size > _DICTIONARY_LIMIT:
+            raise ArchiveError(
+                f"{name}: the zstd dictionary has {size} bytes, and at most "
+                f"{_DICTIONARY_LIMIT} are allowed"
+            )
+        data = source.read(size)
+        try:
+            if data[:4] == _ZSTD:
+                data = zstandard.ZstdDecompressor().decompress(
+                    data, max_output_size=_DICTIONARY_LIMIT
+                )
+            dictionary = zstandard.ZstdCompressionDict(data)
+        except zstandard.ZstdError as error:
+            raise ArchiveError(f"{name}: its zstd dictionary cannot be used: {error}") from None
+    decompressor = zstandard.ZstdDecompressor(dict_data=dictionary, max_window_size=_ZSTD_WINDOW)
+    reader: io.RawIOBase = decompressor.stream_reader(source, read_across_frames=True)  # type: ignore[assignment]
+    return reader

@@ -1,0 +1,402 @@
+"""Captures out of archives that other programs wrote: WARC, WACZ, ARC, a folder of pages. Whatever
+they are, the same record comes out.
+
+What they hold is only read as they say it: a torn or damaged file gives what lies before the
+damage, then an error that says where.
+"""
+
+from __future__ import annotations
+
+import io
+import re
+import uuid
+import zipfile
+from collections import Counter, OrderedDict
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from lzma import LZMAError
+from pathlib import Path
+from zlib import error as ZlibError
+
+from lycosa.archive.gzip_stream import Inflated, inflated, opened
+from lycosa.archive.warc import metadata
+from lycosa.archive.warc.record import archived_response_head, sha1_digest
+from lycosa.core.errors import ArchiveError
+from lycosa.core.records import Exchange, Visit
+from lycosa.http.chunked import dechunk
+
+NAMESPACE = uuid.UUID("5c1f3a0e-2d0b-5d0c-9a33-6f0e8a4e5b21")
+"""Records without an id of their own get one that follows from what they are, so that they are
+known when they come again.
+"""
+
+_FIELDS_LIMIT = 1 << 16
+_MAX_FIELDS = 500
+_REQUESTS_KEPT = 64  # that came before their answers
+_REQUEST_LIMIT = 1 << 16
+_METADATA_LIMIT = 1 << 24
+_HEAD_END = re.compile(rb"\r?\n\r?\n")
+_LINE_END = re.compile(rb"\r?\n")
+_CHUNKED = re.compile(rb"^transfer-encoding:(?=[^\r\n]*chunked)", re.IGNORECASE | re.MULTILINE)
+_STATUS = re.compile(rb"HTTP/([0-9.]+)[ \t]+(\d{3})")
+_LENGTH = re.compile(r"[0-9]{1,18}")
+# RuntimeError: encrypted, or a method unknown
+_ZIP_FAULTS = (zipfile.BadZipFile, ZlibError, LZMAError, EOFError, RuntimeError, OSError)
+_WARC_FILE = re.compile(r"(?:^|/)[^/]+\.warc(?:\.gz|\.zst)?$", re.IGNORECASE)
+
+
+@dataclass(slots=True)
+class Original:
+    """What a revisit record says of the capture that it stands for; each may be empty."""
+
+    record_id: str = ""
+    url: str = ""
+    fetched_at: int = 0
+    digest: str = ""
+
+
+@dataclass(slots=True)
+class ImportedCapture:
+    """One answer as an archive holds it. `fetched_at` in milliseconds, 0 if it is not said.
+
+    `head` is an HTTP response head as our own archive wants it where that can be had (`usable`).
+    `own`: this program wrote the record, and that is all it knew of the exchange.
+    """
+
+    url: str
+    fetched_at: int
+    record_id: str
+    head: bytes
+    body: bytes
+    request_head: bytes = b""
+    ip: str = ""
+    protocol: str = ""
+    truncated: str = ""
+    revisit: Original | None = None
+    own: metadata.ParsedMetadata | None = None
+
+    @property
+    def status(self) -> int:
+        match = _STATUS.match(self.head)
+        return int(match[2]) if match else 0
+
+    def exchange(self, url: str, kind: str) -> Exchange:
+        """The exchange that it was, of this (normalised) URL."""
+        if self.own is not None:
+            found = self.own.exchange
+            found.url, found.kind = url, kind
+            return found
+        version = _STATUS.match(self.head)
+        protocol = self.protocol or (
+            f"http/{version[1].decode()}" if version and version[1] in (b"1.0", b"1.1") else ""
+        )
+        return Exchange(
+            url, kind, self.fetched_at, 0, self.ip, protocol, self.request_head, self.head,
+            self.body, self.status, truncated=self.truncated,
+        )  # fmt: skip
+
+    @property
+    def visit(self) -> Visit | None:
+        """The visit as this program wrote it."""
+        return self.own.visit if self.own is not None else None
+
+
+def archives(path: Path) -> list[Path]:
+    """The archives that a path names: itself, or those in a folder and below, by name; [] for a
+    folder that holds none.
+    """
+    if not path.is_dir():
+        return [path]
+    return sorted(
+        each
+        for each in path.rglob("*")
+        if each.is_file() and re.search(r"\.(?:w?arc(?:\.gz|\.zst)?|wacz)$", each.name.lower())
+    )
+
+
+def read_captures(path: Path, *, limit: int, others: Counter[str]) -> Iterator[ImportedCapture]:
+    """The captures of one WARC, WACZ or ARC file in its order; the kind is known by the content. At
+    most `limit` bytes of a body are kept (`truncated` says so). `others` counts the records that
+    are none, by type.
+
+    Raises:
+        ArchiveError: it is none of these, or is damaged: what came before that is whole.
+    """
+    if zipfile.is_zipfile(path):
+        yield from _wacz(path, limit, others)
+        return
+    with opened(path) as source:
+        yield from _captures(source, limit, others)
+
+
+def usable(head: bytes, body: bytes) -> bytes:
+    """A response head as readers expect it: lines end in CRLF, one empty line at the end, and no
+    chunk framing is named that was taken off before the body was archived (the field is then called
+    X-Archive-Orig-Transfer-Encoding, as others do).
+    """
+    if archived_response_head(head) is None:
+        head = b"\r\n".join(line for line in _LINE_END.split(head) if line.strip()) + b"\r\n\r\n"
+    if body and _CHUNKED.search(head):
+        framed = dechunk(body)
+        if framed.broken and not framed.data:
+            head = _CHUNKED.sub(b"X-Archive-Orig-Transfer-Encoding:", head)
+    return head
+
+
+def made_up_head(content_type: str, size: int) -> bytes:
+    """The head of an answer of which only the body is known."""
+    kind = (
+        "".join(character for character in content_type if " " <= character <= "~")
+        or "application/octet-stream"
+    )
+    return f"HTTP/1.1 200 OK\r\nContent-Type: {kind}\r\nContent-Length: {size}\r\n\r\n".encode()
+
+
+def split_message(block: bytes) -> tuple[bytes, bytes]:
+    """An HTTP message into head and body, with CRLF or LF."""
+    end = _HEAD_END.search(block)
+    return (block, b"") if end is None else (block[: end.end()], block[end.end() :])
+
+
+def made_up_id(*parts: object) -> str:
+    """The id of a record that has none."""
+    return uuid.uuid5(NAMESPACE, "\n".join(map(str, parts))).urn
+
+
+def _wacz(path: Path, limit: int, others: Counter[str]) -> Iterator[ImportedCapture]:
+    """A WACZ is a ZIP file; what it archives are the WARC files in it."""
+    try:
+        with zipfile.ZipFile(path) as archive:
+            names = [name for name in archive.namelist() if _WARC_FILE.search(name)]
+            if not names:
+                raise ArchiveError(
+                    f"{path} is a ZIP file but not a WACZ: it has no WARC file under archive/"
+                )
+            for name in sorted(names):
+                with (
+                    archive.open(name) as member,
+                    inflated(io.BufferedReader(member, 1 << 18), f"{path}!{name}") as source,  # type: ignore[arg-type]
+                ):
+                    yield from _captures(source, limit, others)
+    except _ZIP_FAULTS as error:
+        raise ArchiveError(
+            f"{path} is a damaged ZIP file: {str(error) or 'it ends too early'}"
+        ) from None
+
+
+def _captures(source: Inflated, limit: int, others: Counter[str]) -> Iterator[ImportedCapture]:
+    start = source.peek().lstrip(b"\r\n")
+    if start.startswith(b"WARC/"):
+        yield from _warc(source, limit, others)
+    elif start.startswith(b"filedesc:"):
+        from_arc = read_arc(source, limit, others)
+        yield from from_arc
+    elif start or source.position:
+        raise ArchiveError(
+            f"{source.name} is not a WARC, WACZ or ARC file: it begins with {start[:16]!r}"
+        )
+
+
+@dataclass(slots=True)
+class _Record:
+    """One WARC record. `headers` in lower case, the first of equal names counts; `whole`: nothing
+    was cut off its block.
+    """
+
+    headers: dict[str, str]
+    block: bytes
+    whole: bool
+
+    def uri(self, name: str) -> str:
+        """A field that holds a URI, with or without angle brackets (wget writes them
+        everywhere).
+        """
+        return self.headers.get(name, "").strip("<> ")
+
+
+def _records(source: Inflated, limit: int) -> Iterator[_Record]:
+    while True:
+        line = source.line(_FIELDS_LIMIT)
+        if not line:
+            return
+        if not line.strip():
+            continue
+        if not line.startswith(b"WARC/"):
+            raise ArchiveError(
+                f"{source.name}: expected a WARC record at uncompressed offset "
+                f"{source.position}, found {line[:32]!r}"
+            )
+        headers = _fields(source)
+        length = headers.get("content-length", "")
+        if not _LENGTH.fullmatch(length):
+            raise ArchiveError(
+                f"{source.name}: the record at uncompressed offset "
+                f"{source.position} has no Content-Length"
+            )
+        kept = min(
+            int(length),
+            limit
+            if headers.get("warc-type") in ("response", "resource", "revisit")
+            else _METADATA_LIMIT,
+        )
+        block = source.exactly(kept)
+        source.skip(int(length) - kept)
+        yield _Record(headers, block, kept == int(length))
+
+
+def _fields(source: Inflated) -> dict[str, str]:
+    headers: dict[str, str] = {}
+    name = ""
+    for _ in range(_MAX_FIELDS):
+        line = source.line(_FIELDS_LIMIT).decode("utf-8", "replace")
+        if not line.strip():
+            return headers
+        if line[:1] in (" ", "\t") and name:
+            headers[name] += " " + line.strip()
+            continue
+        name, _, value = line.partition(":")
+        name = name.strip().lower()
+        headers.setdefault(name, value.strip())
+    raise ArchiveError(
+        f"{source.name}: the record at uncompressed offset {source.position} has "
+        f"more than {_MAX_FIELDS} header fields"
+    )
+
+
+def _warc(source: Inflated, limit: int, others: Counter[str]) -> Iterator[ImportedCapture]:
+    """A request may stand before its answer (wget) or behind it; our own metadata stands behind
+    both.
+    """
+    held: ImportedCapture | None = None
+    requests: OrderedDict[str, bytes] = OrderedDict()
+    for record in _records(source, limit):
+        kind = record.headers.get("warc-type", "").lower()
+        about = record.uri("warc-concurrent-to")
+        if kind in ("response", "revisit", "resource"):
+            capture = _answer(kind, record, others)
+            if capture is None:
+                continue
+            if held is not None:
+                yield held
+            held = capture
+            capture.request_head = requests.pop(capture.record_id, b"") or requests.pop(about, b"")
+        elif kind == "request":
+            head = split_message(record.block[:_REQUEST_LIMIT])[0]
+            if held is not None and about == held.record_id:
+                held.request_head = head
+            else:
+                requests[about or record.uri("warc-record-id")] = head
+                requests[record.uri("warc-record-id")] = head
+                while len(requests) > _REQUESTS_KEPT:
+                    requests.popitem(last=False)
+        elif (
+            kind == "metadata"
+            and held is not None
+            and record.uri("warc-refers-to") == held.record_id
+        ):
+            if metadata.is_ours(record.headers.get("content-type", ""), record.block):
+                held.own = metadata.decode(record.block, held.request_head, held.head, held.body)
+        elif kind not in ("warcinfo", "metadata"):
+            others[kind or "without a type"] += 1
+    if held is not None:
+        yield held
+
+
+def _answer(kind: str, record: _Record, others: Counter[str]) -> ImportedCapture | None:
+    url = record.uri("warc-target-uri")
+    content_type = record.headers.get("content-type", "")
+    if not url.lower().startswith(("http://", "https://", "ftp://", "gopher://")):
+        others[f"{kind} of {url.partition(':')[0][:20] or 'nothing'}:"] += 1
+        return None
+    if kind == "resource" or (
+        kind == "response" and not content_type.lower().startswith("application/http")
+    ):
+        body = record.block
+        head = made_up_head(content_type, len(body))
+    else:
+        head, body = split_message(record.block)
+        head = usable(head, body)
+    fetched_at = parse_time(record.headers.get("warc-date", ""))
+    truncated = record.headers.get("warc-truncated", "") if record.whole else "length"
+    protocol = record.headers.get("warc-protocol", "")
+    capture = ImportedCapture(
+        url,
+        fetched_at,
+        record.uri("warc-record-id") or made_up_id(url, fetched_at, sha1_digest(record.block)),
+        head,
+        body,
+        ip=record.headers.get("warc-ip-address", ""),
+        protocol=protocol if protocol in ("h2", "h3", "ftp", "gopher") else "",
+        truncated=truncated,
+    )
+    if kind == "revisit":
+        capture.body = b""
+        capture.revisit = Original(
+            record.uri("warc-refers-to"),
+            record.uri("warc-refers-to-target-uri"),
+            parse_time(record.headers.get("warc-refers-to-date", "")),
+            record.headers.get("warc-payload-digest", ""),
+        )
+    return capture
+
+
+def parse_time(text: str) -> int:
+    """`2026-11-21T10:00:00.5Z`, `20261121100000` or a part of it, as milliseconds; 0 if it is
+    none.
+    """
+    try:
+        if text.isascii() and text.isdigit():
+            padded = text[:14] + "00000101000000"[len(text[:14]) :]
+            at = datetime.strptime(padded, "%Y%m%d%H%M%S").replace(tzinfo=UTC)
+        else:
+            at = datetime.fromisoformat(text)
+            at = at if at.tzinfo else at.replace(tzinfo=UTC)
+        return max(round(at.timestamp() * 1000), 0)
+    except (ValueError, OverflowError):
+        return 0
+
+
+def read_arc(source: Inflated, limit: int, others: Counter[str]) -> Iterator[ImportedCapture]:
+    """ARC 1.0 and 2.0 (https://archive.org/web/researcher/ArcFileFormat.php): a line of fields,
+    then that many bytes, over and over.
+
+    Raises:
+        ArchiveError: a line that is none.
+    """
+    while line := source.line(_FIELDS_LIMIT):
+        if not line.strip():
+            continue
+        # From the right: URLs in old files hold spaces. Version 2 has ten fields, version 1 five;
+        # both end in the length.
+        fields = line.decode("utf-8", "replace").split()
+        if len(fields) < 5 or not _LENGTH.fullmatch(fields[-1]):
+            raise ArchiveError(
+                f"{source.name}: expected an ARC record at uncompressed offset "
+                f"{source.position}, found {line[:40]!r}"
+            )
+        tail = 10 if len(fields) >= 10 and re.fullmatch(r"\d{14}", fields[-8]) else 5
+        url, ip, date, content_type = (
+            " ".join(fields[: len(fields) - tail + 1]),
+            *fields[len(fields) - tail + 1 : len(fields) - tail + 4],
+        )
+        length = int(fields[-1])
+        block = source.exactly(min(length, limit))
+        source.skip(length - len(block))
+        if not url.lower().startswith(("http://", "https://")):
+            if not url.startswith("filedesc:"):
+                others[f"response of {url.partition(':')[0][:20]}:"] += 1
+            continue
+        if block.startswith(b"HTTP/"):
+            head, body = split_message(block)
+            head = usable(head, body)
+        else:
+            head, body = (
+                made_up_head(content_type if "/" in content_type else "", len(block)),
+                block,
+            )
+        at = parse_time(date)
+        yield ImportedCapture(
+            url, at, made_up_id(url, at, sha1_digest(block)), head, body,
+            ip=ip if ip != "0.0.0.0" else "", truncated="length" if len(block) < length else "",
+        )  # fmt: skip

@@ -1,0 +1,398 @@
+"""Writing exchanges into a WARC file: the crawl's write-ahead log and its archive in one.
+
+Invariant: between two calls the file is warcinfo followed by whole exchanges. An exchange is
+`response` (or `revisit`), `request`, `metadata` in this order, handed to the kernel as one write;
+the metadata record, last, is what makes it count. The response comes first so that its place, which
+`visits` holds, leads to the other two. What came over ftp or gopher has no head: it is a `resource`
+record, the body alone, and its metadata record holds what we made of the rest.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import socket
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from lycosa.archive.warc import metadata
+from lycosa.archive.warc.metadata import Revisited, Wire
+from lycosa.archive.warc.record import (
+    CONFORMS_TO,
+    PROFILE_IDENTICAL,
+    PROFILE_NOT_MODIFIED,
+    RECORD_LIMIT_BYTES,
+    RENDERED_TYPE,
+    archived_request_head,
+    archived_response_head,
+    field_value,
+    gzip_record,
+    is_compressed,
+    new_record_id,
+    sha1_digest,
+    warc_date,
+)
+from lycosa.core.clock import Clock, SystemClock
+from lycosa.core.errors import WorkError
+from lycosa.core.records import Exchange, Visit, VisitKind
+from lycosa.core.version import VERSION
+from lycosa.http.decode import parse_head
+
+RevisitTarget = Revisited
+
+_MEDIA_TYPE = re.compile(r"[!-~](?:[ -~]{0,198}[!-~])?")
+_TRUNCATED = frozenset({"length", "time", "disconnect", "unspecified"})  # WARC/1.1 section 5.13
+# HTTP/1 heads name their own version
+_SPOKEN = {name: f"WARC-Protocol: {name}\r\n" for name in ("h2", "h3", "ftp", "gopher")}
+
+
+def crawl_info(
+    user_agent: str, contact: str = "", collection: str = "", *, hostname: bool = False
+) -> dict[str, str]:
+    """The fields of a warcinfo record for a crawl. The machine's name is only told when asked
+    for.
+    """
+    info = {"robots": "obey (RFC 9309)", "http-header-user-agent": user_agent}
+    if contact:
+        info["operator"] = contact
+    if collection:
+        info["isPartOf"] = collection
+    if hostname:
+        info["hostname"] = socket.gethostname()
+    return info
+
+
+def payload_digest(exchange: Exchange) -> str:
+    """`sha1:BASE32` of the body as transferred; "" without an answer.
+
+    Chunk framing is part of it. WARC/1.1 section 6.3.2 would have it removed, but warcio, pywb and
+    fastwarc all compute this digest over the bytes after the head, and a file that they report as
+    damaged serves nobody. The price: a page whose chunk borders move between two visits is archived
+    again instead of becoming a revisit.
+    """
+    return sha1_digest(exchange.body) if exchange.response_head or exchange.body else ""
+
+
+def warcinfo_record(record_id: str, at_ms: int, filename: str, info: Mapping[str, str]) -> bytes:
+    """The first record of a file (WARC/1.1 section 6.2)."""
+    described = {
+        "software": f"Lycosa/{VERSION}",
+        "format": "WARC File Format 1.1",
+        "conformsTo": CONFORMS_TO,
+        **info,
+    }
+    block = "".join(
+        f"{name}: {' '.join(value.split())}\r\n" for name, value in described.items()
+    ).encode()
+    fields = (
+        f"WARC-Type: warcinfo\r\nWARC-Record-ID: <{record_id}>\r\nWARC-Date: {warc_date(at_ms)}\r\n"
+        f"WARC-Filename: {field_value(filename)}\r\nWARC-Block-Digest: {sha1_digest(block)}\r\n"
+        "Content-Type: application/warc-fields\r\n"
+    )
+    return gzip_record(fields, block, b"", store_body=False)
+
+
+class WarcWriter:
+    """One new WARC file. Not for use by two threads.
+
+    `relative_path` is what `visits.warc_file` will say; `info` are further warcinfo fields
+    (`crawl_info`). `new_id` and `clock` are for tests. `size` is the file's length in bytes,
+    `record_types` names those of its record ids that are not responses (at most one an exchange),
+    for `write_cdxj`.
+
+    Raises:
+        WorkError: the file exists or cannot be made.
+    """
+
+    def __init__(
+        self,
+        path: str | Path,
+        *,
+        relative_path: str,
+        info: Mapping[str, str],
+        new_id: Callable[[], str] = new_record_id,
+        clock: Clock | None = None,
+    ) -> None:
+        self.path = Path(path)
+        self.relative_path = relative_path
+        self.size = 0
+        self.record_types: dict[str, str] = {}
+        self._new_id = new_id
+        self._warcinfo_id = new_id()
+        try:
+            self._file = os.open(
+                self.path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_CLOEXEC, 0o644
+            )
+        except OSError as error:
+            raise WorkError(f"{self.path} cannot be created: {error.strerror}") from error
+        self._open = True
+        self._torn = False
+        try:
+            self._write(
+                warcinfo_record(
+                    self._warcinfo_id, (clock or SystemClock()).now_ms(), relative_path, info
+                )
+            )
+        except WorkError:
+            self._open = False
+            os.close(self._file)
+            raise
+
+    def append(
+        self, exchange: Exchange, visit: Visit, *, revisit_of: RevisitTarget | None = None
+    ) -> None:
+        """Write one exchange; when this returns it is in the kernel and survives the death of the
+        process.
+
+        Fills `digest`, `record_id`, `warc_file`, `warc_offset` and `warc_length` of the visit. A
+        record id that is there already is kept: replay copies an exchange out of an orphan, and by
+        its id it is known when it is met again. With `revisit_of` the body is not written again:
+        the digest is that of the capture referred to.
+
+        Raises:
+            WorkError: the disk is full or fails (the file is cut back to the last whole exchange),
+            or the body is larger
+                than one record may be.
+            ValueError: the body is not the one that `revisit_of` stands for, or another URL's; or
+            the writer is closed.
+        """
+        if not self._open:
+            raise ValueError(f"{self.path} is closed")
+        if len(exchange.body) > RECORD_LIMIT_BYTES - (1 << 20):
+            raise WorkError(
+                f"{exchange.url}: a body of {len(exchange.body)} bytes is too large "
+                "for one record; lower fetch.max_body"
+            )
+        if revisit_of is not None:
+            _check_revisit(exchange, revisit_of)
+        is_http = _is_http(exchange.url)
+        head = archived_response_head(exchange.response_head) if is_http else None
+        is_resource = (
+            not is_http
+            and bool(exchange.response_head)
+            and (exchange.status == 200 or revisit_of is not None)
+        )
+        if head is None and not is_resource:
+            revisit_of = None
+        # of a check what was found is archived, not the payload: the visit has its digest
+        if visit.kind != VisitKind.CHECK:
+            visit.digest = payload_digest(exchange) if revisit_of is None else revisit_of.digest
+        leftover: dict[str, bytes] = {}
+        date = (
+            f"WARC-Date: {warc_date(visit.fetched_at)}\r\nWARC-Warcinfo-ID: "
+            f"<{self._warcinfo_id}>\r\n"
+        )
+        about = f"{date}WARC-Target-URI: {field_value(exchange.url)}\r\n"
+        capture = f"{about}{_address(exchange)}{_SPOKEN.get(exchange.protocol, '')}"
+        parts: list[bytes] = []
+        record_type = "metadata"
+        record_id = visit.record_id or self._new_id()
+
+        status_line = ""
+        if is_resource:
+            leftover["response_head"] = exchange.response_head
+            record_type = "resource" if revisit_of is None else "revisit"
+            parts.append(_resource(record_id, capture, exchange, visit.digest, revisit_of))
+        elif head is None:
+            leftover |= {
+                name: data
+                for name, data in (
+                    ("response_head", exchange.response_head),
+                    ("body", exchange.body),
+                )
+                if data
+            }
+        else:
+            status_line = _replaced_line(exchange.response_head, head)
+            record_type = "response" if revisit_of is None else "revisit"
+            parts.append(_response(record_id, capture, exchange, visit.digest, head, revisit_of))
+            if exchange.rendered:
+                parts.append(_conversion(self._new_id(), record_id, about, exchange.rendered))
+
+        request_head = archived_request_head(exchange.request_head) if head is not None else None
+        request_line = ""
+        if request_head is None:
+            if exchange.request_head:
+                leftover["request_head"] = exchange.request_head
+        else:
+            request_line = _replaced_line(exchange.request_head, request_head)
+            fields = (
+                "WARC-Type: request\r\nWARC-Record-ID: "
+                f"<{self._new_id()}>\r\n{capture}WARC-Concurrent-To: <{record_id}>\r\n"
+                f"WARC-Block-Digest: {sha1_digest(request_head)}\r\nContent-Type: "
+                "application/http; msgtype=request\r\n"
+            )
+            parts.append(gzip_record(fields, request_head, b"", store_body=False))
+
+        block = metadata.encode(
+            exchange, visit, Wire(len(parts) + 1, request_line, status_line, leftover), revisit_of
+        )
+        if record_type == "metadata":
+            links = f"WARC-Record-ID: <{record_id}>\r\n"
+        else:
+            links = (
+                f"WARC-Record-ID: <{self._new_id()}>\r\nWARC-Refers-To: "
+                f"<{record_id}>\r\nWARC-Concurrent-To: <{record_id}>\r\n"
+            )
+        fields = (
+            f"WARC-Type: metadata\r\n{links}{about}WARC-Block-Digest: "
+            f"{sha1_digest(block)}\r\nContent-Type: {metadata.CONTENT_TYPE}\r\n"
+        )
+        parts.append(gzip_record(fields, block, b"", store_body=False))
+
+        offset = self.size
+        self._write(b"".join(parts))
+        visit.record_id = record_id
+        visit.warc_file = self.relative_path
+        visit.warc_offset = offset
+        visit.warc_length = len(parts[0])
+        if record_type != "response":
+            self.record_types[record_id] = record_type
+
+    def close(self, sync: bool = True) -> None:
+        """Close the file; with `sync` it and its name in the folder are on the disk when this
+        returns.
+
+        Raises:
+            WorkError: the disk does not take it.
+        """
+        if not self._open:
+            return
+        self._open = False
+        try:
+            if sync:
+                os.fsync(self._file)
+                sync_folder(self.path.parent)
+        except OSError as error:
+            raise WorkError(
+                f"{self.path} could not be written to the disk: {error.strerror}"
+            ) from error
+        finally:
+            os.close(self._file)
+
+    def _write(self, data: bytes) -> None:
+        if self._torn:
+            raise WorkError(
+                f"{self.path} ends with an incomplete record that could not be "
+                "removed: start a new file"
+            )
+        view, done = memoryview(data), 0
+        try:
+            while done < len(data):
+                done += os.write(self._file, view[done:])
+        except OSError as error:
+            self._cut_back()
+            raise WorkError(
+                f"{self.path}: {error.strerror} after {self.size} bytes; all earlier records are "
+                "complete. "
+                "Free space on the disk (or raise the limit) and run again"
+            ) from error
+        self.size += done
+
+    def _cut_back(self) -> None:
+        try:
+            os.ftruncate(self._file, self.size)
+        except OSError:
+            self._torn = True  # readers pass over a torn tail, but nothing may follow it
+
+
+def sync_folder(folder: Path) -> None:
+    """Make the names in a folder durable (fsync of the directory).
+
+    Raises:
+        OSError: as `os.fsync`.
+    """
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _response(
+    record_id: str,
+    capture: str,
+    exchange: Exchange,
+    digest: str,
+    head: bytes,
+    revisit_of: RevisitTarget | None,
+) -> bytes:
+    body = exchange.body if revisit_of is None else b""
+    fields = [
+        f"WARC-Type: {'response' if revisit_of is None else 'revisit'}\r\nWARC-Record-ID: "
+        f"<{record_id}>\r\n{capture}"
+        f"WARC-Block-Digest: {sha1_digest(head, body)}\r\n"
+    ]
+    if digest:
+        fields.append(f"WARC-Payload-Digest: {digest}\r\n")
+    fields.append(_of_payload(exchange, revisit_of))
+    fields.append("Content-Type: application/http; msgtype=response\r\n")
+    return gzip_record("".join(fields), head, body, store_body=is_compressed(head))
+
+
+def _resource(
+    record_id: str, capture: str, exchange: Exchange, digest: str, revisit_of: RevisitTarget | None
+) -> bytes:
+    """A file, a listing or a menu (WARC/1.1, `resource` records and the ftp scheme); a revisit has
+    no block.
+    """
+    body = exchange.body if revisit_of is None else b""
+    fields = (
+        f"WARC-Type: {'resource' if revisit_of is None else 'revisit'}\r\nWARC-Record-ID: "
+        f"<{record_id}>\r\n{capture}"
+        f"WARC-Block-Digest: {sha1_digest(body)}\r\nWARC-Payload-Digest: "
+        f"{digest}\r\n{_of_payload(exchange, revisit_of)}"
+    )
+    if revisit_of is None:
+        content_type = parse_head(exchange.response_head).get("content-type") or ""
+        if not _MEDIA_TYPE.fullmatch(content_type):
+            content_type = "application/octet-stream"
+        fields += f"Content-Type: {content_type}\r\n"
+    return gzip_record(fields, b"", body, store_body=is_compressed(exchange.response_head))
+
+
+def _of_payload(exchange: Exchange, revisit_of: RevisitTarget | None) -> str:
+    """What became of the payload: cut, or left out since an earlier capture has it."""
+    fields = f"WARC-Truncated: {exchange.truncated}\r\n" if exchange.truncated in _TRUNCATED else ""
+    if revisit_of is not None:
+        profile = PROFILE_NOT_MODIFIED if exchange.status == 304 else PROFILE_IDENTICAL
+        fields += (
+            f"WARC-Profile: {profile}\r\nWARC-Refers-To: <{revisit_of.record_id}>\r\n"
+            f"WARC-Refers-To-Target-URI: {field_value(revisit_of.url)}\r\nWARC-Refers-To-Date: "
+            f"{warc_date(revisit_of.fetched_at)}\r\n"
+        )
+    return fields
+
+
+def _conversion(own_id: str, record_id: str, about: str, rendered: bytes) -> bytes:
+    """The document that a browser made of a response (WARC/1.1 section 6.7), right behind it."""
+    fields = (
+        f"WARC-Type: conversion\r\nWARC-Record-ID: <{own_id}>\r\n{about}WARC-Refers-To: "
+        f"<{record_id}>\r\n"
+        f"WARC-Block-Digest: {sha1_digest(rendered)}\r\nContent-Type: {RENDERED_TYPE}\r\n"
+    )
+    return gzip_record(fields, b"", rendered, store_body=False)
+
+
+def _check_revisit(exchange: Exchange, revisit_of: RevisitTarget) -> None:
+    if revisit_of.url != exchange.url:
+        raise ValueError(
+            f"a revisit record of {exchange.url} cannot refer to {revisit_of.url}: "
+            "both must have the same URL"
+        )
+    # Replay hands in a revisit whose body was left out when it was first written.
+    if exchange.status != 304 and exchange.body and payload_digest(exchange) != revisit_of.digest:
+        raise ValueError(f"{exchange.url}: the body does not have the digest {revisit_of.digest}")
+
+
+def _is_http(url: str) -> bool:
+    return url.startswith(("http://", "https://"))
+
+
+def _address(exchange: Exchange) -> str:
+    return f"WARC-IP-Address: {field_value(exchange.ip)}\r\n" if exchange.ip else ""
+
+
+def _replaced_line(original: bytes, archived: bytes) -> str:
+    """The original's first line, if the archived head has another one."""
+    return "" if archived == original else original[: original.index(b"\n") + 1].decode("latin-1")

@@ -1,0 +1,208 @@
+"""The coordinator's process: leads the workspace if nobody else does, answers pings, reads the log
+on, and tells people how it stands.
+
+What an engine starts and keeps (`lycosa.cluster.engine.Remote`). Every life begins as a candidate;
+one that was followed by another leader answers `lost` for good, and its process may end.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Any
+
+from lycosa.cluster.coordinator import Coordinator
+from lycosa.cluster.quota_leases import PageBudget
+from lycosa.config.settings import ClusterSettings
+from lycosa.core.clock import Clock, SystemClock
+from lycosa.core.errors import LycosaError
+from lycosa.core.units import format_time
+from lycosa.crawl.membership import Ping, PingReply
+from lycosa.processes.threads import OnError, start_thread
+from lycosa.store.leadership import Candidate, Leadership, Timing
+from lycosa.store.owner import FOLDER
+from lycosa.store.workspace import Workspace
+
+FILE = f"{FOLDER}/cluster.json"
+_WRITE_EVERY_MS = 2_000
+_TICKS = 6  # in a ping interval
+
+
+@dataclass(slots=True, frozen=True)
+class CoordinatorOrder:
+    """What a coordinator needs. Picklable. `cluster` is the same in all its lives: a new one takes
+    over from a former one at once.
+    """
+
+    location: str
+    settings: ClusterSettings
+    cluster: str
+    engine: str = ""
+    dashboard: str = ""
+    expected: int = 1  # workers to wait for (10 s at most) before partitions are dealt
+    budgets: Sequence[PageBudget] = ()
+    ends: bool = False  # a crawl, which ends when nothing is left to do
+
+
+@dataclass(slots=True)
+class _Told:
+    """What was said before there was a coordinator, and holds for the one to come."""
+
+    stop: str = ""
+    expected: int = 1
+    nodes: Sequence[Mapping[str, Any]] = field(default_factory=list)
+
+
+class CoordinatorService:
+    """See the module. Works in a thread of its own from the start; `close` ends it."""
+
+    def __init__(self, order: CoordinatorOrder, clock: Clock | None = None) -> None:
+        self._order = order
+        self._clock = clock or SystemClock()
+        self._workspace = Workspace.open(order.location)
+        timing = Timing(order.settings.hold, order.settings.reassign)
+        name = f"{order.engine or 'coordinator'}-{socket.gethostname()}-{os.getpid()}"
+        self._candidate = Candidate(
+            self._workspace.storage, name, order.cluster, timing, self._clock
+        )
+        self._name = name
+        self._leadership: Leadership | None = None
+        self._coordinator: Coordinator | None = None
+        self._told = _Told(expected=order.expected)
+        self._failure = ""
+        self._next_write = 0
+        self._closing = threading.Event()
+        self._thread = start_thread(self._work, name="coordinator", on_error=OnError.END_PROCESS)
+
+    # -- asked by workers and by the driver
+    # ------------------------------------------------------------
+
+    def ping(self, ping: Ping) -> PingReply:
+        """See `Coordinator.ping`."""
+        coordinator = self._coordinator
+        return (
+            coordinator.ping(ping) if coordinator is not None else PingReply(lost=True, soon=True)
+        )
+
+    def gone(self, worker: str, certain: bool = False) -> None:
+        """See `Coordinator.gone`."""
+        if self._coordinator is not None:
+            self._coordinator.gone(worker, certain)
+
+    def stop(self, reason: str = "stopped") -> None:
+        """Have every worker commit, release and end."""
+        self._told.stop = self._told.stop or reason
+        if self._coordinator is not None:
+            self._coordinator.stop(reason)
+
+    def expect(self, workers: int) -> None:
+        """See `Coordinator.expect`."""
+        self._told.expected = workers
+        if self._coordinator is not None:
+            self._coordinator.expect(workers)
+
+    def nodes(self, nodes: Sequence[Mapping[str, Any]]) -> None:
+        """What `run/cluster.json` says of the machines: name, address, cpus, alive."""
+        self._told.nodes = list(nodes)
+
+    def status(self) -> dict[str, Any]:
+        """What `run/cluster.json` says, and: `leads`, `why` (why all were told to stop), `done`
+        (and nobody holds anything any more), `rival` (who leads instead, if a foreign cluster
+        does), `failure` (the log cannot be read: what is wrong with it).
+        """
+        coordinator, leadership = self._coordinator, self._leadership
+        rival = self._candidate.rival
+        own = {
+            "leads": leadership is not None and leadership.holds,
+            "why": coordinator.ended if coordinator is not None else "",
+            "done": coordinator is not None and coordinator.done,
+            "rival": f"{rival.leader} on {rival.host}" if rival is not None else "",
+            "failure": self._failure,
+        }
+        return self._document(coordinator) | own if coordinator is not None else own
+
+    def close(self) -> None:
+        """End. If all work is done the lease is given back, and the next leader need not wait. May
+        be called twice.
+        """
+        self._closing.set()
+        self._thread.join()
+
+    # -- the thread
+    # ------------------------------------------------------------
+
+    def _work(self) -> None:
+        pause_s = max(self._order.settings.ping_interval // _TICKS, 50) / 1000
+        while not self._closing.wait(
+            pause_s if self._leadership is not None else min(pause_s, 0.2)
+        ):
+            try:
+                self._look()
+                self._failure = ""
+            except OSError as error:  # storage is away: what was held runs out by itself
+                self._failure = f"{type(error).__name__}: {error.strerror or 'storage failed'}"
+            except LycosaError as error:
+                self._failure = str(error)
+        with suppress(OSError):
+            if (
+                self._coordinator is not None
+                and self._leadership is not None
+                and self._leadership.holds
+            ):
+                self._write()
+                if self._coordinator.done or not self._coordinator.members:
+                    self._leadership.end()
+
+    def _look(self) -> None:
+        if self._leadership is None:
+            self._leadership = self._candidate.look()
+        leadership = self._leadership
+        if leadership is None or leadership.lost:
+            return
+        leadership.touch()
+        if self._coordinator is None:
+            self._coordinator = self._begin(leadership)
+        self._coordinator.tick()
+        now = self._clock.monotonic_ms()
+        if leadership.holds and now >= self._next_write:
+            self._next_write = now + _WRITE_EVERY_MS
+            self._write()
+
+    def _begin(self, leadership: Leadership) -> Coordinator:
+        coordinator = Coordinator(
+            self._workspace.state(),
+            self._workspace.partitions,
+            self._order.settings,
+            self._clock,
+            leadership,
+            expected=self._told.expected,
+            budgets=self._order.budgets,
+            ends=self._order.ends,
+        )
+        if self._told.stop:
+            coordinator.stop(self._told.stop)
+        return coordinator
+
+    def _write(self) -> None:
+        assert self._coordinator is not None
+        document = (
+            json.dumps(self._document(self._coordinator), ensure_ascii=False, indent=1) + "\n"
+        )
+        self._workspace.storage.replace(FILE, document.encode())
+
+    def _document(self, coordinator: Coordinator) -> dict[str, Any]:
+        return {
+            "leader": self._name,
+            "engine": self._order.engine,
+            "dashboard": self._order.dashboard,
+            "written_at": format_time(self._clock.now_ms()),
+            "cpu_s": round(time.process_time(), 2),
+            "nodes": [dict(node) for node in self._told.nodes],
+            **coordinator.status(),
+        }

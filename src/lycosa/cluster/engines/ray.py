@@ -1,0 +1,306 @@
+"""The engine of a Ray cluster: objects are actors, maps are tasks, nodes come and go. Needs the
+extra `lycosa[ray]`.
+
+Without an address a cluster of this machine alone is started, on loopback, and ended with the
+engine. With one, this process joins as a driver; it must run on a machine of that cluster, and have
+its secret (Ray's token authentication: RAY_AUTH_MODE=token and RAY_AUTH_TOKEN or
+RAY_AUTH_TOKEN_PATH in the environment of every node and driver).
+
+Our code travels with the job. What it needs is on the nodes, or is installed there
+(`lycosa.cluster.engines.shipping`). Credentials do not travel: every node has its own environment.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import ray
+from ray import cloudpickle
+from ray._private import auto_init_hook, ray_constants
+from ray._private import worker as ray_worker
+from ray.exceptions import RayError
+from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
+import lycosa
+from lycosa.cluster.engine import Item, Node, Result
+from lycosa.cluster.engines import shipping
+from lycosa.cluster.engines.code import ready_to_ship
+from lycosa.cluster.engines.object_host import CallResult, attempt
+from lycosa.cluster.engines.ray_remote import THREADS, KeptActor, RayRemote
+from lycosa.core.errors import UsageError, WorkError
+
+_QUIET = {
+    "RAY_USAGE_STATS_ENABLED": "0",  # nothing is sent to anybody
+    "RAY_DEDUP_LOGS": "0",
+}
+_LOOPBACK = "127.0.0.1:"
+
+_ANSWER_S = 30
+_AHEAD = 2
+
+
+class RayEngine:
+    """See `lycosa.cluster.engine.Engine`. One a process."""
+
+    name = "ray"
+
+    def __init__(
+        self,
+        address: str = "",
+        *,
+        install: str = "auto",
+        cpus: int | None = None,
+        variables: dict[str, str] | None = None,
+    ) -> None:
+        """`install`: auto, always or never; `cpus`: of a cluster that is started here; `variables`:
+        environment of all that is started.
+
+        Raises:
+            UsageError: an address of another kind.
+            WorkError: the cluster cannot be reached, or does not let us in.
+        """
+        if address.startswith("ray://"):
+            raise UsageError(
+                f"{address}: specify the address of the cluster (HOST:PORT, usually "
+                "port 6379), not that of its client server"
+            )
+        self._install = install
+        self._wanted = shipping.requirements()
+        self._lock = threading.Lock()
+        self._remotes: list[RayRemote] = []
+        self._ours = not ray.is_initialized()
+        self.dashboard = self._join(address, cpus, variables or {}) if self._ours else ""
+        self._actor = ray.remote(KeptActor)
+
+    def __enter__(self) -> RayEngine:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def nodes(self) -> list[Node]:
+        return [
+            Node(
+                str(row["NodeID"]),
+                str(row["NodeManagerAddress"]),
+                float(row["Resources"].get("CPU", 0.0)),
+            )
+            for row in ray.nodes()  # type: ignore[no-untyped-call]
+            if row["Alive"]
+        ]
+
+    def start(
+        self,
+        name: str,
+        make: Callable[..., object],
+        *arguments: Any,
+        node: str = "",
+        restarts: int = 0,
+    ) -> RayRemote:
+        """See `Engine`. An object takes no CPU from Ray's books: who starts many chooses their
+        nodes.
+        """
+        where = NodeAffinitySchedulingStrategy(node, soft=False) if node else "SPREAD"
+        options: dict[str, Any] = {
+            "num_cpus": 0,
+            "max_restarts": restarts,
+            "max_task_retries": 0,
+            "max_concurrency": THREADS,
+            "scheduling_strategy": where,
+        }
+        packed = _pack((make, arguments))
+        handle = self._actor.options(**options).remote(name, self._wanted, self._install, packed)
+        remote = RayRemote(name, handle, node)
+        with self._lock:
+            self._remotes.append(remote)
+        return remote
+
+    def map(
+        self, function: Callable[[Item], Result], items: Iterable[Item], *, attempts: int = 3
+    ) -> Iterator[Result]:
+        name = getattr(function, "__name__", type(function).__name__)
+        options: dict[str, Any] = {
+            "num_cpus": 1,
+            "max_retries": attempts - 1,
+            "retry_exceptions": False,
+            "name": name,
+        }
+        packed = _pack(function)
+        task = ray.remote(_carry_out).options(**options)
+        waiting = iter(items)
+        pending: deque[tuple[Any, Item]] = deque()
+        begun = iter(
+            (task.remote(packed, _pack(item), self._wanted, self._install), item)
+            for item in waiting
+        )
+        # Who ends early leaves what is begun to itself: `ray.cancel` of a task that ends at that
+        # moment aborts this whole process ("Tried to complete task that was not pending", Ray
+        # 2.60).
+        while True:
+            most = max(round(sum(node.cpus for node in self.nodes())), 1) * _AHEAD
+            pending.extend(islice(begun, max(most - len(pending), 0)))
+            if not pending:
+                return
+            results = self._finished(pending, name, attempts)
+            pending.popleft()
+            yield results
+
+    def close(self) -> None:
+        """Kill everything that was started, and leave the cluster. May be called twice."""
+        with self._lock:
+            remotes, self._remotes = self._remotes, []
+        if not ray.is_initialized():
+            return
+        for remote in remotes:
+            with suppress(RayError, ValueError):
+                remote.kill()
+        if self._ours:
+            ray.shutdown()
+
+    def _finished(self, pending: deque[tuple[Any, Item]], name: str, attempts: int) -> Any:
+        """The first one's result, when it is there; what any of them raises meanwhile is raised at
+        once.
+        """
+        unread = dict(pending)
+        first, result = pending[0][0], None
+        while first in unread:
+            done, _ = ray.wait(list(unread), num_returns=1)
+            for reference in done:
+                item = unread.pop(reference)
+                try:
+                    outcome: CallResult = ray.get(reference)
+                except RayError as error:
+                    raise WorkError(
+                        f"{name} of {item!r:.200} failed {attempts} times because its process or "
+                        f"node died ({type(error).__name__})"
+                    ) from None
+                value = outcome.unpack()
+                if reference == first:
+                    result = value
+        return result
+
+    def _join(self, address: str, cpus: int | None, variables: dict[str, str]) -> str:
+        """Connect this process. Returns where the dashboard is, "" if there is none."""
+        for name, value in _QUIET.items():
+            os.environ.setdefault(name, value)
+        if ":" in address:
+            require_cluster(address)
+        logging.getLogger("ray").setLevel(logging.ERROR)
+        _hush()
+        former = signal.getsignal(signal.SIGTERM)
+        try:
+            with _loopback(not address or address.startswith(_LOOPBACK)):
+                context = ray.init(
+                    address=address or "local",
+                    num_cpus=None if address else cpus,
+                    include_dashboard=None if address else False,
+                    runtime_env={
+                        "py_modules": [str(ready_to_ship(Path(lycosa.__file__).parent))],
+                        "env_vars": {**_QUIET, **variables},
+                    },
+                    log_to_driver=False,
+                    logging_level=logging.ERROR,
+                )
+        except (ConnectionError, RayError, RuntimeError) as error:
+            raise WorkError(
+                f"the Ray cluster {address or 'of this machine'} cannot be joined: {error}; it "
+                "must be running, this machine must be "
+                "one of its nodes (`ray start --address …`), and RAY_AUTH_TOKEN or "
+                "RAY_AUTH_TOKEN_PATH must contain its token"
+            ) from None
+        finally:
+            if threading.current_thread() is threading.main_thread():
+                signal.signal(signal.SIGTERM, former)
+        return str(context.dashboard_url or "")
+
+
+def require_cluster(address: str) -> None:
+    """Check in a child process that a cluster answers: where none does, `ray.init` waits for
+    minutes, logs from C++ and aborts.
+
+    Raises:
+        UsageError: the address is not HOST:PORT.
+        WorkError: no cluster answers within 30 seconds.
+    """
+    command = [
+        sys.executable,
+        "-m",
+        "ray.scripts.scripts",
+        "health-check",
+        "--skip-version-check",
+        "--address",
+        address,
+    ]
+    host, _, port = address.rpartition(":")
+    if not port.isdecimal() or int(port) > 65_535:
+        raise UsageError(f"--address {address}: write HOST:PORT, for example 10.0.0.1:6379")
+    try:
+        socket.create_connection((host.strip("[]"), int(port)), _ANSWER_S).close()
+        answers = (
+            subprocess.run(command, capture_output=True, timeout=_ANSWER_S, check=False).returncode
+            == 0
+        )
+        problem = (
+            "it is not a Ray cluster, or RAY_AUTH_TOKEN or RAY_AUTH_TOKEN_PATH does not "
+            "contain its token"
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        answers = False
+        problem = getattr(error, "strerror", None) or "no answer"
+    if not answers:
+        raise WorkError(
+            f"no Ray cluster answers at {address} within {_ANSWER_S} s: {problem}; "
+            "start one with `ray start --head`"
+        )
+
+
+@contextmanager
+def _loopback(wanted: bool) -> Iterator[None]:
+    """Have Ray take 127.0.0.1 for this machine's address, and listen there alone: its own switch
+    for clusters of one machine.
+    """
+    before = ray_constants.ENABLE_RAY_CLUSTER
+    if wanted:
+        ray_constants.ENABLE_RAY_CLUSTER = False
+    try:
+        yield
+    finally:
+        ray_constants.ENABLE_RAY_CLUSTER = before
+
+
+def _pack(value: object) -> bytes:
+    """What a node can unpack once it has what it needs for it."""
+    packed: bytes = cloudpickle.dumps(value)  # type: ignore[no-untyped-call]
+    return packed
+
+
+def _carry_out(packed: bytes, packed_item: bytes, wanted: list[str], install: str) -> CallResult:
+    shipping.provide(wanted, install)
+    function, item = cloudpickle.loads(packed), cloudpickle.loads(packed_item)
+    return attempt(function, (item,), f"process {os.getpid()} (a task)")
+
+
+def _hush() -> None:
+    """What daemons have to say Ray would print on our stdout, where a document may stand; and
+    whoever asks it something after the end, from a thread perhaps, it would join to whatever
+    cluster it finds on this machine. It has no public switch for either that still works once it is
+    imported.
+    """
+    ray_worker.print_to_stdstream = _say_nothing
+    auto_init_hook.enable_auto_connect = False
+
+
+def _say_nothing(data: dict[str, Any], ignore_prefix: bool = False) -> None:
+    pass

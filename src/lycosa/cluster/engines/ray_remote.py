@@ -1,0 +1,110 @@
+"""An object in an actor of a Ray cluster, as others ask it."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import ray
+from ray import cloudpickle
+from ray._private import state as ray_state
+from ray.exceptions import GetTimeoutError, RayActorError, RayError
+
+from lycosa.cluster.engine import Unreachable
+from lycosa.cluster.engines.object_host import CallResult, ObjectHost
+from lycosa.cluster.engines.shipping import provide
+
+THREADS = 64
+"""Calls that an object answers side by side: pings must not wait behind one that takes long."""
+
+_ENDED = "DEAD"
+
+
+class KeptActor:
+    """What an actor runs: our object, behind the calls that `RayRemote` makes."""
+
+    def __init__(self, name: str, wanted: list[str], install: str, packed: bytes) -> None:
+        """`packed`: what makes the object, and its arguments. It can be unpacked once what is
+        wanted is there.
+        """
+        provide(wanted, install)
+        make, arguments = cloudpickle.loads(packed)
+        self._kept = ObjectHost(f"actor {name}", make, arguments)
+
+    def call(self, method: str, arguments: tuple[Any, ...]) -> CallResult:
+        return self._kept.call(method, arguments)
+
+
+class RayRemote:
+    """See `lycosa.cluster.engine.Remote`. Goes to any process of the same Ray job; the engine that
+    started it keeps it alive.
+    """
+
+    def __init__(self, name: str, handle: Any, node: str = "") -> None:
+        self._name = name
+        self._handle = handle
+        self._node = node
+
+    def __reduce__(self) -> tuple[type[RayRemote], tuple[str, Any, str]]:
+        return RayRemote, (self._name, self._handle, self._node)
+
+    @property
+    def name(self) -> str:
+        return self._name
+
+    @property
+    def node(self) -> str:
+        """The node that it was asked to be on, else the one that it is on now; "" while it is on
+        none.
+        """
+        if self._node:
+            return self._node
+        address = self._row().get("Address") or {}
+        return str(address.get("NodeID") or "")
+
+    @property
+    def pid(self) -> int:
+        """Its process on its node; 0 if there is none."""
+        return int(self._row().get("Pid") or 0)
+
+    def ask(self, method: str, *arguments: Any, timeout_s: float) -> Any:
+        """See `Remote`."""
+        try:
+            reference = self._handle.call.remote(method, arguments)
+            outcome: CallResult = ray.get(
+                reference, timeout=None if timeout_s == math.inf else timeout_s
+            )
+        except GetTimeoutError:
+            raise Unreachable(f"{self._name} did not respond within {timeout_s:g} s") from None
+        except RayActorError as error:
+            raise Unreachable(f"{self._name} has ended: {_short(error)}") from None
+        except RayError as error:
+            raise Unreachable(f"{self._name} cannot be reached: {_short(error)}") from None
+        return outcome.unpack()
+
+    def send(self, method: str, *arguments: Any) -> None:
+        try:
+            self._handle.call.remote(method, arguments)
+        except RayError:
+            return  # whoever wants to know asks
+
+    def alive(self) -> bool:
+        state = self._row().get("State")
+        return state is not None and state != _ENDED
+
+    def has_ended(self) -> bool:
+        return False  # the cluster declares a node dead that it cannot reach
+
+    def kill(self) -> None:
+        ray.kill(self._handle, no_restart=True)
+
+    def _row(self) -> dict[str, Any]:
+        """What the cluster's table says of the actor; nothing before it is registered."""
+        row: dict[str, Any] = ray_state.actors(self._handle._actor_id.hex()) or {}
+        return row
+
+
+def _short(error: Exception) -> str:
+    """The line of Ray's message that says most: its last one that is not empty."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return lines[-1][:300] if lines else type(error).__name__

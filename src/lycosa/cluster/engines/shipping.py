@@ -1,0 +1,125 @@
+"""What a node must have to run our code: our package travels with the job, what it needs is there
+or is installed there.
+
+Runs on bare nodes, before anything is installed: it imports nothing but the standard library.
+(Ray's own `pip` environments need `virtualenv` on every node whose Python is a virtual environment
+itself; these need pip alone.)
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import importlib
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterable, Sequence
+from importlib import metadata
+from pathlib import Path
+
+from lycosa.core.errors import WorkError
+
+AUTO, ALWAYS, NEVER = "auto", "always", "never"
+DISTRIBUTION = "lycosa"
+EXTRAS = ("s3", "hdfs")
+"""Extras whose packages go along where the driver has them: it may have been given such a
+workspace.
+"""
+
+_NAME = re.compile(r"^[A-Za-z0-9._-]+")
+_EXTRA = re.compile(r"""extra\s*==\s*["']([^"']+)["']""")
+
+
+def requirements(distribution: str = DISTRIBUTION) -> list[str]:
+    """What our package needs, in the versions that this process has: `name==version`, sorted."""
+    pinned = set()
+    for line in metadata.requires(distribution) or ():
+        extra = _EXTRA.search(line)
+        if extra is not None and extra[1] not in EXTRAS:
+            continue
+        name = _NAME.match(line)
+        if name is None or name[0] == distribution:
+            continue
+        version = installed(name[0])
+        if version:
+            pinned.add(f"{name[0]}=={version}")
+    return sorted(pinned)
+
+
+def missing(wanted: Iterable[str]) -> list[str]:
+    """Those of the requirements (`name==version`) that this process does not have, in that version
+    or any other.
+    """
+    return [each for each in wanted if not installed(each.partition("==")[0])]
+
+
+def provide(wanted: Sequence[str], how: str) -> None:
+    """See to it that this process can import what is wanted. `how`: AUTO installs only where
+    something is missing.
+
+    What is installed lies in the user's cache on this machine, once for each list and each Python;
+    it comes after what the node has itself (ALWAYS: before). Child processes find it too.
+
+    Raises:
+        WorkError: it cannot be installed.
+    """
+    if how == NEVER or (how == AUTO and not missing(wanted)):
+        return
+    folder = _folder(wanted)
+    _install(wanted, folder)
+    if str(folder) in sys.path:
+        return
+    before = os.environ.get("PYTHONPATH", "")
+    if how == ALWAYS:
+        sys.path.insert(0, str(folder))
+    else:
+        sys.path.append(str(folder))
+    os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, (before, str(folder))))
+    importlib.invalidate_caches()
+
+
+def _folder(wanted: Sequence[str]) -> Path:
+    text = "\n".join((*sorted(wanted), sys.version, sys.prefix))
+    cache = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
+    return Path(cache, "lycosa", "packages", hashlib.sha256(text.encode()).hexdigest()[:16])
+
+
+def _install(wanted: Sequence[str], folder: Path) -> None:
+    """Fill the folder, unless that was done; several processes may want it at once."""
+    done = folder / "installed"
+    if done.exists():
+        return
+    folder.mkdir(parents=True, exist_ok=True)
+    with folder.with_suffix(".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if done.exists():
+            return
+        command = [
+            sys.executable,
+            "-m",
+            "pip",
+            "install",
+            "--quiet",
+            "--disable-pip-version-check",
+            "--upgrade",
+            "--target",
+            str(folder),
+        ]
+        called = subprocess.run([*command, *wanted], capture_output=True, text=True, check=False)
+        if called.returncode:
+            raise WorkError(
+                "the packages that Lycosa needs cannot be installed on this node: "
+                f"{called.stderr.strip()[-500:]}; "
+                "install lycosa there manually, or fix pip, and set cluster.install"
+            )
+        done.touch()
+
+
+def installed(name: str) -> str:
+    """The version that is installed here; "" if none is."""
+    try:
+        return metadata.version(name)
+    except metadata.PackageNotFoundError:
+        return ""

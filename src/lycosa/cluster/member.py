@@ -1,0 +1,335 @@
+"""A worker of a cluster: keeps in touch with its coordinator, and holds what it is told to.
+
+An engine keeps it (`lycosa.cluster.engine.Remote`). One thread pings and never waits for anything
+else, one works: it opens a session for the partitions that the answer in force names, and closes it
+when another answer names others: stop, at most 3 s for what is in flight, commit, release. While
+nothing is heard the lease runs out by itself, and the session waits; whether it goes on or was lost
+the log says. What each side must keep for politeness' sake stands in `lycosa.crawl.membership`.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import signal
+import threading
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import partial
+
+from lycosa.cluster.engine import Remote, Unreachable
+from lycosa.cluster.walking_shared import WalkOrder, take_part
+from lycosa.config.settings import Config
+from lycosa.core.clock import Clock, SystemClock
+from lycosa.core.errors import ClaimLost, LycosaError, UsageError
+from lycosa.core.system_errors import is_disk_full
+from lycosa.core.units import format_time
+from lycosa.crawl.membership import Lease, Ping, PingReply
+from lycosa.crawl.plugins import NO_PLUGINS, CrawlPlugins
+from lycosa.crawl.processing.page_mark import MAX_PAGE_MS, MarkingReader, PageMark
+from lycosa.crawl.session.session import CrawlSession, open_session
+from lycosa.crawl.session.worker_status import (
+    CrawlPause,
+    Rate,
+    WorkerStatus,
+    continued,
+    cpu_s,
+    figures,
+)
+from lycosa.crawl.state.deferred import left_for_later
+from lycosa.crawl.state.progress import Progress
+from lycosa.crawl.state.task import Job
+from lycosa.processes.children import ChildReport, News
+from lycosa.processes.disk_space import DiskSpace
+from lycosa.processes.memory import collect_session, tune_memory
+from lycosa.processes.threads import OnError, start_thread
+from lycosa.store.workspace import Workspace
+
+_SOON = 10  # an answer that says so is followed up in this part of a ping interval
+_LOOK_S = 0.05
+_CLOSE_S = 6.0
+
+
+@dataclass(slots=True, frozen=True)
+class MemberOrder:
+    """What a worker is started with. Picklable. `name`: its place in the cluster; each life has a
+    name of its own besides.
+
+    `ends`: a crawl that ends: what is left for later is then counted. `walk`: nothing is fetched
+    but what was never visited and is reached.
+    """
+
+    location: str
+    config: Config
+    jobs: tuple[Job, ...]
+    coordinator: Remote
+    name: str
+    node: str
+    command: str = "run"
+    ends: bool = False
+    walk: WalkOrder | None = None
+    plugins: CrawlPlugins = NO_PLUGINS
+
+
+@dataclass(slots=True, frozen=True)
+class MemberStatus:
+    """How a worker fares, as its driver asks. `worker`: this life's name. `failure`: why it has
+    ended, if it was no order that ended it.
+    """
+
+    worker: str
+    pid: int
+    ended: bool
+    vitals: WorkerStatus
+    failure: ChildReport | None = None
+    holds: bool = False
+    partitions: int = 0
+
+
+class ClusterWorker:
+    """See the module. It works from the moment it is made; `stop` or `close` end it."""
+
+    def __init__(self, order: MemberOrder, clock: Clock | None = None) -> None:
+        tune_memory()
+        self._order = order
+        self._clock = clock or SystemClock()
+        self._workspace = Workspace.open(order.location)
+        self._settings = order.config.cluster
+        self._lease = Lease(self._clock, self._settings.hold)
+        self._lock = threading.Lock()  # over what a ping says of claims
+        self._intent: frozenset[int] = frozenset()  # held, or about to be claimed
+        self._session: CrawlSession | None = None
+        self._claim = 0
+        self._ready = False
+        self._leaving = False
+        self._ended = threading.Event()
+        self._wake = threading.Event()
+        self._failure: ChildReport | None = None
+        self._former = Progress(self._clock.monotonic_ms())  # of earlier claims
+        self._vitals = WorkerStatus(self._former, {}, frozenset())
+        self._last_commit: tuple[int, str] | None = None
+        self._rate = Rate(self._clock)
+        self._idle = False
+        self._mark = PageMark()
+        self._reads = (0, 0)  # number of the page that is read, and since when
+        here = self._workspace.storage
+        self._room = DiskSpace(
+            here.root if here.on_disk else here.scratch(), order.config.run.disk_reserve
+        )
+        self.name = f"{order.name}-{os.getpid()}-{secrets.token_hex(3)}"
+        # Without pings the coordinator would give the partitions to others while this process still
+        # works.
+        start_thread(self._ping, name="ping", on_error=OnError.END_PROCESS)
+        start_thread(self._work, name="work", on_error=OnError.END_PROCESS)
+
+    # -- asked by the driver
+    # ------------------------------------------------------------
+
+    def status(self) -> MemberStatus:
+        return MemberStatus(
+            self.name,
+            os.getpid(),
+            self._ended.is_set(),
+            self._vitals,
+            self._failure,
+            self._lease.holds,
+            len(self._intent),
+        )
+
+    def leave(self) -> None:
+        """Commit, release and end. `status` says when that is done."""
+        self._leaving = True
+        self._wake.set()
+        self._end_session()
+
+    def close(self) -> None:
+        """As `leave`, and wait a few seconds for it: the process is about to end."""
+        self.leave()
+        self._ended.wait(_CLOSE_S)
+
+    # -- the thread that pings
+    # ------------------------------------------------------------
+
+    def _ping(self) -> None:
+        interval_s = self._settings.ping_interval / 1000
+        timeout_s = max(2 * interval_s, 0.5)
+        while not self._ended.is_set():
+            self._die_if_hung()
+            sent = self._lease.sending()
+            soon = False
+            try:
+                answer: PingReply = self._order.coordinator.ask(
+                    "ping", self._tell(), timeout_s=timeout_s
+                )
+            except LycosaError:
+                pass  # nobody answers: the lease runs out by itself
+            else:
+                self._lease.answered(sent, answer)
+                soon = answer.soon
+                self._obey()
+            if self._wake.wait(interval_s / _SOON if soon else interval_s):
+                self._wake.clear()
+                self._obey()
+        with suppress(Unreachable):  # so that its partitions can go to others at once
+            self._order.coordinator.ask("ping", self._tell(), timeout_s=timeout_s)
+
+    def _tell(self) -> Ping:
+        heard = self._lease.heard
+        with self._lock:
+            session, claim, intent, ready = self._session, self._claim, self._intent, self._ready
+        idle, head, waiting, extra = False, 0, {}, {}
+        granted = dict(self._lease.granted(claim))
+        if session is not None and ready:
+            idle, head = session.worker.idle()
+            waiting = session.worker.waiting_by_partition()
+        if session is not None:
+            extra = session.worker.quota.added()
+        return Ping(
+            self.name,
+            self._order.node,
+            claim,
+            intent,
+            head,
+            idle,
+            granted,
+            extra,
+            waiting,
+            {**figures([self._vitals]), "pid": os.getpid()},
+            heard=heard,
+            ready=ready,
+            leaving=self._leaving or self._ended.is_set(),
+            fetched=self._vitals.progress.pages,
+        )
+
+    def _obey(self) -> None:
+        """End the session if the answer in force names other partitions than it holds."""
+        wanted = self._lease.wanted
+        if self._lease.answer.stop or (wanted is not None and wanted != self._intent):
+            self._end_session()
+
+    def _end_session(self) -> None:
+        with self._lock:
+            session = self._session
+        if session is not None:
+            session.worker.stop()
+
+    def _die_if_hung(self) -> None:
+        number, now = self._mark.number, self._clock.monotonic_ms()
+        if number != self._reads[0] or not self._mark.url:
+            self._reads = (number, now)
+        elif now - self._reads[1] >= MAX_PAGE_MS:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    # -- the thread that works
+    # ------------------------------------------------------------
+
+    def _work(self) -> None:
+        try:
+            while not self._is_over():
+                with self._lock:
+                    self._intent = self._lease.wanted or frozenset()
+                if self._intent:
+                    self._hold(self._intent)
+                    collect_session()
+                else:
+                    self._ended.wait(_LOOK_S)
+        except Exception as error:  # noqa: BLE001 - whatever it is, the driver gets to know and decides
+            self._failure = ChildReport(
+                _news(error),
+                str(error)
+                if isinstance(error, LycosaError)
+                else f"{type(error).__name__}: {error}",
+            )
+        finally:
+            self._ended.set()
+            self._wake.set()
+
+    def _is_over(self) -> bool:
+        return self._leaving or self._lease.answer.stop
+
+    def _hold(self, wanted: frozenset[int]) -> None:
+        """One session: claim, take up, fetch until told otherwise, commit, release. A claim that is
+        lost is no failure.
+        """
+        rest = CrawlPause(self._order.jobs, self._room, self._clock)
+        session = open_session(
+            self._workspace,
+            self._order.config,
+            self._order.jobs,
+            command=self._order.command,
+            clock=self._clock,
+            committed=self._committed,
+            tick=lambda: self._tick(session, rest),
+            partitions=wanted,
+            worker=self.name,
+            lease=self._lease,
+            plugins=self._order.plugins,
+            wrap_reader=partial(MarkingReader, mark=self._mark),
+        )
+        done = False
+        try:
+            with self._lock:
+                self._session, self._claim = session, session.claim.entry
+            # it took long, or another answer came meanwhile
+            if self._lease.wanted != wanted or self._leaving:
+                done = True
+                return
+            if self._order.walk is not None:
+                take_part(session, self._order.walk)
+            self._look(session, rest, "loading the stored state")
+            session.take_up()
+            with self._lock:
+                self._ready = True
+            session.worker.run()
+            if self._order.ends and self._lease.answer.stop:
+                progress, crawl = session.worker.progress, session.crawl
+                progress.later = left_for_later(crawl, session.tables, crawl.assignments)
+            done = True
+        except ClaimLost:
+            pass
+        finally:
+            session.close()
+            if done:
+                session.claim.release()
+            self._take_leave(session, rest)
+
+    def _take_leave(self, session: CrawlSession, rest: CrawlPause) -> None:
+        self._look(session, rest, "")
+        self._former = self._vitals.progress
+        with self._lock:
+            self._session, self._claim, self._ready, self._intent = None, 0, False, frozenset()
+
+    def _tick(self, session: CrawlSession, rest: CrawlPause) -> None:
+        session.inbox.apply()
+        rest.look(session)
+        self._look(session, rest, rest.message)
+        self._obey()
+
+    def _look(self, session: CrawlSession, rest: CrawlPause, message: str) -> None:
+        """Note how things are, for pings and the driver."""
+        progress = continued(self._former, session.worker.progress)
+        pages = {
+            name: (each.added, each.in_flight) for name, each in session.crawl.assignments.items()
+        }
+        self._vitals = WorkerStatus(
+            progress,
+            pages,
+            rest.resting,
+            self._rate.take(progress.pages),
+            message,
+            self._last_commit,
+            cpu_s(),
+        )
+        idle, _ = session.worker.idle()
+        if idle and not self._idle:
+            self._wake.set()  # ping now: the crawl ends when all workers are idle
+        self._idle = idle
+
+    def _committed(self, entry: int) -> None:
+        self._last_commit = (entry, format_time(self._clock.now_ms()))
+
+
+def _news(error: Exception) -> News:
+    if is_disk_full(error):
+        return News.DISK
+    return News.USAGE if isinstance(error, UsageError) else News.FAILED

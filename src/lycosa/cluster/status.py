@@ -1,0 +1,72 @@
+"""What a cluster's coordinator says of nodes and workers (`run/cluster.json`), for `lycosa status`
+and the metrics.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
+
+from lycosa.core.clock import Clock, SystemClock
+from lycosa.store.owner import FOLDER
+from lycosa.store.storage import open_storage
+
+FILE = f"{FOLDER}/cluster.json"
+SILENT_MS = 30_000
+"""The leading coordinator writes every 2 s. After this time without an update there is no leader,
+or the clocks differ by as much.
+"""
+
+
+def cluster_status(root: str, clock: Clock | None = None) -> dict[str, Any] | None:
+    """What the coordinator of a workspace said last; None if there never was one, or what it left
+    cannot be read.
+
+    Keys as the coordinator writes them: `leader`, `engine`, `dashboard` ("" without), `written_at`,
+    `cpu_s` (its own), `log_head`, `ended`, `nodes` (`name`, `address`, `cpus`, `alive`), `workers`
+    (`worker`, `node`, `claim`, `partitions`, `idle`, `last_ping_ms_ago`, `lag_entries`, `waiting`,
+    `progress`), `partitions`, `unassigned`, `granted`. Added here: `heard_ms_ago`, by this
+    machine's clock; `silent`: longer ago than it should be, so that the rest is history; `over`: it
+    has ended its work and nobody holds anything; in each of `nodes` what its workers do together:
+    `workers`, `partitions`, `rate` (pages a second).
+    """
+    try:
+        document = json.loads(open_storage(root).read(FILE) or b"null")
+        if not isinstance(document, dict):
+            return None
+        written_ms = round(datetime.fromisoformat(document["written_at"]).timestamp() * 1000)
+    except (ValueError, KeyError, TypeError):
+        return None
+    heard = max(0, (clock or SystemClock()).now_ms() - written_ms)
+    workers = [each for each in document.get("workers") or [] if isinstance(each, dict)]
+    nodes = {
+        str(each.get("name")): dict(each)
+        for each in document.get("nodes") or []
+        if isinstance(each, dict)
+    }
+    for worker in workers:
+        nodes.setdefault(
+            str(worker.get("node")),
+            {"name": worker.get("node"), "address": "", "cpus": 0, "alive": True},
+        )
+    for name, node in nodes.items():
+        there = [worker for worker in workers if str(worker.get("node")) == name]
+        node["workers"] = len(there)
+        node["partitions"] = sum(worker.get("partitions") or 0 for worker in there)
+        node["rate"] = round(sum(rate_of(worker) for worker in there), 2)
+    over = bool(document.get("ended")) and not any(node["partitions"] for node in nodes.values())
+    added = {
+        "workers": workers,
+        "nodes": list(nodes.values()),
+        "heard_ms_ago": heard,
+        "silent": heard > SILENT_MS,
+        "over": over,
+    }
+    return {**document, **added}
+
+
+def rate_of(worker: Mapping[str, Any]) -> float:
+    """A worker's pages a second, 0 while it has not said."""
+    return float((worker.get("progress") or {}).get("rate") or 0.0)

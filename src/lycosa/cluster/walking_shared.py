@@ -1,0 +1,301 @@
+"""A walk from a URL where several workers share the partitions: their driver walks the stored
+links, they fetch what it reaches.
+
+`run/walk-ID/00000003.parquet` is what a part of the walk has reached, rows of all partitions;
+`head.json` says how many such files there are, and up to which log entry all links were walked.
+Each worker takes the rows of its partitions, and is idle up to that entry at most. So a crawl has
+come to its end only when the walk has, and whoever takes partitions over begins with what was
+reached in them.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import secrets
+from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+import numpy as np
+import polars as pl
+
+from lycosa.config.settings import Config
+from lycosa.core.clock import Clock
+from lycosa.core.records import UrlId
+from lycosa.crawl.admission.link_gate import LinkGate
+from lycosa.crawl.session.session import CrawlSession
+from lycosa.crawl.session.walking import Reached, Walk, WalkStart, followed_links
+from lycosa.crawl.state.task import Job
+from lycosa.frontier.scheduler.reach import Keys, Reach
+from lycosa.frontier.seen.known_urls import KnownUrls
+from lycosa.store.live import LiveTables
+from lycosa.store.owner import FOLDER as RUN
+from lycosa.store.workspace import Workspace
+from lycosa.url.keys import Identifier
+
+_PREFIX = "walk-"
+_HEAD = "head.json"
+_ROWS = 50_000  # of a file; some 20 MB of memory
+_EVERY_MS = 500
+_SHARE = 2  # the walk rests so many times as long as it took the last time
+_SCHEMA = pl.Schema(
+    {
+        "partition": pl.Int64(),
+        "host_key": pl.UInt64(),
+        "url_key": pl.UInt64(),
+        "url": pl.String(),
+        "host": pl.String(),
+        "distance": pl.Int64(),
+        "depth": pl.Int64(),
+        "referrer": pl.String(),
+    }
+)
+
+
+@dataclass(slots=True, frozen=True)
+class WalkOrder:
+    """What a worker is to hold itself to. Picklable. `folder`: where the walk from `start` is
+    written down; "" where there is none to wait for, since all that was never visited is taken.
+    """
+
+    collection: str
+    start: WalkStart
+    folder: str = ""
+
+
+def take_part(session: CrawlSession, order: WalkOrder) -> None:
+    """Hold a worker's session to a walk. Before it takes up."""
+    walk = Walk(session, order.collection, order.start)
+    if order.folder:
+        session.hold_to(_Follower(session, walk, order.folder).take)
+
+
+class _Follower:
+    """What a worker has taken of the walk."""
+
+    def __init__(self, session: CrawlSession, walk: Walk, folder: str) -> None:
+        self._storage = session.workspace.storage
+        self._held = sorted(session.claim.partitions)
+        self._walk = walk
+        self._folder = folder
+        self._taken = self._entry = 0
+
+    def take(self) -> int:
+        """Take what has come; the log entry up to which the links were walked, 0 before any
+        were.
+        """
+        try:
+            head = self._storage.read(f"{self._folder}/{_HEAD}")
+            if head is None:
+                return 0
+            note = json.loads(head)
+            self._walk.take(
+                row
+                for number in range(self._taken, note["files"])
+                for row in self._rows(number + 1)
+            )
+        except OSError:  # storage is away: the next look will show it
+            return self._entry
+        self._taken, self._entry = note["files"], note["entry"]
+        return self._entry
+
+    def _rows(self, number: int) -> Iterator[Reached]:
+        rows = pl.read_parquet(io.BytesIO(self._storage.read(_file(self._folder, number)) or b""))
+        for partition, host_key, url_key, url, host, distance, depth, referrer in rows.filter(
+            pl.col("partition").is_in(self._held)
+        ).iter_rows():
+            yield Reached(UrlId(url, host, host_key, url_key, partition), distance, depth, referrer)
+
+
+class _Led(NamedTuple):
+    """By which link a URL was reached. `source`: the key of the page; None: it is the start."""
+
+    id: UrlId
+    source: int | None
+    redirect: bool
+    referrer: str
+
+
+class Walker:
+    """Walks a collection's links, those of each commit as they come. Not thread-safe."""
+
+    def __init__(
+        self, workspace: Workspace, job: Job, start: WalkStart, folder: str, *, other_schemes: bool
+    ) -> None:
+        self._storage = workspace.storage
+        self._tables = LiveTables(workspace)
+        self._collection = job.collection
+        identifier = Identifier(workspace.domains, workspace.partitions)
+        self._reach = Reach(start.depth, _wake_nobody)
+        self._gate = LinkGate(
+            job.collection,
+            job.seeds,
+            domains=workspace.domains,
+            identifier=identifier,
+            known=KnownUrls(),
+            admitted=lambda row: None,
+            on_depth_decreased=lambda identity, depth: None,
+            other_schemes=other_schemes,
+        )
+        self._gate.reach = self._reach
+        self._folder = folder
+        self._sources: Keys = np.zeros(0, np.uint64)  # that have stored links, sorted
+        self._walked = self._files = 0
+        first = identifier.identify(start.url)
+        self._reach.put(first.url_key, 0)
+        self._next = {first.url_key}  # reached, or by a shorter way, since their links were walked
+        self._led = {first.url_key: _Led(first, None, False, "")}  # not written yet
+
+    def step(self) -> None:
+        """Walk what the log has brought since the last time, and say so to the workers. Raises what
+        `LiveTables` raises, and OSError.
+        """
+        state = self._tables.state
+        state.refresh()
+        head = state.head
+        if head == self._walked:
+            return
+        self._take_sources()
+        while self._next:
+            sources, self._next = self._next, set()
+            try:
+                self._expand(np.fromiter(sources, np.uint64, len(sources)))
+            except BaseException:
+                self._next |= sources
+                raise
+        self._write()
+        self._storage.replace(
+            f"{self._folder}/{_HEAD}", json.dumps({"files": self._files, "entry": head}).encode()
+        )
+        self._walked = head
+
+    def _take_sources(self) -> None:
+        """The pages whose links have come."""
+        parts = [self._sources]
+        for frame in self._tables.changes("links", self._walked, ("url_key",)):
+            came = frame["url_key"].unique().to_numpy()
+            parts.append(came)
+            self._next.update(key for key in came.tolist() if self._reach.distance(key) is not None)
+        self._sources = np.unique(np.concatenate(parts))
+
+    def _expand(self, reached: Keys) -> None:
+        """Walk the stored links of some URLs."""
+        sources = reached[np.isin(reached, self._sources)]
+        if not sources.size:
+            return
+        distances = [self._reach.distance(key) for key in sources.tolist()]
+        levels = pl.DataFrame(
+            {"url_key": sources, "distance": distances},
+            schema={"url_key": pl.UInt64, "distance": pl.Int64},
+        )
+        for links in followed_links(self._tables, self._collection, levels):
+            for target, is_redirect, source_key, source in links.iter_rows():
+                for identity in self._gate.extend(source_key, (target,), 0 if is_redirect else 1):
+                    self._next.add(identity.url_key)
+                    self._led[identity.url_key] = _Led(identity, source_key, is_redirect, source)
+            if len(self._led) >= _ROWS:
+                self._write()
+
+    def _write(self) -> None:
+        """A file of what was reached since the last one."""
+        if not self._led:
+            return
+        led = list(self._led.values())
+        depths = self._depths({each.source for each in led if each.source is not None})
+        rows = [
+            (
+                *(
+                    each.id.partition,
+                    each.id.host_key,
+                    each.id.url_key,
+                    each.id.url,
+                    each.id.host,
+                    self._reach.distance(each.id.url_key),
+                ),
+                *(
+                    depths.get(each.source or 0, 0)
+                    + (each.source is not None and not each.redirect),
+                    each.referrer,
+                ),
+            )
+            for each in led
+        ]
+        content = io.BytesIO()
+        pl.DataFrame(rows, schema=_SCHEMA, orient="row").write_parquet(content, compression="zstd")
+        self._storage.replace(_file(self._folder, self._files + 1), content.getvalue())
+        self._files += 1
+        self._led = {}
+
+    def _depths(self, keys: set[int]) -> dict[int, int]:
+        """How deep some pages lie."""
+        wanted = pl.LazyFrame({"url_key": list(keys)}, schema={"url_key": pl.UInt64})
+        rows = self._tables.all_rows("urls").filter(
+            (pl.col("collection") == self._collection.name) & (pl.col("operation") == "")
+        )
+        newest = (
+            rows.select("url_key", "depth")
+            .join(wanted, on="url_key", how="semi", maintain_order="left")
+            .unique("url_key", keep="last", maintain_order=True)
+        )
+        return dict(newest.collect().iter_rows())
+
+
+class Guide:
+    """The driver's side: walks in a thread of its own. Call `look` often, and `close` in any case.
+    `order`: for the workers.
+    """
+
+    def __init__(
+        self, workspace: Workspace, job: Job, start: WalkStart, config: Config, clock: Clock
+    ) -> None:
+        self._storage = workspace.storage
+        self._clock = clock
+        self.order = WalkOrder(job.collection.name, start)
+        self._walker: Walker | None = None
+        self._step: Future[None] | None = None
+        self._began = self._next = 0
+        self._threads = ThreadPoolExecutor(1, thread_name_prefix="walk")
+        self._remove()  # what a driver left that was killed
+        if start.url:
+            folder = f"{RUN}/{_PREFIX}{secrets.token_hex(8)}"
+            self._storage.make_folder(folder)
+            self.order = replace(self.order, folder=folder)
+            self._walker = Walker(
+                workspace, job, start, folder, other_schemes=config.fetch.other_schemes
+            )
+
+    def look(self) -> None:
+        """Have the next part walked, if it is time. Raises what the last part raised, if trying
+        again will not help.
+        """
+        now = self._clock.monotonic_ms()
+        if self._step is not None and self._step.done():
+            step, self._step = self._step, None
+            self._next = now + max(_EVERY_MS, _SHARE * (now - self._began))
+            with suppress(OSError):  # storage is away: it is tried again
+                step.result()
+        if self._walker is not None and self._step is None and now >= self._next:
+            self._began = now
+            self._step = self._threads.submit(self._walker.step)
+
+    def close(self) -> None:
+        """Forget the walk. May be called twice."""
+        self._threads.shutdown(wait=True, cancel_futures=True)
+        self._remove()
+
+    def _remove(self) -> None:
+        with suppress(OSError):
+            for name in self._storage.names(RUN):
+                if name.startswith(_PREFIX):
+                    self._storage.remove_tree(f"{RUN}/{name}")
+
+
+def _file(folder: str, number: int) -> str:
+    return f"{folder}/{number:08d}.parquet"
+
+
+def _wake_nobody(host_key: int) -> None:
+    """The walker has no hosts."""

@@ -1,0 +1,86 @@
+"""What the sections of the configuration are made of: a closed model, and values with their
+unit.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainSerializer, ValidationError
+from pydantic.fields import FieldInfo
+
+from lycosa.core.errors import UsageError
+from lycosa.core.units import format_duration, parse_duration_ms, parse_size, write_size
+
+
+def _duration(value: object) -> object:
+    if isinstance(value, str):
+        try:
+            return parse_duration_ms(value)
+        except UsageError as error:
+            raise ValueError(str(error)) from None
+    if type(value) is int and value == 0:
+        return 0
+    raise ValueError("write a duration as text with its unit, as in '10s'")
+
+
+def _size(value: object) -> object:
+    if isinstance(value, str):
+        try:
+            return parse_size(value)
+        except UsageError as error:
+            raise ValueError(str(error)) from None
+    if type(value) is int and value == 0:
+        return 0
+    raise ValueError("write a size as text with its unit, as in '10MiB'")
+
+
+DurationMs = Annotated[
+    int, BeforeValidator(_duration), PlainSerializer(format_duration, when_used="json")
+]
+Variable = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")]
+"""The name of an environment variable."""
+SizeBytes = Annotated[int, BeforeValidator(_size), PlainSerializer(write_size, when_used="json")]
+
+
+_BOUNDS = {
+    "greater_than_equal": ("ge", "at least"),
+    "greater_than": ("gt", "more than"),
+    "less_than_equal": ("le", "at most"),
+}
+
+
+def fault_text(problem: Any, field: FieldInfo | None) -> str:
+    """What is wrong with a value, for people: bounds in the unit in which the value is written.
+    `problem`: of `ValidationError.errors`.
+    """
+    if problem["type"] == "string_pattern_mismatch" and field is not None and field.description:
+        return f"does not have the required form: {field.description.rstrip('.')}"
+    bound = _BOUNDS.get(problem["type"])
+    if bound is None:
+        return str(problem["msg"]).removeprefix("Value error, ")
+    limit = problem["ctx"][bound[0]]
+    readers = [getattr(each, "func", None) for each in field.metadata] if field is not None else []
+    shown = (
+        format_duration(limit)
+        if _duration in readers
+        else write_size(limit)
+        if _size in readers
+        else f"{limit:,}"
+    )
+    return f"must be {bound[1]} {shown}"
+
+
+def first_fault(error: ValidationError, model: type[BaseModel]) -> str:
+    """`NAME: what is wrong` of the first fault of a flat model."""
+    problem = error.errors()[0]
+    name = str(problem["loc"][0]) if problem["loc"] else ""
+    return f"{name}: {fault_text(problem, model.model_fields.get(name))}"
+
+
+class SettingsSection(BaseModel):
+    """One table of lycosa.toml: an unknown key is an error, and nothing changes after it was
+    read.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)

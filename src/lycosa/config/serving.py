@@ -1,0 +1,66 @@
+"""`[serve]`: how the pages and the API are offered."""
+
+from __future__ import annotations
+
+import ipaddress
+
+from pydantic import Field, field_validator
+
+from lycosa.config.section import SettingsSection
+
+
+class ServeSettings(SettingsSection):
+    """The web pages and the JSON API."""
+
+    host: str = Field(
+        "127.0.0.1",
+        description="Address to listen on. The default accepts connections from this machine only.",
+    )
+    port: int = Field(8000, ge=0, le=65535, description="TCP port. 0: any free port.")
+    processes: int = Field(
+        1,
+        ge=1,
+        le=64,
+        description="Number of server processes. Each process opens the index separately.",
+    )
+    rate: int = Field(
+        20,
+        ge=0,
+        le=100_000,
+        description="Maximum number of requests per second and client address, with bursts of 4 "
+        "times as many. Loopback "
+        "addresses are not limited. 0: no limit.",
+    )
+    trusted_proxies: tuple[str, ...] = Field(
+        (),
+        description='Addresses or networks (CIDR) of reverse proxies, for example `["127.0.0.1", '
+        '"10.0.0.0/8"]`. Their `Forwarded` or '
+        "`X-Forwarded-For` header names the client for rate limits and lock-outs. Empty: these "
+        "headers are ignored.",
+    )
+    library: str = Field(
+        "",
+        description="Folder written by `lycosa export` whose files are offered for download. "
+        "Empty: `run/library` in the workspace.",
+    )
+    public_form: bool = Field(
+        False,
+        description="Let visitors propose sites at /propose. Nothing is fetched before a "
+        "user with a token accepts the proposal.",
+    )
+
+    @field_validator("trusted_proxies")
+    @classmethod
+    def _networks(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+        for each in value:
+            try:
+                ipaddress.ip_network(each, strict=False)
+            except ValueError:
+                raise ValueError(
+                    f"{each!r} is neither an IP address nor a network such as 10.0.0.0/8"
+                ) from None
+        return value
+
+    writes: int = Field(
+        600, ge=1, le=1_000_000, description="Maximum number of changes per minute and token."
+    )

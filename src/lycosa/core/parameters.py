@@ -1,0 +1,81 @@
+"""Parameters of the Python API: what a Python programmer passes, checked, in the form that the
+program uses.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import timedelta
+
+from lycosa.core.errors import UsageError
+from lycosa.core.units import parse_duration_ms
+
+Duration = str | float | timedelta
+"""A number of seconds, a `timedelta`, or text such as "10m"."""
+
+Settings = Mapping[str, object] | Sequence[str]
+"""`{"fetch": {"user_agent": "x"}}`, `{"fetch.user_agent": "x"}` or `["fetch.user_agent=x"]`."""
+
+
+def duration_ms(name: str, value: Duration | None) -> int | None:
+    """Milliseconds; None for None and "". Raises UsageError."""
+    if value is None or value == "":
+        return None
+    if isinstance(value, str):
+        return parse_duration_ms(value)
+    seconds = value.total_seconds() if isinstance(value, timedelta) else value
+    if isinstance(seconds, bool) or not isinstance(seconds, int | float) or not 0 <= seconds < 1e10:
+        raise UsageError(
+            f"{name}: {value!r} is not a duration: pass seconds, a timedelta, or text such as '10m'"
+        )
+    return round(seconds * 1000)
+
+
+def whole_number(name: str, value: int | None) -> int | None:
+    """A number from 0 on, or None. Raises UsageError."""
+    if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value < 0):
+        raise UsageError(f"{name}: {value!r} is not a whole number from 0 on")
+    return value
+
+
+def texts(name: str, values: Iterable[object]) -> tuple[str, ...]:
+    """Texts, of which some may come as a list, or as objects with a path. Raises UsageError."""
+    found: list[str] = []
+    for value in (values,) if isinstance(values, str) else values:
+        if isinstance(value, str):
+            found.append(value)
+        elif isinstance(value, os.PathLike):
+            found.append(os.fspath(value))
+        elif isinstance(value, Iterable) and not isinstance(value, bytes | Mapping):
+            found += texts(name, value)
+        else:
+            raise UsageError(f"{name}: {value!r} is not text")
+    return tuple(found)
+
+
+def overrides_of(settings: Settings) -> tuple[str, ...]:
+    """Settings as `--set` takes them. Raises UsageError."""
+    if isinstance(settings, str):
+        return (settings,)
+    if not isinstance(settings, Mapping):
+        return texts("settings", settings)
+    found = []
+    for section, value in settings.items():
+        pairs = value.items() if isinstance(value, Mapping) else ((None, value),)
+        for key, each in pairs:
+            found.append(f"{section}{'' if key is None else f'.{key}'}={_literal(each)}")
+    return tuple(found)
+
+
+def _literal(value: object) -> str:
+    """A value as TOML writes it. Raises UsageError."""
+    if isinstance(value, timedelta):
+        return f'"{round(value.total_seconds() * 1000)}ms"'
+    try:
+        return json.dumps(
+            list(value) if isinstance(value, tuple | set | frozenset) else value, ensure_ascii=False
+        )
+    except (TypeError, ValueError):
+        raise UsageError(f"settings: {value!r} cannot be the value of a setting") from None

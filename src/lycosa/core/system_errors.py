@@ -1,0 +1,74 @@
+"""What the system refuses - a full disk, a quota, missing rights, too many open files - told in
+words, with what to do.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import re
+import sqlite3
+from collections.abc import Iterator
+
+_FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
+_OWN = "Run it as the owner of the files, or grant this account access"
+_ADVICE = {
+    errno.ENOSPC: "Free disk space and try again",
+    errno.EDQUOT: "Free disk space or raise the quota, and try again",
+    errno.EFBIG: "Allow larger files (`ulimit -f`, or a limit of the file system)",
+    errno.EROFS: "It is mounted read-only, perhaps because of a disk error (see `dmesg`)",
+    errno.EIO: "The disk is failing (see `dmesg`): run `lycosa check` to find the damage",
+    errno.EACCES: _OWN,
+    errno.EPERM: _OWN,
+    errno.EMFILE: "Allow more open files (`ulimit -n`)",
+    errno.ENFILE: "The system has too many open files: stop other programs, or raise fs.file-max",
+    errno.ENOMEM: "Free memory or add more, and try again",
+}
+# as libraries written in Rust say it
+_RUST = re.compile(r"\(os error (\d+)\)|\bcode: (\d+), kind: ")
+_SQLITE = {
+    "database or disk is full": errno.ENOSPC,
+    "disk I/O error": errno.EIO,
+    "attempt to write a readonly database": errno.EROFS,
+}
+
+
+def is_disk_full(error: BaseException | None) -> bool:
+    """Whether an error, or what led to it, says that the disk (or a quota) takes no more."""
+    return any(number in _FULL for number, _ in _refusals(error))
+
+
+def refusal(error: BaseException | None) -> str:
+    """One sentence for people if an error, or what led to it, is the system's refusal; ""
+    otherwise.
+    """
+    for number, path in _refusals(error):
+        # a port may be refused too, and has no path
+        if number in _ADVICE and (path or number not in (errno.EACCES, errno.EPERM)):
+            where = f"{path}: " if path else ""
+            return f"{where}{os.strerror(number)}. {_ADVICE[number]}; committed data is not lost"
+    return ""
+
+
+def _refusals(error: BaseException | None) -> Iterator[tuple[int, str]]:
+    """(errno, path or "") of an error and of what led to it."""
+    seen: set[int] = set()
+    while error is not None and id(error) not in seen:
+        seen.add(id(error))
+        text = str(error)
+        if isinstance(error, OSError) and error.errno:
+            yield error.errno, _text(error.filename)
+        elif isinstance(error, MemoryError):
+            yield errno.ENOMEM, ""
+        elif isinstance(error, sqlite3.Error):
+            if text in _SQLITE:
+                yield _SQLITE[text], ""
+        elif found := _RUST.search(text):
+            yield int(found[1] or found[2]), ""
+        error = error.__cause__ or error.__context__
+
+
+def _text(path: object) -> str:
+    if isinstance(path, str | bytes | os.PathLike):
+        return os.fsdecode(path)
+    return ""

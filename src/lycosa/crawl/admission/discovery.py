@@ -1,0 +1,266 @@
+"""Finding pages otherwise than by links: sitemaps that robots.txt files name, feeds that pages
+name, both as configured.
+
+A sitemap or feed is a row of `urls` of its own, with the operation `sitemap` or `feed`: it survives
+a kill, waits in the same queue under the same politeness, and is read again on a schedule of its
+own. What it lists is admitted like links; what it says of changes makes known pages due.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+
+from lycosa.core.errors import Refusal
+from lycosa.core.records import (
+    Exchange,
+    Link,
+    LinkKind,
+    UrlId,
+    UrlRow,
+    UrlState,
+    Visit,
+    VisitKind,
+    operation_key,
+)
+from lycosa.crawl.admission.remote_links import Way
+from lycosa.crawl.state.crawl_state import CrawlState
+from lycosa.fetch.robots_txt import robots_url
+from lycosa.http.decode import Headers, decode_with
+from lycosa.page.feeds.sitemap import read_sitemap, speaks_for
+from lycosa.url.normalise import LinkResolver, normalise
+from lycosa.url.scope import hostname
+
+SITEMAP, FEED = "sitemap", "feed"
+KINDS = {"": VisitKind.PAGE, SITEMAP: VisitKind.SITEMAP, FEED: VisitKind.FEED}
+"""Operation -> what its visits are for."""
+
+MAX_SITEMAPS = 50
+"""Sitemaps of one robots.txt that are read; further ones are counted."""
+
+MAX_INDEXED = 1_000
+"""Sitemaps that the indexes of one robots.txt lead to (in one run); further ones are counted."""
+
+MAX_HOPS = 5
+"""Indexes and redirects behind one another that lead to a sitemap or feed."""
+
+MAX_FEEDS = 5
+"""Feeds of one page that are read."""
+
+_COUNTED = 10_000  # robots files whose indexed sitemaps are counted; then it begins anew
+
+_FEED_LINK = LinkKind.FEED.value
+_MINUTE_MS, _HOUR_MS, _DAY_MS = 60_000, 3_600_000, 86_400_000
+_INTERVALS = {
+    FEED: (5 * _MINUTE_MS, 30 * _MINUTE_MS, _DAY_MS),
+    SITEMAP: (_HOUR_MS, _DAY_MS, 7 * _DAY_MS),
+}
+# Least, first and longest time until it is read again: halved when it named something new, doubled
+# when it did not.
+
+
+class Discovery:
+    """Admits and reads sitemaps and feeds."""
+
+    def __init__(self, crawl: CrawlState) -> None:
+        self._crawl = crawl
+        self._max_decoded = crawl.config.fetch.max_decoded
+        # (collection, robots.txt) -> sitemaps that its indexes led to
+        self._indexed: Counter[tuple[str, str]] = Counter()
+
+    def configured(self) -> None:
+        """Admit the feeds and sitemaps that the configuration names.
+
+        Raises:
+            UrlError: one of them cannot be used.
+        """
+        for name, assignment in self._crawl.assignments.items():
+            for url in assignment.collection.feed_urls:
+                identity = self._crawl.identifier.identify(normalise(url))
+                if assignment.gate.holds(identity):  # every worker has the configuration
+                    self.admit(name, identity, FEED, "", 0)
+
+    def from_robots(self, origin: str, sitemaps: Iterable[str]) -> None:
+        """Admit the sitemaps that an origin's robots.txt names, for each collection that takes URLs
+        of the origin.
+        """
+        names = [
+            name
+            for name, each in self._crawl.assignments.items()
+            if each.collection.sitemaps
+            and each.gate.takes(f"{origin}/")
+            and self._has_urls(name, origin)
+        ]
+        if not names:
+            return
+        resolver = LinkResolver(robots_url(origin))
+        for number, line in enumerate(sitemaps):
+            target = resolver.resolve(line)
+            for name in names:
+                refused = self._crawl.assignments[name].gate.refused
+                if isinstance(target, Refusal):
+                    refused[target] += 1
+                elif number >= MAX_SITEMAPS:
+                    refused["too_many_sitemaps"] += 1
+                else:
+                    self.admit(
+                        name,
+                        self._crawl.identifier.identify(target),
+                        SITEMAP,
+                        robots_url(origin),
+                        0,
+                    )
+
+    def from_page(self, row: UrlRow, links: Iterable[Link]) -> None:
+        """Admit the feeds that a page names, where they lie in the collection's scope."""
+        assignment = self._crawl.assignments[row.collection]
+        if not assignment.collection.feeds:
+            return
+        feeds = [target for target, _, _, kind, _ in links if kind == _FEED_LINK]
+        for target in feeds[:MAX_FEEDS]:
+            if assignment.gate.takes(target):
+                self.admit(
+                    row.collection,
+                    self._crawl.identifier.identify(target),
+                    FEED,
+                    row.id.url,
+                    row.depth,
+                )
+
+    def read(self, exchange: Exchange, headers: Headers, row: UrlRow, visit: Visit) -> None:
+        """Read a sitemap or feed that was fetched, and say when it is read again."""
+        crawl = self._crawl
+        decoded = decode_with(exchange, headers, self._max_decoded)
+        sitemap = read_sitemap(
+            decoded.payload, row.id.url, content_type=headers.get("content-type") or ""
+        )
+        gate = crawl.assignments[row.collection].gate
+        now_ms = crawl.clock.now_ms()
+        before = gate.admitted_count
+        claims: dict[UrlId, int] = {}
+        named_by = [hostname(row.referrer)] if row.referrer.startswith("http") else []
+        for entry in sitemap.entries:
+            if row.operation == SITEMAP and not speaks_for(row.id.url, entry.url, named_by):
+                gate.refused["foreign_sitemap"] += 1
+                continue
+            modified_at = entry.last_modified_at or 0
+            if gate.admit(
+                entry.url,
+                row.depth + 1,
+                now_ms,
+                referrer=row.id.url,
+                kind=row.operation,
+                modified_at=modified_at,
+            ):
+                continue
+            if modified_at and gate.holds(identity := crawl.identifier.identify(entry.url)):
+                claims[identity] = modified_at
+        self._follow_index(
+            row,
+            [each.url for each in sitemap.sitemaps if speaks_for(row.id.url, each.url, named_by)],
+        )
+        visit.links_count = len(sitemap.entries) + len(sitemap.sitemaps)
+        visit.changed = gate.admitted_count > before
+        crawl.urls.claimed(row.collection, claims)
+
+    def redirect(self, row: UrlRow, target: str) -> None:
+        """Admit what a sitemap or feed redirects to, as one; a feed that a page named must stay in
+        the collection's scope.
+        """
+        gate = self._crawl.assignments[row.collection].gate
+        if row.redirects >= MAX_HOPS:
+            gate.refused["sitemap_hops"] += 1
+        elif row.operation == SITEMAP or not row.referrer or gate.takes(target):
+            identity = self._crawl.identifier.identify(target)
+            self.admit(
+                row.collection, identity, row.operation, row.referrer, row.depth, row.redirects + 1
+            )
+
+    def receive(self, name: str, identity: UrlId, operation: str, way: Way, depth: int) -> bool:
+        """Admit a sitemap or feed that another worker found: whether it is new."""
+        return self.admit(name, identity, operation, way.referrer, depth, way.redirects)
+
+    def _follow_index(self, row: UrlRow, sitemaps: list[str]) -> None:
+        """Admit the sitemaps that an index names; however it goes on, their number ends."""
+        refused = self._crawl.assignments[row.collection].gate.refused
+        if row.redirects >= MAX_HOPS:
+            refused["sitemap_hops"] += len(sitemaps)
+            return
+        if len(self._indexed) > _COUNTED:
+            self._indexed.clear()
+        key = (row.collection, row.referrer)
+        for url in sitemaps:
+            if self._indexed[key] >= MAX_INDEXED:
+                refused["too_many_sitemaps"] += 1
+                continue
+            identity = self._crawl.identifier.identify(url)
+            self._indexed[key] += self.admit(
+                row.collection, identity, SITEMAP, row.referrer, row.depth, row.redirects + 1
+            )
+
+    def settle(self, row: UrlRow, *, changed: bool) -> None:
+        """A sitemap or feed was looked at: it waits for its next time, or is done with where
+        nothing is fetched again.
+        """
+        crawl = self._crawl
+        collection = crawl.assignments[row.collection].collection
+        if collection.recrawl == "never":
+            crawl.urls.settle(row, UrlState.VISITED)
+            return
+        least, first, longest = _INTERVALS[row.operation]
+        before = row.history[0] if row.history else 2 * first
+        interval = (
+            max(least, before / 2)
+            if changed
+            else min(longest, before * 2 if row.history else first)
+        )
+        row.history = (interval,)
+        row.not_before = crawl.clock.now_ms() + round(interval)
+        crawl.urls.settle(row, UrlState.KNOWN, "scheduled")
+
+    def _has_urls(self, name: str, origin: str) -> bool:
+        """Whether a collection has URLs of the origin's host: sitemaps of hosts that were only
+        passed through are not read.
+        """
+        queue = self._crawl.frontier.hosts.get(
+            self._crawl.identifier.identify(f"{origin}/").host_key
+        )
+        # In a replay nothing has come to hand yet: what is replayed was asked for on behalf of some
+        # collection.
+        return queue is not None and (
+            not queue.heads or name in queue.heads or len(self._crawl.assignments) == 1
+        )
+
+    def admit(
+        self, name: str, identity: UrlId, operation: str, referrer: str, depth: int, hops: int = 0
+    ) -> bool:
+        """A row for a sitemap or feed, unless there is one: whether it is new. `hops`: the indexes
+        and redirects above it.
+        """
+        crawl = self._crawl
+        gate, known = crawl.assignments[name].gate, crawl.assignments[name].known
+        if gate.remote_links is not None and not gate.holds(identity):
+            way = Way(referrer, hops, kind=operation, priority=1.0)
+            return gate.remote_links.send(identity, depth, crawl.clock.now_ms(), way, operation)
+        as_key = identity._replace(url_key=operation_key(identity.url_key, operation))
+        try:
+            if known.depth(as_key) is not None:
+                return False
+        except KeyError:
+            return False
+        known.put(as_key, depth)
+        now_ms = crawl.clock.now_ms()
+        crawl.urls.admitted(
+            UrlRow(
+                identity,
+                name,
+                depth,
+                operation,
+                state_at=now_ms,
+                first_seen_at=now_ms,
+                referrer=referrer,
+                redirects=hops,
+                priority=1.0,
+            )
+        )
+        return True

@@ -1,0 +1,237 @@
+"""URLs that people submit while a crawl runs or rests: files in the workspace's `inbox`, applied
+like links.
+
+A file is one JSON object: `collection`, `urls` (text), `submitted_at`, perhaps `operation`. The
+commit that holds what came of it names the file and deletes it afterwards, so a kill in between
+applies it again and nothing is lost. Applying twice changes nothing: a known URL is made due only
+if it was last visited before it was submitted.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from datetime import UTC, datetime
+from typing import NamedTuple
+
+from xxhash import xxh3_64_intdigest
+
+from lycosa.core.errors import UrlError
+from lycosa.core.records import UrlId, UrlRow, UrlState
+from lycosa.crawl.admission.remote_links import INBOX_LINK, Way
+from lycosa.crawl.policy.operations import Operations
+from lycosa.crawl.state.crawl_state import CrawlState
+from lycosa.store.claim import INBOX, Claim
+from lycosa.store.storage import Storage
+
+MAX_FILE_BYTES = 16 * 2**20
+
+
+SETTLED_MS = 5_000
+"""A file that cannot be read may be one that is still being written: only after this time is it
+given up.
+"""
+
+_LOOKED_UP = 1_000  # URLs at once
+_SECOND_MS = 999  # a time that is written in whole seconds may be so much later
+
+
+class Submission(NamedTuple):
+    """What a file asks for. `submitted_at` in ms since 1970, the latest that the text may mean;
+    `operation`: what is to be done with the pages, and those that they lead to
+    (`lycosa.crawl.policy.operations`); empty: they are fetched.
+    """
+
+    collection: str
+    urls: tuple[str, ...]
+    submitted_at: int
+    operation: str = ""
+
+
+class KnownSubmission(NamedTuple):
+    """A URL that was submitted and is known. `submitted_at` as of `Submission`."""
+
+    collection: str
+    identity: UrlId
+    submitted_at: int
+
+
+class Inbox:
+    """Applies what lies in the inbox of a workspace."""
+
+    def __init__(
+        self, claim: Claim, storage: Storage, crawl: CrawlState, operations: Operations
+    ) -> None:
+        self._claim = claim
+        self._storage = storage
+        self._crawl = crawl
+        self._operations = operations
+        # applied, or of a collection that this worker does not work
+        self._settled: set[str] = set()
+
+    def admit(self) -> None:
+        """Admit the new URLs of what waits, before replay: an earlier worker may have fetched some
+        of them and died.
+        """
+        for name in self._names():
+            found = self._read(name)
+            if found is None or found.collection not in self._crawl.assignments:
+                continue
+            gate = self._crawl.assignments[found.collection].gate
+            for url in found.urls:
+                with suppress(UrlError):
+                    gate.seed(url, self._crawl.clock.now_ms())
+
+    def apply(self) -> int:
+        """Take in what has arrived. Returns how many URLs were admitted or made due; unusable ones
+        are counted as refused.
+        """
+        applied = 0
+        known: list[KnownSubmission] = []
+        for name in self._names():
+            if name in self._settled:
+                continue
+            found = self._read(name)
+            if found is None and self._is_young(name):
+                continue
+            self._settled.add(name)
+            if found is None:
+                first = next(iter(self._crawl.assignments.values()), None)
+                if first is None:
+                    continue
+                first.gate.refused["inbox_unreadable"] += 1
+            elif found.collection not in self._crawl.assignments:
+                continue
+            else:
+                applied += self._submit(found, known)
+            self._crawl.buffer.batch.inbox.append(name)
+        return applied + self._renew(known)
+
+    def _names(self) -> list[str]:
+        """The files that are this worker's to apply: a file belongs to a partition, by its name."""
+        held_partitions = self._crawl.held_partitions
+        return [
+            name
+            for name in self._claim.inbox()
+            if held_partitions.holds(partition_of(name, held_partitions.total))
+        ]
+
+    def _read(self, name: str) -> Submission | None:
+        """None for a file that is none of ours."""
+        path = f"{INBOX}/{name}"
+        try:
+            if (self._storage.size(path) or 0) > MAX_FILE_BYTES:
+                return None
+            document = json.loads(self._storage.read(path) or b"")
+            collection, urls = document["collection"], document["urls"]
+            if (
+                not isinstance(collection, str)
+                or not isinstance(urls, list)
+                or not all(isinstance(url, str) for url in urls)
+            ):
+                return None
+            operation = str(document.get("operation") or "")
+            return Submission(
+                collection, tuple(urls), self._time(document.get("submitted_at")), operation
+            )
+        except (OSError, ValueError, KeyError, TypeError, RecursionError):
+            return None
+
+    def _time(self, text: object) -> int:
+        now_ms = self._crawl.clock.now_ms()
+        try:
+            at = datetime.fromisoformat(str(text))
+            at_ms = round((at if at.tzinfo else at.replace(tzinfo=UTC)).timestamp() * 1000)
+        except (ValueError, OverflowError):
+            return now_ms
+        return min(at_ms + (0 if at.microsecond else _SECOND_MS), now_ms)
+
+    def _is_young(self, name: str) -> bool:
+        modified_at = self._storage.modified_at(f"{INBOX}/{name}")
+        return (
+            modified_at is not None and 0 <= self._crawl.clock.now_ms() - modified_at < SETTLED_MS
+        )
+
+    def _submit(self, found: Submission, known: list[KnownSubmission]) -> int:
+        """Admit what is new, hand on what is another worker's, and note in `known` what was
+        there.
+        """
+        crawl = self._crawl
+        gate = crawl.assignments[found.collection].gate
+        applied = 0
+        for url in found.urls:
+            before = gate.admitted_count
+            try:
+                identity = gate.seed(url, crawl.clock.now_ms())
+            except UrlError as error:
+                gate.refused[error.reason] += 1
+                continue
+            if found.operation:
+                applied += self._operations.admit(found.collection, identity, found.operation)
+                continue
+            if gate.remote_links is not None and not gate.holds(identity):
+                way = Way(kind=INBOX_LINK, first_seen_at=found.submitted_at)
+                gate.remote_links.send(identity, 0, crawl.clock.now_ms(), way)
+            elif gate.admitted_count == before:
+                known.append(KnownSubmission(found.collection, identity, found.submitted_at))
+                continue
+            applied += 1
+        return applied
+
+    def renew(self, collection: str, identity: UrlId, submitted_at: int) -> bool:
+        """A known URL was submitted: it is due, unless that says nothing new. Whether it is."""
+        return self._renew([KnownSubmission(collection, identity, submitted_at)]) > 0
+
+    def _renew(self, known: Sequence[KnownSubmission]) -> int:
+        """As `renew`, for many: a look into the tables costs hardly more for a thousand URLs than
+        for one. How many are due.
+        """
+        crawl = self._crawl
+        renewed = 0
+        for start in range(0, len(known), _LOOKED_UP):
+            part = known[start : start + _LOOKED_UP]
+            away = [
+                each.identity
+                for each in part
+                if crawl.urls.find(each.collection, each.identity) is None
+            ]
+            stored = {
+                (row.collection, row.id.url_key): row
+                for row in crawl.parked_hosts.stored(away)
+                if not row.operation
+            }
+            for collection, identity, submitted_at in part:
+                row = crawl.urls.find(collection, identity) or stored.get(
+                    (collection, identity.url_key)
+                )
+                if row is not None and self._is_new(row, submitted_at):
+                    crawl.urls.make_due(row)
+                    renewed += 1
+        return renewed
+
+    def _is_new(self, row: UrlRow, submitted_at: int) -> bool:
+        """Whether the submission says something: the URL has been left alone since, and does not
+        wait to be fetched anyway.
+        """
+        if row.state == UrlState.KNOWN:
+            return row.not_before > self._crawl.clock.now_ms() and row.state_at <= submitted_at
+        return row.visited_at <= submitted_at
+
+
+def partition_of(name: str, partitions: int) -> int:
+    """The partition whose owner applies an inbox file of that name."""
+    return xxh3_64_intdigest(name.encode()) % partitions
+
+
+def submission(
+    collection: str, urls: Iterable[str], submitted_at: str, operation: str = ""
+) -> bytes:
+    """The content of an inbox file."""
+    document = {
+        "collection": collection,
+        "urls": list(urls),
+        "submitted_at": submitted_at,
+        "operation": operation,
+    }
+    return (json.dumps(document, ensure_ascii=False) + "\n").encode()

@@ -1,0 +1,192 @@
+"""What other workers found in the partitions that are held here: their `found` rows, read from the
+log's files and applied.
+
+Applying is an upsert (least depth, highest priority, earliest first_seen_at), so a row applied
+twice changes nothing. A commit says up to which entry each partition has applied all rows; the
+worker itself knows sooner, and a reading that brought nothing makes no commit: or idle workers
+would make each other commit for ever.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+
+import polars as pl
+import polars.selectors as cs
+
+from lycosa.core.records import UrlId
+from lycosa.crawl.admission.discovery import Discovery
+from lycosa.crawl.admission.inbox import Inbox
+from lycosa.crawl.admission.remote_links import INBOX_LINK, Way
+from lycosa.crawl.state.crawl_state import CrawlState
+from lycosa.crawl.state.events import CrawlListener
+from lycosa.store.claim import DATA, Claim
+from lycosa.store.files import scan_file
+from lycosa.store.rank import unapplied
+from lycosa.store.rows import Row
+from lycosa.store.schema import TABLES
+from lycosa.store.state import LiveFile
+from lycosa.store.storage import Storage
+from lycosa.url.scope import hostname
+
+SAID_EVERY_MS = 300_000
+"""A reading that brought nothing is written down this long after a merge: a sweep may wait for it
+to delete what was merged.
+"""
+
+_ROWS_AT_ONCE = 200_000
+_TABLE = TABLES["found"]
+
+
+class ReceivedLinks(CrawlListener):
+    """Applies found rows as the claim's view of the log shows them. Not while a commit is being
+    written, which moves that view.
+    """
+
+    def __init__(
+        self, crawl: CrawlState, discovery: Discovery, inbox: Inbox, claim: Claim, storage: Storage
+    ) -> None:
+        self._crawl = crawl
+        self._discovery = discovery
+        self._inbox = inbox
+        self._claim = claim
+        self._storage = storage
+        self._own = f"{DATA}/{claim.entry:08d}-"
+        self._cursor = {
+            partition: claim.state.applied.get(partition, 0) for partition in claim.partitions
+        }
+        self._read_to = min(self._cursor.values())
+        # partition -> the first entry with rows of a collection that is not worked here
+        self._left: dict[int, int] = {}
+        self._paths: set[str] = set()
+        self._replaced = False  # since a commit last said how far we are
+        self._said_at = crawl.clock.monotonic_ms()
+        self.rows = 0
+
+    @property
+    def read_to(self) -> int:
+        """Every entry up to this one is read, and its rows are applied (committed or not)."""
+        return self._read_to
+
+    def apply(self, between: Callable[[], None] | None = None) -> int:
+        """Apply what has come since the last time; how many rows there were. `between` is called
+        after each some of them.
+        """
+        state = self._claim.state
+        head, files = state.head, list(state.files.get("found", []))
+        if head == self._read_to:
+            return 0
+        paths = {file.path for file in files}
+        self._replaced |= bool(self._paths - paths)
+        self._paths = paths
+        rows = 0
+        for file in files:
+            if file.entry <= self._read_to or file.path.startswith(self._own):
+                continue
+            for frame in self._frames(file):
+                rows += frame.height
+                self._take(frame)
+                if between is not None:
+                    between()
+        self._read_to = head
+        for partition in self._cursor:
+            self._cursor[partition] = min(head, self._left.get(partition, head + 1) - 1)
+        if rows:
+            self._crawl.buffer.batch.applied_due = True
+            self.rows += rows
+        return rows
+
+    def say(self) -> None:
+        """Have the next commit say how far we are, if a sweep may wait for it; call it now and
+        then.
+        """
+        if self._replaced and self._crawl.clock.monotonic_ms() - self._said_at >= SAID_EVERY_MS:
+            self._crawl.buffer.batch.applied_due = True
+
+    def applied_entries(self) -> dict[int, int]:
+        """What the commit that is cut now says: partition -> entry, of those that are further than
+        the log knows.
+        """
+        if not self._paths and not self.rows:
+            return {}  # nobody hands anything on
+        self._replaced, self._said_at = False, self._crawl.clock.monotonic_ms()
+        known = self._claim.state.applied
+        return {
+            partition: entry
+            for partition, entry in self._cursor.items()
+            if entry > known.get(partition, 0)
+        }
+
+    def _frames(self, file: LiveFile) -> Iterator[pl.DataFrame]:
+        """The unread rows of a file, the nearest first; of a large one some partitions at a
+        time.
+        """
+        held = sorted(self._claim.partitions)
+        step = max(1, len(held) * _ROWS_AT_ONCE // max(file.rows, _ROWS_AT_ONCE))
+        scan = scan_file(self._storage, _TABLE, file)
+        for start in range(0, len(held), step):
+            part = held[start : start + step]
+            mine = pl.col("partition").is_between(part[0], part[-1]) & pl.col("partition").is_in(
+                part
+            )
+            frame = scan.filter(
+                mine & unapplied({each: self._cursor[each] for each in part})
+            ).collect()
+            if frame.height:
+                yield frame.sort("depth", "url").with_columns(cs.datetime().dt.epoch("ms"))
+
+    def _take(self, frame: pl.DataFrame) -> None:
+        claims: dict[str, dict[UrlId, int]] = defaultdict(dict)
+        for row in frame.iter_rows():
+            self._take_row(row, claims)
+        for collection, changed in claims.items():
+            self._crawl.urls.claimed(collection, changed)
+
+    def _take_row(self, row: Row, claims: dict[str, dict[UrlId, int]]) -> None:
+        partition, host_key, url_key, collection, operation, url, source, anchor, kind, depth = row[
+            :10
+        ]
+        priority, redirects, redirect_from, first_seen_at, modified_at, entry = row[10:]
+        assignment = self._crawl.assignments.get(collection)
+        if assignment is None:
+            self._left[partition] = min(entry, self._left.get(partition, entry))
+            return
+        identity = UrlId(url, hostname(url), host_key, url_key, partition)
+        way = Way(
+            source,
+            redirects,
+            redirect_from or "",
+            anchor,
+            kind,
+            modified_at or 0,
+            first_seen_at or 0,
+            priority,
+        )
+        if operation:
+            self._discovery.receive(collection, identity, operation, way, depth)
+            return
+        known = assignment.knows(identity)
+        if assignment.gate.receive(identity, depth, self._crawl.clock.now_ms(), way):
+            return
+        if kind == INBOX_LINK and known:
+            self._inbox.renew(collection, identity, way.first_seen_at)
+        self._improve(collection, identity, way)
+        if modified_at:
+            claims[collection][identity] = max(modified_at, claims[collection].get(identity, 0))
+
+    def _improve(self, collection: str, identity: UrlId, way: Way) -> None:
+        """The rest of the upsert, for a row that is at hand: what only the tables hold was known
+        first.
+        """
+        row = self._crawl.urls.find(collection, identity)
+        if row is None:
+            return
+        if way.priority > row.priority or 0 < way.first_seen_at < row.first_seen_at:
+            row.priority, row.first_seen_at = (
+                max(row.priority, way.priority),
+                min(row.first_seen_at, way.first_seen_at),
+            )
+            self._crawl.urls.change(row)
+        if way.redirects:
+            self._crawl.urls.stop_redirects(row)

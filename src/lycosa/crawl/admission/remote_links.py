@@ -1,0 +1,118 @@
+"""URLs of partitions that another worker holds: rows of `found` in the commit of the page that
+named them.
+
+Applying such a row is an upsert, so a row too many does no harm; a page's menu sent 10,000 times
+would. What was sent is therefore remembered, as far as a bounded memory goes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from lycosa.core.records import UrlId, UrlRow, operation_key
+from lycosa.crawl.admission.url_filter import FilterResult
+from lycosa.store.rows import Row, found_row
+
+INBOX_LINK = "inbox"
+"""The kind of a found row that somebody submitted; its `first_seen_at` is when."""
+
+# URLs of one collection, twice: the older half is forgotten when the newer is full; 20 MB
+_REMEMBERED = 65_536
+
+
+class Way(NamedTuple):
+    """How a URL was found. `modified_at`: when a sitemap or feed says that it changed last,
+    `first_seen_at`: when it was found, both ms since 1970 or 0.
+    """
+
+    referrer: str = ""
+    redirects: int = 0
+    redirect_from: str = ""
+    anchor: str = ""
+    kind: str = ""
+    modified_at: int = 0
+    first_seen_at: int = 0
+    priority: float = 0.0
+
+
+class _Sent(NamedTuple):
+    depth: int
+    at_ms: int
+    modified_at: int
+
+
+class RemoteLinks:
+    """Hands a collection's URLs of foreign partitions on. `put` takes the rows; `screen` says of a
+    new URL what can be said without its owner. `again_ms`: after this time the same link is news to
+    who fetches again what is linked; None: it is not.
+    """
+
+    def __init__(
+        self,
+        collection: str,
+        held: frozenset[int],
+        *,
+        put: Callable[[Row], None],
+        screen: Callable[[str], FilterResult],
+        again_ms: int | None = None,
+    ) -> None:
+        self._collection = collection
+        self._held = held
+        self._put = put
+        self._again_ms = again_ms
+        self._new: dict[int, _Sent] = {}
+        self._old: dict[int, _Sent] = {}
+        self.screen = screen
+
+    def holds(self, partition: int) -> bool:
+        """Whether a partition is held here, so that nothing is sent."""
+        return partition in self._held
+
+    def was_sent(self, identity: UrlId, operation: str = "") -> bool:
+        """Whether the URL was handed on, and not long ago."""
+        key = operation_key(identity.url_key, operation)
+        return key in self._new or key in self._old
+
+    def send(self, identity: UrlId, depth: int, now_ms: int, way: Way, operation: str = "") -> bool:
+        """Hand a URL on, unless that would tell its owner nothing. True if it was not sent before,
+        as far as is remembered.
+        """
+        key = operation_key(identity.url_key, operation)
+        sent = self._new.get(key) or self._old.get(key)
+        if (
+            sent is not None
+            and way.kind != INBOX_LINK
+            and not self._is_news(sent, depth, now_ms, way, operation)
+        ):
+            return False
+        row = UrlRow(
+            identity,
+            self._collection,
+            depth,
+            operation,
+            priority=way.priority,
+            first_seen_at=way.first_seen_at or now_ms,
+            redirects=way.redirects,
+            redirect_from=way.redirect_from,
+        )
+        self._put(
+            found_row(
+                row,
+                source=way.referrer,
+                anchor=way.anchor,
+                kind=way.kind,
+                modified_at=way.modified_at,
+            )
+        )
+        if len(self._new) >= _REMEMBERED:
+            self._old, self._new = self._new, {}
+        least = depth if sent is None else min(depth, sent.depth)
+        self._new[key] = _Sent(least, now_ms, max(way.modified_at, sent.modified_at if sent else 0))
+        return sent is None
+
+    def _is_news(self, sent: _Sent, depth: int, now_ms: int, way: Way, operation: str) -> bool:
+        again = (
+            self._again_ms is not None and not operation and now_ms - sent.at_ms >= self._again_ms
+        )
+        return depth < sent.depth or way.modified_at > sent.modified_at or again

@@ -1,0 +1,218 @@
+"""What is not fetched though it lies in scope: what the operator excluded, what cannot be indexed,
+and traps.
+
+Each rule has a name, is counted, and is shown by `lycosa explain`. Rules that need only the URL
+refuse it at admission; those that look at what a host's pages said put its URL off, for they may
+turn out wrong.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import OrderedDict
+from datetime import UTC, date, datetime
+from typing import NamedTuple
+
+from lycosa.config.settings import Collection
+from lycosa.core.clock import Clock
+from lycosa.core.records import HostRow, Page, UrlId
+from lycosa.frontier.traps.detector import PrefixBook
+from lycosa.store.state import LogState
+from lycosa.url.domain import Domains
+from lycosa.url.exclusions import ExclusionFile, ExclusionRule
+from lycosa.url.indexable import REQUISITE_GROUPS, unindexable
+from lycosa.url.schemes import path_start
+from lycosa.url.scope import hostname
+from lycosa.url.traps import TrapRule, query_signature, trap, without_session
+
+FREE_SUSPECTS = 200
+"""So many URLs of a collection that look like a trap a worker fetches all the same, on hosts that
+the operator named: a small site may say the same on every page, and an endless one costs no more
+than this. Hosts that were only linked to get what their pages earn.
+"""
+
+# hosts named by hand; of more, most are not small sites that say the same on every page
+_NAMED_FREELY = 8
+_SUSPECT_SHARE = 0.015  # of a collection's pages, where more hosts are named
+
+PUT_OFF_MS = 7 * 86_400_000
+"""A URL that a rule about content holds back is looked at again after this time."""
+
+# hosts whose pages are compared; of the others only what is stopped is remembered, in their rows
+_BOOKS = 2_000
+_SIGNATURES = 100_000  # queries whose other orders are told; then it begins anew
+_DAY_MS = 86_400_000
+# paths of which there may be many: the lines of their texts are compared
+_VARIES = re.compile("[?0-9]")
+
+
+class ExclusionCheck:
+    """What the operator excluded: the list in a file, read again when it changes, and the
+    exclusions of the store.
+    """
+
+    def __init__(
+        self, file: ExclusionFile | None, domains: Domains, log: LogState | None = None
+    ) -> None:
+        self._file = file
+        self._domains = domains
+        self._log = log
+
+    def rule(self, url: str) -> ExclusionRule | None:
+        """The rule of the file that forbids a normalised URL."""
+        if self._file is None:
+            return None
+        host = hostname(url)
+        return self._file.current().excluded(url, host, self._domains.registrable(host))
+
+    def __call__(self, url: str) -> bool:
+        if (
+            self._log is not None
+            and self._log.exclusions
+            and self._log.excluded(url, hostname(url))
+        ):
+            return True
+        return self._file is not None and self.rule(url) is not None
+
+
+class FilterResult(NamedTuple):
+    """Why a new URL is refused, "" if it is not; `instead`: the URL under which its page is to be
+    had all the same.
+    """
+
+    reason: str = ""
+    instead: str = ""
+
+
+_TAKEN = FilterResult()
+
+
+class UrlFilter:
+    """Asked about every new URL of one collection. Hot path (a call for each new URL)."""
+
+    def __init__(
+        self,
+        collection: Collection,
+        excluded: ExclusionCheck,
+        clock: Clock,
+        *,
+        documents: bool = True,
+    ) -> None:
+        """`documents`: PDF, office files and the like are read, so their names are no reason to
+        refuse them.
+        """
+        self._documents = documents
+        self._traps = collection.traps
+        self._skip = not collection.media_types
+        self._needed = REQUISITE_GROUPS if collection.requisites else frozenset()
+        self._excluded = excluded
+        self._clock = clock
+        self._today = date.min
+        self._until_ms = 0
+        self._signatures: set[int] = set()
+
+    def __call__(self, url: str) -> FilterResult:
+        screened = self.text(url)
+        if screened is _TAKEN and self._traps and "&" in url and self._permuted(url):
+            return FilterResult(f"trap_{TrapRule.QUERY_PERMUTATION}")
+        return screened
+
+    def text(self, url: str) -> FilterResult:
+        """What the URL's text alone says, whatever was met before."""
+        if self._excluded(url):
+            return FilterResult("excluded")
+        if self._skip:
+            reason = unindexable(url, documents=self._documents)
+            if reason and reason not in self._needed:
+                return FilterResult(f"unindexable_{reason}")
+        if not self._traps:
+            return _TAKEN
+        rule = trap(url, self._date())
+        if rule == TrapRule.SESSION_ID:
+            return FilterResult(f"trap_{rule}", without_session(url))
+        return FilterResult(f"trap_{rule}") if rule else _TAKEN
+
+    def _permuted(self, url: str) -> bool:
+        """Whether the same query parameters were met in another order. (A URL is asked about once
+        if it is taken.)
+        """
+        signature = query_signature(url)
+        if not signature:
+            return False
+        if signature in self._signatures:
+            return True
+        if len(self._signatures) >= _SIGNATURES:
+            self._signatures.clear()
+        self._signatures.add(signature)
+        return False
+
+    def _date(self) -> date:
+        now_ms = self._clock.now_ms()
+        if now_ms >= self._until_ms:
+            self._today = datetime.fromtimestamp(now_ms / 1000, UTC).date()
+            self._until_ms = now_ms - now_ms % _DAY_MS + _DAY_MS
+        return self._today
+
+
+def free_suspects(named_hosts: int, pages: int, most: int = FREE_SUSPECTS) -> int:
+    """How many URLs that look like a trap a collection with so many pages may have fetched all the
+    same: `most`, and where very many hosts are named also no more than a small share of its pages,
+    or a small web would be mostly traps' pages.
+    """
+    return most if named_hosts <= _NAMED_FREELY else min(most, int(pages * _SUSPECT_SHARE))
+
+
+class HostTraps:
+    """What the pages of each host said, and which of its parts are held back for it."""
+
+    def __init__(self) -> None:
+        self._books: OrderedDict[int, PrefixBook] = OrderedDict()
+
+    def holds(self, host: HostRow, url: str) -> str:
+        """The rule by which a URL is to be put off, or ""."""
+        book = self._books.get(host.host_key)
+        if book is None:
+            if not host.traps:
+                return ""
+            book = self._book(host)
+        if not book.has_stopped:
+            return ""  # nearly all hosts
+        allowance = book.allowance(_path(url))
+        return "" if allowance.admit else allowance.rule
+
+    def count(self, host: HostRow, rule: str) -> None:
+        """A URL was put off: counted in the host's row."""
+        book = self._book(host)
+        book.count(rule)
+        host.traps = book.counters()
+
+    def observe(self, host: HostRow, identity: UrlId, page: Page, status: int) -> None:
+        """Learn from a visited page."""
+        book = self._book(host)
+        path = _path(identity.url)
+        book.observe(
+            path,
+            simhash=page.simhash,
+            text_digest=page.text_digest,
+            text_length=len(page.text),
+            status=status,
+            title=page.title,
+            summary="\n".join((page.description, *page.headings)),
+            text=page.text if _VARIES.search(path) else "",
+        )
+        if book.has_stopped or host.traps:
+            host.traps = book.counters()
+
+    def _book(self, host: HostRow) -> PrefixBook:
+        book = self._books.get(host.host_key)
+        if book is None:
+            book = self._books[host.host_key] = PrefixBook.from_counters(host.traps)
+            if len(self._books) > _BOOKS:
+                self._books.popitem(last=False)
+        else:
+            self._books.move_to_end(host.host_key)
+        return book
+
+
+def _path(url: str) -> str:
+    return url[path_start(url) :]

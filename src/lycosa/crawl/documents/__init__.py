@@ -1,0 +1,1 @@
+"""Parsing of documents in child processes with limits on memory, time and output."""

@@ -1,0 +1,90 @@
+"""Understanding pages in a child process, for those that may kill the parser.
+
+A worker that died twice without a commit replays its archive through a child: what kills two
+children, or keeps one busy too long, is recorded as `parse_crashed`, and the replay goes on with a
+new child. One child may die of something else (memory, a kill). Documents have children and time
+limits of their own (`lycosa.crawl.documents.pool`), and are left to these.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+from dataclasses import replace
+from multiprocessing.connection import Connection
+from types import TracebackType
+
+from lycosa.core.errors import FetchError
+from lycosa.core.records import Exchange
+from lycosa.crawl.processing.page_reader import ParsedExchange, Reader
+from lycosa.http.decode import Headers, parse_head
+
+_CHILDREN_A_PAGE = 2
+
+_SECONDS_A_PAGE = 60
+"""Longest time for one page: the slowest page of the hostile server takes under 5 s on one busy
+core.
+"""
+
+
+def _serve(reader: Reader, pipe: Connection) -> None:
+    while True:
+        try:
+            exchange = pipe.recv()
+        except EOFError:
+            return
+        pipe.send(reader(exchange, parse_head(exchange.response_head)))
+
+
+class ChildReader:
+    """The same answers as `Reader`, from a child process that may die."""
+
+    def __init__(self, reader: Reader) -> None:
+        self._reader = reader
+        self._context = multiprocessing.get_context("spawn")
+        self._start()
+
+    def _start(self) -> None:
+        self._pipe, theirs = self._context.Pipe()
+        self._child = self._context.Process(target=_serve, args=(self._reader, theirs), daemon=True)
+        self._child.start()
+        theirs.close()
+
+    def __call__(self, exchange: Exchange, headers: Headers) -> ParsedExchange:
+        documents = self._reader.documents
+        if (
+            documents is not None
+            and exchange.truncated != "unspecified"
+            and documents.wants(exchange)
+        ):
+            return documents.read(exchange)
+        for _ in range(_CHILDREN_A_PAGE):
+            try:
+                self._pipe.send(replace(exchange, token=None))
+                if self._pipe.poll(_SECONDS_A_PAGE):
+                    parsed: ParsedExchange = self._pipe.recv()
+                    return parsed
+                self._replace()
+                break
+            except (EOFError, OSError):
+                self._replace()  # it died
+        return ParsedExchange(None, FetchError.PARSE_CRASHED)
+
+    def _replace(self) -> None:
+        self.close()
+        self._start()
+
+    def close(self) -> None:
+        self._pipe.close()
+        self._child.kill()
+        self._child.join()
+
+    def __enter__(self) -> ChildReader:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()

@@ -1,0 +1,306 @@
+"""Decide whether a URL whose turn has come is requested now.
+
+`FetchRules.in_order` lists the rules. Each rule looks at the rows of one URL, one row per
+collection, and returns decisions for the rows that it stops; the others go on to the next rule.
+`fetch_decision` runs them: rows that no rule stops are fetched.
+
+| decision | meaning |
+|---|---|
+| `Fetch` | send one request for these rows |
+| `Defer` | not now: looked at again within seconds, or when a prerequisite has been fetched |
+| `PutOff` | stays known with a reason; checked again after 7 days |
+| `Exclude` | stopped with a reason, until robots.txt or the settings change |
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+from lycosa.core.errors import Exclusion
+from lycosa.core.records import UrlRow, UrlState
+from lycosa.crawl.admission.discovery import Discovery
+from lycosa.crawl.policy.login import LoginManager
+from lycosa.crawl.policy.page_budgets import is_held
+from lycosa.crawl.policy.request_profiles import RequestProfiles
+from lycosa.crawl.state.assignment import Assignment
+from lycosa.crawl.state.crawl_state import CrawlState
+from lycosa.crawl.state.task import Task
+from lycosa.url.scope import url_origin
+
+BLOCKED_RETRY_MS = 200  # a fetch in flight may use up the budget, or not
+QUOTA_RETRY_MS = 1_000  # the coordinator answers a worker's ping within this time
+
+Rows = tuple[UrlRow, ...]
+
+
+@dataclass(slots=True, frozen=True)
+class Fetch:
+    """Send one request for these rows."""
+
+    rows: Rows
+
+
+@dataclass(slots=True, frozen=True)
+class Defer:
+    """Queue the rows again.
+
+    `until`: monotonic ms; 0: as soon as the host may be requested. `prerequisite` is fetched
+    first. `whole_host`: nothing of the host is requested before `until`. `by_schedule`: the rows
+    return to their place among the revisits.
+    """
+
+    rows: Rows
+    until: int = 0
+    prerequisite: Task | None = None
+    whole_host: bool = False
+    by_schedule: bool = False
+
+
+@dataclass(slots=True, frozen=True)
+class PutOff:
+    """Keep the rows known with this reason. `trap`: the trap rule, if it is one."""
+
+    rows: Rows
+    reason: str
+    trap: str = ""
+
+
+@dataclass(slots=True, frozen=True)
+class Exclude:
+    """Stop the rows with this reason."""
+
+    rows: Rows
+    reason: Exclusion
+
+
+Decision = Fetch | Defer | PutOff | Exclude
+Rule = Callable[[Rows], Sequence[Decision]]
+
+
+def fetch_decision(rows: Rows, rules: Sequence[Rule]) -> list[Decision]:
+    """Return decisions that cover each row once. Hot path: bench/crawl.py."""
+    decisions: list[Decision] = []
+    for rule in rules:
+        stopped = rule(rows)
+        if stopped:
+            decisions += stopped
+            ids = {id(row) for each in stopped for row in each.rows}
+            rows = tuple(row for row in rows if id(row) not in ids)
+            if not rows:
+                return decisions
+    decisions.append(Fetch(rows))
+    return decisions
+
+
+class FetchRules:
+    """The rules of one worker.
+
+    `renew_quota` applies the coordinator's latest answer; without a coordinator it does nothing.
+    """
+
+    def __init__(
+        self,
+        crawl: CrawlState,
+        discovery: Discovery,
+        profiles: RequestProfiles,
+        logins: LoginManager,
+        renew_quota: Callable[[], None],
+    ) -> None:
+        self._crawl = crawl
+        self._discovery = discovery
+        self._profiles = profiles
+        self._logins = logins
+        self._renew_quota = renew_quota
+        by_collection: tuple[Rule, ...] = (
+            self.separate_request_profiles,
+            self.in_flight_for_another_profile,
+            self.log_in_first,
+        )
+        self.in_order: tuple[Rule, ...] = (
+            self.refused_address,
+            self.excluded_by_operator,
+            self.robots_unknown,
+            self.robots_unreachable,
+            self.robots_disallow,
+            *(() if profiles.plain else by_collection),
+            self.page_budget_of_collection,
+            self.page_budget_of_host,
+            self.suspected_trap,
+            self.refetch_budget,
+            self.quota_lease,
+        )
+
+    def refused_address(self, rows: Rows) -> Sequence[Decision]:
+        """The address guard refused to connect to this origin."""
+        if url_origin(rows[0].id.url) in self._crawl.refused_origins:
+            return (Exclude(rows, Exclusion.ADDRESS),)
+        return ()
+
+    def excluded_by_operator(self, rows: Rows) -> Sequence[Decision]:
+        """The exclusion list, or `lycosa exclude`, names the URL."""
+        if self._crawl.excluded(rows[0].id.url):
+            return (Exclude(rows, Exclusion.OPERATOR),)
+        return ()
+
+    def robots_unknown(self, rows: Rows) -> Sequence[Decision]:
+        """The origin's robots.txt has to be fetched first. One that an earlier run fetched is
+        loaded, with the sitemaps that it names.
+        """
+        crawl, origin = self._crawl, url_origin(rows[0].id.url)
+        now_ms = crawl.clock.now_ms()
+        if crawl.robots.known(origin, now_ms):
+            return ()
+        if not crawl.hosts.robots_known(origin, rows[0].id.host_key, now_ms):
+            return (Defer(rows, prerequisite=crawl.hosts.robots_task(origin)),)
+        self._discovery.from_robots(origin, crawl.robots.sitemaps(origin))
+        return ()
+
+    def robots_unreachable(self, rows: Rows) -> Sequence[Decision]:
+        """robots.txt could not be fetched, so everything is disallowed until the next attempt
+        (RFC 9309, section 2.3.1.4).
+        """
+        robots, origin = self._crawl.robots, url_origin(rows[0].id.url)
+        if robots.reachable(origin):
+            return ()
+        clock = self._crawl.clock
+        wait_ms = max(robots.expires_at(origin) - clock.now_ms(), 1_000)
+        return (Defer(rows, clock.monotonic_ms() + wait_ms, whole_host=True),)
+
+    def robots_disallow(self, rows: Rows) -> Sequence[Decision]:
+        """robots.txt disallows the URL."""
+        url = rows[0].id.url
+        if self._crawl.robots.allowed(url, url_origin(url)):
+            return ()
+        return (Exclude(rows, Exclusion.ROBOTS),)
+
+    def separate_request_profiles(self, rows: Rows) -> Sequence[Decision]:
+        """Collections whose requests differ (language, cookies, credentials) fetch one after the
+        other.
+        """
+        _, others = self._profiles.together(rows)
+        return (Defer(others),) if others else ()
+
+    def in_flight_for_another_profile(self, rows: Rows) -> Sequence[Decision]:
+        """The URL is being fetched for a collection with another request profile."""
+        if rows[0].key not in self._crawl.in_flight:
+            return ()
+        return (Defer(rows, self._crawl.clock.monotonic_ms() + BLOCKED_RETRY_MS),)
+
+    def log_in_first(self, rows: Rows) -> Sequence[Decision]:
+        """The collection has to log in to the origin before its pages."""
+        login = self._logins.due(rows, url_origin(rows[0].id.url))
+        if login is None:
+            return ()
+        task = self._logins.begin(login)
+        if task is not None:
+            return (Defer(rows, prerequisite=task),)
+        now = self._crawl.clock.monotonic_ms()
+        return (Defer(rows, max(login.next_try, now + BLOCKED_RETRY_MS)),)
+
+    def page_budget_of_collection(self, rows: Rows) -> Sequence[Decision]:
+        """The collection has all the pages that it may have (`max_pages`, or its quota lease)."""
+        return [
+            decision
+            for row in rows
+            if _may_add_page(row) and (decision := self._over_budget(row)) is not None
+        ]
+
+    def _over_budget(self, row: UrlRow) -> Decision | None:
+        assignment = self._crawl.assignments[row.collection]
+        now = self._crawl.clock.monotonic_ms()
+        if assignment.grant is not None:
+            left = assignment.grant - assignment.added
+            if self._adding(assignment, left) >= left:
+                return Defer((row,), now + QUOTA_RETRY_MS)
+            return None
+        limit = assignment.collection.max_pages
+        if limit is None:
+            return None
+        left = limit - assignment.pages
+        if left <= 0:
+            return PutOff((row,), "budget")
+        if self._adding(assignment, left) >= left:
+            return Defer((row,), now + BLOCKED_RETRY_MS)
+        return None
+
+    def page_budget_of_host(self, rows: Rows) -> Sequence[Decision]:
+        """The host, the registrable domain or the part of the host has all the pages that it may
+        have (`max_pages_per_host`, `max_pages_per_domain`, `max_prefix_share`).
+        """
+        crawl, decisions = self._crawl, list[Decision]()
+        for row in rows:
+            host = crawl.frontier.hosts[row.id.host_key].row
+            budget, is_certain = crawl.budgets.objection(row, host, self._in_flight)
+            if budget and is_certain:
+                decisions.append(PutOff((row,), budget))
+            elif budget:
+                decisions.append(Defer((row,), crawl.clock.monotonic_ms() + BLOCKED_RETRY_MS))
+        return decisions
+
+    def suspected_trap(self, rows: Rows) -> Sequence[Decision]:
+        """The URL belongs to a part of the host without new content. On hosts that the operator
+        named, some suspects are fetched all the same.
+        """
+        crawl, decisions = self._crawl, list[Decision]()
+        for row in rows:
+            assignment = crawl.assignments[row.collection]
+            if row.operation or row.visited_at or not assignment.collection.traps:
+                continue
+            rule = crawl.traps.holds(crawl.frontier.hosts[row.id.host_key].row, row.id.url)
+            if rule and assignment.doubts() and assignment.gate.is_named(row.id.url):
+                assignment.suspects += 1
+                crawl.buffer.batch.counters[f"suspects.{row.collection}"] += 1
+            elif rule:
+                decisions.append(PutOff((row,), f"trap_{rule}", rule))
+        return decisions
+
+    def refetch_budget(self, rows: Rows) -> Sequence[Decision]:
+        """The collections' daily budgets of revisits are used up. First visits are free, and so is
+        what an operation asked for.
+        """
+        parked_hosts = self._crawl.parked_hosts
+        revisits = [
+            (row, parked_hosts.budgets[row.collection])
+            for row in rows
+            if row.visited_at and row.collection in parked_hosts.budgets and not row.operation
+        ]
+        if len(revisits) < len(rows) or any(row.state == UrlState.KNOWN for row in rows):
+            for _, budget in revisits:
+                budget.spend()
+            return ()
+        now_ms = self._crawl.clock.now_ms()
+        taken = [budget.take(parked_hosts.due_at(row) or 0, now_ms) for row, budget in revisits]
+        return () if any(taken) else (Defer(rows, by_schedule=True),)
+
+    def quota_lease(self, rows: Rows) -> Sequence[Decision]:
+        """The coordinator's latest answer leaves no page for these rows. The last rule: it counts
+        them as in flight before it looks, so that a report made meanwhile includes them.
+        """
+        assignments = self._crawl.assignments
+        for row in rows:
+            assignments[row.collection].in_flight += 1
+        self._renew_quota()
+        quotas = [assignments[row.collection] for row in rows if _may_add_page(row)]
+        if all(each.grant is None or each.added + each.in_flight <= each.grant for each in quotas):
+            return ()
+        for row in rows:
+            assignments[row.collection].in_flight -= 1
+        return (Defer(rows, self._crawl.clock.monotonic_ms() + QUOTA_RETRY_MS),)
+
+    def _adding(self, assignment: Assignment, limit: int) -> int:
+        """Count the fetches in flight that may add a page to this collection. Revisits and other
+        collections' fetches do not; 0 if all together cannot reach the limit.
+        """
+        if assignment.in_flight < limit:
+            return 0
+        return sum(
+            row.collection == assignment.name and _may_add_page(row) for row in self._in_flight()
+        )
+
+    def _in_flight(self) -> Iterator[UrlRow]:
+        return (row for rows in self._crawl.in_flight.values() for row in rows)
+
+
+def _may_add_page(row: UrlRow) -> bool:
+    return not (is_held(row) or row.operation)

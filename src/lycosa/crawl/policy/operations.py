@@ -1,0 +1,320 @@
+"""What is done with pages besides crawling them, where somebody ordered it: an operation, which
+links found in them inherit.
+
+An operation is a row of `urls` beside the page's own, with an `operation` of `TYPE:ID` and a key of
+its own (decision 6): it survives a kill, is handed on to other workers, and is explained. But it
+fetches nothing. Where the collection holds a copy of the page that is young enough, that is what it
+works on; else it sees to it that the page itself is due, and works on what comes. So a page is
+fetched once whoever wants it, by robots.txt and its host's clock, and stands in the tables and the
+index like any other.
+
+A type of operation is one registered function: from the ID of an order to the `Work` that it asks
+for.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
+from typing import Protocol
+
+from lycosa.core.errors import Exclusion
+from lycosa.core.records import FOLLOWED_KINDS, Link, Page, UrlId, UrlRow, UrlState, Visit
+from lycosa.crawl.admission.discovery import Discovery
+from lycosa.crawl.processing.page_matcher import PatternMatch
+from lycosa.crawl.recovery.stored_pages import StoredPages
+from lycosa.crawl.state.crawl_state import CrawlState
+from lycosa.crawl.state.events import CrawlListener
+
+_FOLLOWED = frozenset(kind.value for kind in FOLLOWED_KINDS)
+_EXCLUSIONS = frozenset(reason.value for reason in Exclusion)
+# rows of a host that are served together: each reading of the tables costs some .1 s
+_AT_ONCE = 200
+_ASK_AGAIN_MS = 60_000  # a page that is on its way is looked for again after this
+_COMMITTED_SOON_MS = 3_000  # and one that no commit holds yet
+_GATHER_MS = 500  # unchanged pages come to the tables together
+_NOT_IN_THIS_TURN_MS = 1
+
+
+class Work(Protocol):
+    """What an order asks for. `since_ms`: a copy that was fetched before this will not do (ms since
+    1970).
+    """
+
+    since_ms: int
+
+    def takes(self, url: str) -> bool:
+        """Whether a URL lies in the part of the web that the order is about."""
+        ...
+
+    def look(self, text: str) -> Iterable[PatternMatch]:
+        """What is to be noted of a page's text."""
+        ...
+
+
+OperationType = Callable[[str], Work | None]
+"""ID of an order -> its work; None: there is no such order (any more). May raise OSError: storage
+failed, ask again.
+"""
+
+
+_Fresh = dict[tuple[str, int], tuple[Visit, Page]]
+"""Pages that were fetched while an operation is about, by collection and URL: as much text as two
+commits hold.
+"""
+
+
+class Operations(CrawlListener):
+    """Serves the rows of operations of one worker, and hears of every page. `types` by name."""
+
+    def __init__(
+        self,
+        crawl: CrawlState,
+        discovery: Discovery,
+        stored: StoredPages,
+        types: Mapping[str, OperationType],
+    ) -> None:
+        crawl.events.add(self)
+        self._crawl = crawl
+        self._discovery = discovery
+        self._stored = stored
+        self._types = types
+        self._works: dict[str, Work] = {}
+        # or a crawl would end before
+        self._longest_wait_ms = max(crawl.config.crawl.patience // 2, _GATHER_MS // 2)
+        self._fresh: _Fresh = {}
+        self._cut: _Fresh = {}
+        self._cuts = 0
+        # (collection, URL) -> operation -> row
+        self._waiting: dict[tuple[str, int], dict[str, UrlRow]] = defaultdict(dict)
+
+    def admit(self, collection: str, identity: UrlId, operation: str) -> bool:
+        """An order begins at a URL. True if it was not there already."""
+        # from now on pages are remembered for it; else when its row's turn comes
+        with suppress(OSError):
+            self._work(operation)
+        return self._discovery.admit(collection, identity, operation, "", 0)
+
+    def serve(self, rows: tuple[UrlRow, ...]) -> None:
+        """The frontier gave these rows of one URL, to be fetched; their host is free again. More of
+        the host's go with them.
+        """
+        crawl, host_key = self._crawl, rows[0].id.host_key
+        crawl.frontier.undo(host_key)
+        now = crawl.clock.monotonic_ms()
+        # the worker has more to do than this
+        crawl.frontier.delay(host_key, now, now + _NOT_IN_THIS_TURN_MS)
+        for row in rows:
+            self._serve(row.collection, row.operation, [row, *self._beside(row)])
+
+    def row_processed(self, row: UrlRow, visit: Visit, page: Page | None) -> None:
+        """A page was fetched: what waits for it goes on. `row` is as it stands after the visit."""
+        if row.operation:
+            return
+        if page is not None and any(work.takes(row.id.url) for work in self._works.values()):
+            self._remember(row, visit, page)
+        for operation, waiting in self._waiting.pop((row.collection, row.id.url_key), {}).items():
+            work = self._work(operation)
+            self._crawl.frontier.remove(waiting.collection, waiting.id.host_key, waiting.key)
+            if work is None:
+                self._end(waiting, UrlState.EXCLUDED, Exclusion.OPERATION)
+            elif page is not None:
+                self._act(waiting, work, visit, page.text, page.links if page.may_follow else ())
+            elif visit.redirect_to and row.state == UrlState.VISITED:
+                self._inherit(waiting, work, (visit.redirect_to,), redirects=1)
+                self._end(waiting, UrlState.VISITED, "redirect")
+            elif row.state in (UrlState.GONE, UrlState.EXCLUDED):
+                self._end(waiting, UrlState(row.state), row.reason)
+            else:  # unchanged, or tried again later
+                self._wait(waiting, max(row.not_before - self._crawl.clock.now_ms(), _GATHER_MS))
+
+    # -- one host's rows
+    # ------------------------------------------------------------
+
+    def _beside(self, row: UrlRow) -> list[UrlRow]:
+        """More rows of the same operation that wait on the same host now, taken out of the
+        frontier.
+        """
+        frontier = self._crawl.frontier
+        head = frontier.hosts[row.id.host_key].heads.get(row.collection)
+        others = (
+            [each for each in head.rows() if each.operation == row.operation and each is not row]
+            if head
+            else []
+        )
+        now_ms = self._crawl.clock.now_ms()
+        chosen = [each for each in others if each.not_before <= now_ms][: _AT_ONCE - 1]
+        for each in chosen:
+            frontier.remove(each.collection, each.id.host_key, each.key)
+        return chosen
+
+    def _serve(self, collection: str, operation: str, rows: list[UrlRow]) -> None:
+        try:
+            work = self._work(operation)
+        except OSError:
+            for row in rows:
+                self._wait(row, _ASK_AGAIN_MS)
+            return
+        if work is None:
+            for row in rows:
+                self._end(row, UrlState.EXCLUDED, Exclusion.OPERATION)
+            return
+        own = self._rows_of_pages(collection, rows)
+        at_hand = [row for row in rows if self._is_at_hand(row, own.get(row.id.url_key), work)]
+        copies = self._stored.copies(collection, [row.id for row in at_hand])
+        for row in at_hand:
+            copy, page = copies.get(row.id.url_key), own[row.id.url_key]
+            is_newest = (
+                copy is not None
+                and copy.visit is not None
+                and copy.visit.record_id == page.record_id
+            )
+            if not is_newest and self._is_pending(page):
+                self._wait(row, _COMMITTED_SOON_MS)
+            elif copy is None:  # what was fetched there was no page
+                self._end(row, UrlState.VISITED, page.reason)
+            elif copy.visit is None:
+                self._inherit(row, work, [link.target for link in copy.links], redirects=1)
+                self._end(row, UrlState.VISITED, "redirect")
+            else:
+                self._act(row, work, copy.visit, copy.text, copy.links)
+
+    def _is_at_hand(self, row: UrlRow, page: UrlRow | None, work: Work) -> bool:
+        """Whether the stored copy will do. If not, what follows from that is done."""
+        crawl = self._crawl
+        now_ms = crawl.clock.now_ms()
+        if page is None:
+            gate = crawl.assignments[row.collection].gate
+            refused = gate.admit(row.id.url, row.depth, now_ms, referrer=row.referrer)
+            if refused:
+                self._end(
+                    row, UrlState.EXCLUDED, refused if refused in _EXCLUSIONS else Exclusion.SCOPE
+                )
+            else:
+                self._wait(row, _ASK_AGAIN_MS)
+        elif page.state == UrlState.EXCLUDED:
+            self._end(row, UrlState.EXCLUDED, page.reason)
+        elif page.state != UrlState.KNOWN and page.visited_at >= work.since_ms:
+            if page.state == UrlState.GONE:
+                self._end(row, UrlState.GONE, page.reason)
+            elif (fresh := self._remembered(page)) is not None:
+                self._act(
+                    row,
+                    work,
+                    fresh[0],
+                    fresh[1].text,
+                    fresh[1].links if fresh[1].may_follow else (),
+                )
+            else:
+                return True
+        else:
+            if page.state != UrlState.KNOWN:
+                crawl.urls.make_due(page)
+            # by a budget, as a trap: then for days, and no crawl waits for it
+            put_off_ms = page.not_before - now_ms
+            far = put_off_ms > 2 * self._longest_wait_ms
+            self._wait(row, put_off_ms if far else _ASK_AGAIN_MS, put_off=far)
+        return False
+
+    def _rows_of_pages(self, collection: str, rows: Iterable[UrlRow]) -> dict[int, UrlRow]:
+        """The pages' own rows, by URL key."""
+        found: dict[int, UrlRow] = {}
+        missing = []
+        for row in rows:
+            page = self._crawl.urls.find(collection, row.id)
+            if page is None:
+                missing.append(row.id)
+            else:
+                found[row.id.url_key] = page
+        for page in self._crawl.parked_hosts.stored(missing):
+            if (page.collection, page.operation) == (collection, ""):
+                found[page.id.url_key] = page
+        return found
+
+    def _remember(self, row: UrlRow, visit: Visit, page: Page) -> None:
+        """Keep a page until the tables show it: other rows may come to it before."""
+        if self._cuts != self._crawl.buffer.cuts:
+            self._cuts, self._cut, self._fresh = self._crawl.buffer.cuts, self._fresh, {}
+        self._fresh[row.collection, row.id.url_key] = (visit, page)
+
+    def _remembered(self, row: UrlRow) -> tuple[Visit, Page] | None:
+        key = (row.collection, row.id.url_key)
+        kept = self._fresh.get(key) or self._cut.get(key)
+        return kept if kept is not None and kept[0].fetched_at == row.visited_at else None
+
+    def _is_pending(self, page: UrlRow) -> bool:
+        """Whether the tables may not show yet what the page's row says."""
+        place = (page.id.host_key, page.collection, "", page.id.url_key)
+        return any(
+            batch is not None and batch.url(*place) is not None
+            for batch in (self._crawl.buffer.batch, self._crawl.buffer.cut)
+        )
+
+    # -- what follows
+    # ------------------------------------------------------------
+
+    def _work(self, operation: str) -> Work | None:
+        work = self._works.get(operation)
+        if work is None:
+            kind, _, id = operation.partition(":")
+            made = self._types.get(kind)
+            work = made(id) if made is not None else None
+            if work is not None:
+                self._works[operation] = work
+        return work
+
+    def _act(self, row: UrlRow, work: Work, visit: Visit, text: str, links: Iterable[Link]) -> None:
+        """Note what a page holds, and pass the operation on."""
+        for match in work.look(text):
+            self._crawl.buffer.batch.add_match(visit, match)
+        heeds = self._crawl.assignments[row.collection].collection.respect_nofollow
+        targets = (
+            link.target
+            for link in links
+            if link.kind in _FOLLOWED and not (heeds and link.rel and "nofollow" in link.rel)
+        )
+        self._inherit(row, work, targets)
+        row.visited_at = visit.fetched_at
+        self._end(row, UrlState.VISITED)
+
+    def _inherit(
+        self, row: UrlRow, work: Work, targets: Iterable[str], *, redirects: int = 0
+    ) -> None:
+        assignment = self._crawl.assignments[row.collection]
+        gate, now_ms = assignment.gate, self._crawl.clock.now_ms()
+        depth = row.depth + (not redirects)
+        hops = row.redirects + redirects if redirects else 0
+        if hops > self._crawl.config.fetch.max_redirects or (
+            gate.depth_limit is not None and depth > gate.depth_limit
+        ):
+            return
+        for target in dict.fromkeys(targets):
+            url = gate.written(target)
+            if not url or not work.takes(url) or not gate.takes(url):
+                continue
+            identity = self._crawl.identifier.identify(url)
+            is_page = not gate.holds(identity) or assignment.knows(identity)
+            if is_page or not gate.admit(url, depth, now_ms, referrer=row.id.url):
+                self._discovery.admit(
+                    row.collection, identity, row.operation, row.id.url, depth, hops
+                )
+
+    def _wait(self, row: UrlRow, wait_ms: int, *, put_off: bool = False) -> None:
+        """Look at it again by then at the latest; sooner, if its page comes. Unless it is
+        `put_off`, a crawl waits for it.
+        """
+        self._waiting[row.collection, row.id.url_key][row.operation] = row
+        row.not_before = self._crawl.clock.now_ms() + (
+            wait_ms if put_off else min(wait_ms, self._longest_wait_ms)
+        )
+        self._crawl.urls.change(row)
+        self._crawl.parked_hosts.wait_for(row)
+
+    def _end(self, row: UrlRow, state: UrlState, reason: str = "") -> None:
+        row.not_before = 0
+        waiting = self._waiting.get((row.collection, row.id.url_key))
+        if waiting is not None and waiting.pop(row.operation, None) is not None and not waiting:
+            del self._waiting[row.collection, row.id.url_key]
+        self._crawl.urls.settle(row, state, reason)
+        self._crawl.parked_hosts.wait_for(row)

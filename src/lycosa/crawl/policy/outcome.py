@@ -1,0 +1,107 @@
+"""What an exchange means for its URL and its host: one pure function over status, error and
+headers.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from lycosa.core.errors import RETRY_STATUSES, Exclusion, FetchError
+from lycosa.core.records import Exchange
+from lycosa.frontier.politeness.delay import retry_after_ms
+from lycosa.http.decode import Headers
+
+REDIRECTS = frozenset({301, 302, 303, 307, 308})
+"""RFC 9110 section 15.4: statuses that point elsewhere by Location."""
+
+_HOST_IS_DOWN = frozenset(
+    {
+        FetchError.DNS,
+        FetchError.NAME_UNKNOWN,
+        FetchError.CONNECT,
+        FetchError.CONNECT_REFUSED,
+        FetchError.CONNECT_TIMEOUT,
+        FetchError.FIRST_BYTE_TIMEOUT,
+    }
+)
+"""Errors that say something of the host and not of the page: they back off the whole host."""
+
+_HOST_IS_BUSY = frozenset({429, 502, 503, 504})
+"""Statuses that do so: asked to wait, overloaded, or (from a gateway) without the server that knows
+the answer.
+"""
+
+_ASKS_TO_WAIT = frozenset({429, 503})
+"""RFC 9110 section 10.2.3, RFC 6585 section 4: statuses whose Retry-After is heard."""
+
+
+class FetchOutcome(StrEnum):
+    """What to do with the URL now."""
+
+    PAGE = "page"  # there is an answer to be understood
+    UNCHANGED = "unchanged"  # 304
+    REDIRECT = "redirect"
+    RETRY = "retry"  # try again soon, if attempts are left; else later
+    LATER = "later"  # another attempt now would not help
+    GONE = "gone"
+    EXCLUDED = "excluded"
+
+
+@dataclass(slots=True, frozen=True)
+class Judgement:
+    """`reason` is `http_404`, or a `FetchError` value; `host_failed`: back off the host; `wait_ms`:
+    Retry-After.
+    """
+
+    outcome: FetchOutcome
+    reason: str = ""
+    location: str = ""
+    host_failed: bool = False
+    wait_ms: int = 0
+
+
+def judge(exchange: Exchange, headers: Headers, *, now_ms: int, last_attempt: bool) -> Judgement:
+    """Decide. A body that broke off is read all the same when no attempt is left: many servers
+    announce wrong lengths.
+    """
+    status = exchange.status
+    wait = (
+        retry_after_ms(headers.get("retry-after"), now_ms, headers.get("date"))
+        if status in _ASKS_TO_WAIT
+        else 0
+    )
+    if exchange.error:
+        error = FetchError(exchange.error)
+        if error is FetchError.ADDRESS_REFUSED:
+            return Judgement(FetchOutcome.EXCLUDED, Exclusion.ADDRESS)
+        if (
+            last_attempt
+            and status == 200
+            and exchange.body
+            and error in (FetchError.INCOMPLETE, FetchError.RESET)
+        ):
+            return Judgement(FetchOutcome.PAGE, error)
+        return Judgement(
+            FetchOutcome.RETRY if error.retry else FetchOutcome.LATER,
+            error,
+            host_failed=error in _HOST_IS_DOWN,
+            wait_ms=wait,
+        )
+    reason = f"http_{status}"
+    if status in REDIRECTS:
+        location = headers.get("location") or ""
+        if not location.strip():
+            return Judgement(FetchOutcome.LATER, FetchError.BAD_REDIRECT)
+        return Judgement(FetchOutcome.REDIRECT, reason, location=location)
+    if status == 304:
+        return Judgement(FetchOutcome.UNCHANGED, reason)
+    if 200 <= status < 300 or status == 300:
+        return Judgement(FetchOutcome.PAGE)
+    if status in RETRY_STATUSES:
+        return Judgement(
+            FetchOutcome.RETRY, reason, host_failed=status in _HOST_IS_BUSY, wait_ms=wait
+        )
+    if 400 <= status < 500:
+        return Judgement(FetchOutcome.GONE, reason)
+    return Judgement(FetchOutcome.LATER, reason)

@@ -1,0 +1,185 @@
+"""Page budgets: how many pages a collection holds of a host, of a part of it, and of a registrable
+domain.
+
+Only pages that are new to their collection count: one that is fetched again costs nothing. Counts
+of a host are made from the tables when its first URL comes up, and kept for some thousand hosts;
+those of domains are made once, at a resume.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter, OrderedDict
+from collections.abc import Callable, Iterable, Mapping
+
+import numpy as np
+import polars as pl
+
+from lycosa.config.settings import Collection
+from lycosa.core.records import HostRow, UrlRow
+from lycosa.frontier.scheduler.parked_hosts import RowReaders
+
+HOST_BUDGET, PREFIX_BUDGET, DOMAIN_BUDGET = "host_budget", "prefix_budget", "domain_budget"
+
+_HOSTS = 4_000  # whose counts are kept; those of the others are made again from the tables
+_HELD = (pl.col("text_digest").fill_null(0) != 0) & (pl.col("operation") == "")
+"""A row of `urls` whose page is in the tables."""
+
+
+def is_held(row: UrlRow) -> bool:
+    """Whether the collection holds a page of this URL."""
+    return bool(row.text_digest) and not row.operation
+
+
+def first_segment(url: str) -> str:
+    """The first path segment of a normalised URL: `a` of `http://h/a/b?c`, empty for
+    `http://h/`.
+    """
+    path = url.partition("://")[2].partition("/")[2]
+    return path.partition("?")[0].partition("/")[0]
+
+
+class PageBudgets:
+    """Asked before each fetch of a collection that has a budget.
+
+    `pending` gives the rows of a host's URLs that the tables do not show yet; `row_readers` the
+    tables.
+    """
+
+    def __init__(
+        self,
+        collections: Iterable[Collection],
+        row_readers: Callable[[], RowReaders | None],
+        pending: Callable[[int], Iterable[UrlRow]],
+    ) -> None:
+        chosen = list(collections)
+        self._by_host = {each.name: each for each in chosen if each.max_pages_per_host is not None}
+        self._by_domain = {
+            each.name: each for each in chosen if each.max_pages_per_domain is not None
+        }
+        self._row_readers = row_readers
+        self._pending = pending
+        self._hosts: OrderedDict[int, dict[str, Counter[str]]] = OrderedDict()
+        self._domains: dict[str, Counter[str]] = {name: Counter() for name in self._by_domain}
+
+    def load(self) -> None:
+        """Count the pages of domains from the tables. A pass over `urls` and one over `hosts`; none
+        without a budget.
+        """
+        row_readers = self._row_readers()
+        if not self._by_domain or row_readers is None:
+            return
+        parts = [
+            frame.filter(_HELD & pl.col("collection").is_in(list(self._by_domain)))
+            .group_by("collection", "host_key")
+            .len()
+            for frame in row_readers.urls.live(("text_digest",))
+        ]
+        if not parts:
+            return
+        pages = pl.concat(parts)
+        self._domains = {name: Counter() for name in self._by_domain}
+        for hosts in row_readers.hosts.live(("host", "registrable_domain")):
+            of_domains = pages.join(hosts.filter(pl.col("host") != ""), on="host_key").group_by(
+                "collection", "registrable_domain"
+            )
+            for name, domain, number in of_domains.agg(pl.col("len").sum()).iter_rows():
+                self._domains[name][domain] += number
+
+    def objection(
+        self, row: UrlRow, host: HostRow, flying: Callable[[], Iterable[UrlRow]]
+    ) -> tuple[str, bool]:
+        """The budget that a new page would exceed ("": none), and whether that is certain: else it
+        depends on fetches under way.
+
+        `flying` gives the rows that are being fetched.
+        """
+        name = row.collection
+        if is_held(row) or row.operation:
+            return "", True
+        limits: list[tuple[str, int, int, Callable[[UrlRow], bool]]] = []
+        if name in self._by_domain:
+            limit = self._by_domain[name].max_pages_per_domain or 0
+            limits.append(
+                (DOMAIN_BUDGET, limit, self._domains[name][host.registrable_domain], lambda _: True)
+            )
+        if name in self._by_host:
+            settings = self._by_host[name]
+            limit = settings.max_pages_per_host or 0
+            counts = self._counts(host)[name]
+            limits.append(
+                (
+                    HOST_BUDGET,
+                    limit,
+                    counts.total(),
+                    lambda other: other.id.host_key == host.host_key,
+                )
+            )
+            if settings.max_prefix_share < 1:
+                segment = first_segment(row.id.url)
+                share = math.ceil(settings.max_prefix_share * limit)
+                limits.append(
+                    (
+                        PREFIX_BUDGET,
+                        share,
+                        counts[segment],
+                        lambda other: (
+                            other.id.host_key == host.host_key
+                            and first_segment(other.id.url) == segment
+                        ),
+                    )
+                )
+        doubtful = ""
+        for reason, limit, pages, concerns in limits:
+            if pages >= limit:
+                return reason, True
+            if (
+                not doubtful
+                and pages
+                + sum(
+                    other.collection == name
+                    and not is_held(other)
+                    and not other.operation
+                    and concerns(other)
+                    for other in flying()
+                )
+                >= limit
+            ):
+                doubtful = reason
+        return doubtful, not doubtful
+
+    def count(self, row: UrlRow, host: HostRow) -> None:
+        """A page that its collection did not hold was added."""
+        if row.collection in self._by_domain:
+            self._domains[row.collection][host.registrable_domain] += 1
+        if row.collection in self._by_host and host.host_key in self._hosts:
+            self._hosts[host.host_key][row.collection][first_segment(row.id.url)] += 1
+
+    def _counts(self, host: HostRow) -> Mapping[str, Counter[str]]:
+        counts = self._hosts.get(host.host_key)
+        if counts is not None:
+            self._hosts.move_to_end(host.host_key)
+            return counts
+        counts = {name: Counter() for name in self._by_host}
+        fresh = {
+            (row.collection, row.operation, row.id.url_key): row
+            for row in self._pending(host.host_key)
+        }
+        row_readers = self._row_readers()
+        if row_readers is not None:
+            where = _HELD & pl.col("collection").is_in(list(self._by_host))
+            frame = row_readers.urls.rows(
+                np.array([host.partition], np.uint16), np.array([host.host_key], np.uint64), where
+            )
+            for name, operation, url_key, url in frame.select(
+                "collection", "operation", "url_key", "url"
+            ).iter_rows():
+                if (name, operation, url_key) not in fresh:
+                    counts[name][first_segment(url)] += 1
+        for row in fresh.values():
+            if row.collection in counts and is_held(row):
+                counts[row.collection][first_segment(row.id.url)] += 1
+        self._hosts[host.host_key] = counts
+        if len(self._hosts) > _HOSTS:
+            self._hosts.popitem(last=False)
+        return counts

@@ -1,0 +1,141 @@
+"""How a collection presents itself: its language, where it comes from, its cookies and its
+credentials.
+
+A URL that several collections want is fetched once for all of them only where they would send the
+same; one with cookies or credentials is always fetched for itself, so that nobody gets what another
+one's password opened.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from lycosa.config.settings import Collection
+from lycosa.core.clock import Clock
+from lycosa.core.records import Exchange, UrlRow
+from lycosa.crawl.policy.referrer import referer_for
+from lycosa.fetch.auth import BasicCredentials, secret_from
+from lycosa.fetch.cookies import CookieJar
+from lycosa.http.decode import parse_head
+from lycosa.http.redact import without_sessions
+from lycosa.url.domain import Domains
+from lycosa.url.normalise import normalise
+
+Fields = tuple[tuple[str, str], ...]
+
+
+@dataclass(slots=True, frozen=True)
+class Manner:
+    """Of one collection. `shared`: those with the same one are fetched together. `private`: answers
+    may hold a session of ours.
+    """
+
+    shared: tuple[str, ...]
+    language: str
+    referer: bool
+    jar: CookieJar | None
+    credentials: BasicCredentials
+    private: bool
+
+
+class RequestProfiles:
+    """Of all collections of a worker. Cookies are in memory alone: a restart begins without any,
+    and logs in again.
+    """
+
+    def __init__(
+        self,
+        collections: Mapping[str, Collection],
+        domains: Domains,
+        clock: Clock,
+        environment: Mapping[str, str],
+    ) -> None:
+        """
+        Raises:
+            ConfigError: a password is not in the environment.
+            UrlError: a URL of `auth` cannot be used.
+        """
+        self._clock = clock
+        self._profiles = {
+            name: _manner(each, domains, environment) for name, each in collections.items()
+        }
+        self.plain = all(each.shared == ("", "") for each in self._profiles.values())
+
+    def together(self, rows: tuple[UrlRow, ...]) -> tuple[tuple[UrlRow, ...], tuple[UrlRow, ...]]:
+        """(rows of one URL that are fetched by one request, the others)."""
+        if len(rows) == 1:
+            return rows, ()
+        first = self._profiles[rows[0].collection].shared
+        same = tuple(row for row in rows if self._profiles[row.collection].shared == first)
+        return same, tuple(row for row in rows if self._profiles[row.collection].shared != first)
+
+    def fields(self, url: str, collection: str, referrer: str) -> Fields:
+        """What a collection's request for a URL says beside the usual. Hot path."""
+        manner = self._profiles[collection]
+        fields = []
+        if manner.language:
+            fields.append(("Accept-Language", manner.language))
+        if manner.referer and (referer := referer_for(referrer, url)):
+            fields.append(("Referer", referer))
+        if authorization := manner.credentials.header(url):
+            fields.append(("Authorization", authorization))
+        if manner.jar is not None and (cookies := manner.jar.header(url, self._clock.now_ms())):
+            fields.append(("Cookie", cookies))
+        return tuple(fields)
+
+    def robots_fields(self, url: str) -> Fields:
+        """A robots.txt is asked for once for all; where only credentials open it, with those of any
+        collection that has some for it.
+        """
+        found = next(
+            (value for each in self._profiles.values() if (value := each.credentials.header(url))),
+            "",
+        )
+        return (("Authorization", found),) if found else ()
+
+    def received(self, exchange: Exchange, collection: str) -> None:
+        """Keep the cookies of an answer; where a session may have been opened by a secret of ours,
+        the archive does not get its name.
+        """
+        manner = self._profiles[collection]
+        if not exchange.response_head or not (manner.jar is not None or manner.private):
+            return
+        if manner.jar is not None:
+            manner.jar.store(
+                exchange.url,
+                parse_head(exchange.response_head).get_all("set-cookie"),
+                self._clock.now_ms(),
+            )
+        if manner.private:
+            exchange.response_head = without_sessions(exchange.response_head)
+
+
+def require_secrets(collections: Iterable[Collection], environment: Mapping[str, str]) -> None:
+    """See before anything is begun that every password is at hand.
+
+    Raises:
+        ConfigError: one is not in the environment.
+        UrlError: a URL of `auth` or `login` cannot be used.
+    """
+    for each in collections:
+        BasicCredentials(each.auth, environment)
+        for login in each.login:
+            normalise(login.url)
+            secret_from(environment, login.password_env, "collection.login")
+
+
+def _manner(collection: Collection, domains: Domains, environment: Mapping[str, str]) -> Manner:
+    private = bool(collection.auth or collection.login)
+    keeps = collection.cookies or bool(collection.login)
+    language = collection.accept_language or collection.language
+    return Manner(
+        shared=(collection.name, "own")
+        if private or keeps
+        else (language, "referer" if collection.referer else ""),
+        language=language,
+        referer=collection.referer,
+        jar=CookieJar(domains) if keeps else None,
+        credentials=BasicCredentials(collection.auth, environment),
+        private=private,
+    )

@@ -1,0 +1,1 @@
+"""From an exchange to changed rows: archive, parse, admit links, note matches."""

@@ -1,0 +1,96 @@
+"""From a fetched answer to a `Page`: decode, see whether it is something we read, parse.
+
+Shared by the crawl, by replay, by `reparse` and by the commands that look at one page, so that all
+give the same result.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from lycosa.archive.warc.record import RENDERED_TYPE
+from lycosa.core.records import Exchange, Link, Page
+from lycosa.http.decode import Headers, decode_with
+from lycosa.page.documents.kinds import kind_of
+from lycosa.page.parse import parse_page, understands
+
+FAULT_RENDERED = "rendered"
+"""In `pages.faults`: the page was read as it stood in a browser after its scripts had run."""
+
+
+@dataclass(slots=True)
+class ParsedExchange:
+    """`page` is None where the media type is not one that we read. `error`: the Content-Encoding
+    did not decode.
+    """
+
+    page: Page | None
+    error: str = ""
+    truncated: bool = False
+    links: list[Link] = field(default_factory=list)  # of what is no page: a style sheet's
+
+
+ParseFunction = Callable[[Exchange, Headers], ParsedExchange]
+"""How a worker understands an answer: in this process, or in a child that may die of it."""
+
+
+class ReadsDocuments(Protocol):
+    """Whoever reads PDF, office files and the like
+    (`lycosa.crawl.documents.queue.Documents`).
+    """
+
+    def wants(self, exchange: Exchange) -> bool:
+        """Whether an answer is a document."""
+        ...
+
+    def read(self, exchange: Exchange) -> ParsedExchange:
+        """What a document says; it may take seconds."""
+        ...
+
+
+@dataclass(slots=True, frozen=True)
+class Reader:
+    """Reads answers in this process, documents by `documents` (None: not at all). `max_decoded`:
+    bytes after decompression; picklable, so a child can have it.
+    """
+
+    max_decoded: int
+    product_token: str
+    documents: ReadsDocuments | None = None
+
+    def __call__(self, exchange: Exchange, headers: Headers) -> ParsedExchange:
+        if exchange.truncated == "unspecified":
+            return ParsedExchange(None)  # the transfer was ended for its media type
+        if exchange.rendered:
+            page = self._parse(exchange, headers, exchange.rendered, RENDERED_TYPE)
+            page.faults.append(FAULT_RENDERED)
+            return ParsedExchange(page)
+        decoded = decode_with(exchange, headers, self.max_decoded)
+        content_type = headers.get("content-type") or ""
+        if decoded.error and not decoded.payload:
+            return ParsedExchange(None, decoded.error)
+        if self.documents is not None and kind_of(decoded.payload) is not None:
+            return self.documents.read(exchange)
+        if not understands(content_type, decoded.payload):
+            return ParsedExchange(None, decoded.error, decoded.truncated)
+        page = self._parse(exchange, headers, decoded.payload, content_type)
+        if decoded.error:
+            page.faults.append(decoded.error)
+        if decoded.truncated or exchange.truncated:
+            page.faults.append("truncated")
+        return ParsedExchange(page, "", decoded.truncated)
+
+    def _parse(
+        self, exchange: Exchange, headers: Headers, payload: bytes, content_type: str
+    ) -> Page:
+        return parse_page(
+            payload,
+            url=exchange.url,
+            content_type=content_type,
+            link_headers=headers.get_all("link"),
+            x_robots_tag=headers.get_all("x-robots-tag"),
+            product_token=self.product_token,
+            content_language=headers.get("content-language") or "",
+        )

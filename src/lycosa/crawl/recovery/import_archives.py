@@ -1,0 +1,409 @@
+"""`import`: what other archives hold becomes exchanges of our own, archived, understood and
+committed as if they had been fetched now.
+
+A capture goes the way of a replayed exchange (`lycosa.crawl.recovery.replay`), without the network
+and without robots: archive first, then rows, pages and links. Its WARC-Record-ID stays, so what was
+imported once is known when it comes again. The collection's scope is asked about links; about the
+pages themselves only if the call wants it.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, OrderedDict
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from dataclasses import dataclass, field
+
+import polars as pl
+
+from lycosa.archive.import_formats import ImportedCapture, Original
+from lycosa.archive.warc.metadata import Revisited
+from lycosa.archive.warc.reader import read_response
+from lycosa.core.errors import Refusal, UrlError
+from lycosa.core.records import UrlId, UrlRow, Visit, VisitKind
+from lycosa.crawl.admission.discovery import KINDS
+from lycosa.crawl.admission.remote_links import Way
+from lycosa.crawl.policy.outcome import REDIRECTS
+from lycosa.crawl.processing.response_processor import Replayed, ResponseProcessor
+from lycosa.crawl.state.task import Task
+from lycosa.crawl.state.visit_rows import build_visit
+from lycosa.fetch.robots_txt import robots_url
+from lycosa.http.decode import parse_head
+from lycosa.store.live import LiveTables
+from lycosa.url.normalise import LinkResolver, normalise
+from lycosa.url.scope import url_origin
+
+_CHUNK_CAPTURES = 500
+_CHUNK_BYTES = 16 * 2**20
+_RECENT_IDS = 50_000  # more than two batches hold: what is not in the tables yet
+_REDIRECTS_KEPT = 10_000
+_LATER_KEPT = 20_000  # revisits whose originals are looked for when a file has ended
+
+
+@dataclass(slots=True)
+class Imported:
+    """What an import did. `captures` were read, and each is counted once more: `imported`,
+    `already_there`, or in `left_out` by reason.
+
+    `others`: records that are no captures, by type. `damaged`: file -> what is wrong with it.
+    """
+
+    files: int = 0
+    captures: int = 0
+    imported: int = 0
+    pages: int = 0
+    already_there: int = 0
+    left_out: Counter[str] = field(default_factory=Counter)
+    others: Counter[str] = field(default_factory=Counter)
+    damaged: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class _Known:
+    """What the tables say about one chunk: ids that are committed, and rows of URLs, kept as they
+    change.
+    """
+
+    ids: frozenset[str]
+    rows: dict[int, UrlRow]
+
+
+class Importer:
+    """Takes captures into one collection of a crawl whose tables are loaded.
+
+    `tables` gives the live tables as they are now; `locate` the local path of a workspace's file;
+    `commit_if_due` is called after each capture and `commit_now` before something committed is
+    looked for, so that memory stays bounded. `in_scope`: leave out pages that the collection's
+    scope would not follow a link to.
+    """
+
+    def __init__(
+        self,
+        processor: ResponseProcessor,
+        collection: str,
+        *,
+        tables: Callable[[], LiveTables],
+        locate: Callable[[str], str],
+        commit_if_due: Callable[[], None],
+        commit_now: Callable[[], None],
+        in_scope: bool = False,
+    ) -> None:
+        self.report = Imported()
+        self._processor = processor
+        self._crawl = processor.crawl
+        self._collection = collection
+        self._gate = self._crawl.assignments[collection].gate
+        self._tables, self._locate = tables, locate
+        self._commit_if_due, self._commit_now = commit_if_due, commit_now
+        self._in_scope = in_scope
+        self._recent: OrderedDict[str, None] = OrderedDict()
+        # where a redirect outside the scope leads
+        self._redirected: OrderedDict[str, Way] = OrderedDict()
+        self._later: list[ImportedCapture] = []
+
+    def take(self, captures: Iterable[ImportedCapture]) -> None:
+        """Import the captures of one file. What was read before an error stands.
+
+        Raises:
+            ArchiveError: from the reader.
+            WorkError: the disk is full.
+        """
+        chunk: list[ImportedCapture] = []
+        size = 0
+        try:
+            for capture in captures:
+                chunk.append(capture)
+                size += len(capture.body)
+                if len(chunk) >= _CHUNK_CAPTURES or size >= _CHUNK_BYTES:
+                    self._chunk(chunk)
+                    chunk, size = [], 0
+                    if len(self._later) >= _LATER_KEPT:
+                        self._revisits()
+        finally:
+            self._chunk(chunk)
+            self._revisits()
+
+    # -- a chunk
+    # ------------------------------------------------------------
+
+    def _chunk(self, chunk: list[ImportedCapture]) -> None:
+        if not chunk:
+            return
+        self.report.captures += len(chunk)
+        usable = [
+            (capture, identity)
+            for capture in chunk
+            if (identity := self._identify(capture)) is not None
+        ]
+        known = self._look_up(usable)
+        for capture, identity in usable:
+            if capture.record_id in known.ids or capture.record_id in self._recent:
+                self.report.already_there += 1
+            elif self._take(capture, identity, known):
+                self._commit_if_due()
+        if self._crawl.parked_hosts.full:
+            self._crawl.parked_hosts.refill()  # sends hosts back that have nothing to do
+
+    def _identify(self, capture: ImportedCapture) -> UrlId | None:
+        """The capture's URL; None: it is left out, and counted."""
+        try:
+            identity = self._gate.identify(capture.url)
+        except UrlError as error:
+            self._leave_out(f"url_{error.reason}")
+            return None
+        if not capture.fetched_at:
+            reason = "no_date"
+        elif self._crawl.excluded(identity.url):
+            reason = "excluded"
+        elif self._in_scope and not self._gate.takes(identity.url):
+            reason = "out_of_scope"
+        else:
+            return identity
+        self._leave_out(reason)
+        return None
+
+    def _leave_out(self, reason: str) -> None:
+        self.report.left_out[reason] += 1
+
+    def _look_up(self, usable: list[tuple[ImportedCapture, UrlId]]) -> _Known:
+        ids = [capture.record_id for capture, _ in usable]
+        hosts = sorted({identity.host_key for _, identity in usable})
+        # Sorted by host, so that most row groups are passed over unread.
+        visits = (
+            self._tables()
+            .scan("visits")
+            .filter(pl.col("host_key").is_in(hosts) & (pl.col("collection") == self._collection))
+        )
+        wanted = pl.LazyFrame({"record_id": ids}, schema={"record_id": pl.String})
+        committed = (
+            visits.select("record_id")
+            .join(wanted, on="record_id", how="semi")
+            .collect()["record_id"]
+        )
+        stored = self._crawl.parked_hosts.stored([identity for _, identity in usable])
+        return _Known(
+            frozenset(committed),
+            {
+                row.key: row
+                for row in stored
+                if row.collection == self._collection and not row.operation
+            },
+        )
+
+    # -- one capture
+    # ------------------------------------------------------------
+
+    def _take(self, capture: ImportedCapture, identity: UrlId, known: _Known) -> bool:
+        """False: it waits for its original, or is left out."""
+        capture.fetched_at = min(capture.fetched_at, self._crawl.clock.now_ms())
+        kind = _kind(capture, identity.url)
+        revisit_of = None
+        if capture.revisit is not None:
+            row = self._row(identity, known) if kind == VisitKind.PAGE else None
+            revisit_of = _same_url(capture, row, identity.url)
+            if revisit_of is None:
+                self._later.append(capture)
+                return False
+        self._absorb(capture, identity, kind, known, revisit_of)
+        return True
+
+    def _absorb(
+        self,
+        capture: ImportedCapture,
+        identity: UrlId,
+        kind: str,
+        known: _Known,
+        revisit_of: Revisited | None,
+    ) -> None:
+        self.report.imported += 1
+        self._recent[capture.record_id] = None
+        if len(self._recent) > _RECENT_IDS:
+            self._recent.popitem(last=False)
+        exchange = capture.exchange(identity.url, kind)
+        exchange.started_at = capture.fetched_at
+        visit = self._visit(capture, identity)
+        replayed = Replayed(visit, revisit_of)
+        origin = url_origin(identity.url)
+        if kind != VisitKind.PAGE:
+            # What was asked beside pages is kept for the record: the next crawl asks for itself.
+            beside = UrlRow(identity, self._collection, visit.depth, referrer=visit.referrer)
+            self._processor.record(
+                exchange,
+                Task(identity, (beside,), origin, VisitKind(kind), visit.attempt),
+                replayed,
+            )
+            return
+        row = self._enter(identity, visit, known)
+        if row is None:
+            self.report.imported -= 1
+            self._leave_out("key_collision")
+            return
+        task = Task(identity, (row,), origin, VisitKind.PAGE, visit.attempt)
+        if row.visited_at >= exchange.started_at:
+            # older than what is known of it: history
+            self._processor.record(exchange, task, replayed)
+            return
+        if exchange.status in REDIRECTS:
+            self._note_redirect(row, visit.redirect_to)
+        queue = self._crawl.hosts.queue(identity)
+        self._crawl.frontier.remove(self._collection, identity.host_key, row.key)
+        latency, latency_ms = queue.latency, queue.row.latency_ms
+        pages = self._crawl.progress.pages
+        self._processor.replay(exchange, task, replayed)
+        if capture.own is None:  # how fast it was is not known
+            queue.latency, queue.row.latency_ms = latency, latency_ms
+        self.report.pages += self._crawl.progress.pages - pages
+
+    def _visit(self, capture: ImportedCapture, identity: UrlId) -> Visit:
+        """The visit that it was: as this program wrote it, else what can be told from the
+        record.
+        """
+        visit = capture.visit
+        if visit is None:
+            exchange = capture.exchange(identity.url, VisitKind.PAGE)
+            visit = build_visit(
+                exchange, parse_head(capture.head), identity, self._collection, None, 1
+            )
+            location = parse_head(capture.head).get("location") or ""
+            if exchange.status in REDIRECTS and location:
+                target = LinkResolver(identity.url).resolve(location)
+                visit.redirect_to = "" if isinstance(target, Refusal) else target
+        visit.record_id, visit.collection = capture.record_id, self._collection
+        return visit
+
+    def _enter(self, identity: UrlId, visit: Visit, known: _Known) -> UrlRow | None:
+        way = self._redirected.get(identity.url) or Way(visit.referrer)
+        try:
+            self._gate.bring(identity, visit.depth, self._crawl.clock.now_ms(), way)
+        except KeyError:
+            return None
+        row = self._row(identity, known)
+        assert row is not None
+        known.rows[row.key] = row
+        return row
+
+    def _row(self, identity: UrlId, known: _Known) -> UrlRow | None:
+        row = self._crawl.urls.find(self._collection, identity) or known.rows.get(identity.url_key)
+        if row is None:  # it was found and committed since this chunk began
+            stored = self._crawl.parked_hosts.stored([identity])
+            row = next(
+                (
+                    each
+                    for each in stored
+                    if (each.collection, each.operation) == (self._collection, "")
+                ),
+                None,
+            )
+        return row
+
+    def _note_redirect(self, row: UrlRow, target: str) -> None:
+        """Where the scope does not follow, the target still comes with the redirect that led
+        there.
+        """
+        if target and not self._gate.takes(target):
+            self._redirected[target] = Way(
+                row.id.url, row.redirects + 1, row.redirect_from or row.id.url
+            )
+            if len(self._redirected) > _REDIRECTS_KEPT:
+                self._redirected.popitem(last=False)
+
+    # -- revisits
+    # ------------------------------------------------------------
+
+    def _revisits(self) -> None:
+        """Revisits whose originals were not at hand: of another URL, or further back. They become
+        whole captures again.
+        """
+        later, self._later = self._later, []
+        if not later:
+            return
+        self._commit_now()
+        known = self._look_up([(capture, self._gate.identify(capture.url)) for capture in later])
+        places = self._places([capture.revisit for capture in later if capture.revisit is not None])
+        for capture in later:
+            assert capture.revisit is not None
+            if capture.record_id in known.ids or capture.record_id in self._recent:
+                self.report.already_there += 1
+                continue
+            place = next((places[key] for key in _names(capture.revisit) if key in places), None)
+            if place is None or capture.status == 304:
+                self._leave_out("revisit_without_original")
+                continue
+            file, offset, length = place
+            original = read_response(self._locate(file), offset, length)
+            if not original.head or original.headers.get("warc-type") not in (
+                "response",
+                "resource",
+            ):
+                self._leave_out("revisit_without_original")
+                continue
+            capture.body, capture.revisit = original.body, None
+            capture.head = capture.head if capture.status else original.head
+            capture.own = None
+            identity = self._gate.identify(capture.url)
+            self._absorb(capture, identity, _kind(capture, identity.url), known, None)
+            self._commit_if_due()
+
+    def _places(self, originals: list[Original]) -> dict[str, tuple[str, int, int]]:
+        """Where committed originals lie, by each name that a revisit may call them."""
+        tables = self._tables()
+        wanted = {name for original in originals for name in _names(original)}
+        plain = [name for name in wanted if " " not in name]
+        urls = [name.partition(" ")[2] for name in wanted if " " in name]
+        rows = (
+            tables.scan("visits")
+            .filter((pl.col("content_length") > 0) & (pl.col("http_status") > 0))
+            .filter(
+                pl.col("record_id").is_in(plain)
+                | pl.col("digest").is_in(plain)
+                | pl.col("url").is_in(urls)
+            )
+            .select(
+                "record_id",
+                "digest",
+                "url",
+                pl.col("fetched_at").dt.epoch("ms"),
+                "warc_file",
+                "warc_offset",
+                "warc_length",
+            )
+            .collect()
+        )
+        places: dict[str, tuple[str, int, int]] = {}
+        for record_id, digest, url, at, *place in rows.iter_rows():
+            for name in (record_id, f"{at // 1000} {url}", digest):
+                if name in wanted:
+                    places.setdefault(name, (place[0], place[1], place[2]))
+        return places
+
+
+def _names(original: Original) -> list[str]:
+    """By what a revisit's original can be known, best first: its record, its URL and second, its
+    payload's digest.
+    """
+    names = [original.record_id]
+    if original.url and original.fetched_at:
+        with suppress(UrlError):
+            names.append(f"{original.fetched_at // 1000} {normalise(original.url)}")
+    return [name for name in (*names, original.digest) if name]
+
+
+def _same_url(capture: ImportedCapture, row: UrlRow | None, url: str) -> Revisited | None:
+    """The capture of the same URL that a revisit stands for, if it is the one whose row we hold."""
+    original = capture.revisit
+    if row is None or not row.record_id or original is None:
+        return None
+    names = {f"{row.captured_at // 1000} {row.id.url}", row.record_id, row.digest}
+    fits = bool(names.intersection(_names(original))) or capture.status == 304
+    return Revisited(url, row.captured_at, row.record_id, row.digest) if fits else None
+
+
+def _kind(capture: ImportedCapture, url: str) -> str:
+    """What an exchange was for."""
+    if capture.visit is not None:
+        return (
+            capture.visit.kind
+            if capture.visit.kind in (VisitKind.ROBOTS, *KINDS)
+            else VisitKind.PAGE
+        )
+    return VisitKind.ROBOTS if url == robots_url(url_origin(url)) else VisitKind.PAGE

@@ -1,0 +1,192 @@
+"""`reparse`: run the archive through today's parser, without fetching.
+
+A batch job under a claim of its own. Pages come in the order of the archive; those that read
+otherwise than before get new rows of `pages` and `links`; when nothing changed, nothing is written.
+New links are admitted by the next crawl.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+
+import polars as pl
+import polars.selectors as cs
+
+from lycosa.archive.warc.reader import read_rendered, read_response
+from lycosa.core.records import Exchange, Page, UrlState, Visit
+from lycosa.crawl.processing.page_reader import FAULT_RENDERED, Reader
+from lycosa.http.decode import parse_head
+from lycosa.store.claim import Claim
+from lycosa.store.live import LiveTables
+from lycosa.store.rows import page_row
+from lycosa.store.schema import TABLES
+from lycosa.store.tables import Buffers, LinksBuffer
+
+_SLICE = 500
+_COMMIT_PAGES = 2_000
+_NAMES = TABLES["pages"].names
+_LINK = ("target", "anchor", "rel", "kind", "position")
+
+
+@dataclass(slots=True)
+class Reparsed:
+    """What a run did. `changed`: pages whose rows or links read otherwise than before;
+    `text_changed` of those, the text.
+    """
+
+    pages: int = 0
+    changed: int = 0
+    text_changed: int = 0
+    unreadable: int = 0  # no longer understood, or without a full record
+
+
+def reparse(
+    claim: Claim,
+    tables: LiveTables,
+    reader: Reader,
+    locate: Callable[[str], str],
+    *,
+    collection: str | None = None,
+    since_ms: int | None = None,
+    observer: Callable[[Reparsed], None] | None = None,
+) -> Reparsed:
+    """Parse again what is live. `locate` gives the absolute path of a workspace-relative one.
+
+    Raises:
+        ArchiveError: a record cannot be read.
+        ClaimLost: somebody else took the partitions.
+    """
+    report = Reparsed()
+    buffers = Buffers()
+    places = _places(tables)
+    stored_links = _hash_links(tables.scan("links"))
+    for rows in _slices(tables, places, collection, since_ms):
+        parsed = []
+        for row in rows:
+            report.pages += 1
+            page = _read(row, reader, locate)
+            if page is None:
+                report.unreadable += 1
+            else:
+                parsed.append((row, _visit(row), page))
+        fresh_links = _fresh_links((visit, page) for _, visit, page in parsed)
+        for row, visit, page in parsed:
+            key = (visit.host_key, visit.url_key)
+            if not _differs(row, visit, page) and fresh_links.get(key) == stored_links.get(key):
+                continue
+            report.changed += 1
+            report.text_changed += page.text_digest != row["text_digest"]
+            buffers.add_page(visit, page, str(row["redirect_from"] or ""))
+            buffers.links.add_links(visit, page.links)
+        if buffers.pages.rows >= _COMMIT_PAGES:
+            claim.commit(
+                claim.next_folder(), buffers.mapping(), counters={"reparsed": buffers.pages.rows}
+            )
+            buffers = Buffers()
+        if observer is not None:
+            observer(report)
+    if buffers.pages.rows:
+        claim.commit(
+            claim.next_folder(), buffers.mapping(), counters={"reparsed": buffers.pages.rows}
+        )
+    return report
+
+
+_LinkHashes = dict[tuple[int, int], int]
+
+
+def _places(tables: LiveTables) -> pl.DataFrame:
+    """Where each live page's record lies; about 100 bytes a page. What is gone or excluded stays
+    out: a new row would bring it back.
+    """
+    key = ["collection", "host_key", "url_key"]
+    visits = tables.scan("visits").select(
+        "record_id", "warc_file", "warc_offset", "warc_length", "kind", "truncated"
+    )
+    removed = tables.scan("urls").filter(
+        (pl.col("operation") == "") & pl.col("state").is_in([UrlState.GONE, UrlState.EXCLUDED])
+    )
+    pages = (
+        tables.scan("pages")
+        .select("record_id", *key)
+        .join(removed.select(key), on=key, how="anti")
+        .select("record_id", "collection")
+    )
+    return visits.unique("record_id", keep="last").join(pages, on="record_id").collect()
+
+
+def _slices(
+    tables: LiveTables, places: pl.DataFrame, collection: str | None, since_ms: int | None
+) -> Iterator[list[dict[str, object]]]:
+    """Live pages with their records' places, in the order of the archive, at most 500 at a time."""
+    for pages in tables.batches("pages"):
+        if collection is not None:
+            pages = pages.filter(pl.col("collection") == collection)
+        if since_ms is not None:
+            pages = pages.filter(
+                pl.col("fetched_at") >= pl.lit(since_ms).cast(pl.Datetime("ms", "UTC"))
+            )
+        placed = (
+            pages.join(places, on=["record_id", "collection"])
+            .sort("warc_file", "warc_offset")
+            .with_columns(cs.datetime().dt.epoch("ms"))
+        )
+        for part in placed.iter_slices(_SLICE):
+            yield part.to_dicts()
+
+
+def _hash_links(links: pl.LazyFrame) -> _LinkHashes:
+    """A number a source that changes with its set of links; 64 bits, good within one process."""
+    hashed = links.select("host_key", "url_key", pl.struct(_LINK).hash().alias("hash"))
+    rows = hashed.group_by("host_key", "url_key").agg(pl.col("hash").sum()).collect().iter_rows()
+    return {(host, url): number for host, url, number in rows}
+
+
+def _fresh_links(read: Iterable[tuple[Visit, Page]]) -> _LinkHashes:
+    buffer = LinksBuffer()
+    for visit, page in read:
+        buffer.add_links(visit, page.links)
+    return _hash_links(buffer.frame().lazy())
+
+
+def _visit(row: dict[str, object]) -> Visit:
+    """As much of the visit as a page's rows need."""
+    take = {
+        name: row[name]
+        for name in (
+            "url",
+            "partition",
+            "host_key",
+            "url_key",
+            "collection",
+            "fetched_at",
+            "record_id",
+            "kind",
+        )
+    }
+    return Visit(host="", depth=0, duration_ms=0, **take)  # type: ignore[arg-type]
+
+
+def _read(row: dict[str, object], reader: Reader, locate: Callable[[str], str]) -> Page | None:
+    path, offset, length = (
+        locate(str(row["warc_file"])),
+        int(str(row["warc_offset"])),
+        int(str(row["warc_length"])),
+    )
+    response = read_response(path, offset, length)
+    if not response.head:
+        return None
+    was_rendered = FAULT_RENDERED in row["faults"]  # type: ignore[operator]
+    exchange = Exchange(
+        str(row["url"]), str(row["kind"]), int(str(row["fetched_at"])), 0,
+        response_head=response.head, body=response.body, status=response.status,
+        truncated="" if row["truncated"] == "decoded" else str(row["truncated"]),
+        rendered=read_rendered(path, offset + length) if was_rendered else b"",
+    )  # fmt: skip
+    return reader(exchange, parse_head(response.head)).page
+
+
+def _differs(row: dict[str, object], visit: Visit, page: Page) -> bool:
+    fresh = page_row(visit, page, str(row["redirect_from"] or ""))
+    return any(row[name] != value for name, value in zip(_NAMES, fresh, strict=True))

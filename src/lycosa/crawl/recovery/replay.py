@@ -1,0 +1,243 @@
+"""Replay: what an earlier worker had archived but not committed is understood again, without
+fetching.
+
+Exchanges come in the order in which they were made, so every page is known (found by a page before
+it, or committed) when its exchange is read. Where a claim's partitions went to several workers,
+each replays its own share, and of the others' share it only listens to what leads to its own: the
+page that names a URL may be theirs. Records are copied into this worker's own WARC with their
+record ids; today's scope and robots apply; the commit names the orphans used.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+
+import polars as pl
+import polars.selectors as cs
+
+from lycosa.archive.warc.members import Damage
+from lycosa.archive.warc.reader import StoredExchange, read_exchanges
+from lycosa.core.records import UrlId, UrlRow, UrlState, VisitKind, operation_key
+from lycosa.crawl.admission.discovery import KINDS
+from lycosa.crawl.processing.response_processor import Replayed, ResponseProcessor
+from lycosa.crawl.state.crawl_state import CrawlState
+from lycosa.crawl.state.task import Task
+from lycosa.store.claim import Orphan
+from lycosa.store.live import LiveTables
+from lycosa.store.rows import url_record
+from lycosa.url.scope import hostname, url_origin
+
+_BESIDE = (VisitKind.LOGIN, VisitKind.REQUISITE)  # exchanges that no row of `urls` stands for
+_WAITING = (UrlState.KNOWN, UrlState.VISITED, UrlState.GONE)
+
+
+@dataclass(slots=True)
+class ReplayReport:
+    """How many exchanges were found in orphaned WARCs, and what became of them."""
+
+    exchanges: int = 0
+    processed: int = 0
+    already_committed: int = 0
+    not_admitted: int = 0  # out of today's scope, or no longer known
+    others: int = 0  # of partitions that are not held
+    # stretches that could not be read: a power cut left them; what they held is fetched again
+    damaged: int = 0
+
+
+def replay(
+    processor: ResponseProcessor,
+    orphans: Iterable[Orphan],
+    tables: LiveTables,
+    locate: Callable[[str], str],
+    commit_if_due: Callable[[], None],
+    every: LiveTables | None = None,
+) -> ReplayReport:
+    """Absorb what orphaned WARCs hold. What cannot be read is passed over; ids that were seen
+    already are skipped.
+
+    `tables` are those of the partitions that are held, `every` those of all (None: `tables` are).
+    `locate` gives the absolute path of a workspace-relative one; `commit_if_due` is called after
+    each exchange, so that memory stays bounded.
+
+    Raises:
+        ArchiveError: the disk fails, or a newer program wrote an orphan.
+    """
+    crawl = processor.crawl
+    every = every or tables
+    report = ReplayReport()
+    seen: set[str] = set()
+    for orphan in orphans:
+        foreign = False
+        stored_rows = _Stored(crawl, tables, every, locate(orphan.path))
+        seen |= stored_rows.committed
+        damages: list[Damage] = []
+        for stored in read_exchanges(
+            locate(orphan.path), relative_path=orphan.path, on_damage=damages.append
+        ):
+            report.exchanges += 1
+            if (
+                stored.visit.collection not in crawl.assignments
+                and stored.visit.kind != VisitKind.CHECK
+            ):
+                # stays in the orphan until a crawl of its own collection takes it up
+                foreign = True
+                continue
+            if not crawl.held_partitions.holds(_partition(crawl, stored)):
+                report.others += 1
+                if stored.visit.kind != VisitKind.CHECK:
+                    processor.overhear(stored.exchange, stored.visit)
+                continue
+            if stored.visit.record_id in seen:
+                report.already_committed += 1
+                continue
+            seen.add(stored.visit.record_id)
+            if _absorb(processor, stored, stored_rows):
+                report.processed += 1
+                commit_if_due()
+            else:
+                report.not_admitted += 1
+        report.damaged += len(damages)
+        if damages:
+            crawl.progress.damaged[orphan.path] += len(damages)
+        if not foreign:
+            crawl.buffer.used(orphan.path)
+    crawl.progress.replayed += report.processed
+    return report
+
+
+class _Stored:
+    """What the tables hold of the exchanges of one orphan: the ids that are committed, and the rows
+    of their URLs.
+    """
+
+    def __init__(self, crawl: CrawlState, tables: LiveTables, every: LiveTables, path: str) -> None:
+        ids = []
+        keys = set()
+        partitions: set[int] = set()
+        for stored in read_exchanges(path, on_damage=lambda _: None):
+            if not crawl.held_partitions.holds(_partition(crawl, stored)):
+                continue
+            ids.append(stored.visit.record_id)
+            keys.add(stored.visit.url_key)
+            partitions.add(crawl.identifier.identify(stored.exchange.url).partition)
+        wanted = pl.LazyFrame({"record_id": ids}, schema={"record_id": pl.String})
+        # a redirected robots.txt lies elsewhere
+        visits = every.scan("visits").filter(pl.col("partition").is_in(sorted(partitions)))
+        committed = visits.join(wanted, on="record_id", how="semi").select("record_id").collect()
+        # an earlier replay was itself killed after a commit
+        self.committed = set(committed["record_id"])
+        rows = tables.scan("urls").join(
+            pl.LazyFrame({"url_key": list(keys)}, schema={"url_key": pl.UInt64}),
+            on="url_key",
+            how="semi",
+        )
+        self._rows: dict[tuple[str, int], UrlRow] = {}
+        for row in rows.with_columns(cs.datetime().dt.epoch("ms")).collect().iter_rows():
+            record = url_record(row, hostname(row[3]))
+            self._rows[(record.collection, record.key)] = record
+        self._crawl = crawl
+
+    def rows_of(self, identity: UrlId, operation: str) -> Mapping[str, UrlRow]:
+        """The rows of a URL by collection, as they stand now."""
+        found = {}
+        for name in self._crawl.assignments:
+            row = self._crawl.urls.find(name, identity, operation) or self._rows.get(
+                (name, operation_key(identity.url_key, operation))
+            )
+            if row is None:  # it was found and committed since this replay began
+                row = next(
+                    (
+                        each
+                        for each in self._crawl.parked_hosts.stored([identity])
+                        if (each.collection, each.operation) == (name, operation)
+                    ),
+                    None,
+                )
+            if row is not None:
+                found[name] = row
+        return found
+
+
+def _partition(crawl: CrawlState, stored: StoredExchange) -> int:
+    """Whose exchange it is: the URL's, or of a robots.txt the origin's, wherever that was
+    redirected to.
+    """
+    visit = stored.visit
+    url = (
+        f"{visit.referrer}/"
+        if visit.kind == VisitKind.ROBOTS and visit.referrer
+        else stored.exchange.url
+    )
+    return crawl.identifier.identify(url).partition
+
+
+def _absorb(processor: ResponseProcessor, stored: StoredExchange, tables: _Stored) -> bool:
+    crawl = processor.crawl
+    exchange, visit = stored.exchange, stored.visit
+    identity = crawl.identifier.identify(exchange.url)
+    replayed = Replayed(visit, stored.revisit_of)
+    if visit.kind == VisitKind.CHECK:
+        crawl.buffer.batch.add_check(exchange, visit)
+        return True
+    if visit.kind == VisitKind.ROBOTS:
+        origin = visit.referrer or url_origin(exchange.url)
+        crawl.hosts.queue(identity)
+        # whose file it is, where it was redirected
+        crawl.hosts.queue(crawl.identifier.identify(f"{origin}/"))
+        processor.replay(
+            exchange,
+            Task(identity, (), origin, VisitKind.ROBOTS, visit.attempt, visit.depth),
+            replayed,
+        )
+        return True
+    if visit.kind in _BESIDE:
+        crawl.hosts.queue(identity)
+        task = Task(
+            identity,
+            (),
+            visit.referrer,
+            VisitKind(visit.kind),
+            visit.attempt,
+            visit.depth,
+            visit.collection,
+        )
+        processor.replay(exchange, task, replayed)
+        return True
+    operation = visit.kind if visit.kind in KINDS else ""
+    admitted = {
+        name: row
+        for name, row in tables.rows_of(identity, operation).items()
+        if row.state in _WAITING
+        and (operation or crawl.assignments[name].gate.refuses(row) is None)
+    }
+    rows = [
+        row
+        for row in admitted.values()
+        if row.visited_at < visit.fetched_at
+        # a collection that does not hold the page learns nothing from this
+        if exchange.status != 304 or row.record_id
+    ]
+    if not rows:
+        own = admitted.get(visit.collection)
+        # a worker that had lost its claim went on for a moment, or the clock was set back
+        if own is not None:
+            processor.record(
+                exchange,
+                Task(
+                    identity, (own,), url_origin(exchange.url), VisitKind(visit.kind), visit.attempt
+                ),
+                replayed,
+            )
+        return own is not None
+    # the collection that asked comes first
+    rows.sort(key=lambda row: row.collection != visit.collection)
+    crawl.hosts.queue(identity)
+    for row in rows:
+        crawl.frontier.remove(row.collection, identity.host_key, row.key)
+    processor.replay(
+        exchange,
+        Task(identity, tuple(rows), url_origin(exchange.url), VisitKind(visit.kind), visit.attempt),
+        replayed,
+    )
+    return True

@@ -1,0 +1,133 @@
+"""Stored pages with their links, some at a time: for those who work on a page again without
+fetching it.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import polars as pl
+
+from lycosa.core.records import Link, LinkKind, UrlId, Visit, VisitKind
+from lycosa.store.files import ENTRY
+from lycosa.store.live import LiveTables
+from lycosa.store.workspace import Workspace
+
+_KEY = ("host_key", "url_key")
+_LINK = ("target", "anchor", "rel", "kind", "position")
+
+
+@dataclass(slots=True)
+class Copy:
+    """A page as it is stored; `visit`: as much of it as rows about the page need. None: a redirect,
+    its target is the only link.
+    """
+
+    visit: Visit | None = None
+    text: str = ""
+    # none where the page does not want them followed
+    links: list[Link] = field(default_factory=list)
+
+
+class StoredPages:
+    """Reads pages out of the live tables of a workspace, as they are when it is asked."""
+
+    def __init__(self, workspace: Workspace) -> None:
+        self._workspace = workspace
+        self._read: LiveTables | None = None
+
+    @property
+    def _tables(self) -> LiveTables:
+        """Of a state of their own: a worker's moves while it commits."""
+        if self._read is None:
+            self._read = LiveTables(self._workspace)
+        return self._read
+
+    def copies(self, collection: str, pages: Sequence[UrlId]) -> dict[int, Copy]:
+        """By URL key; without those of which neither a page nor a redirect is stored. Takes a
+        reading of the tables each time: ask for many pages of a host at once.
+        """
+        if not pages:
+            return {}
+        self._tables.state.refresh()
+        keys = pl.LazyFrame(
+            [(page.host_key, page.url_key) for page in pages],
+            schema=dict.fromkeys(_KEY, pl.UInt64),
+            orient="row",
+        )
+        hosts = pl.col("host_key").is_in(list({page.host_key for page in pages}))
+        wanted = hosts & pl.col("url_key").is_in([page.url_key for page in pages])
+        columns = (
+            "partition",
+            *_KEY,
+            "url",
+            "fetched_at",
+            "record_id",
+            "text",
+            "may_follow",
+            ENTRY,
+        )
+        rows = (
+            self._tables.all_rows("pages")
+            .filter(wanted & (pl.col("collection") == collection))
+            .select(columns)
+        )
+        # Within a scan the later row wins, as everywhere.
+        live = (
+            rows.join(keys, on=_KEY, how="semi", maintain_order="left")
+            .unique(_KEY, keep="last", maintain_order=True)
+            .collect()
+        )
+        every = (
+            self._tables.all_rows("links")
+            .filter(wanted)
+            .select(*_KEY, ENTRY, pl.col("found_at"), *_LINK)
+        )
+        links = every.join(keys, on=_KEY, how="semi", maintain_order="left").collect()
+        newest = links.group_by(_KEY).agg(pl.col(ENTRY).max())
+        parsed = live.select(*_KEY, ENTRY)
+        latest = (
+            pl.concat([newest, parsed]).group_by(_KEY).agg(pl.col(ENTRY).max())
+        )  # a page without links has the newest parse all the same
+        of_latest = links.join(latest, on=[*_KEY, ENTRY], how="semi", maintain_order="left")
+        last = of_latest.group_by(_KEY).agg(pl.col("found_at").max())
+        of_page: dict[tuple[int, int], list[Link]] = defaultdict(list)
+        for host_key, url_key, *link in (
+            of_latest.join(last, on=[*_KEY, "found_at"], how="semi", maintain_order="left")
+            .select(*_KEY, *_LINK)
+            .rows()
+        ):
+            of_page[host_key, url_key].append(Link(*link))
+        found: dict[int, Copy] = {}
+        for (
+            partition,
+            host_key,
+            url_key,
+            url,
+            fetched_at,
+            record_id,
+            text,
+            may_follow,
+            _,
+        ) in live.iter_rows():
+            at_ms = round(fetched_at.timestamp() * 1000)
+            visit = Visit(
+                url,
+                "",
+                partition,
+                host_key,
+                url_key,
+                VisitKind.PAGE,
+                collection,
+                0,
+                at_ms,
+                0,
+                record_id=record_id,
+            )
+            found[url_key] = Copy(visit, text, of_page[host_key, url_key] if may_follow else [])
+        for (_, url_key), targets in of_page.items():
+            if targets and targets[0].kind == LinkKind.REDIRECT:
+                found[url_key] = Copy(links=targets[:1])
+        return found

@@ -1,0 +1,179 @@
+"""Ranking where several workers share the partitions: one of them ranks, the others take what it
+found.
+
+`rankings/COLLECTION/00000003/` is a ranking: `info.json`, and `changes`, the rows of all
+partitions. Who ranks is whoever creates the note of the next number first; if nothing came of it
+after a while, the number after that is up. A ranking too many does no harm.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+from collections.abc import Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from lycosa.core.clock import Clock
+from lycosa.crawl.recrawl.ranking import Solved
+from lycosa.crawl.recrawl.schedule import Ranker, RankingResult
+from lycosa.frontier.recrawl.change_rate import RatePrior
+from lycosa.frontier.recrawl.due import RecrawlRules
+from lycosa.store.building import build_folder
+from lycosa.store.owner import FOLDER as RUN
+from lycosa.store.storage import Storage
+
+FOLDER = "rankings"
+PATIENCE_MS = 600_000
+"""How long another worker's ranking is waited for."""
+
+_LOOK_MS = 5_000
+_KEPT = 2
+_INFO, _CHANGES = "info.json", "changes"
+_NUMBER = re.compile(r"^\d{8}\Z")
+
+
+class RankerAmong:
+    """See `lycosa.crawl.recrawl.schedule.Ranker`. `own` ranks in this worker, where it is
+    this one's turn. `fresh_ms`: a ranking by the same rules that is younger is not made again.
+    """
+
+    def __init__(
+        self, storage: Storage, own: Ranker, worker: str, fresh_ms: int, clock: Clock
+    ) -> None:
+        self._storage = storage
+        self._own = own
+        self._worker = worker
+        self._fresh_ms = fresh_ms
+        self._clock = clock
+        self._collection = ""
+        self._rules: RecrawlRules | None = None
+        self._taken: dict[str, int] = {}  # collection -> number of the ranking that was taken last
+        self._awaited = 0  # the number that somebody else works on; 0: none
+        self._since = self._next_look = 0
+        self._mine = 0  # the number that we work on; 0: none, or one that nobody waits for
+
+    @property
+    def busy(self) -> bool:
+        return bool(self._awaited) or self._own.busy
+
+    def start(self, collection: str, rules: RecrawlRules) -> None:
+        self._collection, self._rules = collection, rules
+        self._mine = self._awaited = 0
+        self._since, self._next_look = self._clock.monotonic_ms(), 0
+        newest = max(self._numbers(), default=0)
+        if newest > self._taken.get(collection, 0) and self._is_fresh(newest):
+            self._awaited = newest
+        else:
+            self._apply(newest + 1)
+
+    def take(self) -> RankingResult | None:
+        if not self._awaited:
+            found = self._own.take()
+            if found is not None and self._mine:
+                self._publish(found)
+            return found
+        now = self._clock.monotonic_ms()
+        if now < self._next_look:
+            return None
+        self._next_look = now + _LOOK_MS
+        found = self._read(self._awaited)
+        if found is not None:
+            self._taken[self._collection], self._awaited = self._awaited, 0
+        elif now - self._since >= PATIENCE_MS:
+            self._since = now
+            self._apply(self._awaited + 1)
+        return found
+
+    def _apply(self, number: int) -> None:
+        """Make this ranking, or wait for whoever was first to say that it does."""
+        assert self._rules is not None
+        if self._storage.create(self._note(number), json.dumps({"worker": self._worker}).encode()):
+            self._awaited, self._mine = 0, number
+            self._own.start(self._collection, self._rules)
+        else:
+            self._awaited = number
+
+    def close(self) -> None:
+        self._own.close()
+
+    # -- storage
+    # ------------------------------------------------------------
+
+    def _note(self, number: int) -> str:
+        self._storage.make_folder(RUN)
+        return f"{RUN}/ranking-{self._collection}-{number:08d}.json"
+
+    def _folder(self, number: int) -> str:
+        return f"{FOLDER}/{self._collection}/{number:08d}"
+
+    def _numbers(self) -> list[int]:
+        return sorted(
+            int(name)
+            for name in self._storage.names(f"{FOLDER}/{self._collection}")
+            if _NUMBER.match(name)
+        )
+
+    def _info(self, number: int) -> tuple[Path, Mapping[str, Any]] | None:
+        found = self._storage.local_folder(self._folder(number))
+        if found is None:
+            return None
+        try:
+            document = json.loads(Path(found, _INFO).read_bytes())
+        except (FileNotFoundError, ValueError):
+            return None
+        return (Path(found), document) if isinstance(document, dict) else None
+
+    def _is_fresh(self, number: int) -> bool:
+        info = self._info(number)
+        if info is None or info[1].get("rules") != self._rules_now():
+            return False
+        # one of a time to come is of a clock that was wrong
+        return abs(self._clock.now_ms() - int(info[1]["made_at"])) < self._fresh_ms
+
+    def _rules_now(self) -> Any:
+        assert self._rules is not None
+        return json.loads(json.dumps(asdict(self._rules)))
+
+    def _read(self, number: int) -> RankingResult | None:
+        info = self._info(number)
+        if info is None:
+            return None
+        folder, document = info
+        try:
+            changes = (folder / _CHANGES).open("rb")
+        except FileNotFoundError:  # it was removed meanwhile: an even newer one is there
+            return None
+        solved = Solved(
+            **{**document["solved"], "prior": RatePrior(tuple(document["solved"]["prior"]))}
+        )
+        return RankingResult(self._collection, solved, changes)
+
+    def _publish(self, found: RankingResult) -> None:
+        """Hand on what this worker found; it stands at its start again. A disk that does not take
+        it costs the others a ranking each.
+        """
+        number, self._mine = self._mine, 0
+        try:
+            with build_folder(self._storage, f"{FOLDER}/{self._collection}") as build:
+                with (build / _CHANGES).open("wb") as file:
+                    shutil.copyfileobj(found.changes, file)
+                solved = {**found.solved._asdict(), "prior": found.solved.prior.weights}
+                document = {
+                    "made_at": self._clock.now_ms(),
+                    "worker": self._worker,
+                    "rules": self._rules_now(),
+                    "solved": solved,
+                }
+                (build / _INFO).write_text(json.dumps(document))
+                self._storage.publish_folder(str(build), self._folder(number))
+                for older in self._numbers()[:-_KEPT]:
+                    self._storage.remove_tree(self._folder(older))
+                    self._storage.remove(self._note(older))
+        except OSError:
+            pass  # the ranking itself is good
+        finally:
+            found.changes.seek(0)
+        self._taken[self._collection] = number

@@ -1,0 +1,330 @@
+"""Freshness in the worker: when known pages come again, learned from the tables while the crawl
+goes on.
+
+Once a day, at the start, and whenever the visited pages have doubled, a ranker goes through the
+tables (`lycosa.crawl.recrawl.ranking`). Where several workers share the partitions one of
+them ranks the whole, for links come from everywhere; each writes its own rows, and has its share of
+the budget. What is found is taken in bit by bit, at each tick a little: the collection's rules and
+prior at once, then the rows whose numbers changed, then the hosts that rest. Links to known pages,
+where they make pages due, are looked up here too, many at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from typing import BinaryIO, NamedTuple, Protocol
+
+import numpy as np
+
+from lycosa.core.records import UrlId, UrlRow, UrlState
+from lycosa.crawl.recrawl.ranking import CHANGED, Solved
+from lycosa.crawl.state.crawl_state import CrawlState
+from lycosa.crawl.state.events import CrawlListener
+from lycosa.frontier.recrawl.change_rate import DAY_MS
+from lycosa.frontier.recrawl.due import LinkAction, Policy, RecrawlRules, on_link
+from lycosa.frontier.recrawl.fresh import steer
+from lycosa.frontier.recrawl.refetch_budget import Budget
+
+ROWS_A_TICK = 1_000
+"""Rows written again at one tick: they keep a commit small, and a million still go out in a quarter
+of an hour.
+"""
+
+# so long a new crawl goes on before it is ranked first, and between rankings of one that grows
+_FIRST_MS = 600_000
+_STEER_MS = 9 * DAY_MS // 10  # a day of which less is known says little
+_LOOK_UP_MS = 5_000
+_MAX_LINKED = 20_000
+_MAX_YOUNG = 200_000
+
+
+class RankingResult(NamedTuple):
+    """What a ranker found; `changes` stands at its start, and is closed by the taker."""
+
+    collection: str
+    solved: Solved
+    changes: BinaryIO
+
+
+class Ranker(Protocol):
+    """Ranks one collection at a time: in this process, or in one of its own."""
+
+    def start(self, collection: str, rules: RecrawlRules) -> None:
+        """Begin. Called only when nothing is under way."""
+        ...
+
+    def take(self) -> RankingResult | None:
+        """What was found, once; None while it is under way, when nothing is, and when it failed."""
+        ...
+
+    @property
+    def busy(self) -> bool:
+        """Whether a ranking is under way."""
+        ...
+
+    def close(self) -> None:
+        """End what is under way."""
+        ...
+
+
+@dataclass(slots=True)
+class _Plan:
+    """How one collection with `fresh` stands. Times are of the monotonic clock."""
+
+    rules: RecrawlRules
+    budget: Budget
+    ranked_at: int | None = None
+    pages: int = 0  # that were visited then
+    steered_at: int = 0
+    correction: float = 1.0
+
+
+@dataclass(slots=True)
+class _Linked:
+    """One collection where links make pages due: the links since the last look, and until when
+    pages are known to be too young.
+    """
+
+    rules: RecrawlRules
+    identities: dict[int, UrlId] = field(default_factory=dict)
+    young: dict[int, int] = field(default_factory=dict)
+
+
+class RecrawlSchedule(CrawlListener):
+    """Keeps the schedules of a worker's collections. Not for several threads at once."""
+
+    def __init__(self, crawl: CrawlState, ranker: Ranker, interval_ms: int) -> None:
+        self._crawl = crawl
+        self._ranker = ranker
+        self._interval_ms = interval_ms
+        self._clock = crawl.clock
+        self._started_at = self._clock.monotonic_ms()
+        self._plans: dict[str, _Plan] = {}
+        self._linked: dict[str, _Linked] = {}
+        self._changes: tuple[str, BinaryIO] | None = None
+        self._renewing: Iterator[None] | None = None
+        self._resumed: bool | None = None  # whether there were visited pages at the start
+        self._ranking = False
+        self._next_look_up = 0
+        self._hears_links = False
+        crawl.events.add(self)
+        for name in crawl.assignments:
+            rules = crawl.parked_hosts.rules_of(name)
+            if rules is not None and rules.policy is Policy.FRESH:
+                budget = crawl.parked_hosts.budgets[name] = Budget(
+                    rules.budget_per_day * crawl.held_partitions.share, self._clock.now_ms()
+                )
+                self._plans[name] = _Plan(rules, budget, steered_at=self._started_at)
+            if rules is not None and rules.policy is Policy.AGE and rules.on_link:
+                self._linked[name] = _Linked(rules)
+
+    def close(self) -> None:
+        """Give back what is open."""
+        self._ranker.close()
+        if self._changes is not None:
+            self._changes[1].close()
+            self._changes = None
+
+    def tick(self) -> None:
+        """Do a little of what is to be done; call it about once a second."""
+        now, now_ms = self._clock.monotonic_ms(), self._clock.now_ms()
+        # not before the first tick: stored links that are walked at the start are old news
+        self._hears_links = True
+        for plan in self._plans.values():
+            plan.budget.turn(now_ms)
+        if self._linked and now >= self._next_look_up:
+            self._next_look_up = now + _LOOK_UP_MS
+            for name in self._linked:
+                self._look_up(name)
+        if not self._plans:
+            return
+        if self._resumed is None:
+            self._resumed = self._crawl.progress.states[UrlState.VISITED] > 0
+        if self._changes is not None:
+            self._write(*self._changes)
+        elif self._renewing is not None:
+            self._renew()
+        elif self._ranking:
+            ranked = self._ranker.take()
+            self._ranking = ranked is None and self._ranker.busy
+            if ranked is not None:
+                self._apply(ranked, now, now_ms)
+        else:
+            self._rank_next(now)
+
+    def may_become_due(self) -> bool:
+        """Asked before a crawl ends because nothing is due: does what was put off, and says whether
+        something may still become due by it.
+        """
+        for name in self._linked:
+            if self._look_up(name):
+                return True
+        if not self._plans:
+            return False
+        first = (
+            self._crawl.progress.states[UrlState.VISITED] > 0
+            if self._resumed is None
+            else self._resumed
+        )
+        unranked = first and any(plan.ranked_at is None for plan in self._plans.values())
+        return unranked or self._ranking or self._changes is not None or self._renewing is not None
+
+    # -- ranking
+    # ------------------------------------------------------------
+
+    def _rank_next(self, now: int) -> None:
+        visited = self._crawl.progress.states[UrlState.VISITED]
+        for name, plan in self._plans.items():
+            if plan.ranked_at is None:
+                due = self._resumed or (visited > 0 and now - self._started_at >= _FIRST_MS)
+            else:
+                grown = visited >= 2 * plan.pages and now - plan.ranked_at >= _FIRST_MS
+                due = grown or now - plan.ranked_at >= self._interval_ms
+            if due:
+                plan.ranked_at, plan.pages = now, max(visited, 1)
+                self._ranking = True
+                self._ranker.start(name, plan.rules)
+                return
+
+    def _apply(self, ranked: RankingResult, now: int, now_ms: int) -> None:
+        """Today's rules, from now on."""
+        plan, solved = self._plans[ranked.collection], ranked.solved
+        self._changes = ranked.collection, ranked.changes
+        if now - plan.steered_at >= _STEER_MS:
+            budget = plan.budget
+            plan.correction = steer(
+                plan.correction, budget.spent + budget.waiting, budget.allowed(now_ms)
+            )
+            budget.restart(now_ms)
+            plan.steered_at = now
+        if not solved.pages:
+            return
+        self._crawl.assignments[ranked.collection].prior = solved.prior
+        rules = replace(
+            plan.rules,
+            threshold=solved.threshold * plan.correction,
+            default_rate=solved.default_rate,
+        )
+        self._crawl.parked_hosts.set_rules(ranked.collection, rules)
+        self._renewing = self._crawl.parked_hosts.renew()
+
+    def _write(self, collection: str, changes: BinaryIO) -> None:
+        """Some more of the rows whose numbers changed."""
+        part = np.frombuffer(changes.read(ROWS_A_TICK * CHANGED.itemsize), CHANGED)
+        if not part.size:
+            changes.close()
+            self._changes = None
+            return
+        if self._crawl.held_partitions.held is not None:
+            # the rest is the other workers' to write
+            part = part[np.isin(part["partition"], list(self._crawl.held_partitions.held))]
+        keys = zip(
+            part["partition"].tolist(),
+            part["host_key"].tolist(),
+            part["url_key"].tolist(),
+            strict=True,
+        )
+        identities = [
+            UrlId("", "", host_key, url_key, partition) for partition, host_key, url_key in keys
+        ]
+        numbers = dict(
+            zip(
+                part["url_key"].tolist(),
+                zip(part["importance"].tolist(), part["change_rate"].tolist(), strict=True),
+                strict=True,
+            )
+        )
+        for stored in self._crawl.parked_hosts.stored(identities):
+            if stored.collection != collection or stored.operation:
+                continue
+            row = self._crawl.urls.find(collection, stored.id) or stored
+            weight, rate = numbers[row.id.url_key]
+            row.importance = weight
+            if row.visited_at == stored.visited_at:  # else it has learned more since
+                row.change_rate = rate
+            self._crawl.urls.reschedule(row)
+
+    def _renew(self) -> None:
+        assert self._renewing is not None
+        try:
+            if next(self._renewing, self) is self:
+                self._renewing = None
+        except FileNotFoundError:
+            # a merge replaced it and a sweep took it: the tables of now have it all
+            self._renewing = self._crawl.parked_hosts.renew()
+
+    # -- links
+    # ------------------------------------------------------------
+
+    @contextmanager
+    def hearing_links(self) -> Iterator[None]:
+        """Take links to known URLs as news, before the first tick too."""
+        self._hears_links = True
+        yield
+        self._hears_links = False
+
+    def known_url_linked(self, collection: str, identity: UrlId) -> None:
+        """A link to a known URL was found."""
+        if not self._hears_links:
+            return
+        linked = self._linked.get(collection)
+        now_ms = self._clock.now_ms()
+        if (
+            linked is None
+            or now_ms < linked.young.get(identity.url_key, 0) <= now_ms + linked.rules.max_age_ms
+        ):
+            return
+        linked.identities[identity.url_key] = identity
+        if len(linked.identities) >= _MAX_LINKED:
+            self._look_up(collection)
+
+    def _look_up(self, collection: str) -> bool:
+        """Ask about all links since the last time, and queue what is old enough: whether there was
+        any.
+        """
+        linked = self._linked[collection]
+        missing = []
+        queued = False
+        for identity in linked.identities.values():
+            row = self._crawl.urls.find(collection, identity)
+            if row is None:
+                missing.append(identity)
+            else:
+                queued |= self._judge(linked, row, waiting=self._waits(row))
+        linked.identities.clear()
+        for row in self._crawl.parked_hosts.stored(missing):
+            if row.collection == collection and not row.operation:
+                queued |= self._judge(linked, row, waiting=False)
+        return queued
+
+    def _judge(self, linked: _Linked, row: UrlRow, *, waiting: bool) -> bool:
+        """Whether a row is queued now."""
+        rules, now_ms = linked.rules, self._clock.now_ms()
+        action = on_link(
+            rules,
+            state=row.state,
+            visited_at=row.visited_at,
+            not_before=row.not_before,
+            fails=row.fails,
+            now=now_ms,
+            waiting=waiting,
+        )
+        if action is LinkAction.QUEUE:
+            self._crawl.urls.make_due(row, asked=False)
+        elif action is LinkAction.REFRESH and row.state == UrlState.KNOWN and row.visited_at:
+            row.state_at = now_ms
+            self._crawl.urls.change(row)
+        if len(linked.young) >= _MAX_YOUNG:
+            linked.young.clear()
+        settled = action is LinkAction.ONLY_REFERRER and row.state == UrlState.VISITED
+        linked.young[row.id.url_key] = (row.visited_at if settled else now_ms) + rules.max_age_ms
+        return action is LinkAction.QUEUE
+
+    def _waits(self, row: UrlRow) -> bool:
+        crawl = self._crawl
+        return (
+            row.key in crawl.in_flight
+            or crawl.frontier.waiting(row.collection, row.id.host_key, row.key) is not None
+        )

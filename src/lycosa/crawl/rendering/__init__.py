@@ -1,0 +1,1 @@
+"""Rendering of pages with scripts: which pages, and under which limits."""

@@ -1,0 +1,113 @@
+"""Where rendering pays: for each host, how often the document that scripts leave says more than the
+one that was sent. Pure.
+
+Pages that say next to nothing as they are sent, shells, are counted by themselves: a host may have
+an application beside its articles. The first pages of either kind are rendered to see; later ones
+all, or one now and then, by what came of it. What a page gains is counted in main text and in
+links, the two things that a crawl wants of it.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from dataclasses import dataclass
+from enum import Enum
+
+from lycosa.core.records import Page
+
+FIRST_SAMPLES = 3
+PAYS = 0.3
+"""Share of the samples, the latest ones counting most, above which every page of the host is
+rendered.
+"""
+
+_WEIGHT = 0.3  # of the latest sample
+_CHECK_PAYING = 10  # of the pages rendered, every tenth is compared
+_CHECK_PLAIN = 20  # of the others every twentieth is rendered; ever fewer while nothing comes of it
+_MAX_SPARING = 16
+_MOST_HOSTS = 10_000
+
+SHELL_CHARACTERS = 200
+"""Main text below which a page is a shell."""
+
+TEXT_SHARE, TEXT_CHARACTERS = 1.2, 100
+LINKS_SHARE, LINKS = 1.2, 3
+"""What must be gained: so many times what there was, and so much besides."""
+
+
+class RenderPlan(Enum):
+    """What to do with a page."""
+
+    PLAIN = "plain"
+    RENDER = "render"
+    COMPARE = "compare"  # render, then tell `observe` what both say
+
+
+@dataclass(slots=True)
+class _Host:
+    samples: int = 0
+    share: float = 0.0
+    since: int = 0  # pages since the last sample
+    sparing: int = 1
+
+
+def is_shell(plain: Page | None) -> bool:
+    """Whether a page says next to nothing as it was sent."""
+    return plain is None or len(plain.main_text) < SHELL_CHARACTERS
+
+
+def gains(plain: Page | None, rendered: Page) -> bool:
+    """Whether a rendered page says more than the one that was sent."""
+    if plain is None:
+        return bool(rendered.main_text or rendered.links)
+    if len(rendered.main_text) >= TEXT_SHARE * len(plain.main_text) + TEXT_CHARACTERS:
+        return True
+    before = {link.target for link in plain.links}
+    new = {link.target for link in rendered.links} - before
+    return len(new) >= (LINKS_SHARE - 1) * len(before) + LINKS
+
+
+class RenderLearner:
+    """Remembers hosts, those asked for last."""
+
+    def __init__(self) -> None:
+        self._hosts: OrderedDict[tuple[str, bool], _Host] = OrderedDict()
+
+    def plan(self, host: str, *, shell: bool) -> RenderPlan:
+        """What to do with the next page of a host that has scripts."""
+        known = self._hosts.setdefault((host, shell), _Host())
+        self._hosts.move_to_end((host, shell))
+        if len(self._hosts) > _MOST_HOSTS:
+            self._hosts.popitem(last=False)
+        known.since += 1
+        if known.samples < FIRST_SAMPLES:
+            return RenderPlan.COMPARE
+        every = _CHECK_PAYING if known.share >= PAYS else _CHECK_PLAIN * known.sparing
+        if known.since >= every:
+            return RenderPlan.COMPARE
+        return RenderPlan.RENDER if known.share >= PAYS else RenderPlan.PLAIN
+
+    def observe(self, host: str, *, shell: bool, gained: bool) -> None:
+        """What came of a comparison; a page that could not be rendered gained nothing."""
+        known = self._hosts.get((host, shell))
+        if known is None:
+            return
+        known.samples += 1
+        weight = max(_WEIGHT, 1 / known.samples)  # the first samples count alike
+        known.share += weight * (gained - known.share)
+        known.since = 0
+        known.sparing = (
+            1
+            if gained
+            else min(2 * known.sparing, _MAX_SPARING)
+            if known.samples > FIRST_SAMPLES
+            else 1
+        )
+
+    def pays(self, host: str) -> bool:
+        """Whether all pages of a host are rendered, or all its shells."""
+        found = (self._hosts.get((host, shell)) for shell in (False, True))
+        return any(
+            known is not None and known.samples >= FIRST_SAMPLES and known.share >= PAYS
+            for known in found
+        )

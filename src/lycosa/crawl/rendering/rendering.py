@@ -1,0 +1,323 @@
+"""Rendering in a crawl: a page that scripts may add to goes through a browser before it is
+understood.
+
+Its exchange is archived when it comes (`Absorber.set_aside`), like a document's, and its host is
+then free: what the page loads are fetches of their own, each by its host's clock. When the browser
+is done the exchange is absorbed with the document that the scripts left; when that fails, without.
+A kill meanwhile costs the rendering and nothing else: replay reads the page as it was sent.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from lycosa.config.settings import Config
+from lycosa.core.errors import Refusal
+from lycosa.core.records import Exchange, Page, VisitKind
+from lycosa.crawl.processing.page_reader import ParseFunction
+from lycosa.crawl.processing.requisite_rules import (
+    Head,
+    RequisiteDecision,
+    RequisiteRules,
+    ScriptCache,
+)
+from lycosa.crawl.rendering.learning import RenderLearner, RenderPlan, gains, is_shell
+from lycosa.crawl.state.crawl_state import CrawlState
+from lycosa.crawl.state.task import Task
+from lycosa.fetch.browser.browser import Browser
+from lycosa.fetch.browser.process import find_browser
+from lycosa.fetch.browser.records import BrowserLimits, RenderJob, ResourceRequest
+from lycosa.http.decode import Headers, decode_with, parse_head
+from lycosa.url.normalise import LinkResolver
+from lycosa.url.scope import url_origin
+
+_WAITING_A_PAGE = 8  # pages that wait for each place in the browser, before no more are fetched
+_LOOK_AGAIN_MS = 100
+_HTML = frozenset(("text/html", "application/xhtml+xml"))
+_SCRIPT = re.compile(rb"<script\b", re.IGNORECASE)
+_PASSED_ON = frozenset(
+    ("content-type", "location", "etag", "last-modified", "cache-control", "vary")
+)
+_CORS = "access-control-"
+
+
+@dataclass(slots=True)
+class _Rendered:
+    """What a job is for."""
+
+    exchange: Exchange
+    collection: str
+    host: str
+    plain: Page | None = None  # what it says as it was sent, if that is to be compared
+    shell: bool = False
+    compare: bool = False
+
+
+class Renders:
+    """The pages of a worker that are in the browser, or wait for it."""
+
+    def __init__(
+        self,
+        crawl: CrawlState,
+        config: Config,
+        parse: ParseFunction,
+        set_aside: Callable[[Exchange], bool],
+        look_again: Callable[[], None],
+    ) -> None:
+        """`set_aside` archives a page and frees its host; False: it is not to be rendered.
+        `look_again`: there is something urgent.
+
+        Raises:
+            ConfigError: no browser is installed, or it cannot use its sandbox.
+        """
+        render = config.render
+        limits = BrowserLimits(
+            render.pages, render.timeout, render.requests, render.bytes, render.memory
+        )
+        self._browser = Browser(
+            find_browser(render.browser, sandbox=render.sandbox), limits, sandbox=render.sandbox
+        )
+        self._most_waiting = _WAITING_A_PAGE * render.pages
+        self._agent = config.fetch.user_agent
+        self._crawl = crawl
+        self._config = config
+        self._parse = parse
+        self._set_aside = set_aside
+        self._look_again = look_again
+        self._learner = RenderLearner()
+        collections = {name: each.collection for name, each in crawl.assignments.items()}
+        self._modes = {name: each.render for name, each in collections.items()}
+        self._languages = {
+            name: each.accept_language or each.language for name, each in collections.items()
+        }
+        self._rules = {
+            name: RequisiteRules(crawl, each)
+            for name, each in collections.items()
+            if each.render != "never"
+        }
+        self._cache = ScriptCache()
+        # (look again at, …): what may not be asked for yet
+        self._wanted: deque[tuple[int, ResourceRequest]] = deque()
+        self._asked: dict[tuple[str, str], list[ResourceRequest]] = {}  # by collection and URL
+        self._left: list[_Rendered] = []
+
+    @property
+    def pending(self) -> int:
+        """Pages that were taken and not given back."""
+        return self._browser.pending + len(self._left)
+
+    @property
+    def full(self) -> bool:
+        """Whether so many pages wait for the browser that no more should come."""
+        return self._browser.waiting >= self._most_waiting
+
+    @property
+    def prerequisites(self) -> deque[Task]:
+        """What the worker is to fetch before all else."""
+        return self._crawl.prerequisites
+
+    def expects(self, task: Task) -> bool:
+        """Whether a page is going to be rendered whatever it says: then "not modified" would be no
+        answer, for its data may be.
+        """
+        modes = {self._modes[row.collection] for row in task.rows if not row.operation}
+        return "always" in modes or ("auto" in modes and self._learner.pays(task.identity.host))
+
+    def takes(self, exchange: Exchange) -> bool:
+        """Take a page over, if it is to be rendered."""
+        task = exchange.token
+        if (
+            exchange.kind != VisitKind.PAGE
+            or exchange.error
+            or exchange.truncated
+            or not 200 <= exchange.status < 300
+        ):
+            return False
+        assert isinstance(task, Task)
+        row = next(
+            (
+                row
+                for row in task.rows
+                if not row.operation and self._modes[row.collection] != "never"
+            ),
+            None,
+        )
+        if row is None:
+            return False
+        headers = parse_head(exchange.response_head)
+        if (headers.get("content-type") or "").partition(";")[0].strip().lower() not in _HTML:
+            return False
+        payload = decode_with(exchange, headers, self._config.fetch.max_decoded).payload
+        if not _SCRIPT.search(payload):
+            return False
+        page = _Rendered(exchange, row.collection, task.identity.host)
+        if self._modes[row.collection] == "auto":
+            plain = self._parse(exchange, headers).page
+            page.shell = is_shell(plain)
+            plan = self._learner.plan(page.host, shell=page.shell)
+            if plan is RenderPlan.PLAIN:
+                return False
+            if plan is RenderPlan.COMPARE:
+                page.plain, page.compare = plain, True
+        if not self._set_aside(exchange):
+            return False
+        self._begin(page)
+        return True
+
+    def heard(self, exchange: Exchange) -> None:
+        """An answer to what a page asked for has come."""
+        task = exchange.token
+        assert isinstance(task, Task)
+        key = (task.collection, task.identity.url)
+        wanted = self._asked.pop(key, [])
+        headers = parse_head(exchange.response_head)
+        if exchange.error or not exchange.status:
+            for each in wanted:
+                self._browser.refuse(each)
+            return
+        payload = decode_with(exchange, headers, self._config.fetch.max_decoded).payload
+        head = _passed_on(headers)
+        if (
+            exchange.status == 200
+            and any(each.kind == "Script" for each in wanted)
+            and "no-store" not in headers.tokens("cache-control")
+        ):
+            self._cache.put(key, self._crawl.clock.monotonic_ms(), exchange.status, head, payload)
+        for each in wanted:
+            self._browser.give(each, exchange.status, head, payload)
+
+    def pump(self) -> list[Exchange]:
+        """Let the browser go on; the pages that are done."""
+        for waiting in self._left:
+            self._begin(waiting)
+        self._left = []
+        wanted, done = self._browser.pump()
+        now = self._crawl.clock.monotonic_ms()
+        self._wanted.extend((now, each) for each in wanted)
+        for _ in range(len(self._wanted)):
+            at, each = self._wanted.popleft()
+            if at > now:
+                self._wanted.append((at, each))
+            else:
+                self._want(each, now)
+        return [self._finished(job) for job in done]
+
+    def leave(self) -> None:
+        """Render no more: what has come is archived, and is taken up again by the next `pump`, or
+        by replay.
+        """
+        self._left += [_token(job) for job in self._browser.stop()]
+        self._wanted.clear()
+        self._asked.clear()
+        self._crawl.prerequisites = deque(
+            task for task in self._crawl.prerequisites if task.kind is not VisitKind.REQUISITE
+        )
+
+    def close(self) -> None:
+        """End the browser."""
+        self._browser.close()
+
+    def _begin(self, page: _Rendered) -> None:
+        headers = parse_head(page.exchange.response_head)
+        payload = decode_with(page.exchange, headers, self._config.fetch.max_decoded).payload
+        language = self._languages[page.collection] or self._config.fetch.accept_language
+        head = [(name, value) for name, value in _passed_on(headers) if name == "content-type"]
+        self._browser.begin(
+            RenderJob(page.exchange.url, 200, head, payload, self._agent, language, token=page)
+        )
+
+    def _want(self, wanted: ResourceRequest, now: int) -> None:
+        page = _token(wanted.job)
+        target = LinkResolver(page.exchange.url).resolve(wanted.url)
+        if isinstance(target, Refusal):
+            self._browser.refuse(wanted)
+            return
+        key = (page.collection, target)
+        known = self._cache.get(key, now)
+        if known is not None:
+            self._browser.give(wanted, *known)
+            return
+        if key in self._asked:
+            self._asked[key].append(wanted)
+            return
+        crawl, identity = self._crawl, self._crawl.identifier.identify(target)
+        verdict = self._rules[page.collection].judge(identity, page.host)
+        origin = url_origin(target)
+        if verdict is RequisiteDecision.NO:
+            crawl.buffer.batch.counters["requisites_refused"] += 1
+            self._browser.refuse(wanted)
+        elif verdict is RequisiteDecision.YES:
+            self._asked[key] = [wanted]
+            task = Task(
+                identity,
+                (),
+                origin,
+                VisitKind.REQUISITE,
+                collection=page.collection,
+                referrer=page.exchange.url,
+            )
+            crawl.prerequisites.append(task)
+            self._look_again()
+        else:
+            if verdict is RequisiteDecision.ASK_ROBOTS:
+                crawl.frontier.hold(identity.host_key)
+                crawl.prerequisites.append(crawl.hosts.robots_task(origin))
+                self._look_again()
+            self._wanted.append((now + _LOOK_AGAIN_MS, wanted))
+
+    def _finished(self, job: RenderJob) -> Exchange:
+        page, counters = _token(job), self._crawl.buffer.batch.counters
+        for key, wanted in list(self._asked.items()):
+            self._asked[key] = [each for each in wanted if each.job is not job]
+            if not self._asked[key] and self._recall(key):
+                del self._asked[key]
+        self._wanted = deque(entry for entry in self._wanted if entry[1].job is not job)
+        exchange = page.exchange
+        exchange.rendered = job.html
+        counters["rendered" if job.html else f"render_{job.error}"] += 1
+        if not job.html:
+            self._crawl.progress.errors[f"render_{job.error}"] += 1
+        if page.compare:
+            rendered = (
+                self._parse(exchange, parse_head(exchange.response_head)).page if job.html else None
+            )
+            gained = rendered is not None and gains(page.plain, rendered)
+            self._learner.observe(page.host, shell=page.shell, gained=gained)
+            if not gained:
+                exchange.rendered = b""
+        return exchange
+
+    def _recall(self, key: tuple[str, str]) -> bool:
+        """Take back what no page waits for any more, if it was not asked for yet."""
+        prerequisites = self._crawl.prerequisites
+        task = next(
+            (
+                each
+                for each in prerequisites
+                if each.kind is VisitKind.REQUISITE and (each.collection, each.identity.url) == key
+            ),
+            None,
+        )
+        if task is not None:
+            prerequisites.remove(task)
+            self._look_again()
+        return task is not None
+
+
+def _token(job: RenderJob) -> _Rendered:
+    assert isinstance(job.token, _Rendered)
+    return job.token
+
+
+def _passed_on(headers: Headers) -> Head:
+    """The fields that a browser is to see. No cookies: they are kept and sent by the fetcher. No
+    policies: it has no network anyway.
+    """
+    return [
+        (name, value)
+        for name, value in headers.items()
+        if name in _PASSED_ON or name.startswith(_CORS)
+    ]

@@ -1,0 +1,161 @@
+"""Pausing a collection while its crawl runs, without touching lycosa.toml: one small file a
+collection, `run/paused/NAME.json`.
+
+Whoever crawls looks at the folder every few seconds, so it holds for every worker and after a
+restart, until somebody resumes it. What is in flight is finished. `paused = true` in lycosa.toml is
+the operator's own standing order and is not undone from here.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+
+from lycosa.core.clock import Clock, SystemClock
+from lycosa.core.errors import UsageError
+from lycosa.core.units import format_time
+from lycosa.crawl.session.planning import nearest
+from lycosa.crawl.session.workspace_config import read_config
+from lycosa.crawl.worker import Worker
+from lycosa.store.storage import Storage
+from lycosa.store.workspace import Workspace
+
+FOLDER = "run/paused"
+# by whether the workspace is a folder of this machine
+_LOOK_EVERY_MS = {True: 1_000, False: 10_000}
+_NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}")
+
+
+def pause(storage: Storage, collection: str, by: str = "", clock: Clock | None = None) -> None:
+    """Have nothing fetched for a collection until `resume`. Pausing what is paused changes nothing.
+
+    Raises:
+        UsageError: no collection can have that name.
+    """
+    path = _path(collection)
+    storage.make_folder(FOLDER)
+    document = {"by": by, "at": format_time((clock or SystemClock()).now_ms())}
+    storage.create(path, (json.dumps(document, ensure_ascii=False) + "\n").encode())
+
+
+def resume(storage: Storage, collection: str) -> None:
+    """Undo `pause`.
+
+    Raises:
+        UsageError: no collection can have that name.
+    """
+    storage.remove(_path(collection))
+
+
+def set_paused(root: str, collection: str, *, paused: bool, by: str = "") -> None:
+    """`pause` or `resume` a collection that the workspace or its configuration knows.
+
+    Raises:
+        UsageError: it knows none of that name.
+        WorkspaceError: there is no workspace, or it is damaged.
+    """
+    workspace = Workspace.open(root)
+    known = {*workspace.state().settings, *(each.name for each in read_config(root).collection)}
+    if collection not in known:
+        raise UsageError(f"unknown collection {collection!r}; {nearest(collection, sorted(known))}")
+    if paused:
+        pause(workspace.storage, collection, by)
+    else:
+        resume(workspace.storage, collection)
+
+
+def paused(storage: Storage) -> Mapping[str, Mapping[str, str]]:
+    """The paused collections, each with `by` and `at`."""
+    found = {}
+    for file in sorted(storage.names(FOLDER)):
+        name = file.removesuffix(".json")
+        if file == name or not _NAME.fullmatch(name):
+            continue
+        try:
+            document = json.loads(storage.read(f"{FOLDER}/{file}") or b"{}")
+        except ValueError:
+            document = {}
+        said = document if isinstance(document, dict) else {}
+        found[name] = {"by": str(said.get("by", "")), "at": str(said.get("at", ""))}
+    return found
+
+
+def require_not_paused(storage: Storage, collection: str) -> None:
+    """Raises UsageError if the collection is paused, with since when, by whom and how to resume
+    it.
+    """
+    if (state := paused(storage).get(collection)) is not None:
+        raise UsageError(
+            f"collection {collection!r} is {pause_text(state)}: `lycosa collection "
+            f"resume {collection}` resumes it"
+        )
+
+
+def pause_text(state: Mapping[str, str]) -> str:
+    """`paused since 2026-11-24T08:00:00Z by ada`."""
+    return (
+        "paused"
+        + (f" since {state['at']}" if state["at"] else "")
+        + (f" by {state['by']}" if state["by"] else "")
+    )
+
+
+class PausedByPeople:
+    """The paused collections as a worker looks at them: now and then, so that asking often costs
+    nothing.
+    """
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._next_look = 0
+        self._names: frozenset[str] = frozenset()
+
+    def look(self, storage: Storage) -> frozenset[str]:
+        """The names, at most a second old (ten where the workspace lies elsewhere). A storage that
+        does not answer changes nothing.
+        """
+        now = self._clock.monotonic_ms()
+        if now >= self._next_look:
+            self._next_look = now + _LOOK_EVERY_MS[storage.on_disk]
+            with suppress(OSError):
+                self._names = frozenset(
+                    name.removesuffix(".json")
+                    for name in storage.names(FOLDER)
+                    if name.endswith(".json")
+                )
+        return self._names
+
+
+class PauseFollower:
+    """Applies the pauses of a collection to a running crawl of one process, and reports them."""
+
+    def __init__(
+        self,
+        storage: Storage,
+        worker: Worker,
+        collection: str,
+        say: Callable[[str], None],
+        clock: Clock,
+    ) -> None:
+        self._storage, self._worker, self._collection, self._say = storage, worker, collection, say
+        self._pauses = PausedByPeople(clock)
+        self._paused = False
+
+    def tick(self) -> None:
+        """Stop or continue the fetching for it, if somebody paused or resumed it."""
+        paused = self._collection in self._pauses.look(self._storage)
+        if paused != self._paused:
+            self._paused = paused
+            self._worker.rest([self._collection] if paused else [])
+            resume = f"`lycosa collection resume {self._collection}` resumes it"
+            self._say(
+                f"collection {self._collection!r} is {f'paused: {resume}' if paused else 'resumed'}"
+            )
+
+
+def _path(collection: str) -> str:
+    if not _NAME.fullmatch(collection):
+        raise UsageError(f"{collection!r} is not a valid collection name")
+    return f"{FOLDER}/{collection}.json"

@@ -1,0 +1,390 @@
+"""A worker with all it needs, from a claim to its release: what `crawl` and `run` have in
+common.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from lycosa.archive.warc.writer import crawl_info
+from lycosa.config.settings import ADMISSION_SETTINGS, Config
+from lycosa.core.clock import Clock, SystemClock
+from lycosa.crawl.admission.discovery import Discovery
+from lycosa.crawl.admission.inbox import Inbox
+from lycosa.crawl.admission.received_links import ReceivedLinks
+from lycosa.crawl.admission.url_filter import ExclusionCheck
+from lycosa.crawl.membership import Lease
+from lycosa.crawl.plugins import NO_PLUGINS, CrawlPlugins
+from lycosa.crawl.policy.operations import Operations
+from lycosa.crawl.policy.request_profiles import require_secrets
+from lycosa.crawl.processing.link_walk import find_again
+from lycosa.crawl.processing.page_reader import ParseFunction, Reader
+from lycosa.crawl.processing.response_processor import ResponseProcessor
+from lycosa.crawl.recovery.replay import replay
+from lycosa.crawl.recovery.resume import load, reconsider
+from lycosa.crawl.recovery.stored_pages import StoredPages
+from lycosa.crawl.recrawl.ranking_process import RankerBeside, RankerHere
+from lycosa.crawl.recrawl.ranking_shared import RankerAmong
+from lycosa.crawl.recrawl.schedule import Ranker, RecrawlSchedule
+from lycosa.crawl.session.single_fetch import fetching_of, named_pair
+from lycosa.crawl.state.crawl_state import CrawlState
+from lycosa.crawl.state.held_partitions import HeldPartitions, HeldTables
+from lycosa.crawl.state.task import Job
+from lycosa.crawl.worker import Limits, Observer, Worker
+from lycosa.fetch.browser.process import find_browser
+from lycosa.fetch.client import CurlFetcher
+from lycosa.fetch.fetcher import Fetcher
+from lycosa.fetch.guard import AddressGuard
+from lycosa.processes.memory import give_back_code
+from lycosa.store.claim import Claim
+from lycosa.store.live import LiveTables
+from lycosa.store.state import LogState
+from lycosa.store.workspace import Workspace
+from lycosa.url.exclusions import ExclusionFile
+from lycosa.url.normalise import normalise
+
+CLAIMS_BEFORE_SANDBOX = 2
+"""After this many claims in a row without a commit, replay parses in a child process
+(docs/protocol.md).
+"""
+
+REPARSED = "reparsed"
+"""Set in a collection's settings by `reparse`: its stored links may hold more than before."""
+
+SINCE = "unchanged_since"
+"""Key in a collection's settings with several workers: the log entry after which the settings last
+changed. A worker that claims a partition last claimed before that entry walks its links again.
+"""
+
+_WALK_SHARE = 4  # a walk over the stored links waits so many times as long as the last one took
+# of a collection without a limit of depth, where the depth is a figure and no more
+_FALLEN_KEPT = 100_000
+
+
+@dataclass(slots=True)
+class CrawlSession:
+    """An open claim and the worker under it. Use `take_up`, then `worker.run()`, then `release`;
+    `close` in any case.
+    """
+
+    workspace: Workspace
+    claim: Claim
+    crawl: CrawlState
+    worker: Worker
+    fetcher: Fetcher
+    inbox: Inbox
+    tables: LiveTables
+    changed: tuple[str, ...]  # collections whose stored links are to be walked again
+    schedule: RecrawlSchedule
+    found: ReceivedLinks
+    _guide: Callable[[], int] | None = None
+    _next_walk: int = 0  # monotonic
+
+    def take_up(self) -> None:
+        """Load what is committed, admit seeds and inbox, then replay what is only archived (a run
+        may have died uncommitted).
+
+        Raises:
+            UrlError: a seed cannot be used.
+        """
+        crawl = self.crawl
+        load(crawl, self.tables, self.workspace.path)
+        for name in self.changed:
+            reconsider(crawl, self.tables, crawl.assignments[name])
+        for job in crawl.jobs:
+            crawl.urls.seed(job.collection.name, job.seeds)
+        self.worker.processor.discovery.configured()
+        self.inbox.admit()
+        with self.schedule.hearing_links():  # a link that another worker found meanwhile is news
+            self.found.apply(self.worker.commit_if_due)
+        self._replay()
+        self.inbox.apply()
+        if self.changed:
+            # what was replayed is then in the tables, as the walk over them wants it
+            self.worker.commit_now()
+            for name in self.changed:
+                find_again(crawl, self.tables, crawl.assignments[name], every_link=True)
+        give_back_code()
+
+    def follow(self) -> int:
+        """Apply what others have found, and walk from what lies nearer while there is nothing else
+        to do. For a worker that does not hold all partitions, each second. Returns the log entry up
+        to which all is applied.
+
+        Raises what `run` raises.
+        """
+        self.found.apply()
+        self.found.say()
+        now = self.worker.clock.monotonic_ms()
+        if now >= self._next_walk and self.worker.nothing_to_do(now):
+            self.walk_depth_decreased()
+            self._next_walk = now + _WALK_SHARE * (self.worker.clock.monotonic_ms() - now)
+        for assignment in self.crawl.assignments.values():
+            if (
+                assignment.collection.depth is None
+                and len(assignment.depth_decreased) > _FALLEN_KEPT
+            ):
+                assignment.depth_decreased.clear()
+        read_to = self.found.read_to
+        return read_to if self._guide is None else min(read_to, self._guide())
+
+    def hold_to(self, guide: Callable[[], int]) -> None:
+        """Follow a walk that the cluster's driver makes: `guide` takes what it has reached, and
+        returns the log entry up to which it has walked.
+        """
+        self._guide = guide
+
+    def walk_depth_decreased(self) -> bool:
+        """Walk the links of pages that turned out to lie nearer. True if there were any."""
+        depth_decreased = [each for each in self.crawl.assignments.values() if each.depth_decreased]
+        if depth_decreased:
+            self.worker.commit_now()
+        for assignment in depth_decreased:
+            find_again(self.crawl, self.tables, assignment, every_link=False)
+        return bool(depth_decreased)
+
+    def close(self) -> None:
+        """Leave an open WARC for replay, if there is one, and give connections back."""
+        self.schedule.close()
+        self.worker.close()
+        self.fetcher.close()
+        self.crawl.close()
+
+    def _replay(self) -> None:
+        orphans = self.claim.orphans()
+        if not orphans:
+            return
+        processor = self.worker.processor
+        every = LiveTables(self.workspace, self.claim.state)
+        if self.claim.failed_before < CLAIMS_BEFORE_SANDBOX:
+            replay(
+                processor,
+                orphans,
+                self.tables,
+                self.workspace.path,
+                self.worker.commit_if_due,
+                every,
+            )
+            return
+        with processor.parsing_in_a_child():
+            replay(
+                processor,
+                orphans,
+                self.tables,
+                self.workspace.path,
+                self.worker.commit_if_due,
+                every,
+            )
+
+
+def open_session(
+    workspace: Workspace,
+    config: Config,
+    jobs: Sequence[Job],
+    *,
+    command: str,
+    clock: Clock,
+    limits: Limits | None = None,
+    forever: bool = False,
+    observer: Observer | None = None,
+    committed: Callable[[int], None] | None = None,
+    tick: Callable[[], None] | None = None,
+    fetcher: Fetcher | None = None,
+    longest_wait_ms: int = 200,
+    partitions: Iterable[int] | None = None,
+    worker: str = "",
+    lease: Lease | None = None,
+    granted: Mapping[str, int] | None = None,
+    plugins: CrawlPlugins = NO_PLUGINS,
+    wrap_reader: Callable[[Reader], ParseFunction] | None = None,
+) -> CrawlSession:
+    """Claim partitions for these collections, and build the worker. Nothing is fetched yet.
+
+    `partitions`: None claims all. Where it is given others may hold the rest: the worker hands on
+    what it finds there, and reads what they find for it; it is `forever`, for only all of them
+    together know when a crawl has come to its end (`Worker.idle`). `worker` names it in the log.
+    `lease`: it fetches only while that holds, and adds no more pages than its answer grants this
+    claim. `plugins`: what features add. `wrap_reader`: makes what parses pages from the usual
+    reader. `granted`: without a lease, how many pages this claim may add by collection, in place of
+    their budgets (`LeaseQuota.grant` raises it); one that is missing has none.
+
+    Raises:
+        ConfigError: the exclusion list cannot be read, or a fetch setting is wrong: nothing was
+        claimed. UsageError: a partition that the workspace does not have.
+    """
+    workspace.storage.limit_cache(config.store.cache)
+    state = workspace.state()
+    held = None if partitions is None else frozenset(partitions)
+    shared = held is not None
+    held_partitions = HeldPartitions(
+        workspace.partitions,
+        held if held is not None and len(held) < workspace.partitions else None,
+    )
+    settings = _settings_of(jobs, state, shared=shared)
+    file = ExclusionFile(Path(config.crawl.exclusions), clock) if config.crawl.exclusions else None
+    if any(job.collection.render != "never" for job in jobs):
+        find_browser(config.render.browser, sandbox=config.render.sandbox)
+    require_secrets((job.collection for job in jobs), os.environ)
+    every_seed = [
+        normalise(seed) for job in jobs for seed in (*job.seeds, *job.collection.feed_urls)
+    ]
+    fetching = fetcher or CurlFetcher(
+        fetching_of(every_seed, config.fetch),
+        AddressGuard(named_pair(seed) for seed in every_seed),
+        clock,
+    )
+    claim = workspace.claim(
+        worker or f"{command}-{os.getpid()}", held, settings=settings, clock=clock
+    )
+    names = ", ".join(settings)
+    crawl = CrawlState(
+        claim,
+        config,
+        jobs,
+        domains=workspace.domains,
+        partitions=workspace.partitions,
+        clock=clock,
+        info=crawl_info(config.fetch.user_agent, config.fetch.contact, names),
+        folder=workspace.storage.scratch(),
+        excluded=ExclusionCheck(file, workspace.domains, claim.state),
+        held_partitions=held_partitions,
+    )
+    schedule = RecrawlSchedule(
+        crawl,
+        _ranker(workspace, config, clock, worker if shared else None),
+        config.run.rank_interval,
+    )
+    storage = workspace.storage
+    matcher = plugins.page_matcher(storage, clock) if plugins.page_matcher is not None else None
+
+    def ticks() -> None:
+        schedule.tick()
+        if matcher is not None:
+            matcher.refresh()
+        if tick is not None:
+            tick()
+
+    discovery = Discovery(crawl)
+    types = {name: make(storage) for name, make in plugins.operations.items()}
+    operations = Operations(crawl, discovery, StoredPages(workspace), types)
+    processor = ResponseProcessor(crawl, discovery, page_matcher=matcher, wrap_reader=wrap_reader)
+    working = Worker(
+        crawl,
+        config,
+        processor,
+        operations,
+        fetcher=fetching,
+        clock=clock,
+        limits=limits or Limits(),
+        forever=forever or shared,
+        observer=observer,
+        committed=lambda entry: _after_commit(entry, committed),
+        tick=ticks,
+        longest_wait_ms=longest_wait_ms,
+        lease=lease,
+        follow=(lambda: session.follow()) if shared else None,
+    )
+    if lease is None and granted is not None:
+        working.quota.grant(granted)
+    tables = HeldTables(workspace, claim.state, held_partitions)
+    inbox = Inbox(claim, storage, crawl, operations)
+    found = ReceivedLinks(crawl, discovery, inbox, claim, storage)
+    crawl.events.add(found)
+    session = CrawlSession(
+        workspace,
+        claim,
+        crawl,
+        working,
+        fetching,
+        inbox,
+        tables,
+        _changed(state, claim, settings),
+        schedule,
+        found,
+    )
+    return session
+
+
+def _settings_of(
+    jobs: Iterable[Job], state: LogState, *, shared: bool
+) -> dict[str, dict[str, Any]]:
+    """What the claim says of each collection: its settings and seeds, and, where others hold
+    partitions too, since when they are so.
+    """
+    settings: dict[str, dict[str, Any]] = {}
+    for job in jobs:
+        chosen = settings[job.collection.name] = {
+            **job.collection.model_dump(mode="json"),
+            "seeds": list(job.seeds),
+        }
+        if shared:
+            before = state.settings.get(job.collection.name)
+            same = before is not None and not _shape_differs(before, chosen)
+            chosen[SINCE] = before.get(SINCE, 0) if before is not None and same else state.head
+    return settings
+
+
+def _ranker(workspace: Workspace, config: Config, clock: Clock, among: str | None) -> Ranker:
+    """Who computes ranks: another process in real time. `among`: the name of this worker, where
+    several agree on one of them.
+    """
+    in_real_time = isinstance(clock, SystemClock)
+    ranker: Ranker = (
+        RankerBeside(workspace.root, workspace.storage.scratch())
+        if in_real_time
+        else RankerHere(workspace)
+    )
+    return (
+        RankerAmong(workspace.storage, ranker, among, config.run.rank_interval // 2, clock)
+        if among is not None
+        else ranker
+    )
+
+
+def _changed(
+    state: LogState, claim: Claim, settings: Mapping[str, dict[str, Any]]
+) -> tuple[str, ...]:
+    """The collections whose stored links this claim is to walk again. `state`: as it was before the
+    claim.
+    """
+    claimed = _last_claims(state)
+    oldest = min(
+        (claimed[partition] for partition in claim.partitions if partition in claimed),
+        default=claim.entry,
+    )
+    before = state.settings
+    return tuple(
+        name
+        for name, chosen in settings.items()
+        if name in before and (look_again(before[name], chosen) or oldest <= chosen.get(SINCE, 0))
+    )
+
+
+def _after_commit(entry: int, committed: Callable[[int], None] | None) -> None:
+    give_back_code()
+    if committed is not None:
+        committed(entry)
+
+
+def look_again(before: dict[str, Any], settings: dict[str, Any]) -> bool:
+    """Whether stored links may lead to more than the last call admitted.
+
+    They may if the call is of another shape or the pages were parsed anew; and with a depth limit
+    always, since a call that was killed or stopped may have known that a visited page lies nearer,
+    and not yet have walked its links.
+    """
+    return settings["depth"] is not None or _shape_differs(before, settings)
+
+
+def _shape_differs(before: dict[str, Any], settings: dict[str, Any]) -> bool:
+    return REPARSED in before or any(before.get(key) != settings[key] for key in ADMISSION_SETTINGS)
+
+
+def _last_claims(state: LogState) -> dict[int, int]:
+    """The latest claim of each partition that was ever claimed."""
+    claims = sorted(state.claims.values(), key=lambda claim: claim.number)
+    return {partition: claim.number for claim in claims for partition in claim.partitions}

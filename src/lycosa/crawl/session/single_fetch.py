@@ -1,0 +1,168 @@
+"""One step by itself: fetch a URL, read its robots.txt, parse a page. Nothing is written to disk.
+
+Robots are obeyed here as everywhere; `fetch` says what forbade it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from contextlib import closing
+from dataclasses import dataclass
+
+from lycosa.config.settings import FetchSettings
+from lycosa.core.clock import SystemClock
+from lycosa.core.errors import Exclusion, Refusal, UsageError, WorkError
+from lycosa.core.records import Exchange, Page, Request, RobotsEntry, VisitKind
+from lycosa.crawl.documents.pool import DocumentLimits
+from lycosa.crawl.documents.queue import DocumentQueue
+from lycosa.crawl.policy.outcome import REDIRECTS
+from lycosa.crawl.policy.robots_cache import MAX_HOPS, RobotsCache
+from lycosa.crawl.processing.page_reader import Reader
+from lycosa.fetch.client import CurlFetcher
+from lycosa.fetch.guard import AddressGuard
+from lycosa.fetch.robots_txt import product_token, robots_url
+from lycosa.http.decode import parse_head
+from lycosa.url.normalise import LinkResolver, normalise
+from lycosa.url.schemes import DEFAULT_PORTS, OTHERS
+from lycosa.url.scope import hostname, url_origin
+
+
+@dataclass(slots=True, frozen=True)
+class Hop:
+    """One exchange of a one-off fetch. `refused` says why it was not made: robots, or too many
+    redirects.
+    """
+
+    url: str
+    exchange: Exchange | None
+    refused: str = ""
+
+
+class OneOff:
+    """A fetcher for single URLs, with its own robots; a context manager."""
+
+    def __init__(self, settings: FetchSettings, url: str) -> None:
+        self.url = normalise(url if "://" in url else f"http://{url}")
+        self._settings = settings
+        self._fetcher = CurlFetcher(
+            fetching_of([self.url], settings), AddressGuard([named_pair(self.url)]), SystemClock()
+        )
+        self._robots = RobotsCache(settings.user_agent)
+
+    def __enter__(self) -> OneOff:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._fetcher.close()
+
+    def hops(self) -> Iterator[Hop]:
+        """Fetch the URL and what it redirects to, each hop by its own robots.txt."""
+        url = self.url
+        for _ in range(self._settings.max_redirects + 1):
+            entry = self.robots(url)
+            if not self._robots.allowed(url, entry.origin):
+                why = (
+                    "robots.txt disallows it"
+                    if self._robots.reachable(entry.origin)
+                    else "robots.txt is unreachable, so no URL is allowed"
+                )
+                yield Hop(url, None, f"{Exclusion.ROBOTS}: {why}")
+                return
+            exchange = self._exchange(url, VisitKind.PAGE)
+            yield Hop(url, exchange)
+            location = parse_head(exchange.response_head).get("location")
+            if exchange.error or exchange.status not in REDIRECTS or not location:
+                return
+            target = LinkResolver(url).resolve(location)
+            if isinstance(target, Refusal):
+                return
+            url = target
+        yield Hop(url, None, Exclusion.REDIRECT_LIMIT)
+
+    def robots(self, url: str) -> RobotsEntry:
+        """The robots.txt of a URL's origin, redirects followed."""
+        origin = url_origin(url)
+        target = robots_url(origin)
+        for _ in range(MAX_HOPS + 1):
+            exchange = self._exchange(target, VisitKind.ROBOTS)
+            location = parse_head(exchange.response_head).get("location")
+            following = (
+                LinkResolver(target).resolve(location)
+                if location and exchange.status in REDIRECTS
+                else Refusal.UNPARSABLE
+            )
+            if isinstance(following, Refusal):
+                break
+            target = following
+        return self._robots.received(origin, exchange)
+
+    def page(self, exchange: Exchange) -> Page:
+        """What the crawl would understand of an answer.
+
+        Raises:
+            WorkError: it is of a media type that is not read.
+        """
+        return read_page(exchange, self._settings)
+
+    def _exchange(self, url: str, kind: VisitKind) -> Exchange:
+        self._fetcher.start(Request(url, kind))
+        while not (ended := self._fetcher.wait(200)):
+            pass
+        return ended[0]
+
+
+def read_page(exchange: Exchange, settings: FetchSettings, source: str = "") -> Page:
+    """Parse an answer as the crawl does. `source`: its name in errors, if that is not its URL.
+
+    Raises:
+        WorkError: it is of a media type that is not read, or does not decode.
+    """
+    headers = parse_head(exchange.response_head)
+    token = product_token(settings.user_agent)
+    with closing(
+        DocumentQueue(DocumentLimits(max_decoded=settings.max_decoded, product_token=token))
+    ) as documents:
+        parsed = Reader(settings.max_decoded, token, documents)(exchange, headers)
+    if parsed.page is None:
+        kind = headers.get("content-type") or "no Content-Type"
+        raise WorkError(
+            f"{source or exchange.url} cannot be parsed ({parsed.error or kind}); "
+            "supported are HTML, plain text, PDF and office documents"
+        )
+    return parsed.page
+
+
+def file_exchange(path: str, content: bytes, url: str, content_type: str) -> Exchange:
+    """A file on disk as if it had been fetched."""
+    field = f"Content-Type: {content_type}\r\n" if content_type else ""
+    head = f"HTTP/1.1 200 OK\r\n{field}\r\n".encode("latin-1", "replace")
+    try:
+        address = normalise(url)
+    except UsageError:
+        raise UsageError(f"--url {url!r} (for {path}) is not a URL that can be crawled") from None
+    return Exchange(
+        address,
+        VisitKind.PAGE,
+        SystemClock().now_ms(),
+        0,
+        response_head=head,
+        body=content,
+        status=200,
+    )
+
+
+def named_pair(url: str) -> tuple[str, int]:
+    """The (host, port) of a normalised URL: what an operator allows by typing it."""
+    port = url_origin(url).rpartition(":")[2]
+    return hostname(url), int(port) if port.isdigit() else DEFAULT_PORTS[url.partition(":")[0]]
+
+
+def fetching_of(urls: Iterable[str], settings: FetchSettings) -> FetchSettings:
+    """The settings by which normalised URLs that somebody named are fetched: ftp and gopher too, if
+    one of them is of that kind.
+    """
+    return (
+        settings.model_copy(update={"other_schemes": True})
+        if any(url.startswith(OTHERS) for url in urls)
+        else settings
+    )

@@ -1,0 +1,252 @@
+"""Crawling from within what is known: again from one URL, or from all that was never visited (two
+of RBSE's four ways; Eichmann 1994).
+
+Visited pages are not fetched again: their stored links are walked. From one URL only what the walk
+reaches is fetched; pages that are new carry it on, and when nothing is left the links are walked
+once more, until that reaches nothing new.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+import polars as pl
+
+from lycosa.config.settings import Collection
+from lycosa.core.errors import Exclusion, UsageError
+from lycosa.core.records import FOLLOWED_KINDS, LinkKind, UrlId, UrlRow, UrlState
+from lycosa.crawl.admission.remote_links import Way
+from lycosa.crawl.recovery.resume import stored_rows
+from lycosa.crawl.session.session import CrawlSession
+from lycosa.crawl.state.assignment import Assignment
+from lycosa.frontier.scheduler.queue import CollectionOrder
+from lycosa.frontier.scheduler.reach import Keys, Reach, Unvisited
+from lycosa.store.live import LiveTables
+from lycosa.store.workspace import Workspace
+from lycosa.url.keys import Identifier
+from lycosa.url.normalise import normalise
+from lycosa.url.rules import Rules
+
+UNVISITED = "unvisited"
+"""Instead of a URL: from every known URL that was never visited."""
+
+
+@dataclass(slots=True, frozen=True)
+class Reached:
+    """A URL that a walk has reached. `distance`: links from the start; `depth`: links from a seed,
+    by the page that led here.
+    """
+
+    id: UrlId
+    distance: int
+    depth: int
+    referrer: str
+
+
+@dataclass(slots=True, frozen=True)
+class WalkStart:
+    """Where a call starts: a URL as it stands in the tables, "" for all that is unvisited. `depth`
+    counts links from that URL.
+    """
+
+    url: str = ""
+    depth: int | None = None
+
+
+def start_of(
+    workspace: Workspace, collection: Collection, text: str, depth: int | None
+) -> WalkStart:
+    """What `--from` means.
+
+    Raises:
+        UsageError: the collection was never crawled, or does not know the URL.
+        UrlError: it is no URL.
+    """
+    state = workspace.state()
+    if collection.name not in state.settings:
+        known = ", ".join(sorted(state.settings)) or "none yet"
+        raise UsageError(
+            f"--from: this workspace has no data of collection {collection.name!r}; "
+            f"available: {known}"
+        )
+    if text == UNVISITED:
+        return WalkStart()
+    plain = normalise(text if "://" in text else f"http://{text}")
+    candidates = list(dict.fromkeys([Rules(collection).apply(plain), plain]))
+    rows = (
+        LiveTables(workspace, state)
+        .scan("urls")
+        .filter((pl.col("collection") == collection.name) & (pl.col("operation") == ""))
+    )
+    found = rows.filter(pl.col("url").is_in(candidates)).select("url").collect()["url"].to_list()
+    if not found:
+        raise UsageError(
+            f"--from: {plain} is not known in collection {collection.name!r}; specify a URL that "
+            "was crawled or discovered, "
+            f"or add this one as a seed: lycosa crawl {plain}"
+        )
+    return WalkStart(found[0], depth)
+
+
+def recorded(collection: Collection, before: dict[str, Any]) -> Collection:
+    """The collection as the log is to keep it: the depth of a walk is no limit of the
+    collection.
+    """
+    return collection.model_copy(update={"depth": before.get("depth")})
+
+
+class Walk:
+    """Holds a session to what `start` allows. Make it before the session takes up; then `spread`,
+    run, `spread`, until it says no. Where several workers share the partitions their driver walks
+    (`lycosa.cluster.walking_shared`), and each `take`s what that reached.
+    """
+
+    def __init__(self, session: CrawlSession, name: str, start: WalkStart) -> None:
+        parked_hosts = session.crawl.parked_hosts
+        self._session = session
+        self._assignment: Assignment = session.crawl.assignments[name]
+        self._start = start
+        self._reach = Reach(start.depth, parked_hosts.reached) if start.url else None
+        self._begun = False
+        parked_hosts.only = Unvisited() if self._reach is None else self._reach
+        if self._reach is not None:
+            self._order_by_distance(self._reach)
+
+    def spread(self) -> bool:
+        """Walk the stored links. True if that reached a URL for the first time, or by a shorter
+        way.
+        """
+        if self._reach is None:
+            return False
+        reached = self._begin(self._reach)
+        if reached:
+            crawl = self._session.crawl
+            identity = Identifier(crawl.domains, self._session.workspace.partitions).identify(
+                self._start.url
+            )
+            self._reach.put(identity.url_key, 0)
+            crawl.parked_hosts.reached(identity.host_key)
+        distance = 0
+        while (sources := self._reach.at(distance)).size:
+            while sources.size:  # what a redirect leads to lies at the same distance
+                found = self._expand(self._reach, sources, distance)
+                reached = reached or bool(found)
+                sources = pl.Series(
+                    [key for key in found if self._reach.distance(key) == distance], dtype=pl.UInt64
+                ).to_numpy()
+            distance += 1
+        return self._reopen(self._reach) or reached
+
+    def take(self, rows: Iterable[Reached]) -> None:
+        """Instead of `spread`, where somebody else walks the links: what that reached in partitions
+        that are held here.
+        """
+        reach, assignment, crawl = self._reach, self._assignment, self._session.crawl
+        if reach is None:
+            return
+        self._begin(reach)
+        now_ms = crawl.clock.now_ms()
+        came = False
+        for each in rows:
+            came = True
+            if not reach.put(each.id.url_key, each.distance):
+                continue
+            if _is_known(assignment, each.id):
+                crawl.parked_hosts.reached(each.id.host_key)
+            else:
+                assignment.gate.receive(each.id, each.depth, now_ms, Way(each.referrer))
+        if came:  # one that a page of our own led to may have been excluded as well
+            self._reopen(reach)
+
+    def _begin(self, reach: Reach) -> bool:
+        """From now on only what is reached is fetched, whatever its depth. False: that is so
+        already.
+        """
+        if self._begun:
+            return False
+        self._begun = True
+        self._assignment.gate.depth_limit, self._assignment.gate.reach = None, reach
+        self._session.crawl.parked_hosts.hush()
+        return True
+
+    def _expand(self, reach: Reach, sources: Keys, distance: int) -> list[int]:
+        """Walk the links of URLs that all lie at one distance; returns the keys of what is reached
+        now.
+        """
+        assignment, crawl = self._assignment, self._session.crawl
+        now_ms = crawl.clock.now_ms()
+        reached: list[int] = []
+        levels = pl.DataFrame(
+            {"url_key": sources, "distance": distance},
+            schema={"url_key": pl.UInt64, "distance": pl.Int64},
+        )
+        for links in followed_links(self._session.tables, assignment.collection, levels):
+            for target, is_redirect, source_key, source in links.iter_rows():
+                for identity in assignment.gate.extend(
+                    source_key, (target,), 0 if is_redirect else 1
+                ):
+                    reached.append(identity.url_key)
+                    if not _is_known(assignment, identity):
+                        depth = assignment.known.depth(crawl.identifier.identify(source)) or 0
+                        assignment.gate.admit(
+                            target, depth + (not is_redirect), now_ms, referrer=source
+                        )
+        return reached
+
+    def _reopen(self, reach: Reach) -> bool:
+        """Admit again what only the collection's depth had excluded. True if there was any."""
+        crawl, name = self._session.crawl, self._assignment.name
+        reopened = False
+        for row in stored_rows(self._session.tables, name, (UrlState.EXCLUDED,)):
+            if (
+                row.reason == Exclusion.DEPTH
+                and reach.distance(row.id.url_key) is not None
+                and crawl.urls.find(name, row.id) is None
+            ):
+                crawl.urls.reopen(row)
+                reopened = True
+        return reopened
+
+    def _order_by_distance(self, reach: Reach) -> None:
+        """Breadth-first and depth-first count from the start, as far as what is at hand goes."""
+        frontier, name = self._session.crawl.frontier, self._assignment.name
+        order = frontier.order(name)
+        sign = {"breadth-first": 1, "depth-first": -1}.get(order.strategy.name)
+        if sign is None:
+            return
+
+        def rank(row: UrlRow) -> tuple[float, ...]:
+            return (sign * (reach.distance(row.id.url_key) or 0),)
+
+        frontier.reorder(name, CollectionOrder(replace(order.strategy, rank=rank), order.priority))
+
+
+def followed_links(
+    tables: LiveTables, collection: Collection, sources: pl.DataFrame
+) -> Iterator[pl.DataFrame]:
+    """The stored links of some URLs (url_key, distance) that a crawl follows: target, is_redirect,
+    url_key, source. In each frame a target stands once, with the source by which it is nearest.
+    """
+    closed = tables.scan("pages").filter(~pl.col("may_follow")).select("url_key").collect()
+    for frame in tables.batches("links", ("url_key", "source", "target", "kind", "rel")):
+        links = frame.join(sources, on="url_key").join(closed, on="url_key", how="anti")
+        links = links.filter(pl.col("kind").is_in([kind.value for kind in FOLLOWED_KINDS]))
+        if collection.respect_nofollow:
+            links = links.filter(~pl.col("rel").str.contains("nofollow", literal=True))
+        if links.height:
+            is_redirect = pl.col("kind") == LinkKind.REDIRECT.value
+            nearest = links.with_columns(is_redirect=is_redirect).sort(
+                pl.col("distance") - is_redirect.cast(pl.Int64), maintain_order=True
+            )
+            yield nearest.unique("target", keep="first", maintain_order=True).select(
+                "target", "is_redirect", "url_key", "source"
+            )
+
+
+def _is_known(assignment: Assignment, identity: UrlId) -> bool:
+    try:
+        return assignment.known.depth(identity) is not None
+    except KeyError:
+        return True  # another URL has its key: it is never admitted

@@ -1,0 +1,151 @@
+"""What a worker says of itself, and what it looks at beside the fetching: its collections' hours,
+and the room on its disk.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import Counter, deque
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, fields
+from typing import Any
+
+from lycosa.core.clock import Clock
+from lycosa.core.hours import parse_hours
+from lycosa.crawl.session.pausing import PausedByPeople
+from lycosa.crawl.session.session import CrawlSession
+from lycosa.crawl.state.progress import Progress
+from lycosa.crawl.state.task import Job
+from lycosa.processes.disk_space import DiskSpace
+
+_RATE_OVER_MS = 60_000
+_CURRENT = ("states", "queue", "in_flight", "hosts", "later")
+"""Fields of `Progress` that describe the current state; all others are counters."""
+
+
+def cpu_s() -> float:
+    """CPU-seconds of this process and of those that it started and that have ended."""
+    return sum(os.times()[:4])
+
+
+class Rate:
+    """Pages a second over the last minute."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._samples: deque[tuple[int, int]] = deque()
+
+    def take(self, pages: int) -> float:
+        """Note how many pages there are by now; returns the rate."""
+        now = self._clock.monotonic_ms()
+        samples = self._samples
+        samples.append((now, pages))
+        while len(samples) > 1 and now - samples[0][0] > _RATE_OVER_MS:
+            samples.popleft()
+        (since, before), elapsed = samples[0], now - samples[0][0]
+        return round((pages - before) * 1000 / elapsed, 2) if elapsed and since else 0.0
+
+
+class CrawlPause:
+    """Which collections rest now, and whether the disk has room."""
+
+    def __init__(self, jobs: Iterable[Job], room: DiskSpace, clock: Clock) -> None:
+        self._clock = clock
+        jobs = list(jobs)
+        self._hours = {job.collection.name: parse_hours(job.collection.schedule) for job in jobs}
+        self._paused = frozenset(job.collection.name for job in jobs if job.collection.paused)
+        self._people = PausedByPeople(clock)
+        self._room = room
+        self.resting: frozenset[str] = frozenset()
+
+    def look(self, session: CrawlSession) -> None:
+        """Have the worker fetch for those that may be fetched for."""
+        now_ms = self._clock.now_ms()
+        by_people = self._people.look(session.workspace.storage) & self._hours.keys()
+        self.resting = (
+            self._paused
+            | by_people
+            | {name for name, hours in self._hours.items() if not hours.open_at(now_ms)}
+        )
+        session.worker.rest(self.resting)
+        session.worker.pause(not self._room.look())
+
+    @property
+    def message(self) -> str:
+        """Why nothing is fetched; "" while all is well."""
+        if self._room.message:
+            return self._room.message
+        if self._hours and len(self.resting) == len(self._hours):
+            return "every collection is paused, by a command or by its schedule"
+        return ""
+
+
+@dataclass(slots=True, frozen=True)
+class WorkerStatus:
+    """How one worker fares: `Progress` over all its claims, and by collection its pages (of several
+    workers, those that its claim has added) and those in flight. Picklable.
+    """
+
+    progress: Progress
+    collections: Mapping[str, tuple[int, int]]
+    resting: frozenset[str]
+    rate: float = 0.0
+    message: str = ""
+    last_commit: tuple[int, str] | None = None  # entry, at
+    cpu_s: float = 0.0  # of its process and of those that it started and that have ended
+
+
+def figures(vitals: Iterable[WorkerStatus]) -> dict[str, Any]:
+    """What `lycosa.crawl.session.live_status` says of workers together: of one in a ping, of all of
+    a cluster in the live file.
+    """
+    known = list(vitals)
+    progress = added(each.progress for each in known)
+    collections: dict[str, dict[str, Any]] = {}
+    for each in known:
+        for name, (pages, in_flight) in each.collections.items():
+            row = collections.setdefault(name, {"pages": 0, "in_flight": 0, "resting": False})
+            row["pages"] += pages
+            row["in_flight"] += in_flight
+            row["resting"] = row["resting"] or name in each.resting
+    last = max((each.last_commit for each in known if each.last_commit is not None), default=None)
+    return {
+        "pages": progress.pages,
+        "visits": progress.visits,
+        "rate": round(sum(each.rate for each in known), 2),
+        "queue": progress.queue,
+        "hosts": progress.hosts,
+        "in_flight": progress.in_flight,
+        "errors": dict(progress.errors),
+        "collections": collections,
+        "message": next((each.message for each in known if each.message), ""),
+        "last_commit": {"entry": last[0], "at": last[1]} if last is not None else None,
+        "cpu_s": round(sum(each.cpu_s for each in known), 2),
+    }
+
+
+def added(progresses: Iterable[Progress], started_ms: int = 0) -> Progress:
+    """The sum of what several workers have done and have before them."""
+    total = Progress(started_ms)
+    for progress in progresses:
+        for field in fields(Progress):
+            _add(total, progress, field.name)
+    return total
+
+
+def continued(former: Progress, current: Progress) -> Progress:
+    """What one worker has done under several claims: figures of the moment are those of the current
+    one.
+    """
+    total = added([former, current], former.started_ms)
+    for name in _CURRENT:
+        setattr(total, name, getattr(current, name))
+    return total
+
+
+def _add(total: Progress, more: Progress, name: str) -> None:
+    mine, theirs = getattr(total, name), getattr(more, name)
+    if isinstance(mine, Counter):
+        mine.update(theirs)
+    elif isinstance(mine, int) and name not in ("started_ms", "ended_ms"):
+        setattr(total, name, mine + theirs)

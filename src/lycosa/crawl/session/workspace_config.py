@@ -1,0 +1,85 @@
+"""The settings of a call: lycosa.toml, what overrides it, and what is asked for one collection."""
+
+from __future__ import annotations
+
+from collections.abc import MutableMapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from lycosa.config.settings import Collection, Config, parse_config
+from lycosa.core.errors import ConfigError, UsageError
+from lycosa.crawl.session.seeds import typed_url
+from lycosa.store.storage import open_storage
+
+CONFIGURATION = "lycosa.toml"
+SCOPES = ("host", "domain", "prefix", "any")
+STRATEGIES = ("breadth-first", "depth-first", "server-first", "best-first")
+
+
+def read_config(
+    root: str | None,
+    overrides: Sequence[str] = (),
+    collection: str = "",
+    bad: MutableMapping[str, str] | None = None,
+) -> Config:
+    """The configuration of a workspace (lycosa.toml, if there is one) with overrides
+    (`section.key=value`) applied.
+
+    A `collection` that the file does not hold is there all the same, with every setting at its
+    default. With `bad`, a collection that is wrong is left out and told there.
+
+    Raises:
+        ConfigError: a setting is invalid.
+    """
+    path, content = "settings", b""
+    if root and "://" in root:
+        path, content = f"{root}/{CONFIGURATION}", open_storage(root).read(CONFIGURATION) or b""
+    elif root and (file := Path(root) / CONFIGURATION).is_file():
+        path, content = str(file), file.read_bytes()
+    try:
+        text = content.decode("utf-8")
+    except UnicodeDecodeError as error:
+        line = content.count(b"\n", 0, error.start) + 1
+        raise ConfigError(f"{path}, line {line}: not valid UTF-8; save the file as UTF-8") from None
+    if collection and not any(
+        entry.name == collection for entry in parse_config(text, path).collection
+    ):
+        text = f'{text}\n[[collection]]\nname = "{collection}"\n'
+    return parse_config(text, path, tuple(overrides), bad)
+
+
+def called_collection(
+    config: Config,
+    name: str,
+    *,
+    depth: int | None = None,
+    delay: int | None = None,
+    scope: str = "",
+    strategy: str = "",
+    seeds: Sequence[str] = (),
+) -> Collection:
+    """The named collection of the configuration with a call's options applied; `seeds` are those of
+    its seed file, `delay` is in ms.
+
+    Raises:
+        UsageError: an option is wrong.
+    """
+    base = next(entry for entry in config.collection if entry.name == name)
+    settings: dict[str, Any] = {}
+    if seeds:
+        settings["seeds"] = (*base.seeds, *map(typed_url, seeds))
+    if depth is not None:
+        settings["depth"] = depth
+    if scope:
+        if scope not in SCOPES:
+            raise UsageError(f"--scope {scope!r}: choose {', '.join(SCOPES[:-1])} or {SCOPES[-1]}")
+        settings["scope"] = scope
+    if strategy:
+        if strategy not in STRATEGIES:
+            raise UsageError(f"--strategy {strategy!r}: choose {', '.join(STRATEGIES)}")
+        settings["strategy"] = strategy
+    if delay is not None:
+        settings["delay"] = delay
+        if delay == 0:
+            settings["courtesy_factor"] = 0.0
+    return base.model_copy(update=settings)

@@ -1,0 +1,75 @@
+"""One collection as a worker works on it: what it takes, what it knows, how it paces and when it
+looks again.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field, replace
+
+from lycosa.config.settings import Collection
+from lycosa.core.records import UrlId
+from lycosa.crawl.admission.link_gate import LinkGate
+from lycosa.crawl.admission.url_filter import FREE_SUSPECTS, free_suspects
+from lycosa.frontier.politeness.delay import DelayRules
+from lycosa.frontier.recrawl.change_rate import DEFAULT_PRIOR, RatePrior
+from lycosa.frontier.recrawl.due import Policy, RecrawlRules
+from lycosa.frontier.seen.known_urls import KnownUrls
+
+
+@dataclass(slots=True)
+class Assignment:
+    """`depth_decreased`: visited URLs (url_key -> host_key) that turned out to lie at less depth;
+    their stored links are walked again. `pages` counts what it holds, for its budget; `suspects`
+    what was fetched though it looked like a trap, of `free_suspects`; `in_flight` its fetches under
+    way, `unparsed` those of them whose answer has come, a document that is not read yet. `grant`:
+    how many pages this claim may add (None: no coordinator says), `added`: how many it has.
+    """
+
+    collection: Collection
+    gate: LinkGate
+    known: KnownUrls
+    pace: DelayRules
+    pages: int = 0
+    suspects: int = 0
+    free_suspects: int = FREE_SUSPECTS
+    in_flight: int = 0
+    unparsed: int = 0
+    grant: int | None = None
+    added: int = 0
+    depth_decreased: dict[int, int] = field(default_factory=dict)
+    prior: RatePrior = DEFAULT_PRIOR
+
+    @property
+    def name(self) -> str:
+        return self.collection.name
+
+    def doubts(self) -> bool:
+        """Whether one more URL that looks like a trap may be fetched on a host that was named."""
+        return self.suspects < free_suspects(self.gate.named_hosts, self.pages, self.free_suspects)
+
+    def knows(self, identity: UrlId) -> bool:
+        """Whether a URL is known; one whose key another URL has is not."""
+        try:
+            return self.known.depth(identity) is not None
+        except KeyError:
+            return False
+
+
+def recrawl_rules(
+    collection: Collection, threshold: float = 0.0, default_rate: float = 0.0
+) -> RecrawlRules:
+    """A collection's settings as the rules of its schedule. `threshold`, `default_rate`: what the
+    daily solving found; 0: not yet, and until then `fresh` fetches nothing again.
+    """
+    hours, minutes = collection.daily_at.split(":")
+    rules = RecrawlRules(
+        policy=Policy(collection.recrawl),
+        max_age_ms=collection.max_age,
+        timer="timer" in collection.recrawl_triggers,
+        on_link="on_link" in collection.recrawl_triggers,
+        daily_at=int(hours) * 60 + int(minutes),
+        budget_per_day=collection.fetches_per_day,
+        threshold=threshold or math.inf,
+    )
+    return replace(rules, default_rate=default_rate) if default_rate > 0 else rules

@@ -1,0 +1,248 @@
+"""What the next commit will hold: one open WARC and the rows of its exchanges.
+
+A batch is cut by taking the next one; the exchanges of a batch are exactly those of its WARC. Where
+all of them are checks of availability the WARC is a journal and no more: what it holds stands in
+the tables, and it goes once these are committed.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Mapping
+from pathlib import Path
+
+from lycosa.archive.cdxj import write_cdxj
+from lycosa.archive.warc.writer import RevisitTarget, WarcWriter
+from lycosa.core.records import Exchange, HostRow, Link, Page, UrlRow, Visit
+from lycosa.crawl.processing.page_matcher import PatternMatch
+from lycosa.store.archives import CDXJ_NAME, WARC_NAME
+from lycosa.store.claim import Claim, DataFolder
+from lycosa.store.rows import Row, match_row
+from lycosa.store.tables import Buffers
+from lycosa.url.keys import host_key
+
+
+class Batch:
+    """Collects one commit. The WARC is opened with the first exchange, so an idle worker leaves no
+    empty files.
+    """
+
+    def __init__(self, claim: Claim, info: Mapping[str, str]) -> None:
+        self._claim = claim
+        self._info = info
+        self._folder: DataFolder | None = None
+        self._warc: WarcWriter | None = None
+        self._buffers = Buffers()
+        self._archived: list[Visit] = []
+        self._urls: dict[int, dict[tuple[str, str, int], UrlRow]] = {}  # by host
+        self.url_rows = 0
+        self._hosts: dict[int, HostRow] = {}
+        self._domains: dict[str, HostRow] = {}
+        self.counters: Counter[str] = Counter()
+        self.exchanges = 0
+        self._checked: list[Visit] = []  # of them, checks of availability
+        self.text_bytes = 0
+        self.orphans_used: list[str] = []
+        self.inbox: list[str] = []
+        # partition -> entry up to which found rows are applied, here or in earlier batches
+        self.applied: dict[int, int] = {}
+        self.applied_due = False  # that is worth a commit of its own
+
+    @property
+    def empty(self) -> bool:
+        holds = self.exchanges or self._urls or self._hosts or self.orphans_used or self.inbox
+        return not (holds or self.applied_due or self.found_rows)
+
+    @property
+    def only_checks(self) -> bool:
+        """Whether it holds nothing but checks of availability, which nobody waits for."""
+        others = (
+            self._urls
+            or self._hosts
+            or self.orphans_used
+            or self.inbox
+            or self.applied_due
+            or self.found_rows
+        )
+        return self._is_journal and not others
+
+    @property
+    def checks(self) -> int:
+        """How many checks of availability it holds."""
+        return len(self._checked)
+
+    @property
+    def _is_journal(self) -> bool:
+        return self.exchanges == len(self._checked)
+
+    @property
+    def found_rows(self) -> int:
+        """URLs of partitions that others hold, which this batch hands on."""
+        return self._buffers.found.rows
+
+    def archive(
+        self, exchange: Exchange, visit: Visit, revisit_of: RevisitTarget | None = None
+    ) -> None:
+        """Append to the open WARC; when this returns the exchange survives kill -9. Fills the
+        visit's archive fields.
+
+        `revisit_of`: the earlier capture whose payload this is; the body is not written again.
+        """
+        if self._warc is None:
+            folder = self._open_folder()
+            self._warc = WarcWriter(
+                Path(folder.absolute) / WARC_NAME,
+                relative_path=f"{folder.relative}/{WARC_NAME}",
+                info=self._info,
+            )
+        self._warc.append(exchange, visit, revisit_of=revisit_of)
+        self._archived.append(visit)
+        self.exchanges += 1
+
+    def add_visit(self, visit: Visit) -> None:
+        self._buffers.add_visit(visit)
+        self.counters["visits"] += 1
+        self.counters["bytes"] += visit.content_length
+
+    def add_check(self, exchange: Exchange, visit: Visit) -> None:
+        """A check of availability: what was found is archived, as a metadata record alone; the
+        exchange has no bytes.
+        """
+        self.archive(exchange, visit)
+        self._checked.append(visit)
+
+    def add_page(self, visit: Visit, page: Page, redirect_from: str, *, links: bool = True) -> None:
+        """A page of one collection. Its links are the exchange's: `links` only with the first of
+        several collections.
+        """
+        self._buffers.add_page(visit, page, redirect_from)
+        if links:
+            self._buffers.links.add_links(visit, page.links)
+        self.text_bytes += len(page.text) + len(page.main_text)
+        self.counters["pages"] += 1
+
+    def add_match(self, visit: Visit, match: PatternMatch) -> None:
+        """A text that is looked for stands in the page of a visit."""
+        self._buffers.matches.add(
+            match_row(visit, match.watch, match.text, match.positions, match.count, match.context)
+        )
+        self.counters["matches"] += 1
+
+    def add_redirect(self, visit: Visit, link: Link) -> None:
+        """A redirect is a link of its source, though its source has no page."""
+        self._buffers.links.add_links(visit, [link])
+
+    def add_links(self, visit: Visit, links: list[Link]) -> None:
+        """Links of what is no page: a style sheet's."""
+        self._buffers.links.add_links(visit, links)
+
+    def add_found(self, row: Row) -> None:
+        """Hand on a URL of a partition that another worker holds
+        (`lycosa.store.rows.found_row`).
+        """
+        self._buffers.found.add(row)
+
+    def change_url(self, row: UrlRow) -> None:
+        """The row stands in the commit as it is when the batch is cut."""
+        of_host = self._urls.get(row.id.host_key)
+        if of_host is None:
+            of_host = self._urls[row.id.host_key] = {}
+        key = (row.collection, row.operation, row.id.url_key)
+        self.url_rows += key not in of_host
+        of_host[key] = row
+
+    def urls_of(self, host_key: int) -> Collection[UrlRow]:
+        """The rows of one host's URLs that this batch holds."""
+        of_host = self._urls.get(host_key)
+        return of_host.values() if of_host else ()
+
+    def url(self, host_key: int, collection: str, operation: str, url_key: int) -> UrlRow | None:
+        """The row of a URL, if this batch holds it."""
+        of_host = self._urls.get(host_key)
+        return of_host.get((collection, operation, url_key)) if of_host else None
+
+    def host(self, host_key: int) -> HostRow | None:
+        """The row of a host, if this batch holds it."""
+        return self._hosts.get(host_key)
+
+    def change_host(self, row: HostRow) -> None:
+        self._hosts[row.host_key] = row
+
+    def change_domain(self, host: HostRow, not_before: int) -> None:
+        """No host of this one's registrable domain may be asked before `not_before` (ms since
+        1970).
+        """
+        domain = host.registrable_domain
+        row = HostRow(
+            "",
+            host.partition,
+            host_key(domain),
+            domain,
+            host.last_visit_at,
+            host.last_visit_at,
+            not_before=not_before,
+        )
+        before = self._domains.get(domain)
+        if before is None or before.not_before < not_before:
+            self._domains[domain] = row
+
+    def cut(self) -> None:
+        """Fix the rows of URLs and hosts as they are now: what changes later belongs to the next
+        batch.
+
+        A host of another worker's partition, which a robots.txt was redirected to, has its row
+        there.
+        """
+        for visit in self._checked:
+            if self._is_journal:
+                visit.warc_file, visit.warc_offset, visit.warc_length = "", 0, 0
+            self.add_visit(visit)
+        for of_host in self._urls.values():
+            for url in of_host.values():
+                self._buffers.add_url(url)
+        for host in (*self._hosts.values(), *self._domains.values()):
+            if host.partition in self._claim.partitions:
+                self._buffers.add_host(host)
+
+    def commit(self) -> int:
+        """Write everything, then the log entry; its number. Call `cut` first; may run beside the
+        next batch.
+
+        Raises:
+            ClaimLost: somebody else holds the partitions now.
+        """
+        folder = self._open_folder()
+        warc = cdxj = None
+        if self._warc is not None:
+            self._warc.close(sync=True)
+        if self._warc is not None and not self._is_journal:
+            warc = f"{folder.relative}/{WARC_NAME}"
+            cdxj = f"{folder.relative}/{CDXJ_NAME}"
+            write_cdxj(
+                Path(folder.absolute) / CDXJ_NAME,
+                self._archived,
+                record_types=self._warc.record_types,
+            )
+        entry = self._claim.commit(
+            folder,
+            self._buffers.mapping(),
+            warc=warc,
+            cdxj=cdxj,
+            orphans_used=tuple(self.orphans_used),
+            inbox=tuple(self.inbox),
+            applied=self.applied,
+            counters=self.counters,
+        )
+        if self._warc is not None and warc is None:
+            self._claim.drop_journal(folder)
+        return entry
+
+    def abandon(self) -> None:
+        """Close the open WARC without committing it: it stays for replay."""
+        if self._warc is not None:
+            self._warc.close(sync=True)
+
+    def _open_folder(self) -> DataFolder:
+        if self._folder is None:
+            self._folder = self._claim.next_folder()
+        return self._folder

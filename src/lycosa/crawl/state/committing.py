@@ -1,0 +1,125 @@
+"""When a worker commits: what came together is written beside the fetching, one batch at a time, in
+order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+
+from lycosa.config.settings import CrawlSettings
+from lycosa.core.clock import Clock
+from lycosa.core.errors import WorkError
+from lycosa.crawl.state.crawl_state import CrawlState
+
+CHECKS_COMMIT_MS = 120_000
+"""Checks of availability alone are committed so seldom: each commit leaves a WARC file, and they
+are safe in it before.
+"""
+
+# What is found for others is committed so soon, and then ever later: at the start they have nothing
+# to do without it.
+_HAND_ON_FIRST_MS, _HAND_ON_LAST_MS = 1_000, 10_000
+_IDLE_COMMIT_MS = 500  # what there is, once nothing is left to fetch: others may wait for it
+# and nothing will be so soon: between two fetches from a host is no time to commit, its WARC would
+# hold one page
+_IDLE_AHEAD_MS = 10_000
+
+
+class Commits:
+    """The commits of one worker. Not thread-safe; the writing runs in a thread of its own."""
+
+    def __init__(
+        self,
+        crawl: CrawlState,
+        settings: CrawlSettings,
+        clock: Clock,
+        *,
+        nothing_to_do: Callable[[int], bool] | None,
+        committed: Callable[[int], None] | None,
+    ) -> None:
+        """`nothing_to_do`: whether nothing is in flight or due up to a time (monotonic ms); only
+        where other workers hold partitions. `committed` is told each log entry once it is on disk.
+        """
+        self._crawl, self._settings, self._clock = crawl, settings, clock
+        self._nothing_to_do, self._committed = nothing_to_do, committed
+        self._hand_on_ms = _HAND_ON_FIRST_MS
+        self._last = clock.monotonic_ms()
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="commit")
+        self.under_way: Future[int] | None = None  # the commit that is being written
+
+    def if_due(self) -> None:
+        """Commit what has come together, if it is much or old enough. Raises what `now` raises."""
+        now = self._clock.monotonic_ms()
+        if self.under_way is not None and self.under_way.done():
+            self._await()
+        batch, settings = self._crawl.buffer.batch, self._settings
+        if batch.empty:
+            return
+        if (
+            batch.exchanges >= settings.commit_pages
+            or batch.text_bytes >= settings.commit_text
+            or batch.url_rows + batch.found_rows >= settings.commit_urls
+            or now - self._last >= self._interval(now)
+        ):
+            self._begin()
+
+    def now(self) -> None:
+        """Commit what there is, and wait until it is on disk.
+
+        Raises:
+            WorkError: the disk does not take it.
+            ClaimLost: somebody else holds the partitions; nothing was committed.
+        """
+        self._begin()
+        self._await()
+
+    def close(self) -> None:
+        """Wait for a commit that is being written."""
+        self._thread.shutdown(wait=True)
+
+    def _interval(self, now: int) -> int:
+        """How long what there is may wait. Where others hold partitions they wait for what is found
+        for them, and all of them for the last of it.
+        """
+        interval = self._settings.commit_interval
+        batch = self._crawl.buffer.batch
+        if batch.only_checks:  # the first ones are waited for
+            return max(
+                interval, min(CHECKS_COMMIT_MS, interval << min(self._crawl.progress.commits, 10))
+            )
+        if self._nothing_to_do is None:
+            return interval
+        if self._nothing_to_do(now + _IDLE_AHEAD_MS):
+            return min(interval, _IDLE_COMMIT_MS)
+        return (
+            min(interval, self._hand_on_ms) if batch.found_rows or batch.applied_due else interval
+        )
+
+    def _begin(self) -> None:
+        """Cut the batch and have it written; one commit at a time."""
+        self._await()
+        batch = self._crawl.buffer.next_batch()
+        if not batch.empty:
+            self._last = self._clock.monotonic_ms()
+            if batch.found_rows or batch.applied_due:
+                self._hand_on_ms = min(2 * self._hand_on_ms, _HAND_ON_LAST_MS)
+            self.under_way = self._thread.submit(batch.commit)
+
+    def _await(self) -> None:
+        if self.under_way is None:
+            return
+        under_way, self.under_way = self.under_way, None
+        try:
+            entry = under_way.result()
+        except OSError as error:
+            raise WorkError(
+                f"the results could not be committed: {error}; free disk space (or repair the "
+                "disk) and run again: "
+                "all fetched pages are in the archive and will be processed then; none is fetched "
+                "twice"
+            ) from error
+        self._crawl.buffer.committed()
+        self._crawl.progress.commits += 1
+        if self._committed is not None:
+            self._committed(entry)

@@ -1,0 +1,69 @@
+"""Points of a crawl at which the parts of a session take part in each other's work."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from lycosa.core.records import Page, UrlId, UrlRow, Visit
+from lycosa.store.state import LogState
+
+
+class CrawlListener:
+    """Base of what `CrawlEvents.add` takes; every method does nothing."""
+
+    def before_commit(self) -> None:
+        """A batch is about to be cut: add what belongs into it."""
+
+    def log_advanced(self, state: LogState) -> None:
+        """The worker has read on in the log: its own commit, or what others committed."""
+
+    def may_become_due(self) -> bool:
+        """Return True while more URLs may become due, so that the crawl does not end."""
+        return False
+
+    def row_processed(self, row: UrlRow, visit: Visit, page: Page | None) -> None:
+        """An exchange was processed for a row, which is as it stands after the visit; `page` if it
+        gave one.
+        """
+
+    def known_url_linked(self, collection: str, identity: UrlId) -> None:
+        """A page links to a URL that is known already."""
+
+    def applied_entries(self) -> Mapping[int, int]:
+        """Return by partition the log entry up to which links from other workers are applied."""
+        return {}
+
+
+class CrawlEvents:
+    """The listeners of one session, in the order in which they were added."""
+
+    def __init__(self) -> None:
+        self._listeners: list[CrawlListener] = []
+
+    def add(self, listener: CrawlListener) -> None:
+        self._listeners.append(listener)
+
+    def before_commit(self) -> None:
+        for listener in self._listeners:
+            listener.before_commit()
+
+    def log_advanced(self, state: LogState) -> None:
+        for listener in self._listeners:
+            listener.log_advanced(state)
+
+    def may_become_due(self) -> bool:
+        return any(listener.may_become_due() for listener in reversed(self._listeners))
+
+    def row_processed(self, row: UrlRow, visit: Visit, page: Page | None) -> None:
+        for listener in self._listeners:
+            listener.row_processed(row, visit, page)
+
+    def known_url_linked(self, collection: str, identity: UrlId) -> None:
+        for listener in self._listeners:
+            listener.known_url_linked(collection, identity)
+
+    def applied_entries(self) -> dict[int, int]:
+        applied: dict[int, int] = {}
+        for listener in self._listeners:
+            applied.update(listener.applied_entries())
+        return applied

@@ -1,0 +1,78 @@
+"""Which partitions a worker holds, and which rows and files of the workspace are therefore its
+business.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import polars as pl
+
+from lycosa.store.archives import folder_numbers
+from lycosa.store.claim import DATA
+from lycosa.store.live import LiveTables
+from lycosa.store.schema import Table
+from lycosa.store.state import LiveFile, LogState
+from lycosa.store.workspace import Workspace
+
+
+@dataclass(slots=True, frozen=True)
+class HeldPartitions:
+    """The partitions of one claim, of `total` in the workspace. `held` is None where it holds all
+    of them.
+    """
+
+    total: int
+    held: frozenset[int] | None = None
+
+    def holds(self, partition: int) -> bool:
+        return self.held is None or partition in self.held
+
+    @property
+    def share(self) -> float:
+        """The part of the workspace that is held."""
+        return 1.0 if self.held is None else len(self.held) / self.total
+
+    def condition(self) -> pl.Expr | None:
+        """Whether a row of any table is of a held partition; None where all are. A range where it
+        can be one: files are sorted by partition, and a range skips their row groups.
+        """
+        if self.held is None:
+            return None
+        lowest, highest = min(self.held), max(self.held)
+        between = pl.col("partition").is_between(lowest, highest)
+        return (
+            between
+            if highest - lowest + 1 == len(self.held)
+            else between & pl.col("partition").is_in(sorted(self.held))
+        )
+
+    def files(self, state: LogState, table: str) -> list[LiveFile]:
+        """The live files of a table of hosts or URLs that may hold rows of these partitions: a
+        commit has only its claim's.
+        """
+        files = state.files.get(table, [])
+        return (
+            files
+            if self.held is None
+            else [file for file in files if self._concerns(state, file.path)]
+        )
+
+    def _concerns(self, state: LogState, path: str) -> bool:
+        numbers = folder_numbers(path.split("/")[1]) if path.startswith(f"{DATA}/") else None
+        info = state.claims.get(numbers[0]) if numbers else None
+        return info is None or self.held is None or not info.partitions.isdisjoint(self.held)
+
+
+class HeldTables(LiveTables):
+    """The live rows of the partitions that are held."""
+
+    def __init__(
+        self, workspace: Workspace, state: LogState, held_partitions: HeldPartitions
+    ) -> None:
+        super().__init__(workspace, state)
+        self._held = held_partitions.condition()
+
+    def _file(self, table: Table, file: LiveFile) -> pl.LazyFrame:
+        rows = super()._file(table, file)
+        return rows if self._held is None else rows.filter(self._held)

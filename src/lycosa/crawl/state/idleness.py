@@ -1,0 +1,64 @@
+"""How a worker stands, as others ask about it from threads of their own: a picture that the
+worker's loop renews each second.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from lycosa.crawl.state.crawl_state import CrawlState
+from lycosa.crawl.state.held_partitions import HeldPartitions
+from lycosa.frontier.hosts.directory import HostDirectory
+from lycosa.frontier.scheduler.frontier import Frontier
+
+# what waits is counted so often, and takes at most that part of the time
+_COUNT_MS, _COUNT_SHARE = 1_000, 50
+
+
+@dataclass(slots=True, frozen=True)
+class IdlenessSnapshot:
+    """`idle` is true up to the log's entry `head`. `waiting`: known URLs by partition."""
+
+    idle: bool = False
+    head: int = 0
+    waiting: dict[int, int] = field(default_factory=dict)
+
+
+class IdlenessTracker:
+    """Keeps the latest picture, which any thread may read."""
+
+    def __init__(self, crawl: CrawlState) -> None:
+        self.latest = IdlenessSnapshot()
+        self._crawl = crawl
+        self._next_count = 0
+
+    def renew(self, *, idle: bool, head: int) -> None:
+        """Everything up to entry `head` is applied."""
+        crawl, clock = self._crawl, self._crawl.clock
+        now = clock.monotonic_ms()
+        waiting = self.latest.waiting
+        if now >= self._next_count:
+            waiting = waiting_by_partition(
+                crawl.parked_hosts.directory, crawl.frontier, crawl.held_partitions
+            )
+            self._next_count = now + _COUNT_MS + _COUNT_SHARE * (clock.monotonic_ms() - now)
+        self.latest = IdlenessSnapshot(idle, head, waiting)
+
+
+def waiting_by_partition(
+    directory: HostDirectory, frontier: Frontier, held_partitions: HeldPartitions
+) -> dict[int, int]:
+    """Known URLs that wait in each held partition: resting hosts as the directory counts them,
+    active ones as their rows do.
+    """
+    used = slice(0, len(directory))
+    resting = np.where(directory.active[used], 0, directory.waiting[used])
+    counts = np.bincount(
+        directory.partition[used], weights=resting, minlength=held_partitions.total
+    ).astype(np.int64)
+    for queue in frontier.hosts.values():
+        counts[queue.row.partition] += queue.row.known
+    held = range(held_partitions.total) if held_partitions.held is None else held_partitions.held
+    return {partition: int(counts[partition]) for partition in held if counts[partition]}

@@ -1,0 +1,79 @@
+"""What a crawl has done so far: plain counters, read by whoever shows them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from lycosa.url.scope import url_origin
+
+_MAX_FAILURES = 100
+
+
+@dataclass(slots=True)
+class Progress:
+    """Counters of this call. `states` counts all URLs of the collection by stored state."""
+
+    started_ms: int  # monotonic
+    pages: int = 0  # pages rows added
+    visits: int = 0
+    bytes: int = 0
+    replayed: int = 0  # exchanges taken from a WARC that an earlier run left behind
+    # stretches that could not be read, by WARC that an earlier run left behind
+    damaged: Counter[str] = field(default_factory=Counter)
+    # seeds and robots.txt files that could not be fetched -> why; the first 100
+    failures: dict[str, str] = field(default_factory=dict)
+    seed_origins: set[str] = field(default_factory=set)
+    errors: Counter[str] = field(default_factory=Counter)  # by FetchError or http_NNN
+    refused: Counter[str] = field(default_factory=Counter)  # links, by Refusal
+    statuses: Counter[int] = field(default_factory=Counter)
+    languages: Counter[str] = field(default_factory=Counter)
+    states: Counter[str] = field(default_factory=Counter)
+    # what the end of the crawl leaves for later, by reason
+    later: Counter[str] = field(default_factory=Counter)
+    queue: int = 0
+    in_flight: int = 0
+    hosts: int = 0
+    commits: int = 0
+    public_pages: int = 0  # pages from public addresses
+    ended_ms: int = 0  # monotonic
+    ended: str = ""  # finished | max_pages | max_time | stopped
+
+    def fail(self, url: str, why: str) -> None:
+        """A seed, or the robots.txt of a host, could not be fetched."""
+        if len(self.failures) < _MAX_FAILURES:
+            self.failures.setdefault(url, why)
+
+    @property
+    def all_failed(self) -> bool:
+        """Whether no page was fetched and a request to each seed's origin failed."""
+        return self.has_nothing and self.seed_origins <= set(map(url_origin, self.failures))
+
+    @property
+    def has_nothing(self) -> bool:
+        """Whether this call has fetched no page because requests failed."""
+        return bool(self.failures) and not (self.pages or self.replayed)
+
+    def summary(self, now_ms: int) -> Mapping[str, object]:
+        """The counters as plain data for `--json`; times in seconds."""
+        seconds = max(now_ms - self.started_ms, 1) / 1000
+        return {
+            "ended": self.ended,
+            "pages": self.pages,
+            "visits": self.visits,
+            "bytes": self.bytes,
+            "seconds": round(seconds, 3),
+            "pages_per_second": round(self.pages / seconds, 1),
+            "hosts": self.hosts,
+            "replayed": self.replayed,
+            "damaged": dict(self.damaged),
+            "commits": self.commits,
+            "states": {state: number for state, number in self.states.items() if number},
+            "statuses": {str(status): number for status, number in sorted(self.statuses.items())},
+            "errors": dict(self.errors),
+            "failures": self.failures,
+            "refused": dict(self.refused),
+            "languages": dict(self.languages.most_common()),
+            "left_for_later": dict(self.later),
+        }

@@ -1,0 +1,289 @@
+"""The URLs of a crawl: every change of a URL's state, and where it is queued."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Mapping
+
+from lycosa.core.clock import Clock
+from lycosa.core.errors import Exclusion
+from lycosa.core.records import UrlId, UrlRow, UrlState, operation_key
+from lycosa.crawl.admission.url_filter import PUT_OFF_MS
+from lycosa.crawl.policy.page_budgets import PageBudgets
+from lycosa.crawl.state.assignment import Assignment
+from lycosa.crawl.state.commit_buffer import CommitBuffer
+from lycosa.crawl.state.events import CrawlEvents
+from lycosa.crawl.state.host_registry import HostRegistry, claim_trust
+from lycosa.crawl.state.progress import Progress
+from lycosa.crawl.state.task import Task
+from lycosa.frontier.politeness.delay import DOMAIN_CAP_MS
+from lycosa.frontier.recrawl.change_rate import claim_weight, silence_weight
+from lycosa.frontier.scheduler.frontier import Frontier
+from lycosa.frontier.scheduler.parked_hosts import ParkedHosts
+from lycosa.url.scope import url_origin
+
+NOTABLE_CLAIM = 0.05
+"""A row is written when the weight of its sitemap or feed entry changed by more."""
+
+MIN_CLAIM = 0.15
+"""A claimed change makes a page due while more than this share of the host's claims was right; the
+policy `fresh` weighs each claim instead.
+"""
+
+
+class UrlStore:
+    """A URL is in exactly one state. Each changed row goes into the buffer.
+
+    `assignments` and `in_flight` are shared with the crawl state; `prerequisites` with the worker.
+    """
+
+    def __init__(
+        self,
+        buffer: CommitBuffer,
+        hosts: HostRegistry,
+        frontier: Frontier,
+        parked_hosts: ParkedHosts,
+        *,
+        assignments: Mapping[str, Assignment],
+        in_flight: dict[int, tuple[UrlRow, ...]],
+        prerequisites: deque[Task],
+        budgets: PageBudgets,
+        progress: Progress,
+        events: CrawlEvents,
+        clock: Clock,
+        max_redirects: int,
+    ) -> None:
+        self._buffer = buffer
+        self._hosts = hosts
+        self._frontier = frontier
+        self._parked_hosts = parked_hosts
+        self._assignments = assignments
+        self._in_flight = in_flight
+        self._prerequisites = prerequisites
+        self._budgets = budgets
+        self._progress = progress
+        self._events = events
+        self._clock = clock
+        self._max_redirects = max_redirects
+
+    def change(self, row: UrlRow) -> None:
+        """The next commit holds this row."""
+        self._buffer.batch.change_url(row)
+
+    def settle(self, row: UrlRow, state: UrlState, reason: str = "") -> None:
+        """A URL of an active host changes its state; it no longer waits, unless its new state makes
+        it due again.
+        """
+        if row.state != state:
+            self._progress.states[row.state] -= 1
+            self._progress.states[state] += 1
+            host = self._hosts.queue(row.id).row
+            host.visited += (state is UrlState.VISITED) - (row.state == UrlState.VISITED)
+            host.known += (state is UrlState.KNOWN) - (row.state == UrlState.KNOWN)
+            self._buffer.batch.change_host(host)
+        if state in (UrlState.GONE, UrlState.EXCLUDED):
+            # Its document leaves the index, so if it comes back it must come whole.
+            row.etag = row.last_modified = row.digest = row.record_id = ""
+        row.state = state
+        row.reason = reason
+        row.state_at = self._clock.now_ms()
+        self._buffer.batch.change_url(row)
+
+    def reopen(self, row: UrlRow) -> None:
+        """An excluded URL is admitted again."""
+        self.settle(row, UrlState.KNOWN)
+        self._parked_hosts.wait_for(row)
+
+    def exclude(self, row: UrlRow, reason: str) -> None:
+        """A URL is stopped, wherever it waits."""
+        self._frontier.remove(row.collection, row.id.host_key, row.key)
+        self.settle(row, UrlState.EXCLUDED, reason)
+
+    def stop_redirects(self, row: UrlRow) -> None:
+        """The hop after the last one that is allowed is known, so that it can be explained, and
+        stopped.
+        """
+        if row.state == UrlState.KNOWN and row.redirects > self._max_redirects:
+            self.exclude(row, Exclusion.REDIRECT_LIMIT)
+
+    def find(self, collection: str, identity: UrlId, operation: str = "") -> UrlRow | None:
+        """The row of a URL, if it is at hand: in a head, in flight, or in a batch. Not what only
+        the tables hold.
+        """
+        key = operation_key(identity.url_key, operation)
+        row = self._frontier.waiting(collection, identity.host_key, key)
+        if row is not None:
+            return row
+        for flying in self._in_flight.get(key, ()):
+            if flying.collection == collection:
+                return flying
+        for batch in (self._buffer.batch, self._buffer.cut):
+            row = (
+                batch.url(identity.host_key, collection, operation, identity.url_key)
+                if batch is not None
+                else None
+            )
+            if row is not None:
+                return row
+        return None
+
+    def put_off(self, row: UrlRow, reason: str) -> None:
+        """A URL is not fetched now; it stays known, with the reason, and is looked at again in some
+        days.
+        """
+        row.reason = reason
+        row.not_before = self._clock.now_ms() + PUT_OFF_MS
+        self._buffer.batch.change_url(row)
+        self._parked_hosts.wait_for(row)
+
+    def count_page(self, row: UrlRow) -> None:
+        """The collection has a page that it did not hold."""
+        host = self._hosts.queue(row.id).row
+        host.pages += 1
+        self._buffer.batch.counters[f"pages.{row.collection}"] += 1
+        self._assignments[row.collection].pages += 1
+        self._assignments[row.collection].added += 1
+        self._budgets.count(row, host)
+
+    def give_back(self, task: Task, now: int) -> None:
+        """We interrupted it: the URL waits again, nothing is recorded, the host still counts as
+        fetched.
+        """
+        if not task.rows:
+            self._prerequisites.append(task)  # its host is held until there is an answer
+        else:
+            self._in_flight.pop(task.key, None)
+        for row in task.rows:
+            self._frontier.add(row)
+        key = task.identity.host_key
+        pause = self._parked_hosts.usual_pause_ms(self._frontier.hosts[key].row)
+        self._frontier.finished(key, now, pause, domain_pause=min(pause, DOMAIN_CAP_MS))
+
+    def claimed(self, collection: str, claims: Mapping[UrlId, int]) -> None:
+        """Sitemaps or feeds say when known pages changed last: those that changed since their visit
+        are due, or with `fresh` come the earlier, the more often the host's claims were right; a
+        host that always says so is not listened to.
+        """
+        assignment = self._assignments[collection]
+        if assignment.collection.recrawl == "never" or not claims:
+            return
+        missing = []
+        for identity, changed_at in claims.items():
+            row = self.find(collection, identity)
+            if row is None:
+                missing.append(identity)
+            elif row.state == UrlState.VISITED:
+                self._heed(row, changed_at)
+        for row in self._parked_hosts.stored(missing):
+            if (row.collection, row.operation, row.state) == (collection, "", UrlState.VISITED):
+                self._heed(row, claims.get(row.id, 0))
+
+    def _heed(self, row: UrlRow, changed_at: int) -> None:
+        """A list names a visited page, and says when it changed last."""
+        claimed = row.visited_at < changed_at
+        trust = claim_trust(self._hosts.queue(row.id).row)
+        claim = claim_weight(trust) if claimed else row.claim
+        if self._assignments[row.collection].collection.recrawl != "fresh":
+            if claimed and claim > MIN_CLAIM:
+                row.claim = claim
+                self.make_due(row, asked=False)
+            elif claim != row.claim:
+                # its next visit tells whether the host has learned to say the truth
+                row.claim = claim
+                self.change(row)
+            return
+        silence = silence_weight(trust)
+        if abs(claim - row.claim) > NOTABLE_CLAIM or abs(silence - row.silence) > NOTABLE_CLAIM:
+            row.claim, row.silence = claim, silence
+            self.reschedule(row)
+
+    def reschedule(self, row: UrlRow) -> None:
+        """When a URL is due again may have changed: it is written, and waits where it now
+        belongs.
+        """
+        self.change(row)
+        if row.state != UrlState.KNOWN and not is_in_flight(self._in_flight, row):
+            self._parked_hosts.move(row)
+
+    def make_due(self, row: UrlRow, *, asked: bool = True) -> None:
+        """A URL is to be fetched now, whatever its schedule says. One that is being fetched already
+        is left alone. `asked`: somebody wants it, so of the pages that come again it is the first;
+        else it is due from now on, like those whose time has come.
+        """
+        if is_in_flight(self._in_flight, row):
+            return
+        self._hosts.queue(row.id)
+        self.settle(row, UrlState.KNOWN)
+        row.not_before = 0 if asked else self._clock.now_ms()
+        self._parked_hosts.wait_for(row)
+
+    def admitted(self, row: UrlRow) -> None:
+        self._progress.states[UrlState.KNOWN] += 1
+        self._buffer.batch.change_url(row)
+        key = row.id.host_key
+        queue = self._frontier.hosts.get(key)
+        if queue is None:
+            if self._parked_hosts.knows(key):
+                self._parked_hosts.note(key)
+                resting = self._buffer.batch.host(key)
+                # else its row counts this URL when it is written again: a read and a row for each
+                # is too much
+                if resting is not None:
+                    resting.known += 1
+                return
+            if self._parked_hosts.full:  # every place is taken: the host is known, and rests
+                host = self._hosts.add(row.id)
+                host.known = 1
+                self._parked_hosts.rest(host)
+                return
+            queue = self._hosts.queue(row.id)
+        queue.row.known += 1
+        self._buffer.batch.change_host(queue.row)
+        if self._parked_hosts.only is None or self._parked_hosts.only.admits(row):
+            self._frontier.offer(row, self._parked_hosts.room)
+
+    def depth_decreased(self, collection: str, identity: UrlId, depth: int) -> None:
+        """A known URL lies at less depth than was thought."""
+        row = self.find(collection, identity)
+        if row is not None:
+            row.depth = depth
+            self._buffer.batch.change_url(row)
+            if row.state == UrlState.KNOWN:
+                if (
+                    not row.not_before
+                    and self._frontier.waiting(collection, identity.host_key, identity.url_key)
+                    is not None
+                ):
+                    self._frontier.add(row)
+                return
+            if row.key in self._in_flight:
+                return
+        self._assignments[collection].depth_decreased[identity.url_key] = identity.host_key
+
+    def linked(self, collection: str, identity: UrlId, source: str) -> None:
+        if source:  # a seed that is named again is no link
+            self._events.known_url_linked(collection, identity)
+
+    def seed(self, name: str, seeds: Iterable[str]) -> None:
+        """Admit what the operator named.
+
+        Raises:
+            UrlError: a seed cannot be used.
+        """
+        gate = self._assignments[name].gate
+        for seed in seeds:
+            self._progress.seed_origins.add(url_origin(gate.seed(seed, self._clock.now_ms()).url))
+
+
+def known_depth(assignments: Mapping[str, Assignment], row: UrlRow) -> int:
+    """Return the least depth at which the collection knows the URL."""
+    try:
+        depth = assignments[row.collection].known.depth(row.id)
+    except KeyError:
+        return row.depth
+    return row.depth if depth is None else depth
+
+
+def is_in_flight(in_flight: Mapping[int, tuple[UrlRow, ...]], row: UrlRow) -> bool:
+    """Return whether the URL is being fetched for its collection."""
+    return any(flying.collection == row.collection for flying in in_flight.get(row.key, ()))

@@ -1,0 +1,72 @@
+"""What happens in a workspace, told from its log: commits at most once a minute, merges and
+exclusions as they come.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from lycosa.core.clock import Clock
+from lycosa.core.units import number_of
+from lycosa.store.entry import COMMIT, EXCLUDE, MERGE, PURGE, Entry
+from lycosa.store.log import EntriesGone
+from lycosa.store.workspace import Workspace
+
+_LOOK_EVERY_MS = 1_000
+_COMMITS_EVERY_MS = 60_000
+
+
+class LogMessages:
+    """Follows the log and tells people. `say` gets one line at a time."""
+
+    def __init__(self, workspace: Workspace, say: Callable[[str], None], clock: Clock) -> None:
+        self._workspace = workspace
+        self._say = say
+        self._clock = clock
+        self._head = workspace.state().head
+        self._next_look = 0
+        self._next_commits = 0
+        self._commits = self._pages = self._visits = 0
+
+    def tick(self) -> None:
+        """Look whether something happened; call it as often as you like. Raises WorkspaceError if
+        the log is damaged.
+        """
+        now = self._clock.monotonic_ms()
+        if now < self._next_look:
+            return
+        self._next_look = now + _LOOK_EVERY_MS
+        try:
+            entries = self._workspace.log.entries(self._head)
+        except EntriesGone:
+            self._head = self._workspace.state().head
+            return
+        for entry in entries:
+            self._tell(entry)
+        if self._commits and now >= self._next_commits:
+            self._next_commits = now + _COMMITS_EVERY_MS
+            self.tell_commits()
+
+    def tell_commits(self) -> None:
+        """Tell of the commits that were not told of yet."""
+        if self._commits:
+            in_how_many = "1 commit" if self._commits == 1 else f"{self._commits} commits"
+            pages = "1 page" if self._pages == 1 else f"{self._pages:,} pages"
+            fetches = "1 fetch" if self._visits == 1 else f"{self._visits:,} fetches"
+            self._say(f"committed {pages} from {fetches} in {in_how_many} (log entry {self._head})")
+        self._commits = self._pages = self._visits = 0
+
+    def _tell(self, entry: Entry) -> None:
+        self._head = entry.number
+        if entry.kind == COMMIT:
+            self._commits += 1
+            self._pages += entry.counters.get("pages", 0)
+            self._visits += entry.counters.get("visits", 0)
+        elif entry.kind == MERGE:
+            made = sum(len(files) for files in entry.files.values())
+            self._say(
+                f"compacted {number_of(len(entry.replaces), 'file')} into {made} (log entry "
+                f"{entry.number})"
+            )
+        elif entry.kind in (EXCLUDE, PURGE):
+            self._say(f"{entry.kind} (log entry {entry.number})")

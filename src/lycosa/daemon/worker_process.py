@@ -1,0 +1,224 @@
+"""The daemon's worker: a process that fetches, parses and commits for good, and may die of a
+page.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import partial
+from types import FrameType
+
+from lycosa.app.uptime_session import Uptime
+from lycosa.config.settings import Config
+from lycosa.core.clock import Clock, SystemClock
+from lycosa.core.errors import ClaimLost, LycosaError, UsageError
+from lycosa.core.system_errors import is_disk_full
+from lycosa.core.units import format_time
+from lycosa.crawl.processing.page_mark import MarkingReader, PageMark
+from lycosa.crawl.session.live_status import write_live
+from lycosa.crawl.session.session import CrawlSession, open_session
+from lycosa.crawl.session.worker_status import CrawlPause, Rate, WorkerStatus, cpu_s, figures
+from lycosa.crawl.state.task import Job
+from lycosa.crawl.worker import Worker
+from lycosa.monitor.plugins import PLUGINS
+from lycosa.processes.children import News
+from lycosa.processes.disk_space import DiskSpace
+from lycosa.processes.memory import tune_memory
+from lycosa.store.workspace import Workspace
+
+_LIVE_EVERY_MS = 2_000
+_WALK_EVERY_MS = 60_000
+
+
+@dataclass(slots=True, frozen=True)
+class WorkerOrder:
+    """What the daemon tells its worker: picklable. `daemon`: the daemon's process id."""
+
+    root: str
+    config: Config
+    jobs: tuple[Job, ...]
+    bad: Mapping[str, str]
+    daemon: int
+
+
+def work(tell: Callable[..., None], order: WorkerOrder, mark: PageMark) -> None:
+    """Work these collections until SIGTERM: then commit, release and return. Runs in a process of
+    its own.
+
+    What goes wrong is told, and ends the process with exit code 1.
+    """
+    stopping = _Stopping()
+    signal.signal(signal.SIGTERM, stopping)
+    tune_memory()
+    try:
+        _work(tell, order, mark, stopping)
+    except LycosaError as error:
+        tell(_news(error), str(error))
+        raise SystemExit(1) from None  # it is no fault of the program: no traceback
+    except Exception as error:
+        tell(_news(error), f"{type(error).__name__}: {error}")
+        raise
+
+
+class _Stopping:
+    """SIGTERM: a worker that fetches ends by itself; one that still takes up what was stored is
+    ended, it has changed nothing.
+    """
+
+    def __init__(self) -> None:
+        self.worker: Worker | None = None
+
+    def __call__(self, number: int, frame: FrameType | None) -> None:
+        if self.worker is None:
+            raise SystemExit(0)
+        self.worker.stop()
+
+
+def _work(
+    tell: Callable[..., None], order: WorkerOrder, mark: PageMark, stopping: _Stopping
+) -> None:
+    clock = SystemClock()
+    workspace = Workspace.open(order.root)
+    ticks: list[Callable[[], object]] = []
+    last: list[tuple[int, str]] = []  # entry and time of the last commit, if there was one
+
+    def committed(entry: int) -> None:
+        last[:] = [(entry, format_time(clock.now_ms()))]
+
+    session = open_session(
+        workspace,
+        order.config,
+        order.jobs,
+        command="run",
+        clock=clock,
+        forever=True,
+        committed=committed,
+        tick=lambda: _call(ticks),
+        plugins=PLUGINS,
+        wrap_reader=partial(MarkingReader, mark=mark),
+    )
+    done = False
+    uptime = Uptime(workspace, session.crawl, session.worker, order.config, clock, _say)
+    try:
+        watch = WorkerMonitor(session, order, clock, lambda: last[0] if last else None)
+        watch.write("loading the stored state")
+        session.take_up()
+        for path, number in session.worker.progress.damaged.items():
+            _say(
+                f"{path}: {number:,} damaged sections skipped, probably after a power failure; "
+                "their pages are fetched again"
+            )
+        uptime.tick()
+        stopping.worker = session.worker
+        tell(News.WORKING)
+        ticks += [session.inbox.apply, watch.tick, uptime.tick]
+        session.worker.run()
+        done = True
+    except SystemExit:
+        done = True
+        raise
+    finally:
+        uptime.close()
+        session.close()  # waits for a commit that is being written
+        if done:
+            session.claim.release()
+
+
+class WorkerMonitor:
+    """What the worker looks at once a second: the hours, the disk, its parent, links to walk again;
+    and it says how it fares.
+    """
+
+    def __init__(
+        self,
+        session: CrawlSession,
+        order: WorkerOrder,
+        clock: Clock,
+        last_commit: Callable[[], tuple[int, str] | None],
+    ) -> None:
+        self._session = session
+        self._order = order
+        self._clock = clock
+        self._last_commit = last_commit
+        self._parent = os.getppid()
+        self._since = format_time(clock.now_ms())
+        self._limited = [
+            job.collection.name for job in order.jobs if job.collection.depth is not None
+        ]
+        here = session.workspace.storage
+        room = DiskSpace(
+            here.root if here.on_disk else here.scratch(), order.config.run.disk_reserve
+        )
+        self._rest = CrawlPause(order.jobs, room, clock)
+        self._rate = Rate(clock)
+        self._next_live = 0
+        self._next_walk = 0
+
+    def tick(self) -> None:
+        worker = self._session.worker
+        if os.getppid() != self._parent:
+            worker.stop()
+        self._rest.look(self._session)
+        now = self._clock.monotonic_ms()
+        if now >= self._next_walk:
+            self._next_walk = now + _WALK_EVERY_MS
+            self._walk()
+        if now >= self._next_live:
+            self._next_live = now + _LIVE_EVERY_MS
+            self.write(self._rest.message)
+
+    def write(self, message: str) -> None:
+        """Say how it goes, and why nothing is fetched if nothing is."""
+        progress, crawl = self._session.worker.progress, self._session.crawl
+        collections = {
+            name: (each.pages, each.in_flight) for name, each in crawl.assignments.items()
+        }
+        rate = self._rate.take(progress.pages)
+        vitals = WorkerStatus(
+            progress, collections, self._rest.resting, rate, message, self._last_commit(), cpu_s()
+        )
+        write_live(
+            self._session.workspace.storage,
+            {
+                "daemon": self._order.daemon,
+                "pid": os.getpid(),
+                "since": self._since,
+                "written_at": format_time(self._clock.now_ms()),
+                **figures([vitals]),
+                "bad": dict(self._order.bad),
+            },
+        )
+
+    def _walk(self) -> None:
+        """Walk from pages that turned out to lie nearer. Depths matter only where there is a
+        limit.
+        """
+        assignments = self._session.crawl.assignments
+        for name, assignment in assignments.items():
+            if name not in self._limited:
+                assignment.depth_decreased.clear()
+        if any(assignments[name].depth_decreased for name in self._limited):
+            self._session.walk_depth_decreased()
+
+
+def _say(message: str) -> None:
+    """A line for people, with the time, as the daemon writes them."""
+    print(f"{datetime.now(UTC):%Y-%m-%d %H:%M:%S} {message}", file=sys.stderr, flush=True)
+
+
+def _call(ticks: list[Callable[[], object]]) -> None:
+    for tick in ticks:
+        tick()
+
+
+def _news(error: BaseException) -> News:
+    if is_disk_full(error):
+        return News.DISK
+    if isinstance(error, ClaimLost):
+        return News.LOST
+    return News.USAGE if isinstance(error, UsageError) else News.FAILED

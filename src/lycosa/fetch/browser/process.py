@@ -1,0 +1,245 @@
+"""Chromium as a child process that nobody but us can talk to, and that can talk to nobody but us.
+
+It is driven over two pipes (DevTools protocol, messages ended by a zero byte), so no port is open.
+It has no network of its own: every name fails to resolve, all traffic is told to go through a proxy
+that has such a name, and WebRTC may use nothing else. What a page loads is handed in through the
+pipes. When we die, the pipes close, and it ends by itself.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import shutil
+import signal
+import tempfile
+import time
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from lycosa.core.errors import ConfigError, WorkError
+
+NAMES = ("chromium", "chromium-browser", "google-chrome-stable", "google-chrome", "chrome")
+
+Message = dict[str, Any]
+"""One message of the DevTools protocol; its fields are Chromium's."""
+
+_FLAGS = (
+    "--headless=new",
+    "--remote-debugging-pipe",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--no-default-browser-check",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    "--disable-extensions",
+    "--disable-default-apps",
+    "--disable-breakpad",
+    "--disable-crash-reporter",
+    "--disable-domain-reliability",
+    "--disable-client-side-phishing-detection",
+    "--disable-dev-shm-usage",
+    "--disable-notifications",
+    "--disable-features=Translate,OptimizationHints,MediaRouter,DialMediaRouteProvider,AutofillServerCommunication,NetworkTimeServiceQuerying",
+    "--disable-backgrounding-occluded-windows",
+    "--disable-background-timer-throttling",
+    "--disable-renderer-backgrounding",
+    "--metrics-recording-only",
+    "--mute-audio",
+    "--no-pings",
+    "--password-store=basic",
+    "--blink-settings=imagesEnabled=false",
+    "--renderer-process-limit=8",
+    "--force-webrtc-ip-handling-policy=disable_non_proxied_udp",
+    "--webrtc-ip-handling-policy=disable_non_proxied_udp",
+    "--host-resolver-rules=MAP * ~NOTFOUND",
+    "--proxy-server=http://nowhere.invalid:9",
+    "--proxy-bypass-list=<-loopback>",
+    "about:blank",
+)
+_KEPT = (
+    "PATH",
+    "LANG",
+    "LC_ALL",
+    "TZ",
+    "TMPDIR",
+    "LD_LIBRARY_PATH",
+    "FONTCONFIG_FILE",
+    "FONTCONFIG_PATH",
+)
+_FOLDER = "lycosa-browser-"
+_READ_FD, _WRITE_FD = 3, 4  # where Chromium looks for its pipes
+_ABOVE = 10
+_PIECE = 1 << 20
+_MAX_UNSENT = 256 * 2**20
+_END_S = 2.0
+_PAGE_SIZE = os.sysconf("SC_PAGE_SIZE")
+
+
+def find_browser(configured: str, *, sandbox: bool) -> str:
+    """The program to run.
+
+    Raises:
+        ConfigError: there is none, or it cannot use its sandbox.
+    """
+    if sandbox and os.geteuid() == 0:
+        raise ConfigError(
+            "render.sandbox: Chromium's sandbox does not work as root; run Lycosa as another "
+            "user, or set render.sandbox to false "
+            "(scripts of web pages then run without a sandbox)"
+        )
+    for name in (configured,) if configured else NAMES:
+        path = shutil.which(name)
+        if path:
+            return path
+    raise ConfigError(
+        f"render.browser: {configured or 'no Chromium'} "
+        f"{'is not a program' if configured else 'was found'}; rendering pages needs one: "
+        "apt-get install chromium, or set collection.render to never"
+    )
+
+
+class BrowserProcess:
+    """One Chromium with an empty profile in a folder that goes when it does. Not thread-safe."""
+
+    def __init__(self, program: str, *, largest_message: int, sandbox: bool = True) -> None:
+        """
+        Raises:
+            WorkError: it cannot be started.
+        """
+        _sweep_folders()
+        self._largest = largest_message
+        self._folder = tempfile.mkdtemp(prefix=f"{_FOLDER}{os.getpid()}-")
+        self.pid = 0
+        to_read, self._output = os.pipe()
+        self._input, to_write = os.pipe()
+        high = [
+            fcntl.fcntl(descriptor, fcntl.F_DUPFD_CLOEXEC, _ABOVE)
+            for descriptor in (to_read, to_write)
+        ]
+        arguments = [program, *_FLAGS[:-1], f"--user-data-dir={self._folder}"]
+        if not sandbox:
+            arguments.append("--no-sandbox")
+        null = os.open(os.devnull, os.O_RDWR)
+        actions = [(os.POSIX_SPAWN_DUP2, null, descriptor) for descriptor in (0, 1, 2)]
+        actions += [
+            (os.POSIX_SPAWN_DUP2, high[0], _READ_FD),
+            (os.POSIX_SPAWN_DUP2, high[1], _WRITE_FD),
+        ]
+        try:
+            self.pid = os.posix_spawn(
+                program,
+                [*arguments, _FLAGS[-1]],
+                _environment(self._folder),
+                file_actions=actions,
+                setpgroup=0,
+            )
+        except OSError as error:
+            os.close(self._input)
+            os.close(self._output)
+            shutil.rmtree(self._folder, ignore_errors=True)
+            raise WorkError(f"{program} cannot be started: {error.strerror}") from error
+        finally:
+            for descriptor in (to_read, to_write, null, *high):
+                os.close(descriptor)
+        os.set_blocking(self._input, False)
+        os.set_blocking(self._output, False)
+        self._received = bytearray()
+        self._unsent = bytearray()
+        self._searched = 0
+        self.broken = False
+
+    def send(self, message: Message) -> None:
+        """Hand a message over; what the pipe does not take now goes with the next call."""
+        self._unsent += json.dumps(message, ensure_ascii=True).encode() + b"\0"
+        if len(self._unsent) > _MAX_UNSENT:
+            self.broken = True
+        self.flush()
+
+    def flush(self) -> None:
+        """Send what waits."""
+        try:
+            while self._unsent:
+                del self._unsent[: os.write(self._output, memoryview(self._unsent)[:_PIECE])]
+        except BlockingIOError:
+            pass
+        except OSError:
+            self.broken = True
+
+    def receive(self) -> list[Message]:
+        """What has come. `broken` is set when it has ended, or sends what no page of allowed size
+        can be.
+        """
+        self.flush()
+        try:
+            while piece := os.read(self._input, _PIECE):
+                self._received += piece
+                if len(self._received) > self._largest + _PIECE:
+                    break
+            else:
+                self.broken = True
+        except BlockingIOError:
+            pass
+        except OSError:
+            self.broken = True
+        messages = []
+        while (end := self._received.find(b"\0", self._searched)) >= 0:
+            messages.append(json.loads(bytes(self._received[:end])))
+            del self._received[: end + 1]
+            self._searched = 0
+        self._searched = len(self._received)
+        if len(self._received) > self._largest:
+            self.broken = True
+        return messages
+
+    def memory(self) -> int:
+        """Bytes of memory that its processes hold: private ones, and each process's share of common
+        ones not counted twice.
+        """
+        total = 0
+        for folder in Path("/proc").iterdir():
+            if not folder.name.isdigit():
+                continue
+            with suppress(OSError, ValueError, IndexError):
+                if os.getpgid(int(folder.name)) == self.pid:
+                    resident, shared = (folder / "statm").read_text().split()[1:3]
+                    total += (int(resident) - int(shared)) * _PAGE_SIZE
+        return total
+
+    def close(self) -> None:
+        """End it with all its processes, and remove its folder."""
+        if not self.pid:
+            return
+        for descriptor in (self._input, self._output):
+            os.close(descriptor)
+        with suppress(ProcessLookupError, PermissionError):
+            os.killpg(self.pid, signal.SIGKILL)
+        deadline = time.monotonic() + _END_S
+        while time.monotonic() < deadline:
+            with suppress(ChildProcessError):
+                if os.waitpid(self.pid, os.WNOHANG) == (0, 0):
+                    time.sleep(0.005)
+                    continue
+            break
+        self.pid = 0
+        self.broken = True
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+
+def _environment(folder: str) -> dict[str, str]:
+    """What the browser needs of ours, and no more: passwords may stand there."""
+    kept = {name: os.environ[name] for name in _KEPT if name in os.environ}
+    return kept | {"HOME": folder, "XDG_CONFIG_HOME": folder, "XDG_CACHE_HOME": folder}
+
+
+def _sweep_folders() -> None:
+    """Remove the profiles of workers that were killed."""
+    for folder in Path(tempfile.gettempdir()).glob(f"{_FOLDER}*-*"):
+        with suppress(OSError, ValueError):
+            owner = int(folder.name.removeprefix(_FOLDER).partition("-")[0])
+            if folder.stat().st_uid == os.geteuid() and not Path(f"/proc/{owner}").exists():
+                shutil.rmtree(folder, ignore_errors=True)

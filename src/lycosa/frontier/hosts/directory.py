@@ -1,0 +1,361 @@
+"""Every host of a worker, resting ones too, in columns of numbers: 43 bytes a host, none of them a
+Python object.
+
+With a folder the columns lie in mapped files (`lycosa.frontier.hosts.mapped_arrays`) and leave
+memory after each look at all hosts; what they hold is a cache of the tables, built at each start.
+
+A host has a slot, which it keeps; `pick` chooses the hosts to take in next. Of hosts that are
+equally urgent, those follow each other whose rows lie beside each other in the tables, starting
+behind the last one picked: a refill then reads a few ranges of the files instead of one for every
+host, and as the picks move round and round no host waits for ever (the elevator algorithm of disk
+scheduling). Guarded by bench/frontier.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from enum import StrEnum
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+from lycosa.frontier.hosts.mapped_arrays import MappedArrays
+from lycosa.frontier.rows.row_positions import places
+
+Slots = npt.NDArray[np.int64]
+_Keys = npt.NDArray[np.uint64]
+
+NEVER = 1 << 62
+"""`next_at` of a host that has nothing to fetch."""
+
+SETTABLE = ("waiting", "visited", "pages", "next_at", "last_visit_at", "rank")
+"""The fields that `set` and `update` take."""
+
+_COLUMNS = ("host_key", "partition", "active", *SETTABLE)
+_FIRST_SIZE = 1_024
+_FOLD_AT = 20_000  # new hosts that are found by a dict; 2 MB
+_SHED_EVERY = 16
+_TOP_BITS = 16
+_TIE_MS = 10_000  # hosts due within this time of each other are equally urgent
+BEHIND_MS = _TIE_MS + 1_000
+"""A host that is due so much later comes after all that are due now."""
+
+_BLOCK = 128 * 1_024  # hosts that are looked at together: a pick needs 5 MB
+
+
+class HostOrder(StrEnum):
+    """Which of the hosts that are due comes first."""
+
+    TIME = "time"  # the one that is due first; overdue ones are equal
+    SERVERS = "servers"  # one that was never visited, then the one unvisited longest
+    RANK = "rank"  # the highest rank
+
+
+class HostDirectory:
+    """Hosts in columns, which are longer than there are hosts. Read them by slot; change them by
+    the methods. Not thread-safe.
+
+    Without a folder, or when its disk is full, the columns are in memory.
+
+    Times are ms since 1970. `next_at`: when a URL of the host is due and the host may be asked
+    (`NEVER`: not at all); `waiting`: URLs in state known; `last_visit_at`: 0 for never; `active`:
+    held in memory, so not to be picked.
+    """
+
+    _count: int
+    _behind: int  # the place after the last pick
+    _new: dict[int, int]  # host key -> slot of hosts that were added since the index was made
+    _looks: int  # calls of `slot`
+    _indexed: bool  # every other host is in it
+
+    def __init__(self, folder: str | None = None) -> None:
+        self._arrays = MappedArrays(folder)
+        self._looks = 0
+        self.clear()
+
+    def __len__(self) -> int:
+        return self._count
+
+    @property
+    def nbytes(self) -> int:
+        """What the columns and the index hold, on disk or in memory."""
+        held = sum(getattr(self, name).itemsize * self._count for name in _COLUMNS)
+        return int(held + self._order.nbytes + self._tops.nbytes)
+
+    def slot(self, host_key: int) -> int | None:
+        """The slot of a host, or None."""
+        if not self._indexed:
+            self._reindex()
+        self._looks += 1
+        if self._looks % _SHED_EVERY == 0:
+            self._arrays.shed()  # each look brings back some 64 KB around it
+        slot = self._new.get(host_key)
+        if slot is not None:
+            return slot
+        top = host_key >> (64 - _TOP_BITS)
+        bucket = self._order[self._tops[top] : self._tops[top + 1]]
+        keys = self.host_key[bucket]
+        place = int(np.searchsorted(keys, np.uint64(host_key)))
+        return int(bucket[place]) if place < keys.size and int(keys[place]) == host_key else None
+
+    def slots(self, host_keys: _Keys) -> Slots:
+        """The slots of many hosts, -1 where there is none."""
+        if not self._indexed:
+            self._reindex()
+        order = np.argsort(host_keys)
+        wanted = host_keys[order]
+        found = np.full(host_keys.size, -1, np.int64)
+        # by 1/256 of the keys: a sorted copy of all would be 8 bytes a host
+        step = 1 << (_TOP_BITS - 8)
+        edges = np.searchsorted(wanted, np.arange(256, dtype=np.uint64) << np.uint64(56)).tolist()
+        for number, (first, last) in enumerate(zip(edges, [*edges[1:], wanted.size], strict=True)):
+            bucket = self._order[self._tops[number * step] : self._tops[(number + 1) * step]]
+            if last > first and bucket.size:
+                ordered = self.host_key[bucket]
+                at = np.minimum(np.searchsorted(ordered, wanted[first:last]), bucket.size - 1)
+                found[order[first:last]] = np.where(
+                    ordered[at] == wanted[first:last], bucket[at].astype(np.int64), -1
+                )
+        if self._new:
+            for place in np.flatnonzero(found < 0).tolist():
+                found[place] = self._new.get(int(host_keys[place]), -1)
+        self._arrays.shed()
+        return found
+
+    def add(self, host_key: int, partition: int) -> int:
+        """The slot of a host, which gets one if it has none."""
+        slot = self.slot(host_key)
+        if slot is not None:
+            return slot
+        self._parked_hosts(1)
+        slot, self._count = self._count, self._count + 1
+        self.host_key[slot] = host_key
+        self.partition[slot] = partition
+        self.next_at[slot] = NEVER
+        self._new[host_key] = slot
+        if len(self._new) >= _FOLD_AT:
+            self._reindex()
+        return slot
+
+    def set(self, slot: int, **fields: float) -> None:
+        """Change fields of a host.
+
+        Raises:
+            KeyError: not a field of `SETTABLE`.
+            OverflowError: a value that the field cannot hold.
+        """
+        for name, value in fields.items():
+            if name not in SETTABLE:
+                raise KeyError(name)
+            getattr(self, name)[slot] = value
+
+    def change(self, slot: int, *, waiting: int = 0, visited: int = 0, pages: int = 0) -> None:
+        """Add to the counts of a host. Raises OverflowError if one would fall below 0; then none
+        has changed.
+        """
+        self.set(
+            slot,
+            waiting=int(self.waiting[slot]) + waiting,
+            visited=int(self.visited[slot]) + visited,
+            pages=int(self.pages[slot]) + pages,
+        )
+
+    def wake(self, slot: int, at_ms: int) -> None:
+        """A URL of the host is due at this time: the host is due then, or earlier if it was."""
+        if at_ms < self.next_at[slot]:
+            self.next_at[slot] = at_ms
+
+    def hush(self) -> None:
+        """No host is due until it is woken."""
+        self.next_at[: self._count] = NEVER
+        self._arrays.shed()
+
+    def wake_many(self, host_keys: _Keys, at_ms: npt.NDArray[np.int64]) -> None:
+        """`wake` for many hosts, each named once; unknown ones are left out."""
+        slots = self.slots(host_keys)
+        known = slots >= 0
+        slots = slots[known]
+        self.next_at[slots] = np.minimum(self.next_at[slots], at_ms[known])
+        self._arrays.shed()
+
+    def set_back(self, by_ms: int) -> None:
+        """The clock was set back: hosts that were due some time are so earlier by as much."""
+        for first in range(0, self._count, _BLOCK):
+            times = self.next_at[first : min(first + _BLOCK, self._count)]
+            times[(times > 0) & (times < NEVER)] -= by_ms
+        self._arrays.shed()
+
+    def activate(self, slots: Slots | int, active: bool = True) -> None:
+        """Mark hosts as held in memory (never picked), or as resting again."""
+        self.active[slots] = active
+
+    def pick(
+        self, now_ms: int, horizon_ms: int, limit: int, order: HostOrder = HostOrder.TIME
+    ) -> Slots:
+        """At most `limit` resting hosts that are due by `now_ms` + `horizon_ms`, the most urgent
+        ones; in the files' order.
+
+        They are not marked: that is for `activate`, once their rows are there.
+        """
+        candidates: list[tuple[Slots, npt.NDArray[np.float64], _Keys]] = []
+        due_in_all = 0
+        for first in range(0, self._count if limit > 0 else 0, _BLOCK):
+            block = slice(first, min(first + _BLOCK, self._count))
+            due: Slots = (
+                np.flatnonzero((self.next_at[block] <= now_ms + horizon_ms) & ~self.active[block])
+                + first
+            )
+            urgency, distance = (
+                self._urgency(due, now_ms, order),
+                self._places(due) - np.uint64(self._behind),
+            )
+            best = _best(urgency, distance, limit)
+            due_in_all += due.size
+            candidates.append((due[best], urgency[best], distance[best]))
+        if not candidates:
+            return np.zeros(0, np.int64)
+        slots, urgency, distance = (
+            np.concatenate(parts) for parts in zip(*candidates, strict=True)
+        )
+        best = _best(urgency, distance, limit)
+        if 0 < best.size < due_in_all:
+            ties = best[urgency[best] == urgency[best].max()]
+            self._behind = (self._behind + int(distance[ties].max()) + 1) % (1 << 64)
+        chosen: Slots = slots[best]
+        chosen = chosen[np.argsort(self._places(chosen), kind="stable")]
+        self._arrays.shed()
+        return chosen
+
+    def next_time(self) -> int | None:
+        """The earliest time at which a resting host is due; None: there is none."""
+        earliest = NEVER
+        for first in range(0, self._count, _BLOCK):
+            block = slice(first, min(first + _BLOCK, self._count))
+            earliest = int(self.next_at[block].min(initial=earliest, where=~self.active[block]))
+        self._arrays.shed()
+        return None if earliest >= NEVER else earliest
+
+    def unvisited_rest(self, now_ms: int) -> bool:
+        """Whether a resting host is due of which no URL was ever visited."""
+        found = False
+        for first in range(0, self._count, _BLOCK):
+            block = slice(first, min(first + _BLOCK, self._count))
+            if bool(
+                (
+                    (self.next_at[block] <= now_ms)
+                    & ~self.active[block]
+                    & (self.visited[block] == 0)
+                ).any()
+            ):
+                found = True
+                break
+        self._arrays.shed()
+        return found
+
+    def load(self, summaries: Iterable[pl.DataFrame]) -> None:
+        """Know exactly the hosts of these frames (see `extend`), all resting. What `hosts` says is
+        for `update`, afterwards.
+        """
+        self.clear()
+        for frame in summaries:
+            self.extend(frame)
+
+    def extend(self, summaries: pl.DataFrame) -> None:
+        """Add hosts that are not here yet, one in each row, resting.
+
+        Columns as `lycosa.frontier.rows.row_reader.summary` gives them: partition, host_key,
+        waiting, visited, due_at (becomes `next_at`, null: never).
+        """
+        self._parked_hosts(summaries.height)
+        rows = slice(self._count, self._count + summaries.height)
+        for name in ("host_key", "partition", "waiting", "visited"):
+            getattr(self, name)[rows] = summaries[name].to_numpy()
+        self.next_at[rows] = summaries["due_at"].fill_null(NEVER).to_numpy()
+        self._count += summaries.height
+        self._indexed = False
+        self._arrays.shed()
+
+    def update(self, frames: Iterable[pl.DataFrame]) -> None:
+        """Take over those columns of these frames that are in `SETTABLE`, by `host_key`; unknown
+        hosts are left out.
+
+        Null is 0. `next_at` is a host's own "not before": it only moves back, and only hosts that
+        have something to fetch.
+        """
+        for frame in frames:
+            slots = self.slots(frame["host_key"].to_numpy())
+            known = slots >= 0
+            slots = slots[known]
+            for name in SETTABLE:
+                if name in frame.columns:
+                    values = frame[name].fill_null(0).to_numpy()[known]
+                    if name == "next_at":
+                        before = self.next_at[slots]
+                        values = np.where(before < NEVER, np.maximum(before, values), before)
+                    getattr(self, name)[slots] = values
+            self._arrays.shed()
+
+    def _urgency(self, due: Slots, now_ms: int, order: HostOrder) -> npt.NDArray[np.float64]:
+        """The smaller the earlier."""
+        if order is HostOrder.RANK:
+            return -self.rank[due].astype(np.float64)
+        if order is HostOrder.SERVERS:
+            return np.where(self.visited[due] == 0, -1.0, self.last_visit_at[due] // _TIE_MS)
+        return (np.maximum(self.next_at[due] - now_ms, 0) // _TIE_MS).astype(np.float64)
+
+    def _places(self, slots: Slots) -> _Keys:
+        return places(self.partition[slots], self.host_key[slots])
+
+    def close(self) -> None:
+        """Forget all hosts and give the files back. Nothing may be asked afterwards."""
+        self._arrays = MappedArrays()
+        self.clear()
+
+    def clear(self) -> None:
+        """Forget all hosts."""
+        self.host_key = self._arrays.zeros("host_key", np.uint64, _FIRST_SIZE)
+        self.partition = self._arrays.zeros("partition", np.uint16, _FIRST_SIZE)
+        self.active = self._arrays.zeros("active", np.bool_, _FIRST_SIZE)
+        self.waiting = self._arrays.zeros("waiting", np.uint32, _FIRST_SIZE)
+        self.visited = self._arrays.zeros("visited", np.uint32, _FIRST_SIZE)
+        self.pages = self._arrays.zeros("pages", np.uint32, _FIRST_SIZE)
+        self.next_at = self._arrays.zeros("next_at", np.int64, _FIRST_SIZE)
+        self.last_visit_at = self._arrays.zeros("last_visit_at", np.int64, _FIRST_SIZE)
+        self.rank = self._arrays.zeros("rank", np.float32, _FIRST_SIZE)
+        self._count = 0
+        self._behind = 0
+        self._reindex()
+
+    def _parked_hosts(self, more: int) -> None:
+        size = self.host_key.size
+        if self._count + more > size:
+            wider = max(size + size // 8, self._count + more)
+            for name in _COLUMNS:  # one after the other: only one column is held twice
+                before = getattr(self, name)
+                grown = self._arrays.zeros(name, before.dtype.type, wider)
+                grown[: self._count] = before[: self._count]
+                setattr(self, name, grown)
+
+    def _reindex(self) -> None:
+        """Slots by host key, and where each part of the keys starts among them."""
+        keys = self.host_key[: self._count]
+        self._order = self._arrays.zeros("order", np.uint32, max(self._count, 1))[: self._count]
+        self._order[:] = np.argsort(keys)
+        sizes = np.bincount(
+            (keys >> np.uint64(64 - _TOP_BITS)).astype(np.int64), minlength=1 << _TOP_BITS
+        )
+        self._tops = np.concatenate([[0], np.cumsum(sizes)]).astype(np.uint32)
+        self._new = {}
+        self._indexed = True
+        self._arrays.shed()
+
+
+def _best(urgency: npt.NDArray[np.float64], distance: _Keys, limit: int) -> Slots:
+    """Which `limit` are the smallest by (urgency, distance); in no order."""
+    if urgency.size <= limit:
+        return np.arange(urgency.size)
+    bar = np.partition(urgency, limit - 1)[limit - 1]
+    sure, ties = np.flatnonzero(urgency < bar), np.flatnonzero(urgency == bar)
+    left = limit - sure.size
+    return np.concatenate([sure, ties[np.argpartition(distance[ties], left - 1)[:left]]])

@@ -1,0 +1,51 @@
+"""Arrays in mapped files that leave the process's memory when they are not looked at.
+
+The files have no names, so they are gone with the process and no other process can take them for
+its own. What is taken out of memory stays in the page cache as long as the machine has room, and
+comes back from there by page faults.
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+import tempfile
+from typing import TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+_Number = TypeVar("_Number", bound=np.generic)
+
+
+class MappedArrays:
+    """Arrays by name, in `folder`. Without a folder, or when its disk is full, they are in
+    memory.
+    """
+
+    def __init__(self, folder: str | None = None) -> None:
+        self._folder = folder
+        self._maps: dict[str, mmap.mmap] = {}
+
+    def zeros(self, name: str, kind: type[_Number], size: int) -> npt.NDArray[_Number]:
+        """A new array of zeros, at least one. An older one of this name stays as it is, but is not
+        shed any more.
+        """
+        self._maps.pop(name, None)
+        if self._folder is None:
+            return np.zeros(size, kind)
+        length = size * np.dtype(kind).itemsize
+        try:
+            with tempfile.TemporaryFile(dir=self._folder) as file:
+                # a mapped hole that the disk cannot fill kills the process
+                os.posix_fallocate(file.fileno(), 0, length)
+                mapped = mmap.mmap(file.fileno(), length)
+        except OSError:
+            return np.zeros(size, kind)
+        self._maps[name] = mapped
+        return np.frombuffer(mapped, kind)
+
+    def shed(self) -> None:
+        """Take the arrays out of the process's memory; nothing is lost."""
+        for mapped in self._maps.values():
+            mapped.madvise(mmap.MADV_DONTNEED)

@@ -1,0 +1,377 @@
+"""When a host may be asked: clocks of hosts, of registrable domains and of addresses.
+
+Invariants
+- A host is asked by at most `connections_per_host` fetches at once, and not before the pause after
+  its last fetch is over.
+- A registrable domain is asked as if it were at most `domain_connections` hosts
+  (`lycosa.frontier.politeness.domain_clock`).
+- All hosts behind one address together have at most `address_connections` fetches under way.
+- With `burst` N above 1, a host that permits it is asked up to N times without a pause, then left
+  alone for the sum of the N
+  pauses: the average holds, the connection stays warm. Its place in the domain stays taken for the
+      whole time.
+- After a change of owner every host and every place counts as fetched at the claim (`take_up`).
+
+Times are integer milliseconds of the monotonic clock. Every call is O(1) (in the number of places,
+which is small). Clocks whose pause is over and that nobody uses are forgotten: what is not in
+memory may be asked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from lycosa.config.settings import Collection
+from lycosa.frontier.politeness.delay import DOMAIN_CAP_MS, RETRY_AFTER_CAP_MS
+from lycosa.frontier.politeness.domain_clock import BUSY, DomainClock
+
+_TIDY_FROM = 4_096
+
+
+def monotonic_from(at_ms: int, now_ms: int, monotonic_ms: int) -> int:
+    """A stored date as a time of the monotonic clock. A date farther off than any pause (a clock
+    was set) is cut.
+    """
+    return monotonic_ms + min(max(at_ms - now_ms, 0), RETRY_AFTER_CAP_MS)
+
+
+@dataclass(slots=True, frozen=True)
+class ClockRules:
+    """How many at once. `address_connections` 0: no limit."""
+
+    connections_per_host: int = 1
+    domain_connections: int = 2
+    address_connections: int = 0
+    burst: int = 1
+
+    @staticmethod
+    def strictest(collections: Iterable[Collection]) -> ClockRules:
+        """What suits all collections of a worker: a host that two of them want is asked as the
+        stricter one says.
+        """
+        every = list(collections)
+        return ClockRules(
+            min((collection.connections_per_host for collection in every), default=1),
+            min((collection.domain_connections for collection in every), default=2),
+            min(
+                (
+                    collection.address_connections
+                    for collection in every
+                    if collection.address_connections
+                ),
+                default=0,
+            ),
+            min((collection.burst for collection in every), default=1),
+        )
+
+
+@dataclass(slots=True)
+class HostClock:
+    """`ready_at`: not asked before; `paced_at`: the same without back-off and what Retry-After
+    asked for, as checks of availability have it. In a burst: how many fetches it has had, what
+    pause is owed, until when that holds.
+    """
+
+    ready_at: int = 0
+    paced_at: int = 0
+    in_flight: int = 0
+    burst: int = 0
+    owed: int = 0
+    rested_at: int = 0
+
+
+class Clocks:
+    """The clocks of one worker. Not thread-safe."""
+
+    def __init__(self, rules: ClockRules, claimed_at: int = 0) -> None:
+        """`claimed_at`: when the partitions were claimed, as hosts that `take_up` registers were
+        last fetched then.
+        """
+        self._rules = rules
+        # One host may use all the connections that its own rule grants it, or that rule would mean
+        # nothing.
+        self._places = max(rules.domain_connections, rules.connections_per_host)
+        self._claimed_at = claimed_at
+        self._hosts: dict[int, HostClock] = {}
+        self._domains: dict[str, DomainClock] = {}
+        self._addresses: dict[str, int] = {}  # fetches under way
+        self._address_limit = rules.address_connections
+        self._tidy_at = _TIDY_FROM
+
+    def __len__(self) -> int:
+        """How many clocks are in memory."""
+        return len(self._hosts) + len(self._domains)
+
+    def share(self, among: int) -> None:
+        """So many workers have hosts of the same addresses: each keeps to its part of what an
+        address is given, one fetch at least.
+        """
+        limit = self._rules.address_connections
+        self._address_limit = max(1, limit // among) if limit else 0
+
+    def ready_at(self, host_key: int, domain: str, address: str = "") -> int:
+        """When the host may be asked at the earliest, as things stand; BUSY if a fetch must end
+        first. Hot path.
+
+        Args:
+            domain: the registrable domain of the host.
+            address: the IP address it had last; "" if that is not known.
+        """
+        host = self._hosts.get(host_key)
+        ready_at = 0
+        if host is not None:
+            if host.in_flight >= self._rules.connections_per_host:
+                return BUSY
+            ready_at = host.ready_at
+        if self.crowded(address):
+            return BUSY
+        return max(ready_at, self._place_at(host, domain))
+
+    def crowded(self, address: str) -> bool:
+        """Whether an address has as many fetches under way as it may have."""
+        limit = self._address_limit
+        return limit > 0 and address != "" and self._addresses.get(address, 0) >= limit
+
+    def check_at(self, host_key: int, domain: str) -> int:
+        """When a check of availability may ask the host: when nobody is asking it, its usual pause
+        is over and fewer than its domain's places are in use; BUSY until a fetch has ended.
+
+        A check is one request at a time the operator named. It goes through back-off (to find out
+        when the host is well again is what it is for) and does not wait for the domain's resting
+        places: it takes one afterwards, and the crawl waits for that.
+        """
+        host, place = self._hosts.get(host_key), self._domains.get(domain)
+        if (host is not None and host.in_flight) or (
+            place is not None and place.in_flight >= self._places
+        ):
+            return BUSY
+        return host.paced_at if host is not None else 0
+
+    def started(self, host_key: int, domain: str, now: int, address: str = "") -> None:
+        """A fetch of any kind begins: a page, a robots.txt, one that was redirected here."""
+        self._tidy_if_grown(now)
+        host, place = self._host(host_key), self._domain(domain)
+        if host.burst:
+            if host.rested_at in place.resting:
+                place.resting.remove(host.rested_at)
+            if host.rested_at <= now:
+                host.burst = host.owed = 0
+        host.in_flight += 1
+        place.in_flight += 1
+        if address:
+            self._addresses[address] = self._addresses.get(address, 0) + 1
+
+    def finished(
+        self,
+        host_key: int,
+        domain: str,
+        now: int,
+        pause: int,
+        *,
+        address: str = "",
+        domain_pause: int | None = None,
+        may_burst: bool = False,
+    ) -> None:
+        """The fetch has ended.
+
+        Args:
+            pause: how long the host is left alone (`politeness.pause_ms`).
+            address: what `started` was given.
+            domain_pause: how long its place in the domain stays taken
+                (`politeness.domain_pause_ms`); None: as `pause`.
+            may_burst: the pause is the operator's alone: nothing failed, and the site asked for
+                none.
+        """
+        host, place = self._hosts[host_key], self._domains[domain]
+        self._left(host, place, address)
+        rests = pause if domain_pause is None else domain_pause
+        host.paced_at = now + rests
+        if self._rules.burst > 1 and (may_burst or host.owed):
+            host.burst += 1
+            host.owed += pause
+            host.rested_at = now + host.owed
+            rests = max(rests, host.owed)
+            if may_burst and host.burst < self._rules.burst:
+                pause = 0
+            else:
+                pause, host.burst, host.owed = host.owed, 0, 0
+        host.ready_at = max(host.ready_at, now + pause)
+        place.rest(now + rests, self._places)
+
+    def undone(self, host_key: int, domain: str, address: str = "") -> None:
+        """Take `started` back: nothing was sent."""
+        host, place = self._hosts[host_key], self._domains[domain]
+        self._left(host, place, address)
+        if host.burst:
+            place.rest(host.rested_at, self._places)
+
+    def delay(self, host_key: int, now: int, until: int) -> None:
+        """Ask nothing of the host before `until`."""
+        self._tidy_if_grown(now)
+        host = self._host(host_key)
+        host.ready_at = max(host.ready_at, until)
+
+    def delay_domain(self, domain: str, now: int, until: int) -> None:
+        """Ask nothing of any host of the domain before `until` (`politeness.domain_rest_ms`)."""
+        self._tidy_if_grown(now)
+        place = self._domain(domain)
+        place.not_before = max(place.not_before, until)
+
+    def take_up(
+        self,
+        host_key: int,
+        domain: str,
+        pause: int,
+        *,
+        not_before: int,
+        now_ms: int,
+        monotonic_ms: int,
+    ) -> None:
+        """Register a host that the tables hold: it counts as fetched at our claim, and what was
+        asked of us still holds.
+
+        Somebody may have fetched from it until our claim and died before he could say so; so all
+        places of its domain count as taken then. `pause` is that after its last fetch, without
+        back-off or Retry-After; `not_before` a date, or 0.
+        """
+        ready_at = max(self._claimed_at + pause, monotonic_from(not_before, now_ms, monotonic_ms))
+        if ready_at > monotonic_ms:
+            self.delay(host_key, monotonic_ms, ready_at)
+        self.take_up_pause(domain, pause, monotonic_ms=monotonic_ms)
+
+    def take_up_pause(self, domain: str, pause: int, *, monotonic_ms: int) -> None:
+        """Some host of the domain, which was perhaps asked at the moment of our claim, wants this
+        pause after a fetch.
+        """
+        places_at = self._claimed_at + min(pause, DOMAIN_CAP_MS)
+        if places_at > monotonic_ms:
+            self.delay_domain(domain, monotonic_ms, places_at)
+
+    def take_up_domain(
+        self, domain: str, *, not_before: int, now_ms: int, monotonic_ms: int
+    ) -> None:
+        """Register what the tables hold of a domain: `not_before`, a date, is what
+        `domain_rests_until` gave.
+        """
+        self.delay_domain(domain, monotonic_ms, monotonic_from(not_before, now_ms, monotonic_ms))
+
+    def domain_rests_until(self, domain: str) -> int:
+        """When the domain is free of all pauses: to be stored as a date, above all after a 429,
+        which no host's row tells.
+        """
+        place = self._domains.get(domain)
+        return place.rests_until() if place is not None else 0
+
+    def let_go(self, host_key: int) -> int:
+        """Forget an idle host, as one that rests for hours; returns until when it rests, for the
+        caller to keep (`delay`).
+        """
+        host = self._hosts.get(host_key)
+        if host is None:
+            return 0
+        if host.in_flight:
+            raise ValueError("a host with a fetch under way cannot be forgotten")
+        del self._hosts[host_key]
+        return max(host.ready_at, host.rested_at)
+
+    def is_fetching(self, host_key: int) -> bool:
+        """Whether a fetch from the host is under way, also one that was begun while the host rested
+        (an availability check).
+        """
+        host = self._hosts.get(host_key)
+        return host is not None and host.in_flight > 0
+
+    def host_ready_at(self, host_key: int) -> int:
+        """When the host may be asked as far as it alone is concerned; BUSY while it is asked as
+        often as it may be.
+        """
+        host = self._hosts.get(host_key)
+        if host is None:
+            return 0
+        return BUSY if host.in_flight >= self._rules.connections_per_host else host.ready_at
+
+    def domain_ready_at(self, domain: str) -> int:
+        """When some host of the domain may be asked, as far as the domain is concerned."""
+        place = self._domains.get(domain)
+        return place.ready_at(self._places) if place is not None else 0
+
+    def park(self, host_key: int, domain: str) -> None:
+        """Put a host that waits for its domain at the end of the domain's line.
+
+        Of the many hosts of a large domain only the line's first needs a place in the frontier's
+        own queue: else all of them come up, to be sent away again, each time the domain is free.
+        """
+        self._domain(domain).park(host_key)
+
+    def has_line(self, domain: str) -> bool:
+        """Whether a host waits in the domain's line."""
+        place = self._domains.get(domain)
+        return place is not None and place.line is not None
+
+    def unpark(self, domain: str) -> int | None:
+        """Take the first host out of the domain's line; None: nobody waits."""
+        place = self._domains.get(domain)
+        return place.unpark() if place is not None else None
+
+    def cut_line(self, domain: str, length: int) -> list[int]:
+        """Take those who stand behind the first `length` of a domain's line out of it, in their
+        order.
+        """
+        place = self._domains.get(domain)
+        return place.cut_line(length) if place is not None else []
+
+    def turn_ms(self, place: int, pause: int) -> int:
+        """When it is the turn of the host at this place of its domain's line, if those before it
+        are asked once and pause so long.
+        """
+        return place * pause // self._places
+
+    def tidy(self, now: int) -> None:
+        """Forget what neither rests nor is in use. Called by itself whenever the clocks have
+        doubled.
+        """
+        self._hosts = {
+            key: host
+            for key, host in self._hosts.items()
+            if host.in_flight or max(host.ready_at, host.rested_at) > now
+        }
+        self._domains = {name: place for name, place in self._domains.items() if place.in_use(now)}
+        self._tidy_at = max(_TIDY_FROM, 2 * len(self))
+
+    def _left(self, host: HostClock, place: DomainClock, address: str) -> None:
+        if host.in_flight == 0 or place.in_flight == 0:
+            raise ValueError("a fetch ended that was not started")
+        host.in_flight -= 1
+        place.in_flight -= 1
+        if address:
+            left = self._addresses[address] - 1
+            if left:
+                self._addresses[address] = left
+            else:
+                del self._addresses[address]
+
+    def _place_at(self, host: HostClock | None, domain: str) -> int:
+        """When the domain lets the host be asked. In a burst the host has its place already."""
+        place = self._domains.get(domain)
+        if place is None:
+            return 0
+        if host is not None and host.burst and host.rested_at in place.resting:
+            return place.not_before
+        return place.ready_at(self._places)
+
+    def _tidy_if_grown(self, now: int) -> None:
+        if len(self) >= self._tidy_at:
+            self.tidy(now)
+
+    def _host(self, host_key: int) -> HostClock:
+        host = self._hosts.get(host_key)
+        if host is None:
+            host = self._hosts[host_key] = HostClock()
+        return host
+
+    def _domain(self, domain: str) -> DomainClock:
+        place = self._domains.get(domain)
+        if place is None:
+            place = self._domains[domain] = DomainClock()
+        return place

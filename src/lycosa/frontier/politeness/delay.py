@@ -1,0 +1,227 @@
+"""How long a host is left alone after a fetch, and which rule says so.
+
+The pause is the largest of what the operator set (a minimum, and AltaVista Scooter's courtesy
+factor times the time of the last transfer, both capped), what the site asked for (Crawl-delay,
+Retry-After), and the back-off after failures. While a host answers slower than it used to
+(`lycosa.frontier.politeness.latency`), the first three are multiplied. What the site asked for is
+never capped. All pure; `lycosa.frontier.politeness.clocks` holds the pauses.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC
+from email.utils import parsedate_to_datetime
+from enum import StrEnum
+
+from xxhash import xxh3_64_intdigest
+
+from lycosa.config.settings import Collection
+
+HOST_BACKOFF_MS = 60_000
+"""The first back-off of a failing host (the issue's lower bound)."""
+
+BACKOFF_CAP_MS = 86_400_000
+"""A failing host is asked at least once a day (the issue's upper bound of the back-off)."""
+
+BACKOFF_JITTER = 0.25
+"""Back-offs spread over this share of themselves: hosts that failed together (our line was cut) do
+not return together.
+"""
+
+RETRY_AFTER_CAP_MS = 7 * 86_400_000
+"""A Retry-After beyond a week is taken as a week: it is a mistake, or it is for the next schedule
+to decide.
+"""
+
+DOMAIN_CAP_MS = 600_000
+"""What one host asks for binds the other hosts of its registrable domain for at most this long."""
+
+FORGIVEN_FROM = 12
+"""More failures in a row than reach the cap of the back-off (60 s doubled 11 times) do not delay
+forgiveness.
+"""
+
+_SECONDS = re.compile(r"(\d{1,12})\d*(?:\.\d*)?", re.ASCII)
+
+
+class Reason(StrEnum):
+    """The rules of a pause, as `explain` names them."""
+
+    DELAY = "delay"
+    COURTESY = "courtesy_factor"
+    MAX_DELAY = "max_delay"  # courtesy_factor would have asked for more
+    SLOW_DOWN = "slow_down"  # the host answers slower than it used to
+    CRAWL_DELAY = "crawl_delay"
+    RETRY_AFTER = "retry_after"
+    BACK_OFF = "back_off"
+
+
+@dataclass(slots=True, frozen=True)
+class DelayRules:
+    """The operator's side of politeness, in milliseconds. `backoff_ms` follows a host's first
+    failure.
+    """
+
+    delay_ms: int
+    courtesy_factor: float
+    max_delay_ms: int
+    backoff_ms: int = HOST_BACKOFF_MS
+
+    @staticmethod
+    def of(collection: Collection, backoff_ms: int = HOST_BACKOFF_MS) -> DelayRules:
+        return DelayRules(
+            collection.delay, collection.courtesy_factor, collection.max_delay, backoff_ms
+        )
+
+
+def transfer_ms(duration_ms: int, connect_ms: int, *, sent: bool = True) -> int:
+    """The time of a fetch that its server spent on it, for the courtesy factor.
+
+    `Exchange.duration_ms` runs from the start to the last byte and `first_byte_ms` from the start
+    to the first: both hold the look-up of the name, connecting and TLS, which may take long on a
+    quick host. `connect_ms` (libcurl's pretransfer time) is that part. A request that was not sent
+    cost the server nothing.
+    """
+    return max(duration_ms - connect_ms, 0) if sent else 0
+
+
+def reasons(
+    pace: DelayRules,
+    *,
+    duration_ms: float,
+    crawl_delay_ms: int = 0,
+    retry_after_ms: int = 0,
+    failures: int = 0,
+    slow_down: float = 1.0,
+    host_key: int | None = None,
+) -> list[tuple[str, int]]:
+    """Every rule that asks for a pause, as (`Reason`, milliseconds), longest first: the first one
+    is the pause. Empty: no pause.
+
+    Args:
+        duration_ms: how long the server took over the last fetch (`transfer_ms`).
+        failures: the host's failures that are not forgiven (`failures_after`).
+        slow_down: 1 to 8, from `lycosa.frontier.politeness.latency`.
+        host_key: spreads the back-off; without it there is no jitter.
+    """
+    cap = pace.max_delay_ms
+    courtesy = pace.courtesy_factor * duration_ms
+    parts: list[tuple[str, float]] = []
+    if retry_after_ms > 0:
+        parts.append((Reason.RETRY_AFTER, retry_after_ms))
+    if failures > 0:
+        parts.append((Reason.BACK_OFF, backoff_ms(pace.backoff_ms, failures, host_key)))
+    if crawl_delay_ms > 0:
+        parts.append((Reason.CRAWL_DELAY, crawl_delay_ms))
+    if pace.delay_ms > 0:
+        parts.append((Reason.DELAY, pace.delay_ms))
+    if courtesy > 0:
+        parts.append((Reason.COURTESY, courtesy) if courtesy <= cap else (Reason.MAX_DELAY, cap))
+    if slow_down > 1:
+        parts.append(
+            (Reason.SLOW_DOWN, min(max(pace.delay_ms, courtesy, crawl_delay_ms) * slow_down, cap))
+        )
+    asked = [(name, whole) for name, milliseconds in parts if (whole := round(milliseconds)) > 0]
+    return sorted(asked, key=_longest_first) if len(asked) > 1 else asked
+
+
+def _longest_first(part: tuple[str, int]) -> int:
+    return -part[1]
+
+
+def pause_ms(asked: Sequence[tuple[str, int]]) -> int:
+    """How long the host is left alone after a fetch: the longest of its `reasons`."""
+    return asked[0][1] if asked else 0
+
+
+def usual_ms(asked: Sequence[tuple[str, int]]) -> int:
+    """A fetch's `reasons` without back-off and Retry-After: what its host wants between any two
+    fetches.
+    """
+    return max(
+        (
+            milliseconds
+            for name, milliseconds in asked
+            if name not in (Reason.BACK_OFF, Reason.RETRY_AFTER)
+        ),
+        default=0,
+    )
+
+
+def domain_pause_ms(asked: Sequence[tuple[str, int]]) -> int:
+    """What a fetch's `reasons` mean for the other hosts of its registrable domain: how long its
+    place there stays taken.
+
+    A host's own failures are its own: names without a server are common in large domains. What it
+    asks for counts for at most `DOMAIN_CAP_MS`, so that one host in maintenance does not close a
+    domain of thousands.
+    """
+    return min(usual_ms(asked), DOMAIN_CAP_MS)
+
+
+def domain_rest_ms(status: int, asked: Sequence[tuple[str, int]]) -> int:
+    """How long no host of the registrable domain is asked: after 429 and 503 what the host's pause
+    is, at most `DOMAIN_CAP_MS`.
+
+    The limit that spoke stands more often before the whole domain than before one of its names.
+    """
+    return min(asked[0][1], DOMAIN_CAP_MS) if asked and status in (429, 503) else 0
+
+
+def backoff_ms(first_ms: int, failures: int, host_key: int | None = None) -> int:
+    """Doubling: `first_ms` after the first failure, twice that after the second, at most a day.
+
+    With a `host_key`, jitter is added that depends on nothing but the key and the failure's number,
+    so that a replay finds the same time again; the result stays between `first_ms` and a day.
+    """
+    if failures <= 0:
+        return 0
+    doubled = min(first_ms << min(failures - 1, 40), BACKOFF_CAP_MS)
+    if host_key is None or first_ms >= BACKOFF_CAP_MS:
+        return doubled
+    shift = (
+        xxh3_64_intdigest(host_key.to_bytes(8, "little") + failures.to_bytes(8, "little")) / 2**64
+    )
+    least = max(min(doubled, round(BACKOFF_CAP_MS / (1 + BACKOFF_JITTER))), first_ms)
+    return min(round(least * (1 + BACKOFF_JITTER * shift)), BACKOFF_CAP_MS)
+
+
+def failures_after(failures: int, failed: bool) -> int:
+    """A host's failures after one more fetch: one more, or half as many.
+
+    Halving forgives a single hiccup at once (1 -> 0), and a host that was down for days step by
+    step: with 60 s to begin with, the pauses after it answers again are 32, 4 and 1 minutes, and
+    then none.
+    """
+    return failures + 1 if failed else min(failures, FORGIVEN_FROM) // 2
+
+
+def retry_after_ms(value: str | None, now_ms: int, date: str | None = None) -> int:
+    """A Retry-After header (RFC 9110 section 10.2.3: seconds or a date) as a wait in milliseconds;
+    0 for none or nonsense.
+
+    `date`: the answer's Date header. A server whose clock is wrong means its own time; of the two
+    readings the longer holds.
+    """
+    if not value:
+        return 0
+    text = value.strip()
+    if (seconds := _SECONDS.fullmatch(text)) is not None:
+        return min(int(seconds[1]) * 1000, RETRY_AFTER_CAP_MS)
+    at_ms = _date_ms(text)
+    if at_ms is None:
+        return 0
+    since = min(now_ms, _date_ms(date or "") or now_ms)
+    return min(max(at_ms - since, 0), RETRY_AFTER_CAP_MS)
+
+
+def _date_ms(text: str) -> int | None:
+    """An HTTP date in any of its three forms (RFC 9110 section 5.6.7); without a zone it is UTC."""
+    try:
+        at = parsedate_to_datetime(text)
+        return int((at if at.tzinfo else at.replace(tzinfo=UTC)).timestamp() * 1000)
+    except (ValueError, TypeError, OverflowError):
+        return None

@@ -1,0 +1,79 @@
+"""A registrable domain's clock: places that fetches take and that rest after them.
+
+A domain has as many places as hosts that it may be asked like. A fetch takes one, and it stays
+taken until the fetch's pause is over. So a site with a thousand subdomains, which mostly are one
+machine, feels at most so many robots, whatever the pauses of its hosts are: a rate of its own would
+have to know which of their pauses to share out.
+
+From a server's log: at the start of any fetch, less than so many others of the domain are under way
+or ended less than their pause ago. Domains where everybody may register a name, as blogspot.com or
+github.io, are public suffixes: each name below them is a domain of its own.
+"""
+
+from __future__ import annotations
+
+from bisect import insort
+from collections import deque
+from dataclasses import dataclass, field
+
+BUSY = 2**62
+"""Instead of a time: until a fetch that is under way has ended."""
+
+
+@dataclass(slots=True)
+class DomainClock:
+    """Times are milliseconds of the monotonic clock.
+
+    `not_before` closes all places; `resting` holds when each of those that rest is free again,
+    ascending; `line` the hosts that wait for a place, None for nobody.
+    """
+
+    not_before: int = 0
+    in_flight: int = 0
+    resting: list[int] = field(default_factory=list)
+    line: deque[int] | None = None
+
+    def ready_at(self, places: int) -> int:
+        """When a place is free at the earliest."""
+        spare = places - 1 - self.in_flight
+        if spare < 0:
+            return BUSY
+        taken = len(self.resting) - spare
+        return max(self.not_before, self.resting[taken - 1]) if taken > 0 else self.not_before
+
+    def rests_until(self) -> int:
+        """When the last of the pauses is over."""
+        return max(self.not_before, self.resting[-1] if self.resting else 0)
+
+    def rest(self, until: int, places: int) -> None:
+        """A place rests. Of more than there are, the first to be free again counts no more."""
+        insort(self.resting, until)
+        if len(self.resting) > places:
+            del self.resting[0]
+
+    def in_use(self, now: int) -> bool:
+        """Whether anything here still matters."""
+        return bool(self.in_flight or self.line or self.rests_until() > now)
+
+    def park(self, host_key: int) -> None:
+        """A host joins the line."""
+        if self.line is None:
+            self.line = deque()
+        self.line.append(host_key)
+
+    def cut_line(self, length: int) -> list[int]:
+        """Take those behind the first `length` out of the line."""
+        if self.line is None or len(self.line) <= length:
+            return []
+        line = list(self.line)
+        self.line = deque(line[:length]) or None
+        return line[length:]
+
+    def unpark(self) -> int | None:
+        """The first of the line leaves it."""
+        if self.line is None:
+            return None
+        first = self.line.popleft()
+        if not self.line:
+            self.line = None
+        return first

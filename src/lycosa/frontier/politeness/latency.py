@@ -1,0 +1,99 @@
+"""Whether a host answers slower than it used to: then we are a burden, or others are, and it gets
+more rest.
+
+Two moving means of the time to the first byte, connecting not counted: a recent one and a slow one
+that stands for what is usual. Both are of logarithms, so that a page that takes ten times as long
+weighs as much as one that takes a tenth.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import exp, log, sqrt
+
+MAX_SLOW_DOWN = 8.0
+"""The pause is multiplied by at most this."""
+
+SLOW_FROM = 2.0
+"""A recent mean above this many times the usual one is slow."""
+
+NOISE_MS = 50.0
+"""A rise of less is not the host's doing: routes and our own event loop vary by as much."""
+
+RECENT_WEIGHT = 1 / 8
+USUAL_WEIGHT = 1 / 128  # a host that stays slow is taken as it is after some hundred fetches
+LEARNING = 32
+"""So many first samples weigh the same in the usual mean: it then moves with the recent one, and
+nothing is slow.
+"""
+
+_UNKNOWN_SPREAD = 0.7  # after a restart; of 100 ms, most samples then lie between 50 and 200
+# one sample moves the recent mean as if it were at most 4 times as slow: an outlier alone proves
+# nothing
+_STEP = log(4.0)
+_NOISE = 3 * 1.25 * sqrt(RECENT_WEIGHT / (2 - RECENT_WEIGHT))
+# Three standard deviations of the recent mean, for samples that vary by their mean absolute
+# deviation (1.25 of it are one standard deviation of a normal distribution).
+
+
+@dataclass(slots=True, frozen=True)
+class LatencyTracker:
+    """What is remembered of a host: means of log(ms), their spread, and how many samples (at most
+    LEARNING) they rest on.
+    """
+
+    recent: float = 0.0
+    usual: float = 0.0
+    spread: float = 0.0
+    samples: int = 0
+
+    @property
+    def recent_ms(self) -> float:
+        return exp(self.recent) if self.samples else 0.0
+
+    @property
+    def usual_ms(self) -> float:
+        """What to store: `remembered` makes a Latency of it again."""
+        return exp(self.usual) if self.samples else 0.0
+
+
+def remembered(usual_ms: float) -> LatencyTracker:
+    """A host that is taken up again after a restart; 0: nothing is known of it."""
+    if usual_ms <= 0:
+        return LatencyTracker()
+    mean = log(max(usual_ms, 1.0))
+    return LatencyTracker(mean, mean, _UNKNOWN_SPREAD, LEARNING)
+
+
+def observe(latency: LatencyTracker, first_byte_ms: float) -> LatencyTracker:
+    """Take in one answer: milliseconds from the request to its first byte; after a time-out, how
+    long we waited.
+    """
+    sample = log(max(first_byte_ms, 1.0))
+    if not latency.samples:
+        return LatencyTracker(sample, sample, 0.0, 1)
+    samples = min(latency.samples + 1, LEARNING)
+    sample = min(max(sample, latency.recent - _STEP), latency.recent + _STEP)
+    slow = 1 / samples if samples < LEARNING else USUAL_WEIGHT
+    return LatencyTracker(
+        latency.recent + max(1 / samples, RECENT_WEIGHT) * (sample - latency.recent),
+        latency.usual + slow * (sample - latency.usual),
+        latency.spread + slow * (abs(sample - latency.usual) - latency.spread),
+        samples,
+    )
+
+
+def slow_down(latency: LatencyTracker) -> float:
+    """What to multiply the pause by, 1 to MAX_SLOW_DOWN: how many times slower than usual the host
+    is.
+
+    1 unless the recent mean is above SLOW_FROM times the usual one, by more than NOISE_MS, and by
+    more than its samples vary anyway. It falls again with the recent mean.
+    """
+    rise = latency.recent - latency.usual
+    if (
+        rise <= max(log(SLOW_FROM), _NOISE * latency.spread)
+        or latency.recent_ms - latency.usual_ms <= NOISE_MS
+    ):
+        return 1.0
+    return min(exp(rise), MAX_SLOW_DOWN)

@@ -1,0 +1,344 @@
+"""When a known URL is fetched again: the recrawl policies of a collection, as pure functions of a
+row and the rules.
+
+    never    once and no more age      when the page is older than `max_age_ms`: by itself
+    (`timer`), when a link to it is found (`on_link`), or both daily    once a day, at a minute of
+    the day in UTC fresh    when a fetch is worth the threshold of the near-optimal schedule
+    (`lycosa.frontier.recrawl.fresh`)
+
+`due_at` answers for one row, `due_expr` for a table; both say the same. Whatever the policy:
+`not_before` (Retry-After, retries after failures) is kept; a URL that was never visited is due; an
+excluded one never is. A page that is gone is looked at ever more rarely, then never (under `never`:
+not at all).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from functools import reduce
+from typing import assert_never
+
+import numpy as np
+import polars as pl
+from numpy.typing import ArrayLike
+
+from lycosa.core.records import UrlState
+from lycosa.frontier.recrawl.change_rate import DAY_MS, Floats
+from lycosa.frontier.recrawl.fresh import (
+    claimed_interval,
+    claimed_intervals,
+    interval_days,
+    interval_of,
+)
+
+MINUTE_MS = 60_000
+HOUR_MS = 3_600_000
+
+DEPTH_DECAY = 0.7
+"""Each link away from a seed takes three tenths of a page's importance."""
+
+_MAX_MS = 100 * 365 * DAY_MS
+"""Intervals are cut to a century: what is due later is never due, and sums stay far from the end of
+64 bits.
+"""
+
+_MAX_PUT_OFF_MS = 100 * DAY_MS
+"""No failure, budget, trap or Retry-After puts a URL off for longer."""
+
+
+class Policy(StrEnum):
+    """What makes a visited page due again."""
+
+    NEVER = "never"
+    AGE = "age"
+    DAILY = "daily"
+    FRESH = "fresh"
+
+
+class LinkAction(StrEnum):
+    """What a link to a known URL does."""
+
+    QUEUE = "queue"  # it is due now
+    ONLY_REFERRER = "only_referrer"  # the referrer is added, nothing else
+    REFRESH = "refresh"  # it waits already: the referrer is merged, the date is that of this link
+
+
+@dataclass(slots=True, frozen=True)
+class RecrawlRules:
+    """A collection's settings, and for `fresh` what the daily solving found. Durations in ms, rates
+    a day.
+
+    Raises:
+        ValueError: a duration or a rate that is not above 0, `daily_at` outside a day, or a longest
+        below its shortest.
+    """
+
+    policy: Policy = Policy.NEVER
+    max_age_ms: int = DAY_MS  # age: 60 s is as good as a month
+    timer: bool = True  # age: due by itself
+    on_link: bool = False  # age: due when a link to it is found
+    daily_at: int = 0  # daily: minute of the day, UTC
+    budget_per_day: float = 1_000.0  # fresh: fetches a day for all pages
+    threshold: float = 0.0  # fresh: weighted days of freshness that a fetch must be worth
+    default_rate: float = 1 / 30  # fresh: for pages whose rate was never estimated
+    shortest_ms: int = 5 * MINUTE_MS  # fresh: no page more often
+    # fresh: each page at least so often, hopeless ones too; None: as the schedule says
+    longest_ms: int | None = None
+    failed_first_ms: int = HOUR_MS  # after the first failed visit; doubled with each further one
+    failed_longest_ms: int = 7 * DAY_MS
+    gone_first_ms: int = DAY_MS  # after a page was gone first; doubled each time it is gone again
+    gone_longest_ms: int = 30 * DAY_MS  # looked at once more after this time, then never
+
+    def __post_init__(self) -> None:
+        above_zero = (
+            self.max_age_ms,
+            self.budget_per_day,
+            self.default_rate,
+            self.shortest_ms,
+            self.failed_first_ms,
+            self.gone_first_ms,
+        )
+        if min(above_zero) <= 0 or self.threshold < 0 or not 0 <= self.daily_at < 24 * 60:
+            raise ValueError(
+                "durations, rates and budgets must be above 0, daily_at a minute of "
+                "the day (0 to 1439)"
+            )
+        longest = self.shortest_ms if self.longest_ms is None else self.longest_ms
+        if (
+            longest < self.shortest_ms
+            or self.failed_longest_ms < self.failed_first_ms
+            or self.gone_longest_ms < self.gone_first_ms
+        ):
+            raise ValueError("a longest duration must not be below its shortest or first one")
+
+    @property
+    def gone_looks(self) -> int:
+        """How often a page is looked at after it was gone first: until the interval has been
+        `gone_longest_ms` once.
+        """
+        return 1 + math.ceil(math.log2(self.gone_longest_ms / self.gone_first_ms))
+
+
+def due_at(
+    rules: RecrawlRules,
+    *,
+    now: int | None = None,
+    state: str,
+    visited_at: int,
+    not_before: int = 0,
+    fails: int = 0,
+    depth: int = 0,
+    importance: float = 0.0,
+    change_rate: float = 0.0,
+    claim: float = 0.0,
+    silence: float = 0.0,
+) -> int | None:
+    """When the URL of a row of `urls` is due, in ms since 1970; None: never.
+
+    `fails`: failures in a row, and for gone pages how often in a row they were gone, at least 1.
+    `importance`, `change_rate`: 0 where not known. `claim`, `silence`: see
+    `fresh.claimed_interval`; `claim` goes back to 0 with each visit.
+
+    With `now`, dates that were written while the clock was ahead of it make nothing wait: a visit
+    farther ahead than the interval, and a `not_before` farther than any, count as long past.
+    """
+    if state == UrlState.EXCLUDED or (state == UrlState.VISITED and visited_at <= 0):
+        return None
+    if now is not None and not_before > now + _MAX_PUT_OFF_MS:
+        not_before = 0
+    if state == UrlState.KNOWN:
+        return max(not_before, 0)
+    wait: int | None
+    match rules.policy:
+        case Policy.NEVER:
+            return None
+        case _ if state == UrlState.GONE:
+            wait = _gone_wait(rules, fails)
+        case Policy.AGE:
+            wait = rules.max_age_ms if rules.timer else None
+        case Policy.DAILY:
+            wait = DAY_MS - (visited_at - rules.daily_at * MINUTE_MS) % DAY_MS
+        case Policy.FRESH:
+            wait = _fresh_wait(rules, depth, importance, change_rate, claim, silence)
+        case _:
+            assert_never(rules.policy)
+    if wait is None:
+        return None
+    return max(0 if now is not None and visited_at > now + wait else visited_at + wait, not_before)
+
+
+def due_expr(rules: RecrawlRules, now: int | None = None) -> pl.Expr:
+    """`due_at` over the columns of `urls`: Int64 milliseconds since 1970, null for never.
+
+    Reads state, visited_at, not_before and fails (times as Datetime("ms") or Int64), and for
+    `fresh` depth, importance, change_rate, claim and silence; nulls are taken as 0. Rows of other
+    collections must have been filtered out.
+    """
+    visited_at = pl.col("visited_at").cast(pl.Int64).fill_null(0)
+    not_before = pl.col("not_before").cast(pl.Int64).fill_null(0).clip(lower_bound=0)
+    if now is not None:
+        not_before = pl.when(not_before > now + _MAX_PUT_OFF_MS).then(0).otherwise(not_before)
+    never = pl.lit(None, dtype=pl.Int64)
+    wait: pl.Expr
+    match rules.policy:
+        case Policy.NEVER:
+            wait = never
+        case Policy.AGE:
+            wait = pl.lit(rules.max_age_ms, dtype=pl.Int64) if rules.timer else never
+        case Policy.DAILY:
+            wait = DAY_MS - (visited_at - rules.daily_at * MINUTE_MS) % DAY_MS
+        case Policy.FRESH:
+            wait = _fresh_wait_expr(rules)
+        case _:
+            assert_never(rules.policy)
+    state = pl.col("state")
+    gone = never if rules.policy is Policy.NEVER else _gone_wait_expr(rules)
+    wait = (
+        pl.when(state == UrlState.GONE.value)
+        .then(gone)
+        .when(visited_at > 0)
+        .then(wait)
+        .otherwise(never)
+    )
+    again = visited_at + wait
+    if now is not None:
+        again = pl.when(visited_at > now + wait).then(0).otherwise(again)
+    again = again.clip(lower_bound=not_before)
+    kept = state.is_in([UrlState.VISITED.value, UrlState.GONE.value])
+    return (
+        pl.when(state == UrlState.KNOWN.value)
+        .then(not_before)
+        .when(kept)
+        .then(again)
+        .otherwise(never)
+    )
+
+
+def on_link(
+    rules: RecrawlRules,
+    *,
+    state: str,
+    visited_at: int,
+    not_before: int,
+    fails: int,
+    now: int,
+    waiting: bool = False,
+) -> LinkAction:
+    """What a link to a known URL does at `now` (ms since 1970). `waiting`: the URL is queued or in
+    flight.
+
+    A page whose `not_before` is still to come waits for that. A gone page is queued when it is also
+    past its own schedule, and after the end of that when it is older than `gone_longest_ms`:
+    somebody believes that it is back.
+    """
+    if state == UrlState.EXCLUDED:
+        return LinkAction.ONLY_REFERRER
+    if waiting or state == UrlState.KNOWN or not_before > now:
+        return LinkAction.REFRESH
+    least = rules.max_age_ms
+    if state == UrlState.GONE:
+        least = max(least, _gone_wait(rules, fails) or rules.gone_longest_ms)
+    # a visit of a time to come is of a clock that was wrong
+    old = not -least <= now - visited_at <= least
+    return (
+        LinkAction.QUEUE
+        if rules.policy is Policy.AGE and rules.on_link and old
+        else LinkAction.ONLY_REFERRER
+    )
+
+
+def retry_wait_ms(rules: RecrawlRules, fails: int) -> int:
+    """The wait after the `fails`-th failed visit in a row, retries at once not counted: doubling up
+    to `failed_longest_ms`.
+    """
+    return min(rules.failed_first_ms << min(max(fails, 1) - 1, 40), rules.failed_longest_ms)
+
+
+def importance(in_links: float, depth: int, linking_hosts: float = 0.0) -> float:
+    """How much a page matters: from distinct pages and distinct hosts that link to it, and links
+    from a seed; above 0.
+
+    In-links follow a power law, and a site's own navigation gives every page of its menu one from
+    each page: so pages count by their square root, hosts in full.
+    """
+    return (math.sqrt(1.0 + max(in_links, 0.0)) + max(linking_hosts, 0.0)) * DEPTH_DECAY ** max(
+        depth, 0
+    )
+
+
+def weights_and_rates(
+    rules: RecrawlRules, depth: ArrayLike, importance: ArrayLike, change_rate: ArrayLike
+) -> tuple[Floats, Floats]:
+    """Importance and change rate of n pages with what is not known (0) filled in as `due_at` does:
+    what `fresh.solve` must be given.
+    """
+    weight, changes = (
+        np.asarray(importance, dtype=np.float64),
+        np.asarray(change_rate, dtype=np.float64),
+    )
+    by_depth = DEPTH_DECAY ** np.maximum(np.asarray(depth, dtype=np.float64), 0.0)
+    return np.where(weight > 0, weight, by_depth), np.where(
+        changes > 0, changes, rules.default_rate
+    )
+
+
+def _gone_wait(rules: RecrawlRules, fails: int) -> int | None:
+    looks = max(fails, 1)
+    return (
+        None
+        if looks > rules.gone_looks
+        else min(rules.gone_first_ms << (looks - 1), rules.gone_longest_ms)
+    )
+
+
+def _gone_wait_expr(rules: RecrawlRules) -> pl.Expr:
+    """One branch for each look: there are few, and none rounds."""
+    looks = pl.col("fails").fill_null(0).clip(lower_bound=1)
+    start = pl.lit(None, dtype=pl.Int64)
+    return reduce(
+        lambda rest, look: (
+            pl.when(looks == look)
+            .then(pl.lit(_gone_wait(rules, look), dtype=pl.Int64))
+            .otherwise(rest)
+        ),
+        range(rules.gone_looks, 0, -1),
+        start,
+    )
+
+
+def _fresh_wait(
+    rules: RecrawlRules, depth: int, weight: float, change_rate: float, claim: float, silence: float
+) -> int | None:
+    weight = weight if weight > 0 else importance(0.0, depth)
+    changes = change_rate if change_rate > 0 else rules.default_rate
+    days = claimed_interval(interval_of(weight, changes, rules.threshold), changes, claim, silence)
+    longest = _MAX_MS if rules.longest_ms is None else rules.longest_ms
+    if days * DAY_MS >= longest:
+        return rules.longest_ms
+    return max(round(days * DAY_MS), rules.shortest_ms)
+
+
+def _fresh_wait_expr(rules: RecrawlRules) -> pl.Expr:
+    """One call of numpy for each batch: as an expression the formula would have thousands of
+    nodes.
+    """
+    names = ("depth", "importance", "change_rate", "claim", "silence")
+    longest = _MAX_MS if rules.longest_ms is None else rules.longest_ms
+
+    def waits(columns: Sequence[pl.Series]) -> pl.Series:
+        depth, weight, changes, claim, silence = (column.to_numpy() for column in columns)
+        weight, changes = weights_and_rates(rules, depth, weight, changes)
+        intervals = claimed_intervals(
+            interval_days(weight, changes, rules.threshold), changes, claim, silence
+        )
+        rounded = np.clip(
+            np.rint(np.minimum(intervals * DAY_MS, longest)), rules.shortest_ms, None
+        ).astype(np.int64)
+        never = intervals * DAY_MS >= longest
+        return pl.Series(rounded).set(pl.Series(never), rules.longest_ms)
+
+    columns = [pl.col(name).cast(pl.Float64).fill_null(0.0) for name in names]
+    return pl.map_batches(columns, waits, return_dtype=pl.Int64, is_elementwise=True)

@@ -1,0 +1,292 @@
+"""The near-optimal recrawl schedule: which pages to fetch again, and when, so that what we hold is
+fresh where it matters.
+
+A page of `importance` w changes as a Poisson process of `change_rate` c a day and is fetched r
+times a day at even intervals; it is fresh for the share (r/c)(1 - exp(-c/r)) of the time. The
+schedule maximises the sum of w x freshness under a budget of fetches a day (Cho and Garcia-Molina,
+"Effective page refresh policies", ACM TODS 2003; Azar, Horvitz, Lubetzky, Peres and Shahaf,
+"Tractable near-optimal policies for crawling", PNAS 2018). The objective is concave in each r, so
+one multiplier rules all pages: the derivative by r, written with the age a = 1/r at which a page is
+fetched,
+
+    value(w, c, a) = (w/c) (1 - exp(-c a)(1 + c a))
+
+is what a fetch at age `a` is worth, in days of freshness weighted by importance. It grows with age
+from 0 to w/c; a page is due when it reaches the `threshold`, and never if w/c is not above it. So
+the due time follows from the page's own row and one number, and nothing has to be solved again when
+a page is visited. The age solves in closed form: with u = -ln(1 - threshold c/w) and x = c a, x -
+ln(1 + x) = u, the lower branch of Lambert's function.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from lycosa.frontier.recrawl.change_rate import DAY_MS, Floats
+
+HIGHEST_CLAIM = 0.999
+"""A claim is never taken for certain: its weight enters a logarithm."""
+
+HIGHEST_SILENCE = 0.9
+"""However well a host announces its changes, pages it says nothing of are looked at a tenth as
+often as without it, not less.
+"""
+
+STEER_GAIN = 0.2
+"""Of what a day seems to ask for. Faster, or without forgetting, it swung in bench/freshness.py and
+lost up to a fifth of the optimum.
+"""
+
+STEER_WEIGHT = 100.0
+"""Fetches' worth of doubt in `steer`: a day that allows this many counts half."""
+
+_NEWTON_STEPS = 4
+"""From a start within a tenth of the root the error is squared in each: four are more than float64
+can tell.
+"""
+
+MIN_INTERVAL = 1e-9
+"""Days: a tenth of a millisecond, so that a rate stays a number."""
+
+_MIN_U = 1e-30
+"""So that no step divides by 0; x is then 1e-15."""
+
+_BISECTIONS = 48  # of a bracket some 50 wide in ln(threshold): to 2e-13
+
+
+class FreshSchedule(NamedTuple):
+    """One threshold for all, and for hosts that politeness binds one of their own (0 where it does
+    not).
+    """
+
+    threshold: float
+    host_thresholds: Floats | None = None
+
+
+def age_in_changes(u: Any, sqrt: Callable[[Any], Any], log1p: Callable[[Any], Any]) -> Any:
+    """x >= 0 with x - ln(1 + x) = u, by Newton; the same text for floats and arrays, u above 0.
+
+    The start sqrt(2u) + 2u/3 is a lower bound (Chatzigeorgiou, "Bounds on the Lambert function",
+    IEEE Comm. Letters 2013).
+    """
+    x = sqrt(u * 2.0) + u * (2.0 / 3.0)
+    for _ in range(_NEWTON_STEPS):
+        x = x - (x - log1p(x) - u) * (x + 1.0) / x
+    return x
+
+
+def freshness(fetch_rate: ArrayLike, change_rate: ArrayLike) -> Floats:
+    """The share of time that a page is fresh, fetched at even intervals: n rates a day each, to n
+    shares.
+    """
+    fetches, changes = (
+        np.asarray(fetch_rate, dtype=np.float64),
+        np.asarray(change_rate, dtype=np.float64),
+    )
+    with np.errstate(divide="ignore", invalid="ignore"):
+        expected = changes / fetches
+        share = -np.expm1(-expected) / expected
+    result: Floats = np.where(
+        changes <= 0, 1.0, np.where(fetches <= 0, 0.0, np.where(expected < 1e-12, 1.0, share))
+    )
+    return result
+
+
+def value(importance: ArrayLike, change_rate: ArrayLike, age_days: ArrayLike) -> Floats:
+    """What a fetch is worth now: weighted days of freshness. Age: days since the last visit."""
+    weight, changes = (
+        np.asarray(importance, dtype=np.float64),
+        np.asarray(change_rate, dtype=np.float64),
+    )
+    x = changes * np.asarray(age_days, dtype=np.float64)
+    near = x * x * (0.5 - x * (1 / 3 - x / 8))  # the plain formula loses its digits below
+    far = -np.expm1(-x) - x * np.exp(-np.minimum(x, 700.0))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        result: Floats = np.where(
+            changes > 0, weight / changes * np.where(x < 1e-3, near, far), 0.0
+        )
+    return result
+
+
+def interval_days(importance: ArrayLike, change_rate: ArrayLike, threshold: ArrayLike) -> Floats:
+    """The age at which pages become due, in days; infinite for hopeless ones and for those that
+    never change.
+    """
+    weight, changes = (
+        np.asarray(importance, dtype=np.float64),
+        np.asarray(change_rate, dtype=np.float64),
+    )
+    with np.errstate(divide="ignore", invalid="ignore"):
+        share = np.asarray(threshold, dtype=np.float64) * changes / weight
+        u = np.maximum(-np.log1p(-np.minimum(share, 1.0)), _MIN_U)
+        age = age_in_changes(u, np.sqrt, np.log1p) / changes
+    result: Floats = np.where((share < 1.0) & (changes > 0), age, np.inf)
+    return result
+
+
+def interval_of(importance: float, change_rate: float, threshold: float) -> float:
+    """`interval_days` of one page."""
+    if change_rate <= 0 or importance <= 0:
+        return math.inf
+    share = threshold * change_rate / importance
+    if share >= 1.0:
+        return math.inf
+    u: float = max(-math.log1p(-share), _MIN_U)
+    return float(age_in_changes(u, math.sqrt, math.log1p)) / change_rate
+
+
+def claimed_interval(interval: float, change_rate: float, claim: float, silence: float) -> float:
+    """The interval in days when sitemaps or feeds speak of the page.
+
+    `claim`: the probability that a claim of a change since the last visit is right (0: none was
+    made); `silence`: the share of changes that would have been announced (0: the page is in no
+    list). The page is fresh with probability (1 - claim) exp(-c (1 - silence) t); it is due when
+    that has fallen to where it would be after `interval` without signals (the effective age of
+    Busa-Fekete et al., "A scalable crawling algorithm utilizing noisy change-indicating signals",
+    WWW 2025).
+    """
+    if math.isinf(interval):
+        return interval
+    ahead = -math.log1p(-min(claim, HIGHEST_CLAIM)) / change_rate if claim > 0 else 0.0
+    return max(interval - ahead, 0.0) / (1.0 - min(silence, HIGHEST_SILENCE))
+
+
+def claimed_intervals(
+    intervals: Floats, change_rate: ArrayLike, claim: ArrayLike, silence: ArrayLike
+) -> Floats:
+    """`claimed_interval` of n pages."""
+    sure = np.clip(np.asarray(claim, dtype=np.float64), 0.0, HIGHEST_CLAIM)
+    ahead = -np.log1p(-sure) / np.asarray(change_rate, dtype=np.float64)
+    result: Floats = np.maximum(intervals - ahead, 0.0) / (
+        1.0 - np.clip(np.asarray(silence, dtype=np.float64), 0.0, HIGHEST_SILENCE)
+    )
+    return result
+
+
+def due_at(
+    visited_at: ArrayLike, importance: ArrayLike, change_rate: ArrayLike, threshold: ArrayLike
+) -> Floats:
+    """When pages become due, in milliseconds since 1970 like `visited_at`; infinite: never."""
+    result: Floats = (
+        np.asarray(visited_at, dtype=np.float64)
+        + interval_days(importance, change_rate, threshold) * DAY_MS
+    )
+    return result
+
+
+def solve(
+    importance: ArrayLike,
+    change_rate: ArrayLike,
+    budget_per_day: float,
+    *,
+    shortest_days: float = 0.0,
+    hosts: ArrayLike | None = None,
+    host_budgets: ArrayLike | None = None,
+) -> FreshSchedule:
+    """The thresholds that spend the budget, by bisection.
+
+    No page is fetched more often than each `shortest_days`. `hosts`: for each page the index of its
+    host in `host_budgets`, the fetches a day that politeness leaves it (infinite: no limit). A host
+    whose share at the common threshold would be larger gets a threshold of its own, and what it
+    cannot take goes to the others. Of a large table a random sample serves, with the budgets scaled
+    down alike.
+
+    Raises:
+        ValueError: no budget, or only one of `hosts` and `host_budgets`.
+    """
+    if budget_per_day <= 0 or (hosts is None) != (host_budgets is None):
+        raise ValueError("a schedule needs a budget above 0, and hosts together with host_budgets")
+    weight, changes = (
+        np.asarray(importance, dtype=np.float64),
+        np.asarray(change_rate, dtype=np.float64),
+    )
+    hopeful = (weight > 0) & (changes > 0)
+    if not hopeful.any():
+        return FreshSchedule(
+            0.0, None if host_budgets is None else np.zeros(len(np.asarray(host_budgets)))
+        )
+    highest = math.log(float((weight[hopeful] / changes[hopeful]).max()))
+    bracket = (highest - 50.0, highest)
+    own: Floats | None = None
+    floor: Floats | float = 0.0
+    if hosts is not None and host_budgets is not None:
+        index, limits = (
+            np.asarray(hosts, dtype=np.int64),
+            np.asarray(host_budgets, dtype=np.float64),
+        )
+
+        def by_host(logarithms: Floats) -> NDArray[np.bool_]:
+            asked = _rates(weight, changes, np.exp(logarithms)[index], shortest_days)
+            return np.bincount(index, weights=asked, minlength=len(limits)) > limits
+
+        start = np.full(len(limits), bracket[0])
+        bound = by_host(start)
+        own = np.where(
+            bound, np.exp(_bisect(by_host, start, np.full(len(limits), bracket[1]))), 0.0
+        )
+        floor = own[index]
+
+    def overall(logarithm: Floats) -> NDArray[np.bool_]:
+        asked = _rates(weight, changes, np.maximum(np.exp(logarithm), floor), shortest_days)
+        return np.atleast_1d(asked.sum() > budget_per_day)
+
+    common = _bisect(overall, np.array([bracket[0]]), np.array([bracket[1]]))
+    threshold = math.exp(common[0])
+    return FreshSchedule(threshold, None if own is None else np.where(own > threshold, own, 0.0))
+
+
+def rates(
+    importance: ArrayLike,
+    change_rate: ArrayLike,
+    schedule: FreshSchedule,
+    *,
+    shortest_days: float = 0.0,
+    hosts: ArrayLike | None = None,
+) -> Floats:
+    """Fetches a day of each page under a schedule of `solve`; 0 for hopeless ones."""
+    level: Floats | float = schedule.threshold
+    if schedule.host_thresholds is not None and hosts is not None:
+        level = np.maximum(level, schedule.host_thresholds[np.asarray(hosts, dtype=np.int64)])
+    return _rates(
+        np.asarray(importance, dtype=np.float64),
+        np.asarray(change_rate, dtype=np.float64),
+        level,
+        shortest_days,
+    )
+
+
+def steer(correction: float, wanted: float, allowed: float) -> float:
+    """The factor on the threshold for the next day, after a day on which `wanted` pages were due
+    and `allowed` could be fetched.
+
+    `wanted`: those fetched and those still waiting at its end. 1 at first. The tables' threshold
+    spends the budget in the long run; the factor takes up what is left of a mismatch. It moves
+    slowly, since pages must first grow older for a higher threshold to tell, forgets, and stays
+    between 1/2 and 2.
+    """
+    ratio = min(max(wanted / allowed, 0.5), 2.0) if allowed > 0 else 1.0
+    doubt = allowed / (allowed + STEER_WEIGHT)
+    return float(correction ** (1.0 - STEER_GAIN) * ratio ** (STEER_GAIN * doubt))
+
+
+def _rates(weight: Floats, changes: Floats, threshold: ArrayLike, shortest_days: float) -> Floats:
+    result: Floats = 1.0 / np.maximum(
+        interval_days(weight, changes, threshold), max(shortest_days, MIN_INTERVAL)
+    )
+    return result
+
+
+def _bisect(too_much: Callable[[Floats], NDArray[np.bool_]], low: Floats, high: Floats) -> Floats:
+    """The least logarithms of thresholds at which no more is asked than may be, each between its
+    `low` and `high`.
+    """
+    for _ in range(_BISECTIONS):
+        middle = (low + high) / 2
+        over = too_much(middle)
+        low, high = np.where(over, middle, low), np.where(over, high, middle)
+    return high

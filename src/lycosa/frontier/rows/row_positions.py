@@ -1,0 +1,158 @@
+"""Where the rows of a host lie: the order of hosts in the tables' files, and which rows of a file
+belong to which hosts.
+
+A place is one number for (partition, host key) that sorts as the files do: 12 bits of partition (a
+workspace has at most 4,096), then the upper 52 of the host key. Hosts whose keys differ in the last
+12 bits only share a place, so what a place finds is to be compared with the host key itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+import numpy.typing as npt
+
+Places = npt.NDArray[np.uint64]
+Rows = npt.NDArray[np.int64]
+
+_PARTITION_BITS = 12
+_ALL_PLACES = 1 << 64
+
+
+def places(partitions: npt.NDArray[np.generic], host_keys: npt.NDArray[np.uint64]) -> Places:
+    """The places of hosts."""
+    tops = partitions.astype(np.uint64) << np.uint64(64 - _PARTITION_BITS)
+    return tops | (host_keys >> np.uint64(_PARTITION_BITS))
+
+
+@dataclass(slots=True, frozen=True)
+class FileIndex:
+    """Runs of whole hosts in one sorted file: run i has the hosts from `first[i]` on, in rows
+    `start[i]` to `start[i + 1]`.
+    """
+
+    first: Places  # ascending
+    start: Rows  # one more than `first`: the last is the file's number of rows
+    last: int  # the place of the last row
+    exact: bool  # one host a run: a host that begins none is not in the file
+
+    @staticmethod
+    def of(row_places: Places, step: int) -> FileIndex:
+        """Index a file by the places of its rows. Runs have about `step` rows; step 1 gives every
+        host its own.
+
+        Raises:
+            ValueError: the rows are not sorted.
+        """
+        return FileIndex.of_parts([row_places], step)
+
+    @staticmethod
+    def of_parts(parts: Iterable[Places], step: int) -> FileIndex:
+        """`of` for a file that comes part by part, so that the places of all its rows are never
+        held together.
+
+        Raises:
+            ValueError: the rows are not sorted.
+        """
+        firsts: list[Places] = []
+        starts: list[Rows] = []
+        rows, last, block = 0, -1, -1
+        for part in parts:
+            if part.size == 0:
+                continue
+            if int(part[0]) < last or (part[1:] < part[:-1]).any():
+                raise ValueError("rows are not sorted by partition and host key")
+            begins = np.flatnonzero(part[1:] != part[:-1]) + 1
+            if int(part[0]) != last:
+                begins = np.concatenate([[0], begins])
+            if step > 1 and begins.size:
+                blocks = (begins + rows) // step
+                begins = begins[
+                    np.concatenate([[int(blocks[0]) != block], blocks[1:] != blocks[:-1]])
+                ]
+                block = int(blocks[-1])
+            firsts.append(part[begins])
+            starts.append(begins + rows)
+            rows, last = rows + part.size, int(part[-1])
+        if not rows:
+            return FileIndex(np.zeros(0, np.uint64), np.zeros(1, np.int64), 0, True)
+        return FileIndex(
+            np.concatenate(firsts),
+            np.append(np.concatenate(starts), rows).astype(np.int64),
+            last,
+            step == 1,
+        )
+
+    @property
+    def rows(self) -> int:
+        return int(self.start[-1])
+
+    def runs(self, wanted: Places) -> tuple[Rows, Rows]:
+        """The first row and the end of the run in which each of these places lies; empty (0, 0)
+        where there is none.
+        """
+        if self.first.size == 0:
+            return np.zeros(wanted.size, np.int64), np.zeros(wanted.size, np.int64)
+        run = np.searchsorted(self.first, wanted, side="right") - 1
+        there = (run >= 0) & (wanted <= np.uint64(self.last))
+        run = np.maximum(run, 0)
+        if self.exact:
+            there &= self.first[run] == wanted
+        return np.where(there, self.start[run], 0), np.where(there, self.start[run + 1], 0)
+
+    def between(self, low: int, high: int) -> tuple[int, int]:
+        """Rows that hold all hosts with places from `low` to below `high`, and few others at both
+        ends.
+        """
+        first = (
+            0 if low == 0 else int(np.searchsorted(self.first, np.uint64(low), side="right")) - 1
+        )
+        end = (
+            self.first.size
+            if high >= _ALL_PLACES
+            else int(np.searchsorted(self.first, np.uint64(high)))
+        )
+        return int(self.start[max(first, 0)]), int(self.start[max(end, first, 0)])
+
+
+def spans(first: Rows, end: Rows, near: int) -> list[tuple[int, int]]:
+    """Rows [first, end) in any order and overlapping, as few ascending slices; gaps of up to `near`
+    rows are read through.
+    """
+    held = end > first
+    if not held.any():
+        return []
+    order = np.argsort(first[held], kind="stable")
+    begins, ends = first[held][order], np.maximum.accumulate(end[held][order])
+    cuts = np.flatnonzero(begins[1:] > ends[:-1] + near) + 1
+    edges = [0, *cuts.tolist(), begins.size]
+    return [(int(begins[one]), int(ends[two - 1])) for one, two in pairwise(edges)]
+
+
+def within(ranges: list[tuple[int, int]], partitions: Collection[int]) -> list[tuple[int, int]]:
+    """The parts of ascending ranges of places that lie in these partitions."""
+    shift = 64 - _PARTITION_BITS
+    runs: list[tuple[int, int]] = []
+    for partition in sorted(partitions):
+        low, high = partition << shift, (partition + 1) << shift
+        runs.append((runs.pop()[0], high) if runs and runs[-1][1] == low else (low, high))
+    parts = ((max(low, first), min(high, end)) for low, high in ranges for first, end in runs)
+    return [part for part in parts if part[0] < part[1]]
+
+
+def cuts(indexes: list[FileIndex], rows: int) -> list[tuple[int, int]]:
+    """Ranges of places, all of them together everything, each with about `rows` rows of all files
+    (a huge host has more).
+    """
+    if not indexes:
+        return []
+    first = np.concatenate([index.first for index in indexes])
+    counts = np.concatenate([np.diff(index.start) for index in indexes])
+    order = np.argsort(first, kind="stable")
+    first, steps = first[order], np.cumsum(counts[order]) // max(rows, 1)
+    at = first[1:][steps[1:] != steps[:-1]]
+    edges = [0, *sorted({place for place in at.tolist() if place}), _ALL_PLACES]
+    return list(pairwise(edges))

@@ -1,0 +1,88 @@
+"""When a URL is to be fetched as things stand: by its collection's rules, by what this call may
+fetch at all, and by what the collection's budget holds back. Times are ms since 1970.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import polars as pl
+
+from lycosa.core.clock import Clock
+from lycosa.core.records import UrlRow, UrlState
+from lycosa.frontier.recrawl.due import RecrawlRules, due_at, due_expr
+from lycosa.frontier.recrawl.refetch_budget import Budget
+from lycosa.frontier.scheduler.reach import Unvisited
+
+
+class Agenda:
+    """`rules` by collection: those that it lacks are left alone. `only`: what this call may fetch,
+    if not all that is due. `budgets`, by collection, hold back pages that were visited before.
+    """
+
+    def __init__(self, rules: Mapping[str, RecrawlRules], clock: Clock) -> None:
+        self.rules = dict(rules)
+        self._clock = clock
+        self.only: Unvisited | None = None
+        self.budgets: dict[str, Budget] = {}
+
+    def due_at(self, row: UrlRow) -> int | None:
+        """When a URL is to be fetched (0: now); None: never, as things are."""
+        rules = self.rules.get(row.collection)
+        if rules is None or (self.only is not None and not self.only.admits(row)):
+            return None
+        if row.state == UrlState.KNOWN and not row.not_before:
+            return 0
+        return due_at(
+            rules,
+            now=self._clock.now_ms(),
+            state=row.state,
+            visited_at=row.visited_at,
+            not_before=row.not_before,
+            fails=row.fails,
+            depth=row.depth,
+            importance=row.importance,
+            change_rate=row.change_rate,
+            claim=row.claim,
+            silence=row.silence,
+        )
+
+    def earliest(self, row: UrlRow, due_at: int) -> int:
+        """When a URL that is due may be fetched as far as its collection's budget goes."""
+        budget = self.budgets.get(row.collection)
+        return due_at if budget is None or row.state == UrlState.KNOWN else budget.earliest(due_at)
+
+    def is_near(self, row: UrlRow, horizon: int) -> bool:
+        """Whether a head may hold a URL now: it is due by `horizon`, and no budget holds it
+        back.
+        """
+        due = self.due_at(row)
+        return due is not None and due <= horizon and self.earliest(row, due) == due
+
+    def due_columns(self) -> tuple[dict[str, pl.Expr], set[str]]:
+        """`due_at` over the columns of `urls`, by collection, whatever `only` says; and the columns
+        that it takes.
+        """
+        due = {
+            collection: due_expr(rules, self._clock.now_ms())
+            for collection, rules in self.rules.items()
+        }
+        return due, {name for expression in due.values() for name in expression.meta.root_names()}
+
+    def wanted(self, collection: str, horizon: int) -> tuple[pl.Expr, pl.Expr, pl.Expr]:
+        """Over the columns of `urls`, for rows of a collection: whether a URL is ever due, when at
+        the earliest, `is_near`.
+        """
+        due = due_expr(self.rules[collection], self._clock.now_ms())
+        wanted = (
+            due.is_not_null() if self.only is None else due.is_not_null() & self.only.condition()
+        )
+        budget = self.budgets.get(collection)
+        if budget is None or budget.open:
+            return wanted, due, due <= horizon
+        later = (
+            pl.when(pl.col("state") == UrlState.KNOWN)
+            .then(due)
+            .otherwise(budget.earliest_expr(due))
+        )
+        return wanted, later, (due <= horizon) & (later <= due)

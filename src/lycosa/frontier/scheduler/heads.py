@@ -1,0 +1,415 @@
+"""The heads of active hosts' queues: filled from the tables and the worker's batches, and looked at
+again when more is due.
+
+A head holds the first of its collection's URLs of one host that are due within `HORIZON_MS`, of
+each kind (`queue.kind_of`) as many while there are any. What is due later stays in the tables, and
+the host is looked at again then. Heads are copies: rows that wait for their commit are laid over
+what the shelf gives. A URL of several collections goes into all their heads as soon as it is in
+one, for one fetch is to serve them all.
+
+Stored times are milliseconds since 1970, the frontier's are of the monotonic clock.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from sys import intern
+from typing import Any
+
+import numpy as np
+import polars as pl
+import polars.selectors as cs
+
+from lycosa.core.clock import Clock
+from lycosa.core.records import HostRow, UrlId, UrlRow
+from lycosa.frontier.politeness.domain_clock import BUSY
+from lycosa.frontier.rows.row_reader import HostRowReader
+from lycosa.frontier.scheduler.agenda import Agenda
+from lycosa.frontier.scheduler.frontier import Frontier
+from lycosa.frontier.scheduler.queue import FIRST, KINDS, HostQueue, kind_expr
+from lycosa.frontier.scheduler.strategy import Rank
+from lycosa.store.rows import url_record
+from lycosa.url.scope import hostname
+
+HORIZON_MS = 600_000
+"""What is due within ten minutes belongs into a head; a host that rests longer than that rests in
+the tables.
+"""
+
+_ROOM_LEAST = 2
+# of a host with very many URLs each refill takes this share, so that reading it stays cheap a URL
+_SHARE_OF_LARGE = 200
+_MAX_OF_LARGE = 1_000
+_MAX_STALE = 1_000
+
+_Place = tuple[int, str]  # of a head: host key, collection
+_Kinds = dict[int, list[UrlRow]]
+
+
+@dataclass(slots=True, frozen=True)
+class Pending:
+    """What stands in the worker's batches and not yet in the tables, by host; the newest version of
+    each row.
+    """
+
+    urls: Callable[[int], Iterable[UrlRow]]
+    host: Callable[[int], HostRow | None]
+    beside: Callable[[UrlRow, str], UrlRow | None] = lambda row, collection: None
+    """The row of a URL in another collection."""
+
+
+class Heads:
+    """Fills the heads of the frontier's hosts. Not for several threads at once.
+
+    `depth` gives the least depth at which a URL is known now; `in_flight` whether a URL is being
+    fetched. `row_reader` holds `urls`; it is None while there are no tables.
+    """
+
+    def __init__(
+        self,
+        frontier: Frontier,
+        agenda: Agenda,
+        *,
+        waiting_urls: int,
+        clock: Clock,
+        pending: Pending,
+        depth: Callable[[UrlRow], int],
+        in_flight: Callable[[UrlRow], bool],
+    ) -> None:
+        self.row_reader: HostRowReader | None = None
+        self._frontier = frontier
+        self._agenda = agenda
+        self._waiting_urls = waiting_urls
+        self._clock = clock
+        self._pending = pending
+        self._depth = depth
+        self._in_flight = in_flight
+        frontier.beside = self._beside
+        frontier.since = lambda row: agenda.due_at(row) or 0
+        # heap of (next_due_at, host_key); valid while it is the host's
+        self._wakes: list[tuple[int, int]] = []
+
+    @property
+    def room(self) -> int:
+        """How many URLs a head may hold now."""
+        return max(_ROOM_LEAST, self._waiting_urls // max(1, len(self._frontier.hosts)))
+
+    def wait_for(self, row: UrlRow) -> None:
+        """A URL of an active host changed: it waits here if it is due soon and there is room, else
+        in the tables.
+        """
+        due = self._agenda.due_at(row)
+        if due is None:
+            return
+        queue = self._frontier.hosts[row.id.host_key]
+        wait = due - self._clock.now_ms()
+        head = queue.heads.get(row.collection)
+        earliest = self._agenda.earliest(row, due)
+        others = queue.heads.values() if len(queue.heads) > 1 else ()
+        fits = (
+            head is None
+            or len(head) < self.room
+            or any(other.get(row.key) is not None for other in others)
+        )
+        if head is not None and fits:
+            kind = head.order.kind(row)
+            closed_at = head.line(kind).closed_at if kind != FIRST else None
+            # or what comes round soonest would never leave the head
+            fits = closed_at is None or head.rank(row) < closed_at
+        if wait <= HORIZON_MS and earliest == due and fits:
+            self._frontier.add(row, self._clock.monotonic_ms() + wait if wait > 0 else 0)
+        else:
+            self.look_at(queue, earliest)
+
+    def stored(self, identities: Sequence[UrlId]) -> Iterator[UrlRow]:
+        """The rows of single URLs as the tables hold them, in all collections. (What is at hand may
+        be newer.)
+        """
+        if self.row_reader is None or not identities:
+            return
+        frame = self.row_reader.find(
+            np.array([identity.partition for identity in identities], np.uint16),
+            np.array([identity.host_key for identity in identities], np.uint64),
+            np.array([identity.url_key for identity in identities], np.uint64),
+        )
+        wanted = {identity.url_key for identity in identities}
+        for row in _rows(frame):
+            if row[2] in wanted:
+                yield url_record(row, hostname(row[3]))
+
+    # -- when a host is looked at again
+    # ------------------------------------------------------------
+
+    def look_at(self, queue: HostQueue, at_ms: int) -> None:
+        """See that an active host is looked at again at this time at the latest."""
+        if queue.next_due_at is None or at_ms < queue.next_due_at:
+            queue.next_due_at = at_ms
+            heapq.heappush(self._wakes, (at_ms, queue.row.host_key))
+            if len(self._wakes) > _MAX_STALE + 2 * len(self._frontier.hosts):
+                self._wakes = [
+                    (each.next_due_at, key)
+                    for key, each in self._frontier.hosts.items()
+                    if each.next_due_at is not None
+                ]
+                heapq.heapify(self._wakes)
+
+    def set_back(self, by_ms: int) -> None:
+        """The clock was set back: hosts that were to be looked at are so earlier by as much."""
+        self._wakes = []
+        for key, queue in self._frontier.hosts.items():
+            if queue.next_due_at is not None:
+                queue.next_due_at -= by_ms
+                self._wakes.append((queue.next_due_at, key))
+        heapq.heapify(self._wakes)
+
+    def next_look(self) -> int | None:
+        """When the next host is to be looked at again; None: none."""
+        while self._wakes and not self._valid_wake(*self._wakes[0]):
+            heapq.heappop(self._wakes)
+        return self._wakes[0][0] if self._wakes else None
+
+    def take_dry(self) -> list[int]:
+        """The active hosts that the tables have something for now; they count as dry no more."""
+        now, now_ms = self._clock.monotonic_ms(), self._clock.now_ms()
+        while self._wakes and self._wakes[0][0] <= now_ms:
+            at, key = heapq.heappop(self._wakes)
+            if self._valid_wake(at, key):
+                self._frontier.dry.add(key)
+        dry = []
+        for key in self._frontier.dry:
+            ready_at = self._frontier.clocks.host_ready_at(key)
+            if ready_at >= BUSY or ready_at <= now + HORIZON_MS:
+                dry.append(key)
+            else:
+                # it rests for long
+                self.look_at(self._frontier.hosts[key], now_ms + ready_at - now)
+        self._frontier.dry.clear()
+        return dry
+
+    def _valid_wake(self, at_ms: int, host_key: int) -> bool:
+        queue = self._frontier.hosts.get(host_key)
+        return queue is not None and queue.next_due_at == at_ms
+
+    # -- filling
+    # ------------------------------------------------------------
+
+    def read(self, host_keys: Sequence[int], now_ms: int) -> None:
+        """Give these active hosts the heads of their queues, from the tables and the batches."""
+        horizon = now_ms + HORIZON_MS
+        room = max(_ROOM_LEAST, (self._waiting_urls - len(self._frontier)) // len(host_keys))
+        pending = {key: self._pending_rows(key) for key in host_keys}
+        taken: dict[_Place, _Kinds] = {}
+        more: dict[_Place, set[int]] = {}
+        further: dict[int, list[str]] = {}
+        for key in host_keys:
+            self._frontier.hosts[key].next_due_at = None
+            for row in pending[key].values():
+                self._take(row, horizon, taken)
+        if self.row_reader is not None:
+            for keys, limit in self._portions(host_keys, room):
+                extra = max(len(pending[key]) for key in keys)
+                for collection in self._agenda.rules:
+                    order = self._frontier.order(collection)
+                    kinds = KINDS if order.revisits else 1
+                    # `extra` of them may be outdated by pending rows, all of one kind
+                    asked = limit + kinds * (extra + 1)
+                    given: dict[int, Counter[int]] = {}
+                    for row in self._shelved(keys, collection, horizon, asked, extra + 1):
+                        given.setdefault(row.id.host_key, Counter())[order.kind(row)] += (
+                            self._agenda.is_near(row, horizon)
+                        )
+                        if (collection, row.operation, row.id.url_key) not in pending[
+                            row.id.host_key
+                        ]:
+                            self._take(row, horizon, taken)
+                    for key, numbers in given.items():
+                        if numbers.total() >= asked:
+                            # They came in turn: of which there are fewer than that, all are here.
+                            more[key, collection] = {
+                                kind for kind, number in numbers.items() if number >= asked // kinds
+                            }
+                            further.setdefault(key, []).append(collection)
+        for place, kinds_taken in taken.items():
+            self._fill(place, kinds_taken, room, more.get(place, ()), now_ms)
+        for key in host_keys:
+            for collection in {*self._frontier.hosts[key].heads, *further.get(key, ())}:
+                if (key, collection) not in taken:
+                    self._fill((key, collection), {}, room, more.get((key, collection), ()), now_ms)
+        if len(self._agenda.rules) > 1:
+            self._share(host_keys, pending, horizon, now_ms)
+
+    def _take(self, row: UrlRow, horizon: int, taken: dict[_Place, _Kinds]) -> None:
+        due = self._agenda.due_at(row)
+        if due is None:
+            return
+        earliest = self._agenda.earliest(row, due)
+        if earliest <= horizon and earliest == due:
+            kinds = taken.setdefault((row.id.host_key, row.collection), {})
+            kinds.setdefault(self._frontier.order(row.collection).kind(row), []).append(row)
+            return
+        self.look_at(self._frontier.hosts[row.id.host_key], earliest)
+
+    def _portions(self, host_keys: Sequence[int], room: int) -> Iterator[tuple[list[int], int]]:
+        """Hosts that are read together, and how many URLs each may give. A host with very many
+        gives more at once.
+        """
+        hosts = self._frontier.hosts
+        large = [key for key in host_keys if hosts[key].row.known > room * _SHARE_OF_LARGE]
+        for key in large:
+            yield [key], min(hosts[key].row.known // _SHARE_OF_LARGE, _MAX_OF_LARGE)
+        rest = [key for key in host_keys if key not in set(large)]
+        if rest:
+            yield rest, room
+
+    def _shelved(
+        self, keys: list[int], collection: str, horizon: int, limit: int, far: int
+    ) -> Iterator[UrlRow]:
+        """The first rows of each host that are due, then the `far` that are due next."""
+        assert self.row_reader is not None
+        wanted, later, near = self._agenda.wanted(collection, horizon)
+        asked = self._frontier.order(collection)
+        kind = kind_expr() if asked.revisits else None
+        order = [pl.when(near).then(0).otherwise(later)]
+        order += [] if kind is None else [pl.when(kind == FIRST).then(0).otherwise(later)]
+        order += [
+            -pl.col(name).cast(pl.Float64) if down else pl.col(name).cast(pl.Float64)
+            for name, down in asked.strategy.columns
+        ]
+        frame = self.row_reader.rows(
+            self._partitions(keys),
+            np.array(keys, np.uint64),
+            (pl.col("collection") == collection) & wanted,
+            order=order,
+            limit=limit + far,
+            near=near,
+            far=far,
+            kind=kind,
+        )
+        hosts = self._frontier.hosts
+        for row in _rows(frame):
+            host = hosts[row[1]].row
+            # What many rows share is held once: a fifth of what a waiting URL takes.
+            shared = (
+                row[0],
+                host.host_key,
+                row[2],
+                row[3],
+                collection,
+                intern(row[5]),
+                row[6],
+                intern(row[7]),
+                intern(row[8]),
+                *row[9:],
+            )
+            yield url_record(shared, host.host)
+
+    def _fill(
+        self, place: _Place, taken: _Kinds, room: int, more: Collection[int], now_ms: int
+    ) -> None:
+        """Add what fits, and close the lines of which the tables hold `more`."""
+        host_key, collection = place
+        queue = self._frontier.hosts[host_key]
+        head = queue.heads.get(collection)
+        order = self._frontier.order(collection)
+        wanted: _Kinds = {}
+
+        def rank(row: UrlRow) -> Rank:
+            return order.rank(row, self._frontier.since)
+
+        for kind, rows in taken.items():
+            wanted[kind] = [
+                row
+                for row in rows
+                if (head is None or head.get(row.key) is None) and not self._in_flight(row)
+            ]
+            for row in wanted[kind]:
+                row.depth = min(row.depth, self._depth(row))
+            wanted[kind].sort(key=rank)
+        room = max(room, min(queue.row.known // _SHARE_OF_LARGE, _MAX_OF_LARGE))
+        left, lines = room, len(wanted)
+        for kind, rows in sorted(wanted.items(), key=lambda each: len(each[1])):
+            kept = rows[: max(1, left // lines)]
+            left, lines = left - len(kept), lines - 1
+            for row in kept:
+                self._add(row, now_ms)
+            closed_at = (
+                rank(rows[len(kept)])
+                if len(rows) > len(kept)
+                else (rank(kept[-1]) if kept else ())
+                if kind in more
+                else None
+            )
+            self._frontier.close_line(host_key, collection, closed_at, kind)
+        lines_here = [line.kind for line in head.lines] if head is not None else []
+        for kind in {*lines_here, *more} - wanted.keys():
+            self._frontier.close_line(host_key, collection, () if kind in more else None, kind)
+
+    def _share(
+        self,
+        host_keys: Sequence[int],
+        pending: dict[int, dict[tuple[str, str, int], UrlRow]],
+        horizon: int,
+        now_ms: int,
+    ) -> None:
+        """What waits in one head goes into the heads of the other collections that have it too,
+        however late it comes there: else it would be fetched once for each. Where a head is
+        complete there is nothing to look for.
+        """
+        lacking: dict[_Place, dict[int, UrlRow]] = {}
+        for key in host_keys:
+            heads = self._frontier.hosts[key].heads
+            for collection, head in heads.items():
+                if not head.complete:
+                    others = {row.key: row for other in heads.values() for row in other.rows()}
+                    lacking[key, collection] = {
+                        number: row for number, row in others.items() if head.get(number) is None
+                    }
+        for (key, collection), rows in lacking.items():
+            for number, row in list(rows.items()):
+                newest = pending[key].get((collection, row.operation, row.id.url_key))
+                if newest is not None:
+                    del rows[number]
+                    self._add_beside(newest, horizon, now_ms)
+        sought = {row.id.url_key: row.id for rows in lacking.values() for row in rows.values()}
+        for row in self.stored(list(sought.values())):
+            if row.key in lacking.get((row.id.host_key, row.collection), ()):
+                self._add_beside(row, horizon, now_ms)
+
+    def _add_beside(self, row: UrlRow, horizon: int, now_ms: int) -> None:
+        if self._agenda.is_near(row, horizon) and not self._in_flight(row):
+            row.depth = min(row.depth, self._depth(row))
+            self._add(row, now_ms)
+
+    def _beside(self, row: UrlRow, collection: str) -> UrlRow | None:
+        """The row that a URL which is fetched now has in another collection too, if that is still
+        in the batches, and due.
+        """
+        other = self._pending.beside(row, collection)
+        if (
+            other is None
+            or self._in_flight(other)
+            or not self._agenda.is_near(other, self._clock.now_ms())
+        ):
+            return None
+        return other
+
+    def _add(self, row: UrlRow, now_ms: int) -> None:
+        wait = (self._agenda.due_at(row) or 0) - now_ms
+        self._frontier.add(row, self._clock.monotonic_ms() + wait if wait > 0 else 0)
+
+    def _pending_rows(self, host_key: int) -> dict[tuple[str, str, int], UrlRow]:
+        return {
+            (row.collection, row.operation, row.id.url_key): row
+            for row in self._pending.urls(host_key)
+        }
+
+    def _partitions(self, keys: Sequence[int]) -> np.ndarray[tuple[int], np.dtype[np.uint16]]:
+        return np.array([self._frontier.hosts[key].row.partition for key in keys], np.uint16)
+
+
+def _rows(frame: pl.DataFrame) -> Iterator[tuple[Any, ...]]:
+    """Rows as `url_record` takes them."""
+    return frame.with_columns(cs.datetime().dt.epoch("ms")).iter_rows()

@@ -1,0 +1,290 @@
+"""One host's queue: a head for each collection, in each head lines that take turns.
+
+Invariants
+- A URL that waits here is in its line's `rows` exactly once, with the arrival number of its one
+  valid heap entry; older entries are skipped.
+- A line holds the first of its URLs in its own order; when it is closed (`closed_at`), the tables
+  hold more from that rank on.
+- Of the lines that have something to ask, the one comes next whose turn was longest ago. So no kind
+  of fetch starves another at a host that has more due than it may be asked for (decision 19).
+No clock is asked here: when the host may be asked is the business of
+`lycosa.frontier.scheduler.frontier`.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+
+import polars as pl
+
+from lycosa.core.records import HostRow, UrlRow, VisitKind
+from lycosa.frontier.politeness.latency import LatencyTracker
+from lycosa.frontier.scheduler.strategy import STRATEGIES, Rank, Strategy
+
+FIRST, LIST, AGAIN = 0, 1, 2
+"""The lines of a head: first visits, by the strategy; sitemaps and feeds that are read again; pages
+that are visited again. In the last two that comes first which has been due for longest.
+"""
+
+KINDS = 3
+
+_LISTS = (VisitKind.SITEMAP.value, VisitKind.FEED.value)
+
+
+def kind_of(row: UrlRow) -> int:
+    """The line of a URL, in a collection that visits pages again."""
+    if not row.visited_at:
+        return FIRST
+    return AGAIN if not row.operation else LIST if row.operation in _LISTS else FIRST
+
+
+def kind_expr() -> pl.Expr:
+    """`kind_of` over the columns of `urls`."""
+    visited = pl.col("visited_at").cast(pl.Int64).fill_null(0) > 0
+    operation = pl.col("operation").fill_null("")
+    again = (
+        pl.when(operation == "")
+        .then(AGAIN)
+        .when(operation.is_in(list(_LISTS)))
+        .then(LIST)
+        .otherwise(FIRST)
+    )
+    return pl.when(visited).then(again).otherwise(FIRST)
+
+
+@dataclass(slots=True, frozen=True)
+class CollectionOrder:
+    """How a collection's URLs are ordered. Of two collections at one host the higher priority is
+    served first.
+
+    `revisits`: pages are visited again, so each kind has a line of its own; else there is one line,
+    by the strategy.
+    """
+
+    strategy: Strategy = STRATEGIES["breadth-first"]
+    priority: float = 0.0
+    revisits: bool = False
+
+    def kind(self, row: UrlRow) -> int:
+        """The line of a URL."""
+        return kind_of(row) if self.revisits and row.visited_at else FIRST
+
+    def rank(self, row: UrlRow, due_at: Callable[[UrlRow], int]) -> Rank:
+        """A URL's place in its line. `due_at`: since when one that was visited is due, ms since
+        1970.
+        """
+        rank = self.strategy.rank(row)
+        return rank if self.kind(row) == FIRST else (due_at(row), *rank)
+
+
+@dataclass(slots=True)
+class Line:
+    """The first of one kind of one collection's URLs of one host."""
+
+    kind: int
+    waiting: list[tuple[Rank, int, UrlRow]] = field(default_factory=list)  # heap by (rank, arrival)
+    # heap by (not before, arrival)
+    later: list[tuple[int, int, UrlRow]] = field(default_factory=list)
+    # by `UrlRow.key`: (arrival, row)
+    rows: dict[int, tuple[int, UrlRow]] = field(default_factory=dict)
+    # the tables hold URLs from this rank on; None: they hold no others
+    closed_at: Rank | None = None
+    served: int = 0  # the head's turn at which it was served last
+
+    @property
+    def dry(self) -> bool:
+        """Nothing waits here, and the tables hold more."""
+        return self.closed_at is not None and not self.rows
+
+    def valid(self, number: int, row: UrlRow) -> bool:
+        entry = self.rows.get(row.key)
+        return entry is not None and entry[0] == abs(number)
+
+    def drop_stale(self) -> None:
+        rows, waiting, later = self.rows, self.waiting, self.later
+        while waiting and (
+            (entry := rows.get(waiting[0][2].key)) is None or entry[0] != abs(waiting[0][1])
+        ):
+            heapq.heappop(waiting)
+        while later and not self.valid(later[0][1], later[0][2]):
+            heapq.heappop(later)
+
+
+@dataclass(slots=True)
+class Head:
+    """The first of one collection's URLs of one host. `due_at` says since when a URL is due, ms
+    since 1970.
+    """
+
+    order: CollectionOrder
+    due_at: Callable[[UrlRow], int]
+    lines: list[Line] = field(default_factory=list)  # one of each kind that there was
+    served_at: int = 0
+    turn: int = 0
+
+    def __len__(self) -> int:
+        return sum(len(line.rows) for line in self.lines)
+
+    def rows(self) -> Iterator[UrlRow]:
+        """What waits here, in no order."""
+        return (row for line in self.lines for _, row in line.rows.values())
+
+    def get(self, key: int) -> UrlRow | None:
+        """The URL of that `UrlRow.key`, if it waits here."""
+        for line in self.lines:
+            entry = line.rows.get(key)
+            if entry is not None:
+                return entry[1]
+        return None
+
+    def line(self, kind: int) -> Line:
+        """The line of a kind, made if there was none."""
+        for line in self.lines:
+            if line.kind == kind:
+                return line
+        line = Line(kind)
+        self.lines.append(line)
+        return line
+
+    @property
+    def complete(self) -> bool:
+        """The tables hold no others."""
+        return all(line.closed_at is None for line in self.lines)
+
+    @property
+    def waits(self) -> bool:
+        """Whether something may be asked as far as this head goes (after `ripen`)."""
+        return any(line.waiting for line in self.lines)
+
+    def rank(self, row: UrlRow) -> Rank:
+        """A URL's place in its line."""
+        return self.order.rank(row, self.due_at)
+
+    def add(self, row: UrlRow, number: int, not_before: int = 0) -> bool:
+        """Queue a URL, or move it to where it now belongs; whether it is new here. `number`: of its
+        arrival, above all before it.
+        """
+        order, key = self.order, row.key
+        line = self.line(order.kind(row) if row.visited_at else FIRST)
+        new = key not in line.rows
+        if new and len(self.lines) > 1:
+            new = all(other.rows.pop(key, None) is None for other in self.lines)
+        line.rows[key] = (number, row)
+        if not_before > 0:
+            heapq.heappush(line.later, (not_before, number, row))
+        elif line.kind == FIRST:
+            strategy = order.strategy
+            heapq.heappush(
+                line.waiting, (strategy.rank(row), -number if strategy.last_first else number, row)
+            )
+        else:
+            heapq.heappush(line.waiting, (self.rank(row), number, row))
+        return new
+
+    def remove(self, key: int) -> tuple[UrlRow, Line] | None:
+        """Take a URL out."""
+        for line in self.lines:
+            entry = line.rows.pop(key, None)
+            if entry is not None:
+                return entry[1], line
+        return None
+
+    def pop(self, now: int) -> tuple[UrlRow, Line, bool] | None:
+        """Take out the first URL of the line whose turn it is; and whether the tables hold some
+        that come before it.
+        """
+        lines = self.lines if len(self.lines) == 1 else sorted(self.lines, key=_served)
+        for line in lines:
+            self._ripen(line, now)
+            if line.waiting:
+                rank, _, row = heapq.heappop(line.waiting)
+                del line.rows[row.key]
+                self.turn += 1
+                line.served = self.turn
+                return row, line, line.closed_at is not None and rank >= line.closed_at
+        return None
+
+    def firsts(self, now: int) -> list[UrlRow]:
+        """The first of each line that may be asked now."""
+        for line in self.lines:
+            self._ripen(line, now)
+        return [line.waiting[0][2] for line in self.lines if line.waiting]
+
+    def trim(self, room: int, elsewhere: Callable[[int], bool]) -> int:
+        """Leave the first `room` of its first visits to it, and what waits elsewhere too; the
+        tables, or the batches, hold the others. How many have gone.
+        """
+        line = self.line(FIRST)
+        waiting = sorted(entry for entry in line.waiting if line.valid(entry[1], entry[2]))
+        kept, rest = waiting[:room], waiting[room:]
+        gone = 0
+        for entry in rest:
+            if elsewhere(entry[2].key):
+                kept.append(entry)
+            else:
+                del line.rows[entry[2].key]
+                gone += 1
+        if rest:
+            line.closed_at = rest[0][0]
+        line.waiting = kept  # sorted, so a heap
+        return gone
+
+    def _ripen(self, line: Line, now: int) -> None:
+        """Move what had to wait and need not any more; drop stale entries off the top."""
+        while line.later and line.later[0][0] <= now:
+            _, number, row = heapq.heappop(line.later)
+            if line.valid(number, row):
+                self.add(row, number)
+        line.drop_stale()
+
+
+@dataclass(slots=True)
+class HostQueue:
+    """One host: its row, its clock, and a head for each collection that has URLs of it."""
+
+    row: HostRow
+    heads: dict[str, Head] = field(default_factory=dict)
+    latency: LatencyTracker | None = None  # None: not asked since it became active
+    # the address that each fetch under way was booked on
+    in_flight: list[str] = field(default_factory=list)
+    held: bool = False
+    parked: bool = False
+    opened_at: int = 0  # when it became active
+    scheduled: int = 0  # the number of its one valid entry in a heap; 0: none
+    scheduled_at: int = 0
+    # when the earliest URL that only the tables hold is due, ms since 1970; None: there is none
+    next_due_at: int | None = None
+
+    @property
+    def size(self) -> int:
+        return sum(len(head) for head in self.heads.values())
+
+    @property
+    def idle(self) -> bool:
+        """Nothing waits here, nothing is being asked."""
+        return (
+            not self.in_flight
+            and not self.held
+            and not any(line.rows for head in self.heads.values() for line in head.lines)
+        )
+
+    def due_from(self, ready_at: int) -> int | None:
+        """When something here may be asked, if the host may be from `ready_at` on; None: nothing
+        waits.
+        """
+        at: int | None = None
+        for head in self.heads.values():
+            for line in head.lines:
+                line.drop_stale()
+                if line.waiting:
+                    return ready_at
+                if line.later:
+                    line_at = max(ready_at, line.later[0][0])
+                    at = line_at if at is None else min(at, line_at)
+        return at
+
+
+def _served(line: Line) -> int:
+    return line.served

@@ -1,0 +1,91 @@
+"""Strategies: which of the URLs that may be fetched now comes first. A strategy is data and small
+pure functions.
+
+Within a host URLs go by `rank` (least first, then first come); among the hosts that may be asked
+now, by `host_rank`. The same order as `rank` over the columns of `urls` picks what is read from the
+tables, so memory holds the head of each host's queue and nothing else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from lycosa.config.settings import Strategy as StrategyName
+from lycosa.core.records import HostRow, UrlRow
+
+Rank = tuple[float, ...]
+
+
+@dataclass(slots=True, frozen=True)
+class Strategy:
+    """An order.
+
+    `columns`: (column of `urls`, descending), the order of `rank`. `last_first`: of equal ranks the
+    one that came last is first. `unvisited_first`: resting hosts without a page are taken in before
+    all others, then those visited longest ago.
+    """
+
+    name: StrategyName
+    rank: Callable[[UrlRow], Rank]
+    columns: tuple[tuple[str, bool], ...]
+    host_rank: Callable[[HostRow, UrlRow], Rank]
+    last_first: bool = False
+    unvisited_first: bool = False
+
+
+def _by_depth(row: UrlRow) -> Rank:
+    return (row.depth,)
+
+
+def _by_depth_descending(row: UrlRow) -> Rank:
+    return (-row.depth,)
+
+
+def _by_priority(row: UrlRow) -> Rank:
+    return (-row.priority, row.depth)
+
+
+def _in_turn(host: HostRow, best: UrlRow) -> Rank:
+    return ()
+
+
+def _servers_first(host: HostRow, best: UrlRow) -> Rank:
+    return (host.visited > 0, host.last_visit_at)
+
+
+def _best_url_first(host: HostRow, best: UrlRow) -> Rank:
+    return (-best.priority,)
+
+
+STRATEGIES: dict[str, Strategy] = {
+    strategy.name: strategy
+    for strategy in (
+        Strategy(
+            "breadth-first", _by_depth, (("depth", False), ("first_seen_at", False)), _in_turn
+        ),
+        Strategy(
+            "depth-first",
+            _by_depth_descending,
+            (("depth", True), ("first_seen_at", True)),
+            _in_turn,
+            last_first=True,
+        ),
+        Strategy(
+            "server-first",
+            _by_depth,
+            (("depth", False), ("first_seen_at", False)),
+            _servers_first,
+            unvisited_first=True,
+        ),
+        Strategy(
+            "best-first",
+            _by_priority,
+            (("priority", True), ("depth", False), ("first_seen_at", False)),
+            _best_url_first,
+        ),
+    )
+}
+"""By name. server-first is WebCrawler's index mode (Pinkerton 1994): a page of every server before
+a second of any.
+"""

@@ -1,0 +1,155 @@
+"""Who gives up its place: the active hosts that are sent back while others wait that rest.
+
+First go those that rest for long; then those that stand in their domain's line: a domain of very
+many hosts must not take all places; for a strategy that wants a page of every host first, those
+that gave one; and at last those that have held their places for `PLACE_MS`: one that always has
+something due must not keep the others out (decision 19).
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Container
+from typing import Protocol
+
+from lycosa.frontier.hosts.directory import BEHIND_MS
+from lycosa.frontier.scheduler.frontier import Frontier
+from lycosa.frontier.scheduler.heads import HORIZON_MS
+from lycosa.frontier.scheduler.queue import HostQueue
+
+_MAX_ROBOTS_TEXT = 32 * 2**20
+"""Characters of robots.txt that the rows of active hosts may hold, about; beyond it hosts with the
+longest are sent back.
+"""
+
+_COMMON_ROBOTS_TEXT = 4_000  # of a host that is not at hand: twice what most have
+_WEIGH_EVERY_MS = 10_000
+_LINE = 16
+"""Hosts of a domain's line that stay at hand while other hosts wait: some seconds' work for it."""
+
+PLACE_MS = HORIZON_MS
+"""So long a host that always has something due holds its place while others wait: what its head was
+filled with is asked for by then.
+"""
+
+_ROTATE_EVERY_MS = 1_000
+
+
+class SendBack(Protocol):
+    """Sends an active host back. `parked_ms`: how long it stays away if it waits for its domain;
+    `away_ms`: in any case.
+    """
+
+    def __call__(self, host_key: int, parked_ms: int = HORIZON_MS, *, away_ms: int = 0) -> None: ...
+
+
+class Turnover:
+    """Makes room among the active hosts. `now` is of the monotonic clock; hosts that are `kept`
+    stay, unless they have had their time.
+    """
+
+    def __init__(
+        self,
+        frontier: Frontier,
+        send_back: SendBack,
+        *,
+        active_hosts: int,
+        least_pause_ms: int,
+        unvisited_first: bool,
+    ) -> None:
+        self._frontier = frontier
+        self._send_back = send_back
+        self._active_hosts = active_hosts
+        self._least_pause_ms = least_pause_ms
+        self._unvisited_first = unvisited_first
+        self._next_weighing = 0
+        self._next_rotation = 0
+        self._robots_text = 0  # of the active hosts, when they were weighed last
+
+    def make_room(self, wanted: int, now: int, kept: Container[int]) -> int:
+        """Send hosts back until `wanted` more fit, if so many can go; gives back how many fit."""
+        hosts = self._frontier.hosts
+        self._weigh(now, kept)
+        wanted = min(wanted, max(0, _MAX_ROBOTS_TEXT - self._robots_text) // _COMMON_ROBOTS_TEXT)
+        free = self._active_hosts - len(hosts)
+        if free < wanted:
+            quiet = [
+                (key, queue)
+                for key, queue in hosts.items()
+                if self._is_quiet(key, queue) and key not in kept
+            ]
+            resting = [
+                key
+                for key, _ in quiet
+                if self._frontier.clocks.host_ready_at(key) > now + HORIZON_MS
+            ]
+            parked = [key for key, queue in quiet if queue.parked]
+            visited = (
+                [key for key, queue in quiet if queue.row.visited] if self._unvisited_first else []
+            )
+            for key in dict.fromkeys([*resting, *parked, *visited]):
+                if free >= wanted:
+                    break
+                self._send_back(key)
+                free += 1
+            if free < wanted and now >= self._next_rotation:
+                self._next_rotation = now + _ROTATE_EVERY_MS
+                free += self._rotate(wanted - free, now)
+        return max(0, min(free, wanted))
+
+    def _is_quiet(self, host_key: int, queue: HostQueue) -> bool:
+        return not (queue.in_flight or queue.held or self._frontier.clocks.is_fetching(host_key))
+
+    def _rotate(self, wanted: int, now: int) -> int:
+        """Send back those that have held their places longest, if for long enough: how many. They
+        come again after those that wait.
+        """
+        held = [
+            (queue.opened_at, key)
+            for key, queue in self._frontier.hosts.items()
+            if now - queue.opened_at >= PLACE_MS and self._is_quiet(key, queue)
+        ]
+        chosen = heapq.nsmallest(wanted, held)
+        for _, key in chosen:
+            self._send_back(key, away_ms=BEHIND_MS)
+        return len(chosen)
+
+    def shorten_lines(self, kept: Container[int]) -> None:
+        """Of hosts that wait for their domain the first few stay at hand. The others come again
+        when it is their turn: else large domains, which can be asked for two hosts a second
+        whatever they have, would gather here until nobody else has a place.
+        """
+        hosts, clocks = self._frontier.hosts, self._frontier.clocks
+        for domain in {queue.row.registrable_domain for queue in hosts.values() if queue.parked}:
+            for place, key in enumerate(clocks.cut_line(domain, _LINE), _LINE):
+                queue = hosts.get(key)
+                if queue is None or not queue.parked:
+                    continue
+                if not self._is_quiet(key, queue) or key in kept:
+                    clocks.park(key, domain)
+                else:
+                    self._send_back(
+                        key, clocks.turn_ms(place, max(self._least_pause_ms, queue.row.delay_ms))
+                    )
+
+    def _weigh(self, now: int, kept: Container[int]) -> None:
+        """Send hosts back until what the others hold of robots.txt is not too much; looks at all of
+        them, so not often.
+        """
+        if now < self._next_weighing:
+            return
+        self._next_weighing = now + _WEIGH_EVERY_MS
+        sizes = {
+            key: sum(len(entry.body) for entry in queue.row.robots)
+            for key, queue in self._frontier.hosts.items()
+        }
+        self._robots_text = sum(sizes.values())
+        if self._robots_text <= _MAX_ROBOTS_TEXT:
+            return
+        for key in sorted(sizes, key=sizes.__getitem__, reverse=True):
+            queue = self._frontier.hosts[key]
+            if self._is_quiet(key, queue) and key not in kept:
+                self._send_back(key)
+                self._robots_text -= sizes[key]
+                if self._robots_text <= _MAX_ROBOTS_TEXT:
+                    break

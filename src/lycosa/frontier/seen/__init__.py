@@ -1,0 +1,1 @@
+"""The set of known URLs of a collection: 8 bytes per URL, in a file."""

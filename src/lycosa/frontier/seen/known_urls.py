@@ -1,0 +1,98 @@
+"""Which URLs are known, and at what depth.
+
+The key of a URL has 64 bits. Eight bits of its host's key are kept beside it: they tell an equal
+key of another host's URL (in 255 of 256 cases), which is refused and counted instead of being taken
+for seen. A URL that was put since the last fold has 32 bits of its text as well. Among 10 M URLs
+any two have equal keys with a chance of 3 in a million.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from zlib import crc32
+
+import numpy as np
+import polars as pl
+
+from lycosa.core.records import UrlId
+from lycosa.frontier.seen.sorted_keys import FOLD_AT, KeyArray, PayloadArray, SortedKeys
+
+_DEEP = 255  # this depth or more stands in a dict of its own
+_DEPTH_BITS = 8
+_STORED_BITS = 16  # depth and host; above them the text's
+
+
+class KnownUrls:
+    """The known URLs of one collection: 8 bytes of disk each in `folder`, and little memory.
+    Without a folder all in memory.
+
+    `lycosa.frontier.seen.sorted_keys` says how.
+    """
+
+    def __init__(self, folder: str | None = None, fold_at: int = FOLD_AT) -> None:
+        self._keys = SortedKeys(folder, fold_at)
+        self._deep: dict[int, int] = {}
+
+    def __len__(self) -> int:
+        return len(self._keys)
+
+    def close(self) -> None:
+        """Give the file back, as dropping the object does. Nothing may be asked afterwards."""
+        self._keys.close()
+
+    def depth(self, identity: UrlId) -> int | None:
+        """The least depth at which the URL is known, or None.
+
+        Raises:
+            KeyError: another URL has this key.
+        """
+        payload = self._keys.get(identity.url_key)
+        if payload is None:
+            return None
+        text = payload >> _STORED_BITS
+        if payload >> _DEPTH_BITS & 0xFF != identity.host_key & 0xFF or (
+            text and text != _text(identity.url)
+        ):
+            raise KeyError(identity.url)
+        depth = payload & 0xFF
+        return depth if depth < _DEEP else self._deep[identity.url_key]
+
+    def put(self, identity: UrlId, depth: int) -> None:
+        """Note a URL, or the new depth of one that is known."""
+        payload = (
+            _text(identity.url) << _STORED_BITS
+            | (identity.host_key & 0xFF) << _DEPTH_BITS
+            | min(depth, _DEEP)
+        )
+        self._keys.put(identity.url_key, payload)
+        if depth >= _DEEP:
+            self._deep[identity.url_key] = depth
+
+    def load(self, frames: Iterable[pl.DataFrame]) -> None:
+        """Know exactly the URLs of these frames: columns url_key, host_key, depth; each URL in one
+        row.
+
+        Memory holds one frame at a time; frames of some 300,000 rows are right.
+
+        Raises:
+            OSError: the folder cannot be written to; nothing has changed.
+        """
+        deep: dict[int, int] = {}
+
+        def batches() -> Iterable[tuple[KeyArray, PayloadArray]]:
+            for frame in frames:
+                depths = frame["depth"].to_numpy()
+                for row in np.flatnonzero(depths >= _DEEP).tolist():
+                    deep[frame["url_key"][row]] = int(depths[row])
+                checks = (frame["host_key"].to_numpy() & np.uint64(0xFF)).astype(np.uint16)
+                yield (
+                    frame["url_key"].to_numpy(),
+                    checks << _DEPTH_BITS | np.minimum(depths, _DEEP).astype(np.uint16),
+                )
+
+        self._keys.load(batches())
+        self._deep = deep
+
+
+def _text(url: str) -> int:
+    return crc32(url.encode()) or 1  # 0: not known

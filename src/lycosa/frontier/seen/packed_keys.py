@@ -1,0 +1,85 @@
+"""Some hundred thousand 64-bit keys in 16 bytes each, to be looked up and changed: the keys that
+came of late.
+
+A dict takes 110 bytes a key. Here only the last ones are in a dict; the others are sorted, beside a
+table of bytes that tells of nearly every key that is not there, in a tenth of a microsecond, that
+it is not.
+"""
+
+from __future__ import annotations
+
+from array import array
+from bisect import bisect_left
+
+import numpy as np
+import numpy.typing as npt
+
+PACK_AT = 16_384
+# of the key's top: of 100,000 keys one in ten that is not there has to be looked for
+_TABLE_BITS = 20
+
+_Numbers = npt.NDArray[np.uint64]
+
+
+class PackedKeys:
+    """uint64 key -> payload of up to 64 bits. Not thread-safe."""
+
+    def __init__(self) -> None:
+        self._dict: dict[int, int] = {}
+        self._keys = array("Q")  # sorted
+        self._payloads = array("Q")  # of them
+        # by the top of a key, whether `_keys` may hold it; empty while they are none
+        self._table = bytearray()
+
+    def __len__(self) -> int:
+        return len(self._keys) + len(self._dict)
+
+    def get(self, key: int) -> int | None:
+        """The payload of a key, or None. Hot path."""
+        payload = self._dict.get(key)
+        if payload is None and self._table and self._table[key >> (64 - _TABLE_BITS)]:
+            place = bisect_left(self._keys, key)
+            if place < len(self._keys) and self._keys[place] == key:
+                return self._payloads[place]
+        return payload
+
+    def put(self, key: int, payload: int) -> None:
+        """Set the payload of a key, known or new."""
+        if self._table and self._table[key >> (64 - _TABLE_BITS)]:
+            place = bisect_left(self._keys, key)
+            if place < len(self._keys) and self._keys[place] == key:
+                self._payloads[place] = payload
+                return
+        self._dict[key] = payload
+        if len(self._dict) >= PACK_AT:
+            self._pack()
+
+    def sorted(self) -> tuple[_Numbers, _Numbers]:
+        """All keys in order, and their payloads; they hold until the next `put`."""
+        self._pack()
+        return np.frombuffer(self._keys, np.uint64), np.frombuffer(self._payloads, np.uint64)
+
+    def _pack(self) -> None:
+        if not self._dict:
+            return
+        count = len(self._dict)
+        keys = np.concatenate(
+            [np.frombuffer(self._keys, np.uint64), np.fromiter(self._dict, np.uint64, count)]
+        )
+        payloads = np.concatenate(
+            [
+                np.frombuffer(self._payloads, np.uint64),
+                np.fromiter(self._dict.values(), np.uint64, count),
+            ]
+        )
+        if not self._table:
+            self._table = bytearray(1 << _TABLE_BITS)
+        np.frombuffer(self._table, np.uint8)[
+            (keys[-count:] >> np.uint64(64 - _TABLE_BITS)).astype(np.int64)
+        ] = 1
+        order = np.argsort(keys)
+        self._keys, self._payloads = (
+            array("Q", keys[order].tobytes()),
+            array("Q", payloads[order].tobytes()),
+        )
+        self._dict = {}

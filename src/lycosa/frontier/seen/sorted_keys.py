@@ -1,0 +1,250 @@
+"""Tens of millions of 64-bit keys, each with 16 bits, in little memory.
+
+A sorted file of 8 bytes a key, and the keys that came since (`lycosa.frontier.seen.packed_keys`),
+which are folded into a new file when they have become many. The file is split by the top 16 bits of
+the key; where each part starts is in memory (0.5 MB), so a look-up reads one part (some 150 keys of
+10 M) and bisects it. It is read by `pread` and never mapped: a mapped file's pages count as the
+process's memory, 64 KB around each look-up. Guarded by bench/frontier.py.
+
+The file has no name, so it is gone with the process and no other process can take it for its own:
+it is a cache of what the tables say, and is built from them at each start.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from array import array
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator
+from typing import BinaryIO
+
+import numpy as np
+import numpy.typing as npt
+
+from lycosa.frontier.seen.packed_keys import PackedKeys
+
+KeyArray = npt.NDArray[np.uint64]
+PayloadArray = npt.NDArray[np.uint16]
+
+FOLD_AT = 150_000
+"""New keys that are held in memory, some 30 bytes each; a fold of 10 M keys takes 0.3 s, so it must
+be rare.
+"""
+
+_WORD = 8  # bytes: the low 48 bits of the key, then the payload
+_PAYLOAD_BITS = 16
+_LOW_BITS = 48
+_LOW_MASK = (1 << _LOW_BITS) - 1
+_PARTS = 1 << (64 - _LOW_BITS)
+_CHUNK = 128 * 1024  # words in memory at once when many are read
+_SPILL_BITS = 6  # keys that are loaded are first laid apart by this many top bits
+_SPILLED = np.dtype([("key", np.uint64), ("payload", np.uint16)])
+
+
+class SortedKeys:
+    """uint64 key -> uint16 payload. Without a folder everything stays in memory. Not thread-safe.
+
+    A new key's payload may have more bits: they are kept until it is folded. When the disk is full
+    a fold is put off and memory grows: it is for the next commit to stop the crawl and say why.
+    """
+
+    def __init__(self, folder: str | None = None, fold_at: int = FOLD_AT) -> None:
+        self._file: BinaryIO | None = None
+        self._folder = folder
+        self._fold_at = fold_at
+        self._fold_next = fold_at
+        self._new = PackedKeys()
+        # part -> its first word; the last entry is the number of words
+        self._starts = array("q", bytes(8 * (_PARTS + 1)))
+
+    def __len__(self) -> int:
+        return self._starts[_PARTS] + len(self._new)
+
+    def close(self) -> None:
+        """Give the file back, as dropping the object does. Nothing may be asked afterwards."""
+        if self._file is not None:
+            self._file.close()
+
+    __del__ = close
+
+    def get(self, key: int) -> int | None:
+        """The payload of a key, or None. Hot path: one call a new link; 2 us in a file of 10 M
+        keys.
+        """
+        payload = self._new.get(key)
+        if payload is None and self._file is not None:
+            found = self._locate(key)
+            if found is not None:
+                return found[1] & 0xFFFF
+        return payload
+
+    def put(self, key: int, payload: int) -> None:
+        """Set the payload of a key, known or new."""
+        if self._file is not None and self._new.get(key) is None:
+            found = self._locate(key)
+            if found is not None:
+                os.pwrite(
+                    self._file.fileno(),
+                    _word(key, payload & 0xFFFF).to_bytes(_WORD, "little"),
+                    found[0] * _WORD,
+                )
+                return
+        self._new.put(key, payload)
+        if self._folder is not None and len(self._new) >= self._fold_next:
+            self._try_fold()
+
+    def load(self, batches: Iterable[tuple[KeyArray, PayloadArray]]) -> None:
+        """Replace everything by these keys, in any order; of equal keys the first counts.
+
+        In a folder, memory holds one batch and a sixty-fourth of the keys.
+
+        Raises:
+            OSError: the folder cannot be written to; nothing has changed.
+        """
+        if self._folder is None:
+            fresh = PackedKeys()
+            for keys, payloads in batches:
+                for key, payload in zip(keys.tolist(), payloads.tolist(), strict=True):
+                    if fresh.get(key) is None:
+                        fresh.put(key, payload)
+            self._new = fresh
+            return
+        spills = [self._unnamed() for _ in range(1 << _SPILL_BITS)]
+        try:
+            for keys, payloads in batches:
+                _spill(spills, keys, payloads)
+            self._replace(_sorted_parts(spills))
+        finally:
+            for spill in spills:
+                spill.close()
+
+    def fold(self) -> None:
+        """Write the new keys into the file now.
+
+        Raises:
+            OSError: the folder cannot be written to; nothing has changed.
+        """
+        if self._folder is None or not len(self._new):
+            return
+        self._replace(self._merged())
+        self._fold_next = self._fold_at
+
+    def _try_fold(self) -> None:
+        try:
+            self.fold()
+        except OSError:
+            self._fold_next = len(self._new) + self._fold_at
+
+    def _locate(self, key: int) -> tuple[int, int] | None:
+        """Where a key's word stands in the file, and the word."""
+        assert self._file is not None
+        start, end = self._starts[key >> _LOW_BITS], self._starts[(key >> _LOW_BITS) + 1]
+        if start == end:
+            return None  # all there are in a crawl that has just begun
+        words = memoryview(
+            os.pread(self._file.fileno(), (end - start) * _WORD, start * _WORD)
+        ).cast("Q")
+        place = bisect_left(words, (key & _LOW_MASK) << _PAYLOAD_BITS)
+        if place < len(words) and words[place] >> _PAYLOAD_BITS == key & _LOW_MASK:
+            return start + place, words[place]
+        return None
+
+    def _read(self, part: int, end_part: int) -> tuple[KeyArray, KeyArray]:
+        """The keys and the words of some parts."""
+        assert self._file is not None
+        start, end = self._starts[part], self._starts[end_part]
+        words = np.frombuffer(
+            os.pread(self._file.fileno(), (end - start) * _WORD, start * _WORD), np.uint64
+        )
+        counts = np.diff(np.frombuffer(self._starts, np.int64)[part : end_part + 1])
+        tops = np.repeat(np.arange(part, end_part, dtype=np.uint64) << np.uint64(_LOW_BITS), counts)
+        return tops | (words >> np.uint64(_PAYLOAD_BITS)), words
+
+    def _merged(self) -> Iterator[tuple[KeyArray, KeyArray]]:
+        """All keys and words in order, a chunk at a time: the file's and the new ones."""
+        keys, payloads = self._new.sorted()
+        count, words = keys.size, _words(keys, (payloads & 0xFFFF).astype(np.uint16))
+        if self._file is None:
+            yield keys, words
+            return
+        starts = np.frombuffer(self._starts, np.int64)
+        part = 0
+        while part < _PARTS:
+            end_part = max(
+                part + 1, int(np.searchsorted(starts, starts[part] + _CHUNK, side="right")) - 1
+            )
+            first = int(np.searchsorted(keys, np.uint64(part << _LOW_BITS)))
+            last = (
+                count
+                if end_part == _PARTS
+                else int(np.searchsorted(keys, np.uint64(end_part << _LOW_BITS)))
+            )
+            stored, stored_words = self._read(part, end_part)
+            places = np.searchsorted(stored, keys[first:last])
+            yield (
+                np.insert(stored, places, keys[first:last]),
+                np.insert(stored_words, places, words[first:last]),
+            )
+            part = end_part
+
+    def _replace(self, chunks: Iterable[tuple[KeyArray, KeyArray]]) -> None:
+        """Write sorted chunks of keys and words to a new file, and take it; it holds all there
+        are.
+        """
+        counts = np.zeros(_PARTS + 1, np.int64)
+        file = self._unnamed()
+        try:
+            for keys, words in chunks:
+                counts[1:] += np.bincount(
+                    (keys >> np.uint64(_LOW_BITS)).astype(np.int64), minlength=_PARTS
+                )
+                _write(file, words.tobytes())
+        except BaseException:
+            file.close()
+            raise
+        self.close()
+        self._file, self._new = file, PackedKeys()
+        self._starts = array("q", np.cumsum(counts).tobytes())
+
+    def _unnamed(self) -> BinaryIO:
+        return tempfile.TemporaryFile(dir=self._folder, buffering=0)
+
+
+def _word(key: int, payload: int) -> int:
+    return (key & _LOW_MASK) << _PAYLOAD_BITS | payload
+
+
+def _words(keys: KeyArray, payloads: PayloadArray) -> KeyArray:
+    return (keys << np.uint64(_PAYLOAD_BITS)) | payloads.astype(np.uint64)
+
+
+def _write(file: BinaryIO, content: bytes) -> None:
+    view = memoryview(content)
+    while view:
+        view = view[file.write(view) :]
+
+
+def _spill(spills: list[BinaryIO], keys: KeyArray, payloads: PayloadArray) -> None:
+    tops = (keys >> np.uint64(64 - _SPILL_BITS)).astype(np.uint8)
+    order = np.argsort(tops, kind="stable")
+    rows = np.empty(keys.size, _SPILLED)
+    rows["key"], rows["payload"] = keys[order], payloads[order]
+    ends = np.cumsum(np.bincount(tops, minlength=len(spills)))
+    for spill, rows_of_one in zip(spills, np.split(rows, ends[:-1]), strict=True):
+        if rows_of_one.size:
+            _write(spill, rows_of_one.tobytes())
+
+
+def _sorted_parts(spills: list[BinaryIO]) -> Iterator[tuple[KeyArray, KeyArray]]:
+    for spill in spills:
+        size = spill.seek(0, os.SEEK_END)
+        rows = np.frombuffer(os.pread(spill.fileno(), size, 0), _SPILLED)
+        unsorted = np.ascontiguousarray(rows["key"])
+        order = np.argsort(unsorted)
+        keys = unsorted[order]
+        first = np.concatenate([[True], keys[1:] != keys[:-1]])[: keys.size]
+        # of equal keys the first counts: a stable sort, which takes three times as long
+        if not first.all():
+            order = np.argsort(unsorted, kind="stable")
+        yield keys[first], _words(keys[first], rows["payload"][order][first])

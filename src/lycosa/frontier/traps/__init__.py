@@ -1,0 +1,1 @@
+"""Detection of crawler traps: URL patterns that yield no new content."""

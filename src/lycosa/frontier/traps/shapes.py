@@ -1,0 +1,90 @@
+"""The shape of an address: which group of pages it belongs to, from the narrowest to the widest.
+Pure.
+
+`/shop/shoes/1234?color=red&size=m` belongs to `/shop/shoes/{n}?color&size`, `/shop/shoes/{n}?`,
+`/shop/shoes/{n}`, `/shop/shoes/` and `/shop/`. Numbers and ids stand as `{n}` and `{id}`, so that
+the pages of a calendar, and those of ever new sessions, fall together.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+from typing import Final, NamedTuple
+
+MAX_FOLDERS = 3
+"""Folders of a path that tell groups apart; what lies deeper is one group (`/a/b/c/**`)."""
+
+_MAX_SEGMENT = 48  # characters of a segment in a group's name
+_MIN_ID = 16  # characters
+_MAX_NAMES = 12  # parameters in a group's name
+_ID = re.compile(
+    r"[^/]*?(?:[0-9a-f]{16,}|[0-9A-F]{16,}|(?=[A-Za-z]*\d)(?=\d*[A-Za-z])[0-9A-Za-z]{22,})",
+    re.ASCII,
+)
+_VARIABLE: Final = frozenset(("{n}", "{id}"))
+_NUMBER = re.compile(r"\d+(?:[-_]\d+)*", re.ASCII)
+_DATE: Final = re.compile(
+    r"[/=](?:1\d|20|21)\d\d(?:[/-]\d\d?)(?:[/-]\d\d?)?(?=[/&?T]|$)|[?&](?:month|day|date|week)=",
+    re.ASCII,
+)
+
+
+class Shape(NamedTuple):
+    """The groups of an address, narrowest first, and what is variable in it."""
+
+    groups: tuple[str, ...]
+    numbered: bool  # a segment is a number or an id, or there is a query
+    query: bool
+    dated: bool  # it holds a month
+
+
+@lru_cache(maxsize=4_096)
+def shape_of(path: str) -> Shape:
+    """The shape of a path with its query, as it stands in a normalised URL (beginning with a
+    slash).
+    """
+    plain, mark, query = path.partition("?")
+    segments = [
+        # most segments are themselves
+        segment if len(segment) < _MIN_ID and not segment[:1].isdigit() else _pattern(segment)
+        for segment in plain[1:].split("/")
+    ]
+    name = segments.pop()
+    groups: list[str] = []
+    nearest, above = "/", []
+    for folder in segments[:MAX_FOLDERS]:
+        nearest = f"{nearest}{folder}/"
+        above.append(nearest)
+    above.reverse()
+    own = nearest + ("**" if len(segments) > MAX_FOLDERS else name if name in _VARIABLE else "*")
+    if mark:
+        script = own if not name or name in _VARIABLE else nearest + name
+        names = sorted(
+            {parameter.partition("=")[0][:_MAX_SEGMENT] for parameter in query.split("&")}
+        )
+        groups += [f"{script}?{'&'.join(names[:_MAX_NAMES])}", f"{script}?"]
+        if script != own:
+            groups.append(f"{own}?")
+    else:
+        groups.append(own)
+    numbered = bool(mark) or name in _VARIABLE or not _VARIABLE.isdisjoint(segments)
+    return Shape(
+        tuple(dict.fromkeys((*groups, *above))),
+        numbered,
+        bool(mark),
+        _DATE.search(path) is not None,
+    )
+
+
+def _pattern(segment: str) -> str:
+    """A long segment, or one that begins with a digit, as it stands in a group's name: a number, an
+    id, or itself.
+    """
+    # 3.10.html is a version, not a number
+    stem = segment.removesuffix(".html").removesuffix(".htm").removesuffix(".php")
+    if _NUMBER.fullmatch(stem):
+        return "{n}"
+    if len(stem) >= _MIN_ID and _ID.fullmatch(stem):
+        return "{id}"
+    return segment[:_MAX_SEGMENT]

@@ -1,0 +1,228 @@
+"""Content codings (RFC 9110 section 8.4.1, RFC 7932, RFC 8878), undone within a size. Pure; never
+raises.
+
+A decoder never makes more than the limit, so a bomb costs no more than an honest page of that size.
+"""
+
+from __future__ import annotations
+
+import re
+import zlib
+from collections.abc import Callable, Mapping
+from typing import NamedTuple
+
+import brotli
+import zstandard
+from isal import igzip_lib, isal_zlib
+
+_ISAL_ERROR: type[Exception] = igzip_lib.IsalError  # type: ignore[assignment]  # its stubs call the class an instance
+_GZIP_MAGIC = b"\x1f\x8b"
+_ZSTD_WINDOW = 8 * 2**20  # RFC 9659: no more may be asked of a receiver
+_ZSTD_HEAD = 18  # bytes of a frame's head, at most
+_ZSTD_SKIPPED = re.compile(rb"[\x50-\x5f]\x2a\x4d\x18.{4}", re.DOTALL)
+_ZSTD_REPEATED = 1  # a block that is one byte, many times
+_PIECE = 1024
+# of gzip are fed so many bytes at once: what is left of a piece is copied, and a body may hold
+# 500,000 members
+_LATER_MEMBERS = 16_384
+_SAMPLE = 512
+_TEXT_CONTROLS = frozenset(b"\t\n\f\r\x1b")  # escape: ISO 2022 charsets
+
+
+class Plain(NamedTuple):
+    """`data`: what was decoded. `more`: the limit cut it. `short`: the input stopped early.
+    `broken`: the input is bad.
+    """
+
+    data: bytes
+    more: bool = False
+    short: bool = False
+    broken: bool = False
+
+
+def looks_like_text(data: bytes) -> bool:
+    """Whether the beginning holds no control characters: compressed data nearly surely does."""
+    return not any(byte < 0x20 and byte not in _TEXT_CONTROLS for byte in data[:_SAMPLE])
+
+
+def gunzip(data: bytes, limit: int) -> Plain:
+    """gzip (RFC 1952), several members one after the other; what follows the last member is
+    ignored.
+    """
+    parts: list[bytes] = []
+    left, start, piece = limit, 0, len(data)
+    while data.startswith(_GZIP_MAGIC, start):
+        member = isal_zlib.decompressobj(31)
+        at, before, room = start, len(parts), left
+        while at < len(data) and left >= 0 and not member.eof:
+            fed = data[at : at + piece]
+            try:
+                part = member.decompress(fed, left + 1)
+            except _ISAL_ERROR:
+                part = _readable_prefix(data[start:], 31, room)
+                return _cut(b"".join([*parts[:before], part]), limit, broken=True)
+            at += len(fed)
+            left -= len(part)
+            parts.append(part)
+        if left < 0:
+            return _cut(b"".join(parts), limit)
+        if not member.eof:
+            return Plain(b"".join(parts), short=True)
+        start, piece = at - len(member.unused_data), _LATER_MEMBERS
+    if not parts:
+        return Plain(b"", broken=True)
+    return Plain(parts[0] if len(parts) == 1 else b"".join(parts))
+
+
+def inflate(data: bytes, limit: int) -> Plain:
+    """`deflate`: zlib (RFC 1950) as the standard says, or the bare stream (RFC 1951) that many
+    servers send.
+    """
+    zlib_header = (
+        len(data) >= 2 and data[0] & 0x0F == 8 and int.from_bytes(data[:2], "big") % 31 == 0
+    )
+    first, second = (15, -15) if zlib_header else (-15, 15)
+    plain = _inflate(data, limit, first)
+    if plain.broken and not plain.data:
+        other = _inflate(data, limit, second)
+        if other.data:
+            return other
+    return plain
+
+
+def _inflate(data: bytes, limit: int, window: int) -> Plain:
+    stream = zlib.decompressobj(window)
+    try:
+        part = stream.decompress(data, limit + 1)
+    except zlib.error:
+        return _cut(_readable_prefix(data, window, limit), limit, broken=True)
+    if len(part) > limit:
+        return _cut(part, limit)
+    return Plain(part, short=not stream.eof)
+
+
+def _readable_prefix(data: bytes, window: int, limit: int) -> bytes:
+    """What stands before a fault: an exception loses the output of its call, so the last piece is
+    fed byte by byte.
+    """
+    stream = zlib.decompressobj(window)
+    parts: list[bytes] = []
+    total = 0
+    for start in range(0, len(data), _PIECE):
+        piece = data[start : start + _PIECE]
+        before = stream.copy()
+        try:
+            part = stream.decompress(piece, limit - total + 1)
+        except zlib.error:
+            parts.append(_byte_by_byte(before, piece, limit - total + 1))
+            break
+        parts.append(part)
+        total += len(part)
+        if total > limit:
+            break
+    return b"".join(parts)
+
+
+def _byte_by_byte(stream: zlib._Decompress, piece: bytes, limit: int) -> bytes:
+    found = bytearray()
+    for index in range(len(piece)):
+        try:
+            found += stream.decompress(piece[index : index + 1], max(1, limit - len(found)))
+        except zlib.error:
+            break
+    return bytes(found)
+
+
+def unbrotli(data: bytes, limit: int) -> Plain:
+    """br (RFC 7932)."""
+    stream = brotli.Decompressor()
+    parts: list[bytes] = []
+    total, rest = 0, data
+    try:
+        while total <= limit:
+            part = stream.process(rest, output_buffer_limit=limit - total + 1)
+            rest = b""
+            parts.append(part)
+            total += len(part)
+            if stream.is_finished() or stream.can_accept_more_data():
+                break
+    except brotli.error:
+        return _cut(b"".join(parts) or _brotli_prefix(data, limit), limit, broken=True)
+    if total > limit:
+        return _cut(b"".join(parts), limit)
+    return Plain(b"".join(parts), short=not stream.is_finished())
+
+
+def _brotli_prefix(data: bytes, limit: int) -> bytes:
+    stream = brotli.Decompressor()
+    found = bytearray()
+    for start in range(0, len(data), _PIECE):
+        try:
+            found += stream.process(
+                data[start : start + _PIECE], output_buffer_limit=max(1, limit - len(found))
+            )
+        except brotli.error:
+            break
+        if len(found) > limit:
+            break
+    return bytes(found)
+
+
+def unzstd(data: bytes, limit: int) -> Plain:
+    """zstd (RFC 8878), several frames; the window is bounded as RFC 9659 says."""
+    reader = zstandard.ZstdDecompressor(max_window_size=_ZSTD_WINDOW).stream_reader(
+        data, read_across_frames=True
+    )
+    found = bytearray()
+    try:
+        while len(found) <= limit:
+            part = reader.read(min(limit - len(found) + 1, 2**18))
+            if not part:
+                break
+            found += part
+    except zstandard.ZstdError:
+        return _cut(bytes(found), limit, broken=True)
+    if len(found) > limit:
+        return _cut(bytes(found), limit)
+    return Plain(bytes(found), short=not _zstd_ends(data))
+
+
+def _zstd_ends(data: bytes) -> bool:
+    """Whether the last frame is whole (RFC 8878 section 3.1), which the bounded reader does not
+    tell. What it holds is not looked at.
+    """
+    at = 0
+    while at < len(data):
+        if _ZSTD_SKIPPED.match(data, at):
+            at += 8 + int.from_bytes(data[at + 4 : at + 8], "little")
+            continue
+        start = data[at : at + _ZSTD_HEAD]
+        try:
+            checksum = zstandard.get_frame_parameters(start).has_checksum
+            at += zstandard.frame_header_size(start)
+        except zstandard.ZstdError:
+            return False
+        last = 0
+        while not last:
+            block = int.from_bytes(data[at : at + 3], "little")
+            last, kind, size = block & 1, block >> 1 & 3, block >> 3
+            at += 3 + (1 if kind == _ZSTD_REPEATED else size)
+            if at > len(data):
+                return False
+        at += 4 if checksum else 0
+    return at == len(data)
+
+
+def _cut(data: bytes, limit: int, *, broken: bool = False) -> Plain:
+    more = len(data) > limit
+    return Plain(data[:limit] if more else data, more=more, broken=broken and not more)
+
+
+CODINGS: Mapping[str, Callable[[bytes, int], Plain]] = {
+    "gzip": gunzip,
+    "x-gzip": gunzip,
+    "deflate": inflate,
+    "br": unbrotli,
+    "zstd": unzstd,
+}
+"""Decoders by the name in Content-Encoding."""

@@ -1,0 +1,60 @@
+"""The header fields that we send, written so that what is recorded is what is sent. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from lycosa.config.settings import FetchSettings
+from lycosa.core.errors import ConfigError
+
+ACCEPT = "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"
+ACCEPT_ENCODING = "gzip, deflate, br, zstd"
+
+_BAD_FIELD = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]")
+
+
+def default_fields(settings: FetchSettings) -> list[bytes]:
+    """The fields of every request, one line each without its end. The product token stays the
+    User-Agent's first word.
+
+    Raises:
+        ConfigError: a setting holds line ends or control characters.
+    """
+    agent = (
+        f"{settings.user_agent} (+{settings.contact})" if settings.contact else settings.user_agent
+    )
+    fields = [("User-Agent", agent), ("Accept", ACCEPT), ("Accept-Encoding", ACCEPT_ENCODING)]
+    if settings.accept_language:
+        fields.append(("Accept-Language", settings.accept_language))
+    lines = field_lines(fields)
+    if len(lines) != len(fields):
+        raise ConfigError(
+            "fetch.user_agent, fetch.contact and fetch.accept_language must not "
+            "contain line breaks or control characters"
+        )
+    return lines
+
+
+def field_lines(headers: Sequence[tuple[str, str]]) -> list[bytes]:
+    """Header lines; values that a server gave us (an ETag) may hold anything, so what cannot be a
+    field is left out.
+    """
+    return [
+        f"{name}: {value.strip()}".encode("utf-8", "replace")
+        for name, value in headers
+        if value.strip() and not _BAD_FIELD.search(name + value)
+    ]
+
+
+def with_fields(defaults: Sequence[bytes], own: Sequence[bytes]) -> list[bytes]:
+    """A request's own lines after the default ones, which they replace where the names are the
+    same.
+    """
+    names = {line.partition(b":")[0].lower() for line in own}
+    return [*(line for line in defaults if line.partition(b":")[0].lower() not in names), *own]
+
+
+def head_end(fields: Sequence[bytes]) -> bytes:
+    """The lines as they end a request's head."""
+    return b"".join(field + b"\r\n" for field in fields) + b"\r\n"

@@ -1,0 +1,102 @@
+"""Directory listings of FTP servers and menus of gopher servers, as lines of text with links.
+
+There is no standard for what LIST answers (RFC 959 section 4.1.3: "may vary from system to
+system"); the two forms that nearly all servers write are read, `ls -l` and that of MS-DOS, and the
+machine-readable MLSD (RFC 3659 section 7). Gopher menus: RFC 1436 section 3.8; `URL:` selectors
+lead elsewhere.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+from urllib.parse import quote
+
+_UNIX = re.compile(
+    r"(?P<kind>[-dlbcps])[-rwxsStTlL]{9}\S*\s+\d+\s+(?:\S+\s+){1,2}?\d+\s+"
+    r"(?:[A-Za-z]{3}\s+\d{1,2}|\d{1,2}\s+[A-Za-z]{3}|\d{4}-\d{2}-\d{2})\s+(?:\d{4}|\d{1,2}:\d{2})\s(?P<name>.+)"
+)
+_DOS = re.compile(
+    r"\d{2}-\d{2}-\d{2,4}\s+\d{2}:\d{2}(?:[AP]M)?\s+(?P<size><DIR>|\d+)\s+(?P<name>.+)"
+)
+_MLSD = re.compile(r"(?:[A-Za-z][\w.-]*=[^;]*;)+ (?P<name>.+)")
+_MAX_LINES = 100_000
+_SAFE = "!$&'()*+,;=:@-._~"
+_GOPHER_LINKS = frozenset("014569gIhs;dMPp:<")
+"""Item types that lead to something; `i` is text, `3` an error, `7` wants words to search for, `2 8
+T` are other services.
+"""
+
+
+class ListingEntry(NamedTuple):
+    """One line: what it says, and the reference that it stands for; "" where there is none."""
+
+    text: str
+    reference: str
+
+
+def ftp_listing(data: bytes) -> list[ListingEntry]:
+    """The entries of a directory, `.` and `..` left out; a folder's reference ends in a slash.
+    Lines that are none are text.
+    """
+    found = []
+    for line in data.decode("utf-8", "surrogateescape").splitlines()[:_MAX_LINES]:
+        name, folder = _named(line)
+        if name in (".", ".."):
+            continue
+        if name:
+            escaped = quote(name.encode("utf-8", "surrogateescape"), safe=_SAFE)
+            found.append(ListingEntry(_shown(name), f"./{escaped}/" if folder else f"./{escaped}"))
+        elif line.strip() and not line.startswith("total "):
+            found.append(ListingEntry(_shown(line.strip()), ""))
+    return found
+
+
+def _named(line: str) -> tuple[str, bool]:
+    """(name, whether it is a folder)."""
+    if match := _UNIX.match(line):
+        name = match["name"]
+        return (name.partition(" -> ")[0] if match["kind"] == "l" else name), match["kind"] == "d"
+    if match := _DOS.match(line):
+        return match["name"], match["size"] == "<DIR>"
+    if match := _MLSD.match(line):
+        facts = line.lower()
+        return (
+            "." if "type=cdir;" in facts or "type=pdir;" in facts else match["name"]
+        ), "type=dir;" in facts
+    return "", False
+
+
+def gopher_menu(data: bytes) -> list[ListingEntry]:
+    """The items of a menu up to the line with a dot."""
+    found = []
+    for raw in data.decode("utf-8", "surrogateescape").splitlines()[:_MAX_LINES]:
+        if raw == ".":
+            break
+        kind, fields = raw[:1], raw[1:].split("\t")
+        text = _shown(fields[0].strip())
+        reference = _gopher_reference(kind, fields)
+        if text or reference:
+            found.append(ListingEntry(text, reference))
+    return found
+
+
+def _gopher_reference(kind: str, fields: list[str]) -> str:
+    if kind not in _GOPHER_LINKS or not kind or len(fields) < 4:
+        return ""
+    selector, host, port = fields[1], fields[2].strip(), fields[3].strip()
+    if selector[:4].upper() == "URL:" or selector[:5].upper() == "/URL:":
+        return selector.partition(":")[2]
+    if not re.fullmatch(r"[A-Za-z0-9.-]+|\[[0-9A-Fa-f:.]+\]", host) or not (
+        port.isascii() and port.isdigit() and len(port) < 6
+    ):
+        return ""
+    authority = host.lower() if int(port) == 70 else f"{host.lower()}:{int(port)}"
+    if kind == "1" and not selector:
+        return f"gopher://{authority}/"
+    path = quote(selector.encode("utf-8", "surrogateescape"), safe=_SAFE + "/")
+    return f"gopher://{authority}/{kind}{path}"
+
+
+def _shown(text: str) -> str:
+    return text.encode("utf-8", "surrogateescape").decode("utf-8", "replace").replace("\0", "")

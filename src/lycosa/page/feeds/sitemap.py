@@ -1,0 +1,181 @@
+"""Sitemaps (https://www.sitemaps.org/protocol.html): lists of a site's addresses, in XML, as text,
+or as a feed (RSS, Atom or JSON), compressed or not.
+
+What they say of dates, frequencies and priorities is kept and not trusted here. Nothing raises;
+size, number and depth are bounded.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Collection
+from io import BytesIO
+from typing import Final
+
+from lycosa.core.errors import Refusal, UrlError
+from lycosa.page.encoding import decode
+from lycosa.page.feeds.feed_entries import FAULT_NO_FEED, FeedKind, read_feed
+from lycosa.page.feeds.sitemap_parts import (
+    FAULT_BAD_URL,
+    FAULT_GZIP,
+    FAULT_NO_SITEMAP,
+    FAULT_TOO_LARGE,
+    FAULT_TOO_MANY,
+    MAX_BYTES,
+    MAX_URLS,
+    Sitemap,
+    SitemapEntry,
+    SitemapKind,
+)
+from lycosa.page.feeds.sitemap_xml import SitemapReader
+from lycosa.page.feeds.xml_events import FAULT_ENTITIES, read_events
+from lycosa.page.media import HEADER_LENGTH, is_binary
+from lycosa.url.normalise import MAX_URL_LENGTH, LinkResolver
+from lycosa.url.schemes import WEB
+from lycosa.url.scope import hostname
+
+_GZIP_MAGIC: Final = b"\x1f\x8b"
+_PIECE: Final = 16_384
+_LAYERS: Final = 2  # sitemap.xml.gz that its server compressed once more
+
+
+def read_sitemap(
+    payload: bytes,
+    base_url: str,
+    *,
+    limit: int = MAX_URLS,
+    max_bytes: int = MAX_BYTES,
+    content_type: str = "",
+) -> Sitemap:
+    """Read a sitemap of any kind. Never raises on any bytes; broken XML gives what stands before
+    the break.
+
+    Args:
+        payload: the body, gzip or plain.
+        base_url: where it came from, normalised.
+        limit: addresses read (entries and sitemaps together).
+        max_bytes: bytes read, after decompression.
+
+    Raises:
+        UrlError: the base is not an absolute http(s) URL.
+    """
+    resolver = LinkResolver(base_url)
+    sitemap = Sitemap()
+    data = _plain(payload, max_bytes, sitemap)
+    if is_binary(data[:HEADER_LENGTH]):
+        sitemap.fault(FAULT_NO_SITEMAP)
+        return sitemap
+    decoded = decode(data, content_type)
+    for name in decoded.faults:
+        sitemap.fault(name)
+    first = decoded.data.lstrip()[:1]
+    if first == b"{":
+        return _from_feed(decoded.data, base_url, limit, sitemap)
+    if first != b"<":
+        _read_text(decoded.data, resolver, limit, sitemap)
+        return sitemap
+    reader, faults = read_events(decoded.data, lambda: SitemapReader(resolver, limit))
+    if reader.root in ("rss", "feed", "RDF"):
+        return _from_feed(decoded.data, base_url, limit, sitemap)
+    reader.sitemap.faults = list(dict.fromkeys([*sitemap.faults, *reader.sitemap.faults, *faults]))
+    if reader.sitemap.kind is SitemapKind.NONE:
+        reader.sitemap.faults = [
+            FAULT_NO_SITEMAP,
+            *(name for name in faults if name == FAULT_ENTITIES),
+        ]
+    return reader.sitemap
+
+
+def speaks_for(sitemap_url: str, url: str, named_by: Collection[str] = ()) -> bool:
+    """Whether a sitemap may name a URL: one of the web, of its own host, or of a host whose
+    robots.txt names the sitemap.
+
+    Args:
+        named_by: hostnames (as `lycosa.url.scope.hostname` writes them) whose robots.txt has a
+            Sitemap line for this sitemap, or for the index that led to it.
+    """
+    if not url.startswith(WEB):
+        return False
+    try:
+        host = hostname(url)
+        return host == hostname(sitemap_url) or host in named_by
+    except UrlError:
+        return False
+
+
+def _plain(payload: bytes, limit: int, sitemap: Sitemap) -> bytes:
+    data = payload
+    for _ in range(_LAYERS):
+        if not data.startswith(_GZIP_MAGIC):
+            break
+        data = _gunzip(data, limit, sitemap)
+    if len(data) > limit:
+        sitemap.fault(FAULT_TOO_LARGE)
+        data = data[:limit]
+    return data
+
+
+def _gunzip(data: bytes, limit: int, sitemap: Sitemap) -> bytes:
+    """gzip (RFC 1952), members one after the other, at most `limit` + 1 bytes; what stands before a
+    fault stays.
+    """
+    found = bytearray()
+    rest = memoryview(data)
+    member = zlib.decompressobj(31)
+    while rest and len(found) <= limit:
+        piece, rest = rest[:_PIECE], rest[_PIECE:]
+        try:
+            found += member.decompress(piece, limit + 1 - len(found))
+            while member.eof and member.unused_data:
+                left = member.unused_data
+                if not left.startswith(_GZIP_MAGIC[: len(left)]):
+                    return bytes(found)  # padding behind the last member
+                member = zlib.decompressobj(31)
+                if len(found) > limit:
+                    break
+                found += member.decompress(left, limit + 1 - len(found))
+        except zlib.error:
+            sitemap.fault(FAULT_GZIP)
+            return bytes(found)
+    if not member.eof and len(found) <= limit:
+        sitemap.fault(FAULT_GZIP)
+    return bytes(found)
+
+
+def _read_text(data: bytes, resolver: LinkResolver, limit: int, sitemap: Sitemap) -> None:
+    """One address a line."""
+    seen: set[str] = set()
+    for line in BytesIO(data):
+        address = line.strip()
+        if not address:
+            continue
+        if (
+            not address[:8].lower().startswith((b"http://", b"https://"))
+            or len(address) > MAX_URL_LENGTH
+        ):
+            sitemap.fault(FAULT_BAD_URL)
+            continue
+        url = resolver.resolve(address.decode("utf-8", "replace"))
+        if type(url) is Refusal:
+            sitemap.fault(FAULT_BAD_URL)
+        elif url not in seen:
+            if len(seen) >= limit:
+                sitemap.fault(FAULT_TOO_MANY)
+                break
+            seen.add(url)
+            sitemap.entries.append(SitemapEntry(url))
+    if sitemap.entries:
+        sitemap.kind = SitemapKind.TEXT
+    else:
+        sitemap.faults = [FAULT_NO_SITEMAP]
+
+
+def _from_feed(data: bytes, base_url: str, limit: int, sitemap: Sitemap) -> Sitemap:
+    feed = read_feed(data, base_url, content_type="text/xml; charset=utf-8", limit=limit)
+    if feed.kind is not FeedKind.NONE:
+        sitemap.kind = SitemapKind.FEED
+    for entry in feed.entries:
+        sitemap.entries.append(SitemapEntry(entry.url, entry.updated_at or entry.published_at))
+    for name in feed.faults:
+        sitemap.fault(FAULT_NO_SITEMAP if name == FAULT_NO_FEED else name)
+    return sitemap

@@ -1,0 +1,133 @@
+"""XML as events for readers that want a few elements of it (sitemaps, feeds), from whatever bytes
+come.
+
+expat reads it: no tree, nothing external, and a declared entity ends the reading, so there is
+nothing to expand. Common mistakes of hand-made XML (a bare `&` in an address, entities of HTML,
+control characters) are mended once; what stays broken gives what stood before the break.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from html.entities import name2codepoint
+from typing import Protocol, TypeVar
+from xml.parsers import expat
+
+FAULT_XML = "xml_invalid"  # not well-formed: mended, or read up to the break
+FAULT_ENTITIES = "xml_entities"  # declares entities; read up to there
+FAULT_ELEMENTS = "xml_too_many_elements"  # read up to there
+MAX_TEXT = 65_536
+"""Characters kept of one element's text."""
+
+MAX_ELEMENTS = 2_000_000
+"""Elements read of one document: 50,000 addresses with 30 translations each; a second or two of
+work.
+"""
+
+_MAX_MENDED = 16 * 2**20  # bytes, and as many `&` as follow: mending is for hand-made files
+_MAX_AMPERSANDS = 1_000_000
+
+_MENDABLE = re.compile(
+    rb"<!\[CDATA\[(?:.*?\]\]>|.*)|&(?!(?:amp|lt|gt|quot|apos|#[0-9]{1,7}|#x[0-9A-Fa-f]{1,6});)(?:([A-Za-z][A-Za-z0-9]{1,31});)?",
+    re.DOTALL,
+)
+_CONTROLS = bytes([*range(0x09), 0x0B, 0x0C, *range(0x0E, 0x20)])
+
+
+class EventReader(Protocol):
+    """What takes the events. `start` and `end` get tags as written, prefix included."""
+
+    def start(self, tag: str, attributes: dict[str, str]) -> None: ...
+
+    def end(self, tag: str) -> None: ...
+
+    def text(self, text: str) -> None: ...
+
+
+R = TypeVar("R", bound=EventReader)
+
+
+class Enough(Exception):
+    """Raised by a reader to end the reading."""
+
+
+def read_events(data: bytes, new_reader: Callable[[], R]) -> tuple[R, list[str]]:
+    """Send the events of a document in UTF-8 to a reader; never raises. Gives the reader and the
+    faults met.
+
+    `new_reader` is called again when the document has to be mended and read from the start.
+    """
+    data = data.lstrip()
+    reader, fault = _read(data, new_reader())
+    if fault != FAULT_XML:
+        return reader, [fault] if fault else []
+    if len(data) > _MAX_MENDED or data.count(b"&") > _MAX_AMPERSANDS:
+        return reader, [FAULT_XML]
+    mended = _MENDABLE.sub(_mend, data.translate(None, _CONTROLS))
+    if mended != data:
+        reader, fault = _read(mended, new_reader())
+    return reader, [FAULT_XML] if fault in ("", FAULT_XML) else [FAULT_XML, fault]
+
+
+def _read(data: bytes, reader: R) -> tuple[R, str]:
+    left = MAX_ELEMENTS
+    start_element = reader.start
+
+    def start(tag: str, attributes: dict[str, str]) -> None:
+        nonlocal left
+        left -= 1
+        if left < 0:
+            raise _TooManyElements
+        start_element(tag, attributes)
+
+    parser = expat.ParserCreate("utf-8")
+    parser.buffer_text = True
+    parser.StartElementHandler = start
+    parser.EndElementHandler = reader.end
+    parser.CharacterDataHandler = reader.text
+    parser.EntityDeclHandler = _refuse_entity
+    try:
+        parser.Parse(data, True)
+    except expat.ExpatError:
+        return reader, FAULT_XML
+    except _EntityDeclared:
+        return reader, FAULT_ENTITIES
+    except _TooManyElements:
+        return reader, FAULT_ELEMENTS
+    except Enough:
+        return reader, ""
+    return reader, ""
+
+
+class _EntityDeclared(Exception):
+    """Raised through expat, which has no other way to stop."""
+
+
+class _TooManyElements(Exception):
+    """Raised through expat."""
+
+
+def _refuse_entity(*_: object) -> None:
+    raise _EntityDeclared
+
+
+def _mend(match: re.Match[bytes]) -> bytes:
+    found = match[0]
+    if found.startswith(b"<"):
+        return found
+    name = match[1]
+    if name is None:
+        return b"&amp;" + found[1:]
+    code = name2codepoint.get(name.decode("ascii"))
+    return b"&amp;" + found[1:] if code is None else b"&#%d;" % code
+
+
+def local_name(tag: str) -> str:
+    """The tag without its prefix."""
+    return tag[tag.rfind(":") + 1 :]
+
+
+def prefix_of(tag: str) -> str:
+    """The prefix of a tag with its colon, "" if it has none."""
+    return tag[: tag.rfind(":") + 1]

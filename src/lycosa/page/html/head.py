@@ -1,0 +1,164 @@
+"""Elements that hold no text: metadata, images, frames, scripts. Each reader adds to what the walk
+has found.
+"""
+
+from __future__ import annotations
+
+import functools
+
+from lycosa.core.records import LinkKind
+from lycosa.page.html.tags import TAG
+from lycosa.page.html.tree import Node
+from lycosa.page.page_parts import ANCHOR_LENGTH, FoundLink, PageParts, fold
+
+_MAX_TIMES = 20
+_MAX_META = 1_000
+
+_META, _LINK, _BASE, _AREA, _FRAME, _IFRAME = (
+    TAG[name] for name in ("meta", "link", "base", "area", "frame", "iframe")
+)
+_SCRIPT, _TITLE, _TIME = (TAG[name] for name in ("script", "title", "time"))
+_REQUISITES = frozenset(
+    {
+        "stylesheet",
+        "icon",
+        "apple-touch-icon",
+        "apple-touch-icon-precomposed",
+        "mask-icon",
+        "preload",
+        "modulepreload",
+        "manifest",
+        "prefetch",
+    }
+)
+_FEED_TYPES = frozenset(
+    {
+        "application/rss+xml",
+        "application/atom+xml",
+        "application/rdf+xml",
+        "application/feed+json",
+        "application/json",
+        "text/xml",
+    }
+)
+_DATE_PROPERTIES = frozenset({"datePublished", "dateCreated"})
+_REQUISITE, _IMAGE = LinkKind.REQUISITE.value, LinkKind.IMAGE.value
+
+
+def read_special(node: Node, tag: int, found: PageParts, hidden: bool) -> bool:
+    """Take what an element of this kind says; True if its children are to be visited."""
+    if tag == _TITLE:
+        if not hidden and not found.title:
+            found.title = fold(node.text())
+        return False
+    attributes = node.attributes
+    if tag == _SCRIPT:
+        source = attributes.get("src")
+        if source:
+            found.links.append((_REQUISITE, source, "", ""))
+        elif "ld+json" in (attributes.get("type") or ""):
+            found.linked_data.append(node.text())
+    elif tag == _META:
+        _read_meta(attributes, found)
+    elif tag == _LINK:
+        _read_link(attributes, found)
+    elif tag == _TIME:
+        written = attributes.get("datetime") or attributes.get("content")
+        if written and len(found.times) < _MAX_TIMES:
+            own = "pubdate" in attributes or attributes.get("itemprop") in _DATE_PROPERTIES
+            found.times.append((written, own or found.has_article))
+        return True
+    elif tag == _BASE:
+        if found.base is None:
+            found.base = attributes.get("href")
+    elif tag == _AREA:
+        href = attributes.get("href")
+        if href is not None:
+            found.links.append(
+                (
+                    LinkKind.AREA.value,
+                    href,
+                    _tokens(attributes.get("rel")),
+                    _short(attributes.get("alt")),
+                )
+            )
+    elif tag in (_FRAME, _IFRAME):
+        source = attributes.get("src")
+        if source:
+            kind = LinkKind.FRAME if tag == _FRAME else LinkKind.IFRAME
+            found.links.append(
+                (kind.value, source, "", _short(attributes.get("title") or attributes.get("name")))
+            )
+    return False
+
+
+def read_image(attributes: dict[str, str | None], links: list[FoundLink]) -> str:
+    """Take an image's address; its alternative text."""
+    alt = _short(attributes.get("alt"))
+    source = attributes.get("src")
+    if source and source[:5] != "data:":
+        links.append((_IMAGE, source, "", alt))
+    return alt
+
+
+def _read_meta(attributes: dict[str, str | None], found: PageParts) -> None:
+    content = attributes.get("content")
+    if content is None or len(found.meta) >= _MAX_META:
+        return
+    name = attributes.get("name")
+    if name:
+        name = name.strip().lower()
+        found.robots.append((name, content))
+    else:
+        name = attributes.get("property") or attributes.get("itemprop")
+        if name:
+            name = name.strip().lower()
+        else:
+            name = attributes.get("http-equiv")
+            if not name:
+                return
+            name = "http-equiv:" + name.strip().lower()
+    if name not in found.meta:
+        found.meta[name] = content
+
+
+def _read_link(attributes: dict[str, str | None], found: PageParts) -> None:
+    href = attributes.get("href")
+    if not href:
+        return
+    rel, relation = _relation(attributes.get("rel") or "")
+    if relation is LinkKind.REQUISITE:
+        found.links.append((_REQUISITE, href, rel, ""))
+    elif relation is LinkKind.CANONICAL:
+        found.links.append((LinkKind.CANONICAL.value, href, rel, ""))
+        found.has_canonical = True
+    elif relation is LinkKind.ALTERNATE:
+        media_type = (attributes.get("type") or "").partition(";")[0].strip().lower()
+        feed = media_type in _FEED_TYPES
+        kind = LinkKind.FEED if feed else LinkKind.ALTERNATE
+        found.links.append((kind.value, href, rel, _short(attributes.get("title"))))
+        language = attributes.get("hreflang")
+        if language and not feed:
+            found.alternates.append((language.strip(), href))
+
+
+@functools.lru_cache(maxsize=1024)
+def _relation(rel: str) -> tuple[str, LinkKind | None]:
+    """The tokens of a rel attribute, and which kind of link they make. Pages repeat a few."""
+    tokens = rel.lower().split()
+    kind = None
+    if "canonical" in tokens:
+        kind = LinkKind.CANONICAL
+    elif "alternate" in tokens and "stylesheet" not in tokens:
+        kind = LinkKind.ALTERNATE
+    elif not _REQUISITES.isdisjoint(tokens):
+        kind = LinkKind.REQUISITE
+    return " ".join(tokens), kind
+
+
+def _tokens(rel: str | None) -> str:
+    return " ".join(rel.lower().split()) if rel else ""
+
+
+def _short(text: str | None) -> str:
+    return fold(text)[:ANCHOR_LENGTH] if text else ""

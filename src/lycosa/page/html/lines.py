@@ -1,0 +1,114 @@
+"""From pieces of text, as the walk meets them, to lines, blocks and anchors."""
+
+from __future__ import annotations
+
+import re
+
+from lycosa.page.page_parts import ALT, ANCHOR_LENGTH, FoundBlock, PageParts, fold
+
+BREAK = "\0"  # stands for <br> among the pieces of a line; HTML text cannot hold it
+VERBATIM = "\1"  # begins each line of a listing (`pre`), whose spaces are kept
+CELL = "\2"  # begins a cell of a table; cells of one line are separated by tabs
+_SPACES = {ord(BREAK): " ", ord(VERBATIM): " ", ord(CELL): " "}
+_NO_CONTROLS = re.compile(r"[\x00-\x08\x0a-\x1f\x7f-\x9f]")
+_ANCHOR_PIECES = 200  # text nodes read for an anchor
+
+
+def flush(
+    lines: list[str],
+    blocks: list[FoundBlock],
+    pieces: list[str],
+    link_size: int,
+    element: int,
+    tag: int,
+    alts: list[str],
+) -> None:
+    """Make a block of the current line and what stands in for its images; both are empty after it.
+    Hot path: some hundred a page.
+    """
+    first = len(lines)
+    text = "".join(pieces)
+    pieces.clear()
+    if VERBATIM in text:
+        lines += _listing(text)
+        size = sum(map(len, lines[first:]))
+    elif BREAK in text:
+        for part in text.split(BREAK):
+            part = _row(part) if CELL in part else part.strip()
+            if "  " in part or not part.isprintable():
+                part = fold(part) if "\t" not in part else part
+            if part:
+                lines.append(part)
+        size = sum(map(len, lines[first:]))
+    elif CELL in text:
+        text = _row(text)
+        size = len(text)
+        if size:
+            lines.append(text)
+    else:
+        text = text.strip()
+        # asked here: most lines need no folding, and a call costs as much as both questions
+        if "  " in text or not text.isprintable():
+            text = fold(text)
+        size = len(text)
+        if size:
+            lines.append(text)
+    if size:
+        blocks.append(
+            (first, len(lines), size, link_size if link_size < size else size, element, tag)
+        )
+    if alts:
+        for alt in alts:
+            blocks.append((len(lines), len(lines) + 1, len(alt), 0, element, ALT))
+            lines.append(alt)
+        alts.clear()
+
+
+def _row(text: str) -> str:
+    """The cells of a line, folded, with tabs between them."""
+    before, *cells = map(fold, text.split(CELL))
+    while cells and not cells[-1]:
+        cells.pop()
+    return "\t".join([before, *cells] if before else cells)
+
+
+def _listing(text: str) -> list[str]:
+    """The lines of a listing as they are, but for spaces at their ends, control characters, and
+    empty lines before and after.
+    """
+    found = [
+        part.rstrip() for part in text.replace(BREAK, VERBATIM).replace(CELL, " ").split(VERBATIM)
+    ]
+    while found and not found[0].strip():
+        del found[0]
+    while found and not found[-1]:
+        found.pop()
+    return [line if line.isprintable() else _NO_CONTROLS.sub("", line) for line in found]
+
+
+def other_href(attributes: dict[str, str | None]) -> str:
+    """The address of a link in SVG 1.1."""
+    return attributes.get("xlink:href") or ""
+
+
+def rel_tokens(attributes: dict[str, str | None]) -> str:
+    """The rel attribute: lower case tokens joined by one space."""
+    rel = attributes.get("rel")
+    return " ".join(rel.lower().split()) if rel else ""
+
+
+def label(attributes: dict[str, str | None]) -> str:
+    """What names a link that has neither text nor image."""
+    text = attributes.get("aria-label") or attributes.get("title")
+    return fold(text)[:ANCHOR_LENGTH] if text else ""
+
+
+def anchor_text(pieces: list[str], found: PageParts) -> str:
+    """The text of a link, at most ANCHOR_LENGTH characters. Bounded work: links can be nested."""
+    text = "".join([piece[: 2 * ANCHOR_LENGTH] for piece in pieces[:_ANCHOR_PIECES]])
+    text = text.translate(_SPACES)
+    text = fold(text)
+    if len(text) <= ANCHOR_LENGTH:
+        return text
+    found.anchors_cut += 1
+    return text[:ANCHOR_LENGTH].rstrip()

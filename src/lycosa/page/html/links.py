@@ -1,0 +1,112 @@
+"""From hrefs as written to `Link` records: resolved, bounded, each once."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from lycosa.core.errors import Refusal
+from lycosa.core.records import Link, LinkKind
+from lycosa.page.page_parts import FoundLink
+from lycosa.url.normalise import LinkResolver
+
+MAX_LINKS = 20_000  # of a page
+_REFRESH = re.compile(
+    r"\s*(?:\d+|(?=\.))(?:\.[\d.]*)?(?:\s*[;,]\s*|\s+)(?:url\s*=\s*)?(.*)",
+    re.IGNORECASE | re.DOTALL,
+)
+_HEADER_LINK = re.compile(
+    r"\s*+<([^>]*)>((?:\s*+;\s*+[^\s=;,\"]++\s*+(?:=\s*+(?:\"(?:[^\"\\]|\\.)*+\"|[^\s;,\"]*+))?+)*+)\s*+(?:,|$)"
+)
+_HEADER_PARAMETER = re.compile(
+    r";\s*([^\s=;,\"]+)\s*(?:=\s*(?:\"((?:[^\"\\]|\\.)*)\"|([^\s;,\"]*)))?"
+)
+
+
+class Links(NamedTuple):
+    """`refused`: why hrefs were no links, how many. `cut`: there were more than MAX_LINKS."""
+
+    links: list[Link]
+    refused: dict[str, int]
+    cut: bool
+
+
+def refresh_target(content: str) -> str:
+    """The URL of a meta refresh, "" if it names none (WHATWG HTML section 4.2.5.3, shared
+    declarative refresh steps).
+    """
+    match = _REFRESH.fullmatch(content[:4096])
+    if not match:
+        return ""
+    target = match[1].strip(" \t\n\f\r")
+    if target[:1] in ("'", '"'):
+        target = target[1:].partition(target[0])[0]
+    return target
+
+
+def header_links(values: Iterable[str]) -> list[tuple[str, dict[str, str]]]:
+    """(target, parameters) of HTTP Link headers (RFC 8288 section 3); what does not parse is read
+    over.
+    """
+    found: list[tuple[str, dict[str, str]]] = []
+    for value in values:
+        position = 0
+        value = value[:8192]
+        while position < len(value):
+            match = _HEADER_LINK.match(value, position)
+            if match is None:  # what does not parse ends at the next comma
+                position = value.find(",", position) + 1 or len(value)
+                continue
+            parameters: dict[str, str] = {}
+            for name, quoted, bare in _HEADER_PARAMETER.findall(match[2]):
+                parameters.setdefault(name.lower(), quoted or bare)
+            found.append((match[1].strip(), parameters))
+            position = match.end()
+    return found
+
+
+def resolve_links(found: Sequence[FoundLink], resolver: LinkResolver, page_has_base: bool) -> Links:
+    """Make records of a page's links, in document order; of equal ones (target, kind, anchor) the
+    first stays.
+
+    A reference to the page itself (`#top`) is no link. Hot path: 50 to 300 links a page.
+    """
+    links: list[Link] = []
+    refused: dict[str, int] = {}
+    seen: dict[tuple[str, str, str], int] = {}
+    see = seen.setdefault
+    resolve, known = resolver.resolve, resolver.known.get
+    new_link = tuple.__new__  # what Link's own constructor calls, in half the time
+    position = 0
+    for kind, href, rel, anchor in found:
+        if "#" in href:
+            if href[0] == "#" and not page_has_base:
+                continue
+            place = href[: href.index("#")]
+            # White space before the fragment is not at the end of the whole text, where the parser
+            # would strip it.
+            target = known(place) if place[-1:] > " " else None
+        else:
+            target = known(href)
+        if target is None:
+            target = resolve(href)
+        if type(target) is Refusal:
+            refused[target.value] = refused.get(target.value, 0) + 1
+            continue
+        if see((target, kind, anchor), position) != position:  # one look: hashing costs most
+            continue
+        if position == MAX_LINKS:
+            return Links(links, refused, True)
+        links.append(new_link(Link, (target, anchor, rel, kind, position)))
+        position += 1
+    return Links(links, refused, False)
+
+
+def first_target(links: Iterable[Link], kind: LinkKind) -> str | None:
+    """The target of the first link of a kind."""
+    wanted = kind.value
+    for target, _, _, found, _ in links:
+        if found == wanted:
+            return target
+    return None

@@ -1,0 +1,116 @@
+"""What the class, id and role of an element say about its part of the page: navigation, comments,
+advertising, or the article.
+
+Word sets, not a regular expression: class strings are split at everything that is no letter and at
+capitals, and the words looked up. Calibrated on the tuning half of article-extraction (see
+bench/extract.py) and on documentation sites.
+"""
+
+from __future__ import annotations
+
+import re
+from itertools import pairwise
+
+NEUTRAL, AWAY, BODY, NEVER, SECTION = range(5)
+"""Marks of a region: nothing known; not the article; the article itself."""
+
+_AWAY = """
+    nav navbar navigation navheader navfooter menu menus submenu sidebar sidebars rail footer
+    foot breadcrumb breadcrumbs related share sharing social follow promo promos ad ads advert
+    adverts advertisement advertising caption captions gallery slideshow sponsored sponsor
+    subscription register popup modal overlay widget widgets tags taglist byline author authors
+    timestamp copyright disclaimer legal toolbar pagination pager paging recommended
+    recommendations recommendation trending popular skip print banner masthead sphinxsidebar toc
+    quickview headerlink toplang bottomlang dropdown search searchbox poll rating ratings credit
+    credits teaser teasers hidden invisible sr
+"""
+_BODY = "articlebody storybody entrycontent postcontent articlecontent articletext"
+_NEVER = """
+    cookie cookies consent gdpr privacy newsletter subscribe disqus comment comments outbrain
+    taboola login signin signup cli
+"""
+_SECTION_WORDS = frozenset({"section", "sect1", "sect2", "sect3", "chapter"})
+_NEVER_WORDS = frozenset(_NEVER.split())
+_AWAY_WORDS = frozenset(_AWAY.split())
+_TELLING_WORDS = _NEVER_WORDS | _AWAY_WORDS
+_BODY_WORDS = frozenset(_BODY.split())
+_AWAY_ROLES = frozenset(
+    {
+        "navigation",
+        "banner",
+        "contentinfo",
+        "complementary",
+        "search",
+        "dialog",
+        "alertdialog",
+        "menu",
+        "menubar",
+        "toolbar",
+    }
+)
+_CAPITAL = re.compile(r"([a-z])([A-Z])")
+_MAX_KNOWN = 20_000  # class and id strings remembered; a site has some hundred
+_known: dict[str, int] = {}
+
+
+def mark_of(names: str) -> int:
+    """The mark of a class or id string. Pages repeat them, so they are remembered."""
+    mark = _known.get(names)
+    if mark is None:
+        mark = _judge(names[:500])
+        if len(_known) >= _MAX_KNOWN:
+            _known.clear()
+        if len(names) <= 500:
+            _known[names] = mark
+    return mark
+
+
+def _judge(names: str) -> int:
+    lower = names.lower()
+    words = lower.replace("-", " ").replace("_", " ").split()
+    if not _TELLING_WORDS.isdisjoint(words):
+        return AWAY if _NEVER_WORDS.isdisjoint(words) else NEVER
+    if lower != names:
+        words += _CAPITAL.sub(r"\1 \2", names).lower().replace("-", " ").replace("_", " ").split()
+        if not _AWAY_WORDS.isdisjoint(words):
+            return AWAY
+    if ("body" in lower or "content" in lower or "text" in lower) and (
+        not _BODY_WORDS.isdisjoint(words)
+        or not _BODY_WORDS.isdisjoint(map("".join, pairwise(words)))
+    ):
+        return BODY
+    return NEUTRAL if _SECTION_WORDS.isdisjoint(words) else SECTION
+
+
+def mark_of_element(attributes: dict[str, str | None]) -> int:
+    """The mark of an element by its class, id, role and itemprop. Hot path: every block element
+    comes here.
+    """
+    names = attributes.get("class")
+    if names:
+        mark = _known.get(names, -1)
+        if mark > 0 or (mark < 0 and (mark := mark_of(names))):
+            return mark
+        if len(attributes) == 1:
+            return NEUTRAL
+    names = attributes.get("id")
+    if names:
+        mark = _known.get(names, -1)
+        if mark > 0 or (mark < 0 and (mark := mark_of(names))):
+            return mark
+    if "role" in attributes and (attributes["role"] or "").lower() in _AWAY_ROLES:
+        return AWAY
+    if "itemprop" in attributes and attributes["itemprop"] == "articleBody":
+        return BODY
+    return NEUTRAL
+
+
+def is_hidden(attributes: dict[str, str | None]) -> bool:
+    """Whether an element says that it is not shown."""
+    if "hidden" in attributes:
+        return True
+    style = attributes.get("style")
+    if style is None:
+        return False
+    style = style.lower()
+    return "display" in style and "display:none" in style.replace(" ", "")

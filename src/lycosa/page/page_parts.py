@@ -1,0 +1,112 @@
+"""What the walk over a tree collects, as found: nothing resolved, nothing chosen."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+ANCHOR_LENGTH = 500  # characters kept of an anchor
+
+FoundLink = tuple[str, str, str, str]
+"""Kind (a LinkKind value), href as written, rel (lower case tokens joined by one space), anchor."""
+
+
+ALT = -1
+
+FoundBlock = tuple[int, int, int, int, int, int]
+"""A run of text between two block boundaries: first and last (exclusive) line of the visible text,
+its characters, how many of them stand in links, the block element around it (an index into
+`elements`), the tag id that began it (0: it follows the end of an element; ALT: it stands in for an
+image). Tuples and not records, as a page has hundreds.
+"""
+
+FoundElement = tuple[int, int]
+"""A block element: the one around it (an index into `elements`), its mark
+(`lycosa.page.html.region_classes`). List items, table rows and headings are not counted as such.
+"""
+
+
+@dataclass(slots=True)
+class PageParts:
+    """Collected in document order. Block elements are numbered as they begin; number 0 is the page
+    itself.
+    """
+
+    MAX_HEADINGS: ClassVar[int] = 2_000
+
+    lines: list[str] = field(default_factory=list)  # visible text, white space folded
+    blocks: list[FoundBlock] = field(default_factory=list)
+    elements: list[FoundElement] = field(default_factory=lambda: [(0, 0)])
+    links: list[FoundLink] = field(default_factory=list)
+    alternates: list[tuple[str, str]] = field(default_factory=list)  # hreflang, href
+    headings: list[str] = field(default_factory=list)
+    headline: str = ""  # first h1
+    title: str = ""
+    base: str | None = None
+    language: str = ""  # lang of the root element, as written
+    # name, property or itemprop in lower case -> first content
+    meta: dict[str, str] = field(default_factory=dict)
+    robots: list[tuple[str, str]] = field(default_factory=list)  # meta name in lower case, content
+    # datetime, whether it seems the publication's
+    times: list[tuple[str, bool]] = field(default_factory=list)
+    linked_data: list[str] = field(default_factory=list)  # JSON-LD as written
+    anchors_cut: int = 0
+    faults: list[str] = field(default_factory=list)
+    has_article: bool = False  # an article element has begun
+    has_canonical: bool = False  # one of the links is
+    _text: str | None = None
+
+    def text(self) -> str:
+        """All lines, joined by newline. For a walk that has ended."""
+        if self._text is None:
+            self._text = "\n".join(self.lines)
+        return self._text
+
+    def has_replacements(self) -> bool:
+        """Whether U+FFFD stands in anything that was read: bytes that were not in the assumed
+        encoding.
+        """
+        seen = (
+            self.text(),
+            self.title,
+            self.base or "",
+            *self.meta.values(),
+            *(link[1] for link in self.links),
+            *(each[1] for each in self.alternates),
+        )
+        return "\ufffd" in "".join(seen)
+
+    def add_heading(self, text: str, is_h1: bool) -> None:
+        """Take a heading; the first h1 is the headline."""
+        if text and len(self.headings) < self.MAX_HEADINGS:
+            self.headings.append(text)
+            if is_h1 and not self.headline:
+                self.headline = text
+
+
+def fold(text: str) -> str:
+    """White space folded to single spaces, soft hyphens and outer zero width spaces (which nobody
+    sees) dropped.
+
+    Hot path: splitting and joining takes twice as long as seeing that there is nothing to fold.
+    White space other than U+0020 is not printable, nor are the invisible characters.
+    """
+    text = text.strip()
+    if "  " not in text:
+        if text.isprintable():
+            return text
+        spaced = text.replace("\n", " ")
+        if "  " not in spaced and spaced.isprintable():
+            return spaced
+    elif text.isprintable():
+        single = text.replace("  ", " ")  # two spaces after a full stop
+        if "  " not in single:
+            return single
+    if text.isascii():
+        return " ".join(text.split())
+    if "\xad" in text:
+        text = text.replace("\xad", "")
+    text = " ".join(text.split())
+    if "\u200b" in text or "\ufeff" in text:
+        text = text.strip("\u200b\ufeff ")
+    return text

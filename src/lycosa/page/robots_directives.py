@@ -1,0 +1,63 @@
+"""What a page lets robots do with it: `meta name=robots` and the X-Robots-Tag header.
+
+No RFC defines them: this follows what the large search engines document. `unavailable_after`,
+`noarchive`, `nosnippet` and their kin are read over: they say nothing about indexing or following
+today.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import NamedTuple
+
+_SEPARATORS = re.compile(r"[,\s;]+")
+_NAME = re.compile(r"[^\s\d]\S*")  # `25 Jun 2010 15:00:00 GMT` is a date's rest, no robot
+_VALUED = frozenset({"unavailable_after", "max-snippet", "max-image-preview", "max-video-preview"})
+
+
+class Permission(NamedTuple):
+    """Whether the page may stand in the index, and whether its links may be followed."""
+
+    may_index: bool
+    may_follow: bool
+
+
+def permission(
+    metas: Iterable[tuple[str, str]], headers: Iterable[str], product_token: str
+) -> Permission:
+    """Combine all directives that are addressed to every robot or to ours; the strictest wins.
+
+    Args:
+        metas: (name in lower case, content) of the page's meta elements; other names are read over.
+        headers: values of X-Robots-Tag, each `[robot:] directive, …`.
+        product_token: our name.
+    """
+    ours = product_token.lower()
+    directives: set[str] = set()
+    for name, content in metas:
+        if name in ("robots", ours):
+            directives.update(_SEPARATORS.split(content.lower()))
+    for header in headers:
+        directives.update(_addressed(header.lower(), ours))
+    nothing = "none" in directives
+    return Permission(
+        not (nothing or "noindex" in directives), not (nothing or "nofollow" in directives)
+    )
+
+
+def _addressed(header: str, ours: str) -> set[str]:
+    """The directives of one header value that concern us. A robot's name holds up to the next name
+    (`a: noindex, b: none`).
+    """
+    directives: set[str] = set()
+    concerned = True
+    for part in header.split(","):
+        name, colon, rest = part.partition(":")
+        name = name.strip()
+        if colon and name not in _VALUED and _NAME.fullmatch(name):
+            concerned = name in (ours, "robots", "*")
+            part = rest
+        if concerned:
+            directives.update(_SEPARATORS.split(part.strip()))
+    return directives

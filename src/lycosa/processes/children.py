@@ -1,0 +1,158 @@
+"""Child processes that say how they fare, and do not outlive whoever started them."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import multiprocessing
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import StrEnum
+from multiprocessing.connection import Connection
+from typing import Any
+
+from lycosa.processes.parentage import OneThread, die_with_parent, interrupts_held
+
+
+class News(StrEnum):
+    """What a child may tell its parent."""
+
+    WORKING = "working"  # it has started and does its work
+    USAGE = "usage"  # a setting is wrong: starting it again would not help
+    DISK = "disk"  # the disk is full
+    LOST = "lost"  # somebody else has taken its place
+    FAILED = "failed"  # anything else
+
+
+@dataclass(slots=True, frozen=True)
+class ChildReport:
+    """One message of a child."""
+
+    news: News
+    text: str = ""
+
+
+Tell = Callable[[News, str], None]
+
+
+class Child:
+    """A spawned process with a pipe for its reports. `work` is called there with a `Tell` and
+    `arguments`; all are picklable.
+
+    Ctrl-C reaches the whole group of a terminal: children do not see it, their parent ends them.
+    `patient`: nobody waits for what it computes, so polars has one thread there.
+    """
+
+    def __init__(
+        self, name: str, work: Callable[..., None], *arguments: Any, patient: bool = False
+    ) -> None:
+        context = multiprocessing.get_context("spawn")
+        self._pipe, theirs = context.Pipe(duplex=False)
+        threads = OneThread() if patient else None
+        self._process = context.Process(
+            target=_live, args=(threads, work, theirs, os.getpid(), name, arguments), name=name
+        )
+        with interrupts_held():
+            self._process.start()
+        theirs.close()
+        self.reports: list[ChildReport] = []
+        self._asked = False
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid or 0
+
+    @property
+    def alive(self) -> bool:
+        return self._process.is_alive()
+
+    def listen(self) -> None:
+        """Take in what it has told since the last call."""
+        with contextlib.suppress(EOFError, OSError):
+            while self._pipe.poll():
+                self.reports.append(self._pipe.recv())
+
+    def told(self, news: News) -> bool:
+        return any(report.news is news for report in self.reports)
+
+    def wait(self, seconds: float) -> bool:
+        """Whether it ended within this time."""
+        self._process.join(max(seconds, 0))
+        return not self.alive
+
+    def terminate(self) -> None:
+        """Ask it to end."""
+        self._asked = True
+        self._process.terminate()
+
+    def kill(self) -> None:
+        self._process.kill()
+
+    def end(self) -> str:
+        """Take leave of a child that has ended: how it ended, for people; "" if nothing was
+        wrong.
+        """
+        self._process.join()
+        self.listen()
+        self._pipe.close()
+        code = self._process.exitcode or 0
+        self._process.close()
+        said = next(
+            (report.text for report in reversed(self.reports) if report.news is not News.WORKING),
+            "",
+        )
+        if code == -signal.SIGTERM and self._asked:
+            return ""  # it had not come so far as to hear of it in its own way
+        if code < 0:
+            return f"killed by {_signal_name(-code)}"
+        return said or (f"exit code {code}" if code else "")
+
+
+def _live(
+    _threads: OneThread | None,
+    work: Callable[..., None],
+    pipe: Connection,
+    parent: int,
+    name: str,
+    arguments: tuple[Any, ...],
+) -> None:
+    die_with_parent(parent, name)
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)  # for the parent, which reads its settings again
+
+    def tell(news: News, text: str = "") -> None:
+        with contextlib.suppress(OSError):  # nobody listens any more
+            pipe.send(ChildReport(news, text))
+
+    work(tell, *arguments)
+
+
+def start_job(module: str, order: dict[str, Any]) -> subprocess.Popen[bytes]:
+    """Start `python -m module` with an order, which its `job_order` returns. It ends with the
+    thread that calls this.
+
+    Unlike a `Child` it does not import the main module of the parent: a script that calls Lycosa
+    need not guard its main part.
+    """
+    command = [sys.executable, "-m", module, json.dumps({"parent": os.getpid()} | order)]
+    with interrupts_held():
+        return subprocess.Popen(command, stdin=subprocess.DEVNULL)
+
+
+def job_order(name: str) -> dict[str, Any]:
+    """What `start_job` was given, in the process that it started. `name`: what `top` calls this
+    process.
+    """
+    order: dict[str, Any] = json.loads(sys.argv[1])
+    die_with_parent(order.pop("parent"), name)
+    return order
+
+
+def _signal_name(number: int) -> str:
+    try:
+        return f"signal {number} ({signal.Signals(number).name})"
+    except ValueError:
+        return f"signal {number}"

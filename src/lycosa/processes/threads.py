@@ -1,0 +1,81 @@
+"""Background threads. All of them start here, so that none ends unnoticed: what a thread does not
+handle is printed, and then, by its policy, the thread is run again, the process ends, or the thread
+is over.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+import traceback
+from collections.abc import Callable
+from enum import Enum, auto
+from typing import Any, Final, assert_never
+
+FAILED_EXIT: Final = 70
+"""Exit code of a process that a failed thread ended (EX_SOFTWARE of sysexits.h)."""
+
+_FIRST_PAUSE_S: Final = 1.0
+_MAX_PAUSE_S: Final = 60.0
+
+
+class OnError(Enum):
+    """What follows an exception that a thread does not handle."""
+
+    RESTART = auto()  # after a pause of 1 s, twice as long after each further failure, 60 s at most
+    # at once: the process is of no use without the thread, and whoever started it starts another
+    # one
+    END_PROCESS = auto()
+    REPORT = auto()  # a thread with one task: it is over
+
+
+def start_thread(
+    target: Callable[..., object], *arguments: Any, name: str, on_error: OnError
+) -> threading.Thread:
+    """Start a daemon thread that ends when `target` returns."""
+    thread = background_thread(target, *arguments, name=name, on_error=on_error)
+    thread.start()
+    return thread
+
+
+def background_thread(
+    target: Callable[..., object], *arguments: Any, name: str, on_error: OnError
+) -> threading.Thread:
+    """As `start_thread`, for the caller to start."""
+    return threading.Thread(
+        target=_supervise, args=(target, arguments, on_error), name=name, daemon=True
+    )
+
+
+def _supervise(
+    target: Callable[..., object], arguments: tuple[Any, ...], on_error: OnError
+) -> None:
+    pause_s = _FIRST_PAUSE_S
+    while True:
+        try:
+            target(*arguments)
+        except Exception as error:  # noqa: BLE001 - whatever it is, it is printed and acted on
+            name = threading.current_thread().name
+            match on_error:
+                case OnError.RESTART:
+                    _print(error, f"thread {name!r} failed; it is restarted in {pause_s:.0f} s")
+                case OnError.END_PROCESS:
+                    _print(error, f"thread {name!r} failed; process {os.getpid()} ends")
+                    os._exit(FAILED_EXIT)
+                case OnError.REPORT:
+                    _print(error, f"thread {name!r} failed")
+                    return
+                case _:
+                    assert_never(on_error)
+        else:
+            return
+        threading.Event().wait(pause_s)
+        pause_s = min(2 * pause_s, _MAX_PAUSE_S)
+
+
+def _print(error: Exception, line: str) -> None:
+    stream = sys.stderr
+    if stream is not None:
+        stream.write("".join(traceback.format_exception(error)) + f"lycosa: {line}\n")
+        stream.flush()

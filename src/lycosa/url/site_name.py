@@ -1,0 +1,66 @@
+"""A site as people write it, and which URLs and table rows belong to it."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+import polars as pl
+
+from lycosa.core.errors import UsageError
+from lycosa.url.keys import host_key
+from lycosa.url.normalise import normalise
+from lycosa.url.scope import hostname
+
+
+@dataclass(slots=True, frozen=True)
+class SiteName:
+    """A hostname with all its schemes and ports, or (with `authority`, as in `127.0.0.1:8080`) one
+    port of it.
+    """
+
+    host: str
+    authority: str = ""
+
+    def __str__(self) -> str:
+        return self.authority or self.host
+
+    def rows(self, column: str = "url", path: str = "") -> pl.Expr:
+        """Whether a row is of the site: by its `host_key`, which makes the scan skip files and row
+        groups, and the URL in `column`.
+        """
+        return (pl.col("host_key") == pl.lit(host_key(self.host), pl.UInt64)) & self.holds(
+            column, path
+        )
+
+    def holds(self, column: str, path: str = "") -> pl.Expr:
+        """Whether the URL in a column is one of the site."""
+        return pl.col(column).str.contains(self._pattern(path))
+
+    def contains(self, url: str, path: str = "") -> bool:
+        """Whether a normalised URL is one of the site (whose path begins with `path`)."""
+        return re.match(self._pattern(path), url) is not None
+
+    def _pattern(self, path: str) -> str:
+        where = re.escape(self.authority) if self.authority else re.escape(self.host) + r"(?::\d+)?"
+        return rf"^[a-z]+://{where}{re.escape(path) if path else '(?:[/?]|$)'}"
+
+
+def site_name(text: str) -> SiteName:
+    """The site in a hostname, `host:port` or URL (whose path is ignored).
+
+    Raises:
+        UsageError: it is none of these.
+    """
+    problem = f"{text!r} is not a site: write a host, host:port or URL, for example example.org"
+    if "[" not in text and re.match(r"[^/?#]*:(?!\d|//)", text):
+        raise UsageError(f"{problem} (the port is missing)")
+    try:
+        url = normalise(text if "://" in text else f"http://{text}")
+    except UsageError as error:
+        raise UsageError(f"{problem} ({error})") from None
+    host = hostname(url)
+    if not host:
+        raise UsageError(problem)
+    authority = url.partition("://")[2].partition("/")[0].partition("?")[0].rpartition("@")[2]
+    return SiteName(host, authority if authority != host else "")

@@ -1,0 +1,234 @@
+"""Sites, languages and texts as arguments: every command accepts and refuses the same."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from lycosa.core.errors import UsageError
+from lycosa.store.exclusion import parse_rule
+from tests.cli.conftest import LYCOSA, Lycosa
+
+SITE_COMMANDS: dict[str, Callable[[str, str], tuple[str, ...]]] = {
+    "site": lambda site, _: ("site", site, "--json"),
+    "mirror": lambda site, target: ("export", "mirror", site, target, "--json"),
+    "warc": lambda site, target: ("export", "warc", target, "--site", site, "--json"),
+    "wacz": lambda site, target: ("export", "wacz", f"{target}.wacz", "--site", site, "--json"),
+    "search": lambda site, _: ("search", "moths", "--site", site, "--json"),
+    "terms": lambda site, _: ("terms", "--site", site, "--json"),
+    "changes": lambda site, _: ("changes", "--site", site, "--json"),
+    "links": lambda site, _: ("links", "--broken", "--site", site, "--json"),
+    "find": lambda site, _: ("find", "light", "--site", site, "--json"),
+    "uptime": lambda site, _: ("uptime", site, "--json"),
+}
+"""Command -> its arguments with a site and a path to write to."""
+COUNTS = {
+    "warc": '"captures": 0',
+    "wacz": '"captures": 0',
+    "search": '"total": 0',
+    "terms": '"pages": 0',
+    "find": '"matches": []',
+}
+
+
+@pytest.mark.parametrize("name", SITE_COMMANDS)
+def test_a_site_is_a_host_a_host_with_port_or_a_url(
+    name: str, here: Lycosa, workspace: Path, site: str, tmp_path: Path
+) -> None:
+    authority = site.partition("://")[2]
+    forms = [authority.partition(":")[0], authority, f"{site}/"]
+    for number, form in enumerate(forms):
+        said = here("-w", str(workspace), *SITE_COMMANDS[name](form, str(tmp_path / str(number))))
+        assert said.code == 0, (form, said.err)
+        assert COUNTS.get(name, "\0") not in said.out, form
+    elsewhere = here(
+        "-w", str(workspace), *SITE_COMMANDS[name]("other.example", str(tmp_path / "none"))
+    )
+    assert elsewhere.code or COUNTS.get(name, "[]") in elsewhere.out
+    wrong = here("-w", str(workspace), *SITE_COMMANDS[name]("http://[", str(tmp_path / "wrong")))
+    assert wrong.code == 2
+    assert "http://[" in wrong.err
+
+
+@pytest.mark.parametrize(
+    ("typed", "rule"),
+    [
+        ("www.example.org", "host:www.example.org"),
+        ("https://WWW.example.org/", "host:www.example.org"),
+        ("127.0.0.1:8080", "prefix:127.0.0.1:8080/"),
+        ("http://example.org:8080/", "prefix:example.org:8080/"),
+        ("https://example.org/docs/", "prefix:example.org/docs/"),
+        ("example.org/docs", "prefix:example.org/docs"),
+        ("domain:example.org", "domain:example.org"),
+        ("host:example.org", "host:example.org"),
+        ("[2001:db8::1]", "host:[2001:db8::1]"),
+    ],
+)
+def test_an_exclusion_is_a_site_or_a_rule(typed: str, rule: str) -> None:
+    assert parse_rule(typed) == rule
+    assert parse_rule(rule) == rule
+
+
+@pytest.mark.parametrize("typed", ["", " ", "http://", "*.example.org", "a b"])
+def test_what_is_no_exclusion(typed: str) -> None:
+    with pytest.raises(UsageError, match="not an exclusion"):
+        parse_rule(typed)
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("search", "moths"),
+        ("terms",),
+        ("export", "jsonl", "DIR"),
+        ("export", "warc", "DIR"),
+        ("export", "wacz", "DIR.wacz"),
+    ],
+    ids=lambda command: " ".join(command[:2]),
+)
+def test_an_unknown_language_is_refused(
+    command: tuple[str, ...], here: Lycosa, workspace: Path, tmp_path: Path
+) -> None:
+    arguments = [part.replace("DIR", str(tmp_path / "out")) for part in command]
+    said = here("-w", str(workspace), *arguments, "--lang", "klingon")
+    assert (said.code, "'klingon' is not a language code" in said.err) == (2, True)
+    assert here("-w", str(workspace), *arguments, "--lang", "EN").code == 0
+
+
+QUIET = {
+    "xml": "out", "jsonl": "out", "parquet": "out", "text": "out", "warc": "out", "wacz": "out.wacz",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", [*QUIET, "mirror"])
+def test_quiet_exports_print_nothing(
+    kind: str, here: Lycosa, workspace: Path, site: str, tmp_path: Path
+) -> None:
+    target = str(tmp_path / QUIET.get(kind, "out"))
+    arguments = ("export", kind, *([site] if kind == "mirror" else []), target)
+    said = here("-w", str(workspace), *arguments, "-q")
+    assert (said.code, said.out, said.err) == (0, "", "")
+    assert here("-w", str(workspace), *arguments).out
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("watch", "add", "\udcff"),
+        ("watch", "add", "x", "--name", "\udcff"),
+        ("find", "\udcff"),
+        ("find", "x", "--site", "\udcff"),
+        ("search", "\udcff"),
+        ("exclude", "\udcff"),
+        ("crawl", "http://\udcff/"),
+        ("crawl", "\udcff"),
+        ("add", "http://127.0.0.1/\udcff"),
+        ("explain", "\udcff"),
+        ("site", "\udcff"),
+        ("sql", "SELECT '\udcff'"),
+        ("links", "--to", "\udcff"),
+        ("versions", "\udcff"),
+        ("uptime", "add", "http://127.0.0.1/\udcff"),
+        ("uptime", "add", "http://127.0.0.1/", "--expect", "\udcff"),
+        ("hunt", "\udcff"),
+        ("export", "mirror", "\udcff", "out"),
+        ("token", "add", "\udcff"),
+        ("collection", "pause", "\udcff"),
+        ("translate", "explain", "\udcff"),
+    ],
+    ids=ascii,
+)
+def test_bytes_that_are_not_utf8_are_no_traceback(
+    arguments: tuple[str, ...], workspace: Path, tmp_path: Path
+) -> None:
+    typed = [os.fsencode(each) for each in (*LYCOSA, "-w", str(workspace), *arguments)]
+    done = subprocess.run(
+        typed,
+        capture_output=True,
+        timeout=60,
+        cwd=tmp_path,
+        env={**os.environ, "LC_ALL": "C.UTF-8"},
+    )
+    assert b"Traceback" not in done.stderr
+    assert done.returncode == 2
+    done.stdout.decode("utf-8")
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "DROP TABLE pages",
+        "DELETE FROM pages",
+        "CREATE TABLE x AS SELECT 1",
+        "/* x */ TRUNCATE TABLE pages",
+    ],
+)
+def test_sql_only_reads(statement: str, here: Lycosa, workspace: Path) -> None:
+    said = here("-w", str(workspace), "sql", statement)
+    assert (said.code, "tables can only be read" in said.err) == (2, True)
+
+
+def test_sql_reads_by_every_kind_of_query(here: Lycosa, workspace: Path) -> None:
+    for query in (
+        "SELECT 1",
+        "/* a */ -- b\n (SELECT 1)",
+        "with a as (select 1 as x) select * from a",
+        "SHOW TABLES",
+        "EXPLAIN SELECT url FROM pages",
+    ):
+        assert here("-w", str(workspace), "sql", query).code == 0, query
+
+
+def test_find_and_links_end_with_1_if_nothing_matches(
+    here: Lycosa, workspace: Path, site: str
+) -> None:
+    where = ("-w", str(workspace))
+    assert here(*where, "find", "drawn to light").code == 0
+    assert here(*where, "find", "no such words").code == 1
+    assert here(*where, "links", "--to", f"{site}/eyes.html").code == 0
+    assert here(*where, "links", "--to", f"{site}/nowhere.html").code == 1
+    assert here(*where, "links", "--to", f"{site}/nowhere.html", "--json").out == "[]\n"
+
+
+def test_a_configuration_that_is_not_utf8_is_named_with_its_line(
+    here: Lycosa, tmp_path: Path
+) -> None:
+    assert here("-w", str(tmp_path / "w"), "init").code == 0
+    (tmp_path / "w" / "lycosa.toml").write_bytes(b'[fetch]\ncontact = "caf\xe9"\n')
+    said = here("-w", str(tmp_path / "w"), "crawl", "http://127.0.0.1:1/")
+    assert (said.code, "lycosa.toml, line 2: not valid UTF-8" in said.err) == (2, True)
+
+
+def test_a_damaged_workspace_is_not_an_empty_one(here: Lycosa, tmp_path: Path) -> None:
+    assert here("-w", str(tmp_path / "w"), "init").code == 0
+    (tmp_path / "w" / "workspace.json").write_text("{")
+    said = here("-w", str(tmp_path / "w"), "search", "moths")
+    assert (said.code, "workspace.json is damaged" in said.err) == (1, True)
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"word\tWort\n\0\0",
+        "naïve\tna\N{LATIN SMALL LETTER I WITH DIAERESIS}v\n".encode("latin-1") * 20,
+    ],
+)
+def test_a_dictionary_is_a_text(content: bytes, here: Lycosa, tmp_path: Path) -> None:
+    assert here("-w", str(tmp_path / "w"), "init").code == 0
+    (tmp_path / "en-de.tsv").write_bytes(content)
+    said = here(
+        "-w",
+        str(tmp_path / "w"),
+        "translate",
+        "add",
+        str(tmp_path / "en-de.tsv"),
+        "--from",
+        "en",
+        "--to",
+        "de",
+    )
+    assert (said.code, "not a text file in UTF-8" in said.err) == (2, True)

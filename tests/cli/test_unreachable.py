@@ -1,0 +1,178 @@
+"""Crawls whose seeds cannot be fetched: the reason at once, an early end, exit code 1."""
+
+from __future__ import annotations
+
+import socket
+import ssl
+import subprocess
+import sys
+import threading
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import lycosa
+from lycosa.fetch.tls_probe import speaks_tls
+from tests.cli.conftest import Lycosa
+from tests.cli.test_output import hostile_site
+from tests.servers.certificates import make_certificate
+from tests.servers.members import Asked, members
+
+ALL_DISALLOWED = "User-agent: *\nDisallow: /"
+
+
+@dataclass
+class _Site:
+    robots: str
+    status: int
+    port: int = 0
+    asked: list[Asked] = field(default_factory=list)
+
+    def answer(self, asked: Asked) -> tuple[int, list[tuple[str, str]], str]:
+        if asked.path == "/robots.txt":
+            return (
+                (200, [("Content-Type", "text/plain")], self.robots)
+                if self.robots
+                else (404, [], "")
+            )
+        return self.status, [("Content-Type", "text/html")], "<p>x</p>"
+
+
+def closed_port() -> int:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        return int(free.getsockname()[1])
+
+
+@pytest.mark.parametrize(
+    ("host", "reason"),
+    [
+        ("nowhere.invalid", "name_unknown: Could not resolve host: nowhere.invalid"),
+        ("127.0.0.1", "connect_refused: "),
+    ],
+)
+def test_a_seed_that_does_not_answer(here: Lycosa, tmp_path: Path, host: str, reason: str) -> None:
+    seed = f"http://{host}:{closed_port()}/"
+    started = time.monotonic()
+    said = here("-w", str(tmp_path / "w"), "crawl", seed)
+    assert time.monotonic() - started < 30  # 68 s of "0 pages", and exit code 0
+    assert said.code == 1
+    assert f"failed: {seed}robots.txt: {reason}" in said.err
+    assert f"lycosa: nothing was fetched: {seed}robots.txt: {reason}" in said.err
+    assert "search WORDS" not in said.out
+    first = here("-w", str(tmp_path / "w2"), "crawl", seed, "--json")
+    assert first.code == 1
+    document: Any = first.json
+    assert list(document["failures"]) == [f"{seed}robots.txt"]
+    assert sum(document["errors"].values()) == 1
+
+
+@pytest.mark.parametrize(
+    ("robots", "status", "reason"),
+    [(ALL_DISALLOWED, 200, "robots.txt disallows it"), ("", 404, "http_404")],
+)
+def test_a_seed_that_is_refused(
+    here: Lycosa, tmp_path: Path, robots: str, status: int, reason: str
+) -> None:
+    site = _Site(robots, status)
+    with members(site):
+        seed = f"http://127.0.0.1:{site.port}/"
+        said = here("-w", str(tmp_path / "w"), "crawl", seed, "--set", "crawl.patience=2s")
+    assert said.code == 1
+    assert f"nothing was fetched: {seed}: {reason}" in said.err
+
+
+def test_one_seed_of_two(here: Lycosa, tmp_path: Path) -> None:
+    with hostile_site() as site:
+        dead = f"http://127.0.0.2:{closed_port()}/"
+        said = here(
+            "-w",
+            str(tmp_path / "w"),
+            "crawl",
+            dead,
+            site,
+            "--max-pages",
+            "1",
+            "--delay",
+            "0",
+            "--set",
+            "crawl.patience=1s",
+        )
+    assert said.code == 0
+    assert f"failed: {dead}robots.txt: connect_refused" in said.err
+
+
+def test_seeds_without_a_scheme_are_https_where_the_server_speaks_it(tmp_path: Path) -> None:
+    made = make_certificate(tmp_path, "self", "IP:127.0.0.1")
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(made.certificate, made.key)
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+
+        def serve() -> None:
+            connection, _ = listener.accept()
+            with connection, context.wrap_socket(connection, server_side=True):
+                pass
+
+        threading.Thread(target=serve, daemon=True).start()
+        assert speaks_tls(f"127.0.0.1:{listener.getsockname()[1]}/path")
+    with hostile_site() as site:
+        assert not speaks_tls(site.removeprefix("http://"))
+    assert not speaks_tls(f"127.0.0.1:{closed_port()}")
+    for odd in ("", "[::1", "a b", "x:99999999"):
+        assert not speaks_tls(odd)
+
+
+LONG, VERY_LONG = ("http://127.0.0.1/" + "x" * length for length in (3_000, 70_000))
+
+
+@pytest.mark.parametrize(
+    "seed", ["mailto:a@b.test", LONG, VERY_LONG, "http:///", "http://[::1", "data:text/plain,x"]
+)
+def test_a_refused_seed_leaves_no_trace(here: Lycosa, tmp_path: Path, seed: str) -> None:
+    root = str(tmp_path / "w")
+    with hostile_site() as site:
+        refused = here("-w", root, "crawl", seed, site)
+        assert refused.code == 2, refused.err
+        assert not Path(root).exists()
+        good = here(
+            "-w",
+            root,
+            "crawl",
+            site,
+            "--max-pages",
+            "1",
+            "--delay",
+            "0",
+            "--set",
+            "crawl.patience=1s",
+        )
+        assert good.code == 0, good.err  # every crawl failed after the refused one
+        assert here("-w", root, "crawl", seed).code == 2
+        assert (
+            here(
+                "-w",
+                root,
+                "crawl",
+                "--max-pages",
+                "1",
+                "--delay",
+                "0",
+                "--set",
+                "crawl.patience=1s",
+            ).code
+            == 0
+        )
+
+
+def test_python_m(tmp_path: Path) -> None:
+    ran = subprocess.run(
+        [sys.executable, "-m", "lycosa", "--version"],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+    assert (ran.returncode, ran.stdout) == (0, f"lycosa {lycosa.__version__}\n")

@@ -1,0 +1,282 @@
+"""Several workers on one machine, by the commands: the same pages as one, deaths, changed settings,
+limits, ends.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import urllib.error
+import urllib.request
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from lycosa.cluster.status import cluster_status
+from lycosa.store.live import LiveTables
+from lycosa.store.workspace import Workspace
+from tests.daemon.daemons import LIMIT_S, QUICK, RUN, collection, daemon
+from tests.daemon.test_daemon import asked, check
+from tests.servers.nginx import Nginx, Server, nginx
+
+CLUSTER = '[cluster]\nping_interval = "200ms"\nhold = "1500ms"\nreassign = "3s"\n'
+SET = [
+    part
+    for each in ("ping_interval=200ms", "hold=1500ms", "reassign=3s")
+    for part in ("--set", f"cluster.{each}")
+]
+SET += ["--set", "crawl.patience=500ms", "--set", "collection.traps=false"]
+
+
+@dataclass
+class Sites:
+    """Sites as `site0.test` and so on, each on an address of its own. `detours`: what
+    `fetch.connect_to` is to be.
+    """
+
+    server: Nginx
+    detours: list[str]
+    home: str = "http://site0.test/"
+
+
+@contextmanager
+def sites(folder: Path, net: str, count: int, pages: int) -> Iterator[Sites]:
+    """Each site links to its pages, and its last page to the next site."""
+    servers = []
+    for number in range(count):
+        root = folder / str(number)
+        root.mkdir(parents=True)
+        own = "".join(f'<p><a href="/{page}.html">{page}</a>' for page in range(pages))
+        (root / "index.html").write_text(
+            f"<title>Site {number}</title><p>The dormouse is at home.{own}"
+        )
+        for page in range(pages):
+            onward = (
+                f'<a href="http://site{(number + 1) % count}.test/">on</a>'
+                if page == pages - 1
+                else ""
+            )
+            (root / f"{page}.html").write_text(
+                f"<title>Page {page}</title><p>It sleeps for the {page}th month. {onward}"
+            )
+        servers.append(Server(f"{net}.{number + 1}", root, index="index.html", autoindex=False))
+    with nginx(servers) as server:
+        yield Sites(
+            server,
+            [
+                f"site{number}.test:80:{each.address}:{server.port}"
+                for number, each in enumerate(servers)
+            ],
+        )
+
+
+def crawl(
+    workspace: Path, web: Sites, *arguments: str, environment: Mapping[str, str] | None = None
+) -> dict[str, Any]:
+    called = subprocess.run(
+        [
+            *(
+                *RUN,
+                "-w",
+                str(workspace),
+                *SET,
+                "--set",
+                f"fetch.connect_to={json.dumps(web.detours)}",
+            ),
+            *("crawl", *arguments, "--scope", "any", "--delay", "0", "--json", "-q"),
+        ],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=4 * LIMIT_S,
+        env={**os.environ, **(environment or {})},
+    )
+    assert called.returncode == 0, called.stderr
+    answer: dict[str, Any] = json.loads(called.stdout)
+    return answer
+
+
+def configured(web: Sites, *, delay: str = "0") -> str:
+    """A lycosa.toml for a daemon."""
+    one = collection("one", web.home, more='scope = "any"\n').replace(
+        "delay = 0", f'delay = "{delay}"'
+    )
+    return (
+        QUICK.replace("[fetch]", f"[fetch]\nconnect_to = {json.dumps(web.detours)}") + CLUSTER + one
+    )
+
+
+def search(workspace: Path, words: str) -> int:
+    """How many documents the index finds, those with the same text too."""
+    called = subprocess.run(
+        [*RUN, "-w", str(workspace), "search", words, "--copies", "--json"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    total: int = json.loads(called.stdout)["total"]
+    return total
+
+
+def facts(workspace: Path, table: str, *columns: str) -> list[tuple[Any, ...]]:
+    """Rows of a table without times and claims, sorted."""
+    return sorted(
+        LiveTables(Workspace.open(str(workspace))).scan(table).select(columns).collect().iter_rows()
+    )
+
+
+def same(one: Path, other: Path) -> None:
+    """Whether two workspaces hold the same, up to times and claims."""
+    for table, columns in (
+        ("urls", ("url", "collection", "operation", "state", "depth", "partition")),
+        ("pages", ("url", "title", "text", "language", "text_digest")),
+        ("links", ("source", "target", "kind", "anchor")),
+        ("hosts", ("host", "known", "visited", "pages")),
+        ("visits", ("url", "kind", "http_status", "attempt")),
+    ):
+        assert facts(one, table, *columns) == facts(other, table, *columns), table
+
+
+def test_three_workers_hold_what_one_holds(tmp_path: Path) -> None:
+    with sites(tmp_path / "sites", "127.0.41", 5, 12) as web:
+        alone = crawl(tmp_path / "one", web, web.home)
+        assert (alone["ended"], alone["pages"]) == ("finished", 65)
+        together = crawl(tmp_path / "three", web, web.home, "--engine", "local", "--workers", "3")
+        assert (together["ended"], together["pages"], together["states"]) == (
+            "finished",
+            65,
+            alone["states"],
+        )
+        assert together["statuses"] == alone["statuses"]
+        assert set(asked(web.server).values()) == {10}  # each path on five sites, by two crawls
+    same(tmp_path / "one", tmp_path / "three")
+    assert (search(tmp_path / "one", "dormouse"), search(tmp_path / "three", "dormouse")) == (5, 5)
+    check(tmp_path / "three")
+
+
+@pytest.mark.prove  # how budgets are shared out is tested by tests/cluster/test_coordinator.py too
+def test_a_page_budget_holds_over_all_workers_and_the_next_call_goes_on(tmp_path: Path) -> None:
+    workspace = tmp_path / "w"
+    with sites(tmp_path / "sites", "127.0.42", 4, 10) as web:
+        first = crawl(
+            workspace, web, web.home, "--engine", "local", "--workers", "2", "--max-pages", "9"
+        )
+        assert (first["ended"], first["pages"]) == ("max_pages", 9)
+        assert len(facts(workspace, "pages", "url")) == 9
+        second = crawl(workspace, web, "--engine", "local", "--workers", "2")
+        assert (second["ended"], second["pages"]) == ("finished", 35)
+        assert len(facts(workspace, "pages", "url")) == 44
+        third = crawl(workspace, web)  # alone
+        assert (third["ended"], third["pages"]) == ("finished", 0)
+    check(workspace)
+
+
+def worker_pids(workspace: Path) -> list[int]:
+    """The processes of workers that hold partitions."""
+    status = cluster_status(str(workspace)) or {}
+    return [
+        int(re.findall(r"-(\d+)-", each["worker"])[-1])
+        for each in status.get("workers", ())
+        if each["claim"]
+    ]
+
+
+def test_a_daemon_of_two_workers_lives_through_deaths_and_changes(tmp_path: Path) -> None:
+    workspace = tmp_path / "w"
+    with sites(tmp_path / "sites", "127.0.43", 4, 30) as web:
+        with daemon(workspace, configured(web, delay="100ms"), "--workers", "2") as running:
+            running.until(
+                lambda: len(worker_pids(workspace)) == 2 and len(running.rows("pages")) >= 10
+            )
+            killed = worker_pids(workspace)[0]
+            os.kill(killed, signal.SIGKILL)
+            running.until(lambda: "restarting it (1 of 5 restarts)" in running.errors)
+            running.until(
+                lambda: len(worker_pids(workspace)) == 2 and killed not in worker_pids(workspace)
+            )
+            refused = subprocess.run(
+                [*RUN, "-w", str(workspace), "crawl", web.home],
+                capture_output=True,
+                text=True,
+                check=False,
+            )
+            assert (refused.returncode, "crawling in" in refused.stderr) == (1, True)
+            before = worker_pids(workspace)
+            (workspace / "lycosa.toml").write_text(configured(web))
+            running.until(
+                lambda: (
+                    len(worker_pids(workspace)) == 2
+                    and not set(worker_pids(workspace)) & set(before)
+                )
+            )
+            running.until_pages(124)
+            running.until(
+                lambda: running.live.get("collections", {}).get("one", {}).get("pages") == 124
+            )
+            assert running.stop() == 0, running.errors
+        pages = facts(workspace, "visits", "url", "kind")
+        assert len(pages) == len(set(pages))
+    assert not Workspace.open(str(workspace)).state().holders
+    check(workspace)
+
+
+def test_nobody_outlives_a_driver_that_is_killed_and_the_next_takes_over(tmp_path: Path) -> None:
+    workspace = tmp_path / "w"
+    with sites(tmp_path / "sites", "127.0.44", 3, 10) as web:
+        with daemon(workspace, configured(web), "--workers", "2") as running:
+            running.until(lambda: worker_pids(workspace))
+            family = running.family()[1:]
+            assert len(family) >= 3
+            running.process.kill()
+            running.process.wait()
+            _, alive = psutil.wait_procs(family, timeout=LIMIT_S)
+            assert not alive
+        alone = crawl(workspace, web, "--collection", "one", web.home)
+        assert alone["ended"] == "finished"
+        assert len(facts(workspace, "pages", "url")) == 33
+        assert max(asked(web.server).values()) <= 6
+    check(workspace)
+
+
+def test_only_what_was_never_visited_by_several_workers(tmp_path: Path) -> None:
+    workspace = tmp_path / "w"
+    with sites(tmp_path / "sites", "127.0.45", 3, 8) as web:
+        assert crawl(workspace, web, web.home, "--max-pages", "5")["pages"] == 5
+        again = ("--set", "collection.recrawl=age", "--set", "collection.max_age=1s")
+        rest = crawl(
+            workspace, web, "--from", "unvisited", *again, "--engine", "local", "--workers", "2"
+        )
+        assert (rest["ended"], rest["pages"]) == ("finished", 22)
+        # each path on three sites, once: what was visited rests, whatever its schedule says
+        assert set(asked(web.server).values()) == {3}
+    check(workspace)
+
+
+def test_a_daemon_serves_its_metrics(tmp_path: Path) -> None:
+    workspace = tmp_path / "w"
+    with (
+        sites(tmp_path / "sites", "127.0.46", 1, 3) as web,
+        daemon(workspace, configured(web), "--metrics-port", "0") as running,
+    ):
+        running.until(lambda: "serving metrics at http://127.0.0.1:" in running.errors)
+        address = re.findall(r"serving metrics at (\S+)", running.errors)[0]
+        running.until_pages(4)
+
+        def scraped() -> str:
+            with urllib.request.urlopen(address, timeout=LIMIT_S) as answer:
+                assert answer.headers["Content-Type"].startswith("text/plain; version=0.0.4")
+                text: str = answer.read().decode()
+            return text
+
+        running.until(lambda: re.search(r"^lycosa_daemon_up 1$", scraped(), re.MULTILINE))
+        with pytest.raises(urllib.error.HTTPError, match="404"):
+            urllib.request.urlopen(address + "/else", timeout=LIMIT_S)
+        assert running.stop() == 0, running.errors

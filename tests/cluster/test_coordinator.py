@@ -1,0 +1,330 @@
+"""The coordinator by itself: who is told to hold what, over simulated time and a real log."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+from lycosa.cluster.coordinator import Coordinator
+from lycosa.cluster.placement import moves
+from lycosa.cluster.quota_leases import PageBudget
+from lycosa.config.settings import ClusterSettings
+from lycosa.core.clock import ManualClock
+from lycosa.crawl.membership import Lease, Ping, PingReply
+from lycosa.store.claim import Claim
+from lycosa.store.leadership import Candidate, Leadership, Timing
+from lycosa.store.workspace import Workspace
+
+SETTINGS = ClusterSettings.model_validate(
+    {"ping_interval": "200ms", "hold": "1500ms", "reassign": "3s"}
+)
+PARTITIONS = 16
+
+
+@pytest.fixture
+def workspace(tmp_path: Path) -> Workspace:
+    return Workspace.create(str(tmp_path / "w"), partitions=PARTITIONS)
+
+
+@dataclass
+class Worker:
+    """A well-behaved worker, as `lycosa.crawl.membership` asks for."""
+
+    name: str
+    workspace: Workspace
+    clock: ManualClock
+    claim: Claim | None = None
+    idle: bool = False
+    leaving: bool = False
+    waiting: dict[int, int] = field(default_factory=dict)
+    claims: int = 0
+
+    def __post_init__(self) -> None:
+        self.lease = Lease(self.clock, SETTINGS.hold)
+
+    @property
+    def holds(self) -> frozenset[int]:
+        return self.claim.partitions if self.claim is not None else frozenset()
+
+    def ask(self, coordinator: Coordinator) -> PingReply:
+        sent = self.lease.sending()
+        head = self.workspace.state().head if self.claim is not None else 0
+        ping = Ping(
+            self.name,
+            "node",
+            self.claim.entry if self.claim else 0,
+            self.holds,
+            head,
+            self.idle,
+            waiting={p: n for p, n in self.waiting.items() if p in self.holds},
+            heard=self.lease.heard,
+            ready=self.claim is not None,
+            leaving=self.leaving,
+        )
+        answer = coordinator.ping(ping)
+        self.lease.answered(sent, answer)
+        return answer
+
+    def act(self) -> None:
+        """Do what the answer in force says."""
+        wanted = self.lease.wanted
+        if wanted is None or wanted == self.holds:
+            return
+        if self.claim is not None:
+            self.claim.release()
+            self.claim = None
+        elif wanted:
+            self.claim = self.workspace.claim(self.name, wanted, clock=self.clock)
+            self.claims += 1
+
+
+class Cluster:
+    """A coordinator and its workers, moved through time together."""
+
+    def __init__(self, workspace: Workspace, names: str, **options: object) -> None:
+        self.workspace = workspace
+        self.clock = ManualClock()
+        self.options = options
+        self.leadership: Leadership | None = None
+        self.workers = {name: Worker(name, workspace, self.clock) for name in names}
+        self.lead()
+
+    def lead(self, cluster: str = "c") -> None:
+        self.leadership = Candidate(
+            self.workspace.storage,
+            "leader",
+            cluster,
+            Timing(SETTINGS.hold, SETTINGS.reassign),
+            self.clock,
+        ).look()
+        assert self.leadership is not None
+        self.coordinator = Coordinator(
+            self.workspace.state(),
+            PARTITIONS,
+            SETTINGS,
+            self.clock,
+            self.leadership,
+            **{"expected": len(self.workers), **self.options},  # type: ignore[arg-type]
+        )
+
+    def turn(self, seconds: float, silent: str = "") -> None:
+        """Let time pass: everybody pings five times a second, but for the silent."""
+        for _ in range(round(seconds * 5)):
+            self.clock.advance(200)
+            if self.leadership is not None:
+                self.leadership.touch()
+            self.coordinator.tick()
+            for worker in self.workers.values():
+                if worker.name not in silent:
+                    worker.ask(self.coordinator)
+                    worker.act()
+            held = [
+                p
+                for worker in self.workers.values()
+                for p in worker.holds
+                if worker.lease.allows(p)
+            ]
+            assert len(held) == len(set(held)), "two workers may fetch from one partition"
+
+    def sizes(self) -> dict[str, int]:
+        return {name: len(worker.holds) for name, worker in self.workers.items()}
+
+
+def test_first_partitions_are_dealt_evenly_once_all_are_there(workspace: Workspace) -> None:
+    cluster = Cluster(workspace, "abcd")
+    cluster.turn(2)
+    assert cluster.sizes() == dict.fromkeys("abcd", 4)
+    assert all(worker.claims == 1 for worker in cluster.workers.values())
+
+
+def test_those_who_are_there_begin_without_one_that_never_comes(workspace: Workspace) -> None:
+    cluster = Cluster(workspace, "ab", expected=3)
+    cluster.turn(9)
+    assert cluster.sizes() == {"a": 0, "b": 0}
+    cluster.turn(2)
+    assert cluster.sizes() == {"a": 8, "b": 8}
+
+
+def test_a_worker_that_joins_gets_its_share_from_the_others(workspace: Workspace) -> None:
+    cluster = Cluster(workspace, "ab")
+    cluster.turn(2)
+    cluster.workers["c"] = Worker("c", workspace, cluster.clock)
+    cluster.turn(3)
+    assert sorted(cluster.sizes().values()) == [5, 5, 6]
+    claims = [worker.claims for worker in cluster.workers.values()]
+    cluster.turn(60)
+    assert [worker.claims for worker in cluster.workers.values()] == claims
+
+
+def test_a_silent_workers_partitions_go_to_the_others_after_reassign(workspace: Workspace) -> None:
+    cluster = Cluster(workspace, "abc")
+    cluster.turn(2)
+    before = cluster.workers["a"].holds
+    cluster.turn(2.8, silent="a")
+    assert cluster.workspace.state().holders[min(before)] == cluster.workers["a"].claim.entry  # type: ignore[union-attr]
+    cluster.turn(2, silent="a")
+    assert len(cluster.workers["b"].holds) + len(cluster.workers["c"].holds) == PARTITIONS
+    cluster.turn(4)
+    assert sum(cluster.sizes().values()) == PARTITIONS
+    assert all(4 <= size <= 7 for size in cluster.sizes().values())
+
+
+def test_a_dead_workers_partitions_wait_for_reassign_even_if_the_engine_knows(
+    workspace: Workspace,
+) -> None:
+    cluster = Cluster(workspace, "ab")
+    cluster.turn(2)
+    cluster.coordinator.gone("a")
+    cluster.turn(2.4, silent="a")
+    assert len(cluster.workers["b"].holds) == 8
+    cluster.turn(2, silent="a")
+    assert len(cluster.workers["b"].holds) == PARTITIONS
+
+
+def test_a_dead_workers_partitions_go_to_others_at_once_if_that_is_certain(
+    workspace: Workspace,
+) -> None:
+    cluster = Cluster(workspace, "ab")
+    cluster.turn(2)
+    del cluster.workers["a"]
+    cluster.coordinator.gone("a", certain=True)
+    cluster.turn(0.8)
+    assert len(cluster.workers["b"].holds) == PARTITIONS
+
+
+def test_who_leaves_is_told_to_stop_and_is_followed_at_once(workspace: Workspace) -> None:
+    cluster = Cluster(workspace, "ab")
+    cluster.turn(2)
+    cluster.workers["a"].leaving = True
+    cluster.turn(1.4)
+    assert cluster.workers["a"].lease.answer.stop
+    assert cluster.sizes() == {"a": 0, "b": PARTITIONS}
+
+
+def test_a_new_coordinator_moves_nothing_and_says_nothing_at_first(workspace: Workspace) -> None:
+    cluster = Cluster(workspace, "ab")
+    cluster.turn(2)
+    held = {name: worker.holds for name, worker in cluster.workers.items()}
+    cluster.lead()
+    assert cluster.workers["a"].ask(cluster.coordinator).lost
+    heard = cluster.workers["a"].lease.heard
+    cluster.turn(1.2)
+    assert cluster.workers["a"].lease.heard == heard
+    cluster.turn(10)
+    assert cluster.workers["a"].lease.heard > heard
+    assert {name: worker.holds for name, worker in cluster.workers.items()} == held
+    assert all(worker.claims == 1 for worker in cluster.workers.values())
+
+
+def test_a_new_coordinator_gives_away_what_nobody_speaks_for(workspace: Workspace) -> None:
+    cluster = Cluster(workspace, "ab")
+    cluster.turn(2)
+    cluster.lead()
+    cluster.turn(2.8, silent="a")
+    assert len(cluster.workers["b"].holds) == 8
+    cluster.turn(1.5, silent="a")
+    assert len(cluster.workers["b"].holds) == PARTITIONS
+
+
+def test_work_goes_from_the_loaded_to_the_idle(workspace: Workspace) -> None:
+    cluster = Cluster(workspace, "ab")
+    cluster.turn(2)
+    a, b = cluster.workers["a"], cluster.workers["b"]
+    a.waiting = dict.fromkeys(a.holds, 1_000) | dict.fromkeys(a.holds, 1000)
+    b.waiting = dict.fromkeys(b.holds, 0) | a.waiting
+    b.idle = True
+    cluster.turn(6)
+    load: Mapping[int, int] = a.waiting
+    shares = [sum(load.get(p, 0) for p in worker.holds) for worker in (a, b)]
+    assert shares == [4_000, 4_000]
+
+
+def test_a_crawl_ends_when_all_are_idle_at_the_logs_head(workspace: Workspace) -> None:
+    cluster = Cluster(workspace, "ab", ends=True)
+    cluster.turn(2)
+    a, b = cluster.workers["a"], cluster.workers["b"]
+    a.idle = True
+    cluster.turn(3)
+    assert ended(cluster) == ""
+    b.idle = True
+    cluster.turn(1)
+    assert ended(cluster) == "finished"
+    cluster.turn(1)
+    assert cluster.coordinator.done
+    assert cluster.sizes() == {"a": 0, "b": 0}
+
+
+def test_a_budget_is_granted_in_shares_and_ends_the_crawl(workspace: Workspace) -> None:
+    cluster = Cluster(workspace, "ab", ends=True, budgets=[PageBudget("news", 100)])
+    cluster.turn(2)
+    granted = [
+        worker.lease.granted(worker.claim.entry)["news"]
+        for worker in cluster.workers.values()
+        if worker.claim
+    ]
+    assert granted == [50, 50]
+    assert cluster.coordinator.status()["granted"] == {"news": 100}
+    a = cluster.workers["a"].claim
+    assert a is not None
+    a.commit(a.next_folder(), {}, counters={"pages.news": 50})
+    cluster.turn(2)
+    b = cluster.workers["b"].claim
+    assert b is not None
+    b.commit(b.next_folder(), {}, counters={"pages.news": 50})
+    cluster.turn(1)
+    assert ended(cluster) == "max_pages"
+
+
+def test_what_the_dead_might_have_archived_is_not_granted_again_until_it_is_taken_up(
+    workspace: Workspace,
+) -> None:
+    cluster = Cluster(workspace, "abc", budgets=[PageBudget("news", 90)])
+    cluster.turn(2)
+    a, b, c = (cluster.workers[name] for name in "abc")
+    assert a.claim
+    died = a.claim.partitions
+    cluster.turn(3.2, silent="a")  # its partitions are given to the others
+    before = {worker.name: worker.claim.entry for worker in (b, c) if worker.claim}
+    granted = [worker.lease.granted(before[worker.name]).get("news", 0) for worker in (b, c)]
+    assert sum(granted) <= 60
+    cluster.turn(3, silent="a")  # both hold them now, and say that they are ready
+    assert died <= b.holds | c.holds
+    granted = [
+        worker.lease.granted(worker.claim.entry)["news"] for worker in (b, c) if worker.claim
+    ]
+    assert granted == [45, 45]
+
+
+def test_an_idle_workers_grant_goes_to_those_with_work(workspace: Workspace) -> None:
+    cluster = Cluster(workspace, "ab", budgets=[PageBudget("news", 90)])
+    cluster.turn(2)
+    cluster.workers["b"].idle = True
+    cluster.turn(2)
+    a = cluster.workers["a"]
+    assert a.claim
+    assert a.lease.granted(a.claim.entry) == {"news": 90}
+
+
+def ended(cluster: Cluster) -> str:
+    return cluster.coordinator.ended
+
+
+def test_workers_are_told_among_how_many_they_share_connections(workspace: Workspace) -> None:
+    cluster = Cluster(workspace, "abc")
+    cluster.turn(2)
+    assert [worker.lease.answer.among for worker in cluster.workers.values()] == [3, 3, 3]
+    cluster.workers["a"].idle = True
+    cluster.turn(1)
+    assert [worker.lease.answer.among for worker in cluster.workers.values()] == [3, 2, 2]
+
+
+def test_who_has_done_most_gives_even_its_last_partition_away() -> None:
+    loads = {"a": {1: 700.0}, "b": {2: 0.1}, "c": {3: 0.1}}
+    # it has to catch up
+    assert moves(loads, ("b", "c"), {"a": 300.0, "b": 900.0, "c": 800.0}) == {}
+    assert moves(loads, ("b", "c"), {"a": 880.0, "b": 900.0, "c": 800.0}) == {}
+    assert moves(loads, ("b", "c"), {"a": 950.0, "b": 900.0, "c": 800.0}) == {1: "c"}
+    assert moves(loads, ("b", "c")) == {}

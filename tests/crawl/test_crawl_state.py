@@ -1,0 +1,166 @@
+"""What a shorter way to a known URL changes: the row where it is at hand, else the links to be
+walked again; what hosts at rest count; what was interrupted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from lycosa.config.settings import Collection, Config
+from lycosa.core.clock import ManualClock
+from lycosa.core.records import UrlRow, UrlState, VisitKind
+from lycosa.crawl.recovery.resume import load
+from lycosa.crawl.state.crawl_state import CrawlState
+from lycosa.crawl.state.task import Job, Task
+from lycosa.store.check import verify
+from lycosa.store.live import LiveTables
+from lycosa.store.workspace import Workspace
+
+
+@pytest.fixture
+def crawl(tmp_path: Path) -> Iterator[CrawlState]:
+    workspace = Workspace.create(str(tmp_path / "workspace"), 4)
+    job = Job(Collection.model_validate({"delay": 0, "courtesy_factor": 0.0}), ("http://h/",))
+    made = CrawlState(
+        workspace.claim("test"),
+        Config(),
+        [job],
+        domains=workspace.domains,
+        partitions=workspace.partitions,
+        clock=ManualClock(),
+        info={},
+    )
+    yield made
+    made.close()
+
+
+def admit(crawl: CrawlState, url: str, depth: int) -> UrlRow:
+    assert not crawl.assignments["default"].gate.admit(url, depth, 0, referrer="http://h/")
+    row = crawl.urls.find("default", crawl.identifier.identify(url))
+    assert row is not None
+    return row
+
+
+def test_a_shorter_way_lowers_what_waits_and_brings_it_forward(crawl: CrawlState) -> None:
+    row = admit(crawl, "http://h/waits", 5)
+    admit(crawl, "http://h/other", 3)
+    assert admit(crawl, "http://h/waits", 2) is row
+    assert row.depth == 2
+    assert crawl.frontier.next(crawl.clock.monotonic_ms()) == (row,)
+    assert not crawl.assignments["default"].depth_decreased
+    admit(crawl, "http://h/waits", 4)  # a longer way changes nothing
+    assert row.depth == 2
+
+
+def test_a_url_in_flight_takes_the_lesser_depth_at_once(crawl: CrawlState) -> None:
+    row = admit(crawl, "http://h/x", 5)
+    assert crawl.frontier.next(crawl.clock.monotonic_ms()) == (row,)
+    crawl.in_flight[row.key] = (row,)
+    admit(crawl, "http://h/x", 1)
+    assert row.depth == 1
+    assert not crawl.assignments["default"].depth_decreased
+
+
+def test_a_visited_url_that_lies_nearer_is_walked_from_again(crawl: CrawlState) -> None:
+    row = admit(crawl, "http://h/done", 5)
+    assert crawl.frontier.next(crawl.clock.monotonic_ms()) == (row,)
+    crawl.urls.settle(row, UrlState.VISITED)
+    admit(crawl, "http://h/done", 2)
+    assert crawl.assignments["default"].depth_decreased == {row.id.url_key: row.id.host_key}
+
+
+def test_a_host_at_rest_counts_what_was_found_when_its_row_was_written(
+    crawl: CrawlState, tmp_path: Path
+) -> None:
+    """Before: a URL that was found for a host at rest was missing in a row of the same commit, and
+    `check` took any for a fault.
+    """
+
+    def commit() -> list[str]:
+        crawl.buffer.next_batch().commit()
+        crawl.buffer.committed()
+        report = verify(workspace)
+        return [finding.what for finding in report.findings if finding.severity == "error"]
+
+    workspace = Workspace.open(str(tmp_path / "workspace"))
+    key = admit(crawl, "http://h/first", 1).id.host_key
+    crawl.parked_hosts._close(key)
+    admit(crawl, "http://h/second", 1)  # its host's row is in the batch
+    assert commit() == []
+    assert known(workspace) == 2
+    admit(crawl, "http://h/third", 1)  # it is not
+    assert commit() == []
+    assert known(workspace) == 2
+    assert crawl.parked_hosts.directory.waiting.sum() == 3
+    load(crawl, LiveTables(workspace), workspace.path)  # as after a death
+    host = crawl.parked_hosts.open(key)
+    assert host is not None
+    assert host.row.known == 3
+    crawl.buffer.batch.change_host(host.row)
+    assert commit() == []
+    assert known(workspace) == 3
+
+
+def known(workspace: Workspace) -> int:
+    return int(
+        LiveTables(workspace).scan("hosts").filter(pl.col("host") == "h").collect()["known"].item()
+    )
+
+
+def test_what_we_interrupted_counts_for_its_host_whatever_it_was(crawl: CrawlState) -> None:
+    """Before: a robots.txt that was given back, as when a coordinator dies, left no pause: it was
+    asked for again at once.
+    """
+    row = admit(crawl, "http://h/page", 1)
+    host = crawl.frontier.hosts[row.id.host_key].row
+    host.delay_ms = 20_000  # what it wants between two fetches
+    now = crawl.clock.monotonic_ms()
+    for task in (
+        crawl.hosts.robots_task("http://h"),
+        Task(row.id, (row,), "http://h", VisitKind.PAGE),
+    ):
+        if task.rows:
+            crawl.frontier.remove(row.collection, row.id.host_key, row.key)
+        crawl.frontier.start(row.id.host_key, now)
+        crawl.urls.give_back(task, now)
+        assert crawl.frontier.ready_at(row.id.host_key) == now + 20_000
+        now += 30_000
+
+
+def test_a_page_that_somebody_asks_for_comes_before_those_that_are_due(tmp_path: Path) -> None:
+    """One that a link or a list makes due stands behind those that have been due for longer."""
+    clock = ManualClock()
+    workspace = Workspace.create(str(tmp_path / "workspace"), 4)
+    job = Job(
+        Collection.model_validate({"delay": 0, "recrawl": "age", "max_age": "1m"}), ("http://h/",)
+    )
+    made = CrawlState(
+        workspace.claim("test"),
+        Config(),
+        [job],
+        domains=workspace.domains,
+        partitions=workspace.partitions,
+        clock=clock,
+        info={},
+    )
+    rows = [admit(made, f"http://h/{number}", number) for number in range(4)]
+    for row in rows:
+        assert made.frontier.remove("default", row.id.host_key, row.key) is row
+        row.visited_at = clock.now_ms() + row.depth
+        made.urls.settle(row, UrlState.VISITED)
+    clock.advance(3_600_000)
+    for row in rows[1:3]:
+        made.parked_hosts.wait_for(row)
+    made.urls.make_due(rows[0], asked=False)
+    made.urls.make_due(rows[3])
+    now = clock.monotonic_ms()
+    order = []
+    while found := made.frontier.next(now):
+        order.append(found[0].depth)
+        made.frontier.finished(found[0].id.host_key, now, 0)
+    assert order == [3, 1, 2, 0]
+    made.close()

@@ -1,0 +1,39 @@
+"""Rows of a search over a site (`find`) that wait for a page."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+from lycosa.core.records import UrlState
+from lycosa.crawl.policy.operations import Operations
+
+
+def test_a_row_that_ended_does_not_run_again_when_its_page_comes() -> None:
+    settled: list[Any] = []
+    crawl: Any = SimpleNamespace(
+        config=SimpleNamespace(crawl=SimpleNamespace(patience=60_000)),
+        clock=SimpleNamespace(now_ms=lambda: 0),
+        urls=SimpleNamespace(
+            change=lambda row: None, settle=lambda row, state, reason: settled.append(row)
+        ),
+        events=SimpleNamespace(add=lambda listener: None),
+        parked_hosts=SimpleNamespace(wait_for=lambda row: None),
+        frontier=SimpleNamespace(remove=lambda *_: None),
+    )
+    nothing: Any = None
+    operations = Operations(crawl, nothing, nothing, {})
+    row: Any = SimpleNamespace(
+        collection="c",
+        id=SimpleNamespace(url_key=1, host_key=2, url="http://a.test/"),
+        operation="find:x",
+        not_before=0,
+    )
+    operations._wait(row, 1_000)
+    operations._end(row, UrlState.VISITED)
+    page: Any = SimpleNamespace(
+        collection="c", id=row.id, operation="", state=UrlState.GONE, reason="gone"
+    )
+    operations.row_processed(page, nothing, None)
+    assert settled == [row]
+    assert not operations._waiting

@@ -1,0 +1,111 @@
+"""Pausing a collection from outside, while a real daemon crawls."""
+
+from __future__ import annotations
+
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+
+from lycosa.core.clock import SystemClock
+from lycosa.core.errors import UsageError
+from lycosa.crawl.session.pausing import PausedByPeople, pause, paused, resume, set_paused
+from lycosa.store.storage import open_storage
+from lycosa.store.workspace import Workspace
+from tests.daemon.daemons import QUICK, RUN, collection, daemon, site
+
+
+def lycosa(workspace: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [*RUN, "-w", str(workspace), *words],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+
+
+def test_a_paused_collection_rests_until_it_is_resumed(tmp_path: Path) -> None:
+    workspace = tmp_path / "w"
+    with site(tmp_path / "site", "127.0.6.31", 5) as server:
+        home = f"http://127.0.6.31:{server.port}/"
+        Workspace.create(str(workspace))
+        (workspace / "lycosa.toml").write_text(QUICK + collection("one", home))
+        assert lycosa(workspace, "collection", "pause", "one").returncode == 0
+        with daemon(workspace, QUICK + collection("one", home)) as running:
+            running.until(lambda: "every collection is paused" in running.live.get("message", ""))
+            assert list(server.requests()) == []
+            assert lycosa(workspace, "collection", "resume", "one").returncode == 0
+            running.until_pages(6)
+            set_paused(str(workspace), "one", paused=True, by="ada")
+            running.until(lambda: running.live["collections"]["one"]["resting"])
+            assert running.stop() == 0, running.errors
+    wrong = lycosa(workspace, "collection", "pause", "on")
+    assert wrong.returncode == 2
+    assert "did you mean 'one'" in wrong.stderr
+
+
+def test_a_running_crawl_is_paused_and_resumed(tmp_path: Path) -> None:
+    workspace = tmp_path / "w"
+    with site(tmp_path / "site", "127.0.6.31", 30) as server:
+        home = f"http://127.0.6.31:{server.port}/"
+        crawl = [*RUN, "-w", str(workspace), "crawl", home, "--delay", "100ms"]
+        running = subprocess.Popen(
+            crawl, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True
+        )
+        while len(list(server.requests())) < 5:
+            time.sleep(0.05)
+        assert "default is paused" in lycosa(workspace, "collection", "pause", "default").stdout
+        time.sleep(3)
+        before = len(list(server.requests()))
+        assert before < 30
+        time.sleep(1)
+        assert len(list(server.requests())) == before
+        again = lycosa(workspace, "collection", "resume", "default")
+        assert "default is resumed" in again.stdout
+        errors = running.communicate(timeout=60)[1]
+        assert running.returncode == 0, errors
+        assert len(list(server.requests())) > 30
+    assert "collection 'default' is paused: `lycosa collection resume default` resumes it" in errors
+    assert "collection 'default' is resumed" in errors
+
+
+def test_a_crawl_of_a_paused_collection_is_refused(tmp_path: Path) -> None:
+    workspace = tmp_path / "w"
+    with site(tmp_path / "site", "127.0.6.31", 3) as server:
+        home = f"http://127.0.6.31:{server.port}/"
+        assert lycosa(workspace, "crawl", home, "--delay", "0", "--max-pages", "1").returncode == 0
+        set_paused(str(workspace), "default", paused=True, by="ada")
+        for options in ((), ("--workers", "2")):
+            refused = lycosa(workspace, "crawl", *options)
+            assert refused.returncode == 2
+            assert "collection 'default' is paused since" in refused.stderr
+            assert "by ada: `lycosa collection resume default` resumes it" in refused.stderr
+        assert "; paused" in lycosa(workspace, "collection", "list").stdout
+        known = lycosa(
+            workspace, "sql", "SELECT url FROM urls WHERE state = 'known' LIMIT 1", "--csv"
+        ).stdout.split()[1]
+        assert "the collection is paused since" in lycosa(workspace, "explain", known).stdout
+
+
+def test_what_is_kept(tmp_path: Path) -> None:
+    storage = open_storage(str(tmp_path))
+    assert paused(storage) == {}
+    pause(storage, "a", "ada")
+    pause(storage, "a", "bob")
+    pause(storage, "b")
+    (tmp_path / "run" / "paused" / "c.json").write_text("{")
+    (tmp_path / "run" / "paused" / "note").write_text("")
+    assert {name: said["by"] for name, said in paused(storage).items()} == {
+        "a": "ada",
+        "b": "",
+        "c": "",
+    }
+    assert PausedByPeople(SystemClock()).look(storage) == {"a", "b", "c"}
+    resume(storage, "a")
+    resume(storage, "a")
+    assert set(paused(storage)) == {"b", "c"}
+    for name in ("../x", "", "A", "a/b"):
+        with pytest.raises(UsageError):
+            pause(storage, name)

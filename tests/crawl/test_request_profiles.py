@@ -1,0 +1,206 @@
+"""How a crawl presents itself: language, referrer, cookies, passwords and log-ins, against a site
+that looks at them.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from lycosa.core.errors import ConfigError
+from lycosa.store.check import verify
+from lycosa.store.workspace import Workspace
+from tests.crawl.conftest import Crawled, RunCrawl
+from tests.crawl.sessions import collection, work
+from tests.servers.members import PASSWORD, USER, Members, members
+
+LOGIN = {"fields": {"user": USER}, "password_field": "pass", "password_env": "LYCOSA_TEST_PASSWORD"}
+
+
+def titles(crawled: Crawled) -> list[str]:
+    return sorted(str(row["title"]) for row in crawled.rows("pages"))
+
+
+def everything_on_disk(root: Path) -> bytes:
+    """All bytes of a workspace, WARC files unpacked, other files as they are, tables as text."""
+    parts = [
+        path.read_bytes() for path in root.rglob("*") if path.is_file() and path.suffix != ".gz"
+    ]
+    parts += [gzip.decompress(path.read_bytes()) for path in root.rglob("*.gz")]
+    tables = ["visits", "pages", "links", "urls", "hosts"]
+    parts += [json.dumps(Crawled(root, None).rows(table), default=str).encode() for table in tables]  # type: ignore[arg-type]
+    return b"\n".join(parts)
+
+
+def test_language_and_referrer(run: RunCrawl) -> None:
+    with members(Members()) as site:
+        run(site.url(), depth=1, accept_language="de, en;q=0.5", referer=True)
+    [home], [inner] = site.to("/"), site.to("/open/1")
+    assert "referer" not in home.headers
+    assert inner.headers["referer"] == site.url()
+    assert home.headers["accept-language"] == inner.headers["accept-language"] == "de, en;q=0.5"
+    assert all(
+        "cookie" not in each.headers and "authorization" not in each.headers for each in site.asked
+    )
+
+
+def test_a_collections_language_is_asked_for(run: RunCrawl) -> None:
+    with members(Members()) as site:
+        run(site.url(), depth=0, language="fi")
+        run(site.url("/open/1"), depth=0, name="plain", settings=("fetch.accept_language=xx",))
+    # the robots.txt is known by then
+    assert [each.headers.get("accept-language") for each in site.asked] == [None, "fi", "xx"]
+
+
+def test_cookies_are_kept_if_asked_for(run: RunCrawl) -> None:
+    with members(Members()) as site:
+        crawled = run(site.url(), depth=1, cookies=True)
+    assert [
+        each.headers.get("cookie") for each in site.asked if each.path.startswith("/open/")
+    ] == ["seen=home"] * 4
+    assert "cookie" not in site.to("/basic/1")[0].headers
+    assert titles(crawled).count("open seen=home") == 4
+    assert b"Cookie: [redacted]" in everything_on_disk(crawled.root)
+    assert b"\nCookie: seen" not in everything_on_disk(crawled.root)
+
+
+def test_basic_credentials_go_where_they_belong(
+    run: RunCrawl, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LYCOSA_TEST_PASSWORD", PASSWORD)
+    with members(Members()) as site:
+        auth = [{"url": site.url("/basic"), "user": USER, "password_env": "LYCOSA_TEST_PASSWORD"}]
+        crawled = run(site.url(), depth=1, auth=auth)
+    assert {each.path for each in site.asked if "authorization" in each.headers} == {
+        f"/basic/{number}" for number in range(4)
+    }
+    assert titles(crawled).count("secret basic") == 4
+    stored = everything_on_disk(crawled.root)
+    assert PASSWORD.encode() not in stored
+    assert b"Authorization: [redacted]" in stored
+    assert verify(Workspace.open(str(crawled.root)), deep=True).ok
+
+
+def test_without_its_password_nothing_begins(run: RunCrawl, tmp_path: Path) -> None:
+    auth = [{"url": "http://127.0.0.1:1/", "user": "x", "password_env": "LYCOSA_TEST_NOT_SET"}]
+    with pytest.raises(ConfigError, match="LYCOSA_TEST_NOT_SET"):
+        run("http://127.0.0.1:1/", auth=auth)
+    assert not list((tmp_path / "workspace").glob("data/*"))
+
+
+def test_a_form_is_sent_once_and_its_session_kept(
+    run: RunCrawl, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LYCOSA_TEST_PASSWORD", PASSWORD)
+    with members(Members()) as site:
+        crawled = run(
+            site.url(), depth=1, login=[{"url": site.url("/login"), **LOGIN, "success": "welcome"}]
+        )
+    order = [(each.method, each.path) for each in site.asked]
+    assert order[:5] == [
+        ("GET", "/robots.txt"),
+        ("GET", "/login"),
+        ("POST", "/login"),
+        ("GET", "/welcome"),
+        ("GET", "/"),
+    ]
+    assert Counter(each.method for each in site.asked)["POST"] == 1
+    assert sum(title.startswith("club") for title in titles(crawled)) == 4
+    kinds = Counter(str(row["kind"]) for row in crawled.rows("visits"))
+    assert kinds == {"robots": 1, "login": 3, "page": 13}
+    stored = everything_on_disk(crawled.root)
+    assert PASSWORD.encode() not in stored
+    assert b"s3cr3t" not in stored
+    assert b"session=[redacted]; HttpOnly" in stored
+    assert verify(Workspace.open(str(crawled.root)), deep=True).ok
+    warc = next(crawled.root.glob("data/*/archive.warc.gz"))
+    assert (
+        subprocess.run(
+            [Path(sys.executable).with_name("warcio"), "check", str(warc)], capture_output=True
+        ).returncode
+        == 0
+    )
+
+
+def test_who_is_logged_out_logs_in_again(run: RunCrawl, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LYCOSA_TEST_PASSWORD", PASSWORD)
+    with members(Members(pages_a_session=2)) as site:
+        crawled = run(site.url(), depth=1, login=[{"url": site.url("/login"), **LOGIN}])
+    assert sum(title.startswith("club") for title in titles(crawled)) == 4
+    assert Counter(each.method for each in site.asked)["POST"] == 2
+    assert crawled.count("visits", error="logged_out") == 1
+    assert crawled.progress.errors["logged_out"] == 1
+
+
+def test_a_wrong_password_is_sent_once(run: RunCrawl, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LYCOSA_TEST_PASSWORD", "wrong")
+    with members(Members()) as site:
+        crawled = run(
+            site.url(),
+            depth=1,
+            login=[{"url": site.url("/login"), **LOGIN}],
+            settings=("crawl.patience=1s",),
+        )
+    assert [(each.method, each.path) for each in site.asked] == [
+        ("GET", "/robots.txt"),
+        ("GET", "/login"),
+        ("POST", "/login"),
+    ]
+    assert crawled.progress.errors["login_failed"] == 1
+    assert crawled.count("urls", state="known") == 1
+
+
+def test_a_form_that_robots_forbid_is_not_asked_for(
+    run: RunCrawl, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LYCOSA_TEST_PASSWORD", PASSWORD)
+    with members(Members(robots="User-agent: *\nDisallow: /login")) as site:
+        run(
+            site.url(),
+            depth=1,
+            login=[{"url": site.url("/login"), **LOGIN}],
+            settings=("crawl.patience=1s",),
+        )
+    assert [each.path for each in site.asked] == ["/robots.txt"]
+
+
+def test_collections_of_other_manners_fetch_apart(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two that say the same share one request; one with another language, or with a password, makes
+    its own.
+    """
+    monkeypatch.setenv("LYCOSA_TEST_PASSWORD", PASSWORD)
+    with members(Members()) as site:
+        auth = [{"url": site.url("/basic"), "user": USER, "password_env": "LYCOSA_TEST_PASSWORD"}]
+        seeds = [site.url()]
+        jobs = [
+            (collection("one", depth=1), seeds),
+            (collection("two", depth=1), seeds),
+            (collection("finnish", depth=1, language="fi"), seeds),
+            (collection("member", depth=1, auth=auth), seeds),
+        ]
+        crawled = work(tmp_path / "w", jobs)
+    assert len(site.to("/robots.txt")) == 1
+    asked = Counter(
+        (each.path, each.headers.get("accept-language"), "authorization" in each.headers)
+        for each in site.asked
+    )
+    for path in ("/", "/open/0", "/basic/0", "/club/3"):
+        member = (path, None, True) if path == "/basic/0" else (path, None, False)
+        expected = Counter([(path, None, False), (path, "fi", False), member])
+        assert {key: number for key, number in asked.items() if key[0] == path} == dict(expected)
+    held = {
+        name: {str(row["title"]) for row in crawled.rows("pages") if row["collection"] == name}
+        for name in ("one", "two", "member")
+    }
+    assert "secret basic" in held["member"]
+    assert "secret basic" not in held["one"] | held["two"]
+    assert held["one"] == held["two"]
+    assert verify(Workspace.open(str(tmp_path / "w")), deep=True).ok

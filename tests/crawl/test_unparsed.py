@@ -1,0 +1,277 @@
+"""Documents are archived when they come and understood when they are read: what is killed or
+stopped meanwhile fetches nothing twice.
+"""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from lycosa.core.records import Exchange
+from lycosa.crawl import worker
+from lycosa.crawl.documents import pool as document_pool
+from lycosa.crawl.documents.pool import DocumentPool
+from tests.crawl.kills import LYCOSA, await_request, run_json, whole_pages
+from tests.crawl.sessions import LaterClock, collection, select, work
+from tests.crawl.test_documents import LONG
+from tests.page.made import pdf
+from tests.servers.nginx import Nginx, Server, nginx
+
+PAGES = 8
+_QUICK = ("--set", "crawl.patience=1s", "--set", "crawl.commit_interval=500ms")
+_DAY_MS = 86_400_000
+
+
+@contextmanager
+def _site(root: Path, slow: int = 1) -> Iterator[tuple[Nginx, str]]:
+    """A start page that names slow documents first, then some quick ones and pages; the server, and
+    the start page's URL.
+    """
+    root.mkdir()
+    names = [f"slow{number}.docx" for number in range(slow)]
+    for name in names:
+        (root / name).write_bytes(LONG)
+    for number in range(PAGES):
+        (root / f"page{number}.html").write_text(
+            f"<title>Page {number}</title><p>The words of page number {number}."
+        )
+        (root / f"quick{number}.pdf").write_bytes(
+            pdf(f"Words of the quick document {number}.".encode())
+        )
+        names += [f"page{number}.html", f"quick{number}.pdf"]
+    (root / "index.html").write_text(
+        "<title>All</title>" + "".join(f"<a href='{name}'>{name}</a>" for name in names)
+    )
+    with nginx([Server("127.0.0.1", root)]) as served:
+        yield served, f"http://127.0.0.1:{served.port}/"
+
+
+def _start(workspace: Path, url: str, *more: str) -> subprocess.Popen[bytes]:
+    command = [
+        str(LYCOSA),
+        "-w",
+        str(workspace),
+        *_QUICK,
+        "crawl",
+        url,
+        "--delay",
+        "0s",
+        "--quiet",
+        *more,
+    ]
+    return subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+
+
+def _crawl(workspace: Path, url: str, *more: str) -> dict[str, object]:
+    command = [
+        str(LYCOSA),
+        "-w",
+        str(workspace),
+        *_QUICK,
+        "crawl",
+        url,
+        "--delay",
+        "0s",
+        "--quiet",
+        "--json",
+        *more,
+    ]
+    said = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
+    assert said.returncode == 0, said.stderr
+    summary: dict[str, object] = json.loads(said.stdout)
+    return summary
+
+
+def _await(condition: object, process: subprocess.Popen[bytes], seconds: float = 120) -> None:
+    assert callable(condition)
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert process.poll() is None, process.communicate()[1].decode(errors="replace")
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
+def _committed(workspace: Path) -> int:
+    """How many entries the log has."""
+    return len(list((workspace / "log").glob("*.json")))
+
+
+def _unread(workspace: Path) -> list[str]:
+    """Folders of documents that were archived before they were read."""
+    return [path.name for path in (workspace / "data").glob("*-10000*")]
+
+
+def _assert_whole(workspace: Path, url: str, asked: Counter[str]) -> None:
+    """Every file was asked for once, and has one page, one visit and one committed record; the
+    workspace is sound.
+    """
+    files = (
+        {f"page{number}.html" for number in range(PAGES)}
+        | {f"quick{number}.pdf" for number in range(PAGES)}
+        | {"slow0.docx", ""}
+    )
+    assert {
+        path: number for path, number in asked.items() if path != "/robots.txt"
+    } == dict.fromkeys((f"/{name}" for name in files), 1)
+    for table in ("pages", "visits"):
+        rows = Counter(
+            str(row["url"])
+            for row in select(
+                workspace, f"SELECT url FROM {table} WHERE url NOT LIKE '%robots.txt'"
+            )
+        )
+        assert rows == Counter(f"{url}{name}" for name in files), table
+    checked = subprocess.run(
+        [str(LYCOSA), "-w", str(workspace), "check", "--deep"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert checked.returncode == 0, checked.stdout + checked.stderr
+
+
+def _asked(server: Nginx) -> Counter[str]:
+    return Counter(request.uri for request in server.requests())
+
+
+def test_kill_nine_while_a_document_is_read_fetches_nothing_twice(tmp_path: Path) -> None:
+    """The crawl goes on meanwhile, and commits; the document is read from the archive by the next
+    one.
+    """
+    workspace = tmp_path / "workspace"
+    with _site(tmp_path / "root") as (server, url):
+        process = _start(workspace, url, "--set", "crawl.document_timeout=300s")
+        await_request(process, server)
+        _await(lambda: len(whole_pages(workspace)) == 2 * PAGES + 2, process)
+        entries = _committed(workspace)
+        assert _unread(workspace)
+        _await(
+            lambda: (
+                _committed(workspace) > entries
+                or len(select(workspace, "SELECT url FROM pages")) == 2 * PAGES + 1
+            ),
+            process,
+        )
+        process.send_signal(signal.SIGKILL)
+        process.communicate()
+        summary = _crawl(workspace, url, "--set", "crawl.document_timeout=1s")
+        assert summary["ended"] == "finished"
+        assert int(str(summary["replayed"])) >= 1
+        _assert_whole(workspace, url, _asked(server))
+    faults = select(workspace, f"SELECT faults FROM pages WHERE url = '{url}slow0.docx'")
+    assert faults == [{"faults": ["document_timeout"]}]
+    assert run_json(workspace, "search", "quick document", "--json")["hits"]
+
+
+def test_a_crawl_that_is_stopped_leaves_what_is_not_read_to_the_next(tmp_path: Path) -> None:
+    workspace = tmp_path / "workspace"
+    with _site(tmp_path / "root") as (server, url):
+        process = _start(workspace, url, "--set", "crawl.document_timeout=300s")
+        await_request(process, server)
+        _await(lambda: len(whole_pages(workspace)) == 2 * PAGES + 2, process)
+        process.send_signal(signal.SIGTERM)
+        _, errors = process.communicate(timeout=60)
+        assert process.returncode == 0, errors.decode(errors="replace")
+        pages = {str(row["url"]) for row in select(workspace, "SELECT url FROM pages")}
+        assert f"{url}slow0.docx" not in pages
+        assert len(pages) == 2 * PAGES + 1
+        _crawl(workspace, url, "--set", "crawl.document_timeout=1s")
+        _assert_whole(workspace, url, _asked(server))
+
+
+def test_what_is_read_leaves_nothing_behind(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The files of documents that were archived first go when their batches are committed; an
+    unchanged document is not read again.
+    """
+    workspace = tmp_path / "workspace"
+    with _site(tmp_path / "root", slow=0) as (_, url):
+        job = (collection("default", recrawl="age", max_age="1d"), [url])
+        work(workspace, [job], clock=LaterClock(-3 * _DAY_MS))
+        assert _unread(workspace) == []
+        monkeypatch.setattr(DocumentPool, "begin", None)
+        work(workspace, [job])
+        assert _unread(workspace) == []
+    visits = select(
+        workspace, "SELECT url, changed FROM visits WHERE url LIKE '%.pdf' ORDER BY fetched_at"
+    )
+    assert [row["changed"] for row in visits] == [True] * PAGES + [False] * PAGES
+
+
+@pytest.mark.prove
+def test_slow_documents_of_one_host_hold_up_no_other(tmp_path: Path) -> None:
+    """Twenty documents that take seconds each on one host: another's pages are all there long
+    before the last is read.
+    """
+    workspace, slow, quick = tmp_path / "workspace", tmp_path / "slow", tmp_path / "quick"
+    slow.mkdir()
+    quick.mkdir()
+    names = [f"slow{number}.docx" for number in range(20)]
+    for name in names:
+        (slow / name).write_bytes(LONG)
+    (slow / "index.html").write_text(
+        "<title>Slow</title>" + "".join(f"<a href='{name}'>{name}</a>" for name in names)
+    )
+    for number in range(PAGES):
+        (quick / f"page{number}.html").write_text(
+            f"<title>Page {number}</title><p>The words of page number {number}."
+        )
+    (quick / "index.html").write_text(
+        "".join(f"<a href='page{number}.html'>page</a>" for number in range(PAGES))
+    )
+    with nginx([Server("127.0.0.1", slow), Server("127.0.0.2", quick)]) as server:
+        seeds = [f"http://{address}:{server.port}/" for address in ("127.0.0.1", "127.0.0.2")]
+        process = _start(workspace, seeds[0], seeds[1], "--set", "crawl.document_timeout=2s")
+        await_request(process, server)
+        _await(
+            lambda: (
+                sum(
+                    seeds[1] in str(row["url"])
+                    for row in select(workspace, "SELECT url FROM pages")
+                )
+                == PAGES + 1
+            ),
+            process,
+        )
+        read = [
+            row for row in select(workspace, "SELECT url FROM pages") if "slow" in str(row["url"])
+        ]
+        assert len(read) < 20
+        _, errors = process.communicate(timeout=600)
+        assert process.returncode == 0, errors.decode(errors="replace")
+    assert len(select(workspace, "SELECT url FROM pages")) == PAGES + 22
+
+
+def test_where_many_documents_wait_nothing_new_is_fetched(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    waiting: list[int] = []
+    begin = DocumentPool.begin
+
+    def counted(
+        pool: DocumentPool, exchange: Exchange, load: Callable[[], bytes] | None = None
+    ) -> None:
+        begin(pool, exchange, load)
+        waiting.append(pool.pending)
+
+    monkeypatch.setattr(DocumentPool, "begin", counted)
+    monkeypatch.setattr(worker, "MAX_UNPARSED", 2)
+    monkeypatch.setattr(document_pool, "_BODIES_HELD", 0)
+    with _site(tmp_path / "root", slow=0) as (_, url):
+        crawled = work(
+            tmp_path / "workspace",
+            [(collection("default"), [url])],
+            settings=("crawl.documents=1",),
+        )
+    assert crawled.progress.pages == 2 * PAGES + 1
+    assert len(waiting) == PAGES
+    assert max(waiting) == 2

@@ -1,0 +1,373 @@
+"""What is not fetched though a link leads there: exclusions, what cannot be indexed, traps,
+budgets; and the order of what is.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from lycosa.crawl.admission.url_filter import FREE_SUSPECTS, free_suspects
+from lycosa.crawl.recovery import resume
+from lycosa.crawl.session.session import CrawlSession
+from lycosa.crawl.state.url_store import UrlStore
+from lycosa.store.purge import exclude
+from lycosa.url import exclusions
+from tests.crawl.conftest import Crawled, RunCrawl, ServeWeb, page
+from tests.crawl.sessions import collection, work
+from tests.crawl.test_resume import many
+
+SITE = {
+    "/index.html": page("/a.html", "/b.html", "/c.html"),
+    "/a.html": page(),
+    "/b.html": page(),
+    "/c.html": page(),
+}
+
+
+def test_the_exclusion_list_holds_from_the_start_and_is_lifted_with_it(
+    serve: ServeWeb, run: RunCrawl, tmp_path: Path
+) -> None:
+    web = serve(SITE, {"/index.html": page()})
+    rules = tmp_path / "never.txt"
+    rules.write_text(f"prefix {web.url('/b.html')} # asked by mail\nhost 127.0.3.2\n")
+    listed = (f"crawl.exclusions={rules}",)
+    crawled = run(web.url(), web.url(host=2), settings=listed)
+    assert sorted(web.asked()) == ["/", "/a.html", "/c.html"]
+    assert crawled.progress.refused["excluded"] == 1
+    seeds = {str(row["url"]): (row["state"], row["reason"]) for row in crawled.rows("urls")}
+    assert seeds[web.url(host=2)] == ("excluded", "excluded")
+    rules.write_text("# nothing\n")
+    mark = web.server.mark()
+    run(settings=listed, depth=9)  # another shape of call looks at everything again
+    assert sorted(web.asked(mark)) == ["/", "/b.html"]
+
+
+def test_a_url_that_waits_is_excluded_when_its_turn_comes(
+    serve: ServeWeb, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(exclusions.ExclusionFile.__init__, "__defaults__", (0,))
+    web = serve(many(8))
+    rules = tmp_path / "never.txt"
+    rules.write_text("")
+
+    def tick(session: CrawlSession) -> None:
+        if session.worker.progress.pages == 0:
+            return
+        fresh = tmp_path / "fresh.txt"
+        fresh.write_text(f"prefix {web.url('/7.html')}\n")
+        fresh.replace(rules)
+
+    jobs = [(collection("default", delay="300ms"), [web.url()])]
+    crawled = work(tmp_path / "w", jobs, settings=(f"crawl.exclusions={rules}",), tick=tick)
+    assert crawled.states()["/7.html"] == ("excluded", "excluded")
+    assert "/7.html" not in web.asked()
+    assert crawled.count("pages") == 8
+
+
+@pytest.mark.parametrize("interval", ["300ms", "1h"])
+def test_an_exclusion_in_the_log_is_obeyed_by_a_worker_that_runs(
+    serve: ServeWeb, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, interval: str
+) -> None:
+    """After its next commit; and one that commits seldom looks all the same."""
+    monkeypatch.setattr("lycosa.crawl.worker._FOLLOW_MS", 200 if interval == "1h" else 3_600_000)
+    web = serve(many(8))
+    done: list[int] = []
+
+    def tick(session: CrawlSession) -> None:
+        if not done and session.worker.progress.pages:
+            done.append(exclude(session.workspace, [f"prefix:{web.url('/7.html')}"]))
+
+    jobs = [(collection("default", delay="400ms"), [web.url()])]
+    crawled = work(tmp_path / "w", jobs, settings=(f"crawl.commit_interval={interval}",), tick=tick)
+    assert "/7.html" not in web.asked()
+    assert crawled.count("pages") == 8
+
+
+def test_what_cannot_be_indexed_is_left_out_by_its_name_or_after_its_headers(
+    serve: ServeWeb, run: RunCrawl
+) -> None:
+    rules = (
+        "location = /download { try_files /big.zip =404; } location = /table { default_type "
+        "text/csv; return 200 a,b; }"
+    )
+    web = serve(
+        {
+            "/index.html": page("/photo.jpg", "/a.zip", "/download", "/table", "/a.html"),
+            "/a.html": page(),
+        },
+        extra=[rules],
+    )
+    big = web.server.servers[0].root / "big.zip"
+    big.write_bytes(os.urandom(5_000_000))
+    crawled = run(web.url(), media_types=[])
+    assert sorted(web.asked()) == ["/", "/a.html", "/download", "/table"]
+    assert crawled.progress.refused["unindexable_image"] == 1
+    assert crawled.progress.refused["unindexable_archive"] == 1
+    assert crawled.states()["/download"] == ("visited", "media_type")
+    visit = next(row for row in crawled.rows("visits") if str(row["url"]).endswith("/download"))
+    assert visit["truncated"] == "unspecified"
+    assert int(str(visit["content_length"])) == 0
+    sent = next(
+        request.sent_bytes for request in web.server.requests() if request.uri == "/download"
+    )
+    assert sent < 4_500_000  # what the sockets' buffers took before the connection was closed
+    assert crawled.pages() == ["/", "/a.html"]
+
+
+def test_media_types_of_a_collection_are_kept_and_others_dropped(
+    serve: ServeWeb, run: RunCrawl
+) -> None:
+    rules = "location = /x { default_type application/x-thing; try_files /thing =404; }"
+    web = serve(
+        {"/index.html": page("/x", "/a.html"), "/a.html": page(), "/thing": "x" * 200_000},
+        extra=[rules],
+    )
+    narrow = run(web.url(), media_types=["text/html"])
+    lengths = {
+        str(row["url"]).rsplit("/", 1)[1]: int(str(row["content_length"]))
+        for row in narrow.rows("visits")
+    }
+    assert lengths["x"] == 0
+    wide = run(web.url(), name="wide", media_types=["text/html", "application/*"])
+    kept = [
+        row
+        for row in wide.rows("visits")
+        if row["collection"] == "wide" and str(row["url"]).endswith("/x")
+    ]
+    assert int(str(kept[0]["content_length"])) == 200_000
+
+
+TRAPS = {
+    "repeated_segments": "/a/b/a/b/a/b/a/b/a/b/",
+    "many_segments": "/" + "/".join(f"x{number}" for number in range(40)),
+    "many_parameters": "/p?" + "&".join(f"k{number}=1" for number in range(40)),
+    "repeated_parameter": "/p?" + "&".join(["a=1"] * 12),
+    "escape_loop": "/p%252525252541/",
+    "calendar": "/calendar/2199/01/02",
+}
+
+
+def test_each_lexical_trap_is_refused_and_counted_by_its_name(
+    serve: ServeWeb, run: RunCrawl
+) -> None:
+    web = serve(
+        {
+            "/index.html": page(
+                *TRAPS.values(), "/l?a=1&amp;b=2&amp;c=3", "/l?c=3&amp;b=2&amp;a=1", "/a.html"
+            ),
+            "/a.html": page(),
+        }
+    )
+    crawled = run(web.url(), traps=True)
+    refused = {
+        name: number
+        for name, number in crawled.progress.refused.items()
+        if name.startswith("trap_")
+    }
+    assert refused == {f"trap_{name}": 1 for name in [*TRAPS, "query_permutation"]}
+    assert sorted(web.asked()) == ["/", "/a.html", "/l?a=1&b=2&c=3"]
+    stored = crawled.root / "log"
+    assert any(
+        "refused.trap_calendar" in file.read_text(errors="replace") for file in stored.iterdir()
+    )
+
+
+def test_pages_without_new_text_are_put_off_after_a_number_that_is_free(
+    serve: ServeWeb, run: RunCrawl, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(resume, "FREE_SUSPECTS", 20)
+    same = {
+        f"/list/{number}.html": page(text="The same words on every page of a list.")
+        for number in range(100)
+    }
+    other = {
+        f"/essay/{number}.html": page(text=" ".join(f"w{number}x{word}" for word in range(60)))
+        for number in range(10)
+    }
+    web = serve({"/index.html": page(*same, *other)} | same | other)
+    crawled = run(web.url(), traps=True)
+    states = crawled.states()
+    assert all(states[path][0] == "visited" for path in other)
+    fetched = sum(states[path][0] == "visited" for path in same)
+    assert 20 <= fetched <= 60
+    reasons = Counter(states[path][1] for path in same if states[path][0] == "known")
+    assert set(reasons) <= {"trap_near_identical", "trap_same_text"}
+    assert sum(reasons.values()) == 100 - fetched
+    mark = web.server.mark()
+    without = run(traps=False)
+    assert len(web.asked(mark)) == 100 - fetched
+    assert all(state == "visited" for state, _ in without.states().values())
+
+
+def test_where_many_hosts_are_named_doubt_costs_a_share_of_the_pages_at_most() -> None:
+    assert free_suspects(1, 0) == free_suspects(8, 10) == free_suspects(60, 10**6) == FREE_SUSPECTS
+    assert (free_suspects(60, 0), free_suspects(60, 4_000), free_suspects(1, 4_000, most=20)) == (
+        0,
+        60,
+        20,
+    )
+
+
+def test_with_the_default_a_small_site_is_crawled_whole(serve: ServeWeb, run: RunCrawl) -> None:
+    """Page N of 150 says nearly nothing new."""
+    pages = {
+        f"/p/{number}.html": page(f"/p/{number + 1}.html", text="The same words.")
+        for number in range(150)
+    }
+    web = serve({"/index.html": page("/p/0.html")} | pages)
+    assert run(web.url(), traps=True).count("pages") == 151
+
+
+def prefixed(number: int) -> dict[str, str]:
+    paths = [f"/{part}/{step}.html" for part in ("long", "short") for step in range(number)]
+    return {"/index.html": page(*paths)} | {path: page(text=path) for path in paths}
+
+
+def test_budgets_of_a_host_count_all_calls_and_a_larger_one_goes_on(
+    serve: ServeWeb, run: RunCrawl
+) -> None:
+    web = serve(prefixed(10), many(3))
+    seeds = (web.url(), web.url(host=2))
+    first = run(*seeds, max_pages_per_host=6, connections_per_host=4)
+    by_host = Counter(str(row["url"]).split("/")[2] for row in first.rows("pages"))
+    assert sorted(by_host.values()) == [4, 6]
+    assert run(max_pages_per_host=6).progress.pages == 0
+    more = run(max_pages_per_host=9)
+    assert more.progress.pages == 3
+    all_of_them = run()
+    assert all_of_them.count("pages") == 21 + 4
+
+
+def test_a_first_path_segment_takes_no_more_than_its_share(serve: ServeWeb, run: RunCrawl) -> None:
+    web = serve(prefixed(20))
+    first = run(web.url(), max_pages_per_host=20, max_prefix_share=0.3, max_pages=4)
+    assert first.count("pages") == 4
+    crawled = run(max_pages_per_host=20, max_prefix_share=0.3)
+    parts = Counter(path.split("/")[1] for path in crawled.pages())
+    assert parts == Counter({"": 1, "long": 6, "short": 6})
+    reasons = Counter(reason for state, reason in crawled.states().values() if state == "known")
+    assert reasons == Counter({"prefix_budget": 28})
+
+
+def test_a_domains_budget_counts_its_hosts_together_and_all_calls(
+    serve: ServeWeb, run: RunCrawl
+) -> None:
+    web = serve(many(6), many(6))
+    port = web.server.port
+    settings = tuple(
+        f"fetch.connect_to={[f'{name}.example.org:{port}:127.0.3.{number}:{port}' for number, name in ((1, 'a'), (2, 'b'))]}"
+        for _ in "x"
+    )
+    seeds = [f"http://{name}.example.org:{port}/" for name in "ab"]
+    first = run(*seeds, settings=settings, max_pages_per_domain=5)
+    assert first.count("pages") == 5
+    assert run(settings=settings, max_pages_per_domain=5).count("pages") == 5
+    assert run(settings=settings, max_pages_per_domain=8).count("pages") == 8
+
+
+def test_a_page_that_is_fetched_again_costs_no_budget(serve: ServeWeb, tmp_path: Path) -> None:
+    web = serve(many(3))
+    chosen = collection("default", recrawl="age", max_age="1s", max_pages=3, connections_per_host=4)
+
+    def tick(session: CrawlSession) -> None:
+        for file in web.server.servers[0].root.glob("*.html"):
+            file.write_text(file.read_text() + "<p>more</p>")
+        if Counter(web.asked())["/"] >= 3:
+            session.worker.stop()
+
+    crawled = work(
+        tmp_path / "w", [(chosen, [web.url()])], settings=("crawl.patience=1m",), tick=tick
+    )
+    assert crawled.count("pages") == 3
+    asked = Counter(web.asked())
+    assert len(asked) == 3
+    assert min(asked.values()) >= 2
+    assert [row["pages"] for row in crawled.rows("hosts")] == [3]
+
+
+def order_of(web_asked: list[str]) -> list[str]:
+    return [path for path in web_asked if path.endswith(".html") or path == "/"]
+
+
+def test_server_first_takes_a_page_of_every_host_before_a_second_of_any(
+    serve: ServeWeb, run: RunCrawl
+) -> None:
+    web = serve(*({} for _ in range(5)))
+    for number, server in enumerate(web.server.servers, 1):
+        links = [f"/{step}.html" for step in range(4)] + (
+            [web.url(host=number + 1)] if number < 5 else []
+        )
+        (server.root / "index.html").write_text(page(*links))
+        for step in range(4):
+            (server.root / f"{step}.html").write_text(page(text=f"{number} {step}"))
+    # so that their addresses may be dialled
+    named = [web.url("/robots.txt", host=number) for number in range(2, 6)]
+    crawled: Crawled = run(
+        *named,
+        web.url(),
+        scope="any",
+        strategy="server-first",
+        connections=1,
+        settings=("fetch.connections=1",),
+    )
+    hosts = [
+        request.host
+        for request in web.server.requests()
+        if request.uri.endswith(".html") or request.uri == "/"
+    ]
+    assert crawled.count("pages") == 25
+    first = {host: hosts.index(host) for host in set(hosts)}
+    # each host's second page comes after the first page of every host known by then
+    for host, place in first.items():
+        second = hosts.index(host, place + 1)
+        known = [
+            other
+            for other in first
+            if int(other.split(":")[0][-1]) <= int(host.split(":")[0][-1]) + 1
+        ]
+        assert all(first[other] < second for other in known), hosts
+    rounds = [Counter(hosts[:size]) for size in range(len(hosts) - 5)]
+    spread = max(
+        max(each.values()) - min(each.get(host, 0) for host in first)
+        for each in rounds
+        if len(each) == 5
+    )
+    assert spread <= 2  # then in turn, the one that waits longest first
+
+
+def test_depth_first_goes_down_before_it_goes_on(serve: ServeWeb, run: RunCrawl) -> None:
+    web = serve(
+        {
+            "/index.html": page("/a.html", "/b.html"),
+            "/a.html": page("/a1.html"),
+            "/a1.html": page(text="a1"),
+            "/b.html": page("/b1.html"),
+            "/b1.html": page(text="b1"),
+        }
+    )
+    run(web.url(), strategy="depth-first", depth=3)
+    order = order_of(web.asked())
+    assert order == ["/", "/b.html", "/b1.html", "/a.html", "/a1.html"]
+
+
+def test_best_first_takes_the_highest_priority(
+    serve: ServeWeb, run: RunCrawl, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    admitted = UrlStore.admitted
+
+    def scored(self: UrlStore, row: object) -> None:
+        number = row.id.url.rsplit("/", 1)[1].partition(".")[0]  # type: ignore[attr-defined]
+        row.priority = float(number) if number.isdigit() else 0.0  # type: ignore[attr-defined]
+        admitted(self, row)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(UrlStore, "admitted", scored)
+    web = serve(many(9))
+    run(web.url(), strategy="best-first")
+    order = order_of(web.asked())
+    assert order == ["/", *(f"/{number}.html" for number in reversed(range(9)))]
+    assert all(before != after for before, after in itertools.pairwise(order))

@@ -1,0 +1,57 @@
+"""A daemon whose workers die of one page and hang at another, for `test_daemon`: `python
+deadly_daemon.py WORKSPACE [MAX_PAGE_MS]`.
+
+Importing `deadly` makes them die. The patches stand at module level, so spawned children have them
+too.
+"""
+
+from __future__ import annotations
+
+import gc
+import sys
+import time
+import weakref
+
+from lycosa.core.errors import LycosaError
+from lycosa.core.records import Page
+from lycosa.crawl.processing import page_reader as parse
+from lycosa.daemon import daemon
+from lycosa.daemon import worker_supervisor as worker_keeper
+from tests.crawl import deadly
+
+_parse = deadly.parse.parse_page  # type: ignore[attr-defined]
+
+
+def _hanging(payload: bytes, **about: object) -> Page:
+    if b"hangs the parser" in payload:
+        time.sleep(3_600)
+    page: Page = _parse(payload, **about)
+    return page
+
+
+parse.parse_page = _hanging  # type: ignore[attr-defined]
+
+
+class Cycle:
+    """Knows itself, and says when it is gone."""
+
+    def __init__(self) -> None:
+        self.itself = self
+        weakref.finalize(
+            self, print, "a cycle was collected", file=sys.stderr, flush=True
+        ).atexit = False
+
+
+if __name__ == "__main__":
+    gc.set_threshold(700_000, 20, 100)  # as `lycosa.cli.main` has it
+    daemon._TIDY_EVERY_MS = 500
+    Cycle()
+    if len(sys.argv) > 2:
+        vars(worker_keeper)["MAX_PAGE_MS"] = int(sys.argv[2])
+    try:
+        daemon.run(
+            daemon.RunOrder(sys.argv[1]), lambda line: print(line, file=sys.stderr, flush=True)
+        )
+    except LycosaError as error:
+        print(error, file=sys.stderr)
+        sys.exit(error.exit_code)

@@ -1,0 +1,286 @@
+"""The daemon: several collections, changes of settings, deaths of its workers, a full disk, and its
+own end.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from pathlib import Path
+
+import psutil
+
+from lycosa.daemon.daemon import live_status
+from tests.daemon.daemons import LIMIT_S, QUICK, RUN, collection, daemon, rows, site
+from tests.servers.disks import fill, small_disk
+
+DEADLY = Path(__file__).with_name("deadly_daemon.py")
+
+
+def check(workspace: Path) -> None:
+    """What `lycosa check --deep` says: nothing."""
+    checked = subprocess.run(
+        [*RUN, "-w", str(workspace), "check", "--deep"], capture_output=True, text=True, check=False
+    )
+    assert checked.returncode == 0, checked.stdout + checked.stderr
+
+
+def asked(server: object) -> Counter[str]:
+    """How often each path was asked for, robots.txt left out."""
+    return Counter(request.uri for request in server.requests() if request.uri != "/robots.txt")  # type: ignore[attr-defined]
+
+
+def test_collections_share_what_is_fetched_and_sigterm_commits(tmp_path: Path) -> None:
+    workspace = tmp_path / "w"
+    with site(tmp_path / "site", "127.0.6.1", 20) as server:
+        home = f"http://127.0.6.1:{server.port}/"
+        settings = (
+            QUICK
+            + collection("one", home, more='recrawl = "never"')
+            + collection("two", home, more="depth = 0")
+        )
+        settings += collection("bad", "htp:/x")
+        with daemon(workspace, settings) as running:
+            running.until_pages(22)
+            running.until(
+                lambda: running.live.get("collections", {}).get("one", {}).get("pages") == 21
+            )
+            live = running.live
+            running.until(lambda: Path(workspace / "index").is_dir())
+            assert running.stop() == 0, running.errors
+        assert live["daemon"] == running.process.pid
+        assert live["collections"]["two"] == {"pages": 1, "in_flight": 0, "resting": False}
+        assert "only http, https" in live["bad"]["bad"]
+        assert "collection bad is not crawled" in running.errors
+        assert "committed" in running.errors
+        assert set(asked(server).values()) == {1}
+    assert Counter(row["collection"] for row in rows(workspace, "pages")) == {"one": 21, "two": 1}
+    both = [row for row in rows(workspace, "visits") if row["url"] == home]
+    assert sorted(row["collection"] for row in both) == ["one", "two"]
+    assert len({row["record_id"] for row in both}) == 1
+    assert live_status(str(workspace)) is None
+    check(workspace)
+
+
+def test_changes_of_lycosa_toml_are_taken_and_wrong_ones_are_not(tmp_path: Path) -> None:
+    workspace = tmp_path / "w"
+    with site(tmp_path / "site", "127.0.6.2", 3, {"hub.html": "<p>a hub"}) as server:
+        home = f"http://127.0.6.2:{server.port}/"
+        with daemon(workspace, QUICK + collection("one", home, more="paused = true")) as running:
+            file = workspace / "lycosa.toml"
+            running.until(lambda: "is paused" in running.live.get("message", ""))
+            assert asked(server) == {}
+            file.write_text("[fetch]\nconections = 3\n")  # it waits for two equal looks
+            running.until(lambda: "did you mean 'connections'" in running.errors)
+            minute = int(time.time()) // 60 % 1440
+            later = [
+                f"{(minute + ahead) // 60 % 24:02}:{(minute + ahead) % 60:02}"
+                for ahead in (120, 180)
+            ]
+            file.write_text(
+                QUICK + collection("one", home, more=f'schedule = "{later[0]}-{later[1]}"')
+            )
+            before = running.worker
+            running.send(signal.SIGHUP)
+            running.until(
+                lambda: running.worker not in (0, before) and "is paused" in running.live["message"]
+            )
+            assert asked(server) == {}
+            file.write_text(
+                QUICK
+                + collection("one", home)
+                + collection("two", f"{home}hub.html", more="depth = 0")
+            )
+            running.until_pages(5)
+            file.write_text(
+                QUICK
+                + collection("one", home, more="foo = 1")
+                + collection("two", f"{home}hub.html", more="depth = 1")
+            )
+            running.until(
+                lambda: "collection one continues with its previous settings" in running.errors
+            )
+            running.until(lambda: set(running.live.get("collections", ())) == {"one", "two"})
+            assert running.stop(signal.SIGINT) == 0, running.errors
+    assert "restarts)" not in running.errors
+    file.write_text(QUICK + collection("one", home))  # as it is, `check` would name it
+    check(workspace)
+
+
+def test_a_killed_worker_is_started_again_and_nothing_is_fetched_twice(tmp_path: Path) -> None:
+    workspace = tmp_path / "w"
+    with site(tmp_path / "site", "127.0.6.3", 60) as server:
+        slow = collection("one", f"http://127.0.6.3:{server.port}/").replace(
+            "delay = 0", 'delay = "30ms"'
+        )
+        with daemon(workspace, QUICK + slow) as running:
+            for pages in (5, 25):
+                running.until(lambda pages=pages: len(asked(server)) >= pages and running.worker)  # type: ignore[misc]
+                killed = running.worker
+                os.kill(killed, signal.SIGKILL)
+                running.until(lambda killed=killed: running.worker not in (0, killed))  # type: ignore[misc]
+            running.until_pages(61)
+            assert running.stop() == 0, running.errors
+        assert "killed by signal 9 (SIGKILL)" in running.errors
+        assert "(2 of 5 restarts)" in running.errors
+        # of the one that was in flight nothing was archived
+        assert max(asked(server).values()) <= 2
+        assert sum(asked(server).values()) <= 63
+    assert len(rows(workspace, "pages")) == 61
+    check(workspace)
+
+
+def test_children_do_not_outlive_a_daemon_that_is_killed(tmp_path: Path) -> None:
+    workspace = tmp_path / "w"
+    with (
+        site(tmp_path / "site", "127.0.6.4", 5) as server,
+        daemon(workspace, QUICK + collection("one", f"http://127.0.6.4:{server.port}/")) as running,
+    ):
+        running.until_pages(6)
+        children = running.family()[1:]
+        assert running.worker in [child.pid for child in children]
+        running.process.kill()
+        running.process.wait()
+        _, alive = psutil.wait_procs(children, timeout=LIMIT_S)
+        assert not alive
+        assert live_status(str(workspace)) is None
+    with daemon(
+        workspace,
+        '[run]\nstop_timeout = "2s"\n'
+        + QUICK
+        + collection("one", f"http://127.0.6.4:{server.port}/"),
+    ) as running:
+        running.until(lambda: running.worker)
+        os.kill(running.worker, signal.SIGSTOP)  # it cannot hear: at run.stop_timeout it is killed
+        assert running.stop() == 0, running.errors
+        assert "the worker: killed by signal 9 (SIGKILL)" in running.errors
+    check(workspace)
+
+
+DEADLY_SITE = {
+    "deadly.html": "<p>This kills the parser.",
+    "index.html": '<a href="/deadly.html">d</a> <a href="/0.html">0</a>',
+}
+
+
+def deadly(workspace: Path) -> tuple[str, ...]:
+    return (sys.executable, str(DEADLY), str(workspace))
+
+
+def test_a_page_that_kills_the_parser_is_put_in_quarantine(tmp_path: Path) -> None:
+    workspace = tmp_path / "w"
+    with site(tmp_path / "site", "127.0.6.5", 1, DEADLY_SITE) as server:
+        settings = QUICK + collection("one", f"http://127.0.6.5:{server.port}/")
+        with daemon(workspace, settings, command=deadly(workspace)) as running:
+            running.until(
+                lambda: any(row["reason"] == "parse_crashed" for row in running.rows("urls"))
+            )
+            running.until_pages(2)
+            running.until(lambda: running.worker)
+            # by the way: it tidies up once a minute, here sooner
+            running.until(lambda: "a cycle was collected" in running.errors)
+            assert running.stop() == 0, running.errors
+        assert asked(server)["/deadly.html"] == 1
+    assert "signal 11 (SIGSEGV), while parsing http://127.0.6.5" in running.errors
+    assert {
+        row["error"] for row in rows(workspace, "visits") if row["url"].endswith("deadly.html")
+    } == {"parse_crashed"}
+    explained = subprocess.run(
+        [*RUN, "-w", str(workspace), "explain", f"http://127.0.6.5:{server.port}/deadly.html"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert "parse_crashed" in explained.stdout
+    check(workspace)
+
+
+def test_a_worker_that_hangs_at_a_page_is_killed(tmp_path: Path) -> None:
+    workspace = tmp_path / "w"
+    with site(
+        tmp_path / "site", "127.0.6.13", 0, {"index.html": "<p>This hangs the parser."}
+    ) as server:
+        settings = (
+            "[run]\nrestarts = 0\n" + QUICK + collection("one", f"http://127.0.6.13:{server.port}/")
+        )
+        with daemon(workspace, settings, command=(*deadly(workspace), "1000")) as running:
+            assert running.process.wait(LIMIT_S) == 1
+    assert (
+        f"killed by signal 9 (SIGKILL), while parsing http://127.0.6.13:{server.port}/"
+        in running.errors
+    )
+
+
+def test_too_many_deaths_end_it_and_it_says_why(tmp_path: Path) -> None:
+    workspace = tmp_path / "w"
+    with site(tmp_path / "site", "127.0.6.6", 1, DEADLY_SITE) as server:
+        settings = (
+            "[run]\nrestarts = 1\n" + QUICK + collection("one", f"http://127.0.6.6:{server.port}/")
+        )
+        with daemon(workspace, settings, command=deadly(workspace)) as running:
+            children = running.family()
+            assert running.process.wait(LIMIT_S) == 1
+            _, alive = psutil.wait_procs(children, timeout=2)
+            assert not alive
+    last = running.errors.splitlines()[-1]
+    assert "died 2 times in 10m, more than run.restarts (1) allows" in last
+    assert f"while parsing http://127.0.6.6:{server.port}/deadly.html" in last
+
+
+def test_a_disk_without_the_reserve_pauses_the_crawl_until_there_is_room(tmp_path: Path) -> None:
+    with (
+        site(tmp_path / "site", "127.0.6.7", 80) as server,
+        small_disk(tmp_path / "disk", "64m") as disk,
+    ):
+        workspace = disk / "w"
+        slow = collection("one", f"http://127.0.6.7:{server.port}/").replace(
+            "delay = 0", 'delay = "60ms"'
+        )
+        with daemon(workspace, '[run]\ndisk_reserve = "16MiB"\n' + QUICK + slow) as running:
+            running.until(lambda: len(asked(server)) >= 5)
+            fill(disk / "ballast", 8 << 20)
+            running.until(
+                lambda: (
+                    "run.disk_reserve requires (16MiB)" in running.live.get("message", "")
+                    and "paused: the disk of" in running.errors
+                )
+            )
+            paused, said = len(asked(server)), running.live["written_at"]
+            running.until(
+                lambda: running.live["written_at"] != said and running.live["in_flight"] == 0
+            )
+            assert len(asked(server)) <= min(paused + 1, 80)
+            (disk / "ballast").unlink()
+            running.until_pages(81)
+            assert running.stop() == 0, running.errors
+        assert running.errors.count("paused: the disk of") == 1
+        assert "the disk has enough free space again" in running.errors
+        assert set(asked(server).values()) == {1}
+        check(workspace)
+
+
+def test_a_full_disk_is_waited_for_and_costs_no_restart(tmp_path: Path) -> None:
+    with (
+        site(tmp_path / "site", "127.0.6.8", 80) as server,
+        small_disk(tmp_path / "disk", "64m") as disk,
+    ):
+        workspace = disk / "w"
+        slow = collection("one", f"http://127.0.6.8:{server.port}/").replace(
+            "delay = 0", 'delay = "20ms"'
+        )
+        with daemon(workspace, "[run]\ndisk_reserve = 0\nrestarts = 0\n" + QUICK + slow) as running:
+            running.until(lambda: len(asked(server)) >= 5)
+            fill(disk / "ballast", 0)
+            running.until(
+                lambda: "it is restarted when the disk has enough free space" in running.errors
+            )
+            (disk / "ballast").unlink()
+            running.until_pages(81)
+            assert running.stop() == 0, running.errors
+        # what was in flight when the disk was full may not be archived
+        assert max(asked(server).values()) <= 2
+        check(workspace)

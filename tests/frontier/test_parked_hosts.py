@@ -1,0 +1,442 @@
+"""What rests and what is at hand, in the real worker over real tables: whatever the limits, every
+URL is given once and none is lost.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from itertools import count
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from lycosa.config.settings import Collection, parse_config
+from lycosa.core.clock import ManualClock
+from lycosa.core.records import Exchange, HostRow, Request, UrlId, UrlRow, UrlState
+from lycosa.crawl.session.session import CrawlSession, open_session
+from lycosa.crawl.state.task import Job
+from lycosa.frontier.scheduler import parked_hosts as reserves
+from lycosa.frontier.scheduler.frontier import Frontier
+from lycosa.frontier.scheduler.queue import FIRST
+from lycosa.frontier.scheduler.strategy import STRATEGIES
+from lycosa.processes.stopping import StopFlag
+from lycosa.store.live import LiveTables
+from lycosa.store.workspace import Workspace
+
+Page = tuple[int, int]  # host, number
+Graph = Mapping[Page, Iterable[Page]]
+
+
+@dataclass
+class Web:
+    """A fetcher over a graph of pages, which moves its clock when it waits. `fails`: answers 503 to
+    the first so many requests.
+    """
+
+    clock: ManualClock
+    graph: Graph
+    address: Callable[[Page], str]
+    fails: Counter[Page] = field(default_factory=Counter)
+    stop_after: int = 1 << 30
+    stopper: Callable[[], None] = lambda: None
+    robots: str = ""
+    observer: Callable[[], None] = lambda: None
+
+    def __post_init__(self) -> None:
+        self._pages = {self.address(page): page for page in self.graph}
+        self._running: list[tuple[int, int, Exchange]] = []
+        self._order = count()
+        self.asked: list[Page] = []
+        self.answered: Counter[Page] = Counter()
+        self.at_once: Counter[int] = Counter()
+
+    @property
+    def active(self) -> int:
+        return len(self._running)
+
+    def start(self, request: Request) -> None:
+        page = self._pages.get(request.url)
+        status, body = 404, b""
+        if self.robots and request.url.endswith("/robots.txt"):
+            status, body = 200, self.robots.encode()
+        if page is not None:
+            self.asked.append(page)
+            self.at_once[page[0]] += 1
+            assert self.at_once[page[0]] == 1, "two fetches from a host at once"
+            status = 503 if self.fails[page] > 0 else 200
+            self.fails[page] -= 1
+            links = "".join(
+                f'<p><a href="{self.address(target)}">to {target}</a></p>'
+                for target in self.graph[page]
+            )
+            body = f"<title>{page}</title><p>{' '.join(f'word{page[0]}x{page[1]}y{place}' for place in range(30))}</p>{links}".encode()
+        now = self.clock.now_ms()
+        head = f"HTTP/1.1 {status} X\r\nContent-Type: text/html\r\n\r\n".encode()
+        exchange = Exchange(
+            request.url,
+            request.kind,
+            now,
+            20,
+            ip="127.0.0.1",
+            request_head=b"GET",
+            response_head=head,
+            body=body,
+            status=status,
+            token=request.token,
+        )
+        heapq.heappush(self._running, (now + 20, next(self._order), exchange))
+        self.observer()
+        if len(self.asked) >= self.stop_after:
+            self.stopper()
+
+    def wait(self, timeout_ms: int) -> list[Exchange]:
+        if self._running:
+            self.clock.advance(max(0, min(self._running[0][0] - self.clock.now_ms(), timeout_ms)))
+        done = []
+        while self._running and self._running[0][0] <= self.clock.now_ms():
+            done.append(self._end(heapq.heappop(self._running)[2]))
+        return done
+
+    def _end(self, exchange: Exchange) -> Exchange:
+        page = self._pages.get(exchange.url)
+        if page is not None:
+            self.at_once[page[0]] -= 1
+            self.answered[page] += not exchange.error and exchange.status == 200
+        return exchange
+
+    def sleep(self, timeout_ms: int, wake: StopFlag) -> None:
+        self.clock.advance(timeout_ms * 20)  # nothing is under way: nobody minds if it is late
+
+    def stop(self) -> None:
+        for place, (_, number, exchange) in enumerate(self._running):
+            exchange.error = "interrupted"
+            self._running[place] = (0, number, exchange)
+
+    def close(self) -> None:
+        self._running.clear()
+
+
+def session_of(
+    workspace: Workspace,
+    web: Web,
+    collections: list[Collection],
+    *,
+    hosts: int,
+    urls: int,
+    commit_pages: int = 3,
+    seeds: Iterable[Page] = ((0, 0),),
+) -> CrawlSession:
+    config = parse_config(
+        f"[crawl]\nactive_hosts = {hosts}\ncommit_pages = "
+        f"{commit_pages}\npatience = '30d'\ncommit_interval = '5s'"
+    )
+    addresses = tuple(map(web.address, seeds))
+    session = open_session(
+        workspace,
+        config,
+        [Job(each, addresses) for each in collections],
+        command="test",
+        clock=web.clock,
+        fetcher=web,
+    )
+    session.crawl.parked_hosts.heads._waiting_urls = urls  # less than a configuration may say
+    web.stopper = session.worker.stop
+    return session
+
+
+def crawl(session: CrawlSession) -> None:
+    try:
+        session.take_up()
+        session.worker.run()
+        session.claim.release()
+    finally:
+        session.close()
+
+
+def apart(page: Page) -> str:
+    return f"http://www.site{page[0]}.com/p{page[1]}"
+
+
+def together(page: Page) -> str:
+    """All hosts but the first two are of one domain."""
+    return f"http://h{page[0]}.same.com/p{page[1]}" if page[0] > 1 else apart(page)
+
+
+def reached(graph: Graph, seeds: Iterable[Page]) -> set[Page]:
+    found, ahead = set(seeds), list(seeds)
+    while ahead:
+        for target in graph[ahead.pop()]:
+            if target not in found:
+                found.add(target)
+                ahead.append(target)
+    return found
+
+
+@st.composite
+def graphs(draw: st.DrawFn) -> dict[Page, list[Page]]:
+    sizes = draw(st.lists(st.integers(1, 9), min_size=1, max_size=7))
+    pages = [(host, number) for host, size in enumerate(sizes) for number in range(size)]
+    links = st.lists(st.sampled_from(pages), max_size=8)
+    graph = {page: draw(links) for page in pages}
+    graph[0, 0] = [
+        *graph[0, 0],
+        *draw(st.lists(st.sampled_from(pages), min_size=len(pages) // 2, max_size=len(pages))),
+    ]
+    return graph
+
+
+@given(
+    graph=graphs(),
+    hosts=st.integers(1, 4),
+    urls=st.integers(2, 12),
+    commit_pages=st.integers(1, 6),
+    strategies=st.lists(st.sampled_from(sorted(STRATEGIES)), min_size=1, max_size=2),
+    large_heads=st.booleans(),
+    address=st.sampled_from([apart, together]),
+    failing=st.sets(st.tuples(st.integers(0, 6), st.integers(0, 8)), max_size=3),
+    stops=st.lists(st.integers(1, 12), max_size=2),
+)
+@settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+def test_every_url_is_given_once_and_none_is_lost(
+    tmp_path_factory: pytest.TempPathFactory,
+    graph: dict[Page, list[Page]],
+    hosts: int,
+    urls: int,
+    commit_pages: int,
+    strategies: list[str],
+    large_heads: bool,
+    address: Callable[[Page], str],
+    failing: set[Page],
+    stops: list[int],
+) -> None:
+    workspace = Workspace.create(str(tmp_path_factory.mktemp("reserve") / "w"))
+    urls += 1_000 * large_heads
+    failures = Counter({page: 1 for page in failing if page in graph})
+    web = Web(ManualClock(), graph, address, +failures)
+    collections = [
+        Collection(name=name, scope="any", strategy=strategy, priority=place)
+        for place, (name, strategy) in enumerate(zip("ab", strategies, strict=False))
+    ]
+    for stop in [*stops, 1 << 30]:
+        web.stop_after = len(web.asked) + stop
+        with workspace.own("test"):
+            crawl(
+                session_of(
+                    workspace, web, collections, hosts=hosts, urls=urls, commit_pages=commit_pages
+                )
+            )
+    wanted = reached(graph, [(0, 0)])
+    often = 1  # two collections share a fetch
+    assert {page for page, times in web.answered.items() if times} == wanted
+    assert max(web.answered.values()) <= often
+    assert stops or all(
+        times <= often + failures[page] for page, times in Counter(web.asked).items()
+    )
+    rows = LiveTables(workspace).scan("urls").collect()
+    assert Counter(rows["state"]) == {UrlState.VISITED: len(wanted) * len(collections)}
+
+
+@given(
+    sizes=st.lists(st.integers(1, 6), min_size=2, max_size=9),
+    hosts=st.integers(1, 4),
+    urls=st.integers(2, 20),
+    resume=st.booleans(),
+)
+@settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+def test_server_first_asks_every_known_host_before_any_again(
+    tmp_path_factory: pytest.TempPathFactory, sizes: list[int], hosts: int, urls: int, resume: bool
+) -> None:
+    """Also with fewer places than hosts, and if all that is known is in the tables: but for those
+    that have their places already.
+    """
+    workspace = Workspace.create(str(tmp_path_factory.mktemp("servers") / "w"))
+    pages: dict[Page, list[Page]] = {
+        (host, number): [] for host, size in enumerate(sizes) for number in range(size)
+    }
+    for host, size in enumerate(sizes):
+        pages[host, 0] = [(host, number) for number in range(size)]
+    collection = Collection(name="a", scope="any", strategy="server-first")
+    web = Web(ManualClock(), pages, apart)
+    with workspace.own("test"):
+        session = session_of(workspace, web, [collection], hosts=hosts, urls=urls, seeds=pages)
+        if resume:
+            session.take_up()
+            session.worker.commit_now()
+            session.claim.release()
+            session.close()
+            session = session_of(workspace, web, [collection], hosts=hosts, urls=urls)
+        crawl(session)
+    assert Counter(web.asked) == Counter(list(pages))
+    firsts = [
+        place
+        for place, (host, _) in enumerate(web.asked)
+        if host not in {other for other, _ in web.asked[:place]}
+    ]
+    # while the last of them wait for their robots.txt, others may be asked again
+    assert firsts[-1] < len(sizes) + 2 * hosts
+
+
+def test_a_domain_of_many_hosts_does_not_take_all_places(tmp_path: Path) -> None:
+    """Hosts that wait for their domain give their places to others."""
+    pages: dict[Page, list[Page]] = {
+        (host, number): [] for host in range(40) for number in range(2)
+    }
+    workspace = Workspace.create(str(tmp_path / "w"))
+    web = Web(
+        ManualClock(),
+        pages,
+        lambda page: (
+            f"http://h{page[0]}.{'same' if page[0] < 30 else f'site{page[0]}'}.com/p{page[1]}"
+        ),
+    )
+    with workspace.own("test"):
+        seeds = sorted(pages, key=lambda page: page[0])
+        crawl(
+            session_of(
+                workspace,
+                web,
+                [Collection(name="a", scope="any", delay="60s")],
+                hosts=5,
+                urls=10,
+                seeds=seeds,
+            )
+        )
+    assert Counter(web.asked) == Counter(list(pages))
+    last_of_others = max(place for place, (host, _) in enumerate(web.asked) if host >= 30)
+    assert last_of_others < 60, "others wait until the large domain is done"
+
+
+def test_lines_stay_short_while_others_wait_and_the_domain_loses_no_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("lycosa.frontier.scheduler.turnover._LINE", 4)
+    monkeypatch.setattr(reserves, "_REFILL_HOSTS", 12)
+    pages: dict[Page, list[Page]] = {
+        (host, number): [] for host in range(80) for number in range(2)
+    }
+    workspace = Workspace.create(str(tmp_path / "w"))
+    web = Web(
+        ManualClock(),
+        pages,
+        lambda page: (
+            f"http://h{page[0]}.{'same' if page[0] < 60 else f'site{page[0]}'}.com/p{page[1]}"
+        ),
+    )
+    with workspace.own("test"):
+        session = session_of(
+            workspace,
+            web,
+            [Collection(name="a", scope="any", delay="60s")],
+            hosts=40,
+            urls=200,
+            seeds=sorted(pages),
+        )
+        longest = 0
+        ended: list[int] = []
+
+        def look() -> None:
+            nonlocal longest
+            if len(web.asked) > 10:  # the first refill has been
+                longest = max(
+                    longest, sum(queue.parked for queue in session.crawl.frontier.hosts.values())
+                )
+            ended.append(web.clock.now_ms())
+
+        web.observer = look
+        start = web.clock.now_ms()
+        crawl(session)
+    assert Counter(web.asked) == Counter(list(pages))
+    assert longest <= 4 + 12, "a refill's hosts may stand in the line until the next one"
+    # 120 pages and 60 robots files by two places of a minute each; some refills of at most a minute
+    # are between them.
+    assert ended[-1] - start <= 1.25 * 180 * 60_000 / 2
+
+
+@pytest.mark.parametrize(
+    "strategies", [("breadth-first", "depth-first"), ("best-first", "depth-first")]
+)
+def test_two_collections_share_every_fetch_however_small_their_heads(
+    tmp_path: Path, strategies: tuple[str, str]
+) -> None:
+    """One begins at one end of the host, the other at the other; all is in the tables, and heads
+    hold two URLs.
+    """
+    pages: dict[Page, list[Page]] = {(0, number): [] for number in range(24)}
+    workspace = Workspace.create(str(tmp_path / "w"))
+    collections = [
+        Collection(name=name, scope="any", strategy=each)
+        for name, each in zip("ab", strategies, strict=True)
+    ]
+    web = Web(ManualClock(), pages, apart)
+    with workspace.own("test"):
+        session = session_of(workspace, web, collections, hosts=1, urls=2, seeds=pages)
+        session.take_up()
+        for row in session.crawl.buffer.batch.urls_of(
+            session.crawl.identifier.identify(apart((0, 0))).host_key
+        ):
+            row.depth = int(row.id.url.rpartition("/p")[2])
+        session.worker.commit_now()
+        session.claim.release()
+        session.close()
+        crawl(session_of(workspace, web, collections, hosts=1, urls=2, commit_pages=7))
+    assert Counter(web.asked) == Counter(list(pages))
+    assert (
+        LiveTables(workspace).scan("urls").collect()["state"].to_list() == [UrlState.VISITED] * 48
+    )
+
+
+def test_hosts_with_long_robots_files_are_sent_back(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """What active hosts hold of robots.txt is bounded, and every page is fetched all the same."""
+    monkeypatch.setattr("lycosa.frontier.scheduler.turnover._MAX_ROBOTS_TEXT", 40_000)
+    monkeypatch.setattr("lycosa.frontier.scheduler.turnover._WEIGH_EVERY_MS", 1_000)
+    pages: dict[Page, list[Page]] = {
+        (host, number): [] for host in range(30) for number in range(3)
+    }
+    workspace = Workspace.create(str(tmp_path / "w"))
+    web = Web(
+        ManualClock(), pages, apart, robots="User-agent: *\nDisallow: /x\n" + "# nothing\n" * 900
+    )
+    held: list[int] = []
+    with workspace.own("test"):
+        session = session_of(
+            workspace,
+            web,
+            [Collection(name="a", scope="any", delay="20s")],
+            hosts=12,
+            urls=200,
+            seeds=pages,
+        )
+        hosts = session.crawl.frontier.hosts
+        web.observer = lambda: held.append(
+            sum(len(entry.body) for queue in hosts.values() for entry in queue.row.robots)
+        )
+        crawl(session)
+    assert Counter(web.asked) == Counter(list(pages))
+    assert max(held) > 40_000, "the bound is tried"
+    assert sorted(held)[len(held) // 2] <= 60_000 < 12 * 9_000
+
+
+def test_a_full_head_keeps_its_best() -> None:
+    frontier = Frontier(orders={})
+    frontier.open_host(HostRow("h", 0, 1, "h", 0))
+    rows = [
+        UrlRow(UrlId(f"http://h/{number}", "h", 1, number, 0), "a", depth)
+        for number, depth in enumerate([9, 9, 8, 7, 6, 5, 4, 3, 2, 1])
+    ]
+    for row in rows:
+        frontier.offer(row, 2)
+        if row.key == 1:
+            frontier.close_line(1, "a", (9,))
+    head = frontier.hosts[1].heads["a"].line(FIRST)
+    assert len(head.rows) <= 4
+    assert len(frontier) == len(head.rows)
+    assert min(entry[1].depth for entry in head.rows.values()) == 1
+    assert head.closed_at is not None
+    assert all(row.key in head.rows or (row.depth,) >= head.closed_at for row in rows)

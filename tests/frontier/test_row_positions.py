@@ -1,0 +1,100 @@
+"""The index of a sorted file finds every row of a host, and slices are few."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lycosa.frontier.rows.row_positions import FileIndex, cuts, places, spans
+
+ROWS = st.lists(st.integers(0, 40), max_size=200).map(
+    lambda values: np.sort(np.array(values, np.uint64))
+)
+
+
+@given(st.lists(st.tuples(st.integers(0, 4095), st.integers(0, (1 << 64) - 1)), min_size=2))
+def test_places_sort_as_files_do(hosts: list[tuple[int, int]]) -> None:
+    hosts.sort()
+    found = places(
+        np.array([host[0] for host in hosts], np.uint16),
+        np.array([host[1] for host in hosts], np.uint64),
+    ).tolist()
+    assert found == sorted(found)
+    assert all(
+        place >> 52 == host[0] and place & (1 << 52) - 1 == host[1] >> 12
+        for place, host in zip(found, hosts, strict=True)
+    )
+
+
+@given(ROWS, st.integers(1, 30), st.lists(st.integers(0, 45), min_size=1))
+def test_a_run_holds_all_rows_of_a_place(rows: np.ndarray, step: int, wanted: list[int]) -> None:
+    index = FileIndex.of(rows, step)
+    first, end = index.runs(np.array(wanted, np.uint64))
+    for place, begin, stop in zip(wanted, first.tolist(), end.tolist(), strict=True):
+        inside = np.flatnonzero(rows == place)
+        assert all(begin <= row < stop for row in inside)
+        if step == 1:
+            assert stop - begin == inside.size
+    for low in range(0, 44, 3):
+        begin, stop = index.between(low, low + 3)
+        assert all(begin <= row < stop for row in np.flatnonzero((rows >= low) & (rows < low + 3)))
+
+
+@given(ROWS, st.integers(1, 30), st.lists(st.integers(0, 200), max_size=6))
+def test_a_file_that_comes_in_parts_has_the_same_index(
+    rows: np.ndarray, step: int, edges: list[int]
+) -> None:
+    whole, parted = (
+        FileIndex.of(rows, step),
+        FileIndex.of_parts(np.split(rows, sorted(edges)), step),
+    )
+    assert (whole.first.tolist(), whole.start.tolist(), whole.last, whole.exact) == (
+        parted.first.tolist(),
+        parted.start.tolist(),
+        parted.last,
+        parted.exact,
+    )
+
+
+def test_parts_that_are_not_sorted_are_an_error() -> None:
+    with pytest.raises(ValueError, match="not sorted"):
+        FileIndex.of_parts([np.array([1, 5], np.uint64), np.array([4], np.uint64)], 1)
+
+
+def test_rows_that_are_not_sorted_are_an_error() -> None:
+    with pytest.raises(ValueError, match="not sorted"):
+        FileIndex.of(np.array([2, 1], np.uint64), 1)
+
+
+@given(st.lists(st.tuples(st.integers(0, 300), st.integers(0, 30))), st.integers(0, 20))
+def test_spans_cover_what_is_wanted_and_no_gap_beyond_near(
+    wanted: list[tuple[int, int]], near: int
+) -> None:
+    first = np.array([begin for begin, _ in wanted], np.int64)
+    found = spans(first, first + np.array([size for _, size in wanted], np.int64), near)
+    rows = {row for begin, size in wanted for row in range(begin, begin + size)}
+    covered = {row for begin, end in found for row in range(begin, end)}
+    assert rows <= covered
+    assert all(later[0] - earlier[1] > near for earlier, later in pairwise(found))
+    assert not rows or (min(covered), max(covered)) == (min(rows), max(rows))
+    for row in covered - rows:
+        assert min(row - other for other in rows if other < row) <= near + 1
+
+
+@given(st.lists(ROWS, max_size=4), st.integers(1, 60), st.integers(1, 10))
+def test_ranges_are_everything_in_pieces(files: list[np.ndarray], size: int, step: int) -> None:
+    ranges = cuts([FileIndex.of(rows, step) for rows in files], size)
+    assert not files or (ranges[0][0], ranges[-1][1]) == (0, 1 << 64)
+    assert all(
+        earlier[1] == later[0] and later[0] < later[1] for earlier, later in pairwise(ranges)
+    )
+    rows = np.concatenate(files) if files else np.zeros(0, np.uint64)
+    largest = max(np.bincount(rows.astype(np.int64)).tolist(), default=0)
+    for low, high in ranges:
+        assert sum(low <= place < high for place in rows.tolist()) <= size + len(files) * (
+            largest + step
+        )

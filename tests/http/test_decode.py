@@ -1,0 +1,362 @@
+"""Heads, framing and content codings: by case, and by property."""
+
+from __future__ import annotations
+
+import gzip
+import resource
+import time
+import tracemalloc
+import zlib
+
+import brotli
+import pytest
+import zstandard
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from lycosa.core.records import Exchange
+from lycosa.http.chunked import dechunk
+from lycosa.http.codings import CODINGS, looks_like_text
+from lycosa.http.decode import decode_body, parse_head
+from tests.servers.hostile_body import brotli_bomb, gzip_bomb, zstd_bomb
+
+LIMIT = 1_000_000
+TEXT = b"".join(
+    b"<p>line %d of a page that is long enough</p>\n" % number for number in range(3_000)
+)
+ENCODERS = {
+    "gzip": gzip.compress,
+    "x-gzip": gzip.compress,
+    "deflate": zlib.compress,
+    "br": brotli.compress,
+    "zstd": zstandard.compress,
+}
+
+
+def exchange(body: bytes, *fields: str, truncated: str = "") -> Exchange:
+    head = "".join(f"{line}\r\n" for line in ("HTTP/1.1 200 OK", *fields, "")).encode("latin-1")
+    return Exchange(
+        "http://a.test/", "page", 0, 0, response_head=head, body=body, truncated=truncated
+    )
+
+
+def chunked(data: bytes, size: int) -> bytes:
+    pieces = [data[at : at + size] for at in range(0, len(data), size)]
+    return b"".join(b"%x\r\n%s\r\n" % (len(piece), piece) for piece in pieces) + b"0\r\n\r\n"
+
+
+# -- heads
+# ------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("head", "status", "fields"),
+    [
+        (b"HTTP/1.1 200 OK\r\nA: b\r\n\r\n", 200, [("a", "b")]),
+        (b"HTTP/2 204 \r\na: b\r\n\r\n", 204, [("a", "b")]),
+        (b"http/1.0 404 not found\nA:b\n\n", 404, [("a", "b")]),
+        (
+            b"HTTP/1.1 200\r\nA: 1\r\na: 2\r\nB: 3\r\n\r\n",
+            200,
+            [("a", "1"), ("a", "2"), ("b", "3")],
+        ),
+        (b"HTTP/1.1 200 OK\r\nA: one\r\n two\r\n\tthree\r\n\r\n", 200, [("a", "one two three")]),
+        (b"HTTP/1.1 200 OK\r\n folded\r\nA: b\r\n\r\n", 200, [("a", "b")]),
+        (
+            b"HTTP/1.1 200 OK\r\nno colon\r\n goes on\r\nA : b\r\n: c\r\n\r\n",
+            200,
+            [("a", "b"), ("", "c")],
+        ),
+        (b"HTTP/1.1 200 OK\r\nA: x\ry\r\n\r\n", 200, [("a", "x y")]),
+        ("HTTP/1.1 200 OK\r\nLocation: /é\r\n\r\n".encode(), 200, [("location", "/é")]),
+        (b"HTTP/1.1 200 OK\r\nLocation: /\xe9\r\n\r\n", 200, [("location", "/é")]),
+        (
+            "HTTP/1.1 200 OK\r\nA: é\r\n".encode() + b"B: \xe9\r\n\r\n",
+            200,
+            [("a", "é"), ("b", "é")],
+        ),
+        (b"HTTP/1.1 2000 Long\r\nA: b\r\n\r\n", 0, [("a", "b")]),
+        (b"HTTP/1.1 20 Short\r\n\r\n", 0, []),
+        (b"A: b\r\n\r\n", 0, [("a", "b")]),
+        (b"", 0, []),
+    ],
+)
+def test_heads(head: bytes, status: int, fields: list[tuple[str, str]]) -> None:
+    headers = parse_head(head)
+    assert headers.status == status
+    assert list(headers.items()) == fields
+
+
+def test_looking_up_fields() -> None:
+    headers = parse_head(
+        b"HTTP/1.1 200 Fine\r\nLink: <a>\r\nLINK: <b>\r\nVary: Accept, ,COOKIE\r\n\r\n"
+    )
+    assert headers.reason == "Fine"
+    assert headers.get("LiNk") == "<a>"
+    assert headers.get_all("link") == ["<a>", "<b>"]
+    assert (headers.get("none"), headers.get_all("none"), headers.tokens("none")) == (None, [], [])
+    assert headers.tokens("vary") == ["accept", "cookie"]
+
+
+@given(st.binary(max_size=300))
+def test_no_head_raises(data: bytes) -> None:
+    headers = parse_head(b"HTTP/1.1 200 OK\r\n" + data)
+    assert headers.status == 200
+    assert all(value == value.strip() and name == name.lower() for name, value in headers.items())
+    parse_head(data)
+
+
+# -- chunks
+# ------------------------------------------------------------
+
+
+@given(st.binary(max_size=300), st.integers(1, 50), st.binary(max_size=20))
+def test_chunks_come_off_and_the_end_is_found(data: bytes, size: int, more: bytes) -> None:
+    body = chunked(data, size)
+    assert dechunk(body + more) == (data, len(body), True, False)
+
+
+@given(st.binary(min_size=1, max_size=200), st.integers(1, 50), st.data())
+def test_a_cut_body_gives_what_came(data: bytes, size: int, draw: st.DataObject) -> None:
+    body = chunked(data, size)
+    cut = draw.draw(st.integers(0, len(body) - 1))
+    found = dechunk(body[:cut])
+    assert data.startswith(found.data)
+    assert not found.complete
+    assert not found.broken
+
+
+@given(st.binary(max_size=300))
+def test_no_framing_raises(data: bytes) -> None:
+    found = dechunk(data)
+    assert len(found.data) <= len(data)
+    assert found.end <= len(data)
+    assert not (found.complete and found.broken)
+
+
+@pytest.mark.parametrize(
+    ("body", "data", "complete", "broken"),
+    [
+        (b"5\nhello\n0\n\n", b"hello", True, False),
+        (b'5;x="y"\r\nhello\r\n0\r\nT: v\r\n\r\n', b"hello", True, False),
+        (b"005 \r\nhello\r\n0\r\n\r\n", b"hello", True, False),
+        (b"5\r\nhelloX\r\n0\r\n\r\n", b"hello", False, True),
+        (b"-5\r\nhello", b"", False, True),
+        (b"0x5\r\nhello", b"", False, True),
+        (b"\r\nhello", b"", False, True),
+        (b"5\r\nhello\r\n0\r\nT: v\r\n", b"hello", False, False),
+        (b"ffffffffffffffff\r\nhello", b"hello", False, False),
+        (b"fffffffffffffffff\r\nhello", b"", False, True),
+        (b"<html>\n", b"", False, True),
+        (b"", b"", False, False),
+    ],
+)
+def test_framing(body: bytes, data: bytes, complete: bool, broken: bool) -> None:
+    found = dechunk(body)
+    assert (found.data, found.complete, found.broken) == (data, complete, broken)
+
+
+# -- codings
+# ------------------------------------------------------------
+
+
+@pytest.mark.parametrize("coding", ENCODERS)
+def test_each_coding(coding: str) -> None:
+    body = ENCODERS[coding](TEXT)
+    field = f"Content-Encoding: {coding}"
+    assert decode_body(exchange(body, field), LIMIT) == (TEXT, "", False)
+    assert decode_body(
+        exchange(chunked(body, 999), field, "Transfer-Encoding: chunked"), LIMIT
+    ) == (TEXT, "", False)
+    assert decode_body(exchange(body, field.upper()), LIMIT) == (TEXT, "", False)
+    assert decode_body(exchange(body, field), len(TEXT)) == (TEXT, "", False)
+    assert decode_body(exchange(body, field), len(TEXT) - 1) == (TEXT[:-1], "", True)
+    assert decode_body(exchange(body, field), 0) == (b"", "", True)
+    assert decode_body(exchange(TEXT, field), LIMIT) == (TEXT, "", False)  # labelled, not encoded
+    assert decode_body(exchange(b"", field), LIMIT) == (b"", "", False)
+
+
+@pytest.mark.parametrize("coding", ENCODERS)
+def test_what_comes_before_a_fault_is_kept(coding: str) -> None:
+    body = ENCODERS[coding](TEXT)
+    half = body[: len(body) // 2]
+    field = f"Content-Encoding: {coding}"
+    payload, error, truncated = decode_body(exchange(half, field), LIMIT)
+    assert (error, truncated) == ("bad_encoding", True)
+    assert TEXT.startswith(payload)
+    # we cut it: no fault of the server
+    assert decode_body(exchange(half, field, truncated="length"), LIMIT) == (payload, "", True)
+    if coding != "zstd":  # its blocks are up to 128 KiB, so half of this page is no block
+        assert len(payload) > len(TEXT) // 5
+
+
+@pytest.mark.parametrize("coding", ["gzip", "deflate"])
+def test_damage_in_the_middle_keeps_the_first_half(coding: str) -> None:
+    body = bytearray(ENCODERS[coding](TEXT))
+    middle = len(body) // 2
+    body[middle : middle + 64] = b"\xff" * 64
+    payload, error, truncated = decode_body(
+        exchange(bytes(body), f"Content-Encoding: {coding}"), LIMIT
+    )
+    assert (error, truncated) == ("bad_encoding", True)
+    assert payload[: len(TEXT) // 5] == TEXT[: len(TEXT) // 5]
+
+
+@pytest.mark.parametrize(
+    ("field", "body", "payload", "error"),
+    [
+        ("gzip, br", brotli.compress(gzip.compress(TEXT)), TEXT, ""),
+        ("identity", TEXT, TEXT, ""),
+        ("identity, gzip, identity", gzip.compress(TEXT), TEXT, ""),
+        ("gzip", gzip.compress(TEXT[:99]) + gzip.compress(TEXT[99:]), TEXT, ""),
+        ("gzip", gzip.compress(TEXT) + b"\x00\x00trailing", TEXT, ""),
+        ("deflate", zlib.compress(TEXT)[2:-4], TEXT, ""),
+        ("zstd", zstandard.compress(TEXT[:99]) + zstandard.compress(TEXT[99:]), TEXT, ""),
+        ("gzip,gzip,gzip,gzip", b"x", b"", "bad_encoding"),
+        ("compress", bytes(range(256)), b"", "bad_encoding"),
+        ("none", TEXT, TEXT, ""),
+        ("gzip", bytes(range(256)), b"", "bad_encoding"),
+        ("br", bytes(range(256)), b"", "bad_encoding"),
+    ],
+)
+def test_lists_and_oddities(field: str, body: bytes, payload: bytes, error: str) -> None:
+    found = decode_body(exchange(body, f"Content-Encoding: {field}"), LIMIT)
+    assert (found.payload, found.error) == (payload, error)
+
+
+def test_transfer_codings_are_undone_too() -> None:
+    body = chunked(gzip.compress(TEXT), 500)
+    assert decode_body(exchange(body, "Transfer-Encoding: gzip, chunked"), LIMIT) == (
+        TEXT,
+        "",
+        False,
+    )
+
+
+def test_broken_chunks_give_what_came() -> None:
+    field = "Transfer-Encoding: chunked"
+    assert decode_body(exchange(b"5\r\nhello\r\nzz", field), LIMIT) == (
+        b"hello",
+        "incomplete",
+        True,
+    )
+    assert decode_body(exchange(b"5\r\nhello\r\n", field, truncated="time"), LIMIT) == (
+        b"hello",
+        "",
+        True,
+    )
+    # never framed at all
+    assert decode_body(exchange(TEXT, field, truncated="disconnect"), LIMIT).payload == TEXT
+
+
+def test_chunks_of_one_byte_take_little_memory() -> None:
+    body = b"1\r\na\r\n" * 12_000
+    tracemalloc.start()
+    try:
+        assert dechunk(body).data == b"a" * 12_000
+        assert tracemalloc.get_traced_memory()[1] < 600_000  # with a view of each 2.5 MB
+    finally:
+        tracemalloc.stop()
+
+
+@pytest.mark.parametrize(
+    ("coding", "bomb"), [("gzip", gzip_bomb), ("br", brotli_bomb), ("zstd", zstd_bomb)]
+)
+def test_a_bomb_costs_no_more_than_its_limit(coding: str, bomb: object) -> None:
+    assert callable(bomb)
+    body = bomb()
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    found = decode_body(exchange(body, f"Content-Encoding: {coding}"), 4 * 2**20)
+    grown_kib = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
+    assert (len(found.payload), found.error, found.truncated) == (4 * 2**20, "", True)
+    assert grown_kib < 64 * 1024  # the bombs hold 100 to 200 MB
+
+
+@pytest.mark.parametrize(
+    ("coding", "nothing"),
+    [
+        ("gzip", gzip.compress(b"", mtime=0)),
+        ("zstd", zstandard.compress(b"")),
+        ("zstd", b"\x50\x2a\x4d\x18" + bytes(4)),
+    ],
+    ids=["gzip", "zstd", "zstd-skipped"],
+)
+def test_time_grows_with_the_body_however_many_members_it_has(coding: str, nothing: bytes) -> None:
+    def cpu_s(members: int) -> float:
+        body = nothing * members
+        began = time.process_time()
+        assert CODINGS[coding](body, LIMIT) == (b"", False, False, False)
+        return time.process_time() - began
+
+    few = min(cpu_s(4_000) for _ in range(3))
+    # in proportion 30 times; with a copy of the rest for each member 70 to 300
+    assert cpu_s(120_000) < 50 * few
+
+
+@given(
+    st.binary(max_size=300),
+    st.integers(1, 4),
+    st.booleans(),
+    st.integers(0, 2000),
+    st.binary(max_size=9),
+)
+@settings(max_examples=80)
+def test_zstd_is_whole_where_its_own_decoder_says_so(
+    data: bytes, frames: int, checksum: bool, cut: int, after: bytes
+) -> None:
+    one = zstandard.ZstdCompressor(write_checksum=checksum).compress(data * 40)
+    body = (one * frames + b"\x5f\x2a\x4d\x18\x03\0\0\0abc" + one)[: cut or None] + after
+    rest, whole = body, True
+    while rest and whole:
+        frame = zstandard.ZstdDecompressor().decompressobj()
+        try:
+            frame.decompress(rest)
+        except zstandard.ZstdError:
+            whole = False
+        else:
+            whole, rest = frame.eof, frame.unused_data
+    found = CODINGS["zstd"](body, LIMIT)
+    assert (not found.short and not found.broken) == whole
+
+
+@given(st.sampled_from(sorted(CODINGS)), st.binary(max_size=400), st.integers(0, 100))
+@settings(max_examples=300)
+def test_no_body_raises_and_limits_hold(coding: str, noise: bytes, limit: int) -> None:
+    assert len(CODINGS[coding](noise, limit).data) <= limit
+    found = decode_body(
+        exchange(noise, f"Content-Encoding: {coding}", "Transfer-Encoding: chunked"), limit
+    )
+    assert len(found.payload) <= limit
+
+
+@given(
+    st.sampled_from(sorted(ENCODERS)),
+    st.binary(max_size=2000),
+    st.integers(0, 3000),
+    st.integers(0, 2000),
+    st.integers(0, 255),
+)
+@settings(max_examples=300)
+def test_damaged_bodies_never_raise(
+    coding: str, data: bytes, limit: int, position: int, value: int
+) -> None:
+    body = bytearray(ENCODERS[coding](data))
+    body[position % len(body)] = value
+    assert (
+        len(decode_body(exchange(bytes(body), f"Content-Encoding: {coding}"), limit).payload)
+        <= limit
+    )
+
+
+@pytest.mark.parametrize(
+    ("data", "text"),
+    [
+        (TEXT, True),
+        ("кириллица".encode("cp1251"), True),
+        (b"\x1b$B", True),
+        (b"\x1f\x8b\x08", False),
+        (b"", True),
+    ],
+)
+def test_text_is_told_from_compressed_data(data: bytes, text: bool) -> None:
+    assert looks_like_text(data) is text

@@ -1,0 +1,104 @@
+"""A manual in five locales that were not all translated: the consistent page comes first and
+represents the others.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from lycosa.config.settings import IndexSettings
+from lycosa.graph.generation import make_generation
+from lycosa.index.indexer import Indexer
+from lycosa.page.parse import parse_page
+from lycosa.search.engine import Searcher, SearchRequest
+from lycosa.store.workspace import Workspace
+from tests.index.corpus import Corpus
+
+SMALL = IndexSettings.model_validate({"heap": "15MiB"})
+TITLES = {
+    "cs-CZ": "6.1. Vyplnění souboru sources.list",
+    "ja-JP": "6.1. sources.list ファイルの内容",
+    "sv-SE": "6.1. Hur man fyller i filen sources.list",
+    "zh-TW": "6.1. 填寫 sources.list",
+    "en-US": "6.1. Filling in the sources.list File",
+}
+NAVIGATION = {
+    "cs-CZ": "Předcházející",
+    "ja-JP": "戻る",
+    "sv-SE": "Föregående",
+    "zh-TW": "上一頁",
+    "en-US": "Previous",
+}
+PARAGRAPHS = (
+    "Each active line of the sources.list file represents a package source that apt reads. It is "
+    "made of at least three parts.",
+    "The first field indicates the source type: deb for binary packages, and deb-src for the "
+    "sources that they are built from.",
+    "The second field gives the base URL of the source, which can refer to a mirror or to any "
+    "other archive that a third party set up.",
+    "The list of the archives is read whenever the administrator updates the index of the "
+    "packages that are available to the system.",
+)
+OTHERS = (
+    "The kernel and its modules are configured at boot.",
+    "A firewall filters the packets that pass through a gateway.",
+)
+
+
+def html(locale: str, title: str, paragraphs: tuple[str, ...]) -> bytes:
+    text = "".join(f"<p>{paragraph}</p>" for paragraph in paragraphs)
+    body = f"<nav><a href='/{locale}/'>{NAVIGATION[locale]}</a></nav><main><h1>{title}</h1>{text}</main>"
+    return f"<!DOCTYPE html><html><head><title>{title}</title></head><body>{body}</body></html>".encode()
+
+
+@pytest.fixture(scope="module")
+def root(tmp_path_factory: pytest.TempPathFactory) -> str:
+    corpus = Corpus(str(tmp_path_factory.mktemp("locales") / "workspace"))
+    pages = []
+    for locale, title in TITLES.items():
+        for number, (name, paragraphs) in enumerate(
+            [(title, PARAGRAPHS), *((f"{title} {n}", (text,) * 4) for n, text in enumerate(OTHERS))]
+        ):
+            url = f"http://handbook.test/{locale}/{number}.html"
+            pages.append(
+                (
+                    url,
+                    parse_page(
+                        html(locale, name, paragraphs),
+                        url=url,
+                        content_type="text/html; charset=utf-8",
+                    ),
+                )
+            )
+    corpus.commit(pages)
+    with Indexer(corpus.root, SMALL) as indexer:
+        indexer.update()
+    return corpus.root
+
+
+def test_the_page_in_one_language_comes_first(root: str) -> None:
+    for query in (
+        "apt sources list",
+        "sources.list",
+        "which field gives the base URL of a source?",
+    ):
+        found = Searcher(root).search(SearchRequest(query, 20, per_host=0, folded=False)).hits
+        assert [hit.url for hit in found[:1]] == ["http://handbook.test/en-US/0.html"], query
+
+
+def test_a_translated_title_still_finds_its_page(root: str) -> None:
+    assert (
+        Searcher(root).search(SearchRequest("Vyplnění souboru")).hits[0].url
+        == "http://handbook.test/cs-CZ/0.html"
+    )
+
+
+def test_near_duplicates_are_shown_once(root: str) -> None:
+    make_generation(Workspace.open(root))
+    with Indexer(root, SMALL) as indexer:
+        indexer.update()
+    found = Searcher(root).search(SearchRequest("apt sources list deb-src mirror", per_host=0)).hits
+    assert [(hit.url, hit.copies) for hit in found if hit.url.endswith("/0.html")] == [
+        ("http://handbook.test/en-US/0.html", 4)
+    ]
+    assert found[0].url == "http://handbook.test/en-US/0.html"

@@ -1,0 +1,232 @@
+"""Queries that are sentences: which ones are, what counts, feedback."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from lycosa.config.settings import IndexSettings
+from lycosa.index.indexer import Indexer
+from lycosa.search.answer import answer
+from lycosa.search.engine import Searcher, SearchRequest
+from lycosa.search.feedback import TERMS, expansion, strength
+from lycosa.search.opened import readings_of
+from lycosa.search.peers_wire import QuestionMessage
+from lycosa.search.query import parse_query
+from lycosa.search.reading import read
+from lycosa.search.sentence import MAX_TERMS, is_sentence, sentence_terms
+from tests.index.corpus import Corpus, page
+
+SMALL = IndexSettings.model_validate({"heap": "15MiB"})
+WINGS = (
+    "The wing of an aircraft bends under load. Flutter of a wing is caused by the flow of air "
+    "over an elastic aircraft structure."
+)
+PAGES = {
+    "http://a.test/wing": page(WINGS, language="en", title="Wings"),
+    "http://a.test/flutter": page(
+        "Flutter damages the elastic structure of aircraft; damping prevents flutter.",
+        language="en",
+        title="Flutter",
+    ),
+    "http://a.test/air": page(
+        "Air flow over a structure in a tunnel, with damping of the flow.",
+        language="en",
+        title="Tunnel",
+    ),
+    "http://a.test/heat": page(
+        "Heat conduction in a slab of metal. What are metals made of?", language="en", title="Heat"
+    ),
+    "http://a.test/bread": page(
+        "Bread is baked from flour. It is what people eat.", language="en", title="Bread"
+    ),
+    "http://a.test/brot": page(
+        "Brot wird aus Mehl gebacken. Was essen die Leute?", language="de", title="Brot"
+    ),
+    **{
+        f"http://a.test/{n}": page(
+            f"Something about number{n} and trees.", language="en", title=f"Garden {n}"
+        )
+        for n in range(20)
+    },
+}
+
+
+@pytest.fixture(scope="module")
+def searcher(tmp_path_factory: pytest.TempPathFactory) -> Searcher:
+    corpus = Corpus(str(tmp_path_factory.mktemp("sentence") / "workspace"))
+    corpus.commit(PAGES.items())
+    with Indexer(corpus.root, SMALL) as indexer:
+        indexer.update()
+    return Searcher(corpus.root)
+
+
+@pytest.mark.parametrize(
+    ("query", "expected"),
+    [
+        ("wolf spider silk", False),
+        ("how spiders hunt", True),
+        ("wer hat das getan", True),
+        ("एलन के पास सैक", False),
+        ("spiders hunt?", True),
+        ("clothes?", False),
+        ("蜘蛛 捕猎？", True),
+        ("one two three four five six", True),
+        ("one two three four five", False),
+        ('"what is this"', False),
+        ("intitle:what is it", False),
+    ],
+)
+def test_what_a_sentence_is(query: str, expected: bool) -> None:
+    parsed = parse_query(query)
+    parts = max(len(reading.parts) for reading in read(parsed, ("en",)))
+    assert is_sentence(parsed, parts) is expected
+
+
+def terms(query: str, language: str = "en") -> list[str]:
+    (reading,) = read(parse_query(query), (language,))
+    return [word.unit.surface for word in sentence_terms(reading, lambda _: 1).counts]
+
+
+def test_function_words_do_not_count_unless_there_is_nothing_else() -> None:
+    assert terms("what are the metals that people eat with bread?") == [
+        "metals",
+        "people",
+        "eat",
+        "bread?",
+    ]
+    assert terms("wie ist das Brot in der Stadt gebacken", "de") == ["Brot", "Stadt", "gebacken"]
+    assert terms("who is it that they are") == ["who", "is", "it", "that", "they", "are"]
+
+
+def test_a_word_counts_as_often_as_the_sentence_has_it() -> None:
+    (reading,) = read(parse_query("wings bend and a wing that bends breaks other wings"), ("en",))
+    counts = {
+        word.unit.surface: count
+        for word, count in sentence_terms(reading, lambda _: 1).counts.items()
+    }
+    assert counts["wings"] == 3  # by its stem
+    assert counts["bend"] == 2
+
+
+def test_of_many_words_the_rarest_are_used_and_a_note_says_so(searcher: Searcher) -> None:
+    query = " ".join(["flutter", *(f"gardenword{number}" for number in range(MAX_TERMS + 20))])
+    results = searcher.search(SearchRequest(query, language="en"))
+    assert [note.code for note in results.notes] == ["rarest_words"]  # type: ignore[attr-defined]
+    assert {hit.url for hit in results.hits} == {"http://a.test/wing", "http://a.test/flutter"}
+    (reading,) = read(parse_query(query), ("en",))
+    common = sentence_terms(reading, lambda word: 9 if word.unit.surface == "flutter" else 1)
+    assert common.left_out == 21
+    assert "flutter" not in {word.unit.surface for word in common.counts}
+
+
+def test_any_word_matches_and_all_words_come_first(searcher: Searcher) -> None:
+    found = searcher.search(
+        SearchRequest(
+            "what is the bread that people bake from flour?", language="en", feedback="off"
+        )
+    ).hits
+    assert found[0].url == "http://a.test/bread"
+    assert all("garden" not in hit.title.lower() for hit in found)
+    strict = searcher.search(
+        SearchRequest(
+            "flutter damages the elastic structure of aircraft", language="en", feedback="off"
+        )
+    )
+    assert strict.hits[0].url == "http://a.test/flutter"
+    assert len(strict.hits) > 1
+
+
+def test_the_language_of_a_question_is_found(searcher: Searcher) -> None:
+    assert (
+        searcher.search(SearchRequest("was wird aus Mehl gebacken?")).hits[0].url
+        == "http://a.test/brot"
+    )
+    assert (
+        searcher.search(SearchRequest("what is baked from flour?")).hits[0].url
+        == "http://a.test/bread"
+    )
+
+
+TOPIC = "the elastic behaviour of wings and their vibration in a stream"
+
+
+def test_feedback_adds_terms_of_the_first_results(searcher: Searcher) -> None:
+    off, on = (
+        searcher.search(SearchRequest(TOPIC, language="en", feedback=mode))
+        for mode in ("off", "on")
+    )
+    assert off.expansion == ()
+    assert {"aircraft", "flutter"} <= set(on.expansion)
+    assert len(on.expansion) <= TERMS
+    assert not {"the", "of", "is"} & set(on.expansion)
+    assert "http://a.test/air" in {hit.url for hit in on.hits}
+    assert "http://a.test/air" not in {hit.url for hit in off.hits}
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "how do wings bend under load?",
+        "flutter damages the elastic structure of aircraft",
+        "wing flutter",
+        "",
+    ],
+)
+def test_auto_adds_nothing_where_one_page_answers(searcher: Searcher, query: str) -> None:
+    assert searcher.search(SearchRequest(query, language="en")).expansion == ()
+
+
+def test_scores_with_feedback_are_explained(searcher: Searcher) -> None:
+    for hit in searcher.search(
+        SearchRequest(TOPIC, language="en", feedback="on", explain=True)
+    ).hits:
+        assert hit.explanation is not None
+        told = hit.explanation
+        assert told.words * told.prior * told.freshness == pytest.approx(hit.score, rel=1e-3)
+
+
+def test_strength_falls_with_the_lead_of_the_first_page() -> None:
+    assert strength([1.0] * 10) == 1.0
+    assert strength([3.0] + [1.0] * 9) == 0.0
+    assert 0 < strength([1.6] + [1.0] * 9) < 1
+    assert strength([1.0, 0.9]) == 0.0
+
+
+def test_an_expansion_has_its_share_of_the_weight() -> None:
+    made = expansion(
+        [(2.0, (("en", "wing", 1.0), ("en", "air", 0.5))), (1.0, (("en", "wing", 1.0),))]
+    )
+    assert made is not None
+    assert [term for _, term, _ in made.terms] == ["wing", "air"]
+    assert sum(weight for *_, weight in made.terms) == pytest.approx(0.6 / 0.4)
+    assert expansion([]) is None
+    assert expansion([(1.0, ())]) is None
+
+
+def test_an_expansion_reaches_other_shards(searcher: Searcher) -> None:
+    from lycosa.search import answer as answers
+
+    index = searcher.index
+    assert index is not None
+    request = SearchRequest(TOPIC, language="en", feedback="on")
+    question = answers._with_feedback(
+        index, answers._question(index, parse_query(TOPIC), request), request
+    )
+    assert question.expansion is not None
+    sent = json.loads(QuestionMessage.of(TOPIC, question).model_dump_json())
+    assert QuestionMessage.model_validate(sent).question() == question
+    assert readings_of(question)
+    assert answer(index, request).expansion == tuple(
+        term for _, term, _ in question.expansion.terms
+    )
+
+
+def test_bad_modes_are_refused(tmp_path: Path) -> None:
+    from tests.cli.conftest import run
+
+    done = run("-w", str(tmp_path), "search", "x", "--feedback", "maybe")
+    assert done.code == 2
+    assert "--feedback maybe: choose auto, on, off" in done.err
