@@ -216,7 +216,8 @@ def test_every_url_is_given_once_and_none_is_lost(
 ) -> None:
     workspace = Workspace.create(str(tmp_path_factory.mktemp("reserve") / "w"))
     urls += 1_000 * large_heads
-    failures = Counter({page: 1 for page in failing if page in graph})
+    # not the seed: a call of which every seed fails ends before the retry
+    failures = Counter({page: 1 for page in failing if page in graph and page != (0, 0)})
     web = Web(ManualClock(), graph, address, +failures)
     collections = [
         Collection(name=name, scope="any", strategy=strategy, priority=place)
