@@ -31,8 +31,8 @@ from tests.fetch.fetching import (
     impatient_listener,
     listener,
     open_fetcher,
+    patient_limits,
     run,
-    short_limits,
 )
 from tests.servers.hostile import GOOD_PAGES, HostileServer
 from tests.servers.nginx import Server, nginx
@@ -134,7 +134,7 @@ def test_libcurl_joins_folded_lines() -> None:
 def test_what_is_said_of_an_exchange(server: HostileServer) -> None:
     token = object()
     clock = ManualClock(1_234_567)
-    with CurlFetcher(short_limits(), AddressGuard(server.allowed()), clock) as fetcher:
+    with CurlFetcher(patient_limits(), AddressGuard(server.allowed()), clock) as fetcher:
         fetcher.start(Request(f"{server.origin('good')}/page/1", kind="check", token=token))
         assert fetcher.active == 1
         done: list[Exchange] = []
@@ -155,7 +155,7 @@ def test_what_is_said_of_an_exchange(server: HostileServer) -> None:
 
 def test_connections_are_reused(server: HostileServer) -> None:
     guard = CountingGuard(server.allowed())
-    with CurlFetcher(short_limits(), guard, SystemClock()) as fetcher:
+    with CurlFetcher(patient_limits(), guard, SystemClock()) as fetcher:
         for number in range(1, 11):
             assert fetch(fetcher, f"{server.origin('good')}/page/{number}").status == 200
         assert guard.dials == 1
@@ -178,7 +178,7 @@ def test_a_connection_outlives_chunks(tmp_path: Path) -> None:
     )
     with nginx([Server("127.0.0.1", tmp_path, extra="gzip on; gzip_types *;")]) as running:
         guard = CountingGuard([("127.0.0.1", running.port)])
-        with CurlFetcher(short_limits(), guard, SystemClock()) as fetcher:
+        with CurlFetcher(patient_limits(), guard, SystemClock()) as fetcher:
             for _ in range(5):
                 exchange = fetch(fetcher, f"http://127.0.0.1:{running.port}/page.html")
                 assert b"chunked" in exchange.response_head

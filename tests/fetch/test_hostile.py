@@ -14,12 +14,20 @@ from lycosa.core.records import Exchange, Request
 from lycosa.fetch.failure import REPEATED_TEXT
 from lycosa.fetch.robots_txt import MAX_ROBOTS_BYTES, Robots, robots_text, robots_verdict
 from lycosa.http.decode import decode_body, parse_head
-from tests.fetch.fetching import fetch, open_fetcher, run, short_limits
+from tests.fetch.fetching import (
+    BOUND_S,
+    fetch,
+    open_fetcher,
+    open_impatient_fetcher,
+    run,
+    short_limits,
+)
 from tests.servers.hostile import ENDPOINTS, GOOD_PAGES, HostileServer
 from tests.servers.hostile_redirect import ROBOTS_HOSTS, RobotsHost
 from tests.servers.wire import Endpoint
 
 MAX_DECODED = short_limits().max_decoded
+LIMITS = (FetchError.FIRST_BYTE_TIMEOUT, FetchError.TIMEOUT, FetchError.TOO_SLOW)
 
 
 @pytest.fixture(scope="module")
@@ -30,16 +38,20 @@ def server() -> Iterator[HostileServer]:
 
 @pytest.fixture(scope="module")
 def exchanges(server: HostileServer) -> dict[str, Exchange]:
-    """One exchange with every endpoint, many at once.
+    """One exchange with every endpoint, many at once: with short limits where a limit is the outcome.
 
     What breaks off on a connection that another endpoint has kept is a reset, whatever came; so
     those are asked on new ones.
     """
+    patient: list[Request] = []
+    impatient: list[Request] = []
+    for endpoint in ENDPOINTS:
+        requests = impatient if endpoint.expected.error in LIMITS else patient
+        requests.append(Request(server.url(endpoint.name), token=endpoint.name))
     with open_fetcher(server.allowed()) as fetcher:
-        done = run(
-            fetcher,
-            [Request(server.url(endpoint.name), token=endpoint.name) for endpoint in ENDPOINTS],
-        )
+        done = run(fetcher, patient)
+    with open_impatient_fetcher(server.allowed()) as fetcher:
+        done += run(fetcher, impatient)
     found = {str(exchange.token): exchange for exchange in done}
     for name, exchange in found.items():
         if exchange.error_text == REPEATED_TEXT:
@@ -74,7 +86,8 @@ def test_each_exchange_is_consistent(
     limits = short_limits()
     assert exchange.error == "" or FetchError(exchange.error)
     assert (exchange.error_text != "") == (exchange.error != "")
-    assert exchange.duration_ms < limits.total_timeout + 1_000
+    if endpoint.expected.error in LIMITS:
+        assert exchange.duration_ms < limits.total_timeout + 5_000
     assert exchange.request_head.startswith(
         b"GET /" + endpoint.name.encode() + b" HTTP/1.1\r\nHost: "
     )
@@ -120,12 +133,10 @@ def test_a_hanging_host_does_not_hold_up_another(server: HostileServer) -> None:
         good: list[Exchange] = []
         while len(good) < GOOD_PAGES:
             good += [exchange for exchange in fetcher.wait(1000) if exchange.token == "good"]
-            assert time.monotonic() - started < 5
-        took = time.monotonic() - started
+            assert time.monotonic() - started < BOUND_S
         # most of the hanging ones hang on while the other host was served
         assert fetcher.active >= 12
     assert [exchange.status for exchange in good] == [200] * GOOD_PAGES
-    assert took < 1.4
 
 
 def test_the_front_page_leads_to_every_endpoint(server: HostileServer) -> None:
@@ -137,7 +148,8 @@ def test_the_front_page_leads_to_every_endpoint(server: HostileServer) -> None:
 
 @pytest.mark.parametrize("host", ROBOTS_HOSTS, ids=lambda host: host.name)
 def test_each_bad_robots_txt_is_understood(host: RobotsHost, server: HostileServer) -> None:
-    with open_fetcher(server.allowed()) as fetcher:
+    opened = open_impatient_fetcher if host.error in LIMITS else open_fetcher
+    with opened(server.allowed()) as fetcher:
         exchange = fetch(fetcher, f"{server.origin(host.name)}/robots.txt")
         assert (exchange.status, exchange.error) == (host.status, host.error)
         hops = 0

@@ -13,11 +13,12 @@ from pathlib import Path
 import pytest
 
 from lycosa.core.clock import SystemClock
+from lycosa.core.errors import FetchError
 from lycosa.core.records import Exchange, Request
 from lycosa.fetch.client import CurlFetcher
 from lycosa.fetch.guard import AddressGuard
 from lycosa.http.decode import decode_body, parse_head
-from tests.fetch.fetching import CountingGuard, fetch, open_fetcher, run, short_limits
+from tests.fetch.fetching import CountingGuard, fetch, open_fetcher, patient_limits, run
 from tests.servers.certificates import Certificate, make_certificate
 from tests.servers.http2 import has_request
 from tests.servers.nginx import Server, free_port, nginx
@@ -110,7 +111,7 @@ def test_http2_shares_a_connection_within_a_host_only(tls: Tls) -> None:
     """
     origin = f"https://{ADDRESS}:{tls.port}"
     guard = CountingGuard([(ADDRESS, tls.port), ("localhost", tls.port)])
-    with CurlFetcher(short_limits(ca_file=str(tls.authority)), guard, SystemClock()) as fetcher:
+    with CurlFetcher(patient_limits(ca_file=str(tls.authority)), guard, SystemClock()) as fetcher:
         assert fetch(fetcher, f"{origin}/0.html?%7ex=%2f").request_head.startswith(
             b"GET /0.html?%7ex=%2f HTTP/1.1\r\nHost: " + ADDRESS.encode()
         )
@@ -119,7 +120,7 @@ def test_http2_shares_a_connection_within_a_host_only(tls: Tls) -> None:
         )
         assert [(exchange.status, exchange.protocol) for exchange in done] == [(200, "h2")] * 20
         assert guard.dialled == [ADDRESS]
-    settings = short_limits(
+    settings = patient_limits(
         ca_file=str(tls.authority), connect_to=tls.connect_to("good.test", "other.test")
     )
     with CurlFetcher(settings, AddressGuard(), SystemClock()) as fetcher:
@@ -211,9 +212,10 @@ def _breaks_http2(tls: Tls, answer: bytes) -> Iterator[int]:
 def test_broken_http2_is_an_outcome(
     tls: Tls, answer: bytes, status: int, error: str, truncated: str
 ) -> None:
+    limits = {error: "1500ms"} if error == FetchError.FIRST_BYTE_TIMEOUT else {}
     with (
         _breaks_http2(tls, answer) as port,
-        open_fetcher([(ADDRESS, port)], ca_file=str(tls.authority)) as fetcher,
+        open_fetcher([(ADDRESS, port)], ca_file=str(tls.authority), **limits) as fetcher,
     ):
         exchange = fetch(fetcher, f"https://{ADDRESS}:{port}/")
     assert (exchange.status, exchange.error, exchange.truncated) == (status, error, truncated), (

@@ -11,7 +11,7 @@ import pytest
 from lycosa.core.records import Request
 from tests.crawl.conftest import page
 from tests.crawl.sessions import LaterClock, collection, select, work
-from tests.fetch.fetching import fetch, open_fetcher, run
+from tests.fetch.fetching import fetch, open_fetcher, open_impatient_fetcher, run
 from tests.servers.ftp import lying_ftp
 from tests.trust.island import (
     AAAA,
@@ -97,7 +97,7 @@ def test_every_lie_has_its_outcome(here: Island) -> None:
     for host, lie in hosts.items():
         here.names.names[host] = LIES[lie][0]
         here.sites[host, "/"] = Answer("the site")
-    with open_fetcher([], connect_timeout="20s", total_timeout="25s") as fetcher:
+    with open_fetcher([]) as fetcher:
         done = run(
             fetcher,
             [Request(f"http://{host}/", token=lie) for host, lie in hosts.items()],
@@ -123,7 +123,7 @@ def test_a_silent_name_server_holds_nobody_up(here: Island) -> None:
         {f"silent-{number}.test": lambda *_: Reply(silent=True) for number in range(20)}
     )
     here.sites["well.test", "/"] = Answer("well")
-    with open_fetcher([]) as fetcher:
+    with open_impatient_fetcher([]) as fetcher:
         done = run(
             fetcher,
             [
@@ -142,7 +142,10 @@ def test_nor_one_for_files(here: Island) -> None:
         {f"silent-{number}.test": lambda *_: Reply(silent=True) for number in range(20)}
     )
     here.names.names["files.test"] = addresses(PUBLIC[1])
-    with lying_ftp(PUBLIC[1], PUBLIC[1]) as port, open_fetcher([], other_schemes=True) as fetcher:
+    with (
+        lying_ftp(PUBLIC[1], PUBLIC[1]) as port,
+        open_fetcher([], other_schemes=True, total_timeout="4s") as fetcher,
+    ):
         silent = [
             Request(f"{('ftp', 'gopher')[number % 2]}://silent-{number}.test/")
             for number in range(20)
