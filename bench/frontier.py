@@ -33,7 +33,7 @@ from bench.measure import load_average, machine, table
 from lycosa.core.records import UrlId
 from lycosa.frontier.hosts.directory import HostDirectory, HostOrder
 from lycosa.frontier.rows.row_reader import HostRowReader, summary
-from lycosa.frontier.seen.known_urls import KnownUrls
+from lycosa.frontier.seen.seen_urls import SeenUrls
 from lycosa.processes.memory import tune_memory
 from lycosa.store.workspace import Workspace
 
@@ -119,7 +119,7 @@ def _measure(workspace: Workspace) -> None:
     urls, host_rows = HostRowReader("urls", workspace.path), HostRowReader("hosts", workspace.path)
     run = workspace.path("run")
     os.makedirs(run, exist_ok=True)
-    known, hosts = KnownUrls(run), HostDirectory(run)
+    known, hosts = SeenUrls(run), HostDirectory(run)
     parts = _Parts()
 
     def index() -> None:
@@ -171,7 +171,7 @@ def _measure(workspace: Workspace) -> None:
     print(f"{sum(file.bytes for file in files['hosts']) / len(hosts):.1f} a host")
 
 
-def _look_ups(parts: _Parts, urls: HostRowReader, known: KnownUrls, hosts: HostDirectory) -> None:
+def _look_ups(parts: _Parts, urls: HostRowReader, known: SeenUrls, hosts: HostDirectory) -> None:
     sample = next(iter(urls.live(["url", "depth"]))).sample(20_000, seed=1, with_replacement=True)
     chosen = sample.select("url", "host_key", "url_key", "partition")
     identities = [

@@ -336,7 +336,7 @@ def _measure(arguments: argparse.Namespace) -> None:
         session.take_up()
         resumed_s, resumed_cpu_s = time.perf_counter() - start, time.process_time() - cpu
         _note(series, session, "resumed")
-        known_before = len(session.crawl.assignments[COLLECTION].known)
+        known_before = len(session.crawl.assignments[COLLECTION].seen)
         meter.cpu_s.clear()
         meter.calls.clear()
         series.every = max(1, arguments.fetches // 20)
@@ -358,7 +358,7 @@ def _measure(arguments: argparse.Namespace) -> None:
     own_s = cpu_s - meter.cpu_s["web"] + merge_s
     files = workspace.state().files
     urls = sum(file.rows for file in files["urls"])
-    known_after = len(session.crawl.assignments[COLLECTION].known)
+    known_after = len(session.crawl.assignments[COLLECTION].seen)
     size = sum(file.bytes for file in files["urls"])
     print(
         table(

@@ -51,7 +51,7 @@ def collect(folders: Sequence[Path], limit: int) -> Pages:
 
 def ours(pages: Pages, domains: Domains) -> int:
     """Everything the room does with a link: how many were admitted."""
-    normalise._known = normalise._Known()
+    normalise._resolved = normalise._ResolvedLinks()
     collection = Collection(name="bench", scope="host")
     rules = Rules(collection)
     admission = Admission(collection, [pages[0][0]], domains)
@@ -72,7 +72,7 @@ def ours(pages: Pages, domains: Domains) -> int:
 
 def resolved(pages: Pages, _: Domains) -> int:
     """The resolving alone."""
-    normalise._known = normalise._Known()
+    normalise._resolved = normalise._ResolvedLinks()
     done = 0
     for url, hrefs in pages:
         resolve = LinkResolver(url).resolve

@@ -76,10 +76,10 @@ def watch(texts: Sequence[str], ignored: tuple[str, ...], pages: int, *, index: 
             looked += len(text)
             return super().look(visit, text)
 
-        def found(self) -> list[tuple[Visit, PatternMatch]]:
+        def take_matches(self) -> list[tuple[Visit, PatternMatch]]:
             nonlocal spent, found
             start = time.thread_time_ns()
-            matches = super().found()
+            matches = super().take_matches()
             spent += time.thread_time_ns() - start
             found += len(matches)
             return matches

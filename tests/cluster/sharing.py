@@ -110,7 +110,7 @@ class Worker:
             idle,
             waiting=waiting,
             fetched=self.pages,
-            heard=self.lease.heard,
+            acknowledged=self.lease.acknowledged,
             ready=self.claim is not None,
         )
         answer = crawl.coordinator.ping(ping)
@@ -119,7 +119,7 @@ class Worker:
 
     def turn(self) -> None:
         """One second."""
-        now, wanted = self.crawl.second, self.lease.wanted
+        now, wanted = self.crawl.second, self.lease.assigned_partitions
         if now < self.ready_at:
             return
         if self.letting_go:

@@ -103,12 +103,12 @@ class Steered:
             head,
             idle,
             waiting=waiting,
-            heard=lease.heard,
+            acknowledged=lease.acknowledged,
             ready=bool(claim),
             fetched=fetched,
         )
         lease.answered(sent, self.coordinator.ping(ping))
-        wanted = lease.wanted
+        wanted = lease.assigned_partitions
         if wanted is None or wanted == held:
             return
         if session is not None:

@@ -55,7 +55,7 @@ def test_it_leads_answers_and_is_followed(workspace: Workspace) -> None:
                     "here",
                     claim,
                     partitions,
-                    heard=lease.heard,
+                    acknowledged=lease.acknowledged,
                     head=claim,
                     idle=True,
                     ready=True,

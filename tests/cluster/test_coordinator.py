@@ -60,7 +60,7 @@ class Worker:
             head,
             self.idle,
             waiting={p: n for p, n in self.waiting.items() if p in self.holds},
-            heard=self.lease.heard,
+            acknowledged=self.lease.acknowledged,
             ready=self.claim is not None,
             leaving=self.leaving,
         )
@@ -70,7 +70,7 @@ class Worker:
 
     def act(self) -> None:
         """Do what the answer in force says."""
-        wanted = self.lease.wanted
+        wanted = self.lease.assigned_partitions
         if wanted is None or wanted == self.holds:
             return
         if self.claim is not None:
@@ -210,11 +210,11 @@ def test_a_new_coordinator_moves_nothing_and_says_nothing_at_first(workspace: Wo
     held = {name: worker.holds for name, worker in cluster.workers.items()}
     cluster.lead()
     assert cluster.workers["a"].ask(cluster.coordinator).lost
-    heard = cluster.workers["a"].lease.heard
+    heard = cluster.workers["a"].lease.acknowledged
     cluster.turn(1.2)
-    assert cluster.workers["a"].lease.heard == heard
+    assert cluster.workers["a"].lease.acknowledged == heard
     cluster.turn(10)
-    assert cluster.workers["a"].lease.heard > heard
+    assert cluster.workers["a"].lease.acknowledged > heard
     assert {name: worker.holds for name, worker in cluster.workers.items()} == held
     assert all(worker.claims == 1 for worker in cluster.workers.values())
 

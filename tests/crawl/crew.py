@@ -134,7 +134,7 @@ class Crew:
 
     def _count(self, session: CrawlSession) -> None:
         self.pages += session.worker.progress.pages
-        self.found_rows += session.found.rows
+        self.found_rows += session.received_links.rows
 
     # -- what it left
     # ------------------------------------------------------------

@@ -274,7 +274,7 @@ class WorkerProcess(Process):
 
     def ping(self) -> Ping:
         heard, granted = (
-            self.lease.heard,
+            self.lease.acknowledged,
             dict(self.lease.granted(self.claim.entry if self.claim else 0)),
         )
         head, idle = 0, False
@@ -305,7 +305,7 @@ class WorkerProcess(Process):
                 p: sum(world_partition(self.world, page) == p for page in self.known - self.visited)
                 for p in self.intent
             },
-            heard=heard,
+            acknowledged=heard,
             ready=self.ready,
             committed={"default": self.claim.counted["pages.default"] if self.claim else 0},
         )
@@ -315,7 +315,7 @@ class WorkerProcess(Process):
 
     def act(self) -> None:
         """Do what the answer in force says about partitions."""
-        wanted = self.lease.wanted
+        wanted = self.lease.assigned_partitions
         if wanted is None:
             self.flying.clear()
             return
@@ -347,13 +347,13 @@ class WorkerProcess(Process):
             return
         self.intent = wanted
         self.stand()
-        if self.lease.wanted != wanted:
+        if self.lease.assigned_partitions != wanted:
             self.intent = frozenset()
             return
         claim = self.workspace.claim(self.name, wanted, clock=self.clock)
         self._open()
         self.claim = claim
-        if self.lease.wanted != wanted:  # it slept, or heard something else meanwhile
+        if self.lease.assigned_partitions != wanted:  # it slept, or heard something else meanwhile
             claim.release()
             self.drop()
             return

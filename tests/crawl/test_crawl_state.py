@@ -155,7 +155,7 @@ def test_a_page_that_somebody_asks_for_comes_before_those_that_are_due(tmp_path:
     clock.advance(3_600_000)
     for row in rows[1:3]:
         made.parked_hosts.wait_for(row)
-    made.urls.make_due(rows[0], asked=False)
+    made.urls.make_due(rows[0], requested=False)
     made.urls.make_due(rows[3])
     now = clock.monotonic_ms()
     order = []

@@ -17,7 +17,7 @@ from lycosa.core.errors import UrlError
 from lycosa.core.records import Link, UrlRow
 from lycosa.crawl.admission.link_gate import LinkGate
 from lycosa.crawl.admission.url_filter import ExclusionCheck, UrlFilter
-from lycosa.frontier.seen.known_urls import KnownUrls
+from lycosa.frontier.seen.seen_urls import SeenUrls
 from lycosa.store.schema import TABLES
 from lycosa.store.tables import polars_schema
 from lycosa.url.domain import Domains, bundled_suffix_list
@@ -49,7 +49,7 @@ class Gate:
             ["http://h/"],
             domains=DOMAINS,
             identifier=Identifier(DOMAINS, 64),
-            known=KnownUrls(),
+            seen=SeenUrls(),
             admitted=self._admitted,
             on_depth_decreased=lambda identity, depth: self.risen.append((identity.url, depth)),
             screen=UrlFilter(collection, ExclusionCheck(None, DOMAINS), ManualClock())
@@ -291,7 +291,7 @@ def test_explain_refuses_what_the_crawl_refuses(
         ["http://h/"],
         domains=DOMAINS,
         identifier=Identifier(DOMAINS, 64),
-        known=KnownUrls(),
+        seen=SeenUrls(),
         admitted=lambda row: None,
         on_depth_decreased=lambda identity, depth: None,
         screen=UrlFilter(collection, excluded, clock, documents=documents),

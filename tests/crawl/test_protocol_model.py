@@ -270,7 +270,7 @@ def test_the_protocol_holds_under_many_random_schedules() -> None:
 
 
 def _fetches_without_lease(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(Lease, "holds", property(lambda self: self.heard > 0))
+    patch.setattr(Lease, "holds", property(lambda self: self.acknowledged > 0))
 
 
 def _leader_never_falls_silent(patch: pytest.MonkeyPatch) -> None:

@@ -206,7 +206,7 @@ def test_a_url_is_taken_out_of_all_heads_and_out_of_the_batches() -> None:
     frontier.add(replace(url_row(1, 1), collection="a"))
     frontier.close_line(1, "b", ())
     waits = replace(url_row(1, 1), collection="b")
-    frontier.beside = lambda row, collection: waits if collection == "b" else None
+    frontier.row_of_collection = lambda row, collection: waits if collection == "b" else None
     assert [row.collection for row in frontier.next(1)] == ["a", "b"]
 
 
@@ -223,11 +223,11 @@ def test_a_host_that_is_checked_while_it_comes_back_is_not_sent_away_again() -> 
         frontier, send_back, active_hosts=1, least_pause_ms=0, unvisited_first=False
     )
     # an availability check, while the host rests in the tables
-    queued = frontier.start_beside(1, "h1", 0)
+    queued = frontier.start_unqueued(1, "h1", 0)
     frontier.open_host(host_row(1))
     frontier.delay(1, 0, 10**9)
     turnover.make_room(1, 0, ())
     assert sent == []
-    frontier.finish_beside(1, "h1", 5, 0, queued=queued)
+    frontier.finish_unqueued(1, "h1", 5, 0, queued=queued)
     turnover.make_room(1, 10, ())
     assert sent == [1]

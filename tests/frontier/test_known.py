@@ -8,7 +8,7 @@ import polars as pl
 import pytest
 
 from lycosa.core.records import UrlId
-from lycosa.frontier.seen.known_urls import KnownUrls
+from lycosa.frontier.seen.seen_urls import SeenUrls
 
 
 def url(number: int, host: int = 7, text: str = "") -> UrlId:
@@ -22,15 +22,15 @@ def frame(rows: list[tuple[int, int, int]]) -> pl.DataFrame:
 
 
 @pytest.fixture(params=["memory", "file", "folded at once"])
-def known(request: pytest.FixtureRequest, tmp_path: Path) -> KnownUrls:
+def known(request: pytest.FixtureRequest, tmp_path: Path) -> SeenUrls:
     return {
-        "memory": KnownUrls(),
-        "file": KnownUrls(str(tmp_path)),
-        "folded at once": KnownUrls(str(tmp_path), 1),
+        "memory": SeenUrls(),
+        "file": SeenUrls(str(tmp_path)),
+        "folded at once": SeenUrls(str(tmp_path), 1),
     }[request.param]
 
 
-def test_a_url_is_known_at_its_latest_depth(known: KnownUrls) -> None:
+def test_a_url_is_known_at_its_latest_depth(known: SeenUrls) -> None:
     assert known.depth(url(1)) is None
     known.put(url(1), 4)
     known.put(url(2), 0)
@@ -44,7 +44,7 @@ def test_a_url_is_known_at_its_latest_depth(known: KnownUrls) -> None:
 
 
 @pytest.mark.parametrize("depth", [253, 254, 255, 256, 70_000])
-def test_any_depth_is_kept(known: KnownUrls, depth: int) -> None:
+def test_any_depth_is_kept(known: SeenUrls, depth: int) -> None:
     known.put(url(1), depth)
     assert known.depth(url(1)) == depth
     known.load([frame([(2, 7, depth)])])
@@ -53,7 +53,7 @@ def test_any_depth_is_kept(known: KnownUrls, depth: int) -> None:
     assert known.depth(url(2)) == 2
 
 
-def test_loaded_urls_replace_all_others(known: KnownUrls) -> None:
+def test_loaded_urls_replace_all_others(known: SeenUrls) -> None:
     known.put(url(1), 1)
     known.load([frame([(10, 7, 1), (20, 7, 300)]), frame([]), frame([(1 << 63, 0xFFF7, 2)])])
     assert len(known) == 3
@@ -63,7 +63,7 @@ def test_loaded_urls_replace_all_others(known: KnownUrls) -> None:
     assert (known.depth(url(11)), len(known)) == (5, 4)
 
 
-def test_an_equal_key_of_another_hosts_url_is_told(known: KnownUrls) -> None:
+def test_an_equal_key_of_another_hosts_url_is_told(known: SeenUrls) -> None:
     known.put(url(1, host=7), 1)
     known.load([frame([(2, 7, 1)])])
     known.put(url(3, host=7), 1)
@@ -74,7 +74,7 @@ def test_an_equal_key_of_another_hosts_url_is_told(known: KnownUrls) -> None:
 
 
 def test_an_equal_key_on_the_same_host_is_told_until_a_fold(tmp_path: Path) -> None:
-    for known in (KnownUrls(), KnownUrls(str(tmp_path))):
+    for known in (SeenUrls(), SeenUrls(str(tmp_path))):
         known.put(url(1), 1)
         with pytest.raises(KeyError):
             known.depth(url(1, text="http://h7/other"))

@@ -16,7 +16,7 @@ from lycosa.core.records import HostRow, RobotsEntry, UrlId, UrlRow, UrlState
 from lycosa.frontier.hosts.directory import HostDirectory
 from lycosa.frontier.rows import row_reader as module
 from lycosa.frontier.rows.row_reader import HostRowReader, summary
-from lycosa.frontier.seen.known_urls import KnownUrls
+from lycosa.frontier.seen.seen_urls import SeenUrls
 from lycosa.store.live import LiveTables
 from lycosa.store.state import LiveFile
 from lycosa.store.tables import Buffers
@@ -287,7 +287,7 @@ def test_a_large_state_is_what_was_asked_for(large: Workspace) -> None:
 
 def test_a_resume_from_a_large_state(large: Workspace, tmp_path: Path) -> None:
     row_reader = opened(large)
-    known, hosts = KnownUrls(str(tmp_path)), HostDirectory(str(tmp_path))
+    known, hosts = SeenUrls(str(tmp_path)), HostDirectory(str(tmp_path))
 
     def frames() -> Any:
         for frame in row_reader.live(["state", "depth"], 3_000):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from lycosa.frontier.traps.soft_404 import looks_not_found
+from lycosa.frontier.traps.soft_404 import titled_as_missing
 
 
 @pytest.mark.parametrize(
@@ -28,7 +28,7 @@ from lycosa.frontier.traps.soft_404 import looks_not_found
     ],
 )
 def test_titles_of_what_is_not_there(title: str) -> None:
-    assert looks_not_found(title)
+    assert titled_as_missing(title)
 
 
 @pytest.mark.parametrize(
@@ -43,4 +43,4 @@ def test_titles_of_what_is_not_there(title: str) -> None:
     ],
 )
 def test_other_titles(title: str) -> None:
-    assert not looks_not_found(title)
+    assert not titled_as_missing(title)

@@ -194,7 +194,7 @@ def test_the_front_page_is_no_soft_404() -> None:
     book.observe("/x", simhash=simhash(SAME), text_digest=1, text_length=len(SAME))
     observed = book.observe("/", simhash=simhash(SAME), text_digest=1, text_length=len(SAME))
     assert observed.novel
-    assert sum(group.known for group in book.groups.values()) == 0
+    assert sum(group.repeated for group in book.groups.values()) == 0
 
 
 def test_other_statuses_teach_nothing() -> None:

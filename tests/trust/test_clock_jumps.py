@@ -299,7 +299,7 @@ def test_a_robots_txt_of_a_time_to_come_is_asked_for_again() -> None:
     """Fetched while the clock was a year ahead: by its date it would hold for a year."""
     keeper = RobotsCache("lycosa")
     keeper.load(RobotsEntry("http://a.test", 200, 10 * DAY, 11 * DAY, "User-agent: *\nDisallow:\n"))
-    assert [keeper.known("http://a.test", at) for at in (0, 10 * DAY - HOUR, 10 * DAY - 1_000, 10 * DAY, 11 * DAY)] == [
+    assert [keeper.is_current("http://a.test", at) for at in (0, 10 * DAY - HOUR, 10 * DAY - 1_000, 10 * DAY, 11 * DAY)] == [
         False, False, True, True, False,
     ]  # fmt: skip
 

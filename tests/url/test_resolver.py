@@ -100,7 +100,7 @@ def slow(base: str, href: str) -> str | Refusal:
 )
 def test_equal_to_the_slow_way(base: str, texts: list[str]) -> None:
     resolver = LinkResolver(base)
-    for text in (*texts, *texts):  # the second time from what is known
+    for text in (*texts, *texts):  # the second time from what is resolved
         assert resolver.resolve(text) == slow(base, text)
 
 
@@ -201,8 +201,8 @@ def test_unusable_base(base: str, reason: Refusal) -> None:
 def test_memory_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "_MAX_ENTRIES", 100)
     monkeypatch.setattr(module, "_MAX_ORIGINS", 10)
-    known = module._Known()
-    monkeypatch.setattr(module, "_known", known)
+    resolved = module._ResolvedLinks()
+    monkeypatch.setattr(module, "_resolved", resolved)
     most = 0
     for number in range(500):
         base = f"http://h/{number}/"
@@ -216,12 +216,12 @@ def test_memory_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
             "?q",
         ):
             assert resolver.resolve(href) == slow(base, href)
-        most = max(most, len(known))
-        assert len(known._origins) <= 10
+        most = max(most, len(resolved))
+        assert len(resolved._origins) <= 10
     assert 50 < most <= 100
     long_folder = "http://h/" + "f" * 600 + "/"
     assert LinkResolver(long_folder).resolve("a") == long_folder + "a"
-    assert long_folder not in known._folders
+    assert long_folder not in resolved._folders
 
 
 @pytest.mark.parametrize(

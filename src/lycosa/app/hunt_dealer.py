@@ -234,7 +234,7 @@ class HuntDealer(CrawlListener):
         depth = 0
         if via:
             source = assignment.gate.identify(via)
-            depth = (assignment.known.depth(source) or 0) + 1 if assignment.knows(source) else 1
+            depth = (assignment.seen.depth(source) or 0) + 1 if assignment.knows(source) else 1
         assignment.gate.admit(url, depth, crawl.clock.now_ms(), referrer=via, anchor=anchor)
         return crawl.urls.find(assignment.name, identity)
 

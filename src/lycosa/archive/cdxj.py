@@ -77,13 +77,13 @@ def _host_key(scheme: str | None, host: str, port: str | None) -> str:
 
 
 def _path_key(path: str) -> str:
-    kept: list[bytes] = []
+    segments: list[bytes] = []
     for segment in _unescape(path).split(b"/")[1:]:
-        if segment == b".." and kept:
-            kept.pop()
+        if segment == b".." and segments:
+            segments.pop()
         elif segment != b".":  # above the root, `..` stays: so do the tools that look keys up
-            kept.append(segment)
-    key = "/" + quote_from_bytes(b"/".join(filter(None, kept)), safe=_KEPT).lower()
+            segments.append(segment)
+    key = "/" + quote_from_bytes(b"/".join(filter(None, segments)), safe=_KEPT).lower()
     for session in _PATH_SESSIONS:
         key = _without_last(session, key, "/")
     return key

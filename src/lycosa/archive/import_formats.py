@@ -84,9 +84,9 @@ class ImportedCapture:
     def exchange(self, url: str, kind: str) -> Exchange:
         """The exchange that it was, of this (normalised) URL."""
         if self.own is not None:
-            found = self.own.exchange
-            found.url, found.kind = url, kind
-            return found
+            exchange = self.own.exchange
+            exchange.url, exchange.kind = url, kind
+            return exchange
         version = _STATUS.match(self.head)
         protocol = self.protocol or (
             f"http/{version[1].decode()}" if version and version[1] in (b"1.0", b"1.1") else ""
@@ -234,15 +234,15 @@ def _records(source: Inflated, limit: int) -> Iterator[_Record]:
                 f"{source.name}: the record at uncompressed offset "
                 f"{source.position} has no Content-Length"
             )
-        kept = min(
+        shortest = min(
             int(length),
             limit
             if headers.get("warc-type") in ("response", "resource", "revisit")
             else _METADATA_LIMIT,
         )
-        block = source.exactly(kept)
-        source.skip(int(length) - kept)
-        yield _Record(headers, block, kept == int(length))
+        block = source.exactly(shortest)
+        source.skip(int(length) - shortest)
+        yield _Record(headers, block, shortest == int(length))
 
 
 def _fields(source: Inflated) -> dict[str, str]:

@@ -43,17 +43,17 @@ def folder_captures(
 
 
 def _hosts(folder: Path) -> list[tuple[Path, str]]:
-    found = [
+    hosts = [
         (each, f"http://{each.name}/")
         for each in sorted(folder.iterdir())
         if each.is_dir() and _HOST.fullmatch(each.name)
     ]
-    if not found:
+    if not hosts:
         raise UsageError(
             f"{folder} contains no archive and no folder named like a host: specify "
             "the base URL of its files with --base URL"
         )
-    return found
+    return hosts
 
 
 def _files(root: Path, others: Counter[str]) -> Iterator[Path]:

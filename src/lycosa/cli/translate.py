@@ -103,7 +103,7 @@ def list_(
     rows = [
         (
             f"{info.name} ({info.source}, {info.target})",
-            f"{info.kind}, {number_of(info.pairs, 'pair')}; {info.told}",
+            f"{info.kind}, {number_of(info.pairs, 'pair')}; {info.provenance}",
         )
         for info in opened.infos
     ]
@@ -204,5 +204,5 @@ def _print_made(info: TableInfo, json_output: bool) -> None:
     else:
         print(
             f"{info.name}: {number_of(info.pairs, 'pair')} of words, {info.source} and "
-            f"{info.target} ({info.told})"
+            f"{info.target} ({info.provenance})"
         )

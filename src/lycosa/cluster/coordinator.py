@@ -126,9 +126,9 @@ class Coordinator:
             if not self._leadership.holds or now < self._leadership.speaks_from:
                 return PingReply(lost=True, soon=True)
             self._number += 1
-            if ping.heard // _NUMBERS != self._leadership.epoch:
+            if ping.acknowledged // _NUMBERS != self._leadership.epoch:
                 return PingReply(lost=True, number=self._number, soon=True)
-            member = self._heard(ping, now)
+            member = self._record_ping(ping, now)
             self._advance(now)
             return self._answer(member)
 
@@ -245,7 +245,7 @@ class Coordinator:
     # -- members
     # ------------------------------------------------------------
 
-    def _heard(self, ping: Ping, now: int) -> MemberState:
+    def _record_ping(self, ping: Ping, now: int) -> MemberState:
         member = self.members.get(ping.worker)
         if member is None:
             if self._first_join is None:
@@ -254,7 +254,7 @@ class Coordinator:
             member.assigned = {
                 partition
                 for partition in ping.partitions
-                if not self._is_taken(partition, ping.worker)
+                if not self._is_occupied(partition, ping.worker)
             }
             self._begin_anew()
         member.answered_at = now
@@ -265,14 +265,14 @@ class Coordinator:
             if (
                 partition not in member.assigned
                 and partition not in ping.partitions
-                and ping.heard > number
+                and ping.acknowledged > number
             ):
                 del member.exposed[partition]
-        if ping.heard >= member.ping.heard:
+        if ping.acknowledged >= member.ping.acknowledged:
             if member.ping.claim != ping.claim:
                 self._grants.end(member.ping.claim)
             member.ping = ping
-            self._grants.heard(ping)
+            self._grants.record_usage(ping)
             if ping.claim and (ping.ready or ping.waiting):
                 self._loads.update(
                     {partition: ping.waiting.get(partition, 0) for partition in ping.partitions}
@@ -324,7 +324,7 @@ class Coordinator:
             if taker != member.worker
         }
 
-    def _is_taken(self, partition: int, but: str) -> bool:
+    def _is_occupied(self, partition: int, but: str) -> bool:
         """Whether somebody else might hold a partition, or is to hold it."""
         return partition in self._reserved or any(
             partition in each.exposed or partition in each.assigned
@@ -377,11 +377,11 @@ class Coordinator:
                 return
             self._dealt, self._dealt_at = True, now
         self._deliver(active, now)
-        taken = set(self._reserved).union(
+        occupied = set(self._reserved).union(
             *(each.exposed.keys() | each.assigned for each in self.members.values())
         )
-        if len(taken) < self._partitions:
-            free = [partition for partition in range(self._partitions) if partition not in taken]
+        if len(occupied) < self._partitions:
+            free = [partition for partition in range(self._partitions) if partition not in occupied]
             weight = weights(self._loads, self._partitions)
             loads = {
                 worker: sum(weight[partition] for partition in self._future(worker))

@@ -174,7 +174,7 @@ class ClusterWorker:
             self._order.coordinator.ask("ping", self._tell(), timeout_s=timeout_s)
 
     def _tell(self) -> Ping:
-        heard = self._lease.heard
+        answer_number = self._lease.acknowledged
         with self._lock:
             session, claim, intent, ready = self._session, self._claim, self._intent, self._ready
         idle, head, waiting, extra = False, 0, {}, {}
@@ -195,7 +195,7 @@ class ClusterWorker:
             extra,
             waiting,
             {**figures([self._vitals]), "pid": os.getpid()},
-            heard=heard,
+            acknowledged=answer_number,
             ready=ready,
             leaving=self._leaving or self._ended.is_set(),
             fetched=self._vitals.progress.pages,
@@ -203,8 +203,8 @@ class ClusterWorker:
 
     def _obey(self) -> None:
         """End the session if the answer in force names other partitions than it holds."""
-        wanted = self._lease.wanted
-        if self._lease.answer.stop or (wanted is not None and wanted != self._intent):
+        partitions = self._lease.assigned_partitions
+        if self._lease.answer.stop or (partitions is not None and partitions != self._intent):
             self._end_session()
 
     def _end_session(self) -> None:
@@ -227,7 +227,7 @@ class ClusterWorker:
         try:
             while not self._is_over():
                 with self._lock:
-                    self._intent = self._lease.wanted or frozenset()
+                    self._intent = self._lease.assigned_partitions or frozenset()
                 if self._intent:
                     self._hold(self._intent)
                     collect_session()
@@ -247,7 +247,7 @@ class ClusterWorker:
     def _is_over(self) -> bool:
         return self._leaving or self._lease.answer.stop
 
-    def _hold(self, wanted: frozenset[int]) -> None:
+    def _hold(self, partitions: frozenset[int]) -> None:
         """One session: claim, take up, fetch until told otherwise, commit, release. A claim that is
         lost is no failure.
         """
@@ -260,7 +260,7 @@ class ClusterWorker:
             clock=self._clock,
             committed=self._committed,
             tick=lambda: self._tick(session, rest),
-            partitions=wanted,
+            partitions=partitions,
             worker=self.name,
             lease=self._lease,
             plugins=self._order.plugins,
@@ -271,7 +271,7 @@ class ClusterWorker:
             with self._lock:
                 self._session, self._claim = session, session.claim.entry
             # it took long, or another answer came meanwhile
-            if self._lease.wanted != wanted or self._leaving:
+            if self._lease.assigned_partitions != partitions or self._leaving:
                 done = True
                 return
             if self._order.walk is not None:

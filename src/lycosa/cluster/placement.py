@@ -41,8 +41,8 @@ def weights(waiting: Mapping[int, int], partitions: int) -> dict[int, float]:
     """The weight of each partition by the URLs that wait there; one of which nothing is known
     weighs as much as the mean.
     """
-    known = [waiting[partition] for partition in waiting]
-    mean = max(1.0, sum(known) / len(known)) if known else 1.0
+    waiting_counts = [waiting[partition] for partition in waiting]
+    mean = max(1.0, sum(waiting_counts) / len(waiting_counts)) if waiting_counts else 1.0
     return {
         partition: waiting.get(partition, mean) + _BASE * mean for partition in range(partitions)
     }
@@ -55,12 +55,12 @@ def deal(
     `loads`: worker -> what it has now.
     """
     now = dict(loads)
-    given: dict[str, set[int]] = {worker: set() for worker in loads}
+    shares: dict[str, set[int]] = {worker: set() for worker in loads}
     for partition in sorted(free, key=lambda each: (-weight[each], each)):
-        worker = min(now, key=lambda each: (now[each], len(given[each]), each))
-        given[worker].add(partition)
+        worker = min(now, key=lambda each: (now[each], len(shares[each]), each))
+        shares[worker].add(partition)
         now[worker] += weight[partition]
-    return {worker: partitions for worker, partitions in given.items() if partitions}
+    return {worker: partitions for worker, partitions in shares.items() if partitions}
 
 
 def moves(
@@ -92,10 +92,12 @@ def moves(
         return {last: taker}
     while True:
         taker = min(total, key=lambda worker: (total[worker], worker))
-        found = _best(held, total, taker, moved)
-        if found is None or (total[taker] >= mean / _EVEN and max(total.values()) <= mean * _EVEN):
+        best_move = _best(held, total, taker, moved)
+        if best_move is None or (
+            total[taker] >= mean / _EVEN and max(total.values()) <= mean * _EVEN
+        ):
             break
-        donor, partition = found
+        donor, partition = best_move
         if taker not in empty and total[donor] - total[taker] < _WORTH:
             break
         weight = held[donor].pop(partition)

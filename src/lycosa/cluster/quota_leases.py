@@ -55,7 +55,7 @@ class _Grant:
 
     partitions: frozenset[int]
     most: dict[str, int]
-    told: dict[str, int]
+    granted: dict[str, int]
     number: int = 0  # of the answer that told it so
     ready: bool = False
     hungry: bool = True
@@ -108,10 +108,10 @@ class Grants:
                     }
                 )
         # this life may have come too late to see all of a claim's entries
-        for claim, said in self._due.items():
+        for claim, reported in self._due.items():
             self._used[claim].update(
                 {
-                    name: max(0, said.get(name, 0) - self._used[claim][name])
+                    name: max(0, reported.get(name, 0) - self._used[claim][name])
                     for name in self._budgets
                 }
             )
@@ -122,22 +122,24 @@ class Grants:
         self._holders = dict(holders)
         self._settle()
 
-    def heard(self, ping: Ping) -> None:
+    def record_usage(self, ping: Ping) -> None:
         """A worker that holds a claim has pinged."""
         if not self._budgets or not ping.claim:
             return
         if ping.claim in self._ended:  # it was silent for long, and nobody has outranked it
             self._living[ping.claim] = self._ended.pop(ping.claim)[1]
         grant = self._living.get(ping.claim)
-        said = {
+        reported = {
             name: max(ping.granted.get(name, 0), ping.added.get(name, 0)) for name in self._budgets
         }
         if grant is None:
-            grant = self._living[ping.claim] = _Grant(ping.partitions, dict(said), dict(said))
-        elif ping.heard >= grant.number:
-            grant.most = {name: max(said[name], grant.told[name]) for name in said}
+            grant = self._living[ping.claim] = _Grant(
+                ping.partitions, dict(reported), dict(reported)
+            )
+        elif ping.acknowledged >= grant.number:
+            grant.most = {name: max(reported[name], grant.granted[name]) for name in reported}
         else:
-            grant.most = {name: max(said[name], grant.most[name]) for name in said}
+            grant.most = {name: max(reported[name], grant.most[name]) for name in reported}
         grant.ready = grant.ready or ping.ready
         grant.hungry = not ping.idle and not ping.leaving
         grant.added = dict(ping.added)
@@ -160,14 +162,14 @@ class Grants:
         grant = self._living.get(claim)
         if grant is None:
             return dict.fromkeys(self._budgets, 0)
-        told = (
+        granted = (
             {name: self._share(claim, grant, name) for name in self._budgets}
             if grant.ready and not self._unheard
-            else dict(grant.told)
+            else dict(grant.granted)
         )
-        grant.told, grant.number = told, number
-        grant.most = {name: max(grant.most[name], told[name]) for name in told}
-        return dict(told)
+        grant.granted, grant.number = granted, number
+        grant.most = {name: max(grant.most[name], granted[name]) for name in granted}
+        return dict(granted)
 
     def used_up(self) -> bool:
         """Whether a budget that ends the crawl is committed in full."""
@@ -198,7 +200,7 @@ class Grants:
         """What this claim may add in all from now on: an even share of what is left, for those who
         have something to do.
         """
-        used, told = self._used[claim][name], grant.told[name]
+        used, granted = self._used[claim][name], grant.granted[name]
         ended = sum(self._open(each, other.most, name) for each, (_, other) in self._ended.items())
         left = max(0, self._budgets[name].pages - self._committed[name] - ended)
         others = [
@@ -206,7 +208,7 @@ class Grants:
         ]
         share = math.ceil(left / (len(others) + 1))
         if not grant.hungry:
-            return min(told, max(grant.added.get(name, 0), used))
+            return min(granted, max(grant.added.get(name, 0), used))
         open_now = self._open(claim, grant.most, name)
         free = self._budgets[name].pages - self.bound(name)
         if open_now < share and free > 0:
@@ -215,8 +217,8 @@ class Grants:
             2 * self._open(each, self._living[each].most, name) < share for each in others
         )
         if open_now > share * _SHRINK and wanting:
-            return min(told, max(grant.added.get(name, 0), used + share))
-        return told
+            return min(granted, max(grant.added.get(name, 0), used + share))
+        return granted
 
     def _open(self, claim: int, most: Mapping[str, int], name: str) -> int:
         return max(0, most[name] - self._used[claim][name])
@@ -226,12 +228,12 @@ class Grants:
         for claim, grant in self._living.items():
             if not grant.ready:
                 continue
-            taken = {
+            consumed = {
                 partition for partition in grant.partitions if self._holders.get(partition) == claim
             }
-            self._unheard -= taken
+            self._unheard -= consumed
             for number, (rest, _) in self._ended.items():
                 if number < claim:
-                    rest -= taken
+                    rest -= consumed
         for number in [number for number, (rest, _) in self._ended.items() if not rest]:
             del self._ended[number]

@@ -39,7 +39,7 @@ def cluster_status(root: str, clock: Clock | None = None) -> dict[str, Any] | No
         written_ms = round(datetime.fromisoformat(document["written_at"]).timestamp() * 1000)
     except (ValueError, KeyError, TypeError):
         return None
-    heard = max(0, (clock or SystemClock()).now_ms() - written_ms)
+    age_ms = max(0, (clock or SystemClock()).now_ms() - written_ms)
     workers = [each for each in document.get("workers") or [] if isinstance(each, dict)]
     nodes = {
         str(each.get("name")): dict(each)
@@ -60,8 +60,8 @@ def cluster_status(root: str, clock: Clock | None = None) -> dict[str, Any] | No
     added = {
         "workers": workers,
         "nodes": list(nodes.values()),
-        "heard_ms_ago": heard,
-        "silent": heard > SILENT_MS,
+        "heard_ms_ago": age_ms,
+        "silent": age_ms > SILENT_MS,
         "over": over,
     }
     return {**document, **added}

@@ -30,7 +30,7 @@ from lycosa.crawl.session.session import CrawlSession
 from lycosa.crawl.session.walking import Reached, Walk, WalkStart, followed_links
 from lycosa.crawl.state.task import Job
 from lycosa.frontier.scheduler.reach import Keys, Reach
-from lycosa.frontier.seen.known_urls import KnownUrls
+from lycosa.frontier.seen.seen_urls import SeenUrls
 from lycosa.store.live import LiveTables
 from lycosa.store.owner import FOLDER as RUN
 from lycosa.store.workspace import Workspace
@@ -135,7 +135,7 @@ class Walker:
             job.seeds,
             domains=workspace.domains,
             identifier=identifier,
-            known=KnownUrls(),
+            seen=SeenUrls(),
             admitted=lambda row: None,
             on_depth_decreased=lambda identity, depth: None,
             other_schemes=other_schemes,
@@ -231,13 +231,13 @@ class Walker:
 
     def _depths(self, keys: set[int]) -> dict[int, int]:
         """How deep some pages lie."""
-        wanted = pl.LazyFrame({"url_key": list(keys)}, schema={"url_key": pl.UInt64})
+        url_keys = pl.LazyFrame({"url_key": list(keys)}, schema={"url_key": pl.UInt64})
         rows = self._tables.all_rows("urls").filter(
             (pl.col("collection") == self._collection.name) & (pl.col("operation") == "")
         )
         newest = (
             rows.select("url_key", "depth")
-            .join(wanted, on="url_key", how="semi", maintain_order="left")
+            .join(url_keys, on="url_key", how="semi", maintain_order="left")
             .unique("url_key", keep="last", maintain_order=True)
         )
         return dict(newest.collect().iter_rows())

@@ -285,13 +285,13 @@ class WorkerSupervision:
 
     def _fill(self) -> None:
         """As many places as there are to be."""
-        wanted = (
+        start_count = (
             self._size
             if self._size is not None
             else sum(_room_on(node) for node in self.nodes if node.alive)
         )
         staying = [place for place in self.places if not place.leaving]
-        for _ in range(wanted - len(staying)):
+        for _ in range(start_count - len(staying)):
             self._number += 1
             self.places.append(WorkerSlot(f"w{self._number}"))
 

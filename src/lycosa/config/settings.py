@@ -736,13 +736,13 @@ def parse_config(
         if bad is None or not all(
             len(location) > 1 and location[0] == "collection" for location, _ in problems
         ):
-            told = [message for _, message in problems[:_MAX_PLACED]]
+            messages = [message for _, message in problems[:_MAX_PLACED]]
             further = (
-                [f"{source}: {len(problems) - len(told)} further faults"]
-                if len(problems) > len(told)
+                [f"{source}: {len(problems) - len(messages)} further faults"]
+                if len(problems) > len(messages)
                 else []
             )
-            raise ConfigError("\n".join([*told, *further])) from None
+            raise ConfigError("\n".join([*messages, *further])) from None
         tables = data["collection"]
         for location, message in problems:
             label = _label(tables, int(location[1]))
@@ -876,9 +876,9 @@ def _sections() -> dict[str, type[SettingsSection]]:
     }
 
 
-def _nearest(word: str, known: list[str]) -> str:
-    close = difflib.get_close_matches(word, known, n=1, cutoff=0.5)
-    return f"did you mean {close[0]!r}?" if close else f"known: {', '.join(known)}"
+def _nearest(word: str, names: list[str]) -> str:
+    close = difflib.get_close_matches(word, names, n=1, cutoff=0.5)
+    return f"did you mean {close[0]!r}?" if close else f"known: {', '.join(names)}"
 
 
 def _explain(problem: Any, text: str, source: str, overrides: tuple[str, ...]) -> str:
@@ -886,13 +886,18 @@ def _explain(problem: Any, text: str, source: str, overrides: tuple[str, ...]) -
     names = [part for part in location if isinstance(part, str)]
     setting = ".".join(names[:2])
     override = next(
-        (given for given in reversed(overrides) if given.partition("=")[0].strip() == setting), None
+        (
+            assignment
+            for assignment in reversed(overrides)
+            if assignment.partition("=")[0].strip() == setting
+        ),
+        None,
     )
     where = f"{source}{line_of(text, location)}" if override is None else f"--set {override}"
     where = f"{where}: {'.'.join(str(part)[:_MAX_SHOWN] for part in location)}"
     if problem["type"] == "extra_forbidden":
-        known = list(_fields_at(names[:-1]))
-        return f"{where}: unknown setting {_shown(names[-1])}; {_nearest(names[-1], known)}"
+        names_here = list(_fields_at(names[:-1]))
+        return f"{where}: unknown setting {_shown(names[-1])}; {_nearest(names[-1], names_here)}"
     fields = _fields_at(names[:-1]) if names else {}
     message = fault_text(problem, fields.get(names[-1]) if names else None)
     if len(message) > 2 * _MAX_SHOWN:

@@ -16,7 +16,7 @@ def line_of(text: str, location: tuple[str | int, ...]) -> str:
     names = [part for part in location if isinstance(part, str)]
     if not names:
         return ""
-    found = ""
+    result = ""
     lines = text.splitlines(keepends=True)
     for number, line in enumerate(lines):
         if names[-1] not in line:
@@ -28,8 +28,8 @@ def line_of(text: str, location: tuple[str | int, ...]) -> str:
         if _is_set(before, location):
             break
         if not line.lstrip().startswith("#"):
-            found = f", line {number + 1}"
-    return found
+            result = f", line {number + 1}"
+    return result
 
 
 def _is_set(data: Any, location: tuple[str | int, ...]) -> bool:

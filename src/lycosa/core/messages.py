@@ -31,12 +31,12 @@ class Message(str):
     values: Mapping[str, Value]
 
     def __new__(cls, code: str, message: str, **values: Value) -> Message:
-        said = super().__new__(cls, _english(message, values) if values else message)
-        said.code, said.message, said.values = code, message, values
-        return said
+        self_text = super().__new__(cls, _english(message, values) if values else message)
+        self_text.code, self_text.message, self_text.values = code, message, values
+        return self_text
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _said, (self.code, self.message, dict(self.values))
+        return _make_message, (self.code, self.message, dict(self.values))
 
 
 def listed(parts: Sequence[str]) -> str:
@@ -51,14 +51,14 @@ def listed(parts: Sequence[str]) -> str:
     )
 
 
-def _said(code: str, message: str, values: Mapping[str, Value]) -> Message:
+def _make_message(code: str, message: str, values: Mapping[str, Value]) -> Message:
     return Message(code, message, **values)
 
 
 def _english(message: str, values: Mapping[str, Value]) -> str:
-    def plural(found: re.Match[str]) -> str:
-        number = values[found[1]]
-        return found[2 if number == 1 else 3].replace("#", f"{number:,}")
+    def plural(match: re.Match[str]) -> str:
+        number = values[match[1]]
+        return match[2 if number == 1 else 3].replace("#", f"{number:,}")
 
     chosen = _PLURAL.sub(plural, message)
     return _VALUE.sub(lambda found: str(values[found[1]]), chosen)

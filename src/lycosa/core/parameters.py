@@ -42,17 +42,17 @@ def whole_number(name: str, value: int | None) -> int | None:
 
 def texts(name: str, values: Iterable[object]) -> tuple[str, ...]:
     """Texts, of which some may come as a list, or as objects with a path. Raises UsageError."""
-    found: list[str] = []
+    items: list[str] = []
     for value in (values,) if isinstance(values, str) else values:
         if isinstance(value, str):
-            found.append(value)
+            items.append(value)
         elif isinstance(value, os.PathLike):
-            found.append(os.fspath(value))
+            items.append(os.fspath(value))
         elif isinstance(value, Iterable) and not isinstance(value, bytes | Mapping):
-            found += texts(name, value)
+            items += texts(name, value)
         else:
             raise UsageError(f"{name}: {value!r} is not text")
-    return tuple(found)
+    return tuple(items)
 
 
 def overrides_of(settings: Settings) -> tuple[str, ...]:
@@ -61,12 +61,12 @@ def overrides_of(settings: Settings) -> tuple[str, ...]:
         return (settings,)
     if not isinstance(settings, Mapping):
         return texts("settings", settings)
-    found = []
+    overrides = []
     for section, value in settings.items():
         pairs = value.items() if isinstance(value, Mapping) else ((None, value),)
         for key, each in pairs:
-            found.append(f"{section}{'' if key is None else f'.{key}'}={_literal(each)}")
-    return tuple(found)
+            overrides.append(f"{section}{'' if key is None else f'.{key}'}={_literal(each)}")
+    return tuple(overrides)
 
 
 def _literal(value: object) -> str:

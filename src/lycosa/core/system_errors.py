@@ -63,8 +63,8 @@ def _refusals(error: BaseException | None) -> Iterator[tuple[int, str]]:
         elif isinstance(error, sqlite3.Error):
             if text in _SQLITE:
                 yield _SQLITE[text], ""
-        elif found := _RUST.search(text):
-            yield int(found[1] or found[2]), ""
+        elif match := _RUST.search(text):
+            yield int(match[1] or match[2]), ""
         error = error.__cause__ or error.__context__
 
 

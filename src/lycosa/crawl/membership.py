@@ -51,7 +51,7 @@ class Ping:
     waiting: Mapping[int, int] = field(default_factory=dict)
     # for people: as `lycosa.crawl.session.live_status` says of one worker
     progress: Mapping[str, Any] = field(default_factory=dict)
-    heard: int = 0  # `Lease.heard`: the number of the answer by which it acts
+    acknowledged: int = 0  # `Lease.heard`: the number of the answer by which it acts
     # its claim has taken up what earlier ones had archived in its partitions, as far as it ever
     # will
     ready: bool = False
@@ -131,12 +131,12 @@ class Lease:
         return self._answer
 
     @property
-    def heard(self) -> int:
+    def acknowledged(self) -> int:
         """For `Ping.heard`. Read it before what else the ping says."""
         return self._heard
 
     @property
-    def wanted(self) -> frozenset[int] | None:
+    def assigned_partitions(self) -> frozenset[int] | None:
         """What the worker is to hold now. None while the lease does not hold: it keeps its claim,
         makes none, and fetches nothing.
         """

@@ -212,8 +212,8 @@ class Worker:
         unapplied or to be walked again; and the log entry up to which that is so. From any thread;
         about a second old, which that entry makes good.
         """
-        standing = self._idleness.latest
-        return standing.idle, standing.head
+        snapshot = self._idleness.latest
+        return snapshot.idle, snapshot.head
 
     def waiting_by_partition(self) -> dict[int, int]:
         """How many known URLs wait in each partition that is held. From any thread; about a second
@@ -298,8 +298,8 @@ class Worker:
         return min((at for at in times if at is not None), default=None)
 
     def _full(self) -> bool:
-        wanted = self._limits.max_pages
-        return wanted is not None and self.progress.pages + self._pages_in_flight >= wanted
+        max_pages = self._limits.max_pages
+        return max_pages is not None and self.progress.pages + self._pages_in_flight >= max_pages
 
     def _room(self) -> int:
         if self._paused or not self.quota.may_fetch() or self._fetcher.unparsed >= MAX_UNPARSED:

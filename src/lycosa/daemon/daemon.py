@@ -222,7 +222,7 @@ class Daemon:
         """Take what lycosa.toml says now; what is wrong is told, and then what was in force
         stays.
         """
-        asked, self._reload = self._reload, False
+        reload_requested, self._reload = self._reload, False
         try:
             new = make_plan(
                 read_text(self._source),
@@ -239,18 +239,18 @@ class Daemon:
             )
             return
         # A collection that has become bad goes on as it was.
-        kept = tuple(job for job in self._plan.jobs if job.collection.name in new.bad)
-        plan = CrawlPlan(new.config, (*new.jobs, *kept), new.bad)
-        known_bad = self._plan.bad
+        unchanged_jobs = tuple(job for job in self._plan.jobs if job.collection.name in new.bad)
+        plan = CrawlPlan(new.config, (*new.jobs, *unchanged_jobs), new.bad)
+        bad_before = self._plan.bad
         changed = (plan.config, plan.jobs) != (self._plan.config, self._plan.jobs)
         self._watch.watch(self._watched(plan))
         if changed:
             self._say(f"{self._source} was reloaded; collections: {', '.join(plan.names)}")
             self._adopt(plan)
-        elif asked:
+        elif reload_requested:
             self._say(f"{self._source} was reloaded: no changes")
         self._plan = plan
-        self._tell_bad(known_bad)
+        self._tell_bad(bad_before)
 
     def _adopt(self, plan: CrawlPlan) -> None:
         """Start anew what depends on what has changed."""
@@ -281,9 +281,9 @@ class Daemon:
         )
         self._plan = self._worker.proven
 
-    def _tell_bad(self, known: Mapping[str, str]) -> None:
+    def _tell_bad(self, bad_before: Mapping[str, str]) -> None:
         for name, message in self._plan.bad.items():
-            if known.get(name) != message:
+            if bad_before.get(name) != message:
                 works = any(job.collection.name == name for job in self._plan.jobs)
                 self._say(
                     f"collection {name} "
@@ -333,10 +333,10 @@ class Daemon:
             if child is None:
                 continue
             child.terminate()
-            asked = self._signals
+            signals = self._signals
             while not child.wait(_LOOK_EVERY_S):
                 child.listen()
-                if time.monotonic() >= deadline or self._signals > max(asked, 1):
+                if time.monotonic() >= deadline or self._signals > max(signals, 1):
                     child.kill()
             how = child.end()
             if how:

@@ -38,7 +38,7 @@ class IndexSupervisor:
                 )
             return
         child.listen()
-        if child.told(News.WORKING):
+        if child.has_reported(News.WORKING):
             self._pause = _PAUSE_MS
         if child.alive:
             return

@@ -127,18 +127,18 @@ class Meter:
 
 
 def _exports(workspace: Workspace) -> list[tuple[str, str, int]]:
-    found = []
+    exports = []
     for name in workspace.storage.names(EXPORTS):
         with suppress(ValueError, KeyError, TypeError):
             document = json.loads(workspace.storage.read(f"{EXPORTS}/{name}") or b"{}")
-            found.append(
+            exports.append(
                 (
                     str(document["kind"]),
                     f"{document['url']}/{document['index']}",
                     int(document["confirmed"]["log_entry"]),
                 )
             )
-    return found
+    return exports
 
 
 _Label = tuple[str, object]
@@ -166,7 +166,8 @@ class _Page:
         self.lines.append(f"# TYPE {name} {kind}")
         for labels, value in values:
             text = ",".join(
-                f'{label}="{_escaped(str(said), quoted=True)}"' for label, said in labels
+                f'{label}="{_escaped(str(label_value), quoted=True)}"'
+                for label, label_value in labels
             )
             self.lines.append(
                 f"{name}{{{text}}} {_number(value)}" if text else f"{name} {_number(value)}"
@@ -335,19 +336,19 @@ def _write_cluster(page: _Page, cluster: Mapping[str, Any]) -> None:
 class _Worker:
     labels: tuple[_Label, ...]
     progress: Mapping[str, Any]
-    said: Mapping[str, Any] = field(default_factory=dict)  # by the coordinator
+    figures: Mapping[str, Any] = field(default_factory=dict)  # by the coordinator
 
 
 def _workers(measured: Measured) -> list[_Worker]:
     cluster, live = measured.cluster, measured.live
-    found = []
+    workers = []
     if cluster is not None and not cluster["silent"]:
         for worker in cluster["workers"]:
             labels = (("worker", worker.get("worker", "")), ("node", worker.get("node", "")))
-            found.append(_Worker(labels, worker.get("progress") or {}, worker))
+            workers.append(_Worker(labels, worker.get("progress") or {}, worker))
     elif live is not None and "pages" in live:
-        found.append(_Worker((("worker", _LOCAL), ("node", "")), live))
-    return found
+        workers.append(_Worker((("worker", _LOCAL), ("node", "")), live))
+    return workers
 
 
 def _write_workers(page: _Page, workers: list[_Worker]) -> None:
@@ -382,12 +383,12 @@ def _write_workers(page: _Page, workers: list[_Worker]) -> None:
             f"worker_{name}",
             "gauge",
             meaning,
-            [(each.labels, _figure(each.said.get(key))) for each in workers],
+            [(each.labels, _figure(each.figures.get(key))) for each in workers],
         )
     ages = [
-        (each.labels, each.said["last_ping_ms_ago"] / 1000)
+        (each.labels, each.figures["last_ping_ms_ago"] / 1000)
         for each in workers
-        if _figure(each.said.get("last_ping_ms_ago")) is not None
+        if _figure(each.figures.get("last_ping_ms_ago")) is not None
     ]
     page.add(
         "worker_ping_age_seconds",

@@ -60,7 +60,7 @@ class WorkerSupervisor:
                 self._start(plan)
             return
         child.listen()
-        if child.told(News.WORKING):
+        if child.has_reported(News.WORKING):
             self.proven, self.trouble = self._plan, ""
         if not child.alive:
             self._ended(child, now, plan.config.run, room)
@@ -98,20 +98,20 @@ class WorkerSupervisor:
 
     def _ended(self, child: Child, now: int, settings: RunSettings, room: DiskSpace) -> None:
         """What to do about a worker that is gone."""
-        asked = self._kill_at is not None
+        stop_requested = self._kill_at is not None
         self.child = self._kill_at = None
         how = child.end() or "it exited unexpectedly"
         self._start_at = now
-        if asked:
+        if stop_requested:
             return
-        if child.told(News.LOST):
+        if child.has_reported(News.LOST):
             raise WorkError(f"the worker stopped: {how}")
-        if child.told(News.USAGE):
+        if child.has_reported(News.USAGE):
             raise SettingsRefused(how)
         self.trouble = f"the worker died: {how}" + (
             f", while parsing {self._mark.url}" if self._mark.url else ""
         )
-        if child.told(News.DISK) or not room.look():
+        if child.has_reported(News.DISK) or not room.look():
             self._say(f"{self.trouble}; it is restarted when the disk has enough free space")
             self._start_at = now + _NO_ROOM_PAUSE_MS
             return

@@ -56,7 +56,9 @@ class CheckFetcher(CurlFetcher):
     token is its `Check`.
     """
 
-    _told_for = ""  # until it is told otherwise: by the next check, for libcurl keeps nothing here
+    _resolve_prefix = (
+        ""  # until it is told otherwise: by the next check, for libcurl keeps nothing here
+    )
 
     def __init__(self, settings: FetchSettings, guard: AddressGuard, clock: Clock) -> None:
         """Raises ConfigError as `CurlFetcher` does."""

@@ -52,7 +52,7 @@ _AWAY_MS = 1_000  # between two calls of `wait`: a page is read in a tenth of th
 class CurlFetcher:
     """Starts requests and hands back exchanges, whatever became of them. Not thread-safe."""
 
-    _told_for = "+"  # as long as libcurl would keep what it found itself
+    _resolve_prefix = "+"  # as long as libcurl would keep what it found itself
 
     def __init__(self, settings: FetchSettings, guard: AddressGuard, clock: Clock) -> None:
         """
@@ -170,22 +170,22 @@ class CurlFetcher:
             self._names.ask(place)
         others.append(transfer)
 
-    def _looked_up(self, found: Resolution) -> None:
+    def _looked_up(self, resolution: Resolution) -> None:
         """Hand the requests of a name over to libcurl, with its addresses."""
-        host, port = found.place
-        for transfer in self._looking_up.pop(found.place, ()):
-            if not found.addresses:
-                error = FetchError.NAME_UNKNOWN if found.unknown else FetchError.DNS
-                self._end(transfer, error, f"Could not resolve host: {host} ({found.why})", "")
+        host, port = resolution.place
+        for transfer in self._looking_up.pop(resolution.place, ()):
+            if not resolution.addresses:
+                error = FetchError.NAME_UNKNOWN if resolution.unknown else FetchError.DNS
+                self._end(transfer, error, f"Could not resolve host: {host} ({resolution.why})", "")
                 continue
             transfer.looking_up = None
             transfer.looked_up_ms = max(monotonic_ms() - transfer.started_ms, 1)
             listed = ",".join(
-                f"[{address}]" if ":" in address else address for address in found.addresses
+                f"[{address}]" if ":" in address else address for address in resolution.addresses
             )
-            transfer.curl.setopt(pycurl.RESOLVE, [f"{self._told_for}{host}:{port}:{listed}"])
+            transfer.curl.setopt(pycurl.RESOLVE, [f"{self._resolve_prefix}{host}:{port}:{listed}"])
             self._limit(transfer, transfer.looked_up_ms)
-            transfer.told = True
+            transfer.has_addresses = True
             self._driver.add(transfer.curl)
 
     def _longest_look_up_ms(self, transfer: Transfer) -> int:
@@ -228,8 +228,8 @@ class CurlFetcher:
             patient = self._running and not self._finished
             self._driver.step(min(deadline, self._next_sweep) if patient else now)
             if self._looking_up:
-                for found in self._names.take():
-                    self._looked_up(found)
+                for resolution in self._names.take():
+                    self._looked_up(resolution)
             for curl, code, text in self._driver.done():
                 transfer = self._running[curl]
                 if code:
@@ -445,10 +445,10 @@ class CurlFetcher:
         if is_file:
             curl.close()
             return
-        if transfer.told:
+        if transfer.has_addresses:
             curl.unsetopt(pycurl.RESOLVE)
             self._limit(transfer, 0)
-            transfer.told = False
+            transfer.has_addresses = False
         transfer.reset()
         self._free.append(transfer)
 

@@ -92,7 +92,7 @@ class CookieJar:
         self._held.move_to_end(key)
         self._drop_expired(domain, now_ms)
         secure, path = parts.scheme == "https", parts.path or "/"
-        found = [
+        cookies = [
             (-len(place.path), cookie.born, place.name, cookie.value)
             for place, cookie in domain.items()
             if (host == place.domain if place.host_only else domain_matches(host, place.domain))
@@ -100,7 +100,7 @@ class CookieJar:
             and (secure or not cookie.secure)
         ]
         text = ""
-        for _, _, name, value in sorted(found):
+        for _, _, name, value in sorted(cookies):
             pair = f"{name}={value}" if name else value
             if len(text) + len(pair) + 2 > _MAX_SENT:
                 break
@@ -126,12 +126,12 @@ class CookieJar:
             if not domain_matches(host, domain):
                 return
             host_only = False
-        given_path = attributes.get("path", "")
+        path_attribute = attributes.get("path", "")
         place = _Place(
             name,
             host if host_only else domain,
             host_only,
-            given_path if given_path[:1] == "/" else _default_path(path),
+            path_attribute if path_attribute[:1] == "/" else _default_path(path),
         )
         if (secure and not secure_url) or (
             attributes.get("samesite", "").lower() == "none" and not secure
@@ -141,7 +141,7 @@ class CookieJar:
         if lowered.startswith("__secure-") and not (secure and name):
             return
         if lowered.startswith("__host-") and not (
-            secure and name and host_only and "domain" not in attributes and given_path == "/"
+            secure and name and host_only and "domain" not in attributes and path_attribute == "/"
         ):
             return
         key = self._domains.registrable(host)
@@ -218,7 +218,7 @@ def _attributes(text: str) -> dict[str, str]:
     """Section 5.6: of two attributes of one name the later counts. Dates and ages that cannot be
     read count as not there.
     """
-    found: dict[str, str] = {}
+    attributes: dict[str, str] = {}
     for part in text.split(";"):
         name, _, value = part.partition("=")
         name, value = name.strip(" \t").lower(), value.strip(" \t")
@@ -230,8 +230,8 @@ def _attributes(text: str) -> dict[str, str]:
             name == "expires" and parse_cookie_date(value) is None
         ):
             continue
-        found[name] = value
-    return found
+        attributes[name] = value
+    return attributes
 
 
 def _expiry(attributes: dict[str, str], now_ms: int) -> int | None:

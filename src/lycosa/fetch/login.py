@@ -102,7 +102,7 @@ def _value(control: Node) -> str:
         option = control.css_first("option[selected]") or control.css_first("option")
         if option is None:
             return ""
-        given = option.attributes.get("value")
-        return option.text(deep=True).strip() if given is None else given
+        value = option.attributes.get("value")
+        return option.text(deep=True).strip() if value is None else value
     checked = (control.attributes.get("type") or "").strip().lower() in ("checkbox", "radio")
     return control.attributes.get("value", "on" if checked else "") or ""

@@ -82,14 +82,14 @@ class Names:
     def take(self) -> list[Resolution]:
         """Those that are done since the last call."""
         with self._lock:
-            found, self._found = self._found, []
-            if found:
+            resolutions, self._found = self._found, []
+            if resolutions:
                 os.eventfd_read(self.wakes)
-        if len(self._known) + len(found) > _MOST_KNOWN:
+        if len(self._known) + len(resolutions) > _MOST_KNOWN:
             self._known.clear()
         until = monotonic_ms() + KEPT_MS
-        self._known.update((each.place, until) for each in found if each.addresses)
-        return found
+        self._known.update((each.place, until) for each in resolutions if each.addresses)
+        return resolutions
 
     def close(self) -> None:
         """Ask nothing more. Look-ups under way end by themselves; nobody waits for them."""
@@ -112,12 +112,12 @@ class Names:
                 return
             if place is None:
                 return
-            found = look_up(place)
+            resolution = look_up(place)
             with self._lock:
                 if self._closed:
                     return
                 self._asked -= 1
-                self._found.append(found)
+                self._found.append(resolution)
                 os.eventfd_write(self.wakes, 1)
 
 

@@ -56,6 +56,7 @@ class Transfer:
         "fields",
         "final",
         "guard",
+        "has_addresses",
         "head",
         "head_too_large",
         "looked_up_ms",
@@ -73,7 +74,6 @@ class Transfer:
         "small",
         "started_at",
         "started_ms",
-        "told",
         "unwanted",
         "url",
     )
@@ -101,7 +101,9 @@ class Transfer:
         self.fields = fields
         self.custom_headers = False
         self.posted = False  # the handle is set to send a form
-        self.told = False  # libcurl was told of addresses, and how long it may take to connect
+        self.has_addresses = (
+            False  # libcurl was told of addresses, and how long it may take to connect
+        )
         self.reset()
         curl.setopt(pycurl.HEADERFUNCTION, self.head.append)
         curl.setopt(pycurl.WRITEFUNCTION, self.write)
@@ -205,11 +207,11 @@ class Transfer:
     # ------------------------------------------------------------
 
     def permits(self, ip: str, port: int) -> bool:
-        host, asked_port = self.host_and_port()
-        detour = find_detour(self.detours, host, asked_port)
+        host, port_of_url = self.host_and_port()
+        detour = find_detour(self.detours, host, port_of_url)
         if detour is None:
             return self.guard.permits(ip, port, host)
-        return detour.names_a_host or self.guard.permits(ip, asked_port, host)
+        return detour.names_a_host or self.guard.permits(ip, port_of_url, host)
 
     def host_and_port(self) -> tuple[str, int]:
         """The host (IPv6 in brackets) and port that the URL names."""

@@ -124,13 +124,13 @@ def _readable_prefix(data: bytes, window: int, limit: int) -> bytes:
 
 
 def _byte_by_byte(stream: zlib._Decompress, piece: bytes, limit: int) -> bytes:
-    found = bytearray()
+    decoded = bytearray()
     for index in range(len(piece)):
         try:
-            found += stream.decompress(piece[index : index + 1], max(1, limit - len(found)))
+            decoded += stream.decompress(piece[index : index + 1], max(1, limit - len(decoded)))
         except zlib.error:
             break
-    return bytes(found)
+    return bytes(decoded)
 
 
 def unbrotli(data: bytes, limit: int) -> Plain:
@@ -155,17 +155,17 @@ def unbrotli(data: bytes, limit: int) -> Plain:
 
 def _brotli_prefix(data: bytes, limit: int) -> bytes:
     stream = brotli.Decompressor()
-    found = bytearray()
+    decoded = bytearray()
     for start in range(0, len(data), _PIECE):
         try:
-            found += stream.process(
-                data[start : start + _PIECE], output_buffer_limit=max(1, limit - len(found))
+            decoded += stream.process(
+                data[start : start + _PIECE], output_buffer_limit=max(1, limit - len(decoded))
             )
         except brotli.error:
             break
-        if len(found) > limit:
+        if len(decoded) > limit:
             break
-    return bytes(found)
+    return bytes(decoded)
 
 
 def unzstd(data: bytes, limit: int) -> Plain:
@@ -173,18 +173,18 @@ def unzstd(data: bytes, limit: int) -> Plain:
     reader = zstandard.ZstdDecompressor(max_window_size=_ZSTD_WINDOW).stream_reader(
         data, read_across_frames=True
     )
-    found = bytearray()
+    decoded = bytearray()
     try:
-        while len(found) <= limit:
-            part = reader.read(min(limit - len(found) + 1, 2**18))
+        while len(decoded) <= limit:
+            part = reader.read(min(limit - len(decoded) + 1, 2**18))
             if not part:
                 break
-            found += part
+            decoded += part
     except zstandard.ZstdError:
-        return _cut(bytes(found), limit, broken=True)
-    if len(found) > limit:
-        return _cut(bytes(found), limit)
-    return Plain(bytes(found), short=not _zstd_ends(data))
+        return _cut(bytes(decoded), limit, broken=True)
+    if len(decoded) > limit:
+        return _cut(bytes(decoded), limit)
+    return Plain(bytes(decoded), short=not _zstd_ends(data))
 
 
 def _zstd_ends(data: bytes) -> bool:

@@ -96,7 +96,7 @@ class Watcher:
         self._characters += len(text)
         return len(self._pages) >= _PAGES_AT_ONCE or self._characters >= _CHARACTERS_AT_ONCE
 
-    def found(self) -> list[tuple[Visit, PatternMatch]]:
+    def take_matches(self) -> list[tuple[Visit, PatternMatch]]:
         """What the pages hold, in their order: for each watch once an exchange, though several
         collections have it.
         """

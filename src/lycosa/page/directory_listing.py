@@ -39,17 +39,19 @@ def ftp_listing(data: bytes) -> list[ListingEntry]:
     """The entries of a directory, `.` and `..` left out; a folder's reference ends in a slash.
     Lines that are none are text.
     """
-    found = []
+    entries = []
     for line in data.decode("utf-8", "surrogateescape").splitlines()[:_MAX_LINES]:
         name, folder = _named(line)
         if name in (".", ".."):
             continue
         if name:
             escaped = quote(name.encode("utf-8", "surrogateescape"), safe=_SAFE)
-            found.append(ListingEntry(_shown(name), f"./{escaped}/" if folder else f"./{escaped}"))
+            entries.append(
+                ListingEntry(_shown(name), f"./{escaped}/" if folder else f"./{escaped}")
+            )
         elif line.strip() and not line.startswith("total "):
-            found.append(ListingEntry(_shown(line.strip()), ""))
-    return found
+            entries.append(ListingEntry(_shown(line.strip()), ""))
+    return entries
 
 
 def _named(line: str) -> tuple[str, bool]:
@@ -69,7 +71,7 @@ def _named(line: str) -> tuple[str, bool]:
 
 def gopher_menu(data: bytes) -> list[ListingEntry]:
     """The items of a menu up to the line with a dot."""
-    found = []
+    entries = []
     for raw in data.decode("utf-8", "surrogateescape").splitlines()[:_MAX_LINES]:
         if raw == ".":
             break
@@ -77,8 +79,8 @@ def gopher_menu(data: bytes) -> list[ListingEntry]:
         text = _shown(fields[0].strip())
         reference = _gopher_reference(kind, fields)
         if text or reference:
-            found.append(ListingEntry(text, reference))
-    return found
+            entries.append(ListingEntry(text, reference))
+    return entries
 
 
 def _gopher_reference(kind: str, fields: list[str]) -> str:

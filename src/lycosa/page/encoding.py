@@ -266,8 +266,8 @@ def _declared_legacy(payload: bytes, declared: str) -> DecodedText:
     return _transcoded(payload, other, FAULT_LABEL) if other else decoded
 
 
-def _count(data: bytes, wanted: bytes) -> int:
-    return len(data) - len(data.translate(None, wanted))
+def _count(data: bytes, pattern: bytes) -> int:
+    return len(data) - len(data.translate(None, pattern))
 
 
 def _without_tags(payload: bytes) -> bytes:

@@ -165,21 +165,21 @@ class _Classes(dict[int, str]):
     def __missing__(self, code: int) -> str:
         character = chr(code)
         if code < 0x80:
-            found = ("a" if character.islower() else "A") if character.isalpha() else " "
+            letter_class = ("a" if character.islower() else "A") if character.isalpha() else " "
         elif character in _QUOTES:
-            found = "q"
+            letter_class = "q"
         else:
             category = unicodedata.category(character)
             if category in ("Cc", "Cn", "Co", "Cs") or character == "\ufffd":
-                found = "x"
+                letter_class = "x"
             elif category == "Lu":
-                found = "U"
+                letter_class = "U"
             elif category == "Ll":
-                found = "l"
+                letter_class = "l"
             else:
-                found = "o" if category[0] in "LM" else "s"
-        self[code] = found
-        return found
+                letter_class = "o" if category[0] in "LM" else "s"
+        self[code] = letter_class
+        return letter_class
 
 
 _CLASSES = _Classes()
@@ -218,16 +218,18 @@ def reads_better(payload: bytes, declared: str) -> str:
     """The encoding that a text reads far better in than in the declared one of single bytes; ""
     where the label may stand.
     """
-    known = [candidate for candidate in _ALPHABETS if candidate.encoding == declared]
-    if not known:
+    declared_alphabets = [candidate for candidate in _ALPHABETS if candidate.encoding == declared]
+    if not declared_alphabets:
         return ""
     sample = _sample(payload)
-    score, characters = _score(known[0], sample)
+    score, characters = _score(declared_alphabets[0], sample)
     if score >= _BELIEVED or characters < _FEW:
         return ""
     # Latin encodings are too much alike for one of them to refute the label of another.
     others = tuple(
-        candidate for candidate in _ALPHABETS if not (candidate.latin and known[0].latin)
+        candidate
+        for candidate in _ALPHABETS
+        if not (candidate.latin and declared_alphabets[0].latin)
     )
     return _best(_ASIAN, sample, max(_SURE, score)) or _best(others, sample, score + _CLEAR)
 
@@ -282,15 +284,15 @@ def _sample(payload: bytes) -> bytes:
     text = _MARKUP.sub(b" ", payload[:SAMPLE_LENGTH])
     if text.isascii():
         text = payload
-    found: list[bytes] = []
+    runs: list[bytes] = []
     length = 0
     for word in text.split():
         if not word.isascii():
-            found.append(word)
+            runs.append(word)
             length += len(word)
             if length > FOREIGN_LENGTH:
                 break
-    return b" ".join(found)[: 2 * FOREIGN_LENGTH]
+    return b" ".join(runs)[: 2 * FOREIGN_LENGTH]
 
 
 @functools.cache

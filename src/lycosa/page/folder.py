@@ -31,19 +31,19 @@ def read_listing(form: MediaFormat, payload: bytes, url: str) -> tuple[PageParts
     decoded = decode(payload, "")
     shown = _READERS[form](decoded.data)
     texts = [fold(entry.text) for entry in (shown if len(shown) == len(entries) else entries)]
-    found = PageParts(lines=[text for text in texts if text])
+    parts = PageParts(lines=[text for text in texts if text])
     for text, entry in zip(texts, entries, strict=True):
         if entry.reference:
-            found.links.append((LinkKind.A.value, entry.reference, "", text[:ANCHOR_LENGTH]))
+            parts.links.append((LinkKind.A.value, entry.reference, "", text[:ANCHOR_LENGTH]))
     start = path_start(url)
     path = unquote(url[start:]) if start >= 0 else "/"
     words = (
-        next((line for line in found.lines if _TITLE_LETTERS.search(line)), "")
+        next((line for line in parts.lines if _TITLE_LETTERS.search(line)), "")
         if form is MediaFormat.GOPHER_MENU
         else ""
     )
-    found.title = words or f"Index of {path}"
-    return found, decoded
+    parts.title = words or f"Index of {path}"
+    return parts, decoded
 
 
 def without_end(payload: bytes) -> bytes:

@@ -93,25 +93,25 @@ def parse_page(
         return page
     whole = form in _READERS or form in LISTINGS
     if form in LISTINGS:
-        found, decoded = read_listing(form, payload, url)
+        parts, decoded = read_listing(form, payload, url)
     elif whole:
         if form is MediaFormat.TEXT and url.startswith("gopher:"):
             payload = without_end(payload)
         decoded = decode(payload, content_type)
-        found = _READERS[form](decoded.data)
+        parts = _READERS[form](decoded.data)
     else:
-        found, decoded = read_html(payload, content_type, xml=form is MediaFormat.XHTML)
+        parts, decoded = read_html(payload, content_type, xml=form is MediaFormat.XHTML)
     page.charset = decoded.charset
     page.faults.extend(decoded.faults)
     fill_page(
-        page, found, url, link_headers, x_robots_tag, product_token, content_language, whole=whole
+        page, parts, url, link_headers, x_robots_tag, product_token, content_language, whole=whole
     )
     return page
 
 
 def fill_page(
     page: Page,
-    found: PageParts,
+    parts: PageParts,
     url: str,
     link_headers: Sequence[str],
     x_robots_tag: Sequence[str],
@@ -123,22 +123,22 @@ def fill_page(
     """Make of what a document says what we understand of it. `whole`: all of its text is main text.
     Arguments as for `parse_page`.
     """
-    page.faults.extend(found.faults)
-    _fill_texts(page, found, whole=whole)
-    _fill_links(page, found, url, link_headers)
-    page.published_at = _published(found)
-    page.may_index, page.may_follow = permission(found.robots, x_robots_tag, product_token)
+    page.faults.extend(parts.faults)
+    _fill_texts(page, parts, whole=whole)
+    _fill_links(page, parts, url, link_headers)
+    page.published_at = _published(parts)
+    page.may_index, page.may_follow = permission(parts.robots, x_robots_tag, product_token)
     page.declared_language = language_code(
-        found.language or found.meta.get("http-equiv:content-language") or content_language
+        parts.language or parts.meta.get("http-equiv:content-language") or content_language
     )
     _fill_language(page, url)
 
 
 def _plain(data: bytes) -> PageParts:
-    found = PageParts()
+    parts = PageParts()
     text = data.decode(errors="replace").replace("\0", "")
-    found.lines = [line for line in map(fold, text.splitlines()) if line]
-    return found
+    parts.lines = [line for line in map(fold, text.splitlines()) if line]
+    return parts
 
 
 _READERS = {
@@ -148,45 +148,45 @@ _READERS = {
 }
 
 
-def _fill_texts(page: Page, found: PageParts, whole: bool) -> None:
-    page.text = found.text()
-    page.main_text = page.text if whole else main_text(found)
-    meta = found.meta
-    page.title = (found.title or fold(meta.get("og:title", "")))[:_TITLE_LENGTH]
-    page.headline = (found.headline or fold(meta.get("og:title", "")))[:_TITLE_LENGTH]
+def _fill_texts(page: Page, parts: PageParts, whole: bool) -> None:
+    page.text = parts.text()
+    page.main_text = page.text if whole else main_text(parts)
+    meta = parts.meta
+    page.title = (parts.title or fold(meta.get("og:title", "")))[:_TITLE_LENGTH]
+    page.headline = (parts.headline or fold(meta.get("og:title", "")))[:_TITLE_LENGTH]
     description = (
         meta.get("description") or meta.get("og:description") or meta.get("dc.description") or ""
     )
     page.description = fold(description)[:_DESCRIPTION_LENGTH]
-    page.headings = found.headings
+    page.headings = parts.headings
 
 
-def _fill_links(page: Page, found: PageParts, url: str, link_headers: Sequence[str]) -> None:
-    refresh = found.meta.get("http-equiv:refresh")
+def _fill_links(page: Page, parts: PageParts, url: str, link_headers: Sequence[str]) -> None:
+    refresh = parts.meta.get("http-equiv:refresh")
     if refresh and (target := refresh_target(refresh)):
-        found.links.append((LinkKind.REFRESH.value, target, "", ""))
-    alternates = found.alternates
+        parts.links.append((LinkKind.REFRESH.value, target, "", ""))
+    alternates = parts.alternates
     for target, parameters in header_links(link_headers) if link_headers else ():
         relations = parameters.get("rel", "").lower().split()
         if "canonical" in relations:
-            found.links.append((LinkKind.CANONICAL.value, target, " ".join(relations), ""))
-            found.has_canonical = True
+            parts.links.append((LinkKind.CANONICAL.value, target, " ".join(relations), ""))
+            parts.has_canonical = True
         elif "alternate" in relations:
-            found.links.append((LinkKind.ALTERNATE.value, target, " ".join(relations), ""))
+            parts.links.append((LinkKind.ALTERNATE.value, target, " ".join(relations), ""))
             if parameters.get("hreflang"):
                 alternates.append((parameters["hreflang"], target))
     base = url
-    if found.base is not None:
-        resolved = LinkResolver(url).resolve(found.base)
+    if parts.base is not None:
+        resolved = LinkResolver(url).resolve(parts.base)
         if type(resolved) is not Refusal:
             base = resolved
     resolver = LinkResolver(base, page.charset or "utf-8")
-    page.links, page.refused, cut = resolve_links(found.links, resolver, found.base is not None)
+    page.links, page.refused, cut = resolve_links(parts.links, resolver, parts.base is not None)
     if cut:
         page.faults.append(FAULT_LINKS_CUT)
-    if found.anchors_cut:
+    if parts.anchors_cut:
         page.faults.append(FAULT_ANCHOR_CUT)
-    if found.has_canonical:
+    if parts.has_canonical:
         page.canonical = first_target(page.links, LinkKind.CANONICAL)
     for language, href in alternates[:_MAX_ALTERNATES]:
         target = resolver.resolve(href)
@@ -194,15 +194,15 @@ def _fill_links(page: Page, found: PageParts, url: str, link_headers: Sequence[s
             page.alternates.append(Alternate(language, target))
 
 
-def _published(found: PageParts) -> int | None:
+def _published(parts: PageParts) -> int | None:
     """The first date that parses, most explicit source first."""
-    meta = found.meta
+    meta = parts.meta
     candidates = [meta["article:published_time"]] if "article:published_time" in meta else []
     candidates += [
-        match[1] for data in found.linked_data for match in [_PUBLISHED.search(data)] if match
+        match[1] for data in parts.linked_data for match in [_PUBLISHED.search(data)] if match
     ]
     candidates += [meta[name] for name in _DATE_METAS[1:] if name in meta]
-    candidates += [written for written, marked in found.times if marked]
+    candidates += [written for written, marked in parts.times if marked]
     for candidate in candidates:
         moment = parse_date(candidate)
         if moment is not None:

@@ -76,7 +76,7 @@ class Child:
             while self._pipe.poll():
                 self.reports.append(self._pipe.recv())
 
-    def told(self, news: News) -> bool:
+    def has_reported(self, news: News) -> bool:
         return any(report.news is news for report in self.reports)
 
     def wait(self, seconds: float) -> bool:
@@ -101,7 +101,7 @@ class Child:
         self._pipe.close()
         code = self._process.exitcode or 0
         self._process.close()
-        said = next(
+        last_message = next(
             (report.text for report in reversed(self.reports) if report.news is not News.WORKING),
             "",
         )
@@ -109,7 +109,7 @@ class Child:
             return ""  # it had not come so far as to hear of it in its own way
         if code < 0:
             return f"killed by {_signal_name(-code)}"
-        return said or (f"exit code {code}" if code else "")
+        return last_message or (f"exit code {code}" if code else "")
 
 
 def _live(

@@ -32,16 +32,16 @@ def tune_memory() -> None:
     _set_malloc(1, _TRIM_BYTES, _MMAP_BYTES)
 
 
-def steady_memory(arenas: int = 1, kept_bytes: int = 256 * 1024) -> None:
+def steady_memory(arenas: int = 1, max_free_bytes: int = 256 * 1024) -> None:
     """Keep a process that does many small things for months as small as it is. Called once, before
     threads start.
 
     glibc gives each thread that allocates an arena, up to eight a CPU, and each keeps what was once
     free in it; after one large block it keeps up to 64 MB at the end of each. Eight threads that
     had 6 MB each left 47 MB behind; so there are few arenas, and at the end of each no more than
-    `kept_bytes` stay free. The collector of cycles stays as it is.
+    `max_free_bytes` stay free. The collector of cycles stays as it is.
     """
-    _set_malloc(arenas, kept_bytes, kept_bytes)
+    _set_malloc(arenas, max_free_bytes, max_free_bytes)
 
 
 def _set_malloc(arenas: int, trim_bytes: int, mmap_bytes: int) -> None:

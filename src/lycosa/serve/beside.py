@@ -134,7 +134,7 @@ class PagesBeside:
             told = False
             while child.alive and not self._ending.is_set():
                 child.listen()
-                if child.told(News.WORKING) and not told:
+                if child.has_reported(News.WORKING) and not told:
                     told, pause_s = True, _PAUSE_S
                     if first:
                         self._say(

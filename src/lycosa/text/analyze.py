@@ -120,8 +120,8 @@ class NativeAnalyzer:
         )
 
     def terms(self, text: str) -> list[str]:
-        found: list[str] = self.tokenizer.analyze(self.joined(text))
-        return found
+        terms: list[str] = self.tokenizer.analyze(self.joined(text))
+        return terms
 
     def each(self, chunks: Sequence[str]) -> list[list[str]]:
         return list(map(self.terms, chunks))

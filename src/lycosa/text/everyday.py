@@ -125,21 +125,25 @@ def by_alphabet(text: str) -> str:
     """
     words = _DEVANAGARI.findall(text)
     if 2 * len(words) > len(text.split()):
-        hindi, nepali = (sum(map(known.__contains__, words)) for known in (_HINDI, _NEPALI))
+        hindi, nepali = (
+            sum(map(vocabulary.__contains__, words)) for vocabulary in (_HINDI, _NEPALI)
+        )
         if max(hindi, nepali) < max(CLEAR_WORDS, CLEAR_LEAD * min(hindi, nepali)):
             return ""
         return "hi" if hindi > nepali else "ne"
     lower = text.lower()
     letters = _CYRILLIC.findall(lower)
     if len(letters) >= MIN_LETTERS:
-        found = _MORE_CYRILLIC.intersection(letters)
-        if not found:
+        special_letters = _MORE_CYRILLIC.intersection(letters)
+        if not special_letters:
             return (
                 ""
                 if _RUSSIAN_LETTERS.search(lower) is None or _RUSSIAN.isdisjoint(lower.split())
                 else "ru"
             )
-        fitting = [language for language, more in _CYRILLIC_LETTERS.items() if found <= more]
+        fitting = [
+            language for language, more in _CYRILLIC_LETTERS.items() if special_letters <= more
+        ]
         return fitting[0] if len(fitting) == 1 else ""
     return (
         "ps"
@@ -160,17 +164,18 @@ def binding_words(words: Collection[str]) -> frozenset[str]:
     One such word among few says nothing (`die hard`), and words that are all of that kind are left
     as they are (`to be or not to be`).
     """
-    asked = frozenset(words)
-    found = max(
+    distinct = frozenset(words)
+    matches = max(
         (
-            asked & known | (asked & _ASKING if language == "en" else frozenset())
-            for language, known in _EVERYDAY.items()
+            distinct & vocabulary | (distinct & _ASKING if language == "en" else frozenset())
+            for language, vocabulary in _EVERYDAY.items()
         ),
         key=len,
     )
     return (
-        found
-        if len(found) < len(asked) and (len(found) >= CLEAR_WORDS or len(words) > 2 * CLEAR_WORDS)
+        matches
+        if len(matches) < len(distinct)
+        and (len(matches) >= CLEAR_WORDS or len(words) > 2 * CLEAR_WORDS)
         else frozenset()
     )
 
@@ -189,17 +194,18 @@ def by_words(text: str, guessed: str, sure: bool, expected: Set[str]) -> str:
     words = _LATIN_WORD.findall(text.lower())
     total = len(words)
     counts = {
-        language: sum(map(known.__contains__, words)) for language, known in _EVERYDAY.items()
+        language: sum(map(vocabulary.__contains__, words))
+        for language, vocabulary in _EVERYDAY.items()
     }
     if sure:
         others = max(count for language, count in counts.items() if language != guessed)
         if guessed in counts:
-            stands = counts[guessed] > others or counts[guessed] == others <= max(
+            confirmed = counts[guessed] > others or counts[guessed] == others <= max(
                 1, AGREED_SHARE * total
             )
         else:
-            stands = others < AGREED_SHARE * total
-        if stands:
+            confirmed = others < AGREED_SHARE * total
+        if confirmed:
             return guessed
     elif (
         guessed in ("ja", "zh")

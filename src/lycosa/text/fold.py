@@ -128,15 +128,15 @@ def pieces(word: str) -> list[str]:
     """
     if word.isalnum():
         return [word]
-    found: list[str] = []
+    tokens: list[str] = []
     start = -1
     for place, character in enumerate(word):
         if character.isalnum() or (start >= 0 and unicodedata.category(character)[0] == "M"):
             if start < 0:
                 start = place
         elif start >= 0:
-            found.append(word[start:place])
+            tokens.append(word[start:place])
             start = -1
     if start >= 0:
-        found.append(word[start:])
-    return found
+        tokens.append(word[start:])
+    return tokens

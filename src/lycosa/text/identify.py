@@ -256,8 +256,8 @@ def _by_quadgrams(sample: str, *, best_effort: bool = False) -> tuple[bool, list
         for _, code, share, _ in details
         if share and code not in ("un", "xxx", "tlh") and not code.startswith(("xx-", "zz"))
     ]
-    known = bool(ranking) and _ALIASES.get(details[0][1], details[0][1]) == ranking[0][0]
-    return reliable and known, ranking
+    agrees = bool(ranking) and _ALIASES.get(details[0][1], details[0][1]) == ranking[0][0]
+    return reliable and agrees, ranking
 
 
 def _is_english(sample: str) -> bool:
@@ -298,10 +298,10 @@ def _model() -> LanguageIdentifier:
 def _limited_model(languages: frozenset[str] | None) -> LanguageIdentifier | None:
     model = copy.copy(_model())  # the arrays are shared
     if languages is not None:
-        known = languages.intersection(model.labels)
-        if not known:
+        supported = languages.intersection(model.labels)
+        if not supported:
             return None
-        model.set_languages(sorted(known))
+        model.set_languages(sorted(supported))
     return model
 
 

@@ -117,10 +117,10 @@ def _parted(piece: str) -> list[str]:
         return [term for run in _RUNS.findall(piece) for term in _plainly(run)]
     with _using:
         tokens = _kiwi().tokenize(piece)
-    found: list[str] = []
+    parts: list[str] = []
     for run in _RUNS.finditer(piece):
         if not holds_hangul(run[0]):
-            found.append(fold.without_accents(run[0]))
+            parts.append(fold.without_accents(run[0]))
             continue
         # of nouns that stand side by side: how kiwi parts a compound is no matter
         start = end = run.start()
@@ -130,16 +130,16 @@ def _parted(piece: str) -> list[str]:
             if token.tag.startswith(_NOUNS) and token.start == end:
                 end = min(token.start + token.len, run.end())
                 continue
-            found += syllable_pairs(piece[start:end]) if end > start else []
+            parts += syllable_pairs(piece[start:end]) if end > start else []
             start = end = token.start
             if token.tag.startswith(_NOUNS):
                 end = min(token.start + token.len, run.end())
                 continue
             if token.tag.startswith(_VERBS):
-                found.append(token.form)
+                parts.append(token.form)
             start = end = token.start + token.len
-        found += syllable_pairs(piece[start:end]) if end > start else []
-    return found or _plainly(piece)  # particles and endings alone: somebody asks for them
+        parts += syllable_pairs(piece[start:end]) if end > start else []
+    return parts or _plainly(piece)  # particles and endings alone: somebody asks for them
 
 
 def _plainly(run: str) -> list[str]:

@@ -129,14 +129,14 @@ class SegmentedAnalyzer:
         if len(self._memo) > self.most_chunks:
             self._memo = {}  # a new one: another thread may be reading the old
         memo = self._memo
-        found = list(map(memo.get, chunks))
-        if None in found:
+        cached = list(map(memo.get, chunks))
+        if None in cached:
             self._learn(
-                set(itertools.compress(chunks, map(operator.is_, found, itertools.repeat(None)))),
+                set(itertools.compress(chunks, map(operator.is_, cached, itertools.repeat(None)))),
                 memo,
             )
             return map(memo.__getitem__, chunks)
-        return found  # type: ignore[return-value]  # none is None
+        return cached  # type: ignore[return-value]  # none is None
 
     def units(self, text: str) -> list[Unit]:
         return [
@@ -221,9 +221,9 @@ class PartsAnalyzer(SegmentedAnalyzer):
         parts, words = self._streams
         for surface in set(surfaces).difference(words):
             if _PLAIN_CJK.fullmatch(surface):  # what `_units_of` gives, for most words
-                found = self._parts_of(surface)
-                parts[surface] = " ".join(found)
-                words[surface] = surface if len(found) > 1 else ""
+                surface_parts = self._parts_of(surface)
+                parts[surface] = " ".join(surface_parts)
+                words[surface] = surface if len(surface_parts) > 1 else ""
                 continue
             units = list(self._units_of(surface))
             parts[surface] = " ".join(term for unit in units for term in unit.phrase)
@@ -357,18 +357,19 @@ class TwoStreamAnalyzer(SegmentedAnalyzer):
     def joined(self, text: str) -> str:
         if len(self._pairs) > MEMO_CHUNKS:
             self._pairs = {}  # a new one: another thread may be reading the old
-        known = self._pairs
+        pairs = self._pairs
         chunks = clean(self.prepare(text)).split()
-        for chunk in set(chunks).difference(known):
+        for chunk in set(chunks).difference(pairs):
             units = self._units_of(chunk)
-            known[chunk] = (
+            pairs[chunk] = (
                 " ".join(unit.phrase[0] for unit in units),
                 " ".join(unit.word for unit in units if unit.word),
             )
-        found = list(map(known.__getitem__, chunks))
+        streams = list(map(pairs.__getitem__, chunks))
         return " ".join(
             itertools.chain(
-                (first for first, _ in found if first), (second for _, second in found if second)
+                (first for first, _ in streams if first),
+                (second for _, second in streams if second),
             )
         )
 
@@ -390,13 +391,13 @@ class AccentAnalyzer(TwoStreamAnalyzer):
     """
 
     def _units_of(self, chunk: str) -> list[Unit]:
-        found = []
+        units = []
         for piece in fold.pieces(fold.plain(chunk)):
             term = fold.without_accents(piece)
             if term and len(term.encode()) <= fold.MAX_TERM_BYTES:
                 accented = "" if piece.isascii() else self._stem(piece)
-                found.append(Unit((term,), accented if accented != term else "", piece))
-        return found
+                units.append(Unit((term,), accented if accented != term else "", piece))
+        return units
 
 
 class SyllableAnalyzer(TwoStreamAnalyzer):

@@ -24,14 +24,14 @@ def _forms(patterns: str) -> tuple[str, ...]:
     B ы и у ү; O а е о ө; Q а э о ө.
     """
     vowels = {"A": "ае", "Y": "ыі", "B": "ыиуү", "O": "аеоө", "Q": "аэоө"}
-    found: set[str] = set()
+    forms: set[str] = set()
     for pattern in patterns.split():
         chosen = [letter for letter in vowels if letter in pattern]
         if not chosen:
-            found.add(pattern)
+            forms.add(pattern)
         for letter in chosen[:1]:
-            found.update(pattern.replace(letter, vowel) for vowel in vowels[letter])
-    return tuple(sorted(found, key=lambda form: (-len(form), form)))
+            forms.update(pattern.replace(letter, vowel) for vowel in vowels[letter])
+    return tuple(sorted(forms, key=lambda form: (-len(form), form)))
 
 
 _ENDINGS = {
@@ -71,9 +71,9 @@ def light_stem(language: str) -> Callable[[str], str]:
                 continue
             for ending in endings:
                 if word.endswith(ending):
-                    kept = len(word) - len(ending)
-                    if kept >= (LEAST if len(ending) > 1 else MIN_BEFORE_VOWEL):
-                        word = word[:kept]
+                    stem_length = len(word) - len(ending)
+                    if stem_length >= (LEAST if len(ending) > 1 else MIN_BEFORE_VOWEL):
+                        word = word[:stem_length]
                         break
         return word
 

@@ -50,17 +50,17 @@ class Domains:
         What has none is its own: an IP address, a single label, a public suffix itself, a name with
         empty labels.
         """
-        known = self._known.get(host)
-        if known is None:
-            known = self._find(host)
+        cached = self._known.get(host)
+        if cached is None:
+            cached = self._find(host)
             if len(self._known) >= _MAX_HOSTS:
                 self._known.clear()
-            self._known[host] = known
-        return known
+            self._known[host] = cached
+        return cached
 
     def _find(self, host: str) -> str:
         name = host.lower().removesuffix(".")
         if ":" in name or "." not in name or _IPV4.fullmatch(name):
             return name or host
-        found: str | None = self._rules.privatesuffix(name)
-        return found or name
+        suffix: str | None = self._rules.privatesuffix(name)
+        return suffix or name

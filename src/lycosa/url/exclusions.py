@@ -188,20 +188,20 @@ def _prefix(value: str) -> str:
 
 
 def _first_of(rules: Iterable[ExclusionRule], kind: ExclusionKind) -> dict[str, ExclusionRule]:
-    found: dict[str, ExclusionRule] = {}
+    first_rules: dict[str, ExclusionRule] = {}
     for rule in rules:
         if rule.kind is kind:
-            found.setdefault(rule.value, rule)
-    return found
+            first_rules.setdefault(rule.value, rule)
+    return first_rules
 
 
 def _without_longer(starts: list[str]) -> list[str]:
     """Of sorted strings, those that do not begin with another one."""
-    kept: list[str] = []
+    prefixes: list[str] = []
     for start in starts:
-        if not kept or not start.startswith(kept[-1]):
-            kept.append(start)
-    return kept
+        if not prefixes or not start.startswith(prefixes[-1]):
+            prefixes.append(start)
+    return prefixes
 
 
 class ExclusionFile:

@@ -74,7 +74,7 @@ def finish_gopher(text: str) -> str:
     return f"gopher://{where}/{'' if path == '1' else path}"
 
 
-def _octets(text: str, kept: str) -> str | None:
+def _octets(text: str, safe: str) -> str | None:
     """Escapes undone and written again; None with a line end in it."""
     octets = unquote_to_bytes(text.encode("utf-8", "surrogatepass"))
-    return None if _COMMANDS.search(octets) else quote_from_bytes(octets, safe=_KEPT + kept)
+    return None if _COMMANDS.search(octets) else quote_from_bytes(octets, safe=_KEPT + safe)

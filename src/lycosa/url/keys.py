@@ -47,10 +47,12 @@ class Identifier:
             UrlError: it is of no scheme that is crawled.
         """
         origin = url[: url.find("/", 8) if url[0] == "h" else path_start(url)]
-        known = self._origins.get(origin)
-        if known is None:
-            known = self._identify_host(url, origin)
-        return _new_id(UrlId, (url, known[0], known[1], xxh3_64_intdigest(url.encode()), known[2]))
+        cached = self._origins.get(origin)
+        if cached is None:
+            cached = self._identify_host(url, origin)
+        return _new_id(
+            UrlId, (url, cached[0], cached[1], xxh3_64_intdigest(url.encode()), cached[2])
+        )
 
     def partition(self, host: str) -> int:
         """The partition of a hostname."""
@@ -58,8 +60,8 @@ class Identifier:
 
     def _identify_host(self, url: str, origin: str) -> tuple[str, int, int]:
         host = hostname(url)
-        known = (host, host_key(host), self.partition(host))
+        parts = (host, host_key(host), self.partition(host))
         if len(self._origins) >= _MAX_ORIGINS:
             self._origins.clear()
-        self._origins[origin] = known
-        return known
+        self._origins[origin] = parts
+        return parts

@@ -141,7 +141,7 @@ _MAX_ENTRIES = 32_768
 _MAX_ORIGINS = 4_096
 
 
-class _Known:
+class _ResolvedLinks:
     """What was resolved before, by folder: the links of a page are mostly those of its neighbours.
 
     Bounded: when it is full all is forgotten, which costs less than keeping an order.
@@ -153,18 +153,18 @@ class _Known:
         self._left = _MAX_ENTRIES
 
     def folder(self, folder: str) -> dict[str, str | Refusal]:
-        known = self._folders.get(folder)
-        if known is None:
-            known = {}
+        cached = self._folders.get(folder)
+        if cached is None:
+            cached = {}
             if len(folder) <= _MAX_RESULT:
                 self._spend()
-                self._folders[folder] = known
-        return known
+                self._folders[folder] = cached
+        return cached
 
-    def remember(self, known: dict[str, str | Refusal], href: str, result: str | Refusal) -> None:
+    def remember(self, cache: dict[str, str | Refusal], href: str, result: str | Refusal) -> None:
         if len(href) <= _MAX_HREF and len(result) <= _MAX_RESULT:
             self._spend()
-            known[href] = result
+            cache[href] = result
 
     def is_origin(self, text: str) -> bool:
         return text in self._origins
@@ -185,7 +185,7 @@ class _Known:
         return sum(map(len, self._folders.values()))
 
 
-_known = _Known()
+_resolved = _ResolvedLinks()
 
 
 class LinkResolver:
@@ -199,7 +199,7 @@ class LinkResolver:
         UrlError: the base is not an absolute URL of a scheme that is crawled.
     """
 
-    __slots__ = ("_codec", "_folder", "_of_the_web", "_origin", "base", "known")
+    __slots__ = ("_codec", "_folder", "_of_the_web", "_origin", "base", "resolved")
 
     def __init__(self, base_url: str, encoding: str = "utf-8") -> None:
         self.base = base = base_url if _is_final(base_url) else normalise(base_url)
@@ -208,9 +208,9 @@ class LinkResolver:
         self._origin = base[: path_start(base)]
         self._of_the_web = base[0] == "h"
         if self._of_the_web:
-            _known.add_origin(self._origin)
+            _resolved.add_origin(self._origin)
         self._codec = codec_for(encoding)
-        self.known = _known.folder(
+        self.resolved = _resolved.folder(
             self._folder if self._codec is None else f"{self._codec} {self._folder}"
         )
 
@@ -223,25 +223,25 @@ class LinkResolver:
                 return self._parse(whole)
         if not href:
             return self.base
-        result = self.known.get(href)
+        result = self.resolved.get(href)
         return result if result is not None else self._first_time(href)
 
     def _first_time(self, href: str) -> str | Refusal:
         absolute = href.startswith(("http://", "https://"))
-        known = self.known
+        cache = self.resolved
         if absolute:  # means the same in every folder: remembered once
-            known = _known.folder("" if self._codec is None else f"{self._codec} ")
-            if (before := known.get(href)) is not None:
+            cache = _resolved.folder("" if self._codec is None else f"{self._codec} ")
+            if (before := cache.get(href)) is not None:
                 return before
         result = self._plain(href, absolute) or self._parse(href)
         # `?q` and texts the parser may strip to that, or to nothing, depend on the whole base; so
         # does `http:x`.
         if absolute or (href[0] > " " and href[0] != "?" and ":" not in href):
-            _known.remember(known, href, result)
+            _resolved.remember(cache, href, result)
             if absolute and not isinstance(result, Refusal):
                 slash = href.find("/", 8)
                 if slash > 0 and result.startswith(href[: slash + 1]):
-                    _known.add_origin(href[:slash])
+                    _resolved.add_origin(href[:slash])
         return result
 
     def _plain(self, href: str, absolute: bool) -> str:
@@ -277,8 +277,8 @@ def _is_final(url: str) -> bool:
     and its path is plain.
     """
     slash = url.find("/", 8)
-    known = slash > 0 and len(url) <= MAX_URL_LENGTH and _known.is_origin(url[:slash])
-    return known and "/." not in url and _PLAIN_PATH.fullmatch(url, slash) is not None
+    is_plain = slash > 0 and len(url) <= MAX_URL_LENGTH and _resolved.is_origin(url[:slash])
+    return is_plain and "/." not in url and _PLAIN_PATH.fullmatch(url, slash) is not None
 
 
 def _parent(folder: str) -> str:

@@ -61,9 +61,9 @@ def codec_for(encoding: str) -> str | None:
     """
     if not encoding or encoding == "utf-8" or not encoding.isascii():
         return None
-    known = _WITHOUT_PYTHON_NAME.get(encoding.lower())
-    if known is not None:
-        return known
+    codec = _WITHOUT_PYTHON_NAME.get(encoding.lower())
+    if codec is not None:
+        return codec
     try:
         return _CODECS.get(codecs.lookup(encoding).name)
     except (LookupError, ValueError):

@@ -86,10 +86,10 @@ def _filter_query(url: str, keep: Callable[[str], bool]) -> str:
     if not query:
         return url
     parameters = query.split("&")
-    kept = [parameter for parameter in parameters if keep(parameter)]
-    if len(kept) == len(parameters):
+    remaining = [parameter for parameter in parameters if keep(parameter)]
+    if len(remaining) == len(parameters):
         return url
-    return f"{path}{mark}{'&'.join(kept)}" if kept else path
+    return f"{path}{mark}{'&'.join(remaining)}" if remaining else path
 
 
 def _drop_session_ids(url: str) -> str:

@@ -175,16 +175,16 @@ class Admission:
         if self._scope == "prefix":
             return url.startswith(self._folders)
         origin = url[: path_start(url)]
-        known = self._origins.get(origin)
-        if known is None:
+        cached = self._origins.get(origin)
+        if cached is None:
             if self._scope == "host":
-                known = _host_and_port(url) in self._hosts
+                cached = _host_and_port(url) in self._hosts
             else:
-                known = self._domains.registrable(hostname(url)) in self._registrable
+                cached = self._domains.registrable(hostname(url)) in self._registrable
             if len(self._origins) >= _MAX_ORIGINS:
                 self._origins.clear()
-            self._origins[origin] = known
-        return known
+            self._origins[origin] = cached
+        return cached
 
     def _by_pattern(self, url: str) -> tuple[bool, str]:
         """Whether the patterns refuse the URL, and which one decided ("" where there are none)."""

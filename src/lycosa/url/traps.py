@@ -166,8 +166,8 @@ def trap(url: str, today: date, *, oldest_year: int = OLDEST_YEAR) -> TrapRule |
         return TrapRule.SESSION_ID
     if (
         count > 1
-        and (found := _PATH_DATE.search(path))
-        and _path_calendar(path, found, today, oldest_year)
+        and (date_match := _PATH_DATE.search(path))
+        and _path_calendar(path, date_match, today, oldest_year)
     ):
         return TrapRule.CALENDAR
     return _query_trap(url, url[mark + 1 :], today, oldest_year) if mark >= 0 else ""
@@ -220,19 +220,19 @@ def _is_name(segment: str) -> bool:
     return len(segment) > _SHORT and not segment.isdigit()
 
 
-def _path_calendar(path: str, found: re.Match[str], today: date, oldest_year: int) -> bool:
+def _path_calendar(path: str, match: re.Match[str], today: date, oldest_year: int) -> bool:
     """Whether a date in a path is a calendar's. /YYYY/MM/ without a day counts only beside a word
     for calendars and near today: /topic/1950/12/ may be the twelfth page of a topic.
     """
-    year = int(found[1])
+    year = int(match[1])
     if oldest_year <= year < today.year + YEARS_AHEAD:
         return False
-    month, day = int(found[3]), found[4]
+    month, day = int(match[3]), match[4]
     if not _is_date(month, day):
         return False
-    ends = found.end() >= len(path) - 1
+    ends = match.end() >= len(path) - 1
     if day is None and (
-        len(found[3]) < 2
+        len(match[3]) < 2
         or abs(year - today.year) > _YEARS_OF_PAIRS
         or not _CALENDAR_WORD.search(path)
     ):

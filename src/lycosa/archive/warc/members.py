@@ -255,11 +255,11 @@ class RecordFile:
         """
         while offset < self.size:
             view = self._at(offset)
-            found = _MEMBER.search(self._window, offset - self._start)
-            if found is None:
+            match = _MEMBER.search(self._window, offset - self._start)
+            if match is None:
                 offset += max(len(view) - _MEMBER_BYTES + 1, 1)
                 continue
-            offset = self._start + found.start()
+            offset = self._start + match.start()
             if self._may_be_record(offset):
                 try:
                     record = self._record(offset)

@@ -54,15 +54,15 @@ def live(
     die_with_parent(parent, name)
     where = f"process {os.getpid()} ({name})"
     try:
-        kept = ObjectHost(where, make, arguments)
+        host = ObjectHost(where, make, arguments)
     except Exception as error:
         Path(complaint).write_text(f"{type(error).__name__}: {error}")
         raise
     listener = wire.listen(address)
-    start_thread(_admit, listener, key, kept, where, name="calls", on_error=OnError.END_PROCESS)
+    start_thread(_admit, listener, key, host, where, name="calls", on_error=OnError.END_PROCESS)
     ending.wait()
     start_thread(_end_late, name="end", on_error=OnError.END_PROCESS)
-    kept.close()
+    host.close()
     sys.stderr.flush()
     os._exit(0)  # calls may still be under way in other threads: nobody waits for them
 
@@ -72,13 +72,13 @@ def _end_late() -> None:
     os._exit(1)
 
 
-def _admit(listener: socket.socket, key: bytes, kept: ObjectHost, where: str) -> None:
+def _admit(listener: socket.socket, key: bytes, host: ObjectHost, where: str) -> None:
     while True:
         link, _ = listener.accept()
-        start_thread(_serve, link, key, kept, where, name="call", on_error=OnError.REPORT)
+        start_thread(_serve, link, key, host, where, name="call", on_error=OnError.REPORT)
 
 
-def _serve(link: socket.socket, key: bytes, kept: ObjectHost, where: str) -> None:
+def _serve(link: socket.socket, key: bytes, host: ObjectHost, where: str) -> None:
     """Answer the calls that come over one connection, one after the other."""
     with link:
         if not wire.admitted(link, key):
@@ -86,21 +86,21 @@ def _serve(link: socket.socket, key: bytes, kept: ObjectHost, where: str) -> Non
         try:
             while True:
                 message = wire.take(link)
-                answered, outcome = _carry_out(message, kept, where)
+                answered, outcome = _carry_out(message, host, where)
                 if answered:
                     wire.put(link, _pickled(outcome, where))
         except OSError:
             return  # whoever asked is gone, or has given up
 
 
-def _carry_out(message: bytes, kept: ObjectHost, where: str) -> tuple[bool, CallResult]:
+def _carry_out(message: bytes, host: ObjectHost, where: str) -> tuple[bool, CallResult]:
     try:
         answered, method, arguments = pickle.loads(message)
     except Exception as error:  # noqa: BLE001 - whatever the arguments' own code raises is an answer
         return True, CallResult(
             raised=WorkError(f"{where} cannot read the request: {type(error).__name__}: {error}")
         )
-    return answered, kept.call(method, arguments)
+    return answered, host.call(method, arguments)
 
 
 def _pickled(outcome: CallResult, where: str) -> bytes:

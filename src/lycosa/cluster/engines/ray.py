@@ -267,12 +267,12 @@ def require_cluster(address: str) -> None:
 
 
 @contextmanager
-def _loopback(wanted: bool) -> Iterator[None]:
+def _loopback(enabled: bool) -> Iterator[None]:
     """Have Ray take 127.0.0.1 for this machine's address, and listen there alone: its own switch
     for clusters of one machine.
     """
     before = ray_constants.ENABLE_RAY_CLUSTER
-    if wanted:
+    if enabled:
         ray_constants.ENABLE_RAY_CLUSTER = False
     try:
         yield
@@ -286,8 +286,10 @@ def _pack(value: object) -> bytes:
     return packed
 
 
-def _carry_out(packed: bytes, packed_item: bytes, wanted: list[str], install: str) -> CallResult:
-    shipping.provide(wanted, install)
+def _carry_out(
+    packed: bytes, packed_item: bytes, requirements: list[str], install: str
+) -> CallResult:
+    shipping.provide(requirements, install)
     function, item = cloudpickle.loads(packed), cloudpickle.loads(packed_item)
     return attempt(function, (item,), f"process {os.getpid()} (a task)")
 

@@ -23,11 +23,11 @@ _ENDED = "DEAD"
 class KeptActor:
     """What an actor runs: our object, behind the calls that `RayRemote` makes."""
 
-    def __init__(self, name: str, wanted: list[str], install: str, packed: bytes) -> None:
+    def __init__(self, name: str, requirements: list[str], install: str, packed: bytes) -> None:
         """`packed`: what makes the object, and its arguments. It can be unpacked once what is
         wanted is there.
         """
-        provide(wanted, install)
+        provide(requirements, install)
         make, arguments = cloudpickle.loads(packed)
         self._kept = ObjectHost(f"actor {name}", make, arguments)
 

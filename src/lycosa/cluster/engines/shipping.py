@@ -48,14 +48,14 @@ def requirements(distribution: str = DISTRIBUTION) -> list[str]:
     return sorted(pinned)
 
 
-def missing(wanted: Iterable[str]) -> list[str]:
+def missing(requirements: Iterable[str]) -> list[str]:
     """Those of the requirements (`name==version`) that this process does not have, in that version
     or any other.
     """
-    return [each for each in wanted if not installed(each.partition("==")[0])]
+    return [each for each in requirements if not installed(each.partition("==")[0])]
 
 
-def provide(wanted: Sequence[str], how: str) -> None:
+def provide(requirements: Sequence[str], how: str) -> None:
     """See to it that this process can import what is wanted. `how`: AUTO installs only where
     something is missing.
 
@@ -65,10 +65,10 @@ def provide(wanted: Sequence[str], how: str) -> None:
     Raises:
         WorkError: it cannot be installed.
     """
-    if how == NEVER or (how == AUTO and not missing(wanted)):
+    if how == NEVER or (how == AUTO and not missing(requirements)):
         return
-    folder = _folder(wanted)
-    _install(wanted, folder)
+    folder = _folder(requirements)
+    _install(requirements, folder)
     if str(folder) in sys.path:
         return
     before = os.environ.get("PYTHONPATH", "")
@@ -80,13 +80,13 @@ def provide(wanted: Sequence[str], how: str) -> None:
     importlib.invalidate_caches()
 
 
-def _folder(wanted: Sequence[str]) -> Path:
-    text = "\n".join((*sorted(wanted), sys.version, sys.prefix))
+def _folder(requirements: Sequence[str]) -> Path:
+    text = "\n".join((*sorted(requirements), sys.version, sys.prefix))
     cache = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
     return Path(cache, "lycosa", "packages", hashlib.sha256(text.encode()).hexdigest()[:16])
 
 
-def _install(wanted: Sequence[str], folder: Path) -> None:
+def _install(requirements: Sequence[str], folder: Path) -> None:
     """Fill the folder, unless that was done; several processes may want it at once."""
     done = folder / "installed"
     if done.exists():
@@ -107,7 +107,9 @@ def _install(wanted: Sequence[str], folder: Path) -> None:
             "--target",
             str(folder),
         ]
-        called = subprocess.run([*command, *wanted], capture_output=True, text=True, check=False)
+        called = subprocess.run(
+            [*command, *requirements], capture_output=True, text=True, check=False
+        )
         if called.returncode:
             raise WorkError(
                 "the packages that Lycosa needs cannot be installed on this node: "

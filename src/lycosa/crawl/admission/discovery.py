@@ -238,17 +238,17 @@ class Discovery:
         and redirects above it.
         """
         crawl = self._crawl
-        gate, known = crawl.assignments[name].gate, crawl.assignments[name].known
+        gate, seen = crawl.assignments[name].gate, crawl.assignments[name].seen
         if gate.remote_links is not None and not gate.holds(identity):
             way = Way(referrer, hops, kind=operation, priority=1.0)
             return gate.remote_links.send(identity, depth, crawl.clock.now_ms(), way, operation)
         as_key = identity._replace(url_key=operation_key(identity.url_key, operation))
         try:
-            if known.depth(as_key) is not None:
+            if seen.depth(as_key) is not None:
                 return False
         except KeyError:
             return False
-        known.put(as_key, depth)
+        seen.put(as_key, depth)
         now_ms = crawl.clock.now_ms()
         crawl.urls.admitted(
             UrlRow(

@@ -75,11 +75,11 @@ class Inbox:
         of them and died.
         """
         for name in self._names():
-            found = self._read(name)
-            if found is None or found.collection not in self._crawl.assignments:
+            submission = self._read(name)
+            if submission is None or submission.collection not in self._crawl.assignments:
                 continue
-            gate = self._crawl.assignments[found.collection].gate
-            for url in found.urls:
+            gate = self._crawl.assignments[submission.collection].gate
+            for url in submission.urls:
                 with suppress(UrlError):
                     gate.seed(url, self._crawl.clock.now_ms())
 
@@ -88,25 +88,25 @@ class Inbox:
         are counted as refused.
         """
         applied = 0
-        known: list[KnownSubmission] = []
+        renewals: list[KnownSubmission] = []
         for name in self._names():
             if name in self._settled:
                 continue
-            found = self._read(name)
-            if found is None and self._is_young(name):
+            submission = self._read(name)
+            if submission is None and self._is_young(name):
                 continue
             self._settled.add(name)
-            if found is None:
+            if submission is None:
                 first = next(iter(self._crawl.assignments.values()), None)
                 if first is None:
                     continue
                 first.gate.refused["inbox_unreadable"] += 1
-            elif found.collection not in self._crawl.assignments:
+            elif submission.collection not in self._crawl.assignments:
                 continue
             else:
-                applied += self._submit(found, known)
+                applied += self._submit(submission, renewals)
             self._crawl.buffer.batch.inbox.append(name)
-        return applied + self._renew(known)
+        return applied + self._renew(renewals)
 
     def _names(self) -> list[str]:
         """The files that are this worker's to apply: a file belongs to a partition, by its name."""
@@ -153,28 +153,32 @@ class Inbox:
             modified_at is not None and 0 <= self._crawl.clock.now_ms() - modified_at < SETTLED_MS
         )
 
-    def _submit(self, found: Submission, known: list[KnownSubmission]) -> int:
-        """Admit what is new, hand on what is another worker's, and note in `known` what was
+    def _submit(self, submission: Submission, renewals: list[KnownSubmission]) -> int:
+        """Admit what is new, hand on what is another worker's, and note in `renewals` what was
         there.
         """
         crawl = self._crawl
-        gate = crawl.assignments[found.collection].gate
+        gate = crawl.assignments[submission.collection].gate
         applied = 0
-        for url in found.urls:
+        for url in submission.urls:
             before = gate.admitted_count
             try:
                 identity = gate.seed(url, crawl.clock.now_ms())
             except UrlError as error:
                 gate.refused[error.reason] += 1
                 continue
-            if found.operation:
-                applied += self._operations.admit(found.collection, identity, found.operation)
+            if submission.operation:
+                applied += self._operations.admit(
+                    submission.collection, identity, submission.operation
+                )
                 continue
             if gate.remote_links is not None and not gate.holds(identity):
-                way = Way(kind=INBOX_LINK, first_seen_at=found.submitted_at)
+                way = Way(kind=INBOX_LINK, first_seen_at=submission.submitted_at)
                 gate.remote_links.send(identity, 0, crawl.clock.now_ms(), way)
             elif gate.admitted_count == before:
-                known.append(KnownSubmission(found.collection, identity, found.submitted_at))
+                renewals.append(
+                    KnownSubmission(submission.collection, identity, submission.submitted_at)
+                )
                 continue
             applied += 1
         return applied
@@ -183,14 +187,14 @@ class Inbox:
         """A known URL was submitted: it is due, unless that says nothing new. Whether it is."""
         return self._renew([KnownSubmission(collection, identity, submitted_at)]) > 0
 
-    def _renew(self, known: Sequence[KnownSubmission]) -> int:
+    def _renew(self, renewals: Sequence[KnownSubmission]) -> int:
         """As `renew`, for many: a look into the tables costs hardly more for a thousand URLs than
         for one. How many are due.
         """
         crawl = self._crawl
         renewed = 0
-        for start in range(0, len(known), _LOOKED_UP):
-            part = known[start : start + _LOOKED_UP]
+        for start in range(0, len(renewals), _LOOKED_UP):
+            part = renewals[start : start + _LOOKED_UP]
             away = [
                 each.identity
                 for each in part

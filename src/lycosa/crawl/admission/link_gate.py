@@ -16,7 +16,7 @@ from lycosa.core.records import FOLLOWED_KINDS, Link, LinkKind, UrlId, UrlRow
 from lycosa.crawl.admission.remote_links import INBOX_LINK, RemoteLinks, Way
 from lycosa.crawl.admission.url_filter import FilterResult
 from lycosa.frontier.scheduler.reach import Reach
-from lycosa.frontier.seen.known_urls import KnownUrls
+from lycosa.frontier.seen.seen_urls import SeenUrls
 from lycosa.url.domain import Domains
 from lycosa.url.keys import Identifier
 from lycosa.url.normalise import normalise
@@ -48,7 +48,7 @@ class LinkGate:
         *,
         domains: Domains,
         identifier: Identifier,
-        known: KnownUrls,
+        seen: SeenUrls,
         admitted: Callable[[UrlRow], None],
         on_depth_decreased: Callable[[UrlId, int], None],
         linked: Callable[[UrlId, str], None] | None = None,
@@ -60,7 +60,7 @@ class LinkGate:
         self._rules = Rules(collection)
         self._admission = Admission(collection, seeds, domains, other_schemes=other_schemes)
         self._identifier = identifier
-        self._known = known
+        self._seen = seen
         self._admitted = admitted
         self._on_depth_decreased = on_depth_decreased
         self._linked = linked
@@ -201,7 +201,7 @@ class LinkGate:
         distance = self.reach.distance(source_key) if self.reach is not None else None
         if self.reach is None or distance is None:
             return []
-        found = []
+        admitted = []
         for target in targets:
             url = self._rules.apply(target)
             # A session id is left out of a new link, and stands in what an older call admitted.
@@ -209,14 +209,14 @@ class LinkGate:
                 if self._admission.refuse(form) is None:
                     identity = self._identifier.identify(form)
                     if self.reach.put(identity.url_key, distance + step):
-                        found.append(identity)
-                        if self._is_known(identity):
+                        admitted.append(identity)
+                        if self._is_recorded(identity):
                             self.reach.wake(identity.host_key)
-        return found
+        return admitted
 
-    def _is_known(self, identity: UrlId) -> bool:
+    def _is_recorded(self, identity: UrlId) -> bool:
         try:
-            return self._known.depth(identity) is not None
+            return self._seen.depth(identity) is not None
         except KeyError:
             return False
 
@@ -259,13 +259,13 @@ class LinkGate:
         Raises:
             KeyError: another URL has this key.
         """
-        before = self._known.depth(identity)
+        before = self._seen.depth(identity)
         if before is not None:
             if depth < before and way.referrer:
-                self._known.put(identity, depth)
+                self._seen.put(identity, depth)
                 self._on_depth_decreased(identity, depth)
             return False
-        self._known.put(identity, depth)
+        self._seen.put(identity, depth)
         self.admitted_count += 1
         self._admitted(
             UrlRow(
@@ -283,8 +283,8 @@ class LinkGate:
 
     def take_refused(self) -> Counter[str]:
         """The links refused since the last call, by reason."""
-        taken, self.refused = self.refused, Counter()
-        return taken
+        counts, self.refused = self.refused, Counter()
+        return counts
 
     def refuses(self, row: UrlRow) -> Refusal | None:
         """Whether today's configuration would still admit a row (a narrower second call stops what
@@ -301,7 +301,7 @@ class LinkGate:
         if self.remote_links is not None and not self.remote_links.holds(identity.partition):
             return self._hand_on(self.remote_links, identity, depth, now_ms, way)
         try:
-            before = self._known.depth(identity)
+            before = self._seen.depth(identity)
         except KeyError:
             return Refusal.KEY_COLLISION
         if before is None:
@@ -312,7 +312,7 @@ class LinkGate:
                 return self._enter_instead(reason, instead, depth, now_ms, way)
             if reason and not instead:
                 return reason
-            self._known.put(identity, depth)
+            self._seen.put(identity, depth)
             row = UrlRow(
                 identity,
                 self._collection.name,
@@ -328,7 +328,7 @@ class LinkGate:
             self._admitted(row)
             return None
         if depth < before:
-            self._known.put(identity, depth)
+            self._seen.put(identity, depth)
             self._on_depth_decreased(identity, depth)
         if self._linked is not None:
             self._linked(identity, way.referrer)

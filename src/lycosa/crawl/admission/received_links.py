@@ -111,11 +111,11 @@ class ReceivedLinks(CrawlListener):
         if not self._paths and not self.rows:
             return {}  # nobody hands anything on
         self._replaced, self._said_at = False, self._crawl.clock.monotonic_ms()
-        known = self._claim.state.applied
+        applied = self._claim.state.applied
         return {
             partition: entry
             for partition, entry in self._cursor.items()
-            if entry > known.get(partition, 0)
+            if entry > applied.get(partition, 0)
         }
 
     def _frames(self, file: LiveFile) -> Iterator[pl.DataFrame]:
@@ -166,10 +166,10 @@ class ReceivedLinks(CrawlListener):
         if operation:
             self._discovery.receive(collection, identity, operation, way, depth)
             return
-        known = assignment.knows(identity)
+        is_recorded = assignment.knows(identity)
         if assignment.gate.receive(identity, depth, self._crawl.clock.now_ms(), way):
             return
-        if kind == INBOX_LINK and known:
+        if kind == INBOX_LINK and is_recorded:
             self._inbox.renew(collection, identity, way.first_seen_at)
         self._improve(collection, identity, way)
         if modified_at:

@@ -165,12 +165,15 @@ class DocumentPool:
     def stop(self) -> list[PendingDocument]:
         """Give up what is not yet read, and hand it back."""
         busy = [child for child in self._children if child.waiting is not None]
-        given_up = [*(child.waiting for child in busy if child.waiting is not None), *self._waiting]
+        abandoned = [
+            *(child.waiting for child in busy if child.waiting is not None),
+            *self._waiting,
+        ]
         self._waiting.clear()
         self._held = 0
         for child in busy:
             self._end(child)
-        return given_up
+        return abandoned
 
     def close(self) -> None:
         """End the children. The pool can be used again afterwards."""
@@ -259,13 +262,13 @@ class DocumentPool:
     def _hear(self, child: _Child) -> None:
         """A child has said something, or died."""
         try:
-            said = child.channel.recv(16)
+            message = child.channel.recv(16)
         except OSError:
-            said = b""
-        if said == READY:
+            message = b""
+        if message == READY:
             child.ready = True
             self._failed_starts = 0
-        elif said == DONE and child.waiting is not None:
+        elif message == DONE and child.waiting is not None:
             self._done(child)
         else:
             self._lose(child, "")

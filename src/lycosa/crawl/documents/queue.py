@@ -89,8 +89,8 @@ class DocumentQueue:
         """
         if not self.limits.processes:
             return ParsedExchange(None)
-        known = self._read.get(id(exchange))
-        return known[1] if known is not None else self.pool.read(exchange)
+        cached = self._read.get(id(exchange))
+        return cached[1] if cached is not None else self.pool.read(exchange)
 
     def remember(self, read: list[tuple[Exchange, ParsedExchange]]) -> None:
         """Hold what was read until the next call."""

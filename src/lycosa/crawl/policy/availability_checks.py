@@ -61,14 +61,14 @@ class CheckPace:
 
     def start(self, identity: UrlId, now: int) -> bool:
         """Book a check on its host; what is returned is for `finish`."""
-        return self._crawl.frontier.start_beside(identity.host_key, self._domain(identity), now)
+        return self._crawl.frontier.start_unqueued(identity.host_key, self._domain(identity), now)
 
     def finish(self, identity: UrlId, now: int, least_ms: int, *, queued: bool) -> None:
         """A check that was booked has ended: the crawl waits as after a fetch of its own, where it
         does not know the host `least_ms`.
         """
         pause = self._crawls_pause_ms(identity, least_ms)
-        self._crawl.frontier.finish_beside(
+        self._crawl.frontier.finish_unqueued(
             identity.host_key, self._domain(identity), now, pause, queued=queued
         )
 

@@ -149,9 +149,9 @@ class FetchRules:
         """
         crawl, origin = self._crawl, url_origin(rows[0].id.url)
         now_ms = crawl.clock.now_ms()
-        if crawl.robots.known(origin, now_ms):
+        if crawl.robots.is_current(origin, now_ms):
             return ()
-        if not crawl.hosts.robots_known(origin, rows[0].id.host_key, now_ms):
+        if not crawl.hosts.has_current_robots(origin, rows[0].id.host_key, now_ms):
             return (Defer(rows, prerequisite=crawl.hosts.robots_task(origin)),)
         self._discovery.from_robots(origin, crawl.robots.sitemaps(origin))
         return ()
@@ -270,8 +270,10 @@ class FetchRules:
                 budget.spend()
             return ()
         now_ms = self._crawl.clock.now_ms()
-        taken = [budget.take(parked_hosts.due_at(row) or 0, now_ms) for row, budget in revisits]
-        return () if any(taken) else (Defer(rows, by_schedule=True),)
+        reservations = [
+            budget.take(parked_hosts.due_at(row) or 0, now_ms) for row, budget in revisits
+        ]
+        return () if any(reservations) else (Defer(rows, by_schedule=True),)
 
     def quota_lease(self, rows: Rows) -> Sequence[Decision]:
         """The coordinator's latest answer leaves no page for these rows. The last rule: it counts

@@ -50,11 +50,11 @@ class HostRest:
                 max(exchange.first_byte_ms - exchange.connect_ms, 0),
             )
             host.latency_ms = queue.latency.usual_ms
-        asked: list[tuple[str, int]] = []
+        delays: list[tuple[str, int]] = []
         crawl_delay_ms = crawl.hosts.crawl_delay_ms(task.origin, host)
         slower = slow_down(queue.latency) if queue.latency else 1.0
         for name in {*queue.heads, *(row.collection for row in task.rows)} or crawl.assignments:
-            wanted = reasons(
+            delay_reasons = reasons(
                 crawl.assignments[name].pace,
                 duration_ms=spent_ms,
                 crawl_delay_ms=crawl_delay_ms,
@@ -63,22 +63,22 @@ class HostRest:
                 slow_down=slower,
                 host_key=host.host_key,
             )
-            if wanted and (not asked or wanted[0][1] > asked[0][1]):
+            if delay_reasons and (not delays or delay_reasons[0][1] > delays[0][1]):
                 # a host that several collections crawl is treated as the strictest of them wants
-                asked = wanted
-        pause = pause_ms(asked)
+                delays = delay_reasons
+        pause = pause_ms(delays)
         now = self._clock.monotonic_ms()
-        host.delay_ms = usual_ms(asked)
+        host.delay_ms = usual_ms(delays)
         host.not_before = exchange.started_at + exchange.duration_ms + pause
         crawl.buffer.batch.change_host(host)
         crawl.frontier.finished(
             task.identity.host_key,
             now,
             pause,
-            domain_pause=domain_pause_ms(asked),
-            may_burst=all(name in _OWN for name, _ in asked),
+            domain_pause=domain_pause_ms(delays),
+            may_burst=all(name in _OWN for name, _ in delays),
         )
-        rest = domain_rest_ms(exchange.status, asked)
+        rest = domain_rest_ms(exchange.status, delays)
         if rest:
             clocks = crawl.frontier.clocks
             clocks.delay_domain(host.registrable_domain, now, now + rest)

@@ -106,7 +106,7 @@ class Operations(CrawlListener):
         # the worker has more to do than this
         crawl.frontier.delay(host_key, now, now + _NOT_IN_THIS_TURN_MS)
         for row in rows:
-            self._serve(row.collection, row.operation, [row, *self._beside(row)])
+            self._serve(row.collection, row.operation, [row, *self._take_siblings(row)])
 
     def row_processed(self, row: UrlRow, visit: Visit, page: Page | None) -> None:
         """A page was fetched: what waits for it goes on. `row` is as it stands after the visit."""
@@ -132,7 +132,7 @@ class Operations(CrawlListener):
     # -- one host's rows
     # ------------------------------------------------------------
 
-    def _beside(self, row: UrlRow) -> list[UrlRow]:
+    def _take_siblings(self, row: UrlRow) -> list[UrlRow]:
         """More rows of the same operation that wait on the same host now, taken out of the
         frontier.
         """
@@ -219,18 +219,18 @@ class Operations(CrawlListener):
 
     def _rows_of_pages(self, collection: str, rows: Iterable[UrlRow]) -> dict[int, UrlRow]:
         """The pages' own rows, by URL key."""
-        found: dict[int, UrlRow] = {}
+        page_rows: dict[int, UrlRow] = {}
         missing = []
         for row in rows:
             page = self._crawl.urls.find(collection, row.id)
             if page is None:
                 missing.append(row.id)
             else:
-                found[row.id.url_key] = page
+                page_rows[row.id.url_key] = page
         for page in self._crawl.parked_hosts.stored(missing):
             if (page.collection, page.operation) == (collection, ""):
-                found[page.id.url_key] = page
-        return found
+                page_rows[page.id.url_key] = page
+        return page_rows
 
     def _remember(self, row: UrlRow, visit: Visit, page: Page) -> None:
         """Keep a page until the tables show it: other rows may come to it before."""
@@ -240,8 +240,8 @@ class Operations(CrawlListener):
 
     def _remembered(self, row: UrlRow) -> tuple[Visit, Page] | None:
         key = (row.collection, row.id.url_key)
-        kept = self._fresh.get(key) or self._cut.get(key)
-        return kept if kept is not None and kept[0].fetched_at == row.visited_at else None
+        cached = self._fresh.get(key) or self._cut.get(key)
+        return cached if cached is not None and cached[0].fetched_at == row.visited_at else None
 
     def _is_pending(self, page: UrlRow) -> bool:
         """Whether the tables may not show yet what the page's row says."""

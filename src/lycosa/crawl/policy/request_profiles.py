@@ -88,11 +88,11 @@ class RequestProfiles:
         """A robots.txt is asked for once for all; where only credentials open it, with those of any
         collection that has some for it.
         """
-        found = next(
+        profile_fields = next(
             (value for each in self._profiles.values() if (value := each.credentials.header(url))),
             "",
         )
-        return (("Authorization", found),) if found else ()
+        return (("Authorization", profile_fields),) if profile_fields else ()
 
     def received(self, exchange: Exchange, collection: str) -> None:
         """Keep the cookies of an answer; where a session may have been opened by a secret of ours,

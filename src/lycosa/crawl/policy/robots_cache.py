@@ -55,7 +55,7 @@ class RobotsCache:
         self._known: OrderedDict[str, _Known] = OrderedDict()
         self._cost = 0
 
-    def known(self, origin: str, now_ms: int) -> bool:
+    def is_current(self, origin: str, now_ms: int) -> bool:
         entry = self._known.get(origin)
         return entry is not None and holds_now(entry, now_ms)
 
@@ -121,15 +121,15 @@ class RobotsCache:
         else:
             robots = Robots.nothing()
         old = self._known.pop(entry.origin, None)
-        known = _Known(
+        parsed = _Known(
             robots,
             verdict != "deny_all",
             entry.fetched_at,
             entry.expires_at,
             len(entry.body) * _BYTES_A_BYTE + _OVERHEAD_BYTES,
         )
-        self._known[entry.origin] = known
-        self._cost += known.cost - (old.cost if old else 0)
+        self._known[entry.origin] = parsed
+        self._cost += parsed.cost - (old.cost if old else 0)
         while self._cost > _PARSED_BYTES and len(self._known) > 1:
             _, dropped = self._known.popitem(last=False)
             self._cost -= dropped.cost

@@ -51,7 +51,7 @@ def _links(
     nofollow are left out.
     """
     closed = tables.scan("pages").filter(~pl.col("may_follow")).select("url_key").collect()
-    wanted = (
+    of_sources = (
         None
         if sources is None
         else pl.DataFrame({"url_key": list(sources)}, schema={"url_key": pl.UInt64})
@@ -60,8 +60,8 @@ def _links(
         links = frame.filter(pl.col("kind").is_in([kind.value for kind in FOLLOWED_KINDS]))
         if assignment.collection.respect_nofollow:
             links = links.filter(~pl.col("rel").str.contains("nofollow", literal=True))
-        if wanted is not None:
-            links = links.join(wanted, on="url_key", how="semi")
+        if of_sources is not None:
+            links = links.join(of_sources, on="url_key", how="semi")
         links = links.join(closed, on="url_key", how="anti").unique(
             ["source", "target", "kind"], maintain_order=True
         )
@@ -72,9 +72,11 @@ def _links(
 def _walk(crawl: CrawlState, assignment: Assignment, links: pl.DataFrame) -> int:
     sources = links.select("source").unique()["source"].to_list()
     depths = {source: _depth(crawl, assignment, source) for source in sources}
-    known = [(source, depth) for source, depth in depths.items() if depth is not None]
-    frame = pl.DataFrame(known, schema={"source": pl.String, "depth": pl.Int64}, orient="row")
-    found = (
+    source_depths = [(source, depth) for source, depth in depths.items() if depth is not None]
+    frame = pl.DataFrame(
+        source_depths, schema={"source": pl.String, "depth": pl.Int64}, orient="row"
+    )
+    best_depths = (
         links.join(frame, on="source")
         .with_columns(
             reached=pl.col("depth") + (pl.col("kind") != LinkKind.REDIRECT).cast(pl.Int64)
@@ -85,14 +87,14 @@ def _walk(crawl: CrawlState, assignment: Assignment, links: pl.DataFrame) -> int
     )
     now_ms = crawl.clock.now_ms()
     changed = 0
-    for target, reached, source in found.iter_rows():
+    for target, reached, source in best_depths.iter_rows():
         changed += not assignment.gate.admit(target, reached, now_ms, referrer=source)
     return changed
 
 
 def _depth(crawl: CrawlState, assignment: Assignment, url: str) -> int | None:
     try:
-        return assignment.known.depth(crawl.identifier.identify(url))
+        return assignment.seen.depth(crawl.identifier.identify(url))
     except KeyError:
         return None
 
@@ -117,7 +119,7 @@ def _lower(
         ):
             record = url_record(row, hostname(row[3]))
             here = crawl.urls.find(assignment.name, record.id) or record
-            depth = assignment.known.depth(record.id)
+            depth = assignment.seen.depth(record.id)
             if depth is not None and depth < here.depth:
                 here.depth = depth
             if here is not record or record.depth != row[6]:

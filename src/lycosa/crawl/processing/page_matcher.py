@@ -36,7 +36,7 @@ class PageMatcher(Protocol):
         """
         ...
 
-    def found(self) -> Iterable[tuple[Visit, PatternMatch]]:
+    def take_matches(self) -> Iterable[tuple[Visit, PatternMatch]]:
         """What stands in the pages that were shown since this was asked last."""
         ...
 

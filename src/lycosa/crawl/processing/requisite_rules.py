@@ -54,7 +54,7 @@ class RequisiteRules:
         ):
             return RequisiteDecision.NO
         queue = crawl.hosts.queue(identity)
-        if not crawl.hosts.robots_known(origin, identity.host_key, crawl.clock.now_ms()):
+        if not crawl.hosts.has_current_robots(origin, identity.host_key, crawl.clock.now_ms()):
             return RequisiteDecision.WAIT if queue.held else RequisiteDecision.ASK_ROBOTS
         if not crawl.robots.reachable(origin) or not crawl.robots.allowed(url, origin):
             return RequisiteDecision.NO
@@ -77,11 +77,11 @@ class ScriptCache:
 
     def get(self, key: tuple[str, str], now: int) -> tuple[int, Head, bytes] | None:
         """(status, head, payload), if it is here and not too old. `now`: monotonic."""
-        found = self._held.get(key)
-        if found is None or now - found[0] > KEEP_MS:
+        cached = self._held.get(key)
+        if cached is None or now - cached[0] > KEEP_MS:
             return None
         self._held.move_to_end(key)
-        return found[1:]
+        return cached[1:]
 
     def put(self, key: tuple[str, str], now: int, status: int, head: Head, payload: bytes) -> None:
         """Keep one."""

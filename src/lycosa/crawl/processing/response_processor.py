@@ -182,11 +182,11 @@ class ResponseProcessor(CrawlListener):
         )
         if verdict.outcome is not FetchOutcome.PAGE or not task.rows:
             return None
-        known = _revisit(exchange, verdict, task.rows)
+        revisit = _revisit(exchange, verdict, task.rows)
         if (
             not to_render
-            and known is not None
-            and all(row.record_id and row.digest == known.digest for row in task.rows)
+            and revisit is not None
+            and all(row.record_id and row.digest == revisit.digest for row in task.rows)
         ):
             return None
         visit = build_visit(
@@ -222,7 +222,7 @@ class ResponseProcessor(CrawlListener):
         these.
         """
         if self._page_matcher is not None:
-            for visit, match in self._page_matcher.found():
+            for visit, match in self._page_matcher.take_matches():
                 self.crawl.buffer.batch.add_match(visit, match)
 
     def _note_failure(self, exchange: Exchange, task: Task, verdict: Judgement) -> None:

@@ -135,11 +135,11 @@ class Importer:
             for capture in chunk
             if (identity := self._identify(capture)) is not None
         ]
-        known = self._look_up(usable)
+        stored = self._look_up(usable)
         for capture, identity in usable:
-            if capture.record_id in known.ids or capture.record_id in self._recent:
+            if capture.record_id in stored.ids or capture.record_id in self._recent:
                 self.report.already_there += 1
-            elif self._take(capture, identity, known):
+            elif self._take(capture, identity, stored):
                 self._commit_if_due()
         if self._crawl.parked_hosts.full:
             self._crawl.parked_hosts.refill()  # sends hosts back that have nothing to do
@@ -174,10 +174,10 @@ class Importer:
             .scan("visits")
             .filter(pl.col("host_key").is_in(hosts) & (pl.col("collection") == self._collection))
         )
-        wanted = pl.LazyFrame({"record_id": ids}, schema={"record_id": pl.String})
+        record_ids = pl.LazyFrame({"record_id": ids}, schema={"record_id": pl.String})
         committed = (
             visits.select("record_id")
-            .join(wanted, on="record_id", how="semi")
+            .join(record_ids, on="record_id", how="semi")
             .collect()["record_id"]
         )
         stored = self._crawl.parked_hosts.stored([identity for _, identity in usable])
@@ -193,18 +193,18 @@ class Importer:
     # -- one capture
     # ------------------------------------------------------------
 
-    def _take(self, capture: ImportedCapture, identity: UrlId, known: _Known) -> bool:
+    def _take(self, capture: ImportedCapture, identity: UrlId, stored: _Known) -> bool:
         """False: it waits for its original, or is left out."""
         capture.fetched_at = min(capture.fetched_at, self._crawl.clock.now_ms())
         kind = _kind(capture, identity.url)
         revisit_of = None
         if capture.revisit is not None:
-            row = self._row(identity, known) if kind == VisitKind.PAGE else None
+            row = self._row(identity, stored) if kind == VisitKind.PAGE else None
             revisit_of = _same_url(capture, row, identity.url)
             if revisit_of is None:
                 self._later.append(capture)
                 return False
-        self._absorb(capture, identity, kind, known, revisit_of)
+        self._absorb(capture, identity, kind, stored, revisit_of)
         return True
 
     def _absorb(
@@ -212,7 +212,7 @@ class Importer:
         capture: ImportedCapture,
         identity: UrlId,
         kind: str,
-        known: _Known,
+        stored: _Known,
         revisit_of: Revisited | None,
     ) -> None:
         self.report.imported += 1
@@ -226,14 +226,16 @@ class Importer:
         origin = url_origin(identity.url)
         if kind != VisitKind.PAGE:
             # What was asked beside pages is kept for the record: the next crawl asks for itself.
-            beside = UrlRow(identity, self._collection, visit.depth, referrer=visit.referrer)
+            row_of_collection = UrlRow(
+                identity, self._collection, visit.depth, referrer=visit.referrer
+            )
             self._processor.record(
                 exchange,
-                Task(identity, (beside,), origin, VisitKind(kind), visit.attempt),
+                Task(identity, (row_of_collection,), origin, VisitKind(kind), visit.attempt),
                 replayed,
             )
             return
-        row = self._enter(identity, visit, known)
+        row = self._enter(identity, visit, stored)
         if row is None:
             self.report.imported -= 1
             self._leave_out("key_collision")
@@ -271,19 +273,21 @@ class Importer:
         visit.record_id, visit.collection = capture.record_id, self._collection
         return visit
 
-    def _enter(self, identity: UrlId, visit: Visit, known: _Known) -> UrlRow | None:
+    def _enter(self, identity: UrlId, visit: Visit, stored: _Known) -> UrlRow | None:
         way = self._redirected.get(identity.url) or Way(visit.referrer)
         try:
             self._gate.bring(identity, visit.depth, self._crawl.clock.now_ms(), way)
         except KeyError:
             return None
-        row = self._row(identity, known)
+        row = self._row(identity, stored)
         assert row is not None
-        known.rows[row.key] = row
+        stored.rows[row.key] = row
         return row
 
-    def _row(self, identity: UrlId, known: _Known) -> UrlRow | None:
-        row = self._crawl.urls.find(self._collection, identity) or known.rows.get(identity.url_key)
+    def _row(self, identity: UrlId, chunk_rows: _Known) -> UrlRow | None:
+        row = self._crawl.urls.find(self._collection, identity) or chunk_rows.rows.get(
+            identity.url_key
+        )
         if row is None:  # it was found and committed since this chunk began
             stored = self._crawl.parked_hosts.stored([identity])
             row = next(
@@ -318,11 +322,11 @@ class Importer:
         if not later:
             return
         self._commit_now()
-        known = self._look_up([(capture, self._gate.identify(capture.url)) for capture in later])
+        stored = self._look_up([(capture, self._gate.identify(capture.url)) for capture in later])
         places = self._places([capture.revisit for capture in later if capture.revisit is not None])
         for capture in later:
             assert capture.revisit is not None
-            if capture.record_id in known.ids or capture.record_id in self._recent:
+            if capture.record_id in stored.ids or capture.record_id in self._recent:
                 self.report.already_there += 1
                 continue
             place = next((places[key] for key in _names(capture.revisit) if key in places), None)
@@ -341,15 +345,15 @@ class Importer:
             capture.head = capture.head if capture.status else original.head
             capture.own = None
             identity = self._gate.identify(capture.url)
-            self._absorb(capture, identity, _kind(capture, identity.url), known, None)
+            self._absorb(capture, identity, _kind(capture, identity.url), stored, None)
             self._commit_if_due()
 
     def _places(self, originals: list[Original]) -> dict[str, tuple[str, int, int]]:
         """Where committed originals lie, by each name that a revisit may call them."""
         tables = self._tables()
-        wanted = {name for original in originals for name in _names(original)}
-        plain = [name for name in wanted if " " not in name]
-        urls = [name.partition(" ")[2] for name in wanted if " " in name]
+        original_names = {name for original in originals for name in _names(original)}
+        plain = [name for name in original_names if " " not in name]
+        urls = [name.partition(" ")[2] for name in original_names if " " in name]
         rows = (
             tables.scan("visits")
             .filter((pl.col("content_length") > 0) & (pl.col("http_status") > 0))
@@ -372,7 +376,7 @@ class Importer:
         places: dict[str, tuple[str, int, int]] = {}
         for record_id, digest, url, at, *place in rows.iter_rows():
             for name in (record_id, f"{at // 1000} {url}", digest):
-                if name in wanted:
+                if name in original_names:
                     places.setdefault(name, (place[0], place[1], place[2]))
         return places
 

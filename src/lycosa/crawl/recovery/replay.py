@@ -121,10 +121,12 @@ class _Stored:
             ids.append(stored.visit.record_id)
             keys.add(stored.visit.url_key)
             partitions.add(crawl.identifier.identify(stored.exchange.url).partition)
-        wanted = pl.LazyFrame({"record_id": ids}, schema={"record_id": pl.String})
+        record_ids = pl.LazyFrame({"record_id": ids}, schema={"record_id": pl.String})
         # a redirected robots.txt lies elsewhere
         visits = every.scan("visits").filter(pl.col("partition").is_in(sorted(partitions)))
-        committed = visits.join(wanted, on="record_id", how="semi").select("record_id").collect()
+        committed = (
+            visits.join(record_ids, on="record_id", how="semi").select("record_id").collect()
+        )
         # an earlier replay was itself killed after a commit
         self.committed = set(committed["record_id"])
         rows = tables.scan("urls").join(
@@ -140,7 +142,7 @@ class _Stored:
 
     def rows_of(self, identity: UrlId, operation: str) -> Mapping[str, UrlRow]:
         """The rows of a URL by collection, as they stand now."""
-        found = {}
+        rows = {}
         for name in self._crawl.assignments:
             row = self._crawl.urls.find(name, identity, operation) or self._rows.get(
                 (name, operation_key(identity.url_key, operation))
@@ -155,8 +157,8 @@ class _Stored:
                     None,
                 )
             if row is not None:
-                found[name] = row
-        return found
+                rows[name] = row
+        return rows
 
 
 def _partition(crawl: CrawlState, stored: StoredExchange) -> int:

@@ -75,8 +75,8 @@ def load(crawl: CrawlState, tables: LiveTables, path: Callable[[str], str]) -> R
     urls = 0
     frames = crawl.parked_hosts.load(row_readers)
     for name, assignment in crawl.assignments.items():
-        assignment.known.load(_known(frames, name, crawl.progress.states))
-        urls += len(assignment.known)
+        assignment.seen.load(_recorded(frames, name, crawl.progress.states))
+        urls += len(assignment.seen)
         assignment.pages = tables.state.counters[f"pages.{name}"]
         # What all workers have used up to now. Each may then use the rest: shared out, a site would
         # get less the more workers there are.
@@ -88,7 +88,7 @@ def load(crawl: CrawlState, tables: LiveTables, path: Callable[[str], str]) -> R
     return Resumed(urls, len(crawl.parked_hosts.directory))
 
 
-def _known(
+def _recorded(
     frames: Iterable[pl.DataFrame], collection: str, states: Counter[str]
 ) -> Iterator[pl.DataFrame]:
     """Keys and depths of a collection's rows, part by part; `states` counts them."""

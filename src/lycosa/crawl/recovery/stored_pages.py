@@ -58,7 +58,7 @@ class StoredPages:
             orient="row",
         )
         hosts = pl.col("host_key").is_in(list({page.host_key for page in pages}))
-        wanted = hosts & pl.col("url_key").is_in([page.url_key for page in pages])
+        is_requested = hosts & pl.col("url_key").is_in([page.url_key for page in pages])
         columns = (
             "partition",
             *_KEY,
@@ -71,7 +71,7 @@ class StoredPages:
         )
         rows = (
             self._tables.all_rows("pages")
-            .filter(wanted & (pl.col("collection") == collection))
+            .filter(is_requested & (pl.col("collection") == collection))
             .select(columns)
         )
         # Within a scan the later row wins, as everywhere.
@@ -82,7 +82,7 @@ class StoredPages:
         )
         every = (
             self._tables.all_rows("links")
-            .filter(wanted)
+            .filter(is_requested)
             .select(*_KEY, ENTRY, pl.col("found_at"), *_LINK)
         )
         links = every.join(keys, on=_KEY, how="semi", maintain_order="left").collect()
@@ -100,7 +100,7 @@ class StoredPages:
             .rows()
         ):
             of_page[host_key, url_key].append(Link(*link))
-        found: dict[int, Copy] = {}
+        latest_copies: dict[int, Copy] = {}
         for (
             partition,
             host_key,
@@ -126,8 +126,10 @@ class StoredPages:
                 0,
                 record_id=record_id,
             )
-            found[url_key] = Copy(visit, text, of_page[host_key, url_key] if may_follow else [])
+            latest_copies[url_key] = Copy(
+                visit, text, of_page[host_key, url_key] if may_follow else []
+            )
         for (_, url_key), targets in of_page.items():
             if targets and targets[0].kind == LinkKind.REDIRECT:
-                found[url_key] = Copy(links=targets[:1])
-        return found
+                latest_copies[url_key] = Copy(links=targets[:1])
+        return latest_copies

@@ -206,10 +206,10 @@ def _stats(frame: pl.DataFrame) -> list[Floats]:
 def _estimated(frame: pl.DataFrame, prior: RatePrior) -> Floats:
     """Rates by today's prior; 0 where there was no second visit."""
     seen = (frame["history"].list.len() == _STATS).fill_null(False).to_numpy()
-    found = np.zeros(frame.height)
+    estimates = np.zeros(frame.height)
     if seen.any():
-        found[seen] = rates(_stats(frame.filter(pl.Series(seen))), prior)
-    return found
+        estimates[seen] = rates(_stats(frame.filter(pl.Series(seen))), prior)
+    return estimates
 
 
 def _notable(

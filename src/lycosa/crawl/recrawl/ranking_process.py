@@ -49,8 +49,8 @@ class RankerHere:
         self._found = RankingResult(collection, solved, changes)
 
     def take(self) -> RankingResult | None:
-        found, self._found = self._found, None
-        return found
+        result, self._found = self._found, None
+        return result
 
     def close(self) -> None:
         if self._found is not None:

@@ -71,21 +71,21 @@ class RankerAmong:
 
     def take(self) -> RankingResult | None:
         if not self._awaited:
-            found = self._own.take()
-            if found is not None and self._mine:
-                self._publish(found)
-            return found
+            result = self._own.take()
+            if result is not None and self._mine:
+                self._publish(result)
+            return result
         now = self._clock.monotonic_ms()
         if now < self._next_look:
             return None
         self._next_look = now + _LOOK_MS
-        found = self._read(self._awaited)
-        if found is not None:
+        result = self._read(self._awaited)
+        if result is not None:
             self._taken[self._collection], self._awaited = self._awaited, 0
         elif now - self._since >= PATIENCE_MS:
             self._since = now
             self._apply(self._awaited + 1)
-        return found
+        return result
 
     def _apply(self, number: int) -> None:
         """Make this ranking, or wait for whoever was first to say that it does."""
@@ -117,14 +117,14 @@ class RankerAmong:
         )
 
     def _info(self, number: int) -> tuple[Path, Mapping[str, Any]] | None:
-        found = self._storage.local_folder(self._folder(number))
-        if found is None:
+        folder = self._storage.local_folder(self._folder(number))
+        if folder is None:
             return None
         try:
-            document = json.loads(Path(found, _INFO).read_bytes())
+            document = json.loads(Path(folder, _INFO).read_bytes())
         except (FileNotFoundError, ValueError):
             return None
-        return (Path(found), document) if isinstance(document, dict) else None
+        return (Path(folder), document) if isinstance(document, dict) else None
 
     def _is_fresh(self, number: int) -> bool:
         info = self._info(number)
@@ -151,7 +151,7 @@ class RankerAmong:
         )
         return RankingResult(self._collection, solved, changes)
 
-    def _publish(self, found: RankingResult) -> None:
+    def _publish(self, result: RankingResult) -> None:
         """Hand on what this worker found; it stands at its start again. A disk that does not take
         it costs the others a ranking each.
         """
@@ -159,8 +159,8 @@ class RankerAmong:
         try:
             with build_folder(self._storage, f"{FOLDER}/{self._collection}") as build:
                 with (build / _CHANGES).open("wb") as file:
-                    shutil.copyfileobj(found.changes, file)
-                solved = {**found.solved._asdict(), "prior": found.solved.prior.weights}
+                    shutil.copyfileobj(result.changes, file)
+                solved = {**result.solved._asdict(), "prior": result.solved.prior.weights}
                 document = {
                     "made_at": self._clock.now_ms(),
                     "worker": self._worker,
@@ -175,5 +175,5 @@ class RankerAmong:
         except OSError:
             pass  # the ranking itself is good
         finally:
-            found.changes.seek(0)
+            result.changes.seek(0)
         self._taken[self._collection] = number

@@ -265,7 +265,7 @@ class RecrawlSchedule(CrawlListener):
         yield
         self._hears_links = False
 
-    def known_url_linked(self, collection: str, identity: UrlId) -> None:
+    def seen_url_linked(self, collection: str, identity: UrlId) -> None:
         """A link to a known URL was found."""
         if not self._hears_links:
             return
@@ -312,7 +312,7 @@ class RecrawlSchedule(CrawlListener):
             waiting=waiting,
         )
         if action is LinkAction.QUEUE:
-            self._crawl.urls.make_due(row, asked=False)
+            self._crawl.urls.make_due(row, requested=False)
         elif action is LinkAction.REFRESH and row.state == UrlState.KNOWN and row.visited_at:
             row.state_at = now_ms
             self._crawl.urls.change(row)

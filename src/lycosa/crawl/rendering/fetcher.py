@@ -45,7 +45,7 @@ class RenderFetcher:
         """
         renders = self._renders
         for exchange in self._requisites:
-            renders.heard(exchange)
+            renders.record_response(exchange)
         self._requisites.clear()
         finished: list[Exchange] = []
         deadline = time.monotonic_ns() // 1_000_000 + timeout_ms

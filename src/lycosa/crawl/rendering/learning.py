@@ -75,39 +75,39 @@ class RenderLearner:
 
     def plan(self, host: str, *, shell: bool) -> RenderPlan:
         """What to do with the next page of a host that has scripts."""
-        known = self._hosts.setdefault((host, shell), _Host())
+        stats = self._hosts.setdefault((host, shell), _Host())
         self._hosts.move_to_end((host, shell))
         if len(self._hosts) > _MOST_HOSTS:
             self._hosts.popitem(last=False)
-        known.since += 1
-        if known.samples < FIRST_SAMPLES:
+        stats.since += 1
+        if stats.samples < FIRST_SAMPLES:
             return RenderPlan.COMPARE
-        every = _CHECK_PAYING if known.share >= PAYS else _CHECK_PLAIN * known.sparing
-        if known.since >= every:
+        every = _CHECK_PAYING if stats.share >= PAYS else _CHECK_PLAIN * stats.sparing
+        if stats.since >= every:
             return RenderPlan.COMPARE
-        return RenderPlan.RENDER if known.share >= PAYS else RenderPlan.PLAIN
+        return RenderPlan.RENDER if stats.share >= PAYS else RenderPlan.PLAIN
 
     def observe(self, host: str, *, shell: bool, gained: bool) -> None:
         """What came of a comparison; a page that could not be rendered gained nothing."""
-        known = self._hosts.get((host, shell))
-        if known is None:
+        stats = self._hosts.get((host, shell))
+        if stats is None:
             return
-        known.samples += 1
-        weight = max(_WEIGHT, 1 / known.samples)  # the first samples count alike
-        known.share += weight * (gained - known.share)
-        known.since = 0
-        known.sparing = (
+        stats.samples += 1
+        weight = max(_WEIGHT, 1 / stats.samples)  # the first samples count alike
+        stats.share += weight * (gained - stats.share)
+        stats.since = 0
+        stats.sparing = (
             1
             if gained
-            else min(2 * known.sparing, _MAX_SPARING)
-            if known.samples > FIRST_SAMPLES
+            else min(2 * stats.sparing, _MAX_SPARING)
+            if stats.samples > FIRST_SAMPLES
             else 1
         )
 
     def pays(self, host: str) -> bool:
         """Whether all pages of a host are rendered, or all its shells."""
-        found = (self._hosts.get((host, shell)) for shell in (False, True))
+        host_stats = (self._hosts.get((host, shell)) for shell in (False, True))
         return any(
-            known is not None and known.samples >= FIRST_SAMPLES and known.share >= PAYS
-            for known in found
+            stats is not None and stats.samples >= FIRST_SAMPLES and stats.share >= PAYS
+            for stats in host_stats
         )

@@ -167,26 +167,26 @@ class Renders:
         self._begin(page)
         return True
 
-    def heard(self, exchange: Exchange) -> None:
+    def record_response(self, exchange: Exchange) -> None:
         """An answer to what a page asked for has come."""
         task = exchange.token
         assert isinstance(task, Task)
         key = (task.collection, task.identity.url)
-        wanted = self._asked.pop(key, [])
+        requests = self._asked.pop(key, [])
         headers = parse_head(exchange.response_head)
         if exchange.error or not exchange.status:
-            for each in wanted:
+            for each in requests:
                 self._browser.refuse(each)
             return
         payload = decode_with(exchange, headers, self._config.fetch.max_decoded).payload
         head = _passed_on(headers)
         if (
             exchange.status == 200
-            and any(each.kind == "Script" for each in wanted)
+            and any(each.kind == "Script" for each in requests)
             and "no-store" not in headers.tokens("cache-control")
         ):
             self._cache.put(key, self._crawl.clock.monotonic_ms(), exchange.status, head, payload)
-        for each in wanted:
+        for each in requests:
             self._browser.give(each, exchange.status, head, payload)
 
     def pump(self) -> list[Exchange]:
@@ -194,9 +194,9 @@ class Renders:
         for waiting in self._left:
             self._begin(waiting)
         self._left = []
-        wanted, done = self._browser.pump()
+        requests, done = self._browser.pump()
         now = self._crawl.clock.monotonic_ms()
-        self._wanted.extend((now, each) for each in wanted)
+        self._wanted.extend((now, each) for each in requests)
         for _ in range(len(self._wanted)):
             at, each = self._wanted.popleft()
             if at > now:
@@ -229,28 +229,28 @@ class Renders:
             RenderJob(page.exchange.url, 200, head, payload, self._agent, language, token=page)
         )
 
-    def _want(self, wanted: ResourceRequest, now: int) -> None:
-        page = _token(wanted.job)
-        target = LinkResolver(page.exchange.url).resolve(wanted.url)
+    def _want(self, request: ResourceRequest, now: int) -> None:
+        page = _token(request.job)
+        target = LinkResolver(page.exchange.url).resolve(request.url)
         if isinstance(target, Refusal):
-            self._browser.refuse(wanted)
+            self._browser.refuse(request)
             return
         key = (page.collection, target)
-        known = self._cache.get(key, now)
-        if known is not None:
-            self._browser.give(wanted, *known)
+        cached = self._cache.get(key, now)
+        if cached is not None:
+            self._browser.give(request, *cached)
             return
         if key in self._asked:
-            self._asked[key].append(wanted)
+            self._asked[key].append(request)
             return
         crawl, identity = self._crawl, self._crawl.identifier.identify(target)
         verdict = self._rules[page.collection].judge(identity, page.host)
         origin = url_origin(target)
         if verdict is RequisiteDecision.NO:
             crawl.buffer.batch.counters["requisites_refused"] += 1
-            self._browser.refuse(wanted)
+            self._browser.refuse(request)
         elif verdict is RequisiteDecision.YES:
-            self._asked[key] = [wanted]
+            self._asked[key] = [request]
             task = Task(
                 identity,
                 (),
@@ -266,12 +266,12 @@ class Renders:
                 crawl.frontier.hold(identity.host_key)
                 crawl.prerequisites.append(crawl.hosts.robots_task(origin))
                 self._look_again()
-            self._wanted.append((now + _LOOK_AGAIN_MS, wanted))
+            self._wanted.append((now + _LOOK_AGAIN_MS, request))
 
     def _finished(self, job: RenderJob) -> Exchange:
         page, counters = _token(job), self._crawl.buffer.batch.counters
-        for key, wanted in list(self._asked.items()):
-            self._asked[key] = [each for each in wanted if each.job is not job]
+        for key, requests in list(self._asked.items()):
+            self._asked[key] = [each for each in requests if each.job is not job]
             if not self._asked[key] and self._recall(key):
                 del self._asked[key]
         self._wanted = deque(entry for entry in self._wanted if entry[1].job is not job)

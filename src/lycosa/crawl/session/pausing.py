@@ -57,9 +57,9 @@ def set_paused(root: str, collection: str, *, paused: bool, by: str = "") -> Non
         WorkspaceError: there is no workspace, or it is damaged.
     """
     workspace = Workspace.open(root)
-    known = {*workspace.state().settings, *(each.name for each in read_config(root).collection)}
-    if collection not in known:
-        raise UsageError(f"unknown collection {collection!r}; {nearest(collection, sorted(known))}")
+    names = {*workspace.state().settings, *(each.name for each in read_config(root).collection)}
+    if collection not in names:
+        raise UsageError(f"unknown collection {collection!r}; {nearest(collection, sorted(names))}")
     if paused:
         pause(workspace.storage, collection, by)
     else:
@@ -68,7 +68,7 @@ def set_paused(root: str, collection: str, *, paused: bool, by: str = "") -> Non
 
 def paused(storage: Storage) -> Mapping[str, Mapping[str, str]]:
     """The paused collections, each with `by` and `at`."""
-    found = {}
+    pauses = {}
     for file in sorted(storage.names(FOLDER)):
         name = file.removesuffix(".json")
         if file == name or not _NAME.fullmatch(name):
@@ -77,9 +77,9 @@ def paused(storage: Storage) -> Mapping[str, Mapping[str, str]]:
             document = json.loads(storage.read(f"{FOLDER}/{file}") or b"{}")
         except ValueError:
             document = {}
-        said = document if isinstance(document, dict) else {}
-        found[name] = {"by": str(said.get("by", "")), "at": str(said.get("at", ""))}
-    return found
+        entries = document if isinstance(document, dict) else {}
+        pauses[name] = {"by": str(entries.get("by", "")), "at": str(entries.get("at", ""))}
+    return pauses
 
 
 def require_not_paused(storage: Storage, collection: str) -> None:

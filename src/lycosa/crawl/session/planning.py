@@ -142,6 +142,6 @@ def _is_public_host(host: str) -> bool:
     return is_public(name) if is_address else True
 
 
-def nearest(word: str, known: list[str]) -> str:
-    close = difflib.get_close_matches(word, known, n=1, cutoff=0.5)
-    return f"did you mean {close[0]!r}?" if close else f"available: {', '.join(known) or 'none'}"
+def nearest(word: str, names: list[str]) -> str:
+    close = difflib.get_close_matches(word, names, n=1, cutoff=0.5)
+    return f"did you mean {close[0]!r}?" if close else f"available: {', '.join(names) or 'none'}"

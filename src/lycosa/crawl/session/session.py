@@ -80,7 +80,7 @@ class CrawlSession:
     tables: LiveTables
     changed: tuple[str, ...]  # collections whose stored links are to be walked again
     schedule: RecrawlSchedule
-    found: ReceivedLinks
+    received_links: ReceivedLinks
     _guide: Callable[[], int] | None = None
     _next_walk: int = 0  # monotonic
 
@@ -100,7 +100,7 @@ class CrawlSession:
         self.worker.processor.discovery.configured()
         self.inbox.admit()
         with self.schedule.hearing_links():  # a link that another worker found meanwhile is news
-            self.found.apply(self.worker.commit_if_due)
+            self.received_links.apply(self.worker.commit_if_due)
         self._replay()
         self.inbox.apply()
         if self.changed:
@@ -117,8 +117,8 @@ class CrawlSession:
 
         Raises what `run` raises.
         """
-        self.found.apply()
-        self.found.say()
+        self.received_links.apply()
+        self.received_links.say()
         now = self.worker.clock.monotonic_ms()
         if now >= self._next_walk and self.worker.nothing_to_do(now):
             self.walk_depth_decreased()
@@ -129,7 +129,7 @@ class CrawlSession:
                 and len(assignment.depth_decreased) > _FALLEN_KEPT
             ):
                 assignment.depth_decreased.clear()
-        read_to = self.found.read_to
+        read_to = self.received_links.read_to
         return read_to if self._guide is None else min(read_to, self._guide())
 
     def hold_to(self, guide: Callable[[], int]) -> None:
@@ -292,8 +292,8 @@ def open_session(
         working.quota.grant(granted)
     tables = HeldTables(workspace, claim.state, held_partitions)
     inbox = Inbox(claim, storage, crawl, operations)
-    found = ReceivedLinks(crawl, discovery, inbox, claim, storage)
-    crawl.events.add(found)
+    received_links = ReceivedLinks(crawl, discovery, inbox, claim, storage)
+    crawl.events.add(received_links)
     session = CrawlSession(
         workspace,
         claim,
@@ -304,7 +304,7 @@ def open_session(
         tables,
         _changed(state, claim, settings),
         schedule,
-        found,
+        received_links,
     )
     return session
 

@@ -66,10 +66,10 @@ def start_of(
     """
     state = workspace.state()
     if collection.name not in state.settings:
-        known = ", ".join(sorted(state.settings)) or "none yet"
+        collections = ", ".join(sorted(state.settings)) or "none yet"
         raise UsageError(
             f"--from: this workspace has no data of collection {collection.name!r}; "
-            f"available: {known}"
+            f"available: {collections}"
         )
     if text == UNVISITED:
         return WalkStart()
@@ -80,14 +80,16 @@ def start_of(
         .scan("urls")
         .filter((pl.col("collection") == collection.name) & (pl.col("operation") == ""))
     )
-    found = rows.filter(pl.col("url").is_in(candidates)).select("url").collect()["url"].to_list()
-    if not found:
+    stored_urls = (
+        rows.filter(pl.col("url").is_in(candidates)).select("url").collect()["url"].to_list()
+    )
+    if not stored_urls:
         raise UsageError(
             f"--from: {plain} is not known in collection {collection.name!r}; specify a URL that "
             "was crawled or discovered, "
             f"or add this one as a seed: lycosa crawl {plain}"
         )
-    return WalkStart(found[0], depth)
+    return WalkStart(stored_urls[0], depth)
 
 
 def recorded(collection: Collection, before: dict[str, Any]) -> Collection:
@@ -131,10 +133,11 @@ class Walk:
         distance = 0
         while (sources := self._reach.at(distance)).size:
             while sources.size:  # what a redirect leads to lies at the same distance
-                found = self._expand(self._reach, sources, distance)
-                reached = reached or bool(found)
+                targets = self._expand(self._reach, sources, distance)
+                reached = reached or bool(targets)
                 sources = pl.Series(
-                    [key for key in found if self._reach.distance(key) == distance], dtype=pl.UInt64
+                    [key for key in targets if self._reach.distance(key) == distance],
+                    dtype=pl.UInt64,
                 ).to_numpy()
             distance += 1
         return self._reopen(self._reach) or reached
@@ -153,7 +156,7 @@ class Walk:
             came = True
             if not reach.put(each.id.url_key, each.distance):
                 continue
-            if _is_known(assignment, each.id):
+            if _is_recorded(assignment, each.id):
                 crawl.parked_hosts.reached(each.id.host_key)
             else:
                 assignment.gate.receive(each.id, each.depth, now_ms, Way(each.referrer))
@@ -188,8 +191,8 @@ class Walk:
                     source_key, (target,), 0 if is_redirect else 1
                 ):
                     reached.append(identity.url_key)
-                    if not _is_known(assignment, identity):
-                        depth = assignment.known.depth(crawl.identifier.identify(source)) or 0
+                    if not _is_recorded(assignment, identity):
+                        depth = assignment.seen.depth(crawl.identifier.identify(source)) or 0
                         assignment.gate.admit(
                             target, depth + (not is_redirect), now_ms, referrer=source
                         )
@@ -245,8 +248,8 @@ def followed_links(
             )
 
 
-def _is_known(assignment: Assignment, identity: UrlId) -> bool:
+def _is_recorded(assignment: Assignment, identity: UrlId) -> bool:
     try:
-        return assignment.known.depth(identity) is not None
+        return assignment.seen.depth(identity) is not None
     except KeyError:
         return True  # another URL has its key: it is never admitted

@@ -99,28 +99,28 @@ def figures(vitals: Iterable[WorkerStatus]) -> dict[str, Any]:
     """What `lycosa.crawl.session.live_status` says of workers together: of one in a ping, of all of
     a cluster in the live file.
     """
-    known = list(vitals)
-    progress = added(each.progress for each in known)
+    columns = list(vitals)
+    progress = added(each.progress for each in columns)
     collections: dict[str, dict[str, Any]] = {}
-    for each in known:
+    for each in columns:
         for name, (pages, in_flight) in each.collections.items():
             row = collections.setdefault(name, {"pages": 0, "in_flight": 0, "resting": False})
             row["pages"] += pages
             row["in_flight"] += in_flight
             row["resting"] = row["resting"] or name in each.resting
-    last = max((each.last_commit for each in known if each.last_commit is not None), default=None)
+    last = max((each.last_commit for each in columns if each.last_commit is not None), default=None)
     return {
         "pages": progress.pages,
         "visits": progress.visits,
-        "rate": round(sum(each.rate for each in known), 2),
+        "rate": round(sum(each.rate for each in columns), 2),
         "queue": progress.queue,
         "hosts": progress.hosts,
         "in_flight": progress.in_flight,
         "errors": dict(progress.errors),
         "collections": collections,
-        "message": next((each.message for each in known if each.message), ""),
+        "message": next((each.message for each in columns if each.message), ""),
         "last_commit": {"entry": last[0], "at": last[1]} if last is not None else None,
-        "cpu_s": round(sum(each.cpu_s for each in known), 2),
+        "cpu_s": round(sum(each.cpu_s for each in columns), 2),
     }
 
 

@@ -14,7 +14,7 @@ from lycosa.crawl.admission.url_filter import FREE_SUSPECTS, free_suspects
 from lycosa.frontier.politeness.delay import DelayRules
 from lycosa.frontier.recrawl.change_rate import DEFAULT_PRIOR, RatePrior
 from lycosa.frontier.recrawl.due import Policy, RecrawlRules
-from lycosa.frontier.seen.known_urls import KnownUrls
+from lycosa.frontier.seen.seen_urls import SeenUrls
 
 
 @dataclass(slots=True)
@@ -28,7 +28,7 @@ class Assignment:
 
     collection: Collection
     gate: LinkGate
-    known: KnownUrls
+    seen: SeenUrls
     pace: DelayRules
     pages: int = 0
     suspects: int = 0
@@ -51,7 +51,7 @@ class Assignment:
     def knows(self, identity: UrlId) -> bool:
         """Whether a URL is known; one whose key another URL has is not."""
         try:
-            return self.known.depth(identity) is not None
+            return self.seen.depth(identity) is not None
         except KeyError:
             return False
 

@@ -51,7 +51,7 @@ class Batch:
     @property
     def empty(self) -> bool:
         holds = self.exchanges or self._urls or self._hosts or self.orphans_used or self.inbox
-        return not (holds or self.applied_due or self.found_rows)
+        return not (holds or self.applied_due or self.remote_urls)
 
     @property
     def only_checks(self) -> bool:
@@ -62,7 +62,7 @@ class Batch:
             or self.orphans_used
             or self.inbox
             or self.applied_due
-            or self.found_rows
+            or self.remote_urls
         )
         return self._is_journal and not others
 
@@ -76,7 +76,7 @@ class Batch:
         return self.exchanges == len(self._checked)
 
     @property
-    def found_rows(self) -> int:
+    def remote_urls(self) -> int:
         """URLs of partitions that others hold, which this batch hands on."""
         return self._buffers.found.rows
 
@@ -136,7 +136,7 @@ class Batch:
         """Links of what is no page: a style sheet's."""
         self._buffers.links.add_links(visit, links)
 
-    def add_found(self, row: Row) -> None:
+    def add_remote_url(self, row: Row) -> None:
         """Hand on a URL of a partition that another worker holds
         (`lycosa.store.rows.found_row`).
         """

@@ -59,7 +59,7 @@ class Commits:
         if (
             batch.exchanges >= settings.commit_pages
             or batch.text_bytes >= settings.commit_text
-            or batch.url_rows + batch.found_rows >= settings.commit_urls
+            or batch.url_rows + batch.remote_urls >= settings.commit_urls
             or now - self._last >= self._interval(now)
         ):
             self._begin()
@@ -93,7 +93,7 @@ class Commits:
         if self._nothing_to_do(now + _IDLE_AHEAD_MS):
             return min(interval, _IDLE_COMMIT_MS)
         return (
-            min(interval, self._hand_on_ms) if batch.found_rows or batch.applied_due else interval
+            min(interval, self._hand_on_ms) if batch.remote_urls or batch.applied_due else interval
         )
 
     def _begin(self) -> None:
@@ -102,7 +102,7 @@ class Commits:
         batch = self._crawl.buffer.next_batch()
         if not batch.empty:
             self._last = self._clock.monotonic_ms()
-            if batch.found_rows or batch.applied_due:
+            if batch.remote_urls or batch.applied_due:
                 self._hand_on_ms = min(2 * self._hand_on_ms, _HAND_ON_LAST_MS)
             self.under_way = self._thread.submit(batch.commit)
 

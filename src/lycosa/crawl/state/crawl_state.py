@@ -21,7 +21,7 @@ from lycosa.crawl.state.held_partitions import HeldPartitions
 from lycosa.crawl.state.host_registry import HostRegistry
 from lycosa.crawl.state.progress import Progress
 from lycosa.crawl.state.task import Job, Task
-from lycosa.crawl.state.url_store import UrlStore, is_in_flight, known_depth
+from lycosa.crawl.state.url_store import UrlStore, is_in_flight, recorded_depth
 from lycosa.frontier.hosts.directory import HostDirectory
 from lycosa.frontier.politeness.clocks import ClockRules, Clocks
 from lycosa.frontier.politeness.delay import DelayRules
@@ -30,7 +30,7 @@ from lycosa.frontier.scheduler.heads import Pending
 from lycosa.frontier.scheduler.parked_hosts import ParkedHosts
 from lycosa.frontier.scheduler.queue import CollectionOrder
 from lycosa.frontier.scheduler.strategy import STRATEGIES
-from lycosa.frontier.seen.known_urls import KnownUrls
+from lycosa.frontier.seen.seen_urls import SeenUrls
 from lycosa.store.claim import Claim
 from lycosa.store.state import LogState
 from lycosa.url.domain import Domains
@@ -106,7 +106,7 @@ class CrawlState(CrawlListener):
             ),
             clock=clock,
             pending=Pending(buffer.pending_urls, buffer.pending_host, buffer.pending_in_collection),
-            depth=partial(known_depth, self.assignments),
+            depth=partial(recorded_depth, self.assignments),
             in_flight=partial(is_in_flight, self.in_flight),
         )
         self.budgets = PageBudgets(
@@ -156,11 +156,11 @@ class CrawlState(CrawlListener):
         self.buffer.unparsed.abandon()
         self.parked_hosts.directory.close()
         for assignment in self.assignments.values():
-            assignment.known.close()
+            assignment.seen.close()
 
     def _assignment(self, job: Job, folder: str | None) -> Assignment:
         name = job.collection.name
-        known = KnownUrls(folder)
+        seen = SeenUrls(folder)
         listens = job.collection.recrawl == "age" and "on_link" in job.collection.recrawl_triggers
         screen = UrlFilter(
             job.collection, self.excluded, self.clock, documents=self.config.crawl.documents > 0
@@ -171,7 +171,7 @@ class CrawlState(CrawlListener):
             remote_links = RemoteLinks(
                 name,
                 self.held_partitions.held,
-                put=lambda row: self.buffer.batch.add_found(row),
+                put=lambda row: self.buffer.batch.add_remote_url(row),
                 screen=screen.text,
                 again_ms=again_ms,
             )
@@ -180,7 +180,7 @@ class CrawlState(CrawlListener):
             job.seeds,
             domains=self.domains,
             identifier=self.identifier,
-            known=known,
+            seen=seen,
             admitted=self.urls.admitted,
             on_depth_decreased=lambda identity, depth: self.urls.depth_decreased(
                 name, identity, depth
@@ -193,5 +193,5 @@ class CrawlState(CrawlListener):
             other_schemes=self.config.fetch.other_schemes,
         )
         return Assignment(
-            job.collection, gate, known, DelayRules.of(job.collection, job.collection.backoff)
+            job.collection, gate, seen, DelayRules.of(job.collection, job.collection.backoff)
         )

@@ -30,7 +30,11 @@ def left_for_later(
     patience = crawl.config.crawl.patience
     later: Counter[str] = Counter()
     for host_key, origin, reason, number in waiting.iter_rows():
-        if not reason and crawl.robots.known(origin, now_ms) and not crawl.robots.reachable(origin):
+        if (
+            not reason
+            and crawl.robots.is_current(origin, now_ms)
+            and not crawl.robots.reachable(origin)
+        ):
             reason = "robots_unreachable"
         if (
             not reason

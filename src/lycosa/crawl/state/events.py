@@ -26,7 +26,7 @@ class CrawlListener:
         gave one.
         """
 
-    def known_url_linked(self, collection: str, identity: UrlId) -> None:
+    def seen_url_linked(self, collection: str, identity: UrlId) -> None:
         """A page links to a URL that is known already."""
 
     def applied_entries(self) -> Mapping[int, int]:
@@ -58,9 +58,9 @@ class CrawlEvents:
         for listener in self._listeners:
             listener.row_processed(row, visit, page)
 
-    def known_url_linked(self, collection: str, identity: UrlId) -> None:
+    def seen_url_linked(self, collection: str, identity: UrlId) -> None:
         for listener in self._listeners:
-            listener.known_url_linked(collection, identity)
+            listener.seen_url_linked(collection, identity)
 
     def applied_entries(self) -> dict[int, int]:
         applied: dict[int, int] = {}

@@ -57,8 +57,8 @@ class HostRegistry:
         self._buffer.batch.change_host(row)
         return row
 
-    def robots_known(self, origin: str, host_key: int, now_ms: int) -> bool:
-        if self._robots.known(origin, now_ms):
+    def has_current_robots(self, origin: str, host_key: int, now_ms: int) -> bool:
+        if self._robots.is_current(origin, now_ms):
             return True
         for entry in self._frontier.hosts[host_key].row.robots:
             if entry.origin == origin and holds_now(entry, now_ms):

@@ -186,7 +186,7 @@ class UrlStore:
         if self._assignments[row.collection].collection.recrawl != "fresh":
             if claimed and claim > MIN_CLAIM:
                 row.claim = claim
-                self.make_due(row, asked=False)
+                self.make_due(row, requested=False)
             elif claim != row.claim:
                 # its next visit tells whether the host has learned to say the truth
                 row.claim = claim
@@ -205,16 +205,17 @@ class UrlStore:
         if row.state != UrlState.KNOWN and not is_in_flight(self._in_flight, row):
             self._parked_hosts.move(row)
 
-    def make_due(self, row: UrlRow, *, asked: bool = True) -> None:
-        """A URL is to be fetched now, whatever its schedule says. One that is being fetched already
-        is left alone. `asked`: somebody wants it, so of the pages that come again it is the first;
-        else it is due from now on, like those whose time has come.
+    def make_due(self, row: UrlRow, *, requested: bool = True) -> None:
+        """Make a URL due now, whatever its schedule says, unless a fetch of it is in flight.
+
+        `requested`: a user requested it, so it precedes other revisits; otherwise it is ordered
+        by the current time, like other revisits that are due.
         """
         if is_in_flight(self._in_flight, row):
             return
         self._hosts.queue(row.id)
         self.settle(row, UrlState.KNOWN)
-        row.not_before = 0 if asked else self._clock.now_ms()
+        row.not_before = 0 if requested else self._clock.now_ms()
         self._parked_hosts.wait_for(row)
 
     def admitted(self, row: UrlRow) -> None:
@@ -262,7 +263,7 @@ class UrlStore:
 
     def linked(self, collection: str, identity: UrlId, source: str) -> None:
         if source:  # a seed that is named again is no link
-            self._events.known_url_linked(collection, identity)
+            self._events.seen_url_linked(collection, identity)
 
     def seed(self, name: str, seeds: Iterable[str]) -> None:
         """Admit what the operator named.
@@ -275,10 +276,10 @@ class UrlStore:
             self._progress.seed_origins.add(url_origin(gate.seed(seed, self._clock.now_ms()).url))
 
 
-def known_depth(assignments: Mapping[str, Assignment], row: UrlRow) -> int:
+def recorded_depth(assignments: Mapping[str, Assignment], row: UrlRow) -> int:
     """Return the least depth at which the collection knows the URL."""
     try:
-        depth = assignments[row.collection].known.depth(row.id)
+        depth = assignments[row.collection].seen.depth(row.id)
     except KeyError:
         return row.depth
     return row.depth if depth is None else depth

@@ -100,30 +100,30 @@ class Browser:
             self._watch(now, since)
             if process.broken and self._process is process:
                 self._died("crashed")
-        wanted, self._wanted = self._wanted, []
+        requests, self._wanted = self._wanted, []
         done, self._done = self._done, []
-        return wanted, done
+        return requests, done
 
     def give(
-        self, wanted: ResourceRequest, status: int, head: list[tuple[str, str]], payload: bytes
+        self, request: ResourceRequest, status: int, head: list[tuple[str, str]], payload: bytes
     ) -> None:
         """Hand in what a page asked for. More than it may load ends it."""
-        page = wanted.page
+        page = request.page
         if page not in self._pages:
             return
-        wanted.job.loaded += len(payload)
-        if wanted.job.loaded > self._limits.bytes:
+        request.job.loaded += len(payload)
+        if request.job.loaded > self._limits.bytes:
             self._end(page, "too_large")
             return
-        self._answered(page, wanted.request_id)
-        self._fulfil(page, wanted.request_id, status, head, payload)
+        self._answered(page, request.request_id)
+        self._fulfil(page, request.request_id, status, head, payload)
 
-    def refuse(self, wanted: ResourceRequest) -> None:
+    def refuse(self, request: ResourceRequest) -> None:
         """Say that what a page asked for is not to be had."""
-        page = wanted.page
+        page = request.page
         if page in self._pages:
-            self._answered(page, wanted.request_id)
-            self._fail(page, wanted.request_id)
+            self._answered(page, request.request_id)
+            self._fail(page, request.request_id)
 
     def stop(self) -> list[RenderJob]:
         """End everything; the jobs that were not done."""

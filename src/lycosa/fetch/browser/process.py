@@ -232,8 +232,8 @@ class BrowserProcess:
 
 def _environment(folder: str) -> dict[str, str]:
     """What the browser needs of ours, and no more: passwords may stand there."""
-    kept = {name: os.environ[name] for name in _KEPT if name in os.environ}
-    return kept | {"HOME": folder, "XDG_CONFIG_HOME": folder, "XDG_CACHE_HOME": folder}
+    environment = {name: os.environ[name] for name in _KEPT if name in os.environ}
+    return environment | {"HOME": folder, "XDG_CONFIG_HOME": folder, "XDG_CACHE_HOME": folder}
 
 
 def _sweep_folders() -> None:

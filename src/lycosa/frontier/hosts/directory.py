@@ -104,24 +104,28 @@ class HostDirectory:
         if not self._indexed:
             self._reindex()
         order = np.argsort(host_keys)
-        wanted = host_keys[order]
-        found = np.full(host_keys.size, -1, np.int64)
+        sorted_keys = host_keys[order]
+        slots = np.full(host_keys.size, -1, np.int64)
         # by 1/256 of the keys: a sorted copy of all would be 8 bytes a host
         step = 1 << (_TOP_BITS - 8)
-        edges = np.searchsorted(wanted, np.arange(256, dtype=np.uint64) << np.uint64(56)).tolist()
-        for number, (first, last) in enumerate(zip(edges, [*edges[1:], wanted.size], strict=True)):
+        edges = np.searchsorted(
+            sorted_keys, np.arange(256, dtype=np.uint64) << np.uint64(56)
+        ).tolist()
+        for number, (first, last) in enumerate(
+            zip(edges, [*edges[1:], sorted_keys.size], strict=True)
+        ):
             bucket = self._order[self._tops[number * step] : self._tops[(number + 1) * step]]
             if last > first and bucket.size:
                 ordered = self.host_key[bucket]
-                at = np.minimum(np.searchsorted(ordered, wanted[first:last]), bucket.size - 1)
-                found[order[first:last]] = np.where(
-                    ordered[at] == wanted[first:last], bucket[at].astype(np.int64), -1
+                at = np.minimum(np.searchsorted(ordered, sorted_keys[first:last]), bucket.size - 1)
+                slots[order[first:last]] = np.where(
+                    ordered[at] == sorted_keys[first:last], bucket[at].astype(np.int64), -1
                 )
         if self._new:
-            for place in np.flatnonzero(found < 0).tolist():
-                found[place] = self._new.get(int(host_keys[place]), -1)
+            for place in np.flatnonzero(slots < 0).tolist():
+                slots[place] = self._new.get(int(host_keys[place]), -1)
         self._arrays.shed()
-        return found
+        return slots
 
     def add(self, host_key: int, partition: int) -> int:
         """The slot of a host, which gets one if it has none."""
@@ -174,9 +178,9 @@ class HostDirectory:
     def wake_many(self, host_keys: _Keys, at_ms: npt.NDArray[np.int64]) -> None:
         """`wake` for many hosts, each named once; unknown ones are left out."""
         slots = self.slots(host_keys)
-        known = slots >= 0
-        slots = slots[known]
-        self.next_at[slots] = np.minimum(self.next_at[slots], at_ms[known])
+        registered = slots >= 0
+        slots = slots[registered]
+        self.next_at[slots] = np.minimum(self.next_at[slots], at_ms[registered])
         self._arrays.shed()
 
     def set_back(self, by_ms: int) -> None:
@@ -238,7 +242,7 @@ class HostDirectory:
 
     def unvisited_rest(self, now_ms: int) -> bool:
         """Whether a resting host is due of which no URL was ever visited."""
-        found = False
+        any_unvisited = False
         for first in range(0, self._count, _BLOCK):
             block = slice(first, min(first + _BLOCK, self._count))
             if bool(
@@ -248,10 +252,10 @@ class HostDirectory:
                     & (self.visited[block] == 0)
                 ).any()
             ):
-                found = True
+                any_unvisited = True
                 break
         self._arrays.shed()
-        return found
+        return any_unvisited
 
     def load(self, summaries: Iterable[pl.DataFrame]) -> None:
         """Know exactly the hosts of these frames (see `extend`), all resting. What `hosts` says is
@@ -285,11 +289,11 @@ class HostDirectory:
         """
         for frame in frames:
             slots = self.slots(frame["host_key"].to_numpy())
-            known = slots >= 0
-            slots = slots[known]
+            registered = slots >= 0
+            slots = slots[registered]
             for name in SETTABLE:
                 if name in frame.columns:
-                    values = frame[name].fill_null(0).to_numpy()[known]
+                    values = frame[name].fill_null(0).to_numpy()[registered]
                     if name == "next_at":
                         before = self.next_at[slots]
                         values = np.where(before < NEVER, np.maximum(before, values), before)

@@ -124,34 +124,34 @@ def reasons(
         parts.append(
             (Reason.SLOW_DOWN, min(max(pace.delay_ms, courtesy, crawl_delay_ms) * slow_down, cap))
         )
-    asked = [(name, whole) for name, milliseconds in parts if (whole := round(milliseconds)) > 0]
-    return sorted(asked, key=_longest_first) if len(asked) > 1 else asked
+    parts_ms = [(name, whole) for name, milliseconds in parts if (whole := round(milliseconds)) > 0]
+    return sorted(parts_ms, key=_longest_first) if len(parts_ms) > 1 else parts_ms
 
 
 def _longest_first(part: tuple[str, int]) -> int:
     return -part[1]
 
 
-def pause_ms(asked: Sequence[tuple[str, int]]) -> int:
+def pause_ms(delays: Sequence[tuple[str, int]]) -> int:
     """How long the host is left alone after a fetch: the longest of its `reasons`."""
-    return asked[0][1] if asked else 0
+    return delays[0][1] if delays else 0
 
 
-def usual_ms(asked: Sequence[tuple[str, int]]) -> int:
+def usual_ms(delays: Sequence[tuple[str, int]]) -> int:
     """A fetch's `reasons` without back-off and Retry-After: what its host wants between any two
     fetches.
     """
     return max(
         (
             milliseconds
-            for name, milliseconds in asked
+            for name, milliseconds in delays
             if name not in (Reason.BACK_OFF, Reason.RETRY_AFTER)
         ),
         default=0,
     )
 
 
-def domain_pause_ms(asked: Sequence[tuple[str, int]]) -> int:
+def domain_pause_ms(delays: Sequence[tuple[str, int]]) -> int:
     """What a fetch's `reasons` mean for the other hosts of its registrable domain: how long its
     place there stays taken.
 
@@ -159,16 +159,16 @@ def domain_pause_ms(asked: Sequence[tuple[str, int]]) -> int:
     asks for counts for at most `DOMAIN_CAP_MS`, so that one host in maintenance does not close a
     domain of thousands.
     """
-    return min(usual_ms(asked), DOMAIN_CAP_MS)
+    return min(usual_ms(delays), DOMAIN_CAP_MS)
 
 
-def domain_rest_ms(status: int, asked: Sequence[tuple[str, int]]) -> int:
+def domain_rest_ms(status: int, delays: Sequence[tuple[str, int]]) -> int:
     """How long no host of the registrable domain is asked: after 429 and 503 what the host's pause
     is, at most `DOMAIN_CAP_MS`.
 
     The limit that spoke stands more often before the whole domain than before one of its names.
     """
-    return min(asked[0][1], DOMAIN_CAP_MS) if asked and status in (429, 503) else 0
+    return min(delays[0][1], DOMAIN_CAP_MS) if delays and status in (429, 503) else 0
 
 
 def backoff_ms(first_ms: int, failures: int, host_key: int | None = None) -> int:

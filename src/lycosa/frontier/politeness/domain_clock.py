@@ -38,8 +38,8 @@ class DomainClock:
         spare = places - 1 - self.in_flight
         if spare < 0:
             return BUSY
-        taken = len(self.resting) - spare
-        return max(self.not_before, self.resting[taken - 1]) if taken > 0 else self.not_before
+        used = len(self.resting) - spare
+        return max(self.not_before, self.resting[used - 1]) if used > 0 else self.not_before
 
     def rests_until(self) -> int:
         """When the last of the pauses is over."""

@@ -211,8 +211,8 @@ def silence_weight(trust: ClaimTrust) -> float:
 
 
 def _faded(stats: ChangeStats, days: float, half_life_days: float) -> ChangeStats:
-    kept = 0.5 ** (days / half_life_days)
-    return ChangeStats(*(value * kept for value in stats))
+    factor = 0.5 ** (days / half_life_days)
+    return ChangeStats(*(value * factor for value in stats))
 
 
 def _columns(stats: Sequence[ArrayLike]) -> list[Floats]:

@@ -207,11 +207,11 @@ def due_expr(rules: RecrawlRules, now: int | None = None) -> pl.Expr:
     if now is not None:
         again = pl.when(visited_at > now + wait).then(0).otherwise(again)
     again = again.clip(lower_bound=not_before)
-    kept = state.is_in([UrlState.VISITED.value, UrlState.GONE.value])
+    is_stored = state.is_in([UrlState.VISITED.value, UrlState.GONE.value])
     return (
         pl.when(state == UrlState.KNOWN.value)
         .then(not_before)
-        .when(kept)
+        .when(is_stored)
         .then(again)
         .otherwise(never)
     )

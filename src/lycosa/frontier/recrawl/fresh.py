@@ -221,8 +221,8 @@ def solve(
         )
 
         def by_host(logarithms: Floats) -> NDArray[np.bool_]:
-            asked = _rates(weight, changes, np.exp(logarithms)[index], shortest_days)
-            return np.bincount(index, weights=asked, minlength=len(limits)) > limits
+            rates = _rates(weight, changes, np.exp(logarithms)[index], shortest_days)
+            return np.bincount(index, weights=rates, minlength=len(limits)) > limits
 
         start = np.full(len(limits), bracket[0])
         bound = by_host(start)
@@ -232,8 +232,8 @@ def solve(
         floor = own[index]
 
     def overall(logarithm: Floats) -> NDArray[np.bool_]:
-        asked = _rates(weight, changes, np.maximum(np.exp(logarithm), floor), shortest_days)
-        return np.atleast_1d(asked.sum() > budget_per_day)
+        rates = _rates(weight, changes, np.maximum(np.exp(logarithm), floor), shortest_days)
+        return np.atleast_1d(rates.sum() > budget_per_day)
 
     common = _bisect(overall, np.array([bracket[0]]), np.array([bracket[1]]))
     threshold = math.exp(common[0])
@@ -260,16 +260,16 @@ def rates(
     )
 
 
-def steer(correction: float, wanted: float, allowed: float) -> float:
-    """The factor on the threshold for the next day, after a day on which `wanted` pages were due
+def steer(correction: float, required: float, allowed: float) -> float:
+    """The factor on the threshold for the next day, after a day on which `required` pages were due
     and `allowed` could be fetched.
 
-    `wanted`: those fetched and those still waiting at its end. 1 at first. The tables' threshold
+    `required`: those fetched and those still waiting at its end. 1 at first. The tables' threshold
     spends the budget in the long run; the factor takes up what is left of a mismatch. It moves
     slowly, since pages must first grow older for a higher threshold to tell, forgets, and stays
     between 1/2 and 2.
     """
-    ratio = min(max(wanted / allowed, 0.5), 2.0) if allowed > 0 else 1.0
+    ratio = min(max(required / allowed, 0.5), 2.0) if allowed > 0 else 1.0
     doubt = allowed / (allowed + STEER_WEIGHT)
     return float(correction ** (1.0 - STEER_GAIN) * ratio ** (STEER_GAIN * doubt))
 

@@ -90,17 +90,17 @@ class FileIndex:
     def rows(self) -> int:
         return int(self.start[-1])
 
-    def runs(self, wanted: Places) -> tuple[Rows, Rows]:
+    def runs(self, places: Places) -> tuple[Rows, Rows]:
         """The first row and the end of the run in which each of these places lies; empty (0, 0)
         where there is none.
         """
         if self.first.size == 0:
-            return np.zeros(wanted.size, np.int64), np.zeros(wanted.size, np.int64)
-        run = np.searchsorted(self.first, wanted, side="right") - 1
-        there = (run >= 0) & (wanted <= np.uint64(self.last))
+            return np.zeros(places.size, np.int64), np.zeros(places.size, np.int64)
+        run = np.searchsorted(self.first, places, side="right") - 1
+        there = (run >= 0) & (places <= np.uint64(self.last))
         run = np.maximum(run, 0)
         if self.exact:
-            there &= self.first[run] == wanted
+            there &= self.first[run] == places
         return np.where(there, self.start[run], 0), np.where(there, self.start[run + 1], 0)
 
     def between(self, low: int, high: int) -> tuple[int, int]:

@@ -141,7 +141,7 @@ class HostRowReader:
         for expression in (*order, where, near, kind):
             needed += [] if expression is None else expression.meta.root_names()
         columns = list(dict.fromkeys(needed))
-        found = [
+        frames = [
             self._whole(
                 self._choose(
                     some_places, host_keys[some], columns, where, order, limit, near, far, kind
@@ -149,7 +149,7 @@ class HostRowReader:
             )
             for some, some_places in self._portions(places(partitions, host_keys))
         ]
-        return pl.concat(found) if found else pl.DataFrame(schema=self._schema)
+        return pl.concat(frames) if frames else pl.DataFrame(schema=self._schema)
 
     def find(
         self,
@@ -183,27 +183,27 @@ class HostRowReader:
         except ValueError as error:
             raise WorkspaceError(f"{file.path}: {error}; run `lycosa check`") from None
 
-    def _portions(self, wanted: Places) -> Iterator[tuple[npt.NDArray[np.int64], Places]]:
+    def _portions(self, places: Places) -> Iterator[tuple[npt.NDArray[np.int64], Places]]:
         """Hosts in the order of their places, as many at a time as have about PASS_ROWS rows."""
-        order = np.argsort(wanted, kind="stable")
-        ordered = wanted[order]
-        sizes = np.zeros(wanted.size, np.int64)
+        order = np.argsort(places, kind="stable")
+        ordered = places[order]
+        sizes = np.zeros(places.size, np.int64)
         for file in self._files.values():
             first, end = file.index.runs(ordered)
             repeated = (
                 np.concatenate([[False], (first[1:] == first[:-1]) & (end[1:] == end[:-1])])
-                if wanted.size
+                if places.size
                 else np.zeros(0, bool)
             )
             sizes += np.where(repeated, 0, end - first)
         steps = np.cumsum(sizes) // PASS_ROWS
-        for part in np.split(np.arange(wanted.size), np.flatnonzero(steps[1:] != steps[:-1]) + 1):
+        for part in np.split(np.arange(places.size), np.flatnonzero(steps[1:] != steps[:-1]) + 1):
             if part.size:
                 yield order[part], ordered[part]
 
     def _choose(
         self,
-        wanted: Places,
+        places: Places,
         host_keys: npt.NDArray[np.uint64],
         columns: list[str],
         where: pl.Expr | None,
@@ -216,7 +216,7 @@ class HostRowReader:
         """Which rows: file and row numbers, in the order in which they are to be given."""
         reads = []
         for number, file in enumerate(self._files.values()):
-            for first, end in spans(*file.index.runs(wanted), _NEAR_CHOOSING):
+            for first, end in spans(*file.index.runs(places), _NEAR_CHOOSING):
                 row = pl.int_range(first, first + pl.len(), dtype=pl.Int64).alias(_ROW)
                 slice_ = file.rows.select(columns).slice(first, end - first)
                 reads.append(slice_.with_columns(pl.lit(number, dtype=pl.Int32).alias(_FILE), row))
@@ -252,10 +252,10 @@ class HostRowReader:
             rows = of_file[_ROW].sort().to_numpy()
             for first, end in spans(rows, rows + 1, _NEAR):
                 part = files[int(number)].rows.slice(first, end - first).collect()
-                kept = rows[(rows >= first) & (rows < end)]
-                marked = part[kept - first].with_columns(
+                in_group = rows[(rows >= first) & (rows < end)]
+                marked = part[in_group - first].with_columns(
                     pl.lit(number, dtype=pl.Int32).alias(_FILE),
-                    pl.Series(_ROW, kept),
+                    pl.Series(_ROW, in_group),
                     *self._copies,
                 )
                 parts.append(marked.select(parts[0].columns))

@@ -69,20 +69,20 @@ class Agenda:
         }
         return due, {name for expression in due.values() for name in expression.meta.root_names()}
 
-    def wanted(self, collection: str, horizon: int) -> tuple[pl.Expr, pl.Expr, pl.Expr]:
+    def due_filter(self, collection: str, horizon: int) -> tuple[pl.Expr, pl.Expr, pl.Expr]:
         """Over the columns of `urls`, for rows of a collection: whether a URL is ever due, when at
         the earliest, `is_near`.
         """
         due = due_expr(self.rules[collection], self._clock.now_ms())
-        wanted = (
+        is_due = (
             due.is_not_null() if self.only is None else due.is_not_null() & self.only.condition()
         )
         budget = self.budgets.get(collection)
         if budget is None or budget.open:
-            return wanted, due, due <= horizon
+            return is_due, due, due <= horizon
         later = (
             pl.when(pl.col("state") == UrlState.KNOWN)
             .then(due)
             .otherwise(budget.earliest_expr(due))
         )
-        return wanted, later, (due <= horizon) & (later <= due)
+        return is_due, later, (due <= horizon) & (later <= due)

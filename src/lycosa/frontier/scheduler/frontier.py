@@ -62,7 +62,9 @@ class Frontier:
         self._size = 0
         self.dry: set[int] = set()  # hosts with an empty head that the tables can fill
         # its row there, if that may be fetched too
-        self.beside: Callable[[UrlRow, str], UrlRow | None] = lambda row, collection: None
+        self.row_of_collection: Callable[[UrlRow, str], UrlRow | None] = lambda row, collection: (
+            None
+        )
         # since when a visited URL is due
         self.since: Callable[[UrlRow], int] = lambda row: row.visited_at
         # hosts rest that come before any visited one: ask for them first
@@ -265,7 +267,7 @@ class Frontier:
         self._schedule(queue)
         self._wake(domain)
 
-    def start_beside(self, host_key: int, domain: str, now: int) -> bool:
+    def start_unqueued(self, host_key: int, domain: str, now: int) -> bool:
         """Count a fetch that none of the heads gave, of a host that may rest in the tables. Give
         what it returns to `finish_beside`.
         """
@@ -275,7 +277,7 @@ class Frontier:
         self.clocks.started(host_key, domain, now)
         return False
 
-    def finish_beside(
+    def finish_unqueued(
         self, host_key: int, domain: str, now: int, pause: int, *, queued: bool
     ) -> None:
         """It has ended; the host is left alone for `pause`."""
@@ -421,17 +423,17 @@ class Frontier:
                 for name, other in heads:
                     same = self._take_out(row.id.host_key, other, row.key)
                     if same is None and not other.complete and other is not head:
-                        same = self.beside(row, name)
+                        same = self.row_of_collection(row, name)
                     if same is not None:
                         rows.append(same)
                 return tuple(rows)
         return ()
 
     def _pop_head(self, head: Head, now: int, *, several: bool = False) -> UrlRow | None:
-        found = head.pop(now)
-        if found is None:
+        entry = head.pop(now)
+        if entry is None:
             return None
-        row, line, late = found
+        row, line, late = entry
         self._size -= 1
         # Late: it waited here for another head's sake, say, and the tables hold some that come
         # before it.
@@ -440,13 +442,13 @@ class Frontier:
         return row
 
     def _take_out(self, host_key: int, head: Head, key: int) -> UrlRow | None:
-        found = head.remove(key)
-        if found is None:
+        entry = head.remove(key)
+        if entry is None:
             return None
         self._size -= 1
-        if found[1].dry:
+        if entry[1].dry:
             self.dry.add(host_key)
-        return found[0]
+        return entry[0]
 
     def _wake(self, domain: str) -> None:
         """See that the first of the domain's line is woken when the domain has a place."""

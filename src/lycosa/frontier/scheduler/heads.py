@@ -57,7 +57,7 @@ class Pending:
 
     urls: Callable[[int], Iterable[UrlRow]]
     host: Callable[[int], HostRow | None]
-    beside: Callable[[UrlRow, str], UrlRow | None] = lambda row, collection: None
+    row_of_collection: Callable[[UrlRow, str], UrlRow | None] = lambda row, collection: None
     """The row of a URL in another collection."""
 
 
@@ -87,7 +87,7 @@ class Heads:
         self._pending = pending
         self._depth = depth
         self._in_flight = in_flight
-        frontier.beside = self._beside
+        frontier.row_of_collection = self._due_row_of_collection
         frontier.since = lambda row: agenda.due_at(row) or 0
         # heap of (next_due_at, host_key); valid while it is the host's
         self._wakes: list[tuple[int, int]] = []
@@ -135,9 +135,9 @@ class Heads:
             np.array([identity.host_key for identity in identities], np.uint64),
             np.array([identity.url_key for identity in identities], np.uint64),
         )
-        wanted = {identity.url_key for identity in identities}
+        url_keys = {identity.url_key for identity in identities}
         for row in _rows(frame):
-            if row[2] in wanted:
+            if row[2] in url_keys:
                 yield url_record(row, hostname(row[3]))
 
     # -- when a host is looked at again
@@ -201,13 +201,13 @@ class Heads:
         horizon = now_ms + HORIZON_MS
         room = max(_ROOM_LEAST, (self._waiting_urls - len(self._frontier)) // len(host_keys))
         pending = {key: self._pending_rows(key) for key in host_keys}
-        taken: dict[_Place, _Kinds] = {}
+        kinds_by_place: dict[_Place, _Kinds] = {}
         more: dict[_Place, set[int]] = {}
         further: dict[int, list[str]] = {}
         for key in host_keys:
             self._frontier.hosts[key].next_due_at = None
             for row in pending[key].values():
-                self._take(row, horizon, taken)
+                self._take(row, horizon, kinds_by_place)
         if self.row_reader is not None:
             for keys, limit in self._portions(host_keys, room):
                 extra = max(len(pending[key]) for key in keys)
@@ -215,39 +215,41 @@ class Heads:
                     order = self._frontier.order(collection)
                     kinds = KINDS if order.revisits else 1
                     # `extra` of them may be outdated by pending rows, all of one kind
-                    asked = limit + kinds * (extra + 1)
-                    given: dict[int, Counter[int]] = {}
-                    for row in self._shelved(keys, collection, horizon, asked, extra + 1):
-                        given.setdefault(row.id.host_key, Counter())[order.kind(row)] += (
+                    max_rows = limit + kinds * (extra + 1)
+                    counts_by_host: dict[int, Counter[int]] = {}
+                    for row in self._shelved(keys, collection, horizon, max_rows, extra + 1):
+                        counts_by_host.setdefault(row.id.host_key, Counter())[order.kind(row)] += (
                             self._agenda.is_near(row, horizon)
                         )
                         if (collection, row.operation, row.id.url_key) not in pending[
                             row.id.host_key
                         ]:
-                            self._take(row, horizon, taken)
-                    for key, numbers in given.items():
-                        if numbers.total() >= asked:
+                            self._take(row, horizon, kinds_by_place)
+                    for key, numbers in counts_by_host.items():
+                        if numbers.total() >= max_rows:
                             # They came in turn: of which there are fewer than that, all are here.
                             more[key, collection] = {
-                                kind for kind, number in numbers.items() if number >= asked // kinds
+                                kind
+                                for kind, number in numbers.items()
+                                if number >= max_rows // kinds
                             }
                             further.setdefault(key, []).append(collection)
-        for place, kinds_taken in taken.items():
-            self._fill(place, kinds_taken, room, more.get(place, ()), now_ms)
+        for place, place_kinds in kinds_by_place.items():
+            self._fill(place, place_kinds, room, more.get(place, ()), now_ms)
         for key in host_keys:
             for collection in {*self._frontier.hosts[key].heads, *further.get(key, ())}:
-                if (key, collection) not in taken:
+                if (key, collection) not in kinds_by_place:
                     self._fill((key, collection), {}, room, more.get((key, collection), ()), now_ms)
         if len(self._agenda.rules) > 1:
             self._share(host_keys, pending, horizon, now_ms)
 
-    def _take(self, row: UrlRow, horizon: int, taken: dict[_Place, _Kinds]) -> None:
+    def _take(self, row: UrlRow, horizon: int, kinds_by_place: dict[_Place, _Kinds]) -> None:
         due = self._agenda.due_at(row)
         if due is None:
             return
         earliest = self._agenda.earliest(row, due)
         if earliest <= horizon and earliest == due:
-            kinds = taken.setdefault((row.id.host_key, row.collection), {})
+            kinds = kinds_by_place.setdefault((row.id.host_key, row.collection), {})
             kinds.setdefault(self._frontier.order(row.collection).kind(row), []).append(row)
             return
         self.look_at(self._frontier.hosts[row.id.host_key], earliest)
@@ -269,19 +271,19 @@ class Heads:
     ) -> Iterator[UrlRow]:
         """The first rows of each host that are due, then the `far` that are due next."""
         assert self.row_reader is not None
-        wanted, later, near = self._agenda.wanted(collection, horizon)
-        asked = self._frontier.order(collection)
-        kind = kind_expr() if asked.revisits else None
+        is_required, later, near = self._agenda.due_filter(collection, horizon)
+        collection_order = self._frontier.order(collection)
+        kind = kind_expr() if collection_order.revisits else None
         order = [pl.when(near).then(0).otherwise(later)]
         order += [] if kind is None else [pl.when(kind == FIRST).then(0).otherwise(later)]
         order += [
             -pl.col(name).cast(pl.Float64) if down else pl.col(name).cast(pl.Float64)
-            for name, down in asked.strategy.columns
+            for name, down in collection_order.strategy.columns
         ]
         frame = self.row_reader.rows(
             self._partitions(keys),
             np.array(keys, np.uint64),
-            (pl.col("collection") == collection) & wanted,
+            (pl.col("collection") == collection) & is_required,
             order=order,
             limit=limit + far,
             near=near,
@@ -307,44 +309,44 @@ class Heads:
             yield url_record(shared, host.host)
 
     def _fill(
-        self, place: _Place, taken: _Kinds, room: int, more: Collection[int], now_ms: int
+        self, place: _Place, loaded: _Kinds, room: int, more: Collection[int], now_ms: int
     ) -> None:
         """Add what fits, and close the lines of which the tables hold `more`."""
         host_key, collection = place
         queue = self._frontier.hosts[host_key]
         head = queue.heads.get(collection)
         order = self._frontier.order(collection)
-        wanted: _Kinds = {}
+        new_kinds: _Kinds = {}
 
         def rank(row: UrlRow) -> Rank:
             return order.rank(row, self._frontier.since)
 
-        for kind, rows in taken.items():
-            wanted[kind] = [
+        for kind, rows in loaded.items():
+            new_kinds[kind] = [
                 row
                 for row in rows
                 if (head is None or head.get(row.key) is None) and not self._in_flight(row)
             ]
-            for row in wanted[kind]:
+            for row in new_kinds[kind]:
                 row.depth = min(row.depth, self._depth(row))
-            wanted[kind].sort(key=rank)
+            new_kinds[kind].sort(key=rank)
         room = max(room, min(queue.row.known // _SHARE_OF_LARGE, _MAX_OF_LARGE))
-        left, lines = room, len(wanted)
-        for kind, rows in sorted(wanted.items(), key=lambda each: len(each[1])):
-            kept = rows[: max(1, left // lines)]
-            left, lines = left - len(kept), lines - 1
-            for row in kept:
+        left, lines = room, len(new_kinds)
+        for kind, rows in sorted(new_kinds.items(), key=lambda each: len(each[1])):
+            first_rows = rows[: max(1, left // lines)]
+            left, lines = left - len(first_rows), lines - 1
+            for row in first_rows:
                 self._add(row, now_ms)
             closed_at = (
-                rank(rows[len(kept)])
-                if len(rows) > len(kept)
-                else (rank(kept[-1]) if kept else ())
+                rank(rows[len(first_rows)])
+                if len(rows) > len(first_rows)
+                else (rank(first_rows[-1]) if first_rows else ())
                 if kind in more
                 else None
             )
             self._frontier.close_line(host_key, collection, closed_at, kind)
         lines_here = [line.kind for line in head.lines] if head is not None else []
-        for kind in {*lines_here, *more} - wanted.keys():
+        for kind in {*lines_here, *more} - new_kinds.keys():
             self._frontier.close_line(host_key, collection, () if kind in more else None, kind)
 
     def _share(
@@ -372,22 +374,22 @@ class Heads:
                 newest = pending[key].get((collection, row.operation, row.id.url_key))
                 if newest is not None:
                     del rows[number]
-                    self._add_beside(newest, horizon, now_ms)
+                    self._add_if_due(newest, horizon, now_ms)
         sought = {row.id.url_key: row.id for rows in lacking.values() for row in rows.values()}
         for row in self.stored(list(sought.values())):
             if row.key in lacking.get((row.id.host_key, row.collection), ()):
-                self._add_beside(row, horizon, now_ms)
+                self._add_if_due(row, horizon, now_ms)
 
-    def _add_beside(self, row: UrlRow, horizon: int, now_ms: int) -> None:
+    def _add_if_due(self, row: UrlRow, horizon: int, now_ms: int) -> None:
         if self._agenda.is_near(row, horizon) and not self._in_flight(row):
             row.depth = min(row.depth, self._depth(row))
             self._add(row, now_ms)
 
-    def _beside(self, row: UrlRow, collection: str) -> UrlRow | None:
+    def _due_row_of_collection(self, row: UrlRow, collection: str) -> UrlRow | None:
         """The row that a URL which is fetched now has in another collection too, if that is still
         in the batches, and due.
         """
-        other = self._pending.beside(row, collection)
+        other = self._pending.row_of_collection(row, collection)
         if (
             other is None
             or self._in_flight(other)

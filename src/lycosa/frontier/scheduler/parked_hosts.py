@@ -431,13 +431,15 @@ class ParkedHosts:
             self.directory.waiting[slots].tolist(),
             self.directory.visited[slots].tolist(),
         )
-        for key, slot, known, done in zip(host_keys, slots.tolist(), waiting, visited, strict=True):
+        for key, slot, url_count, done in zip(
+            host_keys, slots.tolist(), waiting, visited, strict=True
+        ):
             row = rows.get(key)
             if row is None:
                 # a row that the tables lack: nothing to ask
                 self.directory.set(slot, next_at=NEVER)
                 continue
-            row.known, row.visited = known, done
+            row.known, row.visited = url_count, done
             self.frontier.open_host(row).opened_at = self._clock.monotonic_ms()
             self._take_up(row)
             self.directory.activate(slot)

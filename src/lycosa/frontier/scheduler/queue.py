@@ -218,17 +218,17 @@ class Head:
         """
         line = self.line(FIRST)
         waiting = sorted(entry for entry in line.waiting if line.valid(entry[1], entry[2]))
-        kept, rest = waiting[:room], waiting[room:]
+        head_entries, rest = waiting[:room], waiting[room:]
         gone = 0
         for entry in rest:
             if elsewhere(entry[2].key):
-                kept.append(entry)
+                head_entries.append(entry)
             else:
                 del line.rows[entry[2].key]
                 gone += 1
         if rest:
             line.closed_at = rest[0][0]
-        line.waiting = kept  # sorted, so a heap
+        line.waiting = head_entries  # sorted, so a heap
         return gone
 
     def _ripen(self, line: Line, now: int) -> None:

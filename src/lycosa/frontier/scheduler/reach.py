@@ -53,9 +53,9 @@ class Reach(Unvisited):
 
     def distance(self, url_key: int) -> int | None:
         """Links from the start; None: not reached."""
-        found = self._new.get(url_key)
-        if found is not None:
-            return found
+        reached = self._new.get(url_key)
+        if reached is not None:
+            return reached
         place = int(np.searchsorted(self._keys, np.uint64(url_key)))
         return (
             int(self._distances[place])

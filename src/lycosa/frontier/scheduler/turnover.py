@@ -66,17 +66,17 @@ class Turnover:
         self._next_rotation = 0
         self._robots_text = 0  # of the active hosts, when they were weighed last
 
-    def make_room(self, wanted: int, now: int, kept: Container[int]) -> int:
-        """Send hosts back until `wanted` more fit, if so many can go; gives back how many fit."""
+    def make_room(self, count: int, now: int, protected: Container[int]) -> int:
+        """Send hosts back until `count` more fit, if so many can go; gives back how many fit."""
         hosts = self._frontier.hosts
-        self._weigh(now, kept)
-        wanted = min(wanted, max(0, _MAX_ROBOTS_TEXT - self._robots_text) // _COMMON_ROBOTS_TEXT)
+        self._weigh(now, protected)
+        count = min(count, max(0, _MAX_ROBOTS_TEXT - self._robots_text) // _COMMON_ROBOTS_TEXT)
         free = self._active_hosts - len(hosts)
-        if free < wanted:
+        if free < count:
             quiet = [
                 (key, queue)
                 for key, queue in hosts.items()
-                if self._is_quiet(key, queue) and key not in kept
+                if self._is_quiet(key, queue) and key not in protected
             ]
             resting = [
                 key
@@ -88,19 +88,19 @@ class Turnover:
                 [key for key, queue in quiet if queue.row.visited] if self._unvisited_first else []
             )
             for key in dict.fromkeys([*resting, *parked, *visited]):
-                if free >= wanted:
+                if free >= count:
                     break
                 self._send_back(key)
                 free += 1
-            if free < wanted and now >= self._next_rotation:
+            if free < count and now >= self._next_rotation:
                 self._next_rotation = now + _ROTATE_EVERY_MS
-                free += self._rotate(wanted - free, now)
-        return max(0, min(free, wanted))
+                free += self._rotate(count - free, now)
+        return max(0, min(free, count))
 
     def _is_quiet(self, host_key: int, queue: HostQueue) -> bool:
         return not (queue.in_flight or queue.held or self._frontier.clocks.is_fetching(host_key))
 
-    def _rotate(self, wanted: int, now: int) -> int:
+    def _rotate(self, count: int, now: int) -> int:
         """Send back those that have held their places longest, if for long enough: how many. They
         come again after those that wait.
         """
@@ -109,12 +109,12 @@ class Turnover:
             for key, queue in self._frontier.hosts.items()
             if now - queue.opened_at >= PLACE_MS and self._is_quiet(key, queue)
         ]
-        chosen = heapq.nsmallest(wanted, held)
+        chosen = heapq.nsmallest(count, held)
         for _, key in chosen:
             self._send_back(key, away_ms=BEHIND_MS)
         return len(chosen)
 
-    def shorten_lines(self, kept: Container[int]) -> None:
+    def shorten_lines(self, protected: Container[int]) -> None:
         """Of hosts that wait for their domain the first few stay at hand. The others come again
         when it is their turn: else large domains, which can be asked for two hosts a second
         whatever they have, would gather here until nobody else has a place.
@@ -125,14 +125,14 @@ class Turnover:
                 queue = hosts.get(key)
                 if queue is None or not queue.parked:
                     continue
-                if not self._is_quiet(key, queue) or key in kept:
+                if not self._is_quiet(key, queue) or key in protected:
                     clocks.park(key, domain)
                 else:
                     self._send_back(
                         key, clocks.turn_ms(place, max(self._least_pause_ms, queue.row.delay_ms))
                     )
 
-    def _weigh(self, now: int, kept: Container[int]) -> None:
+    def _weigh(self, now: int, protected: Container[int]) -> None:
         """Send hosts back until what the others hold of robots.txt is not too much; looks at all of
         them, so not often.
         """
@@ -148,7 +148,7 @@ class Turnover:
             return
         for key in sorted(sizes, key=sizes.__getitem__, reverse=True):
             queue = self._frontier.hosts[key]
-            if self._is_quiet(key, queue) and key not in kept:
+            if self._is_quiet(key, queue) and key not in protected:
                 self._send_back(key)
                 self._robots_text -= sizes[key]
                 if self._robots_text <= _MAX_ROBOTS_TEXT:

@@ -74,20 +74,20 @@ class SortedKeys:
         """
         payload = self._new.get(key)
         if payload is None and self._file is not None:
-            found = self._locate(key)
-            if found is not None:
-                return found[1] & 0xFFFF
+            position = self._locate(key)
+            if position is not None:
+                return position[1] & 0xFFFF
         return payload
 
     def put(self, key: int, payload: int) -> None:
         """Set the payload of a key, known or new."""
         if self._file is not None and self._new.get(key) is None:
-            found = self._locate(key)
-            if found is not None:
+            position = self._locate(key)
+            if position is not None:
                 os.pwrite(
                     self._file.fileno(),
                     _word(key, payload & 0xFFFF).to_bytes(_WORD, "little"),
-                    found[0] * _WORD,
+                    position[0] * _WORD,
                 )
                 return
         self._new.put(key, payload)

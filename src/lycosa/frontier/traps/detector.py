@@ -25,7 +25,7 @@ from xxhash import xxh3_64_intdigest
 
 from lycosa.core.messages import Message
 from lycosa.frontier.traps.shapes import Shape, shape_of
-from lycosa.frontier.traps.soft_404 import NEAR, looks_not_found
+from lycosa.frontier.traps.soft_404 import NEAR, titled_as_missing
 from lycosa.frontier.traps.trap_group import (
     COST,
     COST_FIRST,
@@ -136,7 +136,7 @@ class PrefixBook:
     groups: dict[str, TrapGroup] = field(default_factory=dict)  # the last used one last
     # rule -> addresses that were not fetched
     refused: Counter[str] = field(default_factory=Counter)
-    asked: int = 0  # pages observed, and addresses refused
+    requests: int = 0  # pages observed, and addresses refused
     pages: int = 0  # observed
     # a group was stopped, now or earlier: while none was, nothing is refused
     has_stopped: bool = False
@@ -159,7 +159,9 @@ class PrefixBook:
                 if group.probes >= MAX_PROBES:
                     return Allowance(False, group.rule, name, 0.0)
                 wait = (PROBE_RICH_AFTER if group.novel > RICH else PROBE_AFTER) << group.probes
-                return Allowance(self.asked - group.stopped_at >= wait, group.rule, name, 1 / wait)
+                return Allowance(
+                    self.requests - group.stopped_at >= wait, group.rule, name, 1 / wait
+                )
             if group.is_proven:
                 return _OPEN
         return _OPEN
@@ -169,7 +171,7 @@ class PrefixBook:
         are counted against these too.
         """
         self.refused[rule] += 1
-        self.asked += 1
+        self.requests += 1
 
     def observe(
         self,
@@ -196,7 +198,7 @@ class PrefixBook:
         if status != 200:
             return Observation(False)
         self.pages += 1
-        self.asked += 1
+        self.requests += 1
         shape = shape_of(path)
         about = only_words(f"{title}\n{summary}")
         repeated = self._remember(
@@ -205,7 +207,7 @@ class PrefixBook:
         if path == "/":
             # the front page is never a trap, whatever else the host answers with it
             return Observation(True)
-        not_found: bool | None = None  # whether the title says so; asked when it matters
+        titled_missing: bool | None = None  # whether the title says so; asked when it matters
         # the URL looks like that of a trap
         evident = shape.query or shape.dated or "{id}" in shape.groups[0] or path.count("/") > _DEEP
         named = (
@@ -230,28 +232,34 @@ class PrefixBook:
             group = self._group(name, shape)
             narrowest = name == shape.groups[0]
             if narrowest:
-                first = not group.novel + group.known
-            found = rule or own
-            if not found and (narrowest or first) and self._is_near(group, page):
-                not_found = looks_not_found(title) if not_found is None else not_found
-                found = _near_rule(shape, group, not_found) if not_found or not named else ""
+                first = not group.novel + group.repeated
+            matched_rule = rule or own
+            if not matched_rule and (narrowest or first) and self._is_near(group, page):
+                titled_missing = (
+                    titled_as_missing(title) if titled_missing is None else titled_missing
+                )
+                matched_rule = (
+                    _near_rule(shape, group, titled_missing) if titled_missing or not named else ""
+                )
             if narrowest:
-                own = found
-            if found:
-                not_found = looks_not_found(title) if not_found is None else not_found
+                own = matched_rule
+            if matched_rule:
+                titled_missing = (
+                    titled_as_missing(title) if titled_missing is None else titled_missing
+                )
                 cost: float = (
                     COST
-                    if evident or not_found
+                    if evident or titled_missing
                     else COST_NUMBERED
                     if shape.numbered and text_length
                     else COST_PLAIN
                 )
-                if shape.dated or found == PrefixRule.SOFT_404:
+                if shape.dated or matched_rule == PrefixRule.SOFT_404:
                     cost = COST_SURE
                 if name.endswith("/"):
                     cost = (cost if own else min(cost, COST_FIRST)) * depth
-                group.not_found += not_found
-                group.add_known(found, cost, self.asked)
+                group.titled_missing += titled_missing
+                group.add_repeated(matched_rule, cost, self.requests)
                 self.has_stopped = self.has_stopped or group.is_stopped
             else:
                 group.add_novel(page)
@@ -289,8 +297,10 @@ class PrefixBook:
         without lines, others by them.
         """
         nearest = group.nearest(page)
-        known = self._compare_lines(group, page.text) if nearest < 64 and page.text else None
-        return nearest <= NEAR if known is None else known
+        line_comparison = (
+            self._compare_lines(group, page.text) if nearest < 64 and page.text else None
+        )
+        return nearest <= NEAR if line_comparison is None else line_comparison
 
     def _compare_lines(self, group: TrapGroup, text: str) -> bool | None:
         if group.lines is None:
@@ -322,7 +332,7 @@ class PrefixBook:
         `stopped:RULE:GROUP` (the last 32).
         """
         stopped = {
-            f"{_STOPPED}{group.rule}:{name}": group.known + group.novel
+            f"{_STOPPED}{group.rule}:{name}": group.repeated + group.novel
             for name, group in self.groups.items()
             if group.is_stopped
         }
@@ -337,15 +347,15 @@ class PrefixBook:
         for name, count in counters.items():
             if name.startswith(_STOPPED):
                 rule, _, group = name.removeprefix(_STOPPED).partition(":")
-                book.groups[group] = TrapGroup(0, known=count, rule=rule, stopped_at=0)
+                book.groups[group] = TrapGroup(0, repeated=count, rule=rule, stopped_at=0)
                 book.has_stopped = True
             else:
                 book.refused[name] = count
         return book
 
 
-def _near_rule(shape: Shape, group: TrapGroup, not_found: bool) -> str:
-    if not_found and group.not_found >= _TITLES - 1:
+def _near_rule(shape: Shape, group: TrapGroup, titled_missing: bool) -> str:
+    if titled_missing and group.titled_missing >= _TITLES - 1:
         return PrefixRule.SOFT_404
     if shape.dated:
         return PrefixRule.EMPTY_CALENDAR

@@ -76,8 +76,8 @@ class TrapGroup:
 
     credit: float = START
     novel: int = 0  # pages with new text
-    known: int = 0  # pages without
-    not_found: int = 0  # of these, with a title of "not found"
+    repeated: int = 0  # pages without
+    titled_missing: int = 0  # of these, with a title of "not found"
     rule: str = ""  # of the last page without new text
     # addresses of the host asked about when it was stopped or last probed; -1: open
     stopped_at: int = -1
@@ -99,7 +99,7 @@ class TrapGroup:
     @property
     def is_doubted(self) -> bool:
         """Whether it repeats itself, so that a new group within it gets little credit."""
-        return self.known > _DOUBT * max(1, self.novel)
+        return self.repeated > _DOUBT * max(1, self.novel)
 
     def add_novel(self, page: PageText) -> None:
         """Book a page with new text; a stopped group is open again."""
@@ -115,16 +115,16 @@ class TrapGroup:
         self.seen.append(page.simhash)
         self.lengths.append(page.length)
 
-    def add_known(self, rule: str, cost: float, asked: int) -> None:
-        """Book a page without new text. `asked`: addresses of the host asked about so far."""
-        self.known += 1
+    def add_repeated(self, rule: str, cost: float, pages: int) -> None:
+        """Book a page without new text. `pages`: addresses of the host asked about so far."""
+        self.repeated += 1
         self.rule = rule
         self.credit -= cost
         if self.is_stopped:
             self.probes += 1
-            self.stopped_at = asked
+            self.stopped_at = pages
         elif self.credit <= 0:
-            self.stopped_at = asked
+            self.stopped_at = pages
 
     def nearest(self, page: PageText) -> int:
         """In how many bits of 64 the simhash differs from that of the nearest page of the group; 64

@@ -72,17 +72,17 @@ def read_image(payload: bytes, sink: Sink) -> None:
     """Title, caption, author, keywords, rights, comments: as metadata, and as the lines of its
     text.
     """
-    said: list[tuple[str, str]] = []
+    captions: list[tuple[str, str]] = []
     for name, text in _fields(payload):
         text = " ".join(text.replace("\0", " ").split())
-        if text and (name, text) not in said and len(said) < _MAX_SEGMENTS:
-            said.append((name, text))
-    for name, text in said:
+        if text and (name, text) not in captions and len(captions) < _MAX_SEGMENTS:
+            captions.append((name, text))
+    for name, text in captions:
         if name == "date":
             sink.describe(name, _EXIF_DATE.sub(r"\1-\2-\3", text))
         elif name != "modified":
             sink.describe(name, text)
-    for text in dict.fromkeys(text for name, text in said if name not in ("date", "modified")):
+    for text in dict.fromkeys(text for name, text in captions if name not in ("date", "modified")):
         sink.line(text)
 
 
@@ -98,9 +98,9 @@ def _fields(payload: bytes) -> Iterator[tuple[str, str]]:
     elif payload.startswith(b"GIF8"):
         for match in re.finditer(rb"\x21\xfe([^\0].{1,255}?)\0", payload[:_MAX_TEXT], re.DOTALL):
             yield "comment", match[1][1:].decode("latin-1")
-    found = _XMP.search(payload)
-    if found:
-        yield from _xmp(found[0])
+    packet = _XMP.search(payload)
+    if packet:
+        yield from _xmp(packet[0])
 
 
 def _png(payload: bytes) -> Iterator[tuple[str, str]]:

@@ -202,8 +202,8 @@ def read_charts(package: Package, sink: Sink) -> None:
         package.events(part, Chart(sink))
 
 
-def _value(attributes: dict[str, str], wanted: str) -> str:
-    return next((value for name, value in attributes.items() if local_name(name) == wanted), "")
+def _value(attributes: dict[str, str], attribute: str) -> str:
+    return next((value for name, value in attributes.items() if local_name(name) == attribute), "")
 
 
 def targets_of(package: Package, part: str) -> dict[str, str]:

@@ -149,9 +149,9 @@ def read_epub(payload: bytes, sink: Sink) -> None:
 
 
 def _read_chapter(package: Package, name: str, sink: Sink) -> None:
-    found, _ = read_html(package.read(name), "application/xhtml+xml", xml=True)
-    headings = set(found.headings)
-    for line in found.lines:
+    parts, _ = read_html(package.read(name), "application/xhtml+xml", xml=True)
+    headings = set(parts.headings)
+    for line in parts.lines:
         sink.line(line, heading=line in headings)
-    for _, target, _, anchor in found.links:
+    for _, target, _, anchor in parts.links:
         sink.link(target, anchor)

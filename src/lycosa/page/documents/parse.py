@@ -80,9 +80,9 @@ def parse_document(
     """Understand one document as `lycosa.page.parse.parse_page` does a web page. Never raises; the
     process may die of it.
     """
-    found = read_document(payload, kind).found
-    if not found.title:
-        found.title = found.headline
+    parts = read_document(payload, kind).found
+    if not parts.title:
+        parts.title = parts.headline
     page = Page(size=len(payload))
-    fill_page(page, found, url, link_headers, x_robots_tag, product_token, whole=True)
+    fill_page(page, parts, url, link_headers, x_robots_tag, product_token, whole=True)
     return page

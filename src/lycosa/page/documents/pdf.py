@@ -101,8 +101,8 @@ def _read_pages(document: pdfium.PdfDocument, sink: Sink) -> None:
             break
     repeated = _running_lines(pages)
     for lines in pages:
-        kept = [line for line in lines if _shape(line) not in repeated]
-        for line in _paragraphs(kept):
+        unique_lines = [line for line in lines if _shape(line) not in repeated]
+        for line in _paragraphs(unique_lines):
             sink.line(line)
 
 

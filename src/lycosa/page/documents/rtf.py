@@ -209,7 +209,7 @@ class _Reader:
             if charset and len(self._fonts) < 5_000:
                 self._fonts[self._font] = charset if number else self._codec
         elif word == b"ansicpg" and number:
-            self._codec = self._group.codec = _known_codec(number) or self._codec
+            self._codec = self._group.codec = _codec_of_charset(number) or self._codec
         elif word == b"mac":
             self._codec = self._group.codec = "mac_roman"
         elif word == b"plain":
@@ -232,7 +232,7 @@ class _Reader:
             )
 
 
-def _known_codec(number: int) -> str:
+def _codec_of_charset(number: int) -> str:
     name = {932: "cp932", 936: "gb18030", 65001: "utf-8", 10000: "mac_roman", 1361: "johab"}.get(
         number, f"cp{number}"
     )

@@ -56,16 +56,16 @@ class Sink:
         text = clean(text)
         if not text:
             return
-        found = self.found
+        parts = self.found
         if len(text) >= self._left:
-            found.lines.append(text[: self._left])
-            found.faults.append(FAULT_CUT)
+            parts.lines.append(text[: self._left])
+            parts.faults.append(FAULT_CUT)
             self._left = 0
             raise TextFull
         self._left -= len(text) + 1
-        found.lines.append(text)
+        parts.lines.append(text)
         if heading:
-            found.add_heading(text, is_h1=not found.headline)
+            parts.add_heading(text, is_h1=not parts.headline)
 
     def link(self, target: str, anchor: str = "") -> None:
         """Take a link to the web; documents also name files, bookmarks and mail addresses, which

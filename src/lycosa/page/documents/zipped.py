@@ -43,9 +43,9 @@ class Package:
 
     def matching(self, pattern: str) -> list[str]:
         """The parts whose whole names match, in the order of the numbers in them."""
-        found = [name for name in self._known if re.fullmatch(pattern, name)]
+        names = [name for name in self._known if re.fullmatch(pattern, name)]
         return sorted(
-            found,
+            names,
             key=lambda name: [
                 int(part) if part.isdigit() else part for part in _NUMBER.split(name)
             ],

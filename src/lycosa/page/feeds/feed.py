@@ -34,16 +34,16 @@ def read_json(data: bytes) -> PageParts:
     """Read a JSON Feed (https://www.jsonfeed.org/version/1.1/) in UTF-8. Never raises."""
     reader = _Reader()
     try:
-        said: Any = json.loads(data)
+        document: Any = json.loads(data)
     except (ValueError, RecursionError):
-        said = None
-    items = said.get("items") if isinstance(said, dict) else None
+        document = None
+    items = document.get("items") if isinstance(document, dict) else None
     if not isinstance(items, list):
         reader.found.faults.append(FAULT_JSON)
         return reader.found
-    reader.found.title = fold(_string(said, "title"))
+    reader.found.title = fold(_string(document, "title"))
     for name in ("title", "description"):
-        reader.add_line(_string(said, name))
+        reader.add_line(_string(document, name))
     for item in items:
         if isinstance(item, dict):
             reader.add_item(item)

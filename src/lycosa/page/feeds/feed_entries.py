@@ -246,22 +246,22 @@ def _read_json(data: bytes, resolver: LinkResolver, limit: int) -> Feed:
     """JSON Feed 1.1 (https://www.jsonfeed.org/version/1.1/)."""
     feed = Feed(faults=[FAULT_NO_FEED])
     try:
-        said: Any = json.loads(data)
+        document: Any = json.loads(data)
     except (ValueError, RecursionError):
         return feed
     if (
-        not isinstance(said, dict)
-        or not isinstance(said.get("items"), list)
-        or "jsonfeed.org" not in _string(said, "version")
+        not isinstance(document, dict)
+        or not isinstance(document.get("items"), list)
+        or "jsonfeed.org" not in _string(document, "version")
     ):
         return feed
     feed = Feed(
         FeedKind.JSON,
-        plain_title(_string(said, "title")),
-        _resolved(resolver, _string(said, "home_page_url")),
+        plain_title(_string(document, "title")),
+        _resolved(resolver, _string(document, "home_page_url")),
     )
     seen: set[str] = set()
-    for item in said["items"]:
+    for item in document["items"]:
         if not isinstance(item, dict):
             continue
         name = _string(item, "id")

@@ -119,27 +119,27 @@ def _gunzip(data: bytes, limit: int, sitemap: Sitemap) -> bytes:
     """gzip (RFC 1952), members one after the other, at most `limit` + 1 bytes; what stands before a
     fault stays.
     """
-    found = bytearray()
+    decoded = bytearray()
     rest = memoryview(data)
     member = zlib.decompressobj(31)
-    while rest and len(found) <= limit:
+    while rest and len(decoded) <= limit:
         piece, rest = rest[:_PIECE], rest[_PIECE:]
         try:
-            found += member.decompress(piece, limit + 1 - len(found))
+            decoded += member.decompress(piece, limit + 1 - len(decoded))
             while member.eof and member.unused_data:
                 left = member.unused_data
                 if not left.startswith(_GZIP_MAGIC[: len(left)]):
-                    return bytes(found)  # padding behind the last member
+                    return bytes(decoded)  # padding behind the last member
                 member = zlib.decompressobj(31)
-                if len(found) > limit:
+                if len(decoded) > limit:
                     break
-                found += member.decompress(left, limit + 1 - len(found))
+                decoded += member.decompress(left, limit + 1 - len(decoded))
         except zlib.error:
             sitemap.fault(FAULT_GZIP)
-            return bytes(found)
-    if not member.eof and len(found) <= limit:
+            return bytes(decoded)
+    if not member.eof and len(decoded) <= limit:
         sitemap.fault(FAULT_GZIP)
-    return bytes(found)
+    return bytes(decoded)
 
 
 def _read_text(data: bytes, resolver: LinkResolver, limit: int, sitemap: Sitemap) -> None:

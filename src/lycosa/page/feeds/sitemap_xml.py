@@ -72,8 +72,8 @@ class SitemapReader:
             self._pieces.append(text)
 
     def _close(self, item: str) -> None:
-        said = self._said
-        url = self._resolver.resolve(said["loc"]) if said.get("loc") else Refusal.UNPARSABLE
+        location = self._said
+        url = self._resolver.resolve(location["loc"]) if location.get("loc") else Refusal.UNPARSABLE
         if type(url) is Refusal:
             self.sitemap.fault(FAULT_BAD_URL)
             return

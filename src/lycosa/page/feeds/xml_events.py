@@ -113,14 +113,14 @@ def _refuse_entity(*_: object) -> None:
 
 
 def _mend(match: re.Match[bytes]) -> bytes:
-    found = match[0]
-    if found.startswith(b"<"):
-        return found
+    reference = match[0]
+    if reference.startswith(b"<"):
+        return reference
     name = match[1]
     if name is None:
-        return b"&amp;" + found[1:]
+        return b"&amp;" + reference[1:]
     code = name2codepoint.get(name.decode("ascii"))
-    return b"&amp;" + found[1:] if code is None else b"&#%d;" % code
+    return b"&amp;" + reference[1:] if code is None else b"&#%d;" % code
 
 
 def local_name(tag: str) -> str:

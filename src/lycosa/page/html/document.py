@@ -28,11 +28,11 @@ def read_html(
         xml: the document is XHTML, where any element may close itself (`<script src="x"/>`).
     """
     if is_assumed_utf_8(payload, content_type):
-        found = _read(payload, xml)
-        if not found.has_replacements():
-            return found, DecodedText(payload, UTF_8)
+        parts = _read(payload, xml)
+        if not parts.has_replacements():
+            return parts, DecodedText(payload, UTF_8)
         decoded = decode(payload, content_type)
-        return (found if decoded.data is payload else _read(decoded.data, xml)), decoded
+        return (parts if decoded.data is payload else _read(decoded.data, xml)), decoded
     decoded = decode(payload, content_type)
     return _read(decoded.data, xml), decoded
 
@@ -42,12 +42,12 @@ def _read(data: bytes, xml: bool) -> PageParts:
         data = _SELF_CLOSED.sub(rb"<\1\2></\1>", data)
     tree, faults = parse_html(data)
     root = tree.root
-    found = walk(root, *_marked(root)) if root is not None else PageParts()
+    parts = walk(root, *_marked(root)) if root is not None else PageParts()
     if root is not None:
         attributes = root.attributes
-        found.language = attributes.get("lang") or attributes.get("xml:lang") or ""
-    found.faults.extend(faults)
-    return found
+        parts.language = attributes.get("lang") or attributes.get("xml:lang") or ""
+    parts.faults.extend(faults)
+    return parts
 
 
 def _marked(root: Node) -> tuple[frozenset[int], frozenset[int]]:

@@ -45,36 +45,36 @@ _DATE_PROPERTIES = frozenset({"datePublished", "dateCreated"})
 _REQUISITE, _IMAGE = LinkKind.REQUISITE.value, LinkKind.IMAGE.value
 
 
-def read_special(node: Node, tag: int, found: PageParts, hidden: bool) -> bool:
+def read_special(node: Node, tag: int, parts: PageParts, hidden: bool) -> bool:
     """Take what an element of this kind says; True if its children are to be visited."""
     if tag == _TITLE:
-        if not hidden and not found.title:
-            found.title = fold(node.text())
+        if not hidden and not parts.title:
+            parts.title = fold(node.text())
         return False
     attributes = node.attributes
     if tag == _SCRIPT:
         source = attributes.get("src")
         if source:
-            found.links.append((_REQUISITE, source, "", ""))
+            parts.links.append((_REQUISITE, source, "", ""))
         elif "ld+json" in (attributes.get("type") or ""):
-            found.linked_data.append(node.text())
+            parts.linked_data.append(node.text())
     elif tag == _META:
-        _read_meta(attributes, found)
+        _read_meta(attributes, parts)
     elif tag == _LINK:
-        _read_link(attributes, found)
+        _read_link(attributes, parts)
     elif tag == _TIME:
         written = attributes.get("datetime") or attributes.get("content")
-        if written and len(found.times) < _MAX_TIMES:
+        if written and len(parts.times) < _MAX_TIMES:
             own = "pubdate" in attributes or attributes.get("itemprop") in _DATE_PROPERTIES
-            found.times.append((written, own or found.has_article))
+            parts.times.append((written, own or parts.has_article))
         return True
     elif tag == _BASE:
-        if found.base is None:
-            found.base = attributes.get("href")
+        if parts.base is None:
+            parts.base = attributes.get("href")
     elif tag == _AREA:
         href = attributes.get("href")
         if href is not None:
-            found.links.append(
+            parts.links.append(
                 (
                     LinkKind.AREA.value,
                     href,
@@ -86,7 +86,7 @@ def read_special(node: Node, tag: int, found: PageParts, hidden: bool) -> bool:
         source = attributes.get("src")
         if source:
             kind = LinkKind.FRAME if tag == _FRAME else LinkKind.IFRAME
-            found.links.append(
+            parts.links.append(
                 (kind.value, source, "", _short(attributes.get("title") or attributes.get("name")))
             )
     return False
@@ -101,14 +101,14 @@ def read_image(attributes: dict[str, str | None], links: list[FoundLink]) -> str
     return alt
 
 
-def _read_meta(attributes: dict[str, str | None], found: PageParts) -> None:
+def _read_meta(attributes: dict[str, str | None], parts: PageParts) -> None:
     content = attributes.get("content")
-    if content is None or len(found.meta) >= _MAX_META:
+    if content is None or len(parts.meta) >= _MAX_META:
         return
     name = attributes.get("name")
     if name:
         name = name.strip().lower()
-        found.robots.append((name, content))
+        parts.robots.append((name, content))
     else:
         name = attributes.get("property") or attributes.get("itemprop")
         if name:
@@ -118,28 +118,28 @@ def _read_meta(attributes: dict[str, str | None], found: PageParts) -> None:
             if not name:
                 return
             name = "http-equiv:" + name.strip().lower()
-    if name not in found.meta:
-        found.meta[name] = content
+    if name not in parts.meta:
+        parts.meta[name] = content
 
 
-def _read_link(attributes: dict[str, str | None], found: PageParts) -> None:
+def _read_link(attributes: dict[str, str | None], parts: PageParts) -> None:
     href = attributes.get("href")
     if not href:
         return
     rel, relation = _relation(attributes.get("rel") or "")
     if relation is LinkKind.REQUISITE:
-        found.links.append((_REQUISITE, href, rel, ""))
+        parts.links.append((_REQUISITE, href, rel, ""))
     elif relation is LinkKind.CANONICAL:
-        found.links.append((LinkKind.CANONICAL.value, href, rel, ""))
-        found.has_canonical = True
+        parts.links.append((LinkKind.CANONICAL.value, href, rel, ""))
+        parts.has_canonical = True
     elif relation is LinkKind.ALTERNATE:
         media_type = (attributes.get("type") or "").partition(";")[0].strip().lower()
         feed = media_type in _FEED_TYPES
         kind = LinkKind.FEED if feed else LinkKind.ALTERNATE
-        found.links.append((kind.value, href, rel, _short(attributes.get("title"))))
+        parts.links.append((kind.value, href, rel, _short(attributes.get("title"))))
         language = attributes.get("hreflang")
         if language and not feed:
-            found.alternates.append((language.strip(), href))
+            parts.alternates.append((language.strip(), href))
 
 
 @functools.lru_cache(maxsize=1024)

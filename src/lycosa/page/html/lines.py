@@ -76,14 +76,14 @@ def _listing(text: str) -> list[str]:
     """The lines of a listing as they are, but for spaces at their ends, control characters, and
     empty lines before and after.
     """
-    found = [
+    entries = [
         part.rstrip() for part in text.replace(BREAK, VERBATIM).replace(CELL, " ").split(VERBATIM)
     ]
-    while found and not found[0].strip():
-        del found[0]
-    while found and not found[-1]:
-        found.pop()
-    return [line if line.isprintable() else _NO_CONTROLS.sub("", line) for line in found]
+    while entries and not entries[0].strip():
+        del entries[0]
+    while entries and not entries[-1]:
+        entries.pop()
+    return [line if line.isprintable() else _NO_CONTROLS.sub("", line) for line in entries]
 
 
 def other_href(attributes: dict[str, str | None]) -> str:
@@ -103,12 +103,12 @@ def label(attributes: dict[str, str | None]) -> str:
     return fold(text)[:ANCHOR_LENGTH] if text else ""
 
 
-def anchor_text(pieces: list[str], found: PageParts) -> str:
+def anchor_text(pieces: list[str], parts: PageParts) -> str:
     """The text of a link, at most ANCHOR_LENGTH characters. Bounded work: links can be nested."""
     text = "".join([piece[: 2 * ANCHOR_LENGTH] for piece in pieces[:_ANCHOR_PIECES]])
     text = text.translate(_SPACES)
     text = fold(text)
     if len(text) <= ANCHOR_LENGTH:
         return text
-    found.anchors_cut += 1
+    parts.anchors_cut += 1
     return text[:ANCHOR_LENGTH].rstrip()

@@ -49,7 +49,7 @@ def header_links(values: Iterable[str]) -> list[tuple[str, dict[str, str]]]:
     """(target, parameters) of HTTP Link headers (RFC 8288 section 3); what does not parse is read
     over.
     """
-    found: list[tuple[str, dict[str, str]]] = []
+    links: list[tuple[str, dict[str, str]]] = []
     for value in values:
         position = 0
         value = value[:8192]
@@ -61,12 +61,14 @@ def header_links(values: Iterable[str]) -> list[tuple[str, dict[str, str]]]:
             parameters: dict[str, str] = {}
             for name, quoted, bare in _HEADER_PARAMETER.findall(match[2]):
                 parameters.setdefault(name.lower(), quoted or bare)
-            found.append((match[1].strip(), parameters))
+            links.append((match[1].strip(), parameters))
             position = match.end()
-    return found
+    return links
 
 
-def resolve_links(found: Sequence[FoundLink], resolver: LinkResolver, page_has_base: bool) -> Links:
+def resolve_links(
+    page_links: Sequence[FoundLink], resolver: LinkResolver, page_has_base: bool
+) -> Links:
     """Make records of a page's links, in document order; of equal ones (target, kind, anchor) the
     first stays.
 
@@ -76,19 +78,19 @@ def resolve_links(found: Sequence[FoundLink], resolver: LinkResolver, page_has_b
     refused: dict[str, int] = {}
     seen: dict[tuple[str, str, str], int] = {}
     see = seen.setdefault
-    resolve, known = resolver.resolve, resolver.known.get
+    resolve, cached = resolver.resolve, resolver.resolved.get
     new_link = tuple.__new__  # what Link's own constructor calls, in half the time
     position = 0
-    for kind, href, rel, anchor in found:
+    for kind, href, rel, anchor in page_links:
         if "#" in href:
             if href[0] == "#" and not page_has_base:
                 continue
             place = href[: href.index("#")]
             # White space before the fragment is not at the end of the whole text, where the parser
             # would strip it.
-            target = known(place) if place[-1:] > " " else None
+            target = cached(place) if place[-1:] > " " else None
         else:
-            target = known(href)
+            target = cached(href)
         if target is None:
             target = resolve(href)
         if type(target) is Refusal:
@@ -105,8 +107,8 @@ def resolve_links(found: Sequence[FoundLink], resolver: LinkResolver, page_has_b
 
 def first_target(links: Iterable[Link], kind: LinkKind) -> str | None:
     """The target of the first link of a kind."""
-    wanted = kind.value
-    for target, _, _, found, _ in links:
-        if found == wanted:
+    kind_value = kind.value
+    for target, _, _, link_kind, _ in links:
+        if link_kind == kind_value:
             return target
     return None

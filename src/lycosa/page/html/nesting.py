@@ -101,14 +101,14 @@ def _attributes_cut(data: bytes, start: int, end: int) -> tuple[int, int] | None
 
 
 def _without(data: bytes, cuts: list[tuple[int, int]]) -> bytes:
-    kept: list[bytes] = []
+    pieces: list[bytes] = []
     copied = 0
     for start, end in cuts:
-        kept.append(data[copied:start])
+        pieces.append(data[copied:start])
         if data[end : end + 1] != b">":
-            kept.append(b">")
+            pieces.append(b">")
         copied = end
-    return b"".join((*kept, data[copied:]))
+    return b"".join((*pieces, data[copied:]))
 
 
 def _deepest(
@@ -134,13 +134,13 @@ def _flatten(data: bytes, count: int) -> tuple[bytes, tuple[str, ...]]:
     stays.
     """
     reopenable = min(32, _MAX_REOPENED // count)
-    kept: list[bytes] = []
+    pieces: list[bytes] = []
     depth = formatting = tags = copied = dropped = 0
     for match in _TAG.finditer(data):
         tags += 1
         if tags > MAX_TAGS:
-            kept.append(data[copied : match.start()])
-            return b"".join(kept), (FAULT_FLATTENED, FAULT_TAGS_CUT) if dropped else (
+            pieces.append(data[copied : match.start()])
+            return b"".join(pieces), (FAULT_FLATTENED, FAULT_TAGS_CUT) if dropped else (
                 FAULT_TAGS_CUT,
             )
         name = match[2].lower()
@@ -157,9 +157,9 @@ def _flatten(data: bytes, count: int) -> tuple[bytes, tuple[str, ...]]:
             over = depth > MAX_DEPTH or (is_formatting and formatting > reopenable)
         if over:
             dropped += 1
-            kept.append(data[copied : match.start()])
+            pieces.append(data[copied : match.start()])
             copied = match.end()
     if not dropped:
         return data, ()
-    kept.append(data[copied:])
-    return b" ".join(kept), (FAULT_FLATTENED,)
+    pieces.append(data[copied:])
+    return b" ".join(pieces), (FAULT_FLATTENED,)

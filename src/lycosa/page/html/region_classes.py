@@ -50,18 +50,18 @@ _AWAY_ROLES = frozenset(
 )
 _CAPITAL = re.compile(r"([a-z])([A-Z])")
 _MAX_KNOWN = 20_000  # class and id strings remembered; a site has some hundred
-_known: dict[str, int] = {}
+_CLASSES: dict[str, int] = {}
 
 
 def mark_of(names: str) -> int:
     """The mark of a class or id string. Pages repeat them, so they are remembered."""
-    mark = _known.get(names)
+    mark = _CLASSES.get(names)
     if mark is None:
         mark = _judge(names[:500])
-        if len(_known) >= _MAX_KNOWN:
-            _known.clear()
+        if len(_CLASSES) >= _MAX_KNOWN:
+            _CLASSES.clear()
         if len(names) <= 500:
-            _known[names] = mark
+            _CLASSES[names] = mark
     return mark
 
 
@@ -88,14 +88,14 @@ def mark_of_element(attributes: dict[str, str | None]) -> int:
     """
     names = attributes.get("class")
     if names:
-        mark = _known.get(names, -1)
+        mark = _CLASSES.get(names, -1)
         if mark > 0 or (mark < 0 and (mark := mark_of(names))):
             return mark
         if len(attributes) == 1:
             return NEUTRAL
     names = attributes.get("id")
     if names:
-        mark = _known.get(names, -1)
+        mark = _CLASSES.get(names, -1)
         if mark > 0 or (mark < 0 and (mark := mark_of(names))):
             return mark
     if "role" in attributes and (attributes["role"] or "").lower() in _AWAY_ROLES:

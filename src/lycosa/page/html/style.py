@@ -41,17 +41,17 @@ def text_of(data: bytes) -> str:
 def urls(css: str) -> Iterator[str]:
     """The URLs as they stand there, `data:` and fragments left out."""
     for match in _URL.finditer(css):
-        found = _value(match)
-        if found:
-            yield found
+        url = _value(match)
+        if url:
+            yield url
 
 
 def rewrite(css: str, replace: Callable[[str], str | None]) -> str:
     """The sheet with other URLs; None leaves one as it is."""
 
     def put(match: re.Match[str]) -> str:
-        found = _value(match)
-        instead = replace(found) if found else None
+        url = _value(match)
+        instead = replace(url) if url else None
         if instead is None:
             return match[0]
         quoted = instead.replace("\\", "\\\\").replace('"', '\\"')

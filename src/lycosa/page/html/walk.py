@@ -107,8 +107,8 @@ def walk(
             headings and spans are hidden.
         linked: addresses of the listings with links or images in them.
     """
-    found = PageParts()
-    links, elements, lines, blocks = found.links, found.elements, found.lines, found.blocks
+    parts = PageParts()
+    links, elements, lines, blocks = parts.links, parts.elements, parts.lines, parts.blocks
     starts_of = (_STARTS if unseen else _STARTS_NOTHING_HIDDEN).get
     pieces: list[str] = []  # the current line, as written
     alts: list[str] = []  # alternative texts of images in the current block
@@ -165,7 +165,7 @@ def walk(
                     mark = NEUTRAL
                     if starts != _BLOCK:
                         if starts == _ARTICLE:
-                            found.has_article = True
+                            parts.has_article = True
                         elif starts != _SECTION:
                             mark = AWAY if starts == _AWAY_BLOCK else NEVER
                     attributes = node.attributes
@@ -204,7 +204,7 @@ def walk(
                                 anchor = (
                                     fold(text)
                                     if len(text) < ANCHOR_LENGTH
-                                    else anchor_text([text], found)
+                                    else anchor_text([text], parts)
                                 )
                                 if anchor in PERMALINKS and href[:1] == "#":
                                     anchor = ""
@@ -233,7 +233,7 @@ def walk(
                     if node.mem_id in unseen:
                         end = _END_HIDDEN
                 elif starts == _SPECIAL:
-                    if not read_special(node, tag, found, hidden > 0):
+                    if not read_special(node, tag, parts, hidden > 0):
                         end = _NO_CHILDREN
                 elif starts == _IMAGE:
                     end = _NO_CHILDREN
@@ -304,7 +304,7 @@ def walk(
             if not stack:
                 if not hidden:
                     flush(lines, blocks, pieces, link_size, element, block_tag, alts)
-                return found
+                return parts
             ended = stack.pop()
             if ended is ends_next:
                 _, end, outer, saved = ends.pop()
@@ -329,7 +329,7 @@ def walk(
                     ):
                         anchor = fold(anchor)
                     else:
-                        anchor = anchor_text(carried + pieces[link_first:], found)
+                        anchor = anchor_text(carried + pieces[link_first:], parts)
                     if (
                         anchor in PERMALINKS
                         and not carried
@@ -372,6 +372,6 @@ def walk(
                     link_size = 0
                     block_tag = 0
                     if end == _END_HEADING:
-                        found.add_heading(" ".join(lines[saved[0] :]), saved[1] == _H1)
+                        parts.add_heading(" ".join(lines[saved[0] :]), saved[1] == _H1)
             following = ended.next
         node = following

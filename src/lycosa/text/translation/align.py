@@ -49,11 +49,11 @@ def aligned(one: str, other: str, source: str, target: str) -> Iterator[tuple[st
         return
     for here, there in _align(lines, others):
         if max(len(here), len(there)) < LONG_LINE:
-            yield from _kept(here, there)
+            yield from _usable_pair(here, there)
             continue
         sentences, translated = _sentences(here, source), _sentences(there, target)
         for piece, its in _align(sentences, translated):
-            yield from _kept(piece, its)
+            yield from _usable_pair(piece, its)
 
 
 def _lines(text: str) -> list[str]:
@@ -66,7 +66,7 @@ def _sentences(line: str, language: str) -> list[str]:
     ]
 
 
-def _kept(one: str, other: str) -> Iterator[tuple[str, str]]:
+def _usable_pair(one: str, other: str) -> Iterator[tuple[str, str]]:
     if (
         one == other
         or sum(map(str.isalpha, one)) < SHORTEST
@@ -112,12 +112,12 @@ def _fixed(one: Pieces, other: Pieces) -> list[tuple[int, int]]:
                 high = middle
         before.append(tops[low - 1] if low else -1)
         tops[low : low + 1] = [number]
-    found = []
+    fixed = []
     number = tops[-1] if tops else -1
     while number >= 0:
-        found.append(common[number])
+        fixed.append(common[number])
         number = before[number]
-    return found[::-1]
+    return fixed[::-1]
 
 
 def _between(one: Pieces, other: Pieces) -> Iterator[tuple[str, str]]:

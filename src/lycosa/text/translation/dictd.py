@@ -38,7 +38,11 @@ def dictd(path: Path) -> Iterator[DictionaryEntry]:
         base = base.removesuffix(ending)
     index = Path(f"{base}.index")
     text = next(
-        (found for found in (Path(f"{base}.dict.dz"), Path(f"{base}.dict")) if found.is_file()),
+        (
+            candidate
+            for candidate in (Path(f"{base}.dict.dz"), Path(f"{base}.dict"))
+            if candidate.is_file()
+        ),
         None,
     )
     if text is None or not index.is_file():

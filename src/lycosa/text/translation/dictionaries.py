@@ -46,11 +46,11 @@ def weight_of(sense: int, place: int) -> float:
 def translations(text: str) -> list[str]:
     """The translations in a line of a dictionary, without grammar, pronunciation and remarks."""
     plain = _MARKS.sub(" ", _MARKS.sub(" ", text))  # twice: remarks stand in remarks
-    found = (
+    entries = (
         _NEXT_NUMBER.sub("", " ".join(part.split())).strip(" .!?*=~")
         for part in re.split(r"[,;،、|]", plain)
     )
-    return [part for part in found if part and len(part.split()) <= MAX_WORDS]
+    return [part for part in entries if part and len(part.split()) <= MAX_WORDS]
 
 
 def wiktionary(lines: Iterable[str]) -> Iterator[DictionaryEntry]:
@@ -81,10 +81,10 @@ def columns(lines: Iterable[str]) -> Iterator[DictionaryEntry]:
         cells = [cell.strip() for cell in line.rstrip("\r\n").split("\t")]
         if len(cells) < 2 or line.startswith("#"):
             continue
-        given = _number(cells[2]) if len(cells) > 2 else None
+        weight = _number(cells[2]) if len(cells) > 2 else None
         for each in filter(None, (part.strip() for part in cells[1].split("|"))):
             place = seen[cells[0]] = seen.get(cells[0], -1) + 1
-            yield DictionaryEntry(cells[0], each, weight_of(0, place) if given is None else given)
+            yield DictionaryEntry(cells[0], each, weight_of(0, place) if weight is None else weight)
 
 
 def _number(cell: str) -> float | None:
@@ -101,13 +101,13 @@ def as_table(entries: Iterable[DictionaryEntry], source: str, target: str) -> Le
     keys: dict[tuple[bool, str], str] = {}
 
     def key(text: str, *, back: bool) -> str:
-        known = keys.get((back, text))
-        if known is None:
+        number = keys.get((back, text))
+        if number is None:
             analyzer = other if back else one
-            known = keys[back, text] = written_key(
+            number = keys[back, text] = written_key(
                 analyzer, _without_to(text) if analyzer.language == "en" else text
             )
-        return known
+        return number
 
     pairs: dict[tuple[str, str], float] = {}
     written: tuple[dict[str, str], dict[str, str]] = {}, {}
@@ -130,8 +130,8 @@ def as_table(entries: Iterable[DictionaryEntry], source: str, target: str) -> Le
 
 def _note(written: dict[str, str], key: str, surface: str) -> None:
     """Of several ways of writing a key the shortest: the others are inflected."""
-    known = written.get(key)
-    if surface and (known is None or len(surface) < len(known)):
+    earlier = written.get(key)
+    if surface and (earlier is None or len(surface) < len(earlier)):
         written[key] = surface
 
 

@@ -68,7 +68,7 @@ class _Side:
         self._written: dict[str, Counter[str]] = {}
 
     def numbers(self, sentence: Sentence) -> list[int]:
-        found = []
+        numbers = []
         for key, surface in sentence:
             number = self._numbers.get(key)
             if number is None:
@@ -76,8 +76,8 @@ class _Side:
                 self.keys.append(key)
                 self._written[key] = Counter()
             self._written[key][surface] += 1
-            found.append(number)
-        return found
+            numbers.append(number)
+        return numbers
 
     def surfaces(self, keys: Iterable[str]) -> dict[str, str]:
         """How each key is written most often: of equal ones in lower case, then the shortest."""
@@ -109,11 +109,11 @@ def learn(pairs: Iterable[tuple[Sentence, Sentence]]) -> Learned:
         links = [link for link, size in zip(links, sizes, strict=True) if size <= MOST_LINKS]
     if not links:
         return Learned([], {}, {}, 0)
-    found = _strongest(source, target, _align(links, len(source.keys), len(target.keys)))
+    strongest = _strongest(source, target, _align(links, len(source.keys), len(target.keys)))
     return Learned(
-        found,
-        source.surfaces({pair[0] for pair in found}),
-        target.surfaces({pair[1] for pair in found}),
+        strongest,
+        source.surfaces({pair[0] for pair in strongest}),
+        target.surfaces({pair[1] for pair in strongest}),
         len(links),
     )
 
@@ -125,10 +125,10 @@ def _align(
     columns = np.concatenate(
         [np.repeat(one, len(other)) * targets + np.tile(other, len(one)) for one, other in links]
     )
-    known, inverse = np.unique(columns, return_inverse=True)
+    cells, inverse = np.unique(columns, return_inverse=True)
     del columns
     pair: Small = inverse.astype(np.int32)
-    known_source, known_target = known // targets, known % targets
+    cell_source, cell_target = cells // targets, cells % targets
     # The token that each link explains: of the target sentences for the forward model, of the
     # source ones for the backward.
     forward_token = _tokens(links, backward=False)
@@ -141,48 +141,48 @@ def _align(
     source_null = (
         NULL * (np.bincount(source_tokens, minlength=sources) / len(source_tokens))[source_tokens]
     )
-    forward = np.full(len(known), 1.0 / targets)
-    backward = np.full(len(known), 1.0 / sources)
+    forward = np.full(len(cells), 1.0 / targets)
+    backward = np.full(len(cells), 1.0 / sources)
     for round_ in range(ALONE_ROUNDS + AGREEING_ROUNDS):
         share = _shares(forward, pair, forward_token, target_null)
         back_share = _shares(backward, pair, backward_token, source_null)
         if round_ >= ALONE_ROUNDS:
             share = back_share = share * back_share
-        count = np.bincount(pair, weights=share, minlength=len(known))
-        back_count = np.bincount(pair, weights=back_share, minlength=len(known))
+        count = np.bincount(pair, weights=share, minlength=len(cells))
+        back_count = np.bincount(pair, weights=back_share, minlength=len(cells))
         forward = (
             count
-            / np.maximum(np.bincount(known_source, weights=count, minlength=sources), 1e-12)[
-                known_source
+            / np.maximum(np.bincount(cell_source, weights=count, minlength=sources), 1e-12)[
+                cell_source
             ]
         )
         backward = (
             back_count
-            / np.maximum(np.bincount(known_target, weights=back_count, minlength=targets), 1e-12)[
-                known_target
+            / np.maximum(np.bincount(cell_target, weights=back_count, minlength=targets), 1e-12)[
+                cell_target
             ]
         )
     weight = np.sqrt(forward * backward) ** WEIGHT_POWER
-    return known_source, known_target, weight
+    return cell_source, cell_target, weight
 
 
 def _shares(probability: Floats, pair: Small, token: Small, null: Floats) -> Floats:
     """How much of each token every link explains."""
     each = probability[pair]
-    found: Floats = each / (np.bincount(token, weights=each, minlength=len(null)) + null)[token]
-    return found
+    shares: Floats = each / (np.bincount(token, weights=each, minlength=len(null)) + null)[token]
+    return shares
 
 
 def _tokens(links: Sequence[tuple[Whole, Whole]], *, backward: bool) -> Small:
-    found, first = [], 0
+    tokens, first = [], 0
     for one, other in links:
         if backward:
-            found.append(np.repeat(np.arange(first, first + len(one), dtype=np.int32), len(other)))
+            tokens.append(np.repeat(np.arange(first, first + len(one), dtype=np.int32), len(other)))
             first += len(one)
         else:
-            found.append(np.tile(np.arange(first, first + len(other), dtype=np.int32), len(one)))
+            tokens.append(np.tile(np.arange(first, first + len(other), dtype=np.int32), len(one)))
             first += len(other)
-    return np.concatenate(found)
+    return np.concatenate(tokens)
 
 
 def _strongest(
@@ -194,9 +194,14 @@ def _strongest(
     ones, others, weights = aligned
     good = weights >= MIN_WEIGHT
     ones, others, weights = ones[good], others[good], weights[good]
-    kept = _rank_within(ones, weights) < MAX_TRANSLATIONS
-    kept |= _rank_within(others, weights) < MAX_TRANSLATIONS
-    rows = zip(ones[kept].tolist(), others[kept].tolist(), weights[kept].tolist(), strict=True)
+    within_limit = _rank_within(ones, weights) < MAX_TRANSLATIONS
+    within_limit |= _rank_within(others, weights) < MAX_TRANSLATIONS
+    rows = zip(
+        ones[within_limit].tolist(),
+        others[within_limit].tolist(),
+        weights[within_limit].tolist(),
+        strict=True,
+    )
     return sorted(
         (source.keys[one], target.keys[other], round(weight, 4)) for one, other, weight in rows
     )

@@ -23,7 +23,7 @@ def two_columns(lines: Iterable[str]) -> Iterator[Pair]:
     for line in lines:
         cells = line.rstrip("\r\n").split("\t")
         if len(cells) >= 2 and not line.startswith("#"):
-            yield from kept(cells[0], cells[1])
+            yield from usable_pair(cells[0], cells[1])
 
 
 def two_files(one: Path, other: Path) -> Iterator[Pair]:
@@ -42,7 +42,7 @@ def two_files(one: Path, other: Path) -> Iterator[Pair]:
                     f"{one} and {other} have different numbers of lines: each line must be the "
                     "translation of the same line in the other file"
                 )
-            yield from kept(here, there)
+            yield from usable_pair(here, there)
 
 
 def tmx(path: Path, source: str, target: str) -> Iterator[Pair]:
@@ -59,9 +59,9 @@ def tmx(path: Path, source: str, target: str) -> Iterator[Pair]:
         with path.open("rb") as file:
             while chunk := file.read(_CHUNK):
                 reader.feed(chunk)
-                yield from reader.taken(source, target)
+                yield from reader.take_pairs(source, target)
             reader.feed(b"", last=True)
-            yield from reader.taken(source, target)
+            yield from reader.take_pairs(source, target)
     except expat.ExpatError as error:
         raise UsageError(f"{path} is not a TMX file: {error}") from None
     except _EntityDeclared as error:
@@ -71,7 +71,7 @@ def tmx(path: Path, source: str, target: str) -> Iterator[Pair]:
         ) from None
 
 
-def kept(one: str, other: str) -> Iterator[Pair]:
+def usable_pair(one: str, other: str) -> Iterator[Pair]:
     """The pair, if it is worth learning from."""
     one, other = one.strip(), other.strip()
     if one and other and len(one) <= MAX_CHARACTERS and len(other) <= MAX_CHARACTERS:
@@ -99,11 +99,11 @@ class _Reader:
     def feed(self, chunk: bytes, *, last: bool = False) -> None:
         self._parser.Parse(chunk, last)
 
-    def taken(self, source: str, target: str) -> Iterator[Pair]:
+    def take_pairs(self, source: str, target: str) -> Iterator[Pair]:
         units, self._units = self._units, []
         for unit in units:
             if source in unit and target in unit:
-                yield from kept(unit[source], unit[target])
+                yield from usable_pair(unit[source], unit[target])
 
     def _start(self, name: str, attributes: dict[str, str]) -> None:
         if name == "tu":

@@ -21,10 +21,12 @@ class RekeyedTable:
     kind of Korean each.
     """
 
-    def __init__(self, table: TranslationTable, asked: Analysis, kept: Analysis) -> None:
+    def __init__(
+        self, table: TranslationTable, query_analysis: Analysis, table_analysis: Analysis
+    ) -> None:
         self._table = table
-        self._asked = asked.of(_KOREAN)
-        self._kept = kept.of(_KOREAN)
+        self._asked = query_analysis.of(_KOREAN)
+        self._kept = table_analysis.of(_KOREAN)
 
     def covers(self, source: str, target: str) -> bool:
         return self._table.covers(source, target)
@@ -42,26 +44,26 @@ class RekeyedTable:
             return term
         return written_key(self._kept, _written(term.split(" "))) or term
 
-    def _answer(self, found: Sequence[Translation], target: str) -> list[Translation]:
+    def _answer(self, translations: Sequence[Translation], target: str) -> list[Translation]:
         if target != _KOREAN:
-            return list(found)
+            return list(translations)
         return best(
             [
                 [
                     each._replace(key=key)
-                    for each in found
+                    for each in translations
                     if (key := written_key(self._asked, each.surface))
                 ]
             ]
         )
 
 
-def fitted(table: TranslationTable, asked: Analysis) -> TranslationSource:
+def fitted(table: TranslationTable, query_analysis: Analysis) -> TranslationSource:
     """A table to be asked by one analysis: itself, if it has no Korean or Korean of this kind."""
-    kept = analysis_by(name.partition(" ")[0] for name in table.info.analyzers)
-    if _KOREAN not in (table.info.source, table.info.target) or kept == asked:
+    table_analysis = analysis_by(name.partition(" ")[0] for name in table.info.analyzers)
+    if _KOREAN not in (table.info.source, table.info.target) or table_analysis == query_analysis:
         return table
-    return RekeyedTable(table, asked, kept)
+    return RekeyedTable(table, query_analysis, table_analysis)
 
 
 def _written(terms: Sequence[str]) -> str:

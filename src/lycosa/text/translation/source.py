@@ -64,13 +64,13 @@ class Sources:
 
     def lookup(self, term: str, source: str, target: str) -> list[Translation]:
         """What any source says; where none says anything, what comes through English."""
-        found = best(
+        translations = best(
             each.lookup(term, source, target)
             for each in self._sources
             if each.covers(source, target)
         )
-        if found or PIVOT in (source, target):
-            return found
+        if translations or PIVOT in (source, target):
+            return translations
         through = self.lookup(term, source, PIVOT)[:PIVOT_WIDTH]
         return best(
             [
@@ -113,9 +113,9 @@ def _passed(further: Translation, between: Translation) -> Translation:
 def best(lists: Iterable[Sequence[Translation]]) -> list[Translation]:
     """Lists of translations as one: of equal ones the heaviest, at most `MOST`."""
     by_key: dict[str, Translation] = {}
-    for found in lists:
-        for each in found:
-            known = by_key.get(each.key)
-            if known is None or each.weight > known.weight:
+    for translations in lists:
+        for each in translations:
+            earlier = by_key.get(each.key)
+            if earlier is None or each.weight > earlier.weight:
                 by_key[each.key] = each
     return sorted(by_key.values(), key=lambda each: (-each.weight, each.key))[:MOST]

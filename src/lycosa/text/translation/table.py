@@ -71,7 +71,7 @@ class TableInfo:
     pairs: int
     analyzers: tuple[str, str]
     # where it comes from, by whom, under which licence; of a learned one from how many sentences
-    told: str = ""
+    provenance: str = ""
     format: int = FORMAT
 
     @property
@@ -82,8 +82,10 @@ class TableInfo:
         Raises:
             UsageError: an analyzer needs a package that is not installed.
         """
-        kept = analysis_by(name.partition(" ")[0] for name in self.analyzers)
-        return self.format == FORMAT and self.analyzers == analyzers(self.source, self.target, kept)
+        analysis = analysis_by(name.partition(" ")[0] for name in self.analyzers)
+        return self.format == FORMAT and self.analyzers == analyzers(
+            self.source, self.target, analysis
+        )
 
 
 def analyzers(source: str, target: str, analysis: Analysis = Analysis()) -> tuple[str, str]:
@@ -120,10 +122,12 @@ def write_table(
                 "INSERT INTO written VALUES (?, ?, ?)",
                 ((side, key, surface) for key, surface in ordered),
             )
-            heard = (
-                (side, heard, key) for key, _ in ordered if " " not in key and (heard := sound(key))
+            sounds = (
+                (side, own_sound, key)
+                for key, _ in ordered
+                if " " not in key and (own_sound := sound(key))
             )
-            database.executemany("INSERT INTO sounds VALUES (?, ?, ?)", heard)
+            database.executemany("INSERT INTO sounds VALUES (?, ?, ?)", sounds)
         database.execute("CREATE INDEX backwards ON pairs (target, source, weight)")
         (count,) = database.execute("SELECT count(*) FROM pairs").fetchone()
         described = asdict(info) | {"pairs": count}
@@ -170,43 +174,49 @@ class TranslationTable:
         """See `TranslationSource`. Raises WorkspaceError if the file is damaged."""
         backwards = source != self.info.source
         with self._asking:
-            found = self._remembered.get((backwards, term))
-            if found is None:
+            cached = self._remembered.get((backwards, term))
+            if cached is None:
                 rows = self._rows(_LOOKUP[backwards], (term,))
-                found = [
+                cached = [
                     Translation(str(key), float(weight), surface or key, self.info.name)
                     for key, weight, surface in rows
                 ]
-                self._remembered[backwards, term] = found
+                self._remembered[backwards, term] = cached
                 if len(self._remembered) > _REMEMBERED:
                     self._remembered.popitem(last=False)
-        return found
+        return cached
 
     def resembling(self, term: str, source: str, target: str) -> list[Translation]:
         """See `TranslationSource`. Raises WorkspaceError if the file is damaged."""
         if len(term) < SHORTEST or " " in term or not term.isalpha():
             return []
         backwards = source != self.info.source
-        asked = grams(term)
+        term_grams = grams(term)
         with self._asking:
             near = [str(key) for (key,) in self._rows(_NEAR[backwards], _range(term))]
-            heard = sound(term)
-            sounding = self._rows(_SOUNDS, (0 if backwards else 1, *_range(heard))) if heard else []
-        alike = sorted(((likeness(asked, grams(key)), key) for key in near), reverse=True)[
+            term_sound = sound(term)
+            sounding = (
+                self._rows(_SOUNDS, (0 if backwards else 1, *_range(term_sound)))
+                if term_sound
+                else []
+            )
+        alike = sorted(((likeness(term_grams, grams(key)), key) for key in near), reverse=True)[
             :MAX_RESEMBLING
         ]
-        found = [
+        candidates = [
             each._replace(weight=each.weight * how)
             for how, key in alike
             if how >= LEAST and key != term
             for each in self.lookup(key, source, target)
         ]
-        asked = grams(heard)
-        for key, said, surface in sounding:
-            how = likeness(asked, grams(said))
+        term_grams = grams(term_sound)
+        for key, sound_of_key, surface in sounding:
+            how = likeness(term_grams, grams(sound_of_key))
             if how >= LEAST:
-                found.append(Translation(key, SOUND_WEIGHT * how, surface or key, self.info.name))
-        return found
+                candidates.append(
+                    Translation(key, SOUND_WEIGHT * how, surface or key, self.info.name)
+                )
+        return candidates
 
     def _rows(self, query: str, values: tuple[object, ...]) -> list[Any]:
         try:

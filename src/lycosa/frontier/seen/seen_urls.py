@@ -22,7 +22,7 @@ _DEPTH_BITS = 8
 _STORED_BITS = 16  # depth and host; above them the text's
 
 
-class KnownUrls:
+class SeenUrls:
     """The known URLs of one collection: 8 bytes of disk each in `folder`, and little memory.
     Without a folder all in memory.
 
