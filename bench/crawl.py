@@ -78,6 +78,7 @@ def run_once(contender: str, target: str, number: int, seeds: Sequence[str], ser
         usage = measure(
             COMMANDS[contender](seeds, folder), output=output, cwd=folder, environment=ENVIRONMENT
         )
+        server.settle()
         asked = server.requests(mark)
         pages = {
             line.url

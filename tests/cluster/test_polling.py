@@ -21,4 +21,4 @@ def test_a_poll_whose_threads_are_shut_down_raises_nothing() -> None:
     for _ in range(3):
         poll.look()
         clock.advance(1_000)
-    assert poll.said is None
+    assert poll.answer is None

@@ -23,7 +23,7 @@ from lycosa.config.settings import Collection, parse_config
 from lycosa.core.clock import ManualClock, SystemClock
 from lycosa.core.records import FOLLOWED_KINDS, UrlState
 from lycosa.crawl.recrawl.ranking import CHANGED, Solved, rank
-from lycosa.crawl.recrawl.ranking_process import RankerBeside
+from lycosa.crawl.recrawl.ranking_process import RankerProcess
 from lycosa.crawl.state.assignment import recrawl_rules
 from lycosa.frontier.hosts.directory import HostDirectory
 from lycosa.frontier.politeness.clocks import ClockRules, Clocks
@@ -123,7 +123,7 @@ def test_a_process_of_its_own_finds_the_same(
     web = serve({"/index.html": page("/1.html"), "/1.html": page()})
     crawled = run(web.url())
     solved, _ = ranked(crawled, recrawl_rules(FRESH))
-    ranker = RankerBeside(str(crawled.root), str(tmp_path))
+    ranker = RankerProcess(str(crawled.root), str(tmp_path))
     ranker.start("default", recrawl_rules(FRESH))
     deadline = time.monotonic() + 60
     while (found := ranker.take()) is None and ranker.busy and time.monotonic() < deadline:

@@ -26,6 +26,7 @@ from tests.servers.system import require_program
 START_LIMIT_S = 10.0
 STOP_LIMIT_S = 5.0
 MIME_TYPES = Path("/etc/nginx/mime.types")
+_SETTLE_PATH = "/-settle-"
 
 _TEMPORARY = ("client_body", "proxy", "fastcgi", "uwsgi", "scgi")
 _LOG_FORMAT = (
@@ -89,11 +90,22 @@ class Nginx:
         return self.log_path.stat().st_size
 
     def requests(self, mark: int = 0) -> list[Request]:
-        """What was asked since `mark`. nginx writes a line when the answer has been sent."""
+        """Return the requests since `mark`. nginx writes a line after it has sent the response, so
+        the last one may be missing until `settle` was called.
+        """
         with self.log_path.open("rb") as log:
             log.seek(mark)
-            lines = log.read().splitlines()
-        return [_request(line) for line in lines]
+            requests = [_request(line) for line in log.read().splitlines()]
+        return [request for request in requests if request.uri != _SETTLE_PATH]
+
+    def settle(self) -> None:
+        """Wait until all responses that a client has received are in the log: the only worker
+        process answers this request after it has finished those. For servers without TLS.
+        """
+        with socket.create_connection((self.servers[0].address, self.port), 60) as connection:
+            connection.sendall(f"GET {_SETTLE_PATH} HTTP/1.0\r\n\r\n".encode())
+            while connection.recv(65_536):
+                pass
 
     def error_log(self) -> str:
         return (self.directory / "error.log").read_text(errors="replace")

@@ -109,7 +109,7 @@ def test_hosts_known_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     domains = Domains(LIST)
     for number in range(100):
         assert domains.registrable(f"www.h{number}.co.uk") == f"h{number}.co.uk"
-        assert len(domains._known) <= 10
+        assert len(domains._cached) <= 10
 
 
 def test_the_same_list_is_read_once() -> None:

@@ -165,7 +165,7 @@ def crawl_together(
             command=order.command,
             workers=workers,
             budgets=_budgets(collection, order.limits.max_pages, state),
-            say=say,
+            report=say,
             clock=clock,
             ends=True,
             walk=guide.order if guide is not None else None,

@@ -56,7 +56,7 @@ class Cluster:
         command: str,
         workers: int | None,
         budgets: Iterable[PageBudget],
-        say: Callable[[str], None],
+        report: Callable[[str], None],
         clock: Clock,
         ends: bool = False,
         walk: WalkOrder | None = None,
@@ -66,7 +66,7 @@ class Cluster:
         self._engine = engine
         self._workspace = workspace
         self._clock = clock
-        self._next_tell = 0
+        self._next_report_ms = 0
         self._stop = ""
         self.identity = identity or f"{socket.gethostname()}-{secrets.token_hex(8)}"
         self._threads = ThreadPoolExecutor(1, thread_name_prefix="poll")
@@ -106,7 +106,9 @@ class Cluster:
             walk,
             plugins,
         )
-        self.crew = WorkerSupervision(engine, member, workers, config.run, self._gone, say, clock)
+        self.crew = WorkerSupervision(
+            engine, member, workers, config.run, self._gone, report, clock
+        )
 
     def look(self) -> None:
         """Do what is due. Raises what `WorkerSupervision.look` raises, and OwnedError: another
@@ -115,12 +117,12 @@ class Cluster:
         now = self._clock.monotonic_ms()
         self._poll.look()
         self.crew.look(now)
-        if now >= self._next_tell:
-            self._next_tell = now + _TELL_EVERY_MS
+        if now >= self._next_report_ms:
+            self._next_report_ms = now + _TELL_EVERY_MS
             self.coordinator.send("nodes", [asdict(node) for node in self.crew.nodes])
             if self._stop:
                 self.coordinator.send("stop", self._stop)
-        status = self._poll.said or {}
+        status = self._poll.answer or {}
         if status.get("rival") and not status.get("leads"):
             raise OwnedError(
                 f"another cluster uses {self._workspace.root} ({status['rival']}); "
@@ -142,12 +144,12 @@ class Cluster:
         """Why all were told to stop, as the coordinator says: finished, max_pages, or what `stop`
         was given; "" while it goes on.
         """
-        return str((self._poll.said or {}).get("why") or "")
+        return str((self._poll.answer or {}).get("why") or "")
 
     @property
     def trouble(self) -> str:
         """What is wrong now; "" if nothing is."""
-        return str((self._poll.said or {}).get("failure") or "") or self.crew.trouble
+        return str((self._poll.answer or {}).get("failure") or "") or self.crew.trouble
 
     @property
     def ended(self) -> bool:

@@ -51,7 +51,7 @@ class CoordinatorOrder:
 
 
 @dataclass(slots=True)
-class _Told:
+class _Instructions:
     """What was said before there was a coordinator, and holds for the one to come."""
 
     stop: str = ""
@@ -74,7 +74,7 @@ class CoordinatorService:
         self._name = name
         self._leadership: Leadership | None = None
         self._coordinator: Coordinator | None = None
-        self._told = _Told(expected=order.expected)
+        self._instructions = _Instructions(expected=order.expected)
         self._failure = ""
         self._next_write = 0
         self._closing = threading.Event()
@@ -97,19 +97,19 @@ class CoordinatorService:
 
     def stop(self, reason: str = "stopped") -> None:
         """Have every worker commit, release and end."""
-        self._told.stop = self._told.stop or reason
+        self._instructions.stop = self._instructions.stop or reason
         if self._coordinator is not None:
             self._coordinator.stop(reason)
 
     def expect(self, workers: int) -> None:
         """See `Coordinator.expect`."""
-        self._told.expected = workers
+        self._instructions.expected = workers
         if self._coordinator is not None:
             self._coordinator.expect(workers)
 
     def nodes(self, nodes: Sequence[Mapping[str, Any]]) -> None:
         """What `run/cluster.json` says of the machines: name, address, cpus, alive."""
-        self._told.nodes = list(nodes)
+        self._instructions.nodes = list(nodes)
 
     def status(self) -> dict[str, Any]:
         """What `run/cluster.json` says, and: `leads`, `why` (why all were told to stop), `done`
@@ -181,12 +181,12 @@ class CoordinatorService:
             self._order.settings,
             self._clock,
             leadership,
-            expected=self._told.expected,
+            expected=self._instructions.expected,
             budgets=self._order.budgets,
             ends=self._order.ends,
         )
-        if self._told.stop:
-            coordinator.stop(self._told.stop)
+        if self._instructions.stop:
+            coordinator.stop(self._instructions.stop)
         return coordinator
 
     def _write(self) -> None:
@@ -203,6 +203,6 @@ class CoordinatorService:
             "dashboard": self._order.dashboard,
             "written_at": format_time(self._clock.now_ms()),
             "cpu_s": round(time.process_time(), 2),
-            "nodes": [dict(node) for node in self._told.nodes],
+            "nodes": [dict(node) for node in self._instructions.nodes],
             **coordinator.status(),
         }

@@ -159,7 +159,7 @@ class ClusterWorker:
             soon = False
             try:
                 answer: PingReply = self._order.coordinator.ask(
-                    "ping", self._tell(), timeout_s=timeout_s
+                    "ping", self._make_ping(), timeout_s=timeout_s
                 )
             except LycosaError:
                 pass  # nobody answers: the lease runs out by itself
@@ -171,9 +171,9 @@ class ClusterWorker:
                 self._wake.clear()
                 self._obey()
         with suppress(Unreachable):  # so that its partitions can go to others at once
-            self._order.coordinator.ask("ping", self._tell(), timeout_s=timeout_s)
+            self._order.coordinator.ask("ping", self._make_ping(), timeout_s=timeout_s)
 
-    def _tell(self) -> Ping:
+    def _make_ping(self) -> Ping:
         answer_number = self._lease.acknowledged
         with self._lock:
             session, claim, intent, ready = self._session, self._claim, self._intent, self._ready
@@ -314,7 +314,7 @@ class ClusterWorker:
         self._vitals = WorkerStatus(
             progress,
             pages,
-            rest.resting,
+            rest.paused_collections,
             self._rate.take(progress.pages),
             message,
             self._last_commit,

@@ -27,8 +27,8 @@ class Poll(Generic[Said]):
         self._clock = clock
         self._next = 0
         self._asking: Future[Said] | None = None
-        self.said: Said | None = None
-        self.said_at = clock.monotonic_ms()
+        self.answer: Said | None = None
+        self.answered_ms = clock.monotonic_ms()
         self.trouble = ""
 
     def look(self) -> None:
@@ -42,8 +42,8 @@ class Poll(Generic[Said]):
                 return
             self._asking = None
             try:
-                self.said = asking.result()
-                self.said_at, self.trouble = now, ""
+                self.answer = asking.result()
+                self.answered_ms, self.trouble = now, ""
             except CancelledError:
                 return  # the threads are shut down
             except Unreachable as error:

@@ -81,7 +81,7 @@ class Grants:
         self._used: dict[int, Counter[str]] = defaultdict(Counter)
         self._holders: Mapping[int, int] = {}
         # claim -> pages committed, as its worker said since the log was read
-        self._said: dict[int, Mapping[str, int]] = {}
+        self._reported: dict[int, Mapping[str, int]] = {}
         self._due: dict[int, Mapping[str, int]] = {}
 
     def __bool__(self) -> bool:
@@ -91,7 +91,7 @@ class Grants:
         """The log is about to be read: what workers said up to now of their commits will be in
         it.
         """
-        self._due, self._said = self._said, {}
+        self._due, self._reported = self._reported, {}
 
     def read(
         self, entries: Iterable[Entry], counters: Mapping[str, int], holders: Mapping[int, int]
@@ -143,7 +143,7 @@ class Grants:
         grant.ready = grant.ready or ping.ready
         grant.hungry = not ping.idle and not ping.leaving
         grant.added = dict(ping.added)
-        self._said[ping.claim] = dict(ping.committed)
+        self._reported[ping.claim] = dict(ping.committed)
         self._settle()
 
     def end(self, claim: int) -> None:

@@ -81,7 +81,7 @@ class _Follower:
         self._held = sorted(session.claim.partitions)
         self._walk = walk
         self._folder = folder
-        self._taken = self._entry = 0
+        self._applied = self._entry = 0
 
     def take(self) -> int:
         """Take what has come; the log entry up to which the links were walked, 0 before any
@@ -94,12 +94,12 @@ class _Follower:
             note = json.loads(head)
             self._walk.take(
                 row
-                for number in range(self._taken, note["files"])
+                for number in range(self._applied, note["files"])
                 for row in self._rows(number + 1)
             )
         except OSError:  # storage is away: the next look will show it
             return self._entry
-        self._taken, self._entry = note["files"], note["entry"]
+        self._applied, self._entry = note["files"], note["entry"]
         return self._entry
 
     def _rows(self, number: int) -> Iterator[Reached]:

@@ -68,7 +68,7 @@ class WorkerSlot:
 
     @property
     def status(self) -> MemberStatus | None:
-        return self.poll.said if self.poll is not None else None
+        return self.poll.answer if self.poll is not None else None
 
 
 class WorkerSupervision:
@@ -86,7 +86,7 @@ class WorkerSupervision:
         size: int | None,
         settings: RunSettings,
         gone: Callable[[str, bool], None],
-        say: Callable[[str], None],
+        report: Callable[[str], None],
         clock: Clock,
     ) -> None:
         self._engine = engine
@@ -94,7 +94,7 @@ class WorkerSupervision:
         self._size = size
         self._settings = settings
         self._gone = gone
-        self._say = say
+        self._report = report
         self._clock = clock
         self._number = 0
         self._next_move = self._next_look = self._next_nodes = 0
@@ -182,20 +182,20 @@ class WorkerSupervision:
             return
         with suppress(LycosaError):  # a fault of its own, which it will tell of in its status
             poll.look()
-        status = poll.said
+        status = poll.answer
         if status is not None and status.failure is not None:
             remote.kill()
             self._failed(place, now, status.failure.news, status.failure.text)
         elif status is not None and status.ended:
             self._has_ended(place, remote, now)
         elif (
-            status is None or poll.trouble or now - poll.said_at >= _HEARD_MS
+            status is None or poll.trouble or now - poll.answered_ms >= _HEARD_MS
         ) and not remote.alive():
             # it may have gone with its node, and is not to start there again
             self._look_at_nodes(now)
             node_died = place.node not in {node.name for node in self.nodes if node.alive}
             self._failed(place, now, News.FAILED, poll.trouble, node_died=node_died)
-        elif now - poll.said_at >= (_SILENT_MS if status is not None else _STARTS_MS):
+        elif now - poll.answered_ms >= (_SILENT_MS if status is not None else _STARTS_MS):
             remote.kill()
             self._failed(place, now, News.FAILED, "it does not respond")
 
@@ -225,7 +225,7 @@ class WorkerSupervision:
         if place.leaving or (node_died and self._size is None):
             self._remove(place)
             if node_died:
-                self._say(f"node {node} was lost, and worker {place.name} with it")
+                self._report(f"node {node} was lost, and worker {place.name} with it")
             return
         if self.stopping:
             return
@@ -233,18 +233,18 @@ class WorkerSupervision:
             raise SettingsRefused(how)
         self.trouble = f"worker {place.name} died: {how or 'its process exited'}"
         if news is News.DISK:
-            self._say(f"{self.trouble}; it is restarted when the disk has enough free space")
+            self._report(f"{self.trouble}; it is restarted when the disk has enough free space")
             place.start_at = now + _NO_ROOM_PAUSE_MS
             return
         place.start_at = now + _RESTART_PAUSE_MS
         if node_died:
-            self._say(
+            self._report(
                 f"node {node} was lost, and worker {place.name} with it; the worker is "
                 "restarted on another node"
             )
             return
         self._count_death(place, now)
-        self._say(
+        self._report(
             f"{self.trouble}; restarting it ({len(place.deaths)} of "
             f"{self._settings.restarts} restarts)"
         )
@@ -334,7 +334,7 @@ class WorkerSupervision:
         place.leaving = True
         if place.remote is not None:
             place.remote.send("leave")
-        self._say(
+        self._report(
             f"node {empty[0].name} joined the cluster: worker {place.name} stops, and a new "
             "worker starts on that node"
         )

@@ -95,7 +95,7 @@ class Lease:
         self._until = -1
         self._sent = (-1, -1)  # of the ping whose answer is in force: when, and the answer's number
         self._answer = PingReply()
-        self._heard = 0
+        self._acknowledged = 0
         self._lock = threading.Lock()
 
     def sending(self) -> int:
@@ -109,7 +109,7 @@ class Lease:
                 return
             if answer.number:
                 self._sent = (sent_ms, answer.number)
-                self._heard = answer.number
+                self._acknowledged = answer.number
             if not answer.lost:
                 self._answer = answer
                 self._until = max(self._until, sent_ms + self._hold_ms)
@@ -133,7 +133,7 @@ class Lease:
     @property
     def acknowledged(self) -> int:
         """For `Ping.heard`. Read it before what else the ping says."""
-        return self._heard
+        return self._acknowledged
 
     @property
     def assigned_partitions(self) -> frozenset[int] | None:

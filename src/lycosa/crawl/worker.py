@@ -138,7 +138,7 @@ class Worker:
         self._follow = follow
         self._follow_ms = _FOLLOW_MS if follow is None else _FOLLOW_OTHERS_MS
         self._idleness = IdlenessTracker(crawl)
-        self._resting: frozenset[str] = frozenset()
+        self._paused_collections: frozenset[str] = frozenset()
         self._paused = False
         self._next_tick = 0
         self._next_refill = clock.monotonic_ms() + REFILL_MS
@@ -197,7 +197,7 @@ class Worker:
 
     def rest(self, collections: Iterable[str]) -> None:
         """Fetch nothing for these collections until told otherwise (their schedule says so)."""
-        self._resting = frozenset(collections)
+        self._paused_collections = frozenset(collections)
 
     def make_checks(self, checks: AvailabilityChecks | None) -> None:
         """Make these availability checks while crawling; None: no more."""
@@ -327,7 +327,7 @@ class Worker:
                 for name, each in self.crawl.assignments.items()
                 if each.in_flight - each.unparsed
                 >= max(1, each.collection.connections // self.quota.active_workers)
-                or name in self._resting
+                or name in self._paused_collections
                 or self.quota.is_spent(each)
             )
             if len(self._closed) == len(self.crawl.assignments):
@@ -447,13 +447,13 @@ class Worker:
     def _set_aside(self, exchange: Exchange) -> Callable[[], bytes] | None:
         """A document has come: archive it. It comes again, to `_finish`, when it is read."""
         assert isinstance(exchange.token, Task)
-        self._requests.hear(exchange, exchange.token)
+        self._requests.process_response(exchange, exchange.token)
         return None if exchange.error else self.processor.set_aside(exchange, exchange.token)
 
     def _set_page_aside(self, exchange: Exchange) -> bool:
         """The same for a page that is to be rendered."""
         assert isinstance(exchange.token, Task)
-        self._requests.hear(exchange, exchange.token)
+        self._requests.process_response(exchange, exchange.token)
         return (
             not exchange.error
             and self.processor.set_aside(exchange, exchange.token, to_render=True) is not None
@@ -465,7 +465,7 @@ class Worker:
         if exchange.error == FetchError.INTERRUPTED:
             self.crawl.urls.give_back(task, self.clock.monotonic_ms())
         else:
-            self._requests.hear(exchange, task)
+            self._requests.process_response(exchange, task)
             self._requests.forget(exchange)
             self.processor.process(exchange, task)
             if task.kind is VisitKind.LOGIN:

@@ -71,14 +71,14 @@ class ClusterSupervisor:
         workspace: Workspace,
         engine: Engine,
         workers: int | None,
-        say: Callable[[str], None],
+        report: Callable[[str], None],
         clock: Clock,
         state: LogState,
     ) -> None:
         self._workspace = workspace
         self._engine = engine
         self._workers = workers
-        self._say = say
+        self._report = report
         self._clock = clock
         self._identity = ""
         self._kill_at: int | None = None  # it was asked to end; from then on it is killed
@@ -143,7 +143,7 @@ class ClusterSupervisor:
             command="run",
             workers=self._workers,
             budgets=budgets,
-            say=self._say,
+            report=self._report,
             clock=self._clock,
             identity=self._identity,
             plugins=PLUGINS,
@@ -154,7 +154,7 @@ class ClusterSupervisor:
             number_of(len(cluster.crew.places), "worker"),
             number_of(len(cluster.crew.nodes), "node"),
         )
-        self._say(f"starting a cluster on engine {self._engine.name}: {workers}, {nodes}")
+        self._report(f"starting a cluster on engine {self._engine.name}: {workers}, {nodes}")
 
     def _write_live(self, cluster: Cluster, plan: CrawlPlan) -> None:
         """Say how it goes, all workers together."""

@@ -59,11 +59,11 @@ class RunOrder:
 
 def run(
     order: RunOrder,
-    say: Callable[[str], None],
+    report: Callable[[str], None],
     clock: Clock | None = None,
     engine: Engine | None = None,
 ) -> None:
-    """Work the collections of lycosa.toml until SIGTERM or SIGINT. Main thread only. `say` gets
+    """Work the collections of lycosa.toml until SIGTERM or SIGINT. Main thread only. `report` gets
     lines for people.
 
     Without an `engine` by one worker, which is a child process of this one; else by a cluster
@@ -98,14 +98,14 @@ def run(
     )
     workspace = Workspace.open_or_create(order.root)
     if engine is not None and (monitors or plan.config.monitor):
-        say(
+        report(
             "availability checks are not made with several workers: run `lycosa uptime watch` in "
             "a separate workspace"
         )
     with workspace.own(COMMAND, clock) as owner:
         if engine is None:
             require_no_leader(workspace.storage)
-        Daemon(order, workspace, owner, plan, watch, say, clock, engine).run()
+        Daemon(order, workspace, owner, plan, watch, report, clock, engine).run()
 
 
 class Daemon:
@@ -118,7 +118,7 @@ class Daemon:
         owner: Owner,
         plan: CrawlPlan,
         watch: SettingsWatch,
-        say: Callable[[str], None],
+        report: Callable[[str], None],
         clock: Clock,
         engine: Engine | None = None,
     ) -> None:
@@ -126,13 +126,13 @@ class Daemon:
         self._workspace = workspace
         self._owner = owner
         self._plan = plan
-        self._say = say
+        self._report = report
         self._clock = clock
         self._source = f"{order.root}/{CONFIGURATION}"
         self._since = format_time(clock.now_ms())
         self._watch = watch
         watch.watch(self._watched(plan))
-        self._news = LogMessages(workspace, say, clock)
+        self._news = LogMessages(workspace, report, clock)
         self._engine = engine
         self._state = workspace.state()
         self._upkeep = Upkeep(workspace, plan.config, clock, engine, self._state)
@@ -142,13 +142,13 @@ class Daemon:
         )
         self._next_room = self._next_live = self._next_tidy = 0
         self._worker: WorkerSupervisor | ClusterSupervisor = (
-            WorkerSupervisor(workspace.root, say)
+            WorkerSupervisor(workspace.root, report)
             if engine is None
-            else ClusterSupervisor(workspace, engine, order.workers, say, clock, self._state)
+            else ClusterSupervisor(workspace, engine, order.workers, report, clock, self._state)
         )
-        self._hunts = HuntSupervisor(workspace, say, alone=engine is None)
-        self._index = IndexSupervisor(workspace.root, say)
-        self._post = WatchPost(workspace.root, plan.config, say)
+        self._hunts = HuntSupervisor(workspace, report, alone=engine is None)
+        self._index = IndexSupervisor(workspace.root, report)
+        self._post = WatchPost(workspace.root, plan.config, report)
         self._stop = self._reload = False
         self._signals = 0
 
@@ -159,11 +159,11 @@ class Daemon:
             for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
         }
         try:
-            self._say(
+            self._report(
                 f"process {os.getpid()} started in {self._workspace.root}: "
                 f"{', '.join(self._plan.names) or 'monitors only'}"
             )
-            self._tell_bad({})
+            self._report_bad({})
             self._post.start()
             while not self._stop:
                 self._look()
@@ -172,7 +172,7 @@ class Daemon:
             self._end()
             for number, handler in former.items():
                 signal.signal(number, handler)
-        self._say("stopped: all fetched data is committed or archived")
+        self._report("stopped: all fetched data is committed or archived")
 
     def _on_signal(self, number: int, frame: FrameType | None) -> None:
         if number == signal.SIGHUP:
@@ -233,7 +233,7 @@ class Daemon:
                 monitors=has_monitors(self._workspace.storage),
             )
         except (UsageError, OSError, UnicodeDecodeError) as error:
-            self._say(
+            self._report(
                 f"{self._source} has changed but cannot be used; the previous settings stay "
                 f"in force: {error}"
             )
@@ -245,12 +245,12 @@ class Daemon:
         changed = (plan.config, plan.jobs) != (self._plan.config, self._plan.jobs)
         self._watch.watch(self._watched(plan))
         if changed:
-            self._say(f"{self._source} was reloaded; collections: {', '.join(plan.names)}")
+            self._report(f"{self._source} was reloaded; collections: {', '.join(plan.names)}")
             self._adopt(plan)
         elif reload_requested:
-            self._say(f"{self._source} was reloaded: no changes")
+            self._report(f"{self._source} was reloaded: no changes")
         self._plan = plan
-        self._tell_bad(bad_before)
+        self._report_bad(bad_before)
 
     def _adopt(self, plan: CrawlPlan) -> None:
         """Start anew what depends on what has changed."""
@@ -268,7 +268,7 @@ class Daemon:
             self._index.end()
         if (plan.config.notify, plan.config.fetch) != (old.config.notify, old.config.fetch):
             self._post.close()
-            self._post = WatchPost(self._workspace.root, plan.config, self._say)
+            self._post = WatchPost(self._workspace.root, plan.config, self._report)
             self._post.start()
         self._worker.renew(self._clock.monotonic_ms(), plan.config.run)
 
@@ -276,16 +276,16 @@ class Daemon:
         """Work by the last settings that a worker could work with, if these are others."""
         if self._worker.proven in (None, self._plan):
             raise refused
-        self._say(
+        self._report(
             f"the new settings cannot be used; the previous settings are in force again: {refused}"
         )
         self._plan = self._worker.proven
 
-    def _tell_bad(self, bad_before: Mapping[str, str]) -> None:
+    def _report_bad(self, bad_before: Mapping[str, str]) -> None:
         for name, message in self._plan.bad.items():
             if bad_before.get(name) != message:
                 works = any(job.collection.name == name for job in self._plan.jobs)
-                self._say(
+                self._report(
                     f"collection {name} "
                     f"{'continues with its previous settings' if works else 'is not crawled'}: "
                     f"{message}"
@@ -298,7 +298,9 @@ class Daemon:
         before = self._room.enough
         if self._room.look() == before:
             return
-        self._say(self._room.message or "the disk has enough free space again: the crawl continues")
+        self._report(
+            self._room.message or "the disk has enough free space again: the crawl continues"
+        )
         if not self._room.enough:
             self._index.end()
 
@@ -340,10 +342,10 @@ class Daemon:
                     child.kill()
             how = child.end()
             if how:
-                self._say(f"the {name}: {how}")
+                self._report(f"the {name}: {how}")
         self._hunts.child = self._worker.child = self._index.child = None
         self._post.finish()
         with suppress(LycosaError, OSError):
             self._news.tick()
             self._workspace.storage.remove(FILE)
-        self._news.tell_commits()
+        self._news.report_commits()

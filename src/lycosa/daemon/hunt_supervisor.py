@@ -25,9 +25,9 @@ class HuntSupervisor:
     cluster's workers cannot.
     """
 
-    def __init__(self, workspace: Workspace, say: Callable[[str], None], *, alone: bool) -> None:
+    def __init__(self, workspace: Workspace, report: Callable[[str], None], *, alone: bool) -> None:
         self._workspace = workspace
-        self._say = say
+        self._report = report
         self._alone = alone
         self._desk = Desk(workspace.storage)
         self._current = ""
@@ -77,25 +77,25 @@ class HuntSupervisor:
             order, self._desk.path(identity, "jsonl"), self._desk.path(identity, "stop"), owned=True
         )
         self.child = Child("hunt", hunt_process.work, job)
-        self._say(
+        self._report(
             f"hunt for {request.question[:80]!r} started (process {self.child.pid}); the "
             "crawl is paused"
         )
 
     def _refuse(self, message: str) -> None:
         self._desk.withdraw(self._current)
-        self._tell(UsageError(message))
+        self._report_end(UsageError(message))
         self._current = ""
 
     def _ended(self, child: Child) -> None:
         how = child.end()
-        self._say(f"the hunt ended: {how}" if how else "the hunt ended")
+        self._report(f"the hunt ended: {how}" if how else "the hunt ended")
         events = self._desk.path(self._current, "jsonl")
         # else nobody listens any more
         if events.exists() and not any(
             event["event"] in LAST for event in EventFile(events).take()
         ):
-            self._tell(
+            self._report_end(
                 WorkError(
                     f"the hunt process died: {how or 'it exited unexpectedly'}; the fetched "
                     "pages are archived and are processed now"
@@ -104,7 +104,7 @@ class HuntSupervisor:
         self._desk.path(self._current, "stop").unlink(missing_ok=True)
         self.child, self._current = None, ""
 
-    def _tell(self, error: LycosaError) -> None:
+    def _report_end(self, error: LycosaError) -> None:
         self._desk.make()
         writer = EventWriter(self._desk.path(self._current, "jsonl"))
         writer.tell(failed_event(error))

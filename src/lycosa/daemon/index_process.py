@@ -23,7 +23,7 @@ _MIN_INTERVAL_MS, _TIDY_S = 500, 60.0
 _NICENESS = 5  # where the processor is short, who asks for pages goes first, and the crawl
 
 
-def follow(tell: Callable[..., None], root: str, settings: IndexSettings) -> None:
+def follow(report: Callable[..., None], root: str, settings: IndexSettings) -> None:
     """Index what is committed, at most every `settings.interval`, until SIGTERM; then once more,
     and return.
     """
@@ -48,15 +48,17 @@ def follow(tell: Callable[..., None], root: str, settings: IndexSettings) -> Non
                 continue  # `lycosa index` is at it: what it leaves is ours
             if not working:
                 working = True
-                tell(News.WORKING)
+                report(News.WORKING)
             if time.monotonic() - tidied >= _TIDY_S:
                 tidy()
                 tidied = time.monotonic()
     except LycosaError as error:
-        tell(News.DISK if is_disk_full(error) else News.FAILED, str(error))
+        report(News.DISK if is_disk_full(error) else News.FAILED, str(error))
         raise SystemExit(1) from None
     except OSError as error:
-        tell(News.DISK if is_disk_full(error) else News.FAILED, f"{type(error).__name__}: {error}")
+        report(
+            News.DISK if is_disk_full(error) else News.FAILED, f"{type(error).__name__}: {error}"
+        )
         raise
     finally:
         indexer.close()

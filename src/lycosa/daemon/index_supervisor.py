@@ -19,9 +19,9 @@ class IndexSupervisor:
     again. `say` gets lines for people.
     """
 
-    def __init__(self, root: str, say: Callable[[str], None]) -> None:
+    def __init__(self, root: str, report: Callable[[str], None]) -> None:
         self._root = root
-        self._say = say
+        self._report = report
         self._start_at = 0
         self._pause = _PAUSE_MS
         self.child: Child | None = None
@@ -46,7 +46,7 @@ class IndexSupervisor:
         how = child.end()
         if how:
             self._start_at = now + self._pause
-            self._say(
+            self._report(
                 f"the indexer died: {how}; it is restarted in "
                 f"{format_duration(self._pause)}; the crawl continues"
             )

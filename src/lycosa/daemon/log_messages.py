@@ -19,9 +19,9 @@ _COMMITS_EVERY_MS = 60_000
 class LogMessages:
     """Follows the log and tells people. `say` gets one line at a time."""
 
-    def __init__(self, workspace: Workspace, say: Callable[[str], None], clock: Clock) -> None:
+    def __init__(self, workspace: Workspace, report: Callable[[str], None], clock: Clock) -> None:
         self._workspace = workspace
-        self._say = say
+        self._report = report
         self._clock = clock
         self._head = workspace.state().head
         self._next_look = 0
@@ -42,21 +42,23 @@ class LogMessages:
             self._head = self._workspace.state().head
             return
         for entry in entries:
-            self._tell(entry)
+            self._report_entry(entry)
         if self._commits and now >= self._next_commits:
             self._next_commits = now + _COMMITS_EVERY_MS
-            self.tell_commits()
+            self.report_commits()
 
-    def tell_commits(self) -> None:
+    def report_commits(self) -> None:
         """Tell of the commits that were not told of yet."""
         if self._commits:
             in_how_many = "1 commit" if self._commits == 1 else f"{self._commits} commits"
             pages = "1 page" if self._pages == 1 else f"{self._pages:,} pages"
             fetches = "1 fetch" if self._visits == 1 else f"{self._visits:,} fetches"
-            self._say(f"committed {pages} from {fetches} in {in_how_many} (log entry {self._head})")
+            self._report(
+                f"committed {pages} from {fetches} in {in_how_many} (log entry {self._head})"
+            )
         self._commits = self._pages = self._visits = 0
 
-    def _tell(self, entry: Entry) -> None:
+    def _report_entry(self, entry: Entry) -> None:
         self._head = entry.number
         if entry.kind == COMMIT:
             self._commits += 1
@@ -64,9 +66,9 @@ class LogMessages:
             self._visits += entry.counters.get("visits", 0)
         elif entry.kind == MERGE:
             made = sum(len(files) for files in entry.files.values())
-            self._say(
+            self._report(
                 f"compacted {number_of(len(entry.replaces), 'file')} into {made} (log entry "
                 f"{entry.number})"
             )
         elif entry.kind in (EXCLUDE, PURGE):
-            self._say(f"{entry.kind} (log entry {entry.number})")
+            self._report(f"{entry.kind} (log entry {entry.number})")

@@ -22,14 +22,14 @@ class SettingsWatch:
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._next_look = 0
-        self._known: dict[str, _Signature] = {}
+        self._signatures: dict[str, _Signature] = {}
         self._seen: dict[str, _Signature] = {}
 
     def watch(self, paths: Iterable[str]) -> None:
         """Watch these files and no others. One that was not watched before is known as it stands:
         call this before reading it.
         """
-        self._known = {path: self._known.get(path) or _look(path) for path in paths}
+        self._signatures = {path: self._signatures.get(path) or _look(path) for path in paths}
         self._seen = {}
 
     def changed(self) -> bool:
@@ -40,11 +40,11 @@ class SettingsWatch:
         if now < self._next_look:
             return False
         self._next_look = now + LOOK_EVERY_MS
-        seen = {path: _look(path) for path in self._known}
-        settled = seen != self._known and seen == self._seen
+        seen = {path: _look(path) for path in self._signatures}
+        settled = seen != self._signatures and seen == self._seen
         self._seen = seen
         if settled:
-            self._known = seen
+            self._signatures = seen
         return settled
 
 

@@ -46,7 +46,7 @@ class WorkerOrder:
     daemon: int
 
 
-def work(tell: Callable[..., None], order: WorkerOrder, mark: PageMark) -> None:
+def work(report: Callable[..., None], order: WorkerOrder, mark: PageMark) -> None:
     """Work these collections until SIGTERM: then commit, release and return. Runs in a process of
     its own.
 
@@ -56,12 +56,12 @@ def work(tell: Callable[..., None], order: WorkerOrder, mark: PageMark) -> None:
     signal.signal(signal.SIGTERM, stopping)
     tune_memory()
     try:
-        _work(tell, order, mark, stopping)
+        _work(report, order, mark, stopping)
     except LycosaError as error:
-        tell(_news(error), str(error))
+        report(_news(error), str(error))
         raise SystemExit(1) from None  # it is no fault of the program: no traceback
     except Exception as error:
-        tell(_news(error), f"{type(error).__name__}: {error}")
+        report(_news(error), f"{type(error).__name__}: {error}")
         raise
 
 
@@ -80,7 +80,7 @@ class _Stopping:
 
 
 def _work(
-    tell: Callable[..., None], order: WorkerOrder, mark: PageMark, stopping: _Stopping
+    report: Callable[..., None], order: WorkerOrder, mark: PageMark, stopping: _Stopping
 ) -> None:
     clock = SystemClock()
     workspace = Workspace.open(order.root)
@@ -115,7 +115,7 @@ def _work(
             )
         uptime.tick()
         stopping.worker = session.worker
-        tell(News.WORKING)
+        report(News.WORKING)
         ticks += [session.inbox.apply, watch.tick, uptime.tick]
         session.worker.run()
         done = True
@@ -180,7 +180,13 @@ class WorkerMonitor:
         }
         rate = self._rate.take(progress.pages)
         vitals = WorkerStatus(
-            progress, collections, self._rest.resting, rate, message, self._last_commit(), cpu_s()
+            progress,
+            collections,
+            self._rest.paused_collections,
+            rate,
+            message,
+            self._last_commit(),
+            cpu_s(),
         )
         write_live(
             self._session.workspace.storage,

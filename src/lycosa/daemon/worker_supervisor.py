@@ -33,9 +33,9 @@ class WorkerSupervisor:
     why there is none now.
     """
 
-    def __init__(self, root: str, say: Callable[[str], None]) -> None:
+    def __init__(self, root: str, report: Callable[[str], None]) -> None:
         self._root = root
-        self._say = say
+        self._report = report
         self._mark = PageMark()
         self._start_at = 0  # monotonic ms
         self._kill_at: int | None = None  # it was asked to end; from then on it is killed
@@ -86,7 +86,7 @@ class WorkerSupervisor:
         self._plan = plan
         order = WorkerOrder(self._root, plan.config, plan.jobs, dict(plan.bad), os.getpid())
         self.child = Child("worker", worker_process.work, order, self._mark, patient=True)
-        self._say(f"worker started (process {self.child.pid})")
+        self._report(f"worker started (process {self.child.pid})")
 
     def _hangs(self, now: int) -> bool:
         """Whether it reads one page for too long."""
@@ -112,12 +112,12 @@ class WorkerSupervisor:
             f", while parsing {self._mark.url}" if self._mark.url else ""
         )
         if child.has_reported(News.DISK) or not room.look():
-            self._say(f"{self.trouble}; it is restarted when the disk has enough free space")
+            self._report(f"{self.trouble}; it is restarted when the disk has enough free space")
             self._start_at = now + _NO_ROOM_PAUSE_MS
             return
         self._count_death(now, settings)
         self._start_at = now + _RESTART_PAUSE_MS
-        self._say(
+        self._report(
             f"{self.trouble}; restarting it ({len(self._deaths)} of {settings.restarts} restarts)"
         )
 

@@ -116,7 +116,7 @@ class FileTransfer(Transfer):
         self._controls = controls
         self._dialled_control = False
         self._control_size = 0
-        curl.setopt(pycurl.HEADERFUNCTION, self._hear)
+        curl.setopt(pycurl.HEADERFUNCTION, self._read_reply)
         curl.setopt(pycurl.PROTOCOLS, pycurl.PROTO_FTP | pycurl.PROTO_GOPHER)
         curl.setopt(pycurl.HTTPHEADER, [])
         if url[1] == "ftp":
@@ -139,7 +139,7 @@ class FileTransfer(Transfer):
             self.curl.setopt(pycurl.TIMECONDITION, pycurl.TIMECONDITION_IFMODSINCE)
             self.curl.setopt(pycurl.TIMEVALUE, timegm(since))
 
-    def _hear(self, line: bytes) -> int | None:
+    def _read_reply(self, line: bytes) -> int | None:
         """A line of the control connection. libcurl bounds heads, but not what an FTP server says
         before it answers.
         """

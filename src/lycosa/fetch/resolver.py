@@ -54,26 +54,26 @@ class Names:
         self._most = most
         self._orders: queue.SimpleQueue[Place | None] = queue.SimpleQueue()
         self._lock = threading.Lock()
-        self._found: list[Resolution] = []
+        self._resolutions: list[Resolution] = []
         self._threads = 0
-        self._asked = 0  # ordered and not taken by a thread, or under way there
+        self._pending = 0  # ordered and not taken by a thread, or under way there
         self._closed = False
-        self._known: dict[Place, int] = {}  # until when
+        self._resolved_until: dict[Place, int] = {}  # until when
         self.wakes = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
 
     def knows(self, place: Place) -> bool:
         """Whether libcurl was told of it and has not forgotten."""
-        return self._known.get(place, 0) > monotonic_ms()
+        return self._resolved_until.get(place, 0) > monotonic_ms()
 
     def forget(self, place: Place) -> None:
         """Look it up again when it is asked for next."""
-        self._known.pop(place, None)
+        self._resolved_until.pop(place, None)
 
     def ask(self, place: Place) -> None:
         """Look it up; it comes from `take`."""
         with self._lock:
-            self._asked += 1
-            more = self._asked > self._threads and self._threads < self._most
+            self._pending += 1
+            more = self._pending > self._threads and self._threads < self._most
             self._threads += more
         self._orders.put(place)
         if more:
@@ -82,13 +82,13 @@ class Names:
     def take(self) -> list[Resolution]:
         """Those that are done since the last call."""
         with self._lock:
-            resolutions, self._found = self._found, []
+            resolutions, self._resolutions = self._resolutions, []
             if resolutions:
                 os.eventfd_read(self.wakes)
-        if len(self._known) + len(resolutions) > _MOST_KNOWN:
-            self._known.clear()
+        if len(self._resolved_until) + len(resolutions) > _MOST_KNOWN:
+            self._resolved_until.clear()
         until = monotonic_ms() + KEPT_MS
-        self._known.update((each.place, until) for each in resolutions if each.addresses)
+        self._resolved_until.update((each.place, until) for each in resolutions if each.addresses)
         return resolutions
 
     def close(self) -> None:
@@ -106,7 +106,7 @@ class Names:
                 place = self._orders.get(timeout=_REST_S)
             except queue.Empty:
                 with self._lock:
-                    if self._asked >= self._threads:  # one was ordered just now, for this thread
+                    if self._pending >= self._threads:  # one was ordered just now, for this thread
                         continue
                     self._threads -= 1
                 return
@@ -116,8 +116,8 @@ class Names:
             with self._lock:
                 if self._closed:
                     return
-                self._asked -= 1
-                self._found.append(resolution)
+                self._pending -= 1
+                self._resolutions.append(resolution)
                 os.eventfd_write(self.wakes, 1)
 
 

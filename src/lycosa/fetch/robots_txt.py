@@ -216,7 +216,7 @@ class _Groups:
 
     def __init__(self, token: str, body: str) -> None:
         self._token = token
-        self._found: dict[str, list[_Rule]] = {}
+        self._rules_by_agent: dict[str, list[_Rule]] = {}
         self._delays: dict[str, int] = {}
         self.sitemaps: dict[str, None] = {}  # in order, each once
         self._read(body)
@@ -241,12 +241,14 @@ class _Groups:
                 agent = self._agent(match[1])
                 agents.add(agent)
                 delay_agents.add(agent)
-                self._found.setdefault(agent, [])
+                self._rules_by_agent.setdefault(agent, [])
             elif match := _RULE.fullmatch(text):
                 in_rules = True
                 for agent in agents:
                     if match[2]:
-                        self._found[agent].append(_Rule(match[1][0] in "aA", match[2], text))
+                        self._rules_by_agent[agent].append(
+                            _Rule(match[1][0] in "aA", match[2], text)
+                        )
             elif match := _DELAY.fullmatch(text):
                 after_delay = True
                 if (delay := _delay_ms(match[1])) is not None:
@@ -265,10 +267,10 @@ class _Groups:
         return self._token if match[0].strip("*").lower() == self._token else ""
 
     def _group(self) -> str:
-        return self._token if self._token in self._found else "*"
+        return self._token if self._token in self._rules_by_agent else "*"
 
     def rules(self) -> list[_Rule]:
-        return self._found.get(self._group(), [])
+        return self._rules_by_agent.get(self._group(), [])
 
     def delay_ms(self) -> int | None:
         return self._delays.get(self._group())

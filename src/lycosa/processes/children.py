@@ -60,7 +60,7 @@ class Child:
             self._process.start()
         theirs.close()
         self.reports: list[ChildReport] = []
-        self._asked = False
+        self._stop_requested = False
 
     @property
     def pid(self) -> int:
@@ -86,7 +86,7 @@ class Child:
 
     def terminate(self) -> None:
         """Ask it to end."""
-        self._asked = True
+        self._stop_requested = True
         self._process.terminate()
 
     def kill(self) -> None:
@@ -105,7 +105,7 @@ class Child:
             (report.text for report in reversed(self.reports) if report.news is not News.WORKING),
             "",
         )
-        if code == -signal.SIGTERM and self._asked:
+        if code == -signal.SIGTERM and self._stop_requested:
             return ""  # it had not come so far as to hear of it in its own way
         if code < 0:
             return f"killed by {_signal_name(-code)}"

@@ -37,7 +37,7 @@ class Domains:
 
     def __init__(self, suffix_list_text: str) -> None:
         self._text = suffix_list_text
-        self._known: dict[str, str] = {}
+        self._cached: dict[str, str] = {}
 
     @cached_property
     def _rules(self) -> publicsuffixlist.PublicSuffixList:
@@ -50,12 +50,12 @@ class Domains:
         What has none is its own: an IP address, a single label, a public suffix itself, a name with
         empty labels.
         """
-        cached = self._known.get(host)
+        cached = self._cached.get(host)
         if cached is None:
             cached = self._find(host)
-            if len(self._known) >= _MAX_HOSTS:
-                self._known.clear()
-            self._known[host] = cached
+            if len(self._cached) >= _MAX_HOSTS:
+                self._cached.clear()
+            self._cached[host] = cached
         return cached
 
     def _find(self, host: str) -> str:

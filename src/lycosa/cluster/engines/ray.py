@@ -38,7 +38,7 @@ from lycosa.cluster.engine import Item, Node, Result
 from lycosa.cluster.engines import shipping
 from lycosa.cluster.engines.code import ready_to_ship
 from lycosa.cluster.engines.object_host import CallResult, attempt
-from lycosa.cluster.engines.ray_remote import THREADS, KeptActor, RayRemote
+from lycosa.cluster.engines.ray_remote import THREADS, ObjectActor, RayRemote
 from lycosa.core.errors import UsageError, WorkError
 
 _QUIET = {
@@ -77,12 +77,12 @@ class RayEngine:
                 "port 6379), not that of its client server"
             )
         self._install = install
-        self._wanted = shipping.requirements()
+        self._requirements = shipping.requirements()
         self._lock = threading.Lock()
         self._remotes: list[RayRemote] = []
         self._ours = not ray.is_initialized()
         self.dashboard = self._join(address, cpus, variables or {}) if self._ours else ""
-        self._actor = ray.remote(KeptActor)
+        self._actor = ray.remote(ObjectActor)
 
     def __enter__(self) -> RayEngine:
         return self
@@ -121,7 +121,9 @@ class RayEngine:
             "scheduling_strategy": where,
         }
         packed = _pack((make, arguments))
-        handle = self._actor.options(**options).remote(name, self._wanted, self._install, packed)
+        handle = self._actor.options(**options).remote(
+            name, self._requirements, self._install, packed
+        )
         remote = RayRemote(name, handle, node)
         with self._lock:
             self._remotes.append(remote)
@@ -142,7 +144,7 @@ class RayEngine:
         waiting = iter(items)
         pending: deque[tuple[Any, Item]] = deque()
         begun = iter(
-            (task.remote(packed, _pack(item), self._wanted, self._install), item)
+            (task.remote(packed, _pack(item), self._requirements, self._install), item)
             for item in waiting
         )
         # Who ends early leaves what is begun to itself: `ray.cancel` of a task that ends at that

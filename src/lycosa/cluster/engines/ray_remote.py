@@ -20,7 +20,7 @@ THREADS = 64
 _ENDED = "DEAD"
 
 
-class KeptActor:
+class ObjectActor:
     """What an actor runs: our object, behind the calls that `RayRemote` makes."""
 
     def __init__(self, name: str, requirements: list[str], install: str, packed: bytes) -> None:
@@ -29,10 +29,10 @@ class KeptActor:
         """
         provide(requirements, install)
         make, arguments = cloudpickle.loads(packed)
-        self._kept = ObjectHost(f"actor {name}", make, arguments)
+        self._host = ObjectHost(f"actor {name}", make, arguments)
 
     def call(self, method: str, arguments: tuple[Any, ...]) -> CallResult:
-        return self._kept.call(method, arguments)
+        return self._host.call(method, arguments)
 
 
 class RayRemote:

@@ -49,7 +49,7 @@ class Submission(NamedTuple):
     operation: str = ""
 
 
-class KnownSubmission(NamedTuple):
+class RepeatedSubmission(NamedTuple):
     """A URL that was submitted and is known. `submitted_at` as of `Submission`."""
 
     collection: str
@@ -88,7 +88,7 @@ class Inbox:
         are counted as refused.
         """
         applied = 0
-        renewals: list[KnownSubmission] = []
+        renewals: list[RepeatedSubmission] = []
         for name in self._names():
             if name in self._settled:
                 continue
@@ -153,7 +153,7 @@ class Inbox:
             modified_at is not None and 0 <= self._crawl.clock.now_ms() - modified_at < SETTLED_MS
         )
 
-    def _submit(self, submission: Submission, renewals: list[KnownSubmission]) -> int:
+    def _submit(self, submission: Submission, renewals: list[RepeatedSubmission]) -> int:
         """Admit what is new, hand on what is another worker's, and note in `renewals` what was
         there.
         """
@@ -177,7 +177,7 @@ class Inbox:
                 gate.remote_links.send(identity, 0, crawl.clock.now_ms(), way)
             elif gate.admitted_count == before:
                 renewals.append(
-                    KnownSubmission(submission.collection, identity, submission.submitted_at)
+                    RepeatedSubmission(submission.collection, identity, submission.submitted_at)
                 )
                 continue
             applied += 1
@@ -185,9 +185,9 @@ class Inbox:
 
     def renew(self, collection: str, identity: UrlId, submitted_at: int) -> bool:
         """A known URL was submitted: it is due, unless that says nothing new. Whether it is."""
-        return self._renew([KnownSubmission(collection, identity, submitted_at)]) > 0
+        return self._renew([RepeatedSubmission(collection, identity, submitted_at)]) > 0
 
-    def _renew(self, renewals: Sequence[KnownSubmission]) -> int:
+    def _renew(self, renewals: Sequence[RepeatedSubmission]) -> int:
         """As `renew`, for many: a look into the tables costs hardly more for a thousand URLs than
         for one. How many are due.
         """

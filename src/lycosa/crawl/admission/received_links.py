@@ -61,7 +61,7 @@ class ReceivedLinks(CrawlListener):
         self._left: dict[int, int] = {}
         self._paths: set[str] = set()
         self._replaced = False  # since a commit last said how far we are
-        self._said_at = crawl.clock.monotonic_ms()
+        self._recorded_ms = crawl.clock.monotonic_ms()
         self.rows = 0
 
     @property
@@ -97,11 +97,11 @@ class ReceivedLinks(CrawlListener):
             self.rows += rows
         return rows
 
-    def say(self) -> None:
+    def record_positions(self) -> None:
         """Have the next commit say how far we are, if a sweep may wait for it; call it now and
         then.
         """
-        if self._replaced and self._crawl.clock.monotonic_ms() - self._said_at >= SAID_EVERY_MS:
+        if self._replaced and self._crawl.clock.monotonic_ms() - self._recorded_ms >= SAID_EVERY_MS:
             self._crawl.buffer.batch.applied_due = True
 
     def applied_entries(self) -> dict[int, int]:
@@ -110,7 +110,7 @@ class ReceivedLinks(CrawlListener):
         """
         if not self._paths and not self.rows:
             return {}  # nobody hands anything on
-        self._replaced, self._said_at = False, self._crawl.clock.monotonic_ms()
+        self._replaced, self._recorded_ms = False, self._crawl.clock.monotonic_ms()
         applied = self._claim.state.applied
         return {
             partition: entry

@@ -133,7 +133,7 @@ class DocumentPool:
             ]
             if self._selector is not None and not self._ended:
                 for key, _ in self._selector.select(max(0.0, min([until, *busy]) - now)):
-                    self._hear(key.data)
+                    self._receive(key.data)
             now = time.monotonic()
             for child in [
                 each
@@ -259,7 +259,7 @@ class DocumentPool:
         finally:
             os.close(body_file)
 
-    def _hear(self, child: _Child) -> None:
+    def _receive(self, child: _Child) -> None:
         """A child has said something, or died."""
         try:
             message = child.channel.recv(16)

@@ -155,7 +155,7 @@ class LoginManager:
             return
         # we logged in for it, and it still says so: then that is what it says
         again = rows[0].reason == FetchError.LOGGED_OUT
-        if again or not self._says_logged_out(login, exchange):
+        if again or not self._is_logged_out(login, exchange):
             login.served = True
         elif login.served or login.step is not LoginStep.IN:
             exchange.error = FetchError.LOGGED_OUT.value
@@ -163,7 +163,7 @@ class LoginManager:
             if login.step is LoginStep.IN:
                 login.step = LoginStep.OUT
 
-    def _says_logged_out(self, login: Login, exchange: Exchange) -> bool:
+    def _is_logged_out(self, login: Login, exchange: Exchange) -> bool:
         if exchange.status in REDIRECTS:
             target = LinkResolver(exchange.url).resolve(
                 parse_head(exchange.response_head).get("location") or ""

@@ -36,7 +36,7 @@ class RequestBuilder:
         # by the names of the collections that asked
         self._unwanted: dict[tuple[str, ...], Callable[[str], bool]] = {}
         # exchanges that are set aside, by their ids: what they say to us was taken in
-        self._heard: set[int] = set()
+        self._processed: set[int] = set()
 
     def of(self, task: Task) -> Request:
         """Hot path."""
@@ -61,20 +61,20 @@ class RequestBuilder:
             return self._logins.request(task, fields)
         return Request(task.identity.url, task.kind, fields, task, unwanted)
 
-    def hear(self, exchange: Exchange, task: Task) -> None:
+    def process_response(self, exchange: Exchange, task: Task) -> None:
         """Take what an answer says to the collection that asked: cookies, and whether it is logged
         in. Once for each answer.
         """
-        if self._profiles.plain or task.kind is VisitKind.ROBOTS or id(exchange) in self._heard:
+        if self._profiles.plain or task.kind is VisitKind.ROBOTS or id(exchange) in self._processed:
             return
-        self._heard.add(id(exchange))
+        self._processed.add(id(exchange))
         self._profiles.received(exchange, task.rows[0].collection if task.rows else task.collection)
         if task.rows:
             self._logins.notice(exchange, task.rows)
 
     def forget(self, exchange: Exchange) -> None:
         """It is not going to be heard again."""
-        self._heard.discard(id(exchange))
+        self._processed.discard(id(exchange))
 
     def _unwanted_by(self, rows: tuple[UrlRow, ...]) -> Callable[[str], bool]:
         """Whether none of the collections wants an answer of a media type; the same object for the

@@ -30,7 +30,7 @@ _OVERHEAD_BYTES, _BYTES_A_BYTE = 2_000, 14
 
 
 @dataclass(slots=True)
-class _Known:
+class _ParsedRobots:
     robots: Robots
     reachable: bool
     fetched_at: int
@@ -38,7 +38,7 @@ class _Known:
     cost: int
 
 
-def holds_now(entry: RobotsEntry | _Known, now_ms: int) -> bool:
+def holds_now(entry: RobotsEntry | _ParsedRobots, now_ms: int) -> bool:
     """Whether a file has not expired. One that was fetched later than now is of a clock that was
     set back: when it expires is not known.
     """
@@ -52,38 +52,38 @@ class RobotsCache:
 
     def __init__(self, user_agent: str) -> None:
         self._user_agent = user_agent
-        self._known: OrderedDict[str, _Known] = OrderedDict()
+        self._entries: OrderedDict[str, _ParsedRobots] = OrderedDict()
         self._cost = 0
 
     def is_current(self, origin: str, now_ms: int) -> bool:
-        entry = self._known.get(origin)
+        entry = self._entries.get(origin)
         return entry is not None and holds_now(entry, now_ms)
 
     def reachable(self, origin: str) -> bool:
-        entry = self._known.get(origin)
+        entry = self._entries.get(origin)
         return entry is not None and entry.reachable
 
     def expires_at(self, origin: str) -> int:
-        return self._known[origin].expires_at
+        return self._entries[origin].expires_at
 
     def allowed(self, url: str, origin: str) -> bool:
         """Whether the file of a known origin lets us fetch the URL."""
-        entry = self._known[origin]
-        self._known.move_to_end(origin)
+        entry = self._entries[origin]
+        self._entries.move_to_end(origin)
         return entry.robots.allowed(url)
 
     def sitemaps(self, origin: str) -> list[str]:
         """What a known origin's file names as sitemaps, as written."""
-        entry = self._known.get(origin)
+        entry = self._entries.get(origin)
         return list(entry.robots.sitemaps()) if entry else []
 
     def holds(self, origin: str) -> bool:
         """Whether the origin's file is at hand, expired or not."""
-        return origin in self._known
+        return origin in self._entries
 
     def crawl_delay_ms(self, origin: str) -> int:
         """What the origin's file asks for, if it is at hand."""
-        entry = self._known.get(origin)
+        entry = self._entries.get(origin)
         return (entry.robots.crawl_delay_ms() or 0) if entry else 0
 
     def load(self, entry: RobotsEntry) -> None:
@@ -120,16 +120,16 @@ class RobotsCache:
             robots = Robots.everything()
         else:
             robots = Robots.nothing()
-        old = self._known.pop(entry.origin, None)
-        parsed = _Known(
+        old = self._entries.pop(entry.origin, None)
+        parsed = _ParsedRobots(
             robots,
             verdict != "deny_all",
             entry.fetched_at,
             entry.expires_at,
             len(entry.body) * _BYTES_A_BYTE + _OVERHEAD_BYTES,
         )
-        self._known[entry.origin] = parsed
+        self._entries[entry.origin] = parsed
         self._cost += parsed.cost - (old.cost if old else 0)
-        while self._cost > _PARSED_BYTES and len(self._known) > 1:
-            _, dropped = self._known.popitem(last=False)
+        while self._cost > _PARSED_BYTES and len(self._entries) > 1:
+            _, dropped = self._entries.popitem(last=False)
             self._cost -= dropped.cost

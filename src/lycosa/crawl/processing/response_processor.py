@@ -391,7 +391,7 @@ class ResponseProcessor(CrawlListener):
     ) -> None:
         crawl = self.crawl
         if outcome in (FetchOutcome.RETRY, FetchOutcome.LATER):
-            self._try_later(row, verdict)
+            self._defer(row, verdict)
             return
         visited_before = row.visited_at > 0
         self._interval_ms = visit.fetched_at - row.visited_at
@@ -553,7 +553,7 @@ class ResponseProcessor(CrawlListener):
             return ""
         return target
 
-    def _try_later(self, row: UrlRow, verdict: Judgement) -> None:
+    def _defer(self, row: UrlRow, verdict: Judgement) -> None:
         settings = self.crawl.config.fetch
         now_ms = self._clock.now_ms()
         row.fails += 1

@@ -59,7 +59,7 @@ class Imported:
 
 
 @dataclass(slots=True)
-class _Known:
+class _StoredRows:
     """What the tables say about one chunk: ids that are committed, and rows of URLs, kept as they
     change.
     """
@@ -99,7 +99,7 @@ class Importer:
         self._recent: OrderedDict[str, None] = OrderedDict()
         # where a redirect outside the scope leads
         self._redirected: OrderedDict[str, Way] = OrderedDict()
-        self._later: list[ImportedCapture] = []
+        self._deferred: list[ImportedCapture] = []
 
     def take(self, captures: Iterable[ImportedCapture]) -> None:
         """Import the captures of one file. What was read before an error stands.
@@ -117,7 +117,7 @@ class Importer:
                 if len(chunk) >= _CHUNK_CAPTURES or size >= _CHUNK_BYTES:
                     self._chunk(chunk)
                     chunk, size = [], 0
-                    if len(self._later) >= _LATER_KEPT:
+                    if len(self._deferred) >= _LATER_KEPT:
                         self._revisits()
         finally:
             self._chunk(chunk)
@@ -165,7 +165,7 @@ class Importer:
     def _leave_out(self, reason: str) -> None:
         self.report.left_out[reason] += 1
 
-    def _look_up(self, usable: list[tuple[ImportedCapture, UrlId]]) -> _Known:
+    def _look_up(self, usable: list[tuple[ImportedCapture, UrlId]]) -> _StoredRows:
         ids = [capture.record_id for capture, _ in usable]
         hosts = sorted({identity.host_key for _, identity in usable})
         # Sorted by host, so that most row groups are passed over unread.
@@ -181,7 +181,7 @@ class Importer:
             .collect()["record_id"]
         )
         stored = self._crawl.parked_hosts.stored([identity for _, identity in usable])
-        return _Known(
+        return _StoredRows(
             frozenset(committed),
             {
                 row.key: row
@@ -193,7 +193,7 @@ class Importer:
     # -- one capture
     # ------------------------------------------------------------
 
-    def _take(self, capture: ImportedCapture, identity: UrlId, stored: _Known) -> bool:
+    def _take(self, capture: ImportedCapture, identity: UrlId, stored: _StoredRows) -> bool:
         """False: it waits for its original, or is left out."""
         capture.fetched_at = min(capture.fetched_at, self._crawl.clock.now_ms())
         kind = _kind(capture, identity.url)
@@ -202,7 +202,7 @@ class Importer:
             row = self._row(identity, stored) if kind == VisitKind.PAGE else None
             revisit_of = _same_url(capture, row, identity.url)
             if revisit_of is None:
-                self._later.append(capture)
+                self._deferred.append(capture)
                 return False
         self._absorb(capture, identity, kind, stored, revisit_of)
         return True
@@ -212,7 +212,7 @@ class Importer:
         capture: ImportedCapture,
         identity: UrlId,
         kind: str,
-        stored: _Known,
+        stored: _StoredRows,
         revisit_of: Revisited | None,
     ) -> None:
         self.report.imported += 1
@@ -273,7 +273,7 @@ class Importer:
         visit.record_id, visit.collection = capture.record_id, self._collection
         return visit
 
-    def _enter(self, identity: UrlId, visit: Visit, stored: _Known) -> UrlRow | None:
+    def _enter(self, identity: UrlId, visit: Visit, stored: _StoredRows) -> UrlRow | None:
         way = self._redirected.get(identity.url) or Way(visit.referrer)
         try:
             self._gate.bring(identity, visit.depth, self._crawl.clock.now_ms(), way)
@@ -284,7 +284,7 @@ class Importer:
         stored.rows[row.key] = row
         return row
 
-    def _row(self, identity: UrlId, chunk_rows: _Known) -> UrlRow | None:
+    def _row(self, identity: UrlId, chunk_rows: _StoredRows) -> UrlRow | None:
         row = self._crawl.urls.find(self._collection, identity) or chunk_rows.rows.get(
             identity.url_key
         )
@@ -318,7 +318,7 @@ class Importer:
         """Revisits whose originals were not at hand: of another URL, or further back. They become
         whole captures again.
         """
-        later, self._later = self._later, []
+        later, self._deferred = self._deferred, []
         if not later:
             return
         self._commit_now()

@@ -36,7 +36,7 @@ class RankerHere:
 
     def __init__(self, workspace: Workspace) -> None:
         self._workspace = workspace
-        self._found: RankingResult | None = None
+        self._result: RankingResult | None = None
 
     @property
     def busy(self) -> bool:
@@ -46,18 +46,18 @@ class RankerHere:
         changes = BytesIO()
         solved = rank(LiveTables(self._workspace), collection, rules, changes)
         changes.seek(0)
-        self._found = RankingResult(collection, solved, changes)
+        self._result = RankingResult(collection, solved, changes)
 
     def take(self) -> RankingResult | None:
-        result, self._found = self._found, None
+        result, self._result = self._result, None
         return result
 
     def close(self) -> None:
-        if self._found is not None:
-            self._found.changes.close()
+        if self._result is not None:
+            self._result.changes.close()
 
 
-class RankerBeside:
+class RankerProcess:
     """Ranks in a process of its own. `folder`: where its files lie."""
 
     def __init__(self, root: str, folder: str) -> None:

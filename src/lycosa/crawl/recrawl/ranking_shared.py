@@ -50,7 +50,9 @@ class RankerAmong:
         self._clock = clock
         self._collection = ""
         self._rules: RecrawlRules | None = None
-        self._taken: dict[str, int] = {}  # collection -> number of the ranking that was taken last
+        self._applied: dict[
+            str, int
+        ] = {}  # collection -> number of the ranking that was taken last
         self._awaited = 0  # the number that somebody else works on; 0: none
         self._since = self._next_look = 0
         self._mine = 0  # the number that we work on; 0: none, or one that nobody waits for
@@ -64,7 +66,7 @@ class RankerAmong:
         self._mine = self._awaited = 0
         self._since, self._next_look = self._clock.monotonic_ms(), 0
         newest = max(self._numbers(), default=0)
-        if newest > self._taken.get(collection, 0) and self._is_fresh(newest):
+        if newest > self._applied.get(collection, 0) and self._is_fresh(newest):
             self._awaited = newest
         else:
             self._apply(newest + 1)
@@ -81,7 +83,7 @@ class RankerAmong:
         self._next_look = now + _LOOK_MS
         result = self._read(self._awaited)
         if result is not None:
-            self._taken[self._collection], self._awaited = self._awaited, 0
+            self._applied[self._collection], self._awaited = self._awaited, 0
         elif now - self._since >= PATIENCE_MS:
             self._since = now
             self._apply(self._awaited + 1)
@@ -176,4 +178,4 @@ class RankerAmong:
             pass  # the ranking itself is good
         finally:
             result.changes.seek(0)
-        self._taken[self._collection] = number
+        self._applied[self._collection] = number

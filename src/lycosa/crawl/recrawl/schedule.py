@@ -108,7 +108,7 @@ class RecrawlSchedule(CrawlListener):
         self._resumed: bool | None = None  # whether there were visited pages at the start
         self._ranking = False
         self._next_look_up = 0
-        self._hears_links = False
+        self._counts_links = False
         crawl.events.add(self)
         for name in crawl.assignments:
             rules = crawl.parked_hosts.rules_of(name)
@@ -131,7 +131,7 @@ class RecrawlSchedule(CrawlListener):
         """Do a little of what is to be done; call it about once a second."""
         now, now_ms = self._clock.monotonic_ms(), self._clock.now_ms()
         # not before the first tick: stored links that are walked at the start are old news
-        self._hears_links = True
+        self._counts_links = True
         for plan in self._plans.values():
             plan.budget.turn(now_ms)
         if self._linked and now >= self._next_look_up:
@@ -261,13 +261,13 @@ class RecrawlSchedule(CrawlListener):
     @contextmanager
     def hearing_links(self) -> Iterator[None]:
         """Take links to known URLs as news, before the first tick too."""
-        self._hears_links = True
+        self._counts_links = True
         yield
-        self._hears_links = False
+        self._counts_links = False
 
     def seen_url_linked(self, collection: str, identity: UrlId) -> None:
         """A link to a known URL was found."""
-        if not self._hears_links:
+        if not self._counts_links:
             return
         linked = self._linked.get(collection)
         now_ms = self._clock.now_ms()

@@ -100,8 +100,8 @@ class Renders:
         }
         self._cache = ScriptCache()
         # (look again at, …): what may not be asked for yet
-        self._wanted: deque[tuple[int, ResourceRequest]] = deque()
-        self._asked: dict[tuple[str, str], list[ResourceRequest]] = {}  # by collection and URL
+        self._requests: deque[tuple[int, ResourceRequest]] = deque()
+        self._awaited: dict[tuple[str, str], list[ResourceRequest]] = {}  # by collection and URL
         self._left: list[_Rendered] = []
 
     @property
@@ -172,7 +172,7 @@ class Renders:
         task = exchange.token
         assert isinstance(task, Task)
         key = (task.collection, task.identity.url)
-        requests = self._asked.pop(key, [])
+        requests = self._awaited.pop(key, [])
         headers = parse_head(exchange.response_head)
         if exchange.error or not exchange.status:
             for each in requests:
@@ -196,11 +196,11 @@ class Renders:
         self._left = []
         requests, done = self._browser.pump()
         now = self._crawl.clock.monotonic_ms()
-        self._wanted.extend((now, each) for each in requests)
-        for _ in range(len(self._wanted)):
-            at, each = self._wanted.popleft()
+        self._requests.extend((now, each) for each in requests)
+        for _ in range(len(self._requests)):
+            at, each = self._requests.popleft()
             if at > now:
-                self._wanted.append((at, each))
+                self._requests.append((at, each))
             else:
                 self._want(each, now)
         return [self._finished(job) for job in done]
@@ -210,8 +210,8 @@ class Renders:
         by replay.
         """
         self._left += [_token(job) for job in self._browser.stop()]
-        self._wanted.clear()
-        self._asked.clear()
+        self._requests.clear()
+        self._awaited.clear()
         self._crawl.prerequisites = deque(
             task for task in self._crawl.prerequisites if task.kind is not VisitKind.REQUISITE
         )
@@ -240,8 +240,8 @@ class Renders:
         if cached is not None:
             self._browser.give(request, *cached)
             return
-        if key in self._asked:
-            self._asked[key].append(request)
+        if key in self._awaited:
+            self._awaited[key].append(request)
             return
         crawl, identity = self._crawl, self._crawl.identifier.identify(target)
         verdict = self._rules[page.collection].judge(identity, page.host)
@@ -250,7 +250,7 @@ class Renders:
             crawl.buffer.batch.counters["requisites_refused"] += 1
             self._browser.refuse(request)
         elif verdict is RequisiteDecision.YES:
-            self._asked[key] = [request]
+            self._awaited[key] = [request]
             task = Task(
                 identity,
                 (),
@@ -266,15 +266,15 @@ class Renders:
                 crawl.frontier.hold(identity.host_key)
                 crawl.prerequisites.append(crawl.hosts.robots_task(origin))
                 self._look_again()
-            self._wanted.append((now + _LOOK_AGAIN_MS, request))
+            self._requests.append((now + _LOOK_AGAIN_MS, request))
 
     def _finished(self, job: RenderJob) -> Exchange:
         page, counters = _token(job), self._crawl.buffer.batch.counters
-        for key, requests in list(self._asked.items()):
-            self._asked[key] = [each for each in requests if each.job is not job]
-            if not self._asked[key] and self._recall(key):
-                del self._asked[key]
-        self._wanted = deque(entry for entry in self._wanted if entry[1].job is not job)
+        for key, requests in list(self._awaited.items()):
+            self._awaited[key] = [each for each in requests if each.job is not job]
+            if not self._awaited[key] and self._recall(key):
+                del self._awaited[key]
+        self._requests = deque(entry for entry in self._requests if entry[1].job is not job)
         exchange = page.exchange
         exchange.rendered = job.html
         counters["rendered" if job.html else f"render_{job.error}"] += 1

@@ -136,10 +136,15 @@ class PauseFollower:
         storage: Storage,
         worker: Worker,
         collection: str,
-        say: Callable[[str], None],
+        report: Callable[[str], None],
         clock: Clock,
     ) -> None:
-        self._storage, self._worker, self._collection, self._say = storage, worker, collection, say
+        self._storage, self._worker, self._collection, self._report = (
+            storage,
+            worker,
+            collection,
+            report,
+        )
         self._pauses = PausedByPeople(clock)
         self._paused = False
 
@@ -150,7 +155,7 @@ class PauseFollower:
             self._paused = paused
             self._worker.rest([self._collection] if paused else [])
             resume = f"`lycosa collection resume {self._collection}` resumes it"
-            self._say(
+            self._report(
                 f"collection {self._collection!r} is {f'paused: {resume}' if paused else 'resumed'}"
             )
 

@@ -27,7 +27,7 @@ from lycosa.crawl.processing.response_processor import ResponseProcessor
 from lycosa.crawl.recovery.replay import replay
 from lycosa.crawl.recovery.resume import load, reconsider
 from lycosa.crawl.recovery.stored_pages import StoredPages
-from lycosa.crawl.recrawl.ranking_process import RankerBeside, RankerHere
+from lycosa.crawl.recrawl.ranking_process import RankerHere, RankerProcess
 from lycosa.crawl.recrawl.ranking_shared import RankerAmong
 from lycosa.crawl.recrawl.schedule import Ranker, RecrawlSchedule
 from lycosa.crawl.session.single_fetch import fetching_of, named_pair
@@ -118,7 +118,7 @@ class CrawlSession:
         Raises what `run` raises.
         """
         self.received_links.apply()
-        self.received_links.say()
+        self.received_links.record_positions()
         now = self.worker.clock.monotonic_ms()
         if now >= self._next_walk and self.worker.nothing_to_do(now):
             self.walk_depth_decreased()
@@ -334,7 +334,7 @@ def _ranker(workspace: Workspace, config: Config, clock: Clock, among: str | Non
     """
     in_real_time = isinstance(clock, SystemClock)
     ranker: Ranker = (
-        RankerBeside(workspace.root, workspace.storage.scratch())
+        RankerProcess(workspace.root, workspace.storage.scratch())
         if in_real_time
         else RankerHere(workspace)
     )

@@ -56,18 +56,18 @@ class CrawlPause:
         self._paused = frozenset(job.collection.name for job in jobs if job.collection.paused)
         self._people = PausedByPeople(clock)
         self._room = room
-        self.resting: frozenset[str] = frozenset()
+        self.paused_collections: frozenset[str] = frozenset()
 
     def look(self, session: CrawlSession) -> None:
         """Have the worker fetch for those that may be fetched for."""
         now_ms = self._clock.now_ms()
         by_people = self._people.look(session.workspace.storage) & self._hours.keys()
-        self.resting = (
+        self.paused_collections = (
             self._paused
             | by_people
             | {name for name, hours in self._hours.items() if not hours.open_at(now_ms)}
         )
-        session.worker.rest(self.resting)
+        session.worker.rest(self.paused_collections)
         session.worker.pause(not self._room.look())
 
     @property
@@ -75,7 +75,7 @@ class CrawlPause:
         """Why nothing is fetched; "" while all is well."""
         if self._room.message:
             return self._room.message
-        if self._hours and len(self.resting) == len(self._hours):
+        if self._hours and len(self.paused_collections) == len(self._hours):
             return "every collection is paused, by a command or by its schedule"
         return ""
 

@@ -58,7 +58,7 @@ class Browser:
         self._waiting: deque[RenderJob] = deque()
         self._pages: list[RenderPage] = []
         self._by_session: dict[str, RenderPage] = {}
-        self._wanted: list[ResourceRequest] = []
+        self._requests: list[ResourceRequest] = []
         self._done: list[RenderJob] = []
         self._rendered = 0
         self._ready = False
@@ -100,7 +100,7 @@ class Browser:
             self._watch(now, since)
             if process.broken and self._process is process:
                 self._died("crashed")
-        requests, self._wanted = self._wanted, []
+        requests, self._requests = self._requests, []
         done, self._done = self._done, []
         return requests, done
 
@@ -312,7 +312,7 @@ class Browser:
         job.requests += 1
         page.pending.add(identity)
         page.quiet_at = now
-        self._wanted.append(ResourceRequest(page, url.partition("#")[0], kind, identity))
+        self._requests.append(ResourceRequest(page, url.partition("#")[0], kind, identity))
 
     # -- time and memory
     # ------------------------------------------------------------
@@ -474,7 +474,7 @@ class Browser:
         self._pages = []
         self._by_session = {}
         self._then = {}
-        self._wanted = []
+        self._requests = []
 
 
 def _now_ms() -> int:

@@ -106,7 +106,7 @@ def read_doc(payload: bytes, sink: Sink) -> None:
     try:
         compound.describe(sink)
     except (ValueError, IndexError, struct.error, OSError, TypeError, KeyError):
-        sink.found.faults.append(FAULT_BROKEN)
+        sink.parts.faults.append(FAULT_BROKEN)
     data = compound.read("WordDocument")
     if len(data) < 0x20:
         raise Broken("no WordDocument stream")
@@ -189,7 +189,7 @@ def read_ppt(payload: bytes, sink: Sink) -> None:
     try:
         compound.describe(sink)
     except (ValueError, IndexError, struct.error, OSError, TypeError, KeyError):
-        sink.found.faults.append(FAULT_BROKEN)
+        sink.parts.faults.append(FAULT_BROKEN)
     data = compound.read(_BESIDE_95) or compound.read("PowerPoint Document")
     if not data:
         raise Broken("no PowerPoint Document stream")

@@ -224,23 +224,23 @@ def _iptc(data: bytes) -> Iterator[tuple[str, str]]:
 
 class _Xmp:
     def __init__(self) -> None:
-        self.said: list[tuple[str, str]] = []
+        self.captions: list[tuple[str, str]] = []
         self._name = ""
         self._text: list[str] = []
 
     def start(self, tag: str, attributes: dict[str, str]) -> None:
         name = local_name(tag)
         for key, value in attributes.items():
-            if local_name(key) in _XMP_WANTED and len(self.said) < 1_000:
-                self.said.append((_XMP_WANTED[local_name(key)], value))
+            if local_name(key) in _XMP_WANTED and len(self.captions) < 1_000:
+                self.captions.append((_XMP_WANTED[local_name(key)], value))
         if name in _XMP_WANTED:
             self._name = _XMP_WANTED[name]
         self._text = []
 
     def end(self, tag: str) -> None:
         text = "".join(self._text).strip()
-        if self._name and text and len(self.said) < 1_000:
-            self.said.append((self._name, text))
+        if self._name and text and len(self.captions) < 1_000:
+            self.captions.append((self._name, text))
         self._text = []
         if local_name(tag) in _XMP_WANTED:
             self._name = ""
@@ -261,8 +261,8 @@ def _xmp(data: bytes) -> list[tuple[str, str]]:
     try:
         parser.Parse(data, True)
     except (expat.ExpatError, Enough):
-        return reader.said
-    return reader.said
+        return reader.captions
+    return reader.captions
 
 
 def _refuse_entity(*_: object) -> None:

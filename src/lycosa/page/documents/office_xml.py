@@ -28,11 +28,11 @@ class Attributes:
 
     def __init__(self, *names: str) -> None:
         self._names = frozenset(names)
-        self.found: list[tuple[str, dict[str, str]]] = []
+        self.elements: list[tuple[str, dict[str, str]]] = []
 
     def start(self, tag: str, attributes: dict[str, str]) -> None:
         if local_name(tag) in self._names:
-            self.found.append(
+            self.elements.append(
                 (local_name(tag), {local_name(name): value for name, value in attributes.items()})
             )
 
@@ -180,7 +180,7 @@ class Chart:
 
     def __init__(self, sink: Sink) -> None:
         self._sink = sink
-        self._said: list[str] = []
+        self._texts: list[str] = []
         self._taking = False
 
     def start(self, tag: str, attributes: dict[str, str]) -> None:
@@ -189,11 +189,11 @@ class Chart:
     def end(self, tag: str) -> None:
         self._taking = False
         if local_name(tag) == "chartSpace":
-            self._sink.line(" ".join(self._said))
+            self._sink.line(" ".join(self._texts))
 
     def text(self, text: str) -> None:
-        if self._taking and len(self._said) < _CHART_PIECES:
-            self._said.append(text)
+        if self._taking and len(self._texts) < _CHART_PIECES:
+            self._texts.append(text)
 
 
 def read_charts(package: Package, sink: Sink) -> None:
@@ -214,7 +214,7 @@ def targets_of(package: Package, part: str) -> dict[str, str]:
     folder = dirname(part)
     package.events(join(folder, "_rels", f"{part[len(folder) :].lstrip('/')}.rels"), reader)
     targets = {}
-    for _, each in reader.found:
+    for _, each in reader.elements:
         target = each.get("Target", "")
         if each.get("TargetMode") != "External":
             target = (
@@ -239,7 +239,7 @@ def main_part(package: Package, usual: str) -> str:
     return next(
         (
             each.get("Target", "").lstrip("/")
-            for _, each in reader.found
+            for _, each in reader.elements
             if each.get("Type", "").endswith("/officeDocument")
         ),
         usual,
@@ -255,7 +255,7 @@ def read_docx(payload: bytes, sink: Sink) -> None:
     folder = dirname(main)
     package.events(f"{folder}/styles.xml", styles)
     headings, style = set(), ""
-    for name, attributes in styles.found:
+    for name, attributes in styles.elements:
         if name == "style":
             style = attributes.get("styleId", "")
         elif style and _HEADING.match(attributes.get("val", "")):
@@ -277,7 +277,7 @@ def read_pptx(payload: bytes, sink: Sink) -> None:
     order = Attributes("sldId")
     package.events(main, order)
     targets = targets_of(package, main)
-    shown = [targets[each["id"]] for _, each in order.found if each.get("id") in targets]
+    shown = [targets[each["id"]] for _, each in order.elements if each.get("id") in targets]
     slides = [*dict.fromkeys([*shown, *package.matching(r"ppt/slides/slide\d+\.xml")])]
     for part in [
         *slides,

@@ -106,7 +106,7 @@ def read_open_document(payload: bytes, sink: Sink) -> None:
     package = Package(payload, sink)
     manifest = Attributes("encryption-data")
     package.events("META-INF/manifest.xml", manifest)
-    if manifest.found:
+    if manifest.elements:
         raise Encrypted
     package.events("meta.xml", CoreProperties(sink))
     package.events("content.xml", _Content(sink))
@@ -130,17 +130,21 @@ def read_epub(payload: bytes, sink: Sink) -> None:
     container = Attributes("rootfile")
     package.events("META-INF/container.xml", container)
     books = [
-        path for _, each in container.found if (path := each.get("full-path", "")) in package
+        path for _, each in container.elements if (path := each.get("full-path", "")) in package
     ] or package.matching(r".*\.opf")
     for book in books[:1]:
         package.events(book, _BookProperties(sink))
         parts = Attributes("item", "itemref")
         package.events(book, parts)
         items = {
-            each.get("id", ""): each.get("href", "") for name, each in parts.found if name == "item"
+            each.get("id", ""): each.get("href", "")
+            for name, each in parts.elements
+            if name == "item"
         }
         chapters = [
-            items.get(each.get("idref", ""), "") for name, each in parts.found if name == "itemref"
+            items.get(each.get("idref", ""), "")
+            for name, each in parts.elements
+            if name == "itemref"
         ]
         for chapter in list(dict.fromkeys(chapters))[:_MAX_CHAPTERS]:
             _read_chapter(

@@ -53,7 +53,7 @@ def read_document(payload: bytes, kind: Kind) -> Sink:
     `found.faults`.
     """
     sink = Sink()
-    faults = sink.found.faults
+    faults = sink.parts.faults
     try:
         _READERS[kind](payload, sink)
     except TextFull:
@@ -80,7 +80,7 @@ def parse_document(
     """Understand one document as `lycosa.page.parse.parse_page` does a web page. Never raises; the
     process may die of it.
     """
-    parts = read_document(payload, kind).found
+    parts = read_document(payload, kind).parts
     if not parts.title:
         parts.title = parts.headline
     page = Page(size=len(payload))

@@ -64,7 +64,7 @@ def _describe(document: pdfium.PdfDocument, sink: Sink) -> None:
     for number, bookmark in enumerate(document.get_toc(max_depth=4)):
         if number >= _MAX_OUTLINE:
             break
-        sink.found.add_heading(" ".join(bookmark.get_title().split()), is_h1=False)
+        sink.parts.add_heading(" ".join(bookmark.get_title().split()), is_h1=False)
 
 
 def _iso(written: str) -> str:
@@ -86,11 +86,11 @@ def _read_pages(document: pdfium.PdfDocument, sink: Sink) -> None:
         try:
             page = document[number]
         except pdfium.PdfiumError:
-            if FAULT_BROKEN not in sink.found.faults:
-                sink.found.faults.append(FAULT_BROKEN)
+            if FAULT_BROKEN not in sink.parts.faults:
+                sink.parts.faults.append(FAULT_BROKEN)
             continue
         text = page.get_textpage()
-        if number == 0 and not sink.found.title:
+        if number == 0 and not sink.parts.title:
             sink.describe("title", _largest(text))
         pages.append(text.get_text_bounded().splitlines())
         _read_links(document, page, text, sink)

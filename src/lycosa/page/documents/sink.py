@@ -44,7 +44,7 @@ class Sink:
     """
 
     def __init__(self) -> None:
-        self.found = PageParts()
+        self.parts = PageParts()
         self._left = MAX_TEXT
 
     def line(self, text: str, *, heading: bool = False) -> None:
@@ -56,7 +56,7 @@ class Sink:
         text = clean(text)
         if not text:
             return
-        parts = self.found
+        parts = self.parts
         if len(text) >= self._left:
             parts.lines.append(text[: self._left])
             parts.faults.append(FAULT_CUT)
@@ -71,8 +71,8 @@ class Sink:
         """Take a link to the web; documents also name files, bookmarks and mail addresses, which
         lead nowhere.
         """
-        if _WEB.match(target) and len(self.found.links) < MAX_LINKS:
-            self.found.links.append(
+        if _WEB.match(target) and len(self.parts.links) < MAX_LINKS:
+            self.parts.links.append(
                 (
                     LinkKind.A.value,
                     target.strip(),
@@ -87,9 +87,9 @@ class Sink:
         if not text:
             return
         if name == "title":
-            self.found.title = self.found.title or text
+            self.parts.title = self.parts.title or text
         else:
-            self.found.meta.setdefault(name, text)
+            self.parts.meta.setdefault(name, text)
 
 
 def clean(text: str) -> str:

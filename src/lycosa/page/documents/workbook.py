@@ -116,7 +116,7 @@ def _date_styles(package: Package) -> frozenset[str]:
     package.events("xl/styles.xml", reader)
     formats = set(_DATE_FORMATS)
     styles, number, cells = set(), 0, False
-    for name, each in reader.found:
+    for name, each in reader.elements:
         if name == "numFmt" and _DATE_CODE.search(_QUOTED.sub("", each.get("formatCode", ""))):
             formats.add(each.get("numFmtId", ""))
         elif name != "xf":
@@ -151,7 +151,9 @@ def read_xlsx(payload: bytes, sink: Sink) -> None:
     book = Attributes("sheet")
     package.events(main, book)
     targets = targets_of(package, main)
-    sheets = {targets.get(each.get("id", ""), ""): each.get("name", "") for _, each in book.found}
+    sheets = {
+        targets.get(each.get("id", ""), ""): each.get("name", "") for _, each in book.elements
+    }
     for part in [
         *sheets,
         *(

@@ -36,14 +36,14 @@ class Package:
             self.names = self._zip.namelist()
         except (zipfile.BadZipFile, ValueError, OSError, NotImplementedError) as error:
             raise Broken(str(error)) from None
-        self._known = set(self.names)
+        self._names = set(self.names)
 
     def __contains__(self, name: str) -> bool:
-        return name in self._known
+        return name in self._names
 
     def matching(self, pattern: str) -> list[str]:
         """The parts whose whole names match, in the order of the numbers in them."""
-        names = [name for name in self._known if re.fullmatch(pattern, name)]
+        names = [name for name in self._names if re.fullmatch(pattern, name)]
         return sorted(
             names,
             key=lambda name: [
@@ -53,7 +53,7 @@ class Package:
 
     def chunks(self, name: str) -> Iterator[bytes]:
         """The bytes of a part, as many as we read; a part that is missing has none."""
-        if name not in self._known:
+        if name not in self._names:
             return
         room = min(MAX_PART, self._left)
         try:
@@ -98,7 +98,7 @@ class Package:
         try:
             for chunk in self.chunks(name):
                 parser.Parse(chunk, False)
-            if name in self._known:
+            if name in self._names:
                 parser.Parse(b"", True)
         except (expat.ExpatError, UnicodeError, LookupError):
             self._fault(FAULT_BROKEN)
@@ -106,8 +106,8 @@ class Package:
             return
 
     def _fault(self, fault: str) -> None:
-        if fault not in self._sink.found.faults:
-            self._sink.found.faults.append(fault)
+        if fault not in self._sink.parts.faults:
+            self._sink.parts.faults.append(fault)
 
 
 def _refuse_entity(*_: object) -> None:

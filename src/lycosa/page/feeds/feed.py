@@ -26,8 +26,8 @@ def read(data: bytes) -> PageParts:
     """Read XML in UTF-8. Never raises."""
     reader, faults = read_events(data, _Reader)
     reader.close()
-    reader.found.faults.extend(faults)
-    return reader.found
+    reader.parts.faults.extend(faults)
+    return reader.parts
 
 
 def read_json(data: bytes) -> PageParts:
@@ -39,15 +39,15 @@ def read_json(data: bytes) -> PageParts:
         document = None
     items = document.get("items") if isinstance(document, dict) else None
     if not isinstance(items, list):
-        reader.found.faults.append(FAULT_JSON)
-        return reader.found
-    reader.found.title = fold(_string(document, "title"))
+        reader.parts.faults.append(FAULT_JSON)
+        return reader.parts
+    reader.parts.title = fold(_string(document, "title"))
     for name in ("title", "description"):
         reader.add_line(_string(document, name))
     for item in items:
         if isinstance(item, dict):
             reader.add_item(item)
-    return reader.found
+    return reader.parts
 
 
 def _string(item: dict[str, Any], name: str) -> str:
@@ -60,7 +60,7 @@ def _string(item: dict[str, Any], name: str) -> str:
 
 class _Reader:
     def __init__(self) -> None:
-        self.found = PageParts()
+        self.parts = PageParts()
         self._pieces: list[str] = []
         self._depth = 0
         self._in_entry = 0
@@ -96,10 +96,10 @@ class _Reader:
             if text.strip():
                 self._link(LinkKind.A, text.strip(), "")
         elif name in _DATES:
-            if text.strip() and len(self.found.times) < 1:
-                self.found.times.append((text.strip(), True))
-        elif name == "title" and not self._in_entry and not self.found.title:
-            self.found.title = fold(text)
+            if text.strip() and len(self.parts.times) < 1:
+                self.parts.times.append((text.strip(), True))
+        elif name == "title" and not self._in_entry and not self.parts.title:
+            self.parts.title = fold(text)
             self.add_line(text)
         elif name == "title" and self._in_entry:
             self._title = fold(text)
@@ -110,8 +110,8 @@ class _Reader:
             self.add_line(text)
         if name in _ENTRIES and self._in_entry == self._depth:
             for index in self._entry_links:
-                kind, href, rel, _ = self.found.links[index]
-                self.found.links[index] = (kind, href, rel, self._title[:ANCHOR_LENGTH])
+                kind, href, rel, _ = self.parts.links[index]
+                self.parts.links[index] = (kind, href, rel, self._title[:ANCHOR_LENGTH])
             self._in_entry = 0
         self._depth -= 1
 
@@ -129,9 +129,9 @@ class _Reader:
         title = fold(_string(item, "title"))
         url = _string(item, "url")
         if url:
-            self.found.links.append((LinkKind.A.value, url, "", title[:ANCHOR_LENGTH]))
-        if not self.found.times and _string(item, "date_published"):
-            self.found.times.append((_string(item, "date_published"), True))
+            self.parts.links.append((LinkKind.A.value, url, "", title[:ANCHOR_LENGTH]))
+        if not self.parts.times and _string(item, "date_published"):
+            self.parts.times.append((_string(item, "date_published"), True))
         self.add_line(title)
         markup = _string(item, "content_html")
         if markup:
@@ -143,12 +143,12 @@ class _Reader:
         """Take a line of visible text."""
         folded = fold(text)
         if folded:
-            self.found.lines.append(folded)
+            self.parts.lines.append(folded)
 
     def _link(self, kind: LinkKind, href: str, rel: str) -> None:
         if self._in_entry and kind is LinkKind.A:
-            self._entry_links.append(len(self.found.links))
-        self.found.links.append((kind.value, href, rel, ""))
+            self._entry_links.append(len(self.parts.links))
+        self.parts.links.append((kind.value, href, rel, ""))
 
     def _markup(self, text: str) -> None:
         body = parse_html(text)[0].body
@@ -157,7 +157,7 @@ class _Reader:
         for item in body.css("a[href]"):
             href = item.attributes.get("href")
             if href:
-                self.found.links.append(
+                self.parts.links.append(
                     (LinkKind.A.value, href, "", fold(item.text())[:ANCHOR_LENGTH])
                 )
         self.add_line(body.text(separator=" "))

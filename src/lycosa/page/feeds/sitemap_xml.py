@@ -39,9 +39,9 @@ class SitemapReader:
         self._seen: set[str] = set()
         self._item = ""  # "url" or "sitemap" while in one
         self._prefix = ""
-        self._wanted = ""
+        self._element = ""
         self._pieces: list[str] = []
-        self._said: dict[str, str] = {}
+        self._values: dict[str, str] = {}
 
     def start(self, tag: str, attributes: dict[str, str]) -> None:
         name = local_name(tag)
@@ -53,26 +53,26 @@ class SitemapReader:
         elif not self._item:
             if name in ("url", "sitemap"):
                 self._item, self._prefix = name, prefix_of(tag)
-                self._said = {}
+                self._values = {}
         elif name in _WANTED and prefix_of(tag) == self._prefix:
-            self._wanted, self._pieces = name, []
+            self._element, self._pieces = name, []
 
     def end(self, tag: str) -> None:
         name = local_name(tag)
-        if self._wanted:
-            if name == self._wanted:
-                self._said.setdefault(name, "".join(self._pieces).strip()[:MAX_TEXT])
-                self._wanted = ""
+        if self._element:
+            if name == self._element:
+                self._values.setdefault(name, "".join(self._pieces).strip()[:MAX_TEXT])
+                self._element = ""
         elif name == self._item and prefix_of(tag) == self._prefix:
             item, self._item = self._item, ""
             self._close(item)
 
     def text(self, text: str) -> None:
-        if self._wanted and len(self._pieces) < 1_000:
+        if self._element and len(self._pieces) < 1_000:
             self._pieces.append(text)
 
     def _close(self, item: str) -> None:
-        location = self._said
+        location = self._values
         url = self._resolver.resolve(location["loc"]) if location.get("loc") else Refusal.UNPARSABLE
         if type(url) is Refusal:
             self.sitemap.fault(FAULT_BAD_URL)
@@ -91,7 +91,7 @@ class SitemapReader:
         self.sitemap.entries.append(SitemapEntry(url, changed))
 
     def _date(self, name: str) -> int | None:
-        text = self._said.get(name)
+        text = self._values.get(name)
         if not text:
             return None
         moment = parse_w3c_date(text)

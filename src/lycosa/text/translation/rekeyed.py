@@ -25,8 +25,8 @@ class RekeyedTable:
         self, table: TranslationTable, query_analysis: Analysis, table_analysis: Analysis
     ) -> None:
         self._table = table
-        self._asked = query_analysis.of(_KOREAN)
-        self._kept = table_analysis.of(_KOREAN)
+        self._query_analysis = query_analysis.of(_KOREAN)
+        self._table_analysis = table_analysis.of(_KOREAN)
 
     def covers(self, source: str, target: str) -> bool:
         return self._table.covers(source, target)
@@ -42,7 +42,7 @@ class RekeyedTable:
     def _key(self, term: str, source: str) -> str:
         if source != _KOREAN:
             return term
-        return written_key(self._kept, _written(term.split(" "))) or term
+        return written_key(self._table_analysis, _written(term.split(" "))) or term
 
     def _answer(self, translations: Sequence[Translation], target: str) -> list[Translation]:
         if target != _KOREAN:
@@ -52,7 +52,7 @@ class RekeyedTable:
                 [
                     each._replace(key=key)
                     for each in translations
-                    if (key := written_key(self._asked, each.surface))
+                    if (key := written_key(self._query_analysis, each.surface))
                 ]
             ]
         )
