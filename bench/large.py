@@ -56,7 +56,7 @@ from lycosa.crawl.session.session import CrawlSession, open_session
 from lycosa.crawl.state.batch import Batch
 from lycosa.crawl.state.task import Job
 from lycosa.crawl.worker import Limits
-from lycosa.frontier.scheduler.parked_hosts import ParkedHosts
+from lycosa.frontier.scheduler.scheduler import Scheduler
 from lycosa.processes.memory import tune_memory
 from lycosa.processes.stopping import StopFlag
 from lycosa.store.merge import merge
@@ -310,7 +310,7 @@ def _measure(arguments: argparse.Namespace) -> None:
     meter = Meter()
     web = Web(clock, known, meter, bare=arguments.bare)
     for name, part in (("refill", "refill"), ("next_time", "next time"), ("refresh", "refresh")):
-        setattr(ParkedHosts, name, meter.inside(part, getattr(ParkedHosts, name)))
+        setattr(Scheduler, name, meter.inside(part, getattr(Scheduler, name)))
     Batch.cut = meter.inside("cut", Batch.cut)  # type: ignore[method-assign]
     Batch.commit = meter.beside("commit", Batch.commit)  # type: ignore[method-assign]
     with workspace.own("bench"):

@@ -46,7 +46,7 @@ from lycosa.crawl.session.session import CrawlSession, open_session
 from lycosa.crawl.state.task import Job
 from lycosa.crawl.worker import Limits
 from lycosa.fetch.fetcher import Fetcher
-from lycosa.frontier.scheduler.parked_hosts import ParkedHosts
+from lycosa.frontier.scheduler.scheduler import Scheduler
 from lycosa.processes.memory import tune_memory
 from lycosa.store.entry import COMMIT, Entry
 from lycosa.store.log import Log
@@ -171,7 +171,7 @@ def measure(folder: Path, urls: int, groups: int, fetches: int) -> Cell:
     known = Known(_sample(workspace), Identifier(workspace.domains, workspace.partitions))
     Path("/proc/self/clear_refs").write_text("5")  # the peak is the sessions', not the sample's
     turns, meter, reads = Turns(groups), Meter(), _count_reads()
-    setattr(ParkedHosts, "refill", meter.inside("refill", ParkedHosts.refill))  # noqa: B010
+    setattr(Scheduler, "refill", meter.inside("refill", Scheduler.refill))  # noqa: B010
     head = workspace.state().head
     with workspace.own("bench"):
         sessions = []

@@ -88,16 +88,16 @@ def test_a_host_at_rest_counts_what_was_found_when_its_row_was_written(
 
     workspace = Workspace.open(str(tmp_path / "workspace"))
     key = admit(crawl, "http://h/first", 1).id.host_key
-    crawl.parked_hosts._close(key)
+    crawl.scheduler.parked.park(key)
     admit(crawl, "http://h/second", 1)  # its host's row is in the batch
     assert commit() == []
     assert known(workspace) == 2
     admit(crawl, "http://h/third", 1)  # it is not
     assert commit() == []
     assert known(workspace) == 2
-    assert crawl.parked_hosts.directory.waiting.sum() == 3
+    assert crawl.scheduler.parked.directory.waiting.sum() == 3
     load(crawl, LiveTables(workspace), workspace.path)  # as after a death
-    host = crawl.parked_hosts.open(key)
+    host = crawl.scheduler.open(key)
     assert host is not None
     assert host.row.known == 3
     crawl.buffer.batch.change_host(host.row)
@@ -124,7 +124,7 @@ def test_what_we_interrupted_counts_for_its_host_whatever_it_was(crawl: CrawlSta
         Task(row.id, (row,), "http://h", VisitKind.PAGE),
     ):
         if task.rows:
-            crawl.frontier.remove(row.collection, row.id.host_key, row.key)
+            crawl.frontier.active.remove(row.collection, row.id.host_key, row.key)
         crawl.frontier.start(row.id.host_key, now)
         crawl.urls.give_back(task, now)
         assert crawl.frontier.ready_at(row.id.host_key) == now + 20_000
@@ -149,12 +149,12 @@ def test_a_page_that_somebody_asks_for_comes_before_those_that_are_due(tmp_path:
     )
     rows = [admit(made, f"http://h/{number}", number) for number in range(4)]
     for row in rows:
-        assert made.frontier.remove("default", row.id.host_key, row.key) is row
+        assert made.frontier.active.remove("default", row.id.host_key, row.key) is row
         row.visited_at = clock.now_ms() + row.depth
         made.urls.settle(row, UrlState.VISITED)
     clock.advance(3_600_000)
     for row in rows[1:3]:
-        made.parked_hosts.wait_for(row)
+        made.scheduler.heads.wait_for(row)
     made.urls.make_due(rows[0], requested=False)
     made.urls.make_due(rows[3])
     now = clock.monotonic_ms()

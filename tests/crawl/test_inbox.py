@@ -17,7 +17,7 @@ from lycosa.crawl.admission import inbox
 from lycosa.crawl.admission.inbox import submission
 from lycosa.crawl.session.session import CrawlSession
 from lycosa.crawl.worker import Limits
-from lycosa.frontier.scheduler.parked_hosts import ParkedHosts
+from lycosa.frontier.scheduler.heads import Heads
 from lycosa.store.claim import Claim
 from tests.crawl.conftest import Crawled, RunCrawl, ServeWeb, page, path_of
 from tests.crawl.sessions import collection, work
@@ -86,13 +86,13 @@ def test_a_crowd_of_submissions_is_looked_up_at_once(
     for number, name in enumerate(pages):
         send(first.root, str(number), web.url(name))
     looks: list[int] = []
-    stored = ParkedHosts.stored
+    stored = Heads.stored
 
-    def counted(parked_hosts: ParkedHosts, identities: Sequence[UrlId]) -> Iterator[UrlRow]:
+    def counted(heads: Heads, identities: Sequence[UrlId]) -> Iterator[UrlRow]:
         looks.append(len(identities))
-        return stored(parked_hosts, identities)
+        return stored(heads, identities)
 
-    monkeypatch.setattr(ParkedHosts, "stored", counted)
+    monkeypatch.setattr(Heads, "stored", counted)
     run()
     assert sorted(web.asked(mark)) == sorted(pages)
     assert looks.count(12) == 1

@@ -18,8 +18,8 @@ def test_a_row_that_ended_does_not_run_again_when_its_page_comes() -> None:
             change=lambda row: None, settle=lambda row, state, reason: settled.append(row)
         ),
         events=SimpleNamespace(add=lambda listener: None),
-        parked_hosts=SimpleNamespace(wait_for=lambda row: None),
-        frontier=SimpleNamespace(remove=lambda *_: None),
+        scheduler=SimpleNamespace(heads=SimpleNamespace(wait_for=lambda row: None)),
+        frontier=SimpleNamespace(active=SimpleNamespace(remove=lambda *_: None)),
     )
     nothing: Any = None
     operations = Operations(crawl, nothing, nothing, {})

@@ -31,9 +31,11 @@ from lycosa.frontier.recrawl.change_rate import DEFAULT_PRIOR
 from lycosa.frontier.recrawl.due import RecrawlRules, importance
 from lycosa.frontier.recrawl.fresh import interval_of
 from lycosa.frontier.rows.row_reader import HostRowReader
+from lycosa.frontier.scheduler.agenda import Agenda
 from lycosa.frontier.scheduler.frontier import Frontier
-from lycosa.frontier.scheduler.heads import Pending
-from lycosa.frontier.scheduler.parked_hosts import ParkedHosts, RowReaders
+from lycosa.frontier.scheduler.parked_hosts import RowReaders
+from lycosa.frontier.scheduler.pending import Pending
+from lycosa.frontier.scheduler.scheduler import Scheduler, SchedulerLimits
 from lycosa.graph.generation import newest
 from lycosa.store.live import LiveTables
 from lycosa.store.workspace import Workspace
@@ -185,27 +187,25 @@ def test_hosts_that_rest_wake_under_new_rules(serve: ServeWeb, run: RunCrawl) ->
     web = serve({"/index.html": page("/1.html"), "/1.html": page()})
     workspace = Workspace.open(str(run(web.url()).root))
     rules, clock = recrawl_rules(FRESH), SystemClock()
-    parked_hosts = ParkedHosts(
+    scheduler = Scheduler(
         Frontier(Clocks(ClockRules.strictest([FRESH]), clock.monotonic_ms()), {}),
         HostDirectory(),
-        rules={"default": rules},
-        active_hosts=10,
-        waiting_urls=100,
-        clock=clock,
-        pending=Pending(lambda _: (), lambda _: None),
-        depth=lambda row: row.depth,
-        in_flight=lambda _: False,
+        Agenda({"default": rules}, clock),
+        SchedulerLimits(active_hosts=10, waiting_urls=100),
+        clock,
+        Pending(lambda _: (), lambda _: None, lambda _: False),
+        lambda row: row.depth,
     )
     row_readers = RowReaders(
         HostRowReader("urls", workspace.path), HostRowReader("hosts", workspace.path)
     )
     row_readers.refresh(workspace.state())
-    assert sum(frame.height for frame in parked_hosts.load(row_readers)) == 2
-    assert parked_hosts.next_time() is None
-    parked_hosts.set_rules("default", replace(rules, threshold=1e-9))
-    assert parked_hosts.next_time() is None
-    assert len(list(parked_hosts.renew())) == 1
-    due = parked_hosts.next_time()
+    assert sum(frame.height for frame in scheduler.load(row_readers)) == 2
+    assert scheduler.next_time() is None
+    scheduler.agenda.set_rules("default", replace(rules, threshold=1e-9))
+    assert scheduler.next_time() is None
+    assert len(list(scheduler.renew())) == 1
+    due = scheduler.next_time()
     assert due is not None
     assert due <= clock.monotonic_ms() + 2 * rules.shortest_ms
 

@@ -128,8 +128,8 @@ def test_removed_urls_are_not_given() -> None:
     frontier = Frontier()
     frontier.open_host(host_row(1))
     frontier.add(url_row(1, 1))
-    assert frontier.remove("default", 1, 1_000_001) is not None
-    assert frontier.remove("default", 1, 1_000_001) is None
+    assert frontier.active.remove("default", 1, 1_000_001) is not None
+    assert frontier.active.remove("default", 1, 1_000_001) is None
     assert take(frontier, 0) is None
     assert len(frontier) == 0
 
@@ -179,13 +179,13 @@ def test_hosts_of_a_resting_collection_stand_aside_until_it_may_fetch() -> None:
         frontier.open_host(host_row(host))
         frontier.add(replace(url_row(host, 1), collection="rests" if host <= 150 else "goes"))
     looked: list[int] = []
-    pop = frontier._pop
+    pop = frontier.active.pop
 
     def counted(queue: HostQueue, now: int, closed: Collection[str]) -> tuple[UrlRow, ...]:
         looked.append(queue.row.host_key)
         return pop(queue, now, closed)
 
-    frontier._pop = counted  # type: ignore[method-assign]
+    frontier.active.pop = counted  # type: ignore[method-assign]
     given = [rows[0].id.host_key for _ in range(50) if (rows := frontier.next(1, {"rests"}))]
     assert sorted(given) == list(range(151, 201))
     assert frontier.next(1, {"rests"}) == ()
@@ -201,12 +201,14 @@ def test_hosts_of_a_resting_collection_stand_aside_until_it_may_fetch() -> None:
 
 
 def test_a_url_is_taken_out_of_all_heads_and_out_of_the_batches() -> None:
-    frontier = Frontier(orders={"a": CollectionOrder(priority=1), "b": CollectionOrder()})
+    waits = replace(url_row(1, 1), collection="b")
+    frontier = Frontier(
+        orders={"a": CollectionOrder(priority=1), "b": CollectionOrder()},
+        row_of_collection=lambda row, collection: waits if collection == "b" else None,
+    )
     frontier.open_host(host_row(1))
     frontier.add(replace(url_row(1, 1), collection="a"))
-    frontier.close_line(1, "b", ())
-    waits = replace(url_row(1, 1), collection="b")
-    frontier.row_of_collection = lambda row, collection: waits if collection == "b" else None
+    frontier.active.close_line(1, "b", ())
     assert [row.collection for row in frontier.next(1)] == ["a", "b"]
 
 

@@ -20,7 +20,7 @@ from lycosa.core.clock import ManualClock
 from lycosa.core.records import Exchange, HostRow, Request, UrlId, UrlRow, UrlState
 from lycosa.crawl.session.session import CrawlSession, open_session
 from lycosa.crawl.state.task import Job
-from lycosa.frontier.scheduler import parked_hosts as reserves
+from lycosa.frontier.scheduler import scheduler as scheduler_module
 from lycosa.frontier.scheduler.frontier import Frontier
 from lycosa.frontier.scheduler.queue import FIRST
 from lycosa.frontier.scheduler.strategy import STRATEGIES
@@ -144,7 +144,7 @@ def session_of(
         clock=web.clock,
         fetcher=web,
     )
-    session.crawl.parked_hosts.heads._waiting_urls = urls  # less than a configuration may say
+    session.crawl.scheduler.heads._waiting_urls = urls  # less than a configuration may say
     web.stopper = session.worker.stop
     return session
 
@@ -316,7 +316,7 @@ def test_lines_stay_short_while_others_wait_and_the_domain_loses_no_time(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("lycosa.frontier.scheduler.turnover._LINE", 4)
-    monkeypatch.setattr(reserves, "_REFILL_HOSTS", 12)
+    monkeypatch.setattr(scheduler_module, "_REFILL_HOSTS", 12)
     pages: dict[Page, list[Page]] = {
         (host, number): [] for host in range(80) for number in range(2)
     }
@@ -434,7 +434,7 @@ def test_a_full_head_keeps_its_best() -> None:
     for row in rows:
         frontier.offer(row, 2)
         if row.key == 1:
-            frontier.close_line(1, "a", (9,))
+            frontier.active.close_line(1, "a", (9,))
     head = frontier.hosts[1].heads["a"].line(FIRST)
     assert len(head.rows) <= 4
     assert len(frontier) == len(head.rows)

@@ -70,7 +70,7 @@ def crawl_for(
             limits=Limits(max_time_ms=round(hours * 60 * _MINUTE_MS)),
             forever=True,
         )
-        session.crawl.parked_hosts.heads._waiting_urls = urls
+        session.crawl.scheduler.heads._waiting_urls = urls
         try:
             session.take_up()
             session.worker.run()

@@ -130,10 +130,10 @@ def test_a_head_that_is_emptied_from_outside_is_dry() -> None:
     frontier.open_host(host())
     first = row(1)
     frontier.add(first)
-    frontier.close_line(1, "default", (0,))
-    assert not frontier.dry
-    frontier.remove("default", 1, first.key)
-    assert frontier.dry == {1}
+    frontier.active.close_line(1, "default", (0,))
+    assert not frontier.active.dry
+    frontier.active.remove("default", 1, first.key)
+    assert frontier.active.dry == {1}
 
 
 def test_a_head_that_another_collection_emptied_is_dry() -> None:
@@ -143,6 +143,6 @@ def test_a_head_that_another_collection_emptied_is_dry() -> None:
     other.collection = "other"
     frontier.add(mine)
     frontier.add(other)
-    frontier.close_line(1, "other", (0,))
+    frontier.active.close_line(1, "other", (0,))
     assert len(frontier.next(0)) == 2
-    assert frontier.dry == {1}
+    assert frontier.active.dry == {1}

@@ -132,7 +132,7 @@ def crawl(
             follower = IndexFollower(order.root, order.config.index, clock) if order.index else None
             post.start()
             if order.site is not None:
-                session.crawl.parked_hosts.only = OnlySite(order.site)
+                session.crawl.scheduler.agenda.only = OnlySite(order.site)
             progress = _work(
                 session,
                 started,

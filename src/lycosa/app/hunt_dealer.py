@@ -85,12 +85,12 @@ class HuntDealer(CrawlListener):
         self._waiting: dict[str, tuple[str, UrlRow]] = {}
         # URL key of a row -> the URL as it was listed, and its host
         self._names: dict[int, tuple[str, str]] = {}
-        crawl.parked_hosts.only = self._only
+        crawl.scheduler.agenda.only = self._only
 
     def begin(self) -> None:
         """After the session took up what is stored: nothing of it is due but what is dealt."""
         crawl = self._crawl
-        crawl.parked_hosts.hush()
+        crawl.scheduler.parked.clear_due()
         crawl.events.add(self)
         self.deal()
 
@@ -119,7 +119,7 @@ class HuntDealer(CrawlListener):
         else:
             # It may be asked for again later, as the crawl's rules have it; a hunt does not wait
             # for that.
-            self._crawl.frontier.remove(row.collection, row.id.host_key, row.key)
+            self._crawl.frontier.active.remove(row.collection, row.id.host_key, row.key)
             self._fail(
                 url,
                 visit.error
@@ -225,7 +225,7 @@ class HuntDealer(CrawlListener):
             return next(
                 (
                     each
-                    for each in crawl.parked_hosts.stored([identity])
+                    for each in crawl.scheduler.heads.stored([identity])
                     if (each.collection, each.operation) == (assignment.name, "")
                 ),
                 None,
@@ -242,7 +242,7 @@ class HuntDealer(CrawlListener):
         """Whether another collection has visited it."""
         return self._elsewhere and any(
             each.visited_at > 0 and not each.operation
-            for each in self._crawl.parked_hosts.stored([identity])
+            for each in self._crawl.scheduler.heads.stored([identity])
         )
 
     def _redirected(self, url: str, target: str) -> None:
@@ -257,7 +257,7 @@ class HuntDealer(CrawlListener):
         del self._waiting[host]
         del self._names[row.id.url_key]
         self._only.keys.discard(row.id.url_key)
-        self._crawl.frontier.remove(row.collection, row.id.host_key, row.key)
+        self._crawl.frontier.active.remove(row.collection, row.id.host_key, row.key)
 
     def _drop(self, url: str, row: UrlRow, reason: str) -> None:
         self._names.pop(row.id.url_key, None)

@@ -27,5 +27,5 @@ class OnlySite(Unvisited):
 
 def wake_site(crawl: CrawlState, site: Site) -> None:
     """Let everything rest but the site's host. After the session has taken up what is stored."""
-    crawl.parked_hosts.hush()
-    crawl.parked_hosts.reached(crawl.identifier.identify(site.start).host_key)
+    crawl.scheduler.parked.clear_due()
+    crawl.scheduler.reached(crawl.identifier.identify(site.start).host_key)

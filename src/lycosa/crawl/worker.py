@@ -292,7 +292,7 @@ class Worker:
         """When something may be due at the earliest: a page, or a robots.txt whose host rests."""
         times = (
             self.frontier.next_time(),
-            self.crawl.parked_hosts.next_time(),
+            self.crawl.scheduler.next_time(),
             self._prerequisites.next_time,
         )
         return min((at for at in times if at is not None), default=None)
@@ -311,7 +311,7 @@ class Worker:
         if now >= self._next_refill:
             self._next_refill = now + REFILL_MS
             if self._hungry(now):
-                self.crawl.parked_hosts.refill()
+                self.crawl.scheduler.refill()
         free = self._room()
         room = self._prerequisites.start(now, free, self._start)
         moved = room < free
@@ -334,7 +334,7 @@ class Worker:
                 break  # nothing may be fetched, so nothing is missing
             rows = self.frontier.next(now, self._closed)
             if not rows:
-                if refilled or not self._hungry(now) or not self.crawl.parked_hosts.refill():
+                if refilled or not self._hungry(now) or not self.crawl.scheduler.refill():
                     break
                 refilled = True
             else:
@@ -344,7 +344,7 @@ class Worker:
 
     def _hungry(self, now: int) -> bool:
         """Whether the reserve has something that is due while we have nothing to do."""
-        due = self.crawl.parked_hosts.next_time()
+        due = self.crawl.scheduler.next_time()
         return due is not None and due <= now
 
     def _send(self, rows: Rows) -> bool:
@@ -389,7 +389,7 @@ class Worker:
         host_key, now = decision.rows[0].id.host_key, self.clock.monotonic_ms()
         for row in decision.rows:
             if decision.by_schedule:
-                self.crawl.parked_hosts.wait_for(row)
+                self.crawl.scheduler.heads.wait_for(row)
             else:
                 self.frontier.add(row, 0 if decision.whole_host else decision.until)
         if decision.whole_host:
@@ -499,6 +499,6 @@ class Worker:
         progress = self.progress
         progress.queue = max(progress.states[UrlState.KNOWN] - self._pages_in_flight, 0)
         progress.in_flight = self._fetcher.active
-        progress.hosts = len(self.crawl.parked_hosts.directory)
+        progress.hosts = len(self.crawl.scheduler.parked.directory)
         if self._observer is not None:
             self._observer(progress)

@@ -202,7 +202,7 @@ class Inbox:
             ]
             stored = {
                 (row.collection, row.id.url_key): row
-                for row in crawl.parked_hosts.stored(away)
+                for row in crawl.scheduler.heads.stored(away)
                 if not row.operation
             }
             for collection, identity, submitted_at in part:

@@ -259,11 +259,11 @@ class FetchRules:
         """The collections' daily budgets of revisits are used up. First visits are free, and so is
         what an operation asked for.
         """
-        parked_hosts = self._crawl.parked_hosts
+        scheduler = self._crawl.scheduler
         revisits = [
-            (row, parked_hosts.budgets[row.collection])
+            (row, scheduler.agenda.budgets[row.collection])
             for row in rows
-            if row.visited_at and row.collection in parked_hosts.budgets and not row.operation
+            if row.visited_at and row.collection in scheduler.agenda.budgets and not row.operation
         ]
         if len(revisits) < len(rows) or any(row.state == UrlState.KNOWN for row in rows):
             for _, budget in revisits:
@@ -271,7 +271,7 @@ class FetchRules:
             return ()
         now_ms = self._crawl.clock.now_ms()
         reservations = [
-            budget.take(parked_hosts.due_at(row) or 0, now_ms) for row, budget in revisits
+            budget.take(scheduler.agenda.due_at(row) or 0, now_ms) for row, budget in revisits
         ]
         return () if any(reservations) else (Defer(rows, by_schedule=True),)
 

@@ -116,7 +116,7 @@ class Operations(CrawlListener):
             self._remember(row, visit, page)
         for operation, waiting in self._waiting.pop((row.collection, row.id.url_key), {}).items():
             work = self._work(operation)
-            self._crawl.frontier.remove(waiting.collection, waiting.id.host_key, waiting.key)
+            self._crawl.frontier.active.remove(waiting.collection, waiting.id.host_key, waiting.key)
             if work is None:
                 self._end(waiting, UrlState.EXCLUDED, Exclusion.OPERATION)
             elif page is not None:
@@ -146,7 +146,7 @@ class Operations(CrawlListener):
         now_ms = self._crawl.clock.now_ms()
         chosen = [each for each in others if each.not_before <= now_ms][: _AT_ONCE - 1]
         for each in chosen:
-            frontier.remove(each.collection, each.id.host_key, each.key)
+            frontier.active.remove(each.collection, each.id.host_key, each.key)
         return chosen
 
     def _serve(self, collection: str, operation: str, rows: list[UrlRow]) -> None:
@@ -227,7 +227,7 @@ class Operations(CrawlListener):
                 missing.append(row.id)
             else:
                 page_rows[row.id.url_key] = page
-        for page in self._crawl.parked_hosts.stored(missing):
+        for page in self._crawl.scheduler.heads.stored(missing):
             if (page.collection, page.operation) == (collection, ""):
                 page_rows[page.id.url_key] = page
         return page_rows
@@ -309,7 +309,7 @@ class Operations(CrawlListener):
             wait_ms if put_off else min(wait_ms, self._longest_wait_ms)
         )
         self._crawl.urls.change(row)
-        self._crawl.parked_hosts.wait_for(row)
+        self._crawl.scheduler.heads.wait_for(row)
 
     def _end(self, row: UrlRow, state: UrlState, reason: str = "") -> None:
         row.not_before = 0
@@ -317,4 +317,4 @@ class Operations(CrawlListener):
         if waiting is not None and waiting.pop(row.operation, None) is not None and not waiting:
             del self._waiting[row.collection, row.id.url_key]
         self._crawl.urls.settle(row, state, reason)
-        self._crawl.parked_hosts.wait_for(row)
+        self._crawl.scheduler.heads.wait_for(row)

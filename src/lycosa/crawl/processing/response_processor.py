@@ -433,7 +433,7 @@ class ResponseProcessor(CrawlListener):
         else:
             assert parsed is not None
             self._take_page(row, visit, parsed, visited_before=visited_before, first=first)
-        crawl.parked_hosts.wait_for(row)
+        crawl.scheduler.heads.wait_for(row)
 
     def _take_page(
         self,
@@ -569,7 +569,7 @@ class ResponseProcessor(CrawlListener):
         row.not_before = now_ms + max(wait, 1)
         row.state_at = now_ms
         self.crawl.urls.change(row)
-        self.crawl.parked_hosts.wait_for(row)
+        self.crawl.scheduler.heads.wait_for(row)
 
     # -- robots
     # ------------------------------------------------------------

@@ -141,8 +141,8 @@ class Importer:
                 self.report.already_there += 1
             elif self._take(capture, identity, stored):
                 self._commit_if_due()
-        if self._crawl.parked_hosts.full:
-            self._crawl.parked_hosts.refill()  # sends hosts back that have nothing to do
+        if self._crawl.scheduler.full:
+            self._crawl.scheduler.refill()  # sends hosts back that have nothing to do
 
     def _identify(self, capture: ImportedCapture) -> UrlId | None:
         """The capture's URL; None: it is left out, and counted."""
@@ -180,7 +180,7 @@ class Importer:
             .join(record_ids, on="record_id", how="semi")
             .collect()["record_id"]
         )
-        stored = self._crawl.parked_hosts.stored([identity for _, identity in usable])
+        stored = self._crawl.scheduler.heads.stored([identity for _, identity in usable])
         return _StoredRows(
             frozenset(committed),
             {
@@ -248,7 +248,7 @@ class Importer:
         if exchange.status in REDIRECTS:
             self._note_redirect(row, visit.redirect_to)
         queue = self._crawl.hosts.queue(identity)
-        self._crawl.frontier.remove(self._collection, identity.host_key, row.key)
+        self._crawl.frontier.active.remove(self._collection, identity.host_key, row.key)
         latency, latency_ms = queue.latency, queue.row.latency_ms
         pages = self._crawl.progress.pages
         self._processor.replay(exchange, task, replayed)
@@ -289,7 +289,7 @@ class Importer:
             identity.url_key
         )
         if row is None:  # it was found and committed since this chunk began
-            stored = self._crawl.parked_hosts.stored([identity])
+            stored = self._crawl.scheduler.heads.stored([identity])
             row = next(
                 (
                     each

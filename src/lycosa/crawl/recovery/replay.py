@@ -151,7 +151,7 @@ class _Stored:
                 row = next(
                     (
                         each
-                        for each in self._crawl.parked_hosts.stored([identity])
+                        for each in self._crawl.scheduler.heads.stored([identity])
                         if (each.collection, each.operation) == (name, operation)
                     ),
                     None,
@@ -236,7 +236,7 @@ def _absorb(processor: ResponseProcessor, stored: StoredExchange, tables: _Store
     rows.sort(key=lambda row: row.collection != visit.collection)
     crawl.hosts.queue(identity)
     for row in rows:
-        crawl.frontier.remove(row.collection, identity.host_key, row.key)
+        crawl.frontier.active.remove(row.collection, identity.host_key, row.key)
     processor.replay(
         exchange,
         Task(identity, tuple(rows), url_origin(exchange.url), VisitKind(visit.kind), visit.attempt),

@@ -73,7 +73,7 @@ def load(crawl: CrawlState, tables: LiveTables, path: Callable[[str], str]) -> R
     )
     row_readers.refresh(tables.state)
     urls = 0
-    frames = crawl.parked_hosts.load(row_readers)
+    frames = crawl.scheduler.load(row_readers)
     for name, assignment in crawl.assignments.items():
         assignment.seen.load(_recorded(frames, name, crawl.progress.states))
         urls += len(assignment.seen)
@@ -85,7 +85,7 @@ def load(crawl: CrawlState, tables: LiveTables, path: Callable[[str], str]) -> R
         # a pass for each collection: the keys of one at a time are in memory
         frames = row_readers.urls.live(("state", "depth"))
     crawl.budgets.load()
-    return Resumed(urls, len(crawl.parked_hosts.directory))
+    return Resumed(urls, len(crawl.scheduler.parked.directory))
 
 
 def _recorded(

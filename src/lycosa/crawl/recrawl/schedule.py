@@ -111,9 +111,9 @@ class RecrawlSchedule(CrawlListener):
         self._counts_links = False
         crawl.events.add(self)
         for name in crawl.assignments:
-            rules = crawl.parked_hosts.rules_of(name)
+            rules = crawl.scheduler.agenda.rules.get(name)
             if rules is not None and rules.policy is Policy.FRESH:
-                budget = crawl.parked_hosts.budgets[name] = Budget(
+                budget = crawl.scheduler.agenda.budgets[name] = Budget(
                     rules.budget_per_day * crawl.held_partitions.share, self._clock.now_ms()
                 )
                 self._plans[name] = _Plan(rules, budget, steered_at=self._started_at)
@@ -207,8 +207,8 @@ class RecrawlSchedule(CrawlListener):
             threshold=solved.threshold * plan.correction,
             default_rate=solved.default_rate,
         )
-        self._crawl.parked_hosts.set_rules(ranked.collection, rules)
-        self._renewing = self._crawl.parked_hosts.renew()
+        self._crawl.scheduler.agenda.set_rules(ranked.collection, rules)
+        self._renewing = self._crawl.scheduler.renew()
 
     def _write(self, collection: str, changes: BinaryIO) -> None:
         """Some more of the rows whose numbers changed."""
@@ -236,7 +236,7 @@ class RecrawlSchedule(CrawlListener):
                 strict=True,
             )
         )
-        for stored in self._crawl.parked_hosts.stored(identities):
+        for stored in self._crawl.scheduler.heads.stored(identities):
             if stored.collection != collection or stored.operation:
                 continue
             row = self._crawl.urls.find(collection, stored.id) or stored
@@ -253,7 +253,7 @@ class RecrawlSchedule(CrawlListener):
                 self._renewing = None
         except FileNotFoundError:
             # a merge replaced it and a sweep took it: the tables of now have it all
-            self._renewing = self._crawl.parked_hosts.renew()
+            self._renewing = self._crawl.scheduler.renew()
 
     # -- links
     # ------------------------------------------------------------
@@ -294,7 +294,7 @@ class RecrawlSchedule(CrawlListener):
             else:
                 queued |= self._judge(linked, row, waiting=self._waits(row))
         linked.identities.clear()
-        for row in self._crawl.parked_hosts.stored(missing):
+        for row in self._crawl.scheduler.heads.stored(missing):
             if row.collection == collection and not row.operation:
                 queued |= self._judge(linked, row, waiting=False)
         return queued
@@ -326,5 +326,5 @@ class RecrawlSchedule(CrawlListener):
         crawl = self._crawl
         return (
             row.key in crawl.in_flight
-            or crawl.frontier.waiting(row.collection, row.id.host_key, row.key) is not None
+            or crawl.frontier.active.waiting(row.collection, row.id.host_key, row.key) is not None
         )

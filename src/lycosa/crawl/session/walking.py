@@ -106,13 +106,13 @@ class Walk:
     """
 
     def __init__(self, session: CrawlSession, name: str, start: WalkStart) -> None:
-        parked_hosts = session.crawl.parked_hosts
+        scheduler = session.crawl.scheduler
         self._session = session
         self._assignment: Assignment = session.crawl.assignments[name]
         self._start = start
-        self._reach = Reach(start.depth, parked_hosts.reached) if start.url else None
+        self._reach = Reach(start.depth, scheduler.reached) if start.url else None
         self._begun = False
-        parked_hosts.only = Unvisited() if self._reach is None else self._reach
+        scheduler.agenda.only = Unvisited() if self._reach is None else self._reach
         if self._reach is not None:
             self._order_by_distance(self._reach)
 
@@ -129,7 +129,7 @@ class Walk:
                 self._start.url
             )
             self._reach.put(identity.url_key, 0)
-            crawl.parked_hosts.reached(identity.host_key)
+            crawl.scheduler.reached(identity.host_key)
         distance = 0
         while (sources := self._reach.at(distance)).size:
             while sources.size:  # what a redirect leads to lies at the same distance
@@ -157,7 +157,7 @@ class Walk:
             if not reach.put(each.id.url_key, each.distance):
                 continue
             if _is_recorded(assignment, each.id):
-                crawl.parked_hosts.reached(each.id.host_key)
+                crawl.scheduler.reached(each.id.host_key)
             else:
                 assignment.gate.receive(each.id, each.depth, now_ms, Way(each.referrer))
         if came:  # one that a page of our own led to may have been excluded as well
@@ -171,7 +171,7 @@ class Walk:
             return False
         self._begun = True
         self._assignment.gate.depth_limit, self._assignment.gate.reach = None, reach
-        self._session.crawl.parked_hosts.hush()
+        self._session.crawl.scheduler.parked.clear_due()
         return True
 
     def _expand(self, reach: Reach, sources: Keys, distance: int) -> list[int]:
@@ -215,7 +215,7 @@ class Walk:
     def _order_by_distance(self, reach: Reach) -> None:
         """Breadth-first and depth-first count from the start, as far as what is at hand goes."""
         frontier, name = self._session.crawl.frontier, self._assignment.name
-        order = frontier.order(name)
+        order = frontier.active.order(name)
         sign = {"breadth-first": 1, "depth-first": -1}.get(order.strategy.name)
         if sign is None:
             return
@@ -223,7 +223,9 @@ class Walk:
         def rank(row: UrlRow) -> tuple[float, ...]:
             return (sign * (reach.distance(row.id.url_key) or 0),)
 
-        frontier.reorder(name, CollectionOrder(replace(order.strategy, rank=rank), order.priority))
+        frontier.active.reorder(
+            name, CollectionOrder(replace(order.strategy, rank=rank), order.priority)
+        )
 
 
 def followed_links(

@@ -25,10 +25,11 @@ from lycosa.crawl.state.url_store import UrlStore, is_in_flight, recorded_depth
 from lycosa.frontier.hosts.directory import HostDirectory
 from lycosa.frontier.politeness.clocks import ClockRules, Clocks
 from lycosa.frontier.politeness.delay import DelayRules
+from lycosa.frontier.scheduler.agenda import Agenda
 from lycosa.frontier.scheduler.frontier import Frontier
-from lycosa.frontier.scheduler.heads import Pending
-from lycosa.frontier.scheduler.parked_hosts import ParkedHosts
+from lycosa.frontier.scheduler.pending import Pending
 from lycosa.frontier.scheduler.queue import CollectionOrder
+from lycosa.frontier.scheduler.scheduler import Scheduler, SchedulerLimits
 from lycosa.frontier.scheduler.strategy import STRATEGIES
 from lycosa.frontier.seen.seen_urls import SeenUrls
 from lycosa.store.claim import Claim
@@ -83,6 +84,16 @@ class CrawlState(CrawlListener):
         self.refused_origins: set[str] = set()  # the address guard refused to connect to them
         self.events = CrawlEvents()
         self.buffer = CommitBuffer(claim, info, self.events)
+        buffer = self.buffer
+        agenda = Agenda(
+            {each.name: recrawl_rules(each) for each in collections if not each.paused}, clock
+        )
+        pending = Pending(
+            buffer.pending_urls,
+            buffer.pending_host,
+            partial(is_in_flight, self.in_flight),
+            buffer.pending_in_collection,
+        )
         self.frontier = Frontier(
             Clocks(ClockRules.strictest(collections), clock.monotonic_ms()),
             {
@@ -91,31 +102,33 @@ class CrawlState(CrawlListener):
                 )
                 for each in collections
             },
+            due_since=agenda.due_since,
+            row_of_collection=partial(pending.due_in_collection, agenda),
         )
-        buffer = self.buffer
-        self.parked_hosts = ParkedHosts(
+        self.scheduler = Scheduler(
             self.frontier,
             HostDirectory(folder),
-            rules={each.name: recrawl_rules(each) for each in collections if not each.paused},
-            active_hosts=config.crawl.active_hosts,
-            waiting_urls=config.crawl.waiting_urls,
-            least_pause_ms=max((each.delay for each in collections), default=0),
-            succeeds=any(
-                each.number != claim.entry and not each.partitions.isdisjoint(claim.partitions)
-                for each in claim.state.claims.values()
+            agenda,
+            SchedulerLimits(
+                active_hosts=config.crawl.active_hosts,
+                waiting_urls=config.crawl.waiting_urls,
+                least_pause_ms=max((each.delay for each in collections), default=0),
+                succeeds=any(
+                    each.number != claim.entry and not each.partitions.isdisjoint(claim.partitions)
+                    for each in claim.state.claims.values()
+                ),
             ),
-            clock=clock,
-            pending=Pending(buffer.pending_urls, buffer.pending_host, buffer.pending_in_collection),
-            depth=partial(recorded_depth, self.assignments),
-            in_flight=partial(is_in_flight, self.in_flight),
+            clock,
+            pending,
+            partial(recorded_depth, self.assignments),
         )
         self.budgets = PageBudgets(
-            collections, lambda: self.parked_hosts.row_readers, buffer.pending_urls
+            collections, lambda: self.scheduler.parked.row_readers, buffer.pending_urls
         )
         self.hosts = HostRegistry(
             buffer,
             self.frontier,
-            self.parked_hosts,
+            self.scheduler,
             robots=self.robots,
             traps=self.traps,
             domains=domains,
@@ -126,7 +139,7 @@ class CrawlState(CrawlListener):
             buffer,
             self.hosts,
             self.frontier,
-            self.parked_hosts,
+            self.scheduler,
             assignments=self.assignments,
             in_flight=self.in_flight,
             prerequisites=self.prerequisites,
@@ -149,12 +162,12 @@ class CrawlState(CrawlListener):
 
     def log_advanced(self, state: LogState) -> None:
         """Read the tables as the log now has them."""
-        self.parked_hosts.refresh(state)
+        self.scheduler.log_advanced(state)
 
     def close(self) -> None:
         """Close the files of keys and hosts, and leave unparsed documents for replay."""
         self.buffer.unparsed.abandon()
-        self.parked_hosts.directory.close()
+        self.scheduler.parked.directory.close()
         for assignment in self.assignments.values():
             assignment.seen.close()
 

@@ -11,8 +11,8 @@ from lycosa.crawl.state.task import Task
 from lycosa.fetch.robots_txt import robots_url
 from lycosa.frontier.recrawl.change_rate import ClaimTrust
 from lycosa.frontier.scheduler.frontier import Frontier
-from lycosa.frontier.scheduler.parked_hosts import ParkedHosts
 from lycosa.frontier.scheduler.queue import HostQueue
+from lycosa.frontier.scheduler.scheduler import Scheduler
 from lycosa.url.domain import Domains
 from lycosa.url.keys import Identifier
 
@@ -24,7 +24,7 @@ class HostRegistry:
         self,
         buffer: CommitBuffer,
         frontier: Frontier,
-        parked_hosts: ParkedHosts,
+        scheduler: Scheduler,
         *,
         robots: RobotsCache,
         traps: HostTraps,
@@ -34,7 +34,7 @@ class HostRegistry:
     ) -> None:
         self._buffer = buffer
         self._frontier = frontier
-        self._parked_hosts = parked_hosts
+        self._scheduler = scheduler
         self._robots = robots
         self._traps = traps
         self._domains = domains
@@ -43,10 +43,10 @@ class HostRegistry:
 
     def queue(self, identity: UrlId) -> HostQueue:
         """The host of a URL, made active; a host that was not known is known from now on."""
-        queue = self._frontier.hosts.get(identity.host_key) or self._parked_hosts.open(
+        queue = self._frontier.hosts.get(identity.host_key) or self._scheduler.open(
             identity.host_key
         )
-        return queue or self._parked_hosts.new_host(self.add(identity))
+        return queue or self._scheduler.parked.new_host(self.add(identity))
 
     def add(self, identity: UrlId) -> HostRow:
         """Make the row of a host that was not known."""

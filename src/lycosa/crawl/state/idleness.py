@@ -41,7 +41,7 @@ class IdlenessTracker:
         waiting = self.latest.waiting
         if now >= self._next_count:
             waiting = waiting_by_partition(
-                crawl.parked_hosts.directory, crawl.frontier, crawl.held_partitions
+                crawl.scheduler.parked.directory, crawl.frontier, crawl.held_partitions
             )
             self._next_count = now + _COUNT_MS + _COUNT_SHARE * (clock.monotonic_ms() - now)
         self.latest = IdlenessSnapshot(idle, head, waiting)

@@ -19,7 +19,7 @@ from lycosa.crawl.state.task import Task
 from lycosa.frontier.politeness.delay import DOMAIN_CAP_MS
 from lycosa.frontier.recrawl.change_rate import claim_weight, silence_weight
 from lycosa.frontier.scheduler.frontier import Frontier
-from lycosa.frontier.scheduler.parked_hosts import ParkedHosts
+from lycosa.frontier.scheduler.scheduler import Scheduler
 from lycosa.url.scope import url_origin
 
 NOTABLE_CLAIM = 0.05
@@ -42,7 +42,7 @@ class UrlStore:
         buffer: CommitBuffer,
         hosts: HostRegistry,
         frontier: Frontier,
-        parked_hosts: ParkedHosts,
+        scheduler: Scheduler,
         *,
         assignments: Mapping[str, Assignment],
         in_flight: dict[int, tuple[UrlRow, ...]],
@@ -56,7 +56,7 @@ class UrlStore:
         self._buffer = buffer
         self._hosts = hosts
         self._frontier = frontier
-        self._parked_hosts = parked_hosts
+        self._scheduler = scheduler
         self._assignments = assignments
         self._in_flight = in_flight
         self._prerequisites = prerequisites
@@ -92,11 +92,11 @@ class UrlStore:
     def reopen(self, row: UrlRow) -> None:
         """An excluded URL is admitted again."""
         self.settle(row, UrlState.KNOWN)
-        self._parked_hosts.wait_for(row)
+        self._scheduler.heads.wait_for(row)
 
     def exclude(self, row: UrlRow, reason: str) -> None:
         """A URL is stopped, wherever it waits."""
-        self._frontier.remove(row.collection, row.id.host_key, row.key)
+        self._frontier.active.remove(row.collection, row.id.host_key, row.key)
         self.settle(row, UrlState.EXCLUDED, reason)
 
     def stop_redirects(self, row: UrlRow) -> None:
@@ -111,7 +111,7 @@ class UrlStore:
         the tables hold.
         """
         key = operation_key(identity.url_key, operation)
-        row = self._frontier.waiting(collection, identity.host_key, key)
+        row = self._frontier.active.waiting(collection, identity.host_key, key)
         if row is not None:
             return row
         for flying in self._in_flight.get(key, ()):
@@ -134,7 +134,7 @@ class UrlStore:
         row.reason = reason
         row.not_before = self._clock.now_ms() + PUT_OFF_MS
         self._buffer.batch.change_url(row)
-        self._parked_hosts.wait_for(row)
+        self._scheduler.heads.wait_for(row)
 
     def count_page(self, row: UrlRow) -> None:
         """The collection has a page that it did not hold."""
@@ -156,7 +156,7 @@ class UrlStore:
         for row in task.rows:
             self._frontier.add(row)
         key = task.identity.host_key
-        pause = self._parked_hosts.usual_pause_ms(self._frontier.hosts[key].row)
+        pause = self._scheduler.parked.usual_pause_ms(self._frontier.hosts[key].row)
         self._frontier.finished(key, now, pause, domain_pause=min(pause, DOMAIN_CAP_MS))
 
     def claimed(self, collection: str, claims: Mapping[UrlId, int]) -> None:
@@ -174,7 +174,7 @@ class UrlStore:
                 missing.append(identity)
             elif row.state == UrlState.VISITED:
                 self._heed(row, changed_at)
-        for row in self._parked_hosts.stored(missing):
+        for row in self._scheduler.heads.stored(missing):
             if (row.collection, row.operation, row.state) == (collection, "", UrlState.VISITED):
                 self._heed(row, claims.get(row.id, 0))
 
@@ -203,7 +203,7 @@ class UrlStore:
         """
         self.change(row)
         if row.state != UrlState.KNOWN and not is_in_flight(self._in_flight, row):
-            self._parked_hosts.move(row)
+            self._scheduler.move(row)
 
     def make_due(self, row: UrlRow, *, requested: bool = True) -> None:
         """Make a URL due now, whatever its schedule says, unless a fetch of it is in flight.
@@ -216,7 +216,7 @@ class UrlStore:
         self._hosts.queue(row.id)
         self.settle(row, UrlState.KNOWN)
         row.not_before = 0 if requested else self._clock.now_ms()
-        self._parked_hosts.wait_for(row)
+        self._scheduler.heads.wait_for(row)
 
     def admitted(self, row: UrlRow) -> None:
         self._progress.states[UrlState.KNOWN] += 1
@@ -224,24 +224,24 @@ class UrlStore:
         key = row.id.host_key
         queue = self._frontier.hosts.get(key)
         if queue is None:
-            if self._parked_hosts.knows(key):
-                self._parked_hosts.note(key)
+            if self._scheduler.parked.knows(key):
+                self._scheduler.parked.url_added(key)
                 resting = self._buffer.batch.host(key)
                 # else its row counts this URL when it is written again: a read and a row for each
                 # is too much
                 if resting is not None:
                     resting.known += 1
                 return
-            if self._parked_hosts.full:  # every place is taken: the host is known, and rests
+            if self._scheduler.full:  # every place is taken: the host is known, and rests
                 host = self._hosts.add(row.id)
                 host.known = 1
-                self._parked_hosts.rest(host)
+                self._scheduler.parked.add(host)
                 return
             queue = self._hosts.queue(row.id)
         queue.row.known += 1
         self._buffer.batch.change_host(queue.row)
-        if self._parked_hosts.only is None or self._parked_hosts.only.admits(row):
-            self._frontier.offer(row, self._parked_hosts.room)
+        if self._scheduler.agenda.only is None or self._scheduler.agenda.only.admits(row):
+            self._frontier.offer(row, self._scheduler.heads.room)
 
     def depth_decreased(self, collection: str, identity: UrlId, depth: int) -> None:
         """A known URL lies at less depth than was thought."""
@@ -252,7 +252,9 @@ class UrlStore:
             if row.state == UrlState.KNOWN:
                 if (
                     not row.not_before
-                    and self._frontier.waiting(collection, identity.host_key, identity.url_key)
+                    and self._frontier.active.waiting(
+                        collection, identity.host_key, identity.url_key
+                    )
                     is not None
                 ):
                     self._frontier.add(row)

@@ -132,7 +132,7 @@ class HostDirectory:
         slot = self.slot(host_key)
         if slot is not None:
             return slot
-        self._parked_hosts(1)
+        self._ensure_capacity(1)
         slot, self._count = self._count, self._count + 1
         self.host_key[slot] = host_key
         self.partition[slot] = partition
@@ -271,7 +271,7 @@ class HostDirectory:
         Columns as `lycosa.frontier.rows.row_reader.summary` gives them: partition, host_key,
         waiting, visited, due_at (becomes `next_at`, null: never).
         """
-        self._parked_hosts(summaries.height)
+        self._ensure_capacity(summaries.height)
         rows = slice(self._count, self._count + summaries.height)
         for name in ("host_key", "partition", "waiting", "visited"):
             getattr(self, name)[rows] = summaries[name].to_numpy()
@@ -331,7 +331,7 @@ class HostDirectory:
         self._behind = 0
         self._reindex()
 
-    def _parked_hosts(self, more: int) -> None:
+    def _ensure_capacity(self, more: int) -> None:
         size = self.host_key.size
         if self._count + more > size:
             wider = max(size + size // 8, self._count + more)

@@ -1,6 +1,6 @@
 """Active hosts and the order of their URLs.
 
-`frontier` returns the next URL; `parked_hosts` activates hosts that are due and parks hosts
-without work; `heads` refills in-memory queue heads from the tables; `strategy` orders first
-visits.
+`frontier` returns the next URL of the `active_hosts`, in the order of `host_schedule`. `scheduler`
+decides which of the `parked_hosts` become active; `heads` refills the in-memory queue heads from
+the tables; `agenda` says when a URL is due; `strategy` orders first visits.
 """

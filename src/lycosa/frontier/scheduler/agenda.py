@@ -59,6 +59,21 @@ class Agenda:
         due = self.due_at(row)
         return due is not None and due <= horizon and self.earliest(row, due) == due
 
+    def is_due(self, row: UrlRow) -> bool:
+        """Whether a URL may be fetched now."""
+        return self.is_near(row, self._clock.now_ms())
+
+    def due_since(self, row: UrlRow) -> int:
+        """Return since when a URL is due; 0 if it is not."""
+        return self.due_at(row) or 0
+
+    def set_rules(self, collection: str, rules: RecrawlRules) -> None:
+        """Replace the rules of a collection that is crawled. Follow it with `Scheduler.renew`, or
+        parked hosts keep their old times.
+        """
+        if collection in self.rules:
+            self.rules[collection] = rules
+
     def due_columns(self) -> tuple[dict[str, pl.Expr], set[str]]:
         """`due_at` over the columns of `urls`, by collection, whatever `only` says; and the columns
         that it takes.

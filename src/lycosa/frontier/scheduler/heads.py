@@ -14,8 +14,7 @@ from __future__ import annotations
 
 import heapq
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterator, Sequence
 from sys import intern
 from typing import Any
 
@@ -24,11 +23,12 @@ import polars as pl
 import polars.selectors as cs
 
 from lycosa.core.clock import Clock
-from lycosa.core.records import HostRow, UrlId, UrlRow
+from lycosa.core.records import UrlId, UrlRow
 from lycosa.frontier.politeness.domain_clock import BUSY
 from lycosa.frontier.rows.row_reader import HostRowReader
 from lycosa.frontier.scheduler.agenda import Agenda
 from lycosa.frontier.scheduler.frontier import Frontier
+from lycosa.frontier.scheduler.pending import Pending
 from lycosa.frontier.scheduler.queue import FIRST, KINDS, HostQueue, kind_expr
 from lycosa.frontier.scheduler.strategy import Rank
 from lycosa.store.rows import url_record
@@ -49,23 +49,11 @@ _Place = tuple[int, str]  # of a head: host key, collection
 _Kinds = dict[int, list[UrlRow]]
 
 
-@dataclass(slots=True, frozen=True)
-class Pending:
-    """What stands in the worker's batches and not yet in the tables, by host; the newest version of
-    each row.
-    """
-
-    urls: Callable[[int], Iterable[UrlRow]]
-    host: Callable[[int], HostRow | None]
-    row_of_collection: Callable[[UrlRow, str], UrlRow | None] = lambda row, collection: None
-    """The row of a URL in another collection."""
-
-
 class Heads:
     """Fills the heads of the frontier's hosts. Not for several threads at once.
 
-    `depth` gives the least depth at which a URL is known now; `in_flight` whether a URL is being
-    fetched. `row_reader` holds `urls`; it is None while there are no tables.
+    `depth` returns the least depth at which a URL is known now. `row_reader` reads the table
+    `urls`; it is None while there are no tables.
     """
 
     def __init__(
@@ -77,7 +65,6 @@ class Heads:
         clock: Clock,
         pending: Pending,
         depth: Callable[[UrlRow], int],
-        in_flight: Callable[[UrlRow], bool],
     ) -> None:
         self.row_reader: HostRowReader | None = None
         self._frontier = frontier
@@ -86,9 +73,6 @@ class Heads:
         self._clock = clock
         self._pending = pending
         self._depth = depth
-        self._in_flight = in_flight
-        frontier.row_of_collection = self._due_row_of_collection
-        frontier.since = lambda row: agenda.due_at(row) or 0
         # heap of (next_due_at, host_key); valid while it is the host's
         self._wakes: list[tuple[int, int]] = []
 
@@ -177,16 +161,16 @@ class Heads:
         while self._wakes and self._wakes[0][0] <= now_ms:
             at, key = heapq.heappop(self._wakes)
             if self._valid_wake(at, key):
-                self._frontier.dry.add(key)
+                self._frontier.active.dry.add(key)
         dry = []
-        for key in self._frontier.dry:
+        for key in self._frontier.active.dry:
             ready_at = self._frontier.clocks.host_ready_at(key)
             if ready_at >= BUSY or ready_at <= now + HORIZON_MS:
                 dry.append(key)
             else:
                 # it rests for long
                 self.look_at(self._frontier.hosts[key], now_ms + ready_at - now)
-        self._frontier.dry.clear()
+        self._frontier.active.dry.clear()
         return dry
 
     def _valid_wake(self, at_ms: int, host_key: int) -> bool:
@@ -212,7 +196,7 @@ class Heads:
             for keys, limit in self._portions(host_keys, room):
                 extra = max(len(pending[key]) for key in keys)
                 for collection in self._agenda.rules:
-                    order = self._frontier.order(collection)
+                    order = self._frontier.active.order(collection)
                     kinds = KINDS if order.revisits else 1
                     # `extra` of them may be outdated by pending rows, all of one kind
                     max_rows = limit + kinds * (extra + 1)
@@ -250,7 +234,7 @@ class Heads:
         earliest = self._agenda.earliest(row, due)
         if earliest <= horizon and earliest == due:
             kinds = kinds_by_place.setdefault((row.id.host_key, row.collection), {})
-            kinds.setdefault(self._frontier.order(row.collection).kind(row), []).append(row)
+            kinds.setdefault(self._frontier.active.order(row.collection).kind(row), []).append(row)
             return
         self.look_at(self._frontier.hosts[row.id.host_key], earliest)
 
@@ -272,7 +256,7 @@ class Heads:
         """The first rows of each host that are due, then the `far` that are due next."""
         assert self.row_reader is not None
         is_required, later, near = self._agenda.due_filter(collection, horizon)
-        collection_order = self._frontier.order(collection)
+        collection_order = self._frontier.active.order(collection)
         kind = kind_expr() if collection_order.revisits else None
         order = [pl.when(near).then(0).otherwise(later)]
         order += [] if kind is None else [pl.when(kind == FIRST).then(0).otherwise(later)]
@@ -315,17 +299,17 @@ class Heads:
         host_key, collection = place
         queue = self._frontier.hosts[host_key]
         head = queue.heads.get(collection)
-        order = self._frontier.order(collection)
+        order = self._frontier.active.order(collection)
         new_kinds: _Kinds = {}
 
         def rank(row: UrlRow) -> Rank:
-            return order.rank(row, self._frontier.since)
+            return order.rank(row, self._frontier.active.due_since)
 
         for kind, rows in loaded.items():
             new_kinds[kind] = [
                 row
                 for row in rows
-                if (head is None or head.get(row.key) is None) and not self._in_flight(row)
+                if (head is None or head.get(row.key) is None) and not self._pending.in_flight(row)
             ]
             for row in new_kinds[kind]:
                 row.depth = min(row.depth, self._depth(row))
@@ -344,10 +328,12 @@ class Heads:
                 if kind in more
                 else None
             )
-            self._frontier.close_line(host_key, collection, closed_at, kind)
+            self._frontier.active.close_line(host_key, collection, closed_at, kind)
         lines_here = [line.kind for line in head.lines] if head is not None else []
         for kind in {*lines_here, *more} - new_kinds.keys():
-            self._frontier.close_line(host_key, collection, () if kind in more else None, kind)
+            self._frontier.active.close_line(
+                host_key, collection, () if kind in more else None, kind
+            )
 
     def _share(
         self,
@@ -381,22 +367,9 @@ class Heads:
                 self._add_if_due(row, horizon, now_ms)
 
     def _add_if_due(self, row: UrlRow, horizon: int, now_ms: int) -> None:
-        if self._agenda.is_near(row, horizon) and not self._in_flight(row):
+        if self._agenda.is_near(row, horizon) and not self._pending.in_flight(row):
             row.depth = min(row.depth, self._depth(row))
             self._add(row, now_ms)
-
-    def _due_row_of_collection(self, row: UrlRow, collection: str) -> UrlRow | None:
-        """The row that a URL which is fetched now has in another collection too, if that is still
-        in the batches, and due.
-        """
-        other = self._pending.row_of_collection(row, collection)
-        if (
-            other is None
-            or self._in_flight(other)
-            or not self._agenda.is_near(other, self._clock.now_ms())
-        ):
-            return None
-        return other
 
     def _add(self, row: UrlRow, now_ms: int) -> None:
         wait = (self._agenda.due_at(row) or 0) - now_ms

@@ -1,52 +1,39 @@
-"""What rests: the hosts that stand in the tables, and when they are brought to hand.
+"""The hosts that are not active: their rows are in the tables, a few numbers of each in memory.
 
-The frontier holds a bounded number of hosts, each with the head of its queue. Everything else is
-rows: committed ones on the shelves, uncommitted ones in the worker's batches. A refill brings in
-hosts that are due, has dry heads filled (`lycosa.frontier.scheduler.heads`), and sends hosts back
-that have nothing to do. Nothing is lost by sending a host back: its rows are in the tables or on
-their way.
-
-Stored times are milliseconds since 1970, the frontier's are of the monotonic clock; the change from
-one to the other is here.
+Parking a host loses nothing: its URLs are in the tables or in the worker's batch. Stored times are
+milliseconds since 1970, those of the frontier are of the monotonic clock; they are converted here.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import polars as pl
 import polars.selectors as cs
 
-from lycosa.core.clock import Clock, ClockStep
-from lycosa.core.records import HostRow, UrlId, UrlRow
+from lycosa.core.clock import Clock
+from lycosa.core.records import HostRow
 from lycosa.fetch.robots_txt import MAX_CRAWL_DELAY_MS
 from lycosa.frontier.hosts.directory import NEVER, HostDirectory, HostOrder
-from lycosa.frontier.recrawl.due import RecrawlRules
-from lycosa.frontier.recrawl.refetch_budget import Budget
 from lycosa.frontier.rows.row_reader import HostRowReader, summary
 from lycosa.frontier.scheduler.agenda import Agenda
 from lycosa.frontier.scheduler.frontier import Frontier
-from lycosa.frontier.scheduler.heads import HORIZON_MS, Heads, Pending
+from lycosa.frontier.scheduler.heads import HORIZON_MS
+from lycosa.frontier.scheduler.pending import Pending
 from lycosa.frontier.scheduler.queue import HostQueue
-from lycosa.frontier.scheduler.reach import Unvisited
-from lycosa.frontier.scheduler.turnover import Turnover
 from lycosa.store.rows import host_record
 from lycosa.store.state import LogState
 
-# also how many that rested come in a second, more than can be asked: after a start all of them
-# pause
-_REFILL_HOSTS = 2_000
-_REFILL_EVERY_MS = 100
-_LOOK_AGAIN_MS = 1_000
-# a longer one in the tables is of a time when back-off was part of it
+_RETRY_MS = 1_000
+# a longer delay in the tables is of a time when back-off was part of it
 _MAX_PAUSE_MS = MAX_CRAWL_DELAY_MS
 
 
 @dataclass(slots=True, frozen=True)
 class RowReaders:
-    """The tables that rest hosts and URLs."""
+    """Readers of the tables `urls` and `hosts`."""
 
     urls: HostRowReader
     hosts: HostRowReader
@@ -58,115 +45,40 @@ class RowReaders:
 
 
 class ParkedHosts:
-    """Brings rows to hand and sends hosts back. Not for several threads at once.
+    """Opens parked hosts and parks active ones. Not for several threads at once.
 
-    `rules` says by collection when a visited page is due again; collections that it lacks are left
-    alone (`paused`). `depth` gives the least depth at which a URL is known now; `in_flight` whether
-    a URL is being fetched. `row_readers` is None while there are no tables. `only`: what this call
-    may fetch, if not all that is due. `succeeds`: somebody held the partitions before.
+    `row_readers` is None while there are no tables. `succeeds`: another worker held the partitions
+    before.
     """
 
     def __init__(
         self,
         frontier: Frontier,
         directory: HostDirectory,
+        agenda: Agenda,
         *,
-        rules: Mapping[str, RecrawlRules],
-        active_hosts: int,
-        waiting_urls: int,
-        least_pause_ms: int = 0,
-        succeeds: bool = False,
+        least_pause_ms: int,
+        succeeds: bool,
         clock: Clock,
         pending: Pending,
-        depth: Callable[[UrlRow], int],
-        in_flight: Callable[[UrlRow], bool],
     ) -> None:
-        self.frontier = frontier
         self.directory = directory
         self.row_readers: RowReaders | None = None
-        self.agenda = Agenda(rules, clock)
-        self.heads = Heads(
-            frontier,
-            self.agenda,
-            waiting_urls=waiting_urls,
-            clock=clock,
-            pending=pending,
-            depth=depth,
-            in_flight=in_flight,
+        self.unvisited_first = any(
+            order.strategy.unvisited_first for order in frontier.active.orders.values()
         )
-        self._active_hosts = active_hosts
+        self._frontier = frontier
+        self._agenda = agenda
         self._least_pause_ms = least_pause_ms
         self._succeeds = succeeds
         self._clock = clock
         self._pending = pending
-        self._next_refill = 0
-        self._next_fresh = 0
-        self._rest_at = NEVER  # no resting host is due before; ms since 1970
-        self._rest_at_until = -1
-        self._unvisited_first = any(
-            order.strategy.unvisited_first for order in frontier.orders.values()
-        )
-        self._turnover = Turnover(
-            frontier,
-            self._close,
-            active_hosts=active_hosts,
-            least_pause_ms=least_pause_ms,
-            unvisited_first=self._unvisited_first,
-        )
-        self._clock_step = ClockStep(clock)
+        self._next_at = NEVER  # no parked host is due before; ms since 1970
+        self._next_at_until = -1
 
-    @property
-    def only(self) -> Unvisited | None:
-        """What this call may fetch, if not all that is due."""
-        return self.agenda.only
-
-    @only.setter
-    def only(self, only: Unvisited | None) -> None:
-        self.agenda.only = only
-
-    @property
-    def budgets(self) -> dict[str, Budget]:
-        """By collection; they hold back pages that were visited before."""
-        return self.agenda.budgets
-
-    @property
-    def room(self) -> int:
-        """How many URLs a head may hold now."""
-        return self.heads.room
-
-    @property
-    def full(self) -> bool:
-        """Whether a new host is to rest: every place is taken, or enough are and others wait for
-        theirs.
-        """
-        active = len(self.frontier.hosts)
-        others_wait = self._rest_at <= self._clock.now_ms() and not self._unvisited_first
-        return active >= (
-            min(_REFILL_HOSTS, self._active_hosts) if others_wait else self._active_hosts
-        )
-
-    def due_at(self, row: UrlRow) -> int | None:
-        """`Agenda.due_at`."""
-        return self.agenda.due_at(row)
-
-    def wait_for(self, row: UrlRow) -> None:
-        """`Heads.wait_for`."""
-        self.heads.wait_for(row)
-
-    def stored(self, identities: Sequence[UrlId]) -> Iterator[UrlRow]:
-        """`Heads.stored`."""
-        return self.heads.stored(identities)
-
-    def rules_of(self, collection: str) -> RecrawlRules | None:
-        """The rules of a collection; None: it is left alone."""
-        return self.agenda.rules.get(collection)
-
-    def set_rules(self, collection: str, rules: RecrawlRules) -> None:
-        """Other rules for a collection that is worked. Follow it with `renew`, or hosts that rest
-        keep their old times.
-        """
-        if collection in self.agenda.rules:
-            self.agenda.rules[collection] = rules
+    def knows(self, host_key: int) -> bool:
+        """Whether a host is known, active or resting."""
+        return self.directory.slot(host_key) is not None
 
     def usual_pause_ms(self, row: HostRow) -> int:
         """How long a host is left alone after a fetch of which nothing is known but that it was
@@ -174,52 +86,14 @@ class ParkedHosts:
         """
         return max(self._least_pause_ms, min(row.delay_ms, _MAX_PAUSE_MS))
 
-    def move(self, row: UrlRow) -> None:
-        """When a URL is due has changed: see that it comes at its time, on an active host or on one
-        that rests.
-        """
-        if row.id.host_key in self.frontier.hosts:
-            self.wait_for(row)
-            return
-        due = self.due_at(row)
-        slot = self.directory.slot(row.id.host_key)
-        if due is not None and slot is not None:
-            self.directory.wake(slot, due)
-            self._rest_at = min(self._rest_at, due)
-
-    def renew(self) -> Iterator[None]:
-        """Look through the tables for hosts that are due earlier under today's rules, a part at
-        each step. (What is due later than was thought shows when its host is looked at.)
-
-        Raises:
-            FileNotFoundError: a file went away meanwhile: begin again.
-        """
-        now_ms = self._clock.now_ms()
-        for queue in self.frontier.hosts.values():
-            self.heads.look_at(queue, now_ms)
-        if self.row_readers is None:
-            return
-        due, needed = self.agenda.due_columns()
-        for frame in self.row_readers.urls.live(("state", *needed)):
-            hosts = summary(frame, due).filter(pl.col("due_at").is_not_null())
-            self.directory.wake_many(hosts["host_key"].to_numpy(), hosts["due_at"].to_numpy())
-            self._rest_at_until = -1
-            yield
-
-    def refresh(self, state: LogState) -> None:
-        """The log has gone on: read from the files that count now."""
-        if self.row_readers is not None:
-            self.row_readers.refresh(state)
-
     def load(self, row_readers: RowReaders) -> Iterator[pl.DataFrame]:
         """Take in the hosts of the tables, all of which rest, while the caller goes through what
         this yields: the live rows of `urls`, part by part, with the columns collection, operation,
         host_key, url_key, state and depth.
         """
         self.row_readers = row_readers
-        self.heads.row_reader = row_readers.urls
         self.directory.clear()
-        due, needed = self.agenda.due_columns()
+        due, needed = self._agenda.due_columns()
         for frame in row_readers.urls.live(("state", "depth", *needed)):
             self.directory.extend(summary(frame, due))
             yield frame
@@ -246,7 +120,7 @@ class ParkedHosts:
 
         A domain's rows share a partition, and a frame cuts none but its first and its last.
         """
-        clocks = self.frontier.clocks
+        clocks = self._frontier.clocks
         for frame in hosts:
             now_ms, now = self._clock.now_ms(), self._clock.monotonic_ms()
             rests = frame.filter(
@@ -270,21 +144,17 @@ class ParkedHosts:
                 clocks.take_up_pause(domain, pause, monotonic_ms=now)
             yield frame
 
-    def knows(self, host_key: int) -> bool:
-        """Whether a host is known, active or resting."""
-        return self.directory.slot(host_key) is not None
-
     def new_host(self, row: HostRow) -> HostQueue:
         """Take in a host that was not known, and make it active."""
         self.directory.activate(self.directory.add(row.host_key, row.partition))
-        queue = self.frontier.open_host(row)
+        queue = self._frontier.open_host(row)
         queue.opened_at = self._clock.monotonic_ms()
         # whoever held the partitions before may have asked it and not lived to say so
         if self._succeeds:
             self._take_up(row)
         return queue
 
-    def rest(self, row: HostRow) -> None:
+    def add(self, row: HostRow) -> None:
         """Take in a host that was not known, to rest until there is room for it. It has a URL that
         is due.
         """
@@ -292,129 +162,69 @@ class ParkedHosts:
         self.directory.set(slot, waiting=row.known)
         self._wake(slot)
 
-    def note(self, host_key: int) -> None:
+    def url_added(self, host_key: int) -> None:
         """A new URL of a resting host was admitted: it is due now."""
         slot = self._slot(host_key)
         self.directory.change(slot, waiting=1)
         self._wake(slot)
 
-    def hush(self) -> None:
+    def clear_due(self) -> None:
         """No resting host is due until it is woken: with `only`, what is due is not yet known."""
         self.directory.hush()
-        self._rest_at_until = -1
+        self._next_at_until = -1
 
-    def reached(self, host_key: int) -> None:
-        """`only` admits more URLs of a host: they are looked for in the tables."""
-        queue, slot = self.frontier.hosts.get(host_key), self.directory.slot(host_key)
-        if queue is not None:
-            self.heads.look_at(queue, 0)
-        elif slot is not None:
+    def wake_at(self, host_key: int, due_at: int) -> None:
+        """A URL of a parked host is due at `due_at`."""
+        slot = self.directory.slot(host_key)
+        if slot is not None:
+            self.directory.wake(slot, due_at)
+            self._next_at = min(self._next_at, due_at)
+
+    def wake(self, host_key: int) -> None:
+        """A URL of a parked host is due now. Hosts that are not known are ignored."""
+        slot = self.directory.slot(host_key)
+        if slot is not None:
             self._wake(slot)
 
-    def open(self, host_key: int) -> HostQueue | None:
-        """Make a resting host active (its URLs come with the next refill). None: no such host is
-        known.
-        """
-        queue = self.frontier.hosts.get(host_key)
-        if queue is None and self.directory.slot(host_key) is not None:
-            self._open([host_key])
-            queue = self.frontier.hosts.get(host_key)
-            if queue is not None:
-                self.heads.look_at(queue, 0)
-        return queue
+    def wake_earlier(self, hosts: pl.DataFrame) -> None:
+        """Hosts (columns host_key and due_at) are due at these times, if that is earlier."""
+        self.directory.wake_many(hosts["host_key"].to_numpy(), hosts["due_at"].to_numpy())
+        self._next_at_until = -1
 
-    def next_time(self) -> int | None:
-        """When a refill may find something that is due, in ms of the monotonic clock; None: nothing
-        rests that ever will be.
+    @property
+    def any_due(self) -> bool:
+        """Whether a parked host may be due now, as far as was seen last."""
+        return self._next_at <= self._clock.now_ms()
+
+    def next_due(self) -> int | None:
+        """Return when the next parked host is due, in ms of the monotonic clock; None: never. The
+        directory is searched at most once a second.
         """
         now = self._clock.monotonic_ms()
-        self._heed_clock()
-        if self.frontier.dry:
-            return max(now, self._next_refill)
-        if now >= self._rest_at_until:
+        if now >= self._next_at_until:
             earliest = self.directory.next_time()
-            self._rest_at = NEVER if earliest is None else earliest
-            self._rest_at_until = now + _LOOK_AGAIN_MS
-            if self._rest_at > self._clock.now_ms():
-                self.frontier.unvisited_only = False
-        times = []
-        if self._rest_at < NEVER:
-            times.append(max(self._monotonic(self._rest_at), self._next_fresh))
-        look = self.heads.next_look()
-        if look is not None:
-            times.append(max(self._monotonic(look), self._next_refill))
-        return min(times, default=None)
+            self._next_at = NEVER if earliest is None else earliest
+            self._next_at_until = now + _RETRY_MS
+            if self._next_at > self._clock.now_ms():
+                self._frontier.unvisited_only = False
+        if self._next_at == NEVER:
+            return None
+        return now + max(self._next_at - self._clock.now_ms(), 0)
 
-    def refill(self) -> bool:
-        """Bring in what is due, if the last refill is not too near. True if anything was read.
-
-        While others wait that rest, hosts whose heads have run dry go to the end of their line, and
-        nobody holds a place with nothing to do, or for long (`lycosa.frontier.scheduler.turnover`):
-        all get their turn, and neighbours in the files are read together.
-        """
-        now = self._clock.monotonic_ms()
-        if now < self._next_refill:
-            return False
-        self._heed_clock()
-        self._next_refill = now + _REFILL_EVERY_MS
-        now_ms = self._clock.now_ms()
-        dry = self.heads.take_dry()
-        fresh: list[int] = []
-        if self._rest_at <= now_ms and now >= self._next_fresh:
-            for key in [key for key, queue in self.frontier.hosts.items() if queue.idle]:
-                self._close(key)
-            self._turnover.shorten_lines(set(dry))
-            dry = [key for key in dry if key in self.frontier.hosts]
-            fresh = self._due_hosts(now_ms, self._turnover.make_room(_REFILL_HOSTS, now, set(dry)))
-            dry = [key for key in dry if key in self.frontier.hosts]
-            if fresh:
-                self._open(fresh)
-            self._next_fresh = now + max(_REFILL_EVERY_MS, 1_000 * len(fresh) // _REFILL_HOSTS)
-            self.frontier.unvisited_only = self._unvisited_first and self.directory.unvisited_rest(
-                now_ms
-            )
-        keys = dry[:_REFILL_HOSTS]
-        self.frontier.dry.update(dry[_REFILL_HOSTS:])
-        keys += [key for key in fresh if key in self.frontier.hosts]
-        if keys:
-            self.heads.read(keys, now_ms)
-        return bool(keys)
-
-    def _heed_clock(self) -> None:
-        """When the date was set back, what rests waits no longer for it: hosts that were due would
-        not be until it is that late again.
-
-        Those that are due by a schedule are looked at too early by as much: of their URLs that were
-        visited while the clock was ahead nothing else would tell.
-        """
-        back_ms = self._clock_step.back_ms()
-        if not back_ms:
-            return
-        self.directory.set_back(back_ms)
-        self.heads.set_back(back_ms)
-        if self._rest_at < NEVER:
-            self._rest_at -= back_ms
-        for budget in self.budgets.values():
-            budget.set_back(back_ms)
-        self._rest_at_until = -1
-
-    # -- hosts
-    # ------------------------------------------------------------
-
-    def _wake(self, slot: int) -> None:
-        """A resting host is due now."""
-        now_ms = self._clock.now_ms()
-        self.directory.wake(slot, now_ms)
-        self._rest_at = min(self._rest_at, now_ms)
-        if self._unvisited_first and not self.directory.visited[slot]:
-            self.frontier.unvisited_only = True
-
-    def _due_hosts(self, now_ms: int, limit: int) -> list[int]:
-        order = HostOrder.SERVERS if self._unvisited_first else HostOrder.TIME
-        slots = self.directory.pick(now_ms, HORIZON_MS, limit, order)
+    def due_hosts(self, limit: int) -> list[int]:
+        """Return the keys of at most `limit` hosts that are due."""
+        order = HostOrder.SERVERS if self.unvisited_first else HostOrder.TIME
+        slots = self.directory.pick(self._clock.now_ms(), HORIZON_MS, limit, order)
         return [int(key) for key in self.directory.host_key[slots]]
 
-    def _open(self, host_keys: Sequence[int]) -> None:
+    def set_back(self, by_ms: int) -> None:
+        """The clock was set back: all times are earlier by as much."""
+        self.directory.set_back(by_ms)
+        if self._next_at < NEVER:
+            self._next_at -= by_ms
+        self._next_at_until = -1
+
+    def open(self, host_keys: Sequence[int]) -> None:
         """Make resting hosts active; politeness goes on where it stood."""
         missing = []
         rows = {}
@@ -425,7 +235,7 @@ class ParkedHosts:
             else:
                 rows[key] = row
         if missing and self.row_readers is not None:
-            rows.update((row.host_key, row) for row in self._shelved_hosts(missing))
+            rows.update((row.host_key, row) for row in self._stored_hosts(missing))
         slots = self.directory.slots(np.array(host_keys, np.uint64))
         waiting, visited = (
             self.directory.waiting[slots].tolist(),
@@ -440,48 +250,28 @@ class ParkedHosts:
                 self.directory.set(slot, next_at=NEVER)
                 continue
             row.known, row.visited = url_count, done
-            self.frontier.open_host(row).opened_at = self._clock.monotonic_ms()
+            self._frontier.open_host(row).opened_at = self._clock.monotonic_ms()
             self._take_up(row)
             self.directory.activate(slot)
 
-    def _take_up(self, row: HostRow) -> None:
-        now_ms = self._clock.now_ms()
-        self.frontier.clocks.take_up(
-            row.host_key,
-            row.registrable_domain,
-            self.usual_pause_ms(row),
-            # a visit to come: the clock was set back since
-            not_before=row.not_before - max(row.last_visit_at - now_ms, 0),
-            now_ms=now_ms,
-            monotonic_ms=self._clock.monotonic_ms(),
-        )
-
-    def _shelved_hosts(self, keys: list[int]) -> Iterator[HostRow]:
-        assert self.row_readers is not None
-        host_keys = np.array(keys, np.uint64)
-        partitions = self.directory.partition[self.directory.slots(host_keys)]
-        frame = self.row_readers.hosts.rows(partitions, host_keys, pl.col("host") != "")
-        for row in frame.with_columns(cs.datetime().dt.epoch("ms")).iter_rows():
-            yield host_record(row)
-
-    def _close(self, host_key: int, parked_ms: int = HORIZON_MS, *, away_ms: int = 0) -> None:
+    def park(self, host_key: int, parked_ms: int = HORIZON_MS, *, away_ms: int = 0) -> None:
         """Send a host back. `parked_ms`: how long it stays away if it waits for its domain;
         `away_ms`: in any case.
         """
-        queue = self.frontier.close_host(host_key)
+        queue = self._frontier.close_host(host_key)
         due = [at for at in (queue.next_due_at,) if at is not None]
         for head in queue.heads.values():
             if not head.complete or head.waits:
                 due.append(0)
             due += [self._wall(at) for line in head.lines for at, _, _ in line.later[:1]]
         row = queue.row
-        ready = self._wall(self.frontier.clocks.let_go(host_key))
+        ready = self._wall(self._frontier.clocks.let_go(host_key))
         row.not_before = max(row.not_before, ready)
         # its domain has more hosts than it can be asked for; in its line it would stand for long
         if queue.parked:
             ready = max(ready, self._clock.now_ms() + parked_ms)
         next_at = max(min(due), ready, self._clock.now_ms() + away_ms) if due else NEVER
-        self._rest_at = min(self._rest_at, next_at)
+        self._next_at = min(self._next_at, next_at)
         slot = self._slot(host_key)
         self.directory.activate(slot, False)
         self.directory.set(
@@ -493,14 +283,38 @@ class ParkedHosts:
             last_visit_at=row.last_visit_at,
         )
 
+    def _wake(self, slot: int) -> None:
+        """A resting host is due now."""
+        now_ms = self._clock.now_ms()
+        self.directory.wake(slot, now_ms)
+        self._next_at = min(self._next_at, now_ms)
+        if self.unvisited_first and not self.directory.visited[slot]:
+            self._frontier.unvisited_only = True
+
+    def _take_up(self, row: HostRow) -> None:
+        now_ms = self._clock.now_ms()
+        self._frontier.clocks.take_up(
+            row.host_key,
+            row.registrable_domain,
+            self.usual_pause_ms(row),
+            # a visit to come: the clock was set back since
+            not_before=row.not_before - max(row.last_visit_at - now_ms, 0),
+            now_ms=now_ms,
+            monotonic_ms=self._clock.monotonic_ms(),
+        )
+
+    def _stored_hosts(self, keys: list[int]) -> Iterator[HostRow]:
+        assert self.row_readers is not None
+        host_keys = np.array(keys, np.uint64)
+        partitions = self.directory.partition[self.directory.slots(host_keys)]
+        frame = self.row_readers.hosts.rows(partitions, host_keys, pl.col("host") != "")
+        for row in frame.with_columns(cs.datetime().dt.epoch("ms")).iter_rows():
+            yield host_record(row)
+
     def _slot(self, host_key: int) -> int:
         slot = self.directory.slot(host_key)
         assert slot is not None
         return slot
-
-    def _monotonic(self, at_ms: int) -> int:
-        """A stored time on the monotonic clock; what is past is now at the latest."""
-        return self._clock.monotonic_ms() + max(at_ms - self._clock.now_ms(), 0)
 
     def _wall(self, monotonic_ms: int) -> int:
         return self._clock.now_ms() + monotonic_ms - self._clock.monotonic_ms()

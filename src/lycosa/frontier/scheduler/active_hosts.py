@@ -1,0 +1,185 @@
+"""The active hosts and the heads of their URL queues (`lycosa.frontier.scheduler.queue`).
+
+A host of which the tables hold more URLs than its heads, and one of whose lines is empty, is `dry`:
+`lycosa.frontier.scheduler.heads` reads more of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Mapping
+from itertools import count
+
+from lycosa.core.records import HostRow, UrlRow
+from lycosa.frontier.scheduler.queue import FIRST, CollectionOrder, Head, HostQueue
+from lycosa.frontier.scheduler.strategy import Rank
+
+_DEFAULT_ORDER = CollectionOrder()
+_OVERFULL = 2
+
+
+class ActiveHosts:
+    """Host queues by host key.
+
+    `orders` is by collection; a collection that it does not name is breadth-first. `due_since`
+    returns since when a visited URL is due. `row_of_collection` returns the row of a URL in another
+    collection, if that may be fetched too; None: there is none.
+    """
+
+    def __init__(
+        self,
+        orders: Mapping[str, CollectionOrder],
+        due_since: Callable[[UrlRow], int],
+        row_of_collection: Callable[[UrlRow, str], UrlRow | None],
+    ) -> None:
+        self._orders = dict(orders)
+        self.due_since = due_since
+        self._row_of_collection = row_of_collection
+        self._queues: dict[int, HostQueue] = {}
+        self._numbers = count(1)
+        self._size = 0
+        self.dry: set[int] = set()  # hosts with an empty line that the tables can fill
+
+    def __len__(self) -> int:
+        """Return how many URLs the heads hold."""
+        return self._size
+
+    @property
+    def queues(self) -> dict[int, HostQueue]:
+        return self._queues
+
+    @property
+    def orders(self) -> Mapping[str, CollectionOrder]:
+        return self._orders
+
+    def order(self, collection: str) -> CollectionOrder:
+        """How a collection's URLs are ordered."""
+        return self._orders.get(collection) or _DEFAULT_ORDER
+
+    def reorder(self, collection: str, order: CollectionOrder) -> None:
+        """Give a collection another order; for heads that are made from now on."""
+        self._orders[collection] = order
+
+    def open(self, row: HostRow) -> HostQueue:
+        """Return the queue of a host; a new one if the host was not active."""
+        queue = self._queues.get(row.host_key)
+        if queue is None:
+            queue = self._queues[row.host_key] = HostQueue(row)
+        return queue
+
+    def close(self, host_key: int) -> HostQueue:
+        """Remove a host with the URLs of its heads (the tables hold them too)."""
+        queue = self._queues.pop(host_key)
+        self._size -= queue.size
+        self.dry.discard(host_key)
+        return queue
+
+    def close_line(
+        self, host_key: int, collection: str, at: Rank | None, kind: int = FIRST
+    ) -> None:
+        """Say from which rank on the tables hold further URLs of a kind (None: there are no
+        others).
+        """
+        line = self._head(self._queues[host_key], collection).line(kind)
+        line.closed_at = at
+        if line.dry:
+            self.dry.add(host_key)
+
+    def waiting(self, collection: str, host_key: int, key: int) -> UrlRow | None:
+        """The row of a URL that waits here, or None."""
+        queue = self._queues.get(host_key)
+        head = queue.heads.get(collection) if queue else None
+        return head.get(key) if head else None
+
+    def add(self, row: UrlRow, not_before: int = 0) -> HostQueue:
+        """Queue a URL of an active host, to be fetched at `not_before` or later. A URL that is
+        queued already moves to its new place.
+        """
+        queue = self._queues[row.id.host_key]
+        self._size += self._head(queue, row.collection).add(row, next(self._numbers), not_before)
+        return queue
+
+    def offer(self, row: UrlRow, room: int) -> bool:
+        """Queue a new URL of an active host if it belongs into the head; else the head is closed
+        there. `room`: how many URLs a head may hold.
+        """
+        queue = self._queues[row.id.host_key]
+        head = self._head(queue, row.collection)
+        line = head.line(FIRST)
+        rank = head.rank(row)
+        if line.closed_at is not None and rank >= line.closed_at:
+            return False
+        if line.closed_at is None and len(line.rows) >= room:
+            # what is here already is not worse by much: the next refill sorts it out
+            line.closed_at = rank
+            return False
+        self.add(row)
+        if len(line.rows) > _OVERFULL * room:
+            others = [other for other in queue.heads.values() if other is not head]
+            self._size -= head.trim(
+                room, lambda key: any(other.get(key) is not None for other in others)
+            )
+        return True
+
+    def remove(self, collection: str, host_key: int, key: int) -> UrlRow | None:
+        """Take a URL out, whatever its host's clock says (replay uses this)."""
+        queue = self._queues.get(host_key)
+        head = queue.heads.get(collection) if queue else None
+        return self._take_out(host_key, head, key) if head else None
+
+    def rows(self) -> Iterator[UrlRow]:
+        """All URLs that wait here, in no order."""
+        return (
+            row
+            for queue in self._queues.values()
+            for head in queue.heads.values()
+            for row in head.rows()
+        )
+
+    def pop(self, queue: HostQueue, now: int, closed: Collection[str]) -> tuple[UrlRow, ...]:
+        """The first URL of the host's most urgent head, and its rows in the host's other heads."""
+        if len(queue.heads) == 1:
+            ((name, head),) = queue.heads.items()
+            row = None if name in closed else self._pop_head(head, now)
+            return (row,) if row is not None else ()
+        heads = [(name, head) for name, head in queue.heads.items() if name not in closed]
+        heads.sort(key=lambda entry: (-entry[1].order.priority, entry[1].served_at))
+        for _, head in heads:
+            row = self._pop_head(head, now, several=True)
+            if row is not None:
+                head.served_at = now
+                rows = [row]
+                for name, other in heads:
+                    same = self._take_out(row.id.host_key, other, row.key)
+                    if same is None and not other.complete and other is not head:
+                        same = self._row_of_collection(row, name)
+                    if same is not None:
+                        rows.append(same)
+                return tuple(rows)
+        return ()
+
+    def _pop_head(self, head: Head, now: int, *, several: bool = False) -> UrlRow | None:
+        entry = head.pop(now)
+        if entry is None:
+            return None
+        row, line, late = entry
+        self._size -= 1
+        # Late: it waited here for another head's sake, say, and the tables hold some that come
+        # before it.
+        if line.dry or (late and (several or line.kind != FIRST)):
+            self.dry.add(row.id.host_key)
+        return row
+
+    def _take_out(self, host_key: int, head: Head, key: int) -> UrlRow | None:
+        entry = head.remove(key)
+        if entry is None:
+            return None
+        self._size -= 1
+        if entry[1].dry:
+            self.dry.add(host_key)
+        return entry[0]
+
+    def _head(self, queue: HostQueue, collection: str) -> Head:
+        head = queue.heads.get(collection)
+        if head is None:
+            head = queue.heads[collection] = Head(self.order(collection), self.due_since)
+        return head

@@ -1,0 +1,193 @@
+"""When each active host comes next: a heap by time, hosts that are due by rank, and waiting lines.
+
+A host is scheduled at most once. One that only lacks a collection that may fetch now is deferred.
+One that only lacks its domain waits in the domain's line; one that only lacks a connection to its
+address waits in the address's line. Times are milliseconds of the monotonic clock.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Collection, Mapping
+from itertools import count
+
+from lycosa.frontier.politeness.address_queues import AddressLines
+from lycosa.frontier.politeness.clocks import Clocks
+from lycosa.frontier.politeness.domain_clock import BUSY
+from lycosa.frontier.scheduler.queue import HostQueue
+from lycosa.frontier.scheduler.strategy import Rank
+
+_RETRY_MS = 1_000
+_DEFERRED = -1
+"""`scheduled_at` of a deferred host: any time at which it may be fetched from is another."""
+_MAX_STALE = 1_000
+
+
+class HostSchedule:
+    """The order of the active hosts. `queues` is the live mapping of host keys to queues."""
+
+    def __init__(self, queues: Mapping[int, HostQueue], clocks: Clocks) -> None:
+        self._hosts = queues
+        self.clocks = clocks
+        self._times: list[tuple[int, int, int]] = []  # heap of (time, number, host_key)
+        self._due: list[tuple[Rank, int, int]] = []  # heap of (host's rank, number, host_key)
+        self._deferred: dict[str, list[tuple[Rank, int, int]]] = {}  # by collection; heaps
+        # heap of (time, domain): a host of the domain's line may be fetched from
+        self._wakes: list[tuple[int, str]] = []
+        self._waking: dict[str, int] = {}  # domain -> the time of its one valid entry there
+        self._lines = AddressLines()
+        self._numbers = count(1)
+
+    def schedule(self, queue: HostQueue, not_before: int = 0) -> None:
+        if queue.held or queue.parked:
+            return
+        ready_at = max(self.clocks.host_ready_at(queue.row.host_key), not_before)
+        if ready_at >= BUSY:
+            return
+        at = queue.due_from(ready_at)
+        if at is None or (queue.scheduled and queue.scheduled_at == at):
+            return
+        queue.scheduled = next(self._numbers)
+        queue.scheduled_at = at
+        heapq.heappush(self._times, (at, queue.scheduled, queue.row.host_key))
+
+    def next_host(self, now: int, closed: Collection[str]) -> HostQueue | None:
+        """Take the first of the hosts whose time has come, and that do not stand aside for these
+        collections, off the schedule.
+        """
+        while self._times and self._times[0][0] <= now:
+            _, number, host_key = heapq.heappop(self._times)
+            queue = self._hosts.get(host_key)
+            if queue is None or queue.scheduled != number:
+                continue  # an older entry: the host was scheduled again
+            heapq.heappush(self._due, (self._host_rank(queue, now), number, host_key))
+        heaps = (
+            [self._due, *(heap for name, heap in self._deferred.items() if name not in closed)]
+            if self._deferred
+            else [self._due]
+        )
+        firsts = [heap for heap in heaps if self._first(heap) is not None]
+        if not firsts:
+            return None
+        _, _, host_key = heapq.heappop(min(firsts, key=_top) if len(firsts) > 1 else firsts[0])
+        queue = self._hosts[host_key]
+        queue.scheduled = 0
+        return queue
+
+    def defer(self, queue: HostQueue, now: int) -> None:
+        """Nothing of the host may be asked now but for what its collections may fetch: it comes
+        when one of them may.
+        """
+        queue.scheduled, queue.scheduled_at = next(self._numbers), _DEFERRED
+        entry = (self._host_rank(queue, now), queue.scheduled, queue.row.host_key)
+        for name, head in queue.heads.items():
+            if head.waits:
+                heap = self._deferred.setdefault(name, [])
+                heapq.heappush(heap, entry)
+                if len(heap) > _MAX_STALE + 2 * len(self._hosts):
+                    heap[:] = [
+                        each
+                        for each in heap
+                        if each[2] in self._hosts and self._hosts[each[2]].scheduled == each[1]
+                    ]
+                    heapq.heapify(heap)
+
+    def wait_for_domain(self, queue: HostQueue) -> None:
+        """Put the host into the line of its registrable domain."""
+        queue.parked = True
+        self.clocks.park(queue.row.host_key, queue.row.registrable_domain)
+
+    def wait_for_address(self, queue: HostQueue, now: int) -> None:
+        """Put the host into the line of its address. It is tried again when it is the first in line
+        and a fetch there ends, and once a second.
+        """
+        self._lines.stand(queue.row.host_key, queue.row.ip)
+        self.schedule(queue, now + _RETRY_MS)
+
+    def leave_line(self, host_key: int) -> None:
+        """Remove the host from the line of its address."""
+        self._lines.leave(host_key)
+
+    def wake(self, domain: str) -> None:
+        """See that the first of the domain's line is woken when the domain has a place."""
+        if not self.clocks.has_line(domain):
+            return
+        at = self.clocks.domain_ready_at(domain)
+        if at < BUSY and self._waking.get(domain, BUSY) > at:
+            self._waking[domain] = at
+            heapq.heappush(self._wakes, (at, domain))
+
+    def wake_lines(self, now: int) -> None:
+        while self._wakes and self._wakes[0][0] <= now:
+            at, domain = heapq.heappop(self._wakes)
+            if self._waking.get(domain) != at:
+                continue
+            del self._waking[domain]
+            if self.clocks.domain_ready_at(domain) > now:
+                self.wake(domain)
+                continue
+            while (key := self.clocks.unpark(domain)) is not None:
+                queue = self._hosts.get(key)
+                if queue is not None and queue.parked:
+                    queue.parked = False
+                    self.schedule(queue)
+                    if queue.scheduled and queue.scheduled_at <= now:
+                        break
+
+    def release_address(self, address: str, now: int) -> None:
+        """Where an address has room, let the first in its line that may be asked now look again."""
+        while not self.clocks.crowded(address) and (key := self._lines.first(address)) is not None:
+            queue = self._hosts[key]
+            self.schedule(queue)
+            if queue.row.ip == address and queue.scheduled and queue.scheduled_at <= now:
+                return
+            self._lines.leave(key)
+
+    def next_time(self) -> int | None:
+        """When something may be due at the earliest; None: nothing waits on a host that is not
+        being asked.
+        """
+        times = [at for at in (self._next_wake(), self._next_scheduled()) if at is not None]
+        return min(times, default=None)
+
+    def _next_wake(self) -> int | None:
+        while self._wakes:
+            at, domain = self._wakes[0]
+            if self._waking.get(domain) == at:
+                return at
+            heapq.heappop(self._wakes)
+        return None
+
+    def _next_scheduled(self) -> int | None:
+        for heap in (self._due, *self._deferred.values()):
+            if self._first(heap) is not None:
+                return self._hosts[heap[0][2]].scheduled_at
+        while self._times:
+            at, number, host_key = self._times[0]
+            queue = self._hosts.get(host_key)
+            if queue is not None and queue.scheduled == number:
+                return at
+            heapq.heappop(self._times)
+        return None
+
+    def _first(self, heap: list[tuple[Rank, int, int]]) -> HostQueue | None:
+        """The host of a heap's first valid entry; those before it are dropped."""
+        while heap:
+            _, number, host_key = heap[0]
+            queue = self._hosts.get(host_key)
+            if queue is not None and queue.scheduled == number:
+                return queue
+            heapq.heappop(heap)
+        return None
+
+    def _host_rank(self, queue: HostQueue, now: int) -> Rank:
+        best: Rank | None = None
+        for head in queue.heads.values():
+            for row in head.firsts(now):
+                rank = (-head.order.priority, *head.order.strategy.host_rank(queue.row, row))
+                best = rank if best is None else min(best, rank)
+        return best or ()
+
+
+def _top(heap: list[tuple[Rank, int, int]]) -> tuple[Rank, int, int]:
+    return heap[0]

@@ -1,0 +1,229 @@
+"""Which hosts are active: parked hosts that are due are opened, active hosts without work parked.
+
+The frontier holds a bounded number of active hosts, each with the heads of its URL queues. All
+other URLs are rows: committed ones in the tables, uncommitted ones in the worker's batch. A refill
+opens hosts that are due, has dry heads filled (`lycosa.frontier.scheduler.heads`) and parks hosts
+that have nothing to do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import polars as pl
+
+from lycosa.core.clock import Clock, ClockStep
+from lycosa.core.records import UrlRow
+from lycosa.frontier.hosts.directory import HostDirectory
+from lycosa.frontier.rows.row_reader import summary
+from lycosa.frontier.scheduler.agenda import Agenda
+from lycosa.frontier.scheduler.frontier import Frontier
+from lycosa.frontier.scheduler.heads import Heads
+from lycosa.frontier.scheduler.parked_hosts import ParkedHosts, RowReaders
+from lycosa.frontier.scheduler.pending import Pending
+from lycosa.frontier.scheduler.queue import HostQueue
+from lycosa.frontier.scheduler.turnover import Turnover
+from lycosa.store.state import LogState
+
+_REFILL_HOSTS = 2_000
+"""Hosts of one refill, and hosts that are opened in a second: more than can be fetched from; after
+a start all of them pause.
+"""
+_REFILL_EVERY_MS = 100
+
+
+@dataclass(slots=True, frozen=True)
+class SchedulerLimits:
+    """How many hosts are active, how many URLs their heads hold, and the least pause of a host.
+    `succeeds`: another worker held the partitions before.
+    """
+
+    active_hosts: int
+    waiting_urls: int
+    least_pause_ms: int = 0
+    succeeds: bool = False
+
+
+class Scheduler:
+    """Joins the active hosts (`frontier`), the parked ones (`parked`), the reader of queue heads
+    (`heads`) and the due times (`agenda`). Not for several threads at once.
+
+    `depth` returns the least depth at which a URL is known now.
+    """
+
+    def __init__(
+        self,
+        frontier: Frontier,
+        directory: HostDirectory,
+        agenda: Agenda,
+        limits: SchedulerLimits,
+        clock: Clock,
+        pending: Pending,
+        depth: Callable[[UrlRow], int],
+    ) -> None:
+        self.frontier = frontier
+        self.agenda = agenda
+        self.parked = ParkedHosts(
+            frontier,
+            directory,
+            agenda,
+            least_pause_ms=limits.least_pause_ms,
+            succeeds=limits.succeeds,
+            clock=clock,
+            pending=pending,
+        )
+        self.heads = Heads(
+            frontier,
+            agenda,
+            waiting_urls=limits.waiting_urls,
+            clock=clock,
+            pending=pending,
+            depth=depth,
+        )
+        self._turnover = Turnover(
+            frontier,
+            self.parked.park,
+            active_hosts=limits.active_hosts,
+            least_pause_ms=limits.least_pause_ms,
+            unvisited_first=self.parked.unvisited_first,
+        )
+        self._active_hosts = limits.active_hosts
+        self._clock = clock
+        self._clock_step = ClockStep(clock)
+        self._next_refill = 0
+        self._next_fresh = 0
+
+    @property
+    def full(self) -> bool:
+        """Whether a new host is to be parked: every place is taken, or enough are and parked hosts
+        wait for theirs.
+        """
+        others_wait = self.parked.any_due and not self.parked.unvisited_first
+        return len(self.frontier.hosts) >= (
+            min(_REFILL_HOSTS, self._active_hosts) if others_wait else self._active_hosts
+        )
+
+    def load(self, row_readers: RowReaders) -> Iterator[pl.DataFrame]:
+        """`ParkedHosts.load`; the heads are filled from the same tables."""
+        self.heads.row_reader = row_readers.urls
+        return self.parked.load(row_readers)
+
+    def log_advanced(self, state: LogState) -> None:
+        """Read from the files that count in this state of the log."""
+        if self.parked.row_readers is not None:
+            self.parked.row_readers.refresh(state)
+
+    def move(self, row: UrlRow) -> None:
+        """The time at which a URL is due has changed: apply it to its host, active or parked."""
+        if row.id.host_key in self.frontier.hosts:
+            self.heads.wait_for(row)
+            return
+        due = self.agenda.due_at(row)
+        if due is not None:
+            self.parked.wake_at(row.id.host_key, due)
+
+    def renew(self) -> Iterator[None]:
+        """Look through the tables for hosts that are due earlier under today's rules, a part at
+        each step. (What is due later than was thought shows when its host is looked at.)
+
+        Raises:
+            FileNotFoundError: a file went away meanwhile: begin again.
+        """
+        now_ms = self._clock.now_ms()
+        for queue in self.frontier.hosts.values():
+            self.heads.look_at(queue, now_ms)
+        if self.parked.row_readers is None:
+            return
+        due, needed = self.agenda.due_columns()
+        for frame in self.parked.row_readers.urls.live(("state", *needed)):
+            hosts = summary(frame, due).filter(pl.col("due_at").is_not_null())
+            self.parked.wake_earlier(hosts)
+            yield
+
+    def reached(self, host_key: int) -> None:
+        """`only` admits more URLs of a host: they are looked for in the tables."""
+        queue = self.frontier.hosts.get(host_key)
+        if queue is not None:
+            self.heads.look_at(queue, 0)
+        else:
+            self.parked.wake(host_key)
+
+    def open(self, host_key: int) -> HostQueue | None:
+        """Make a resting host active (its URLs come with the next refill). None: no such host is
+        known.
+        """
+        queue = self.frontier.hosts.get(host_key)
+        if queue is None and self.parked.knows(host_key):
+            self.parked.open([host_key])
+            queue = self.frontier.hosts.get(host_key)
+            if queue is not None:
+                self.heads.look_at(queue, 0)
+        return queue
+
+    def next_time(self) -> int | None:
+        """When a refill may find something that is due, in ms of the monotonic clock; None: nothing
+        rests that ever will be.
+        """
+        now = self._clock.monotonic_ms()
+        self._apply_clock_step()
+        if self.frontier.active.dry:
+            return max(now, self._next_refill)
+        times = []
+        due = self.parked.next_due()
+        if due is not None:
+            times.append(max(due, self._next_fresh))
+        look = self.heads.next_look()
+        if look is not None:
+            times.append(max(now + max(look - self._clock.now_ms(), 0), self._next_refill))
+        return min(times, default=None)
+
+    def refill(self) -> bool:
+        """Bring in what is due, if the last refill is not too near. True if anything was read.
+
+        While others wait that rest, hosts whose heads have run dry go to the end of their line, and
+        nobody holds a place with nothing to do, or for long (`lycosa.frontier.scheduler.turnover`):
+        all get their turn, and neighbours in the files are read together.
+        """
+        now = self._clock.monotonic_ms()
+        if now < self._next_refill:
+            return False
+        self._apply_clock_step()
+        self._next_refill = now + _REFILL_EVERY_MS
+        now_ms = self._clock.now_ms()
+        dry = self.heads.take_dry()
+        fresh: list[int] = []
+        if self.parked.any_due and now >= self._next_fresh:
+            for key in [key for key, queue in self.frontier.hosts.items() if queue.idle]:
+                self.parked.park(key)
+            self._turnover.shorten_lines(set(dry))
+            dry = [key for key in dry if key in self.frontier.hosts]
+            fresh = self.parked.due_hosts(self._turnover.make_room(_REFILL_HOSTS, now, set(dry)))
+            dry = [key for key in dry if key in self.frontier.hosts]
+            if fresh:
+                self.parked.open(fresh)
+            self._next_fresh = now + max(_REFILL_EVERY_MS, 1_000 * len(fresh) // _REFILL_HOSTS)
+            self.frontier.unvisited_only = (
+                self.parked.unvisited_first and self.parked.directory.unvisited_rest(now_ms)
+            )
+        keys = dry[:_REFILL_HOSTS]
+        self.frontier.active.dry.update(dry[_REFILL_HOSTS:])
+        keys += [key for key in fresh if key in self.frontier.hosts]
+        if keys:
+            self.heads.read(keys, now_ms)
+        return bool(keys)
+
+    def _apply_clock_step(self) -> None:
+        """When the date was set back, what rests waits no longer for it: hosts that were due would
+        not be until it is that late again.
+
+        Those that are due by a schedule are looked at too early by as much: of their URLs that were
+        visited while the clock was ahead nothing else would tell.
+        """
+        back_ms = self._clock_step.back_ms()
+        if not back_ms:
+            return
+        self.parked.set_back(back_ms)
+        self.heads.set_back(back_ms)
+        for budget in self.agenda.budgets.values():
+            budget.set_back(back_ms)
