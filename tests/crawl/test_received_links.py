@@ -65,7 +65,7 @@ class Owner:
             "other", set(range(PARTITIONS)) - {self.partition}, clock=clock
         )
         self.session: CrawlSession = self.crew.join("owner", {self.partition})
-        self.session.worker.pause(True)
+        self.session.worker.dispatcher.pause(True)
 
     def find(
         self,

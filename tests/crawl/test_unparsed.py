@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from lycosa.core.records import Exchange
-from lycosa.crawl import worker
+from lycosa.crawl import dispatcher
 from lycosa.crawl.documents import pool as document_pool
 from lycosa.crawl.documents.pool import DocumentPool
 from tests.crawl.kills import LYCOSA, await_request, run_json, whole_pages
@@ -264,7 +264,7 @@ def test_where_many_documents_wait_nothing_new_is_fetched(
         waiting.append(pool.pending)
 
     monkeypatch.setattr(DocumentPool, "begin", counted)
-    monkeypatch.setattr(worker, "MAX_UNPARSED", 2)
+    monkeypatch.setattr(dispatcher, "MAX_UNPARSED", 2)
     monkeypatch.setattr(document_pool, "_BODIES_HELD", 0)
     with _site(tmp_path / "root", slow=0) as (_, url):
         crawled = work(

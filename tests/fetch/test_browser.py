@@ -238,13 +238,13 @@ def test_memory_is_bounded() -> None:
 def test_a_browser_that_dies_is_started_again() -> None:
     with rendering() as render:
         render(job("<p>first"))
-        process = render.browser._process
-        assert process is not None
+        devtools = render.browser._devtools
+        assert devtools is not None
         pages = [job("<p>one<script>setTimeout(() => 1, 1)</script>"), job("<p>two")]
         for each in pages:
             render.browser.begin(each)
         render.browser.pump()
-        os.killpg(process.pid, signal.SIGKILL)
+        os.killpg(devtools.process.pid, signal.SIGKILL)
         pages_done: list[RenderJob] = []
         deadline = time.monotonic() + BOUND_S
         while len(pages_done) < 2:

@@ -217,12 +217,10 @@ def test_clocks_that_nobody_needs_are_forgotten() -> None:
         fetch(clocks, number, number * 10, 5, 1_000, domain=f"site{number}.test")
     assert len(clocks) < 8_192  # some hundred rest at a time
     clocks.started(7, SITE, 200_000)
-    clocks.park(8, "parked.test")
     clocks.delay(9, 200_000, 10**9)
     clocks.tidy(10**8)
-    assert len(clocks) == 4
+    assert len(clocks) == 3
     clocks.finished(7, SITE, 10**8, 1_000)
-    assert clocks.unpark("parked.test") == 8
     clocks.tidy(10**8 + 2_000)
     assert len(clocks) == 1
 
@@ -244,28 +242,6 @@ def test_a_host_that_rests_long_can_be_kept_elsewhere() -> None:
     clocks.started(2, SITE, 0)
     with pytest.raises(ValueError, match="under way"):
         clocks.let_go(2)
-
-
-def test_the_line_of_a_domain_is_first_come_first_served() -> None:
-    clocks = Clocks(ClockRules())
-    assert clocks.unpark(SITE) is None
-    for host in (5, 3, 4):
-        clocks.park(host, SITE)
-    assert [clocks.unpark(SITE) for _ in range(4)] == [5, 3, 4, None]
-    assert clocks.domain_ready_at(SITE) == clocks.domain_ready_at("unheard.test") == 0
-
-
-def test_a_long_line_is_cut_and_goes_on_in_its_order() -> None:
-    clocks = Clocks(ClockRules(domain_connections=2))
-    for host in range(6):
-        clocks.park(host, SITE)
-    assert clocks.cut_line(SITE, 4) == [4, 5]
-    assert clocks.cut_line(SITE, 4) == clocks.cut_line("unheard.test", 0) == []
-    clocks.park(5, SITE)
-    assert [clocks.unpark(SITE) for _ in range(6)] == [0, 1, 2, 3, 5, None]
-    assert [clocks.turn_ms(place, 1_000) for place in (0, 1, 16)] == [0, 500, 8_000]
-    clocks.park(1, SITE)
-    assert (clocks.cut_line(SITE, 0), clocks.has_line(SITE)) == ([1], False)
 
 
 def test_rules_of_several_collections_are_the_strictest() -> None:

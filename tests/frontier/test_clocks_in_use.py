@@ -16,6 +16,7 @@ import pytest
 
 from lycosa.frontier.politeness.clocks import ClockRules, Clocks
 from lycosa.frontier.politeness.domain_clock import BUSY
+from lycosa.frontier.politeness.waiting_lines import DomainLines
 
 
 class Site(NamedTuple):
@@ -45,6 +46,7 @@ class Simulation:
         self.sites = {site.key: site for site in sites}
         self.left = {site.key: site.pages for site in sites}
         self.clocks = Clocks(rules)
+        self._lines = DomainLines()
         self.now = 0
         self.log: list[Served] = []
         self.steps = 0
@@ -74,7 +76,7 @@ class Simulation:
         del self._scheduled[domain]
         if (
             self.clocks.domain_ready_at(domain) <= self.now
-            and (first := self.clocks.unpark(domain)) is not None
+            and (first := self._lines.pop(domain)) is not None
         ):
             self._try(self.sites[first])
         self._schedule_domain(domain)
@@ -85,7 +87,7 @@ class Simulation:
             self.clocks.started(site.key, site.domain, self.now)
             heapq.heappush(self._ends, (self.now + site.took, site.key, self.now))
         elif self.clocks.domain_ready_at(site.domain) > self.now:
-            self.clocks.park(site.key, site.domain)
+            self._lines.join(site.key, site.domain)
             self._schedule_domain(site.domain)
         elif at < BUSY:
             heapq.heappush(self._queue, (at, site.key, ""))
@@ -101,7 +103,7 @@ class Simulation:
 
     def _schedule_domain(self, domain: str) -> None:
         at = self.clocks.domain_ready_at(domain)
-        if at < BUSY and self.clocks.has_line(domain) and self._scheduled.get(domain) != at:
+        if at < BUSY and domain in self._lines and self._scheduled.get(domain) != at:
             self._scheduled[domain] = at
             heapq.heappush(self._queue, (max(at, self.now), 0, domain))
 

@@ -51,7 +51,7 @@ def watch(
         ticks: list[Callable[[], object]] = [owner.touch]
 
         def tick() -> None:
-            session.worker.pause(not room.look())
+            session.worker.dispatcher.pause(not room.look())
             upkeep.tick(room=room.enough)
             for each in ticks:
                 each()

@@ -100,9 +100,9 @@ class CheckFetcher(CurlFetcher):
             transfer.curl.setopt(option, value)
         return transfer
 
-    def _why(self, transfer: Transfer, code: int, text: str) -> FetchError:
+    def _error_of(self, transfer: Transfer, code: int, text: str) -> FetchError:
         if code != failure.TIMED_OUT:
-            return super()._why(transfer, code, text)
+            return super()._error_of(transfer, code, text)
         if not transfer.sent_ms:
             return FetchError.CONNECT_TIMEOUT
         return FetchError.TIMEOUT if transfer.head else FetchError.FIRST_BYTE_TIMEOUT

@@ -221,7 +221,8 @@ class CurlFetcher:
         now = monotonic_ms()
         deadline = now + timeout_ms
         if now - self._left_ms > _AWAY_MS:
-            self._excuse(now)
+            for transfer in self._running.values():
+                transfer.excuse(now - self._left_ms, now)
         while True:
             if now >= self._next_sweep:
                 self._sweep(now)
@@ -285,17 +286,6 @@ class CurlFetcher:
 
     # -- limits
     # ------------------------------------------------------------
-
-    def _excuse(self, now: int) -> None:
-        """Nobody looked for so long, at a commit to a slow disk perhaps: that is held against no
-        server, what it sent lies ready.
-
-        What the exchange tells stays as it was: politeness counts from its end.
-        """
-        away = now - self._left_ms
-        for transfer in self._running.values():
-            transfer.excused_ms += min(away, now - transfer.started_ms)
-            transfer.mark_at = min(transfer.mark_at + away, now)
 
     def _sweep(self, now: int) -> None:
         """End what takes too long: in all, until its first byte, or by dripping."""
@@ -372,12 +362,12 @@ class CurlFetcher:
         else:
             self._end(
                 transfer,
-                self._why(transfer, code, text),
+                self._error_of(transfer, code, text),
                 text or f"libcurl error {code}",
                 "disconnect",
             )
 
-    def _why(self, transfer: Transfer, code: int, text: str) -> FetchError:
+    def _error_of(self, transfer: Transfer, code: int, text: str) -> FetchError:
         curl = transfer.curl
         if code == failure.COULDNT_CONNECT:
             if transfer.refused and not transfer.dialled:

@@ -139,6 +139,13 @@ class Transfer:
     # -- callbacks of libcurl
     # ------------------------------------------------------------
 
+    def excuse(self, away_ms: int, now: int) -> None:
+        """The fetcher was not driven for `away_ms`, during a commit to a slow disk for example:
+        that time does not count against the server. What is recorded of the exchange stays.
+        """
+        self.excused_ms += min(away_ms, now - self.started_ms)
+        self.mark_at = min(self.mark_at + away_ms, now)
+
     def write(self, data: bytes) -> int | None:
         """A piece of body. Giving 0 ends the transfer; None takes all. Hot path."""
         if not self.body and self.head_size() > self.max_header:

@@ -153,7 +153,7 @@ class PauseFollower:
         paused = self._collection in self._pauses.look(self._storage)
         if paused != self._paused:
             self._paused = paused
-            self._worker.rest([self._collection] if paused else [])
+            self._worker.dispatcher.pause_collections([self._collection] if paused else [])
             resume = f"`lycosa collection resume {self._collection}` resumes it"
             self._report(
                 f"collection {self._collection!r} is {f'paused: {resume}' if paused else 'resumed'}"

@@ -34,7 +34,7 @@ from lycosa.crawl.session.single_fetch import fetching_of, named_pair
 from lycosa.crawl.state.crawl_state import CrawlState
 from lycosa.crawl.state.held_partitions import HeldPartitions, HeldTables
 from lycosa.crawl.state.task import Job
-from lycosa.crawl.worker import Limits, Observer, Worker
+from lycosa.crawl.worker import Limits, Observer, Worker, WorkerOptions
 from lycosa.fetch.browser.process import find_browser
 from lycosa.fetch.client import CurlFetcher
 from lycosa.fetch.fetcher import Fetcher
@@ -274,19 +274,20 @@ def open_session(
     processor = ResponseProcessor(crawl, discovery, page_matcher=matcher, wrap_reader=wrap_reader)
     working = Worker(
         crawl,
-        config,
         processor,
         operations,
-        fetcher=fetching,
-        clock=clock,
-        limits=limits or Limits(),
-        forever=forever or shared,
-        observer=observer,
-        committed=lambda entry: _after_commit(entry, committed),
-        tick=ticks,
-        longest_wait_ms=longest_wait_ms,
-        lease=lease,
-        follow=(lambda: session.follow()) if shared else None,
+        fetching,
+        clock,
+        WorkerOptions(
+            limits=limits or Limits(),
+            forever=forever or shared,
+            observer=observer,
+            committed=lambda entry: _after_commit(entry, committed),
+            tick=ticks,
+            longest_wait_ms=longest_wait_ms,
+            lease=lease,
+            follow=(lambda: session.follow()) if shared else None,
+        ),
     )
     if lease is None and granted is not None:
         working.quota.grant(granted)

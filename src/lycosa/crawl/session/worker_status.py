@@ -67,8 +67,8 @@ class CrawlPause:
             | by_people
             | {name for name, hours in self._hours.items() if not hours.open_at(now_ms)}
         )
-        session.worker.rest(self.paused_collections)
-        session.worker.pause(not self._room.look())
+        session.worker.dispatcher.pause_collections(self.paused_collections)
+        session.worker.dispatcher.pause(not self._room.look())
 
     @property
     def message(self) -> str:

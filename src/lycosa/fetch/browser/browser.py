@@ -13,13 +13,11 @@ through at once (Chromium's virtual time).
 from __future__ import annotations
 
 import time
-from base64 import b64encode
 from collections import deque
-from collections.abc import Callable
 from functools import partial
 from html import escape
-from itertools import count
 
+from lycosa.fetch.browser.devtools import DevTools
 from lycosa.fetch.browser.process import BrowserProcess, Message
 from lycosa.fetch.browser.records import BrowserLimits, RenderJob, RenderPage, ResourceRequest
 
@@ -40,9 +38,6 @@ _LOADED = frozenset(("Script", "XHR", "Fetch"))
 _ESCAPED = 6  # bytes of JSON that a character may take
 
 
-_Then = Callable[[Message], None]
-
-
 class Browser:
     """Renders pages in one Chromium, which is started when there is something to do. Not
     thread-safe.
@@ -52,16 +47,13 @@ class Browser:
         self._program = program
         self._sandbox = sandbox
         self._limits = limits
-        self._process: BrowserProcess | None = None
-        self._ids = count(1)
-        self._then: dict[int, _Then] = {}
+        self._devtools: DevTools | None = None
         self._waiting: deque[RenderJob] = deque()
         self._pages: list[RenderPage] = []
         self._by_session: dict[str, RenderPage] = {}
         self._requests: list[ResourceRequest] = []
         self._done: list[RenderJob] = []
         self._rendered = 0
-        self._ready = False
         self._started_at = 0
         self._looked_at = 0
         self._last = 0
@@ -93,12 +85,12 @@ class Browser:
         elif now - self._busy_at > _REST_MS:
             self.close()
         self._open_pages(now)
-        process = self._process
-        if process is not None:
-            for message in process.receive():
-                self._take(message, now)
+        devtools = self._devtools
+        if devtools is not None:
+            for event in devtools.events():
+                self._take(devtools, event, now)
             self._watch(now, since)
-            if process.broken and self._process is process:
+            if devtools.process.broken and self._devtools is devtools:
                 self._died("crashed")
         requests, self._requests = self._requests, []
         done, self._done = self._done, []
@@ -115,32 +107,33 @@ class Browser:
         if request.job.loaded > self._limits.bytes:
             self._end(page, "too_large")
             return
-        self._answered(page, request.request_id)
-        self._fulfil(page, request.request_id, status, head, payload)
+        page.answered(request.request_id, _now_ms())
+        page.fulfil(request.request_id, status, head, payload)
 
     def refuse(self, request: ResourceRequest) -> None:
         """Say that what a page asked for is not to be had."""
         page = request.page
         if page in self._pages:
-            self._answered(page, request.request_id)
-            self._fail(page, request.request_id)
+            page.answered(request.request_id, _now_ms())
+            page.fail(request.request_id)
 
     def stop(self) -> list[RenderJob]:
         """End everything; the jobs that were not done."""
         left = [*self._waiting, *(page.job for page in self._pages), *self._done]
         self._waiting.clear()
         self._done = []
-        self._forget_pages()
         self.close()
         return left
 
     def close(self) -> None:
         """End the browser. A later job starts another one."""
-        if self._process is not None:
-            self._process.close()
-            self._process = None
+        if self._devtools is not None:
+            self._devtools.close()
+            self._devtools = None
         self._rendered = 0
-        self._forget_pages()
+        self._pages = []
+        self._by_session = {}
+        self._requests = []
 
     # -- pages
     # ------------------------------------------------------------
@@ -162,49 +155,43 @@ class Browser:
         ):
             if self._waiting[0].alone and self._pages:
                 break
-            if self._process is None:
-                self._start(now)
+            devtools = self._devtools or self._start(now)
             job = self._waiting.popleft()
             self._rendered += 1
             full = self._rendered >= _PAGES_A_PROCESS
-            page = RenderPage(job, now)
+            page = RenderPage(job, now, devtools)
             self._pages.append(page)
-            self._call(
+            page.devtools.call(
                 "Target.createBrowserContext",
                 {"disposeOnDetach": True},
                 then=partial(self._context, page),
             )
 
-    def _start(self, now: int) -> None:
-        self._process = BrowserProcess(
-            self._program,
-            largest_message=_ESCAPED * self._limits.bytes + 2**20,
-            sandbox=self._sandbox,
+    def _start(self, now: int) -> DevTools:
+        self._devtools = DevTools(
+            BrowserProcess(
+                self._program,
+                largest_message=_ESCAPED * self._limits.bytes + 2**20,
+                sandbox=self._sandbox,
+            )
         )
-        self._rendered, self._ready, self._started_at, self._looked_at = 0, False, now, now
+        self._rendered, self._started_at, self._looked_at = 0, now, now
         self.starts += 1
-        self._call(
-            "Target.setDiscoverTargets",
-            {"discover": True, "filter": [{"type": "page"}]},
-            then=self._is_ready,
-        )
-
-    def _is_ready(self, _: Message) -> None:
-        self._ready, self._bad_starts = True, 0
+        return self._devtools
 
     def _context(self, page: RenderPage, result: Message) -> None:
         if page not in self._pages:
             return
         page.context = str(result.get("browserContextId", ""))
-        self._call(
+        page.devtools.call(
             "Browser.setDownloadBehavior", {"behavior": "deny", "browserContextId": page.context}
         )
         parameters = {"url": "about:blank", "browserContextId": page.context}
-        self._call("Target.createTarget", parameters, then=partial(self._created, page))
+        page.devtools.call("Target.createTarget", parameters, then=partial(self._created, page))
 
     def _created(self, page: RenderPage, result: Message) -> None:
         page.target = str(result.get("targetId", ""))
-        self._call(
+        page.devtools.call(
             "Target.attachToTarget",
             {"targetId": page.target, "flatten": True},
             then=partial(self._attached, page),
@@ -220,27 +207,21 @@ class Browser:
             "userAgent": job.user_agent,
             **({"acceptLanguage": job.language} if job.language else {}),
         }
-        self._call("Inspector.enable", session=page.session)
-        self._call("Emulation.setUserAgentOverride", agent, session=page.session)
-        self._call("Fetch.enable", {"patterns": [{"urlPattern": "*"}]}, session=page.session)
+        page.call("Inspector.enable")
+        page.call("Emulation.setUserAgentOverride", agent)
+        page.call("Fetch.enable", {"patterns": [{"urlPattern": "*"}]})
         # Its process may still be busy with about:blank: what comes before it has taken this in
         # would be missed.
-        self._call("Page.enable", session=page.session, then=partial(self._navigate, page))
+        page.call("Page.enable", then=partial(self._navigate, page))
 
     def _navigate(self, page: RenderPage, _: Message) -> None:
         if page in self._pages:
-            self._call("Page.navigate", {"url": page.job.url}, session=page.session)
+            page.call("Page.navigate", {"url": page.job.url})
 
     # -- what the browser says
     # ------------------------------------------------------------
 
-    def _take(self, message: Message, now: int) -> None:
-        number = message.get("id")
-        if number is not None:
-            then = self._then.pop(number, None)
-            if then is not None:
-                then(message.get("result") or {})
-            return
+    def _take(self, devtools: DevTools, message: Message, now: int) -> None:
         method, parameters = message.get("method"), message.get("params") or {}
         page = self._by_session.get(message.get("sessionId", ""))
         if page is not None:
@@ -250,7 +231,7 @@ class Browser:
             mine = {page.target for page in self._pages}
             if info.get("openerId") in mine and info.get("targetId") not in mine:
                 # a window that a page opened
-                self._call("Target.closeTarget", {"targetId": info["targetId"]})
+                devtools.call("Target.closeTarget", {"targetId": info["targetId"]})
         elif method == "Target.targetCrashed":
             for page in [page for page in self._pages if page.target == parameters.get("targetId")]:
                 self._end(page, "crashed")
@@ -273,7 +254,7 @@ class Browser:
             if page.dialogs > _MAX_DIALOGS:
                 self._end(page, "failed")
             else:
-                self._call("Page.handleJavaScriptDialog", {"accept": False}, session=page.session)
+                page.call("Page.handleJavaScriptDialog", {"accept": False})
         elif method == "Emulation.virtualTimeBudgetExpired":
             self._take_document(page)
         elif method == "Inspector.targetCrashed":
@@ -285,7 +266,7 @@ class Browser:
         if kind == "Document":
             if not page.served and url == job.url:
                 page.served = True
-                self._fulfil(page, identity, job.status, job.head, job.payload)
+                page.fulfil(identity, job.status, job.head, job.payload)
             else:
                 if (
                     parameters.get("frameId") == page.target
@@ -293,21 +274,21 @@ class Browser:
                     and url.startswith(("http://", "https://"))
                 ):
                     page.led_to = url
-                self._fail(page, identity, "Aborted")  # it stays; frames are pages of their own
+                page.fail(identity, "Aborted")  # it stays; frames are pages of their own
             return
         if kind == "Stylesheet":
             # it changes no text
-            self._fulfil(page, identity, 200, [("Content-Type", "text/css")], b"")
+            page.fulfil(identity, 200, [("Content-Type", "text/css")], b"")
             return
         if (
             kind not in _LOADED
             or request.get("method") != "GET"
             or not url.startswith(("http://", "https://"))
         ):
-            self._fail(page, identity)
+            page.fail(identity)
             return
         if job.requests >= self._limits.requests:
-            self._fail(page, identity)
+            page.fail(identity)
             return
         job.requests += 1
         page.pending.add(identity)
@@ -318,10 +299,10 @@ class Browser:
     # ------------------------------------------------------------
 
     def _watch(self, now: int, since: int) -> None:
-        process = self._process
-        if process is None:
+        devtools = self._devtools
+        if devtools is None:
             return
-        if not self._ready:
+        if not devtools.ready:
             if now - self._started_at > _START_MS:
                 self._died("failed")
             return
@@ -348,10 +329,10 @@ class Browser:
                     "budget": SKIP_MS,
                     "maxVirtualTimeTaskStarvationCount": _STARVATION,
                 }
-                self._call("Emulation.setVirtualTimePolicy", parameters, session=page.session)
+                page.call("Emulation.setVirtualTimePolicy", parameters)
         if now - self._looked_at > _MEMORY_EVERY_MS:
             self._looked_at = now
-            if process.memory() > self._limits.memory:
+            if devtools.process.memory() > self._limits.memory:
                 self._died("memory")
 
     def _died(self, why: str) -> None:
@@ -359,7 +340,8 @@ class Browser:
         by itself.
         """
         suspects = [page.job for page in self._pages]
-        self._bad_starts += not self._ready
+        ready = self._devtools is not None and self._devtools.ready
+        self._bad_starts = 0 if ready else self._bad_starts + 1
         if self._bad_starts >= _MAX_BAD_STARTS:
             self._bad_starts, self._closed_until = 0, _now_ms() + _CLOSED_MS
         self.close()
@@ -378,10 +360,9 @@ class Browser:
         if page.taking or page not in self._pages:
             return
         page.taking = True
-        self._call(
+        page.call(
             "DOM.getDocument",
             {"depth": 0},
-            session=page.session,
             then=partial(self._document, page),
         )
 
@@ -391,9 +372,7 @@ class Browser:
             self._end(page, "left")
             return
         parameters = {"nodeId": root.get("nodeId")}
-        self._call(
-            "DOM.getOuterHTML", parameters, session=page.session, then=partial(self._markup, page)
-        )
+        page.call("DOM.getOuterHTML", parameters, then=partial(self._markup, page))
 
     def _markup(self, page: RenderPage, result: Message) -> None:
         text = str(result.get("outerHTML", ""))
@@ -418,63 +397,9 @@ class Browser:
         self._pages.remove(page)
         self._by_session.pop(page.session, None)
         if page.context:
-            self._call("Target.disposeBrowserContext", {"browserContextId": page.context})
+            page.devtools.call("Target.disposeBrowserContext", {"browserContextId": page.context})
         page.job.error = error
         self._done.append(page.job)
-
-    # -- saying things
-    # ------------------------------------------------------------
-
-    def _fulfil(
-        self,
-        page: RenderPage,
-        request_id: str,
-        status: int,
-        head: list[tuple[str, str]],
-        payload: bytes,
-    ) -> None:
-        parameters = {
-            "requestId": request_id,
-            "responseCode": status,
-            "responseHeaders": [{"name": name, "value": value} for name, value in head],
-            "body": b64encode(payload).decode("ascii"),
-        }
-        self._call("Fetch.fulfillRequest", parameters, session=page.session)
-
-    def _fail(self, page: RenderPage, request_id: str, reason: str = "BlockedByClient") -> None:
-        self._call(
-            "Fetch.failRequest",
-            {"requestId": request_id, "errorReason": reason},
-            session=page.session,
-        )
-
-    def _answered(self, page: RenderPage, request_id: str) -> None:
-        page.pending.discard(request_id)
-        page.quiet_at = _now_ms()
-
-    def _call(
-        self,
-        method: str,
-        parameters: Message | None = None,
-        *,
-        session: str = "",
-        then: _Then | None = None,
-    ) -> None:
-        if self._process is None:
-            return
-        number = next(self._ids)
-        if then is not None:
-            self._then[number] = then
-        message: Message = {"id": number, "method": method, "params": parameters or {}}
-        if session:
-            message["sessionId"] = session
-        self._process.send(message)
-
-    def _forget_pages(self) -> None:
-        self._pages = []
-        self._by_session = {}
-        self._then = {}
-        self._requests = []
 
 
 def _now_ms() -> int:

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+from base64 import b64encode
+from collections.abc import Callable
 from dataclasses import dataclass, field
+
+from lycosa.fetch.browser.devtools import DevTools
+from lycosa.fetch.browser.process import Message
 
 
 @dataclass(slots=True, frozen=True)
@@ -45,6 +50,7 @@ class RenderPage:
 
     job: RenderJob
     began: int
+    devtools: DevTools
     context: str = ""
     target: str = ""
     session: str = ""
@@ -57,6 +63,37 @@ class RenderPage:
     served: bool = False
     dialogs: int = 0
     led_to: str = ""  # where a script wanted to go
+
+    def call(
+        self,
+        method: str,
+        parameters: Message | None = None,
+        *,
+        then: Callable[[Message], None] | None = None,
+    ) -> None:
+        """Call a method of the page's session."""
+        self.devtools.call(method, parameters, session=self.session, then=then)
+
+    def fulfil(
+        self, request_id: str, status: int, head: list[tuple[str, str]], payload: bytes
+    ) -> None:
+        """Answer one of its requests."""
+        parameters = {
+            "requestId": request_id,
+            "responseCode": status,
+            "responseHeaders": [{"name": name, "value": value} for name, value in head],
+            "body": b64encode(payload).decode("ascii"),
+        }
+        self.call("Fetch.fulfillRequest", parameters)
+
+    def fail(self, request_id: str, reason: str = "BlockedByClient") -> None:
+        """Let one of its requests fail."""
+        self.call("Fetch.failRequest", {"requestId": request_id, "errorReason": reason})
+
+    def answered(self, request_id: str, now: int) -> None:
+        """The caller has answered one of its requests."""
+        self.pending.discard(request_id)
+        self.quiet_at = now
 
 
 @dataclass(slots=True, eq=False)

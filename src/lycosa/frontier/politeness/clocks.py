@@ -91,7 +91,7 @@ class Clocks:
         self._rules = rules
         # One host may use all the connections that its own rule grants it, or that rule would mean
         # nothing.
-        self._places = max(rules.domain_connections, rules.connections_per_host)
+        self.places = max(rules.domain_connections, rules.connections_per_host)
         self._claimed_at = claimed_at
         self._hosts: dict[int, HostClock] = {}
         self._domains: dict[str, DomainClock] = {}
@@ -143,7 +143,7 @@ class Clocks:
         """
         host, place = self._hosts.get(host_key), self._domains.get(domain)
         if (host is not None and host.in_flight) or (
-            place is not None and place.in_flight >= self._places
+            place is not None and place.in_flight >= self.places
         ):
             return BUSY
         return host.paced_at if host is not None else 0
@@ -197,14 +197,14 @@ class Clocks:
             else:
                 pause, host.burst, host.owed = host.owed, 0, 0
         host.ready_at = max(host.ready_at, now + pause)
-        place.rest(now + rests, self._places)
+        place.rest(now + rests, self.places)
 
     def undone(self, host_key: int, domain: str, address: str = "") -> None:
         """Take `started` back: nothing was sent."""
         host, place = self._hosts[host_key], self._domains[domain]
         self._left(host, place, address)
         if host.burst:
-            place.rest(host.rested_at, self._places)
+            place.rest(host.rested_at, self.places)
 
     def delay(self, host_key: int, now: int, until: int) -> None:
         """Ask nothing of the host before `until`."""
@@ -294,38 +294,7 @@ class Clocks:
     def domain_ready_at(self, domain: str) -> int:
         """When some host of the domain may be asked, as far as the domain is concerned."""
         place = self._domains.get(domain)
-        return place.ready_at(self._places) if place is not None else 0
-
-    def park(self, host_key: int, domain: str) -> None:
-        """Put a host that waits for its domain at the end of the domain's line.
-
-        Of the many hosts of a large domain only the line's first needs a place in the frontier's
-        own queue: else all of them come up, to be sent away again, each time the domain is free.
-        """
-        self._domain(domain).park(host_key)
-
-    def has_line(self, domain: str) -> bool:
-        """Whether a host waits in the domain's line."""
-        place = self._domains.get(domain)
-        return place is not None and place.line is not None
-
-    def unpark(self, domain: str) -> int | None:
-        """Take the first host out of the domain's line; None: nobody waits."""
-        place = self._domains.get(domain)
-        return place.unpark() if place is not None else None
-
-    def cut_line(self, domain: str, length: int) -> list[int]:
-        """Take those who stand behind the first `length` of a domain's line out of it, in their
-        order.
-        """
-        place = self._domains.get(domain)
-        return place.cut_line(length) if place is not None else []
-
-    def turn_ms(self, place: int, pause: int) -> int:
-        """When it is the turn of the host at this place of its domain's line, if those before it
-        are asked once and pause so long.
-        """
-        return place * pause // self._places
+        return place.ready_at(self.places) if place is not None else 0
 
     def tidy(self, now: int) -> None:
         """Forget what neither rests nor is in use. Called by itself whenever the clocks have
@@ -358,7 +327,7 @@ class Clocks:
             return 0
         if host is not None and host.burst and host.rested_at in place.resting:
             return place.not_before
-        return place.ready_at(self._places)
+        return place.ready_at(self.places)
 
     def _tidy_if_grown(self, now: int) -> None:
         if len(self) >= self._tidy_at:

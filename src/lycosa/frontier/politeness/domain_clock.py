@@ -13,7 +13,6 @@ github.io, are public suffixes: each name below them is a domain of its own.
 from __future__ import annotations
 
 from bisect import insort
-from collections import deque
 from dataclasses import dataclass, field
 
 BUSY = 2**62
@@ -25,13 +24,12 @@ class DomainClock:
     """Times are milliseconds of the monotonic clock.
 
     `not_before` closes all places; `resting` holds when each of those that rest is free again,
-    ascending; `line` the hosts that wait for a place, None for nobody.
+    ascending.
     """
 
     not_before: int = 0
     in_flight: int = 0
     resting: list[int] = field(default_factory=list)
-    line: deque[int] | None = None
 
     def ready_at(self, places: int) -> int:
         """When a place is free at the earliest."""
@@ -53,27 +51,4 @@ class DomainClock:
 
     def in_use(self, now: int) -> bool:
         """Whether anything here still matters."""
-        return bool(self.in_flight or self.line or self.rests_until() > now)
-
-    def park(self, host_key: int) -> None:
-        """A host joins the line."""
-        if self.line is None:
-            self.line = deque()
-        self.line.append(host_key)
-
-    def cut_line(self, length: int) -> list[int]:
-        """Take those behind the first `length` out of the line."""
-        if self.line is None or len(self.line) <= length:
-            return []
-        line = list(self.line)
-        self.line = deque(line[:length]) or None
-        return line[length:]
-
-    def unpark(self) -> int | None:
-        """The first of the line leaves it."""
-        if self.line is None:
-            return None
-        first = self.line.popleft()
-        if not self.line:
-            self.line = None
-        return first
+        return bool(self.in_flight or self.rests_until() > now)

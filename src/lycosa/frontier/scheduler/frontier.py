@@ -18,6 +18,7 @@ from collections.abc import Callable, Collection, Mapping
 from lycosa.core.records import HostRow, UrlRow
 from lycosa.frontier.politeness.clocks import ClockRules, Clocks
 from lycosa.frontier.politeness.domain_clock import BUSY
+from lycosa.frontier.politeness.waiting_lines import DomainLines
 from lycosa.frontier.scheduler.active_hosts import ActiveHosts
 from lycosa.frontier.scheduler.host_schedule import HostSchedule
 from lycosa.frontier.scheduler.queue import CollectionOrder, HostQueue
@@ -48,6 +49,11 @@ class Frontier:
     def hosts(self) -> dict[int, HostQueue]:
         """The active hosts by host key."""
         return self.active.queues
+
+    @property
+    def domain_lines(self) -> DomainLines:
+        """The hosts that wait for a place in their registrable domain."""
+        return self._schedule.domain_lines
 
     def open_host(self, row: HostRow) -> HostQueue:
         """Make a host active, or return its queue if it is active already."""

@@ -11,9 +11,9 @@ import heapq
 from collections.abc import Collection, Mapping
 from itertools import count
 
-from lycosa.frontier.politeness.address_queues import AddressLines
 from lycosa.frontier.politeness.clocks import Clocks
 from lycosa.frontier.politeness.domain_clock import BUSY
+from lycosa.frontier.politeness.waiting_lines import AddressLines, DomainLines
 from lycosa.frontier.scheduler.queue import HostQueue
 from lycosa.frontier.scheduler.strategy import Rank
 
@@ -36,6 +36,7 @@ class HostSchedule:
         self._wakes: list[tuple[int, str]] = []
         self._waking: dict[str, int] = {}  # domain -> the time of its one valid entry there
         self._lines = AddressLines()
+        self.domain_lines = DomainLines()
         self._numbers = count(1)
 
     def schedule(self, queue: HostQueue, not_before: int = 0) -> None:
@@ -95,13 +96,13 @@ class HostSchedule:
     def wait_for_domain(self, queue: HostQueue) -> None:
         """Put the host into the line of its registrable domain."""
         queue.parked = True
-        self.clocks.park(queue.row.host_key, queue.row.registrable_domain)
+        self.domain_lines.join(queue.row.host_key, queue.row.registrable_domain)
 
     def wait_for_address(self, queue: HostQueue, now: int) -> None:
         """Put the host into the line of its address. It is tried again when it is the first in line
         and a fetch there ends, and once a second.
         """
-        self._lines.stand(queue.row.host_key, queue.row.ip)
+        self._lines.join(queue.row.host_key, queue.row.ip)
         self.schedule(queue, now + _RETRY_MS)
 
     def leave_line(self, host_key: int) -> None:
@@ -110,7 +111,7 @@ class HostSchedule:
 
     def wake(self, domain: str) -> None:
         """See that the first of the domain's line is woken when the domain has a place."""
-        if not self.clocks.has_line(domain):
+        if domain not in self.domain_lines:
             return
         at = self.clocks.domain_ready_at(domain)
         if at < BUSY and self._waking.get(domain, BUSY) > at:
@@ -126,7 +127,7 @@ class HostSchedule:
             if self.clocks.domain_ready_at(domain) > now:
                 self.wake(domain)
                 continue
-            while (key := self.clocks.unpark(domain)) is not None:
+            while (key := self.domain_lines.pop(domain)) is not None:
                 queue = self._hosts.get(key)
                 if queue is not None and queue.parked:
                     queue.parked = False

@@ -115,22 +115,21 @@ class Turnover:
         return len(chosen)
 
     def shorten_lines(self, protected: Container[int]) -> None:
-        """Of hosts that wait for their domain the first few stay at hand. The others come again
-        when it is their turn: else large domains, which can be asked for two hosts a second
-        whatever they have, would gather here until nobody else has a place.
+        """Park all but the first hosts of each domain's line until it is their turn. Otherwise the
+        hosts of large domains, which are fetched from two at a time, would take all places.
         """
-        hosts, clocks = self._frontier.hosts, self._frontier.clocks
+        hosts, lines = self._frontier.hosts, self._frontier.domain_lines
         for domain in {queue.row.registrable_domain for queue in hosts.values() if queue.parked}:
-            for place, key in enumerate(clocks.cut_line(domain, _LINE), _LINE):
+            for place, key in enumerate(lines.cut(domain, _LINE), _LINE):
                 queue = hosts.get(key)
                 if queue is None or not queue.parked:
                     continue
                 if not self._is_quiet(key, queue) or key in protected:
-                    clocks.park(key, domain)
+                    lines.join(key, domain)
                 else:
-                    self._send_back(
-                        key, clocks.turn_ms(place, max(self._least_pause_ms, queue.row.delay_ms))
-                    )
+                    # those before it in the line are fetched from once and pause so long
+                    pause_ms = max(self._least_pause_ms, queue.row.delay_ms)
+                    self._send_back(key, place * pause_ms // self._frontier.clocks.places)
 
     def _weigh(self, now: int, protected: Container[int]) -> None:
         """Send hosts back until what the others hold of robots.txt is not too much; looks at all of

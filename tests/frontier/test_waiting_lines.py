@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lycosa.frontier.politeness.address_queues import AddressLines
 from lycosa.frontier.politeness.clocks import ClockRules, Clocks
+from lycosa.frontier.politeness.waiting_lines import AddressLines, DomainLines
 from lycosa.frontier.scheduler.frontier import Frontier
 from tests.frontier.test_frontier import host_row, url_row
 
@@ -66,7 +66,7 @@ def test_lines_are_in_the_order_of_coming(steps: list[tuple[str, int, str]]) -> 
             for line in model.values():
                 line[:] = [each for each in line if each != host]
         else:
-            lines.stand(host, address)
+            lines.join(host, address)
             other = model["b" if address == "a" else "a"]
             other[:] = [each for each in other if each != host]
             if host not in model[address]:
@@ -75,3 +75,24 @@ def test_lines_are_in_the_order_of_coming(steps: list[tuple[str, int, str]]) -> 
             next(iter(model[each]), None) for each in "ab"
         ]
         assert len(lines) == sum(map(len, model.values()))
+
+
+def test_the_line_of_a_domain_is_first_come_first_served() -> None:
+    lines = DomainLines()
+    assert lines.pop("a.test") is None
+    for host in (5, 3, 4):
+        lines.join(host, "a.test")
+    assert [lines.pop("a.test") for _ in range(4)] == [5, 3, 4, None]
+    assert "a.test" not in lines
+
+
+def test_a_long_line_is_cut_and_goes_on_in_its_order() -> None:
+    lines = DomainLines()
+    for host in range(6):
+        lines.join(host, "a.test")
+    assert lines.cut("a.test", 4) == [4, 5]
+    assert lines.cut("a.test", 4) == lines.cut("b.test", 0) == []
+    lines.join(5, "a.test")
+    assert [lines.pop("a.test") for _ in range(6)] == [0, 1, 2, 3, 5, None]
+    lines.join(1, "a.test")
+    assert (lines.cut("a.test", 0), "a.test" in lines) == ([1], False)

@@ -1,0 +1,270 @@
+"""Starts the requests that may be made now, and passes responses on to be processed.
+
+`lycosa.crawl.policy.fetch_decision` decides about each URL; the frontier decides when a host may be
+fetched from. What a response means is decided by `lycosa.crawl.processing.response_processor`.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable
+from typing import assert_never
+
+from lycosa.config.settings import Config
+from lycosa.core.clock import Clock
+from lycosa.core.errors import Exclusion, FetchError
+from lycosa.core.records import Exchange, VisitKind
+from lycosa.crawl.admission.discovery import KINDS
+from lycosa.crawl.documents.queue import MAX_UNPARSED, DocumentFetcher
+from lycosa.crawl.policy.fetch_decision import (
+    Decision,
+    Defer,
+    Exclude,
+    Fetch,
+    FetchRules,
+    PutOff,
+    Rows,
+    fetch_decision,
+)
+from lycosa.crawl.policy.lease_quota import LeaseQuota
+from lycosa.crawl.policy.login import LoginManager
+from lycosa.crawl.policy.operations import Operations
+from lycosa.crawl.policy.prerequisites import Prerequisites
+from lycosa.crawl.policy.request_builder import RequestBuilder
+from lycosa.crawl.policy.request_profiles import RequestProfiles
+from lycosa.crawl.processing.response_processor import ResponseProcessor
+from lycosa.crawl.rendering.fetcher import RenderFetcher
+from lycosa.crawl.rendering.rendering import Renders
+from lycosa.crawl.state.crawl_state import CrawlState
+from lycosa.crawl.state.task import Task
+from lycosa.fetch.fetcher import Fetcher
+from lycosa.url.scope import url_origin
+
+
+class Dispatcher:
+    """Keeps as many requests in flight as the limits allow.
+
+    `max_pages`: pages of this call in all; None: no limit. `fetcher` ends the requests; documents
+    and rendered pages pass through more fetchers (`self.fetcher`).
+    """
+
+    def __init__(
+        self,
+        crawl: CrawlState,
+        processor: ResponseProcessor,
+        operations: Operations,
+        fetcher: Fetcher,
+        quota: LeaseQuota,
+        clock: Clock,
+        max_pages: int | None,
+    ) -> None:
+        config: Config = crawl.config
+        self.pages_in_flight = 0
+        self.closed: frozenset[str] = frozenset()  # collections that may not fetch now
+        self._crawl = crawl
+        self._processor = processor
+        self._operations = operations
+        self._quota = quota
+        self._clock = clock
+        self._max_pages = max_pages
+        self._connections = config.fetch.connections
+        self._prerequisites = Prerequisites(crawl)
+        documents = DocumentFetcher(fetcher, processor.documents, self._archive_document)
+        self._renders: Renders | None = None
+        self.fetcher: DocumentFetcher | RenderFetcher = documents
+        if any(each.collection.render != "never" for each in crawl.assignments.values()):
+            self._renders = Renders(
+                crawl, config, processor.parse, self._archive_page, self._prerequisites.look_again
+            )
+            self.fetcher = RenderFetcher(documents, self._renders)
+        collections = {name: each.collection for name, each in crawl.assignments.items()}
+        profiles = RequestProfiles(collections, crawl.domains, clock, os.environ)
+        self._logins = LoginManager(crawl, os.environ)
+        expects = self._renders.expects if self._renders is not None else None
+        self._requests = RequestBuilder(crawl, profiles, self._logins, expects=expects)
+        self._rules = FetchRules(crawl, processor.discovery, profiles, self._logins, quota.renew)
+        self._paused_collections: frozenset[str] = frozenset()
+        self._paused = False
+
+    def pause_collections(self, collections: Iterable[str]) -> None:
+        """Fetch nothing for these collections until the next call."""
+        self._paused_collections = frozenset(collections)
+
+    def pause(self, paused: bool) -> None:
+        """Start no requests while paused; those in flight end."""
+        self._paused = paused
+
+    @property
+    def paused(self) -> bool:
+        return self._paused
+
+    @property
+    def full(self) -> bool:
+        """Whether the page limit of this call is reached, with the pages in flight."""
+        return (
+            self._max_pages is not None
+            and self._crawl.progress.pages + self.pages_in_flight >= self._max_pages
+        )
+
+    @property
+    def room(self) -> int:
+        """How many more requests may be in flight now."""
+        if self._paused or not self._quota.may_fetch() or self.fetcher.unparsed >= MAX_UNPARSED:
+            return 0
+        return self._connections - self.fetcher.fetching
+
+    def next_time(self) -> int | None:
+        """Return when something may be due at the earliest (ms, monotonic): a page, or the
+        robots.txt of a host that is paused; None: nothing waits.
+        """
+        times = (
+            self._crawl.frontier.next_time(),
+            self._crawl.scheduler.next_time(),
+            self._prerequisites.next_time,
+        )
+        return min((at for at in times if at is not None), default=None)
+
+    def start_due(self, now: int) -> bool:
+        """Start the requests that may be made. False: none was started or deferred."""
+        free = self.room
+        room = self._prerequisites.start(now, free, self._start)
+        moved = room < free
+        refilled = False
+        while (
+            room > 0
+            and not self.full
+            and self._quota.may_fetch()
+            and not (self._renders is not None and self._renders.full)
+        ):
+            self.closed = self._closed_collections()
+            if len(self.closed) == len(self._crawl.assignments):
+                break  # nothing may be fetched, so nothing is missing
+            rows = self._crawl.frontier.next(now, self.closed)
+            if not rows:
+                if refilled or not self.refill_if_due(now):
+                    break
+                refilled = True
+            else:
+                moved = True
+                room -= self._send(rows)
+        return moved
+
+    def _closed_collections(self) -> frozenset[str]:
+        """The collections that have as many requests in flight as they may, are paused, or have
+        used up their page budget.
+        """
+        return frozenset(
+            name
+            for name, each in self._crawl.assignments.items()
+            if each.in_flight - each.unparsed
+            >= max(1, each.collection.connections // self._quota.active_workers)
+            or name in self._paused_collections
+            or self._quota.is_spent(each)
+        )
+
+    def refill_if_due(self, now: int) -> bool:
+        """Activate parked hosts that are due; returns whether anything was read."""
+        due = self._crawl.scheduler.next_time()
+        return due is not None and due <= now and self._crawl.scheduler.refill()
+
+    def _send(self, rows: Rows) -> bool:
+        """Start the fetch of a URL, or do what the rules decided instead. True: a request began."""
+        if rows[0].operation not in KINDS:
+            self._operations.serve(rows)
+            return False
+        decisions = fetch_decision(rows, self._rules.in_order)
+        if not isinstance(decisions[-1], Fetch):
+            self._crawl.frontier.undo(rows[0].id.host_key)
+        began = False
+        for decision in decisions:
+            began |= self._apply(decision)
+        return began
+
+    def _apply(self, decision: Decision) -> bool:
+        match decision:
+            case Fetch(rows):
+                first = rows[0]
+                kind = KINDS[first.operation]
+                self._start(Task(first.id, rows, url_origin(first.id.url), kind, first.fails + 1))
+                self.pages_in_flight += 1
+                self._crawl.in_flight[first.key] = rows
+                return True
+            case Defer():
+                return self._defer(decision)
+            case PutOff(rows, reason, trap):
+                for row in rows:
+                    self._crawl.urls.put_off(row, reason)
+                    if trap:
+                        self._crawl.hosts.count_trap(row, trap)
+            case Exclude(rows, reason):
+                for row in rows:
+                    self._crawl.urls.exclude(row, reason)
+                    if reason is Exclusion.ROBOTS and row.depth == 0 and not row.operation:
+                        self._crawl.progress.fail(row.id.url, "robots.txt disallows it")
+            case _:
+                assert_never(decision)
+        return False
+
+    def _defer(self, decision: Defer) -> bool:
+        host_key, now = decision.rows[0].id.host_key, self._clock.monotonic_ms()
+        for row in decision.rows:
+            if decision.by_schedule:
+                self._crawl.scheduler.heads.wait_for(row)
+            else:
+                self._crawl.frontier.add(row, 0 if decision.whole_host else decision.until)
+        if decision.whole_host:
+            self._crawl.frontier.delay(host_key, now, decision.until)
+        task = decision.prerequisite
+        if task is None:
+            return False
+        self._crawl.frontier.hold(host_key)
+        if task.kind is not VisitKind.ROBOTS:
+            self._crawl.prerequisites.append(task)
+            return False
+        self._crawl.frontier.start(host_key, now)
+        self._start(task)
+        return True
+
+    def _start(self, task: Task) -> None:
+        self.fetcher.start(self._requests.of(task))
+
+    def finish(self, exchange: Exchange) -> None:
+        """Process the outcome of a request."""
+        task = exchange.token
+        assert isinstance(task, Task)
+        if exchange.error == FetchError.INTERRUPTED:
+            self._crawl.urls.give_back(task, self._clock.monotonic_ms())
+        else:
+            self._requests.process_response(exchange, task)
+            self._requests.forget(exchange)
+            self._processor.process(exchange, task)
+            if task.kind is VisitKind.LOGIN:
+                self._continue_login(exchange, task)
+        if task.rows:
+            self.pages_in_flight -= 1
+            # after its page was counted: it must not be missing from `added` in between
+            for row in task.rows:
+                self._crawl.assignments[row.collection].in_flight -= 1
+
+    def _continue_login(self, exchange: Exchange, task: Task) -> None:
+        """Queue the next step of a login, or release the host."""
+        following = self._logins.answered(exchange, task)
+        if following is not None:
+            self._crawl.prerequisites.append(following)
+        else:
+            self._crawl.frontier.release(task.identity.host_key)
+
+    def _archive_document(self, exchange: Exchange) -> Callable[[], bytes] | None:
+        """Archive a document. `finish` gets it again when it is parsed."""
+        assert isinstance(exchange.token, Task)
+        self._requests.process_response(exchange, exchange.token)
+        return None if exchange.error else self._processor.set_aside(exchange, exchange.token)
+
+    def _archive_page(self, exchange: Exchange) -> bool:
+        """Archive a page that is to be rendered. `finish` gets it again when it is."""
+        assert isinstance(exchange.token, Task)
+        self._requests.process_response(exchange, exchange.token)
+        return (
+            not exchange.error
+            and self._processor.set_aside(exchange, exchange.token, to_render=True) is not None
+        )
