@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from lycosa.page.page_parts import ALT, ANCHOR_LENGTH, FoundBlock, PageParts, fold
+from lycosa.page.page_parts import ANCHOR_LENGTH, PageParts, fold
 
 BREAK = "\0"  # stands for <br> among the pieces of a line; HTML text cannot hold it
 VERBATIM = "\1"  # begins each line of a listing (`pre`), whose spaces are kept
@@ -14,57 +14,7 @@ _NO_CONTROLS = re.compile(r"[\x00-\x08\x0a-\x1f\x7f-\x9f]")
 _ANCHOR_PIECES = 200  # text nodes read for an anchor
 
 
-def flush(
-    lines: list[str],
-    blocks: list[FoundBlock],
-    pieces: list[str],
-    link_size: int,
-    element: int,
-    tag: int,
-    alts: list[str],
-) -> None:
-    """Make a block of the current line and what stands in for its images; both are empty after it.
-    Hot path: some hundred a page.
-    """
-    first = len(lines)
-    text = "".join(pieces)
-    pieces.clear()
-    if VERBATIM in text:
-        lines += _listing(text)
-        size = sum(map(len, lines[first:]))
-    elif BREAK in text:
-        for part in text.split(BREAK):
-            part = _row(part) if CELL in part else part.strip()
-            if "  " in part or not part.isprintable():
-                part = fold(part) if "\t" not in part else part
-            if part:
-                lines.append(part)
-        size = sum(map(len, lines[first:]))
-    elif CELL in text:
-        text = _row(text)
-        size = len(text)
-        if size:
-            lines.append(text)
-    else:
-        text = text.strip()
-        # asked here: most lines need no folding, and a call costs as much as both questions
-        if "  " in text or not text.isprintable():
-            text = fold(text)
-        size = len(text)
-        if size:
-            lines.append(text)
-    if size:
-        blocks.append(
-            (first, len(lines), size, link_size if link_size < size else size, element, tag)
-        )
-    if alts:
-        for alt in alts:
-            blocks.append((len(lines), len(lines) + 1, len(alt), 0, element, ALT))
-            lines.append(alt)
-        alts.clear()
-
-
-def _row(text: str) -> str:
+def row(text: str) -> str:
     """The cells of a line, folded, with tabs between them."""
     before, *cells = map(fold, text.split(CELL))
     while cells and not cells[-1]:
@@ -72,7 +22,19 @@ def _row(text: str) -> str:
     return "\t".join([before, *cells] if before else cells)
 
 
-def _listing(text: str) -> list[str]:
+def broken_lines(text: str) -> list[str]:
+    """The lines of a text with line breaks, without empty ones."""
+    lines = []
+    for part in text.split(BREAK):
+        part = row(part) if CELL in part else part.strip()
+        if "  " in part or not part.isprintable():
+            part = fold(part) if "\t" not in part else part
+        if part:
+            lines.append(part)
+    return lines
+
+
+def listing(text: str) -> list[str]:
     """The lines of a listing as they are, but for spaces at their ends, control characters, and
     empty lines before and after.
     """

@@ -1,17 +1,14 @@
-"""The one walk over the tree: everything a page says, collected in document order.
+"""The one walk over the tree: everything a page contains, collected in document order.
 
 The walk uses `first_child` and `next` with a stack of its own, so that depth costs memory only,
-whole subtrees can be skipped, and elements have an end. It decides nothing about the page:
-`lycosa.page.html.links`, `.parse` and `.main_text` do.
-
-Tried in its place on the six sites, none faster (2026-11-22): tokens of the page itself where its
-markup is regular (1.25 to 1.5 times as dear, parser saved), or of the tree written out (1.9 and
-more); inline tags unwrapped first (1.02 to 1.35); lines folded all at once, or remembered (1.02 to
-1.2). Going through the nodes is a sixth of its cost: the rest is what lines, links and blocks take.
+whole subtrees can be skipped, and elements have an end. Visitors, one for each kind of element,
+collect; `lycosa.page.html.links`, `.parse` and `.main_text` decide what it means.
+docs/decisions/0021-page-walk.md lists what was tried to make it faster.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from lycosa.core.records import LinkKind
@@ -21,10 +18,12 @@ from lycosa.page.html.lines import (
     CELL,
     VERBATIM,
     anchor_text,
-    flush,
+    broken_lines,
     label,
+    listing,
     other_href,
     rel_tokens,
+    row,
 )
 from lycosa.page.html.region_classes import AWAY, NEUTRAL, NEVER, SECTION, mark_of_element
 from lycosa.page.html.tags import (
@@ -40,58 +39,15 @@ from lycosa.page.html.tags import (
     UNSEEN_BUT_LINKED,
 )
 from lycosa.page.html.tree import Node
-from lycosa.page.page_parts import ANCHOR_LENGTH, PageParts, fold
+from lycosa.page.page_parts import ALT, ANCHOR_LENGTH, PageParts, fold
 
 CELL_LENGTH = 80  # characters from which a table cell is a block of its own
 PERMALINKS = frozenset("¶#§🔗∞⚓")
 
-# What starts; an element that is not listed is inline and says nothing. The first five are block
-# elements, the first seven begin a line.
-(
-    _BLOCK,
-    _SECTION,
-    _AWAY_BLOCK,
-    _CAPTION,
-    _ARTICLE,
-    _ITEM,
-    _HEADING,
-    _LINK,
-    _SPAN,
-    _SPECIAL,
-    _IMAGE,
-    _BR,
-    _CELL,
-    _SKIP,
-    _HIDE,
-    _PRE,
-) = range(16)
-_STARTS = (
-    dict.fromkeys(SPECIAL, _SPECIAL)
-    | dict.fromkeys(BLOCKS, _BLOCK)
-    | dict.fromkeys(AWAY_TAGS, _AWAY_BLOCK)
-    | dict.fromkeys(ITEMS, _ITEM)
-    | dict.fromkeys(HEADINGS, _HEADING)
-    | dict.fromkeys(CELLS, _CELL)
-    | dict.fromkeys(UNSEEN, _SKIP)
-    | dict.fromkeys(UNSEEN_BUT_LINKED, _HIDE)
-    | {
-        TAG["figcaption"]: _CAPTION,
-        TAG["section"]: _SECTION,
-        TAG["article"]: _ARTICLE,
-        TAG["span"]: _SPAN,
-        TAG["a"]: _LINK,
-        TAG["br"]: _BR,
-    }
-    | {TAG["wbr"]: _SKIP, TAG["img"]: _IMAGE, TAG["pre"]: _PRE}
-)
-_STARTS_NOTHING_HIDDEN = {tag: starts for tag, starts in _STARTS.items() if starts != _SPAN}
-# What ends: only elements that have children come to an end.
-_END_BLOCK, _END_LINK, _END_HEADING, _END_PRE, _END_CELL, _END_HIDDEN = range(6)
-_NO_CHILDREN = -2  # instead of an end: the children are not visited
-
 _A = LinkKind.A.value
 _H1 = TAG["h1"]
 _OPEN = (_A, "", "", "")  # holds the place of a link until its anchor is known
+_MARKS = frozenset((BREAK, CELL))  # pieces that are no text
 
 
 def walk(
@@ -99,279 +55,433 @@ def walk(
 ) -> PageParts:
     """Visit everything under `root` once. Never raises, takes time in proportion to the tree.
 
-    Hot path (bench/extract.py guards it), hence one long function: a call for each node would
-    double its cost.
+    Hot path (bench/extract.py guards it): text and inline elements, the most frequent nodes, are
+    handled without a call.
 
     Args:
         unseen: addresses (`mem_id`) of the elements that an attribute hides. Only regions, items,
             headings and spans are hidden.
         linked: addresses of the listings with links or images in them.
     """
-    parts = PageParts()
-    links, elements, lines, blocks = parts.links, parts.elements, parts.lines, parts.blocks
-    starts_of = (_STARTS if unseen else _STARTS_NOTHING_HIDDEN).get
-    pieces: list[str] = []  # the current line, as written
-    alts: list[str] = []  # alternative texts of images in the current block
-    carried: list[str] = []  # what a line that ended inside the current link gave to its anchor
-    link_first = 0  # where in `pieces` the current link begins
-    link_alt = ""  # of the first image in the current link
-    link_size = 0  # characters of the current block that stand in links
-    element = 0  # the block element around: an index into `elements`
-    block_tag = 0  # the tag that began the current block, 0 in what follows the end of one
-    hidden = in_links = 0  # how many of these are open
+    walker = _Walker(unseen, linked)
+    pieces, ends = walker.pieces, walker.ends
+    start_of = (_STARTS if unseen else _STARTS_NOTHING_HIDDEN).get
     stack: list[Node] = []
-    # what ends how, element to return to, what it needs
-    ends: list[tuple[Node | None, int, int, Any]] = [(None, 0, 0, None)]
-    ends_next: Node | None = None
     node = root
     while True:
         tag = node.tag_id
         if tag == TEXT:
             if pieces or not node.is_empty_text_node:
-                text = node.text_content or ""
-                pieces.append(text)
-                if in_links:
-                    link_size += len(text)
+                pieces.append(node.text_content or "")
         else:
-            starts = starts_of(tag)
-            if starts is None:
-                child = node.first_child
-                if child is not None:
-                    if child.tag_id == TEXT and child.next is None:
-                        if pieces or not child.is_empty_text_node:
-                            text = child.text_content or ""
-                            pieces.append(text)
-                            if in_links:
-                                link_size += len(text)
-                    else:
-                        stack.append(node)
-                        node = child
-                        continue
-            else:
-                end = -1
-                saved: Any = None
-                outer = element
-                if starts <= _HEADING:
-                    if (pieces or alts) and not hidden:
-                        if in_links:
-                            carried += pieces[link_first:]
-                            carried.append(" ")
-                            link_first = 0
-                        flush(lines, blocks, pieces, link_size, element, block_tag, alts)
-                        link_size = 0
-                    block_tag = tag
-                if starts <= _ARTICLE:
-                    end = _END_BLOCK
-                    mark = NEUTRAL
-                    if starts != _BLOCK:
-                        if starts == _ARTICLE:
-                            parts.has_article = True
-                        elif starts != _SECTION:
-                            mark = AWAY if starts == _AWAY_BLOCK else NEVER
-                    attributes = node.attributes
-                    if attributes:
-                        mark = mark or mark_of_element(attributes)
-                        if unseen and node.mem_id in unseen:
-                            end = _END_HIDDEN
-                    element = len(elements)
-                    elements.append((outer, mark or (SECTION if starts == _SECTION else NEUTRAL)))
-                elif starts <= _HEADING:
-                    if starts == _HEADING:
-                        end = _END_HEADING
-                        saved = len(lines), tag
-                    # An item ends where the next item or the list ends: it needs no end of its own.
-                    if unseen and node.mem_id in unseen:
-                        end = _END_HIDDEN
-                elif starts == _LINK:
-                    attributes = node.attributes
-                    if "href" in attributes or "xlink:href" in attributes:
-                        # Most links hold one text, perhaps in an inline element or two: they end
-                        # here.
-                        inner = 0
-                        child = node.first_child
-                        while (
-                            child is not None
-                            and child.next is None
-                            and (inner := child.tag_id) != TEXT
-                            and starts_of(inner) is None
-                        ):
-                            child = child.first_child
-                        if child is None or (inner == TEXT and child.next is None):
-                            href = attributes.get("href") or ""
-                            anchor = ""
-                            if child is not None:
-                                text = child.text_content or ""
-                                anchor = (
-                                    fold(text)
-                                    if len(text) < ANCHOR_LENGTH
-                                    else anchor_text([text], parts)
-                                )
-                                if anchor in PERMALINKS and href[:1] == "#":
-                                    anchor = ""
-                                elif pieces or anchor or not child.is_empty_text_node:
-                                    pieces.append(text)
-                                    link_size += len(text)
-                            links.append(
-                                (
-                                    _A,
-                                    href or other_href(attributes),
-                                    rel_tokens(attributes) if "rel" in attributes else "",
-                                    anchor or label(attributes),
-                                )
-                            )
-                            end = _NO_CHILDREN
-                        else:
-                            end = _END_LINK
-                            saved = len(links), attributes, link_first, link_alt, carried
-                            links.append(_OPEN)
-                            link_first = len(pieces)
-                            link_alt = ""
-                            if carried:
-                                carried = []
-                            in_links += 1
-                elif starts == _SPAN:
-                    if node.mem_id in unseen:
-                        end = _END_HIDDEN
-                elif starts == _SPECIAL:
-                    if not read_special(node, tag, parts, hidden > 0):
-                        end = _NO_CHILDREN
-                elif starts == _IMAGE:
-                    end = _NO_CHILDREN
-                    alt = read_image(node.attributes, links)
-                    if alt:
-                        link_alt = link_alt or alt
-                        if not hidden:
-                            alts.append(alt)
-                elif starts == _BR:
-                    pieces.append(BREAK)
-                    end = _NO_CHILDREN
-                elif starts == _CELL:
-                    attributes = node.attributes
-                    mark = mark_of_element(attributes) if attributes else NEUTRAL
-                    end = _END_CELL
-                    if mark != NEUTRAL and not hidden:
-                        flush(lines, blocks, pieces, link_size, element, block_tag, alts)
-                        link_size = 0
-                        end = _END_BLOCK
-                        element = len(elements)
-                        elements.append((outer, mark))
-                    pieces.append(CELL)
-                    saved = len(pieces)
-                elif starts == _SKIP:
-                    end = _NO_CHILDREN
-                elif starts == _HIDE:
-                    end = _END_HIDDEN
-                elif not hidden:  # a listing
-                    flush(lines, blocks, pieces, link_size, element, block_tag, alts)
-                    link_size = 0
-                    block_tag = tag
-                    # read at once: the spans of coloured code are many
-                    if not linked or node.mem_id not in linked:
-                        pieces.append(VERBATIM + node.text().replace("\n", VERBATIM))
-                        flush(lines, blocks, pieces, 0, element, block_tag, alts)
-                        block_tag = 0
-                        end = _NO_CHILDREN
-                    else:
-                        end = _END_PRE
-                if end == _END_HIDDEN:
-                    saved = len(pieces), link_size
-                    hidden += 1
-                if end != _NO_CHILDREN:
-                    child = node.first_child
-                    if child is not None:
-                        if end >= 0:
-                            ends_next = node
-                            ends.append((node, end, outer, saved))
-                        stack.append(node)
-                        node = child
-                        continue
-                    # Without children it ends at once, and has nothing to give.
-                    element = outer
-                    if end == _END_HIDDEN:
-                        hidden -= 1
-                    elif end == _END_LINK:
-                        in_links -= 1
-                        attributes = saved[1]
-                        links[saved[0]] = (
-                            _A,
-                            attributes.get("href") or other_href(attributes),
-                            rel_tokens(attributes),
-                            label(attributes),
-                        )
-                        link_first, link_alt, carried = saved[2:]
+            start = start_of(tag)
+            child = node.first_child
+            if start is not None:
+                child = start(walker, node, tag, child)
+            elif child is not None and child.tag_id == TEXT and child.next is None:
+                if pieces or not child.is_empty_text_node:
+                    pieces.append(child.text_content or "")
+                child = None
+            if child is not None:
+                stack.append(node)
+                node = child
+                continue
         following = node.next
         while following is None:
             if not stack:
-                if not hidden:
-                    flush(lines, blocks, pieces, link_size, element, block_tag, alts)
-                return parts
+                if not walker.hidden:
+                    walker.flush()
+                return walker.parts
             ended = stack.pop()
-            if ended is ends_next:
-                _, end, outer, saved = ends.pop()
-                ends_next = ends[-1][0]
-                if end == _END_BLOCK:
-                    if (pieces or alts) and not hidden:
-                        if in_links:
-                            carried += pieces[link_first:]
-                            carried.append(" ")
-                            link_first = 0
-                        flush(lines, blocks, pieces, link_size, element, block_tag, alts)
-                        link_size = 0
-                    element = outer
-                    block_tag = 0
-                elif end == _END_LINK:
-                    in_links -= 1
-                    index, attributes, outer_first, outer_alt, outer_carried = saved
-                    if (
-                        not carried
-                        and len(pieces) == link_first + 1
-                        and len(anchor := pieces[-1]) < ANCHOR_LENGTH
-                    ):
-                        anchor = fold(anchor)
-                    else:
-                        anchor = anchor_text(carried + pieces[link_first:], parts)
-                    if (
-                        anchor in PERMALINKS
-                        and not carried
-                        and (attributes.get("href") or "")[:1] == "#"
-                    ):
-                        link_size -= sum(map(len, pieces[link_first:]))
-                        del pieces[link_first:]
-                        anchor = ""
-                    links[index] = (
-                        _A,
-                        attributes.get("href") or other_href(attributes),
-                        rel_tokens(attributes) if "rel" in attributes else "",
-                        anchor or link_alt or label(attributes),
-                    )
-                    link_first, link_alt, carried = outer_first, outer_alt, outer_carried
-                elif end == _END_CELL:
-                    pieces.append(" ")
-                    # Nearly all cells are one piece, and the space.
-                    if not hidden and (
-                        len(pieces[saved]) >= CELL_LENGTH
-                        if len(pieces) == saved + 2
-                        else sum(map(len, pieces[saved:])) > CELL_LENGTH
-                    ):
-                        flush(lines, blocks, pieces, link_size, element, block_tag, alts)
-                        link_size = 0
-                elif end == _END_HIDDEN:
-                    # what was collected is dropped, except from links that ended in it
-                    hidden -= 1
-                    del pieces[saved[0] :]
-                    link_size = saved[1]
-                    element = outer
-                elif not hidden:  # a heading or a listing
-                    if end == _END_PRE:
-                        pieces[:] = [VERBATIM, *(piece.replace("\n", VERBATIM) for piece in pieces)]
-                    if in_links:
-                        carried += pieces[link_first:]
-                        carried.append(" ")
-                        link_first = 0
-                    flush(lines, blocks, pieces, link_size, element, block_tag, alts)
-                    link_size = 0
-                    block_tag = 0
-                    if end == _END_HEADING:
-                        parts.add_heading(" ".join(lines[saved[0] :]), saved[1] == _H1)
+            if ended is ends[-1][0]:
+                _, end, saved = ends.pop()
+                end(walker, saved)
             following = ended.next
         node = following
+
+
+class _Walker:
+    """What the visitors share: the parts of the page, and the block and line that are open."""
+
+    __slots__ = (
+        "alts",
+        "block_tag",
+        "blocks",
+        "carried",
+        "element",
+        "elements",
+        "ends",
+        "hidden",
+        "in_links",
+        "line_link",
+        "lines",
+        "link_alt",
+        "link_first",
+        "link_size",
+        "linked",
+        "links",
+        "parts",
+        "pieces",
+        "unseen",
+    )
+
+    def __init__(self, unseen: frozenset[int], linked: frozenset[int]) -> None:
+        self.unseen = unseen
+        self.linked = linked
+        self.parts = parts = PageParts()
+        self.links = parts.links
+        self.elements = parts.elements
+        self.lines = parts.lines
+        self.blocks = parts.blocks
+        self.pieces: list[str] = []  # the current line, as written
+        self.alts: list[str] = []  # alternative texts of images in the current block
+        self.carried: list[str] = []  # what a line that ended inside the link gave to its anchor
+        self.link_first = 0  # where in `pieces` the current link begins
+        self.line_link = 0  # where in `pieces` the outermost link begins
+        self.link_alt = ""  # of the first image in the current link
+        self.link_size = 0  # characters of the current block that are in links which ended
+        self.element = 0  # the block element around: an index into `elements`
+        self.block_tag = 0  # the tag that began the current block, 0 in what follows the end of one
+        self.hidden = self.in_links = 0  # how many of these are open
+        # the element, its end visitor, and what that needs; elements without children have no end
+        self.ends: list[tuple[Node | None, _End, Any]] = [(None, _end_block, 0)]
+
+    def break_line(self) -> None:
+        """Make a block of the current line, unless it is empty or hidden."""
+        if (self.pieces or self.alts) and not self.hidden:
+            self.flush()
+
+    def flush(self) -> None:
+        """Make a block of the current line and of the texts of its images; both are empty then."""
+        pieces, lines = self.pieces, self.lines
+        if self.in_links:
+            self.carried += pieces[self.link_first :]
+            self.carried.append(" ")
+            self.link_size += _text_size(pieces[self.line_link :])
+            self.link_first = self.line_link = 0
+        first = len(lines)
+        text = "".join(pieces)
+        pieces.clear()
+        if VERBATIM in text or BREAK in text:
+            lines += listing(text) if VERBATIM in text else broken_lines(text)
+            size = sum(map(len, lines[first:]))
+        else:
+            if CELL in text:
+                text = row(text)
+            else:
+                text = text.strip()
+                # asked here: most lines need no folding, and a call costs as much as both questions
+                if "  " in text or not text.isprintable():
+                    text = fold(text)
+            size = len(text)
+            if size:
+                lines.append(text)
+        if size:
+            in_links = self.link_size if self.link_size < size else size
+            self.blocks.append((first, len(lines), size, in_links, self.element, self.block_tag))
+        self.link_size = 0
+        if self.alts:
+            for alt in self.alts:
+                self.blocks.append((len(lines), len(lines) + 1, len(alt), 0, self.element, ALT))
+                lines.append(alt)
+            self.alts.clear()
+
+    def open_region(
+        self, node: Node, child: Node | None, mark: int = NEUTRAL, default: int = NEUTRAL
+    ) -> Node | None:
+        """Begin a block element of a region class; `default`: where its attributes give none."""
+        outer = self.element
+        attributes = node.attributes
+        if attributes:
+            mark = mark or mark_of_element(attributes)
+            if self.unseen and node.mem_id in self.unseen:
+                return self.hide(node, child)
+        if child is not None:
+            self.element = len(self.elements)
+            self.elements.append((outer, mark or default))
+            self.ends.append((node, _end_block, outer))
+        return child
+
+    def hide(self, node: Node, child: Node | None) -> Node | None:
+        """Begin an element whose text is not shown."""
+        if child is not None:
+            self.hidden += 1
+            self.ends.append((node, _end_hidden, (len(self.pieces), self.link_size)))
+        return child
+
+
+_Start = Callable[[_Walker, Node, int, Node | None], Node | None]
+"""Begins an element with its tag and first child; returns the child if it is to be visited."""
+_End = Callable[[_Walker, Any], None]
+
+
+def _text_size(pieces: list[str]) -> int:
+    return sum([len(piece) for piece in pieces if piece not in _MARKS])
+
+
+def _start_block(walker: _Walker, node: Node, tag: int, child: Node | None) -> Node | None:
+    if (walker.pieces or walker.alts) and not walker.hidden:
+        walker.flush()
+    walker.block_tag = tag
+    outer = walker.element
+    mark = NEUTRAL
+    attributes = node.attributes
+    if attributes:
+        mark = mark_of_element(attributes)
+        if walker.unseen and node.mem_id in walker.unseen:
+            return walker.hide(node, child)
+    if child is not None:
+        walker.element = len(walker.elements)
+        walker.elements.append((outer, mark))
+        walker.ends.append((node, _end_block, outer))
+    return child
+
+
+def _start_section(walker: _Walker, node: Node, tag: int, child: Node | None) -> Node | None:
+    walker.break_line()
+    walker.block_tag = tag
+    return walker.open_region(node, child, default=SECTION)
+
+
+def _start_away(walker: _Walker, node: Node, tag: int, child: Node | None) -> Node | None:
+    walker.break_line()
+    walker.block_tag = tag
+    return walker.open_region(node, child, AWAY)
+
+
+def _start_caption(walker: _Walker, node: Node, tag: int, child: Node | None) -> Node | None:
+    walker.break_line()
+    walker.block_tag = tag
+    return walker.open_region(node, child, NEVER)
+
+
+def _start_article(walker: _Walker, node: Node, tag: int, child: Node | None) -> Node | None:
+    walker.parts.has_article = True
+    return _start_block(walker, node, tag, child)
+
+
+def _end_block(walker: _Walker, outer: int) -> None:
+    if (walker.pieces or walker.alts) and not walker.hidden:
+        walker.flush()
+    walker.element = outer
+    walker.block_tag = 0
+
+
+def _end_hidden(walker: _Walker, saved: tuple[int, int]) -> None:
+    """What was collected is dropped, except links that ended in it."""
+    walker.hidden -= 1
+    del walker.pieces[saved[0] :]
+    walker.link_size = saved[1]
+
+
+def _start_item(walker: _Walker, node: Node, tag: int, child: Node | None) -> Node | None:
+    """An item ends where the next item or the list ends: it needs no end of its own."""
+    if (walker.pieces or walker.alts) and not walker.hidden:
+        walker.flush()
+    walker.block_tag = tag
+    if walker.unseen and node.mem_id in walker.unseen:
+        return walker.hide(node, child)
+    return child
+
+
+def _start_heading(walker: _Walker, node: Node, tag: int, child: Node | None) -> Node | None:
+    walker.break_line()
+    walker.block_tag = tag
+    if walker.unseen and node.mem_id in walker.unseen:
+        return walker.hide(node, child)
+    if child is not None:
+        walker.ends.append((node, _end_heading, (len(walker.lines), tag)))
+    return child
+
+
+def _end_heading(walker: _Walker, saved: tuple[int, int]) -> None:
+    if walker.hidden:
+        return
+    walker.flush()
+    walker.block_tag = 0
+    first, tag = saved
+    walker.parts.add_heading(" ".join(walker.lines[first:]), tag == _H1)
+
+
+def _start_link(walker: _Walker, node: Node, tag: int, child: Node | None) -> Node | None:
+    """Most links hold one text, perhaps in an inline element or two: they end here."""
+    attributes = node.attributes
+    if "href" not in attributes and "xlink:href" not in attributes:
+        return child
+    text: Node | None = child
+    while (
+        text is not None
+        and text.next is None
+        and text.tag_id != TEXT
+        and (_STARTS if walker.unseen else _STARTS_NOTHING_HIDDEN).get(text.tag_id) is None
+    ):
+        text = text.first_child
+    if text is None or (text.tag_id == TEXT and text.next is None):
+        _read_simple_link(walker, attributes, text)
+        return None
+    saved = len(walker.links), attributes, walker.link_first, walker.link_alt, walker.carried
+    walker.ends.append((node, _end_link, saved))
+    walker.links.append(_OPEN)
+    walker.link_first = len(walker.pieces)
+    if not walker.in_links:
+        walker.line_link = walker.link_first
+    walker.link_alt = ""
+    walker.carried = []
+    walker.in_links += 1
+    return child
+
+
+def _read_simple_link(
+    walker: _Walker, attributes: dict[str, str | None], text_node: Node | None
+) -> None:
+    href = attributes.get("href") or ""
+    anchor = ""
+    if text_node is not None:
+        text = text_node.text_content or ""
+        anchor = fold(text) if len(text) < ANCHOR_LENGTH else anchor_text([text], walker.parts)
+        if anchor in PERMALINKS and href[:1] == "#":
+            anchor = ""
+        elif walker.pieces or anchor or not text_node.is_empty_text_node:
+            walker.pieces.append(text)
+            if not walker.in_links:
+                walker.link_size += len(text)
+    walker.links.append(
+        (
+            _A,
+            href or other_href(attributes),
+            rel_tokens(attributes) if "rel" in attributes else "",
+            anchor or label(attributes),
+        )
+    )
+
+
+def _end_link(
+    walker: _Walker, saved: tuple[int, dict[str, str | None], int, str, list[str]]
+) -> None:
+    index, attributes, outer_first, outer_alt, outer_carried = saved
+    pieces, carried, first = walker.pieces, walker.carried, walker.link_first
+    if not carried and len(pieces) == first + 1 and len(anchor := pieces[-1]) < ANCHOR_LENGTH:
+        anchor = fold(anchor)
+    else:
+        anchor = anchor_text(carried + pieces[first:], walker.parts)
+    if anchor in PERMALINKS and not carried and (attributes.get("href") or "")[:1] == "#":
+        del pieces[first:]
+        anchor = ""
+    walker.links[index] = (
+        _A,
+        attributes.get("href") or other_href(attributes),
+        rel_tokens(attributes) if "rel" in attributes else "",
+        anchor or walker.link_alt or label(attributes),
+    )
+    walker.in_links -= 1
+    if not walker.in_links:
+        walker.link_size += _text_size(pieces[walker.line_link :])
+    walker.link_first, walker.link_alt, walker.carried = outer_first, outer_alt, outer_carried
+
+
+def _start_span(walker: _Walker, node: Node, tag: int, child: Node | None) -> Node | None:
+    return walker.hide(node, child) if node.mem_id in walker.unseen else child
+
+
+def _start_special(walker: _Walker, node: Node, tag: int, child: Node | None) -> Node | None:
+    return child if read_special(node, tag, walker.parts, walker.hidden > 0) else None
+
+
+def _start_image(walker: _Walker, node: Node, tag: int, child: Node | None) -> Node | None:
+    alt = read_image(node.attributes, walker.links)
+    if alt:
+        walker.link_alt = walker.link_alt or alt
+        if not walker.hidden:
+            walker.alts.append(alt)
+    return None
+
+
+def _start_br(walker: _Walker, node: Node, tag: int, child: Node | None) -> Node | None:
+    walker.pieces.append(BREAK)
+    return None
+
+
+def _start_cell(walker: _Walker, node: Node, tag: int, child: Node | None) -> Node | None:
+    attributes = node.attributes
+    mark = mark_of_element(attributes) if attributes else NEUTRAL
+    if mark != NEUTRAL and not walker.hidden:
+        walker.flush()
+        if child is not None:
+            walker.ends.append((node, _end_block, walker.element))
+            walker.element = len(walker.elements)
+            walker.elements.append((walker.ends[-1][2], mark))
+        walker.pieces.append(CELL)
+        return child
+    walker.pieces.append(CELL)
+    if child is not None:
+        walker.ends.append((node, _end_cell, len(walker.pieces)))
+    return child
+
+
+def _end_cell(walker: _Walker, first: int) -> None:
+    """A cell with much text is a block of its own. Nearly all are one piece, and the space."""
+    pieces = walker.pieces
+    pieces.append(" ")
+    if not walker.hidden and (
+        len(pieces[first]) >= CELL_LENGTH
+        if len(pieces) == first + 2
+        else sum(map(len, pieces[first:])) > CELL_LENGTH
+    ):
+        walker.flush()
+
+
+def _skip(walker: _Walker, node: Node, tag: int, child: Node | None) -> Node | None:
+    return None
+
+
+def _start_hidden(walker: _Walker, node: Node, tag: int, child: Node | None) -> Node | None:
+    return walker.hide(node, child)
+
+
+def _start_listing(walker: _Walker, node: Node, tag: int, child: Node | None) -> Node | None:
+    """A `pre` without links is read at once: the spans of coloured code are many."""
+    if walker.hidden:
+        return child
+    walker.flush()
+    walker.block_tag = tag
+    if node.mem_id in walker.linked:
+        if child is not None:
+            walker.ends.append((node, _end_listing, None))
+        return child
+    walker.pieces.append(VERBATIM + node.text().replace("\n", VERBATIM))
+    walker.flush()
+    walker.block_tag = 0
+    return None
+
+
+def _end_listing(walker: _Walker, saved: None) -> None:
+    if walker.hidden:
+        return
+    walker.pieces[:] = [VERBATIM, *(piece.replace("\n", VERBATIM) for piece in walker.pieces)]
+    walker.flush()
+    walker.block_tag = 0
+
+
+_STARTS: Mapping[int, _Start] = (
+    dict.fromkeys(SPECIAL, _start_special)
+    | dict.fromkeys(BLOCKS, _start_block)
+    | dict.fromkeys(AWAY_TAGS, _start_away)
+    | dict.fromkeys(ITEMS, _start_item)
+    | dict.fromkeys(HEADINGS, _start_heading)
+    | dict.fromkeys(CELLS, _start_cell)
+    | dict.fromkeys(UNSEEN, _skip)
+    | dict.fromkeys(UNSEEN_BUT_LINKED, _start_hidden)
+    | {
+        TAG["figcaption"]: _start_caption,
+        TAG["section"]: _start_section,
+        TAG["article"]: _start_article,
+        TAG["span"]: _start_span,
+        TAG["a"]: _start_link,
+        TAG["br"]: _start_br,
+        TAG["wbr"]: _skip,
+        TAG["img"]: _start_image,
+        TAG["pre"]: _start_listing,
+    }
+)
+"""Visitors by tag; an element that is not listed is inline and has none."""
+_STARTS_NOTHING_HIDDEN = {tag: start for tag, start in _STARTS.items() if start is not _start_span}
