@@ -52,7 +52,7 @@ from lycosa.config.settings import Collection, parse_config
 from lycosa.core.clock import ManualClock
 from lycosa.core.records import Exchange, Link, LinkKind, Page, Request, Visit
 from lycosa.crawl.processing.page_reader import ParsedExchange
-from lycosa.crawl.session.session import CrawlSession, open_session
+from lycosa.crawl.session.session import CrawlSession, SessionOptions, open_session
 from lycosa.crawl.state.batch import Batch
 from lycosa.crawl.state.task import Job
 from lycosa.crawl.worker import Limits
@@ -321,13 +321,15 @@ def _measure(arguments: argparse.Namespace) -> None:
             workspace,
             config,
             [Job(collection, ())],
+            SessionOptions(
+                limits=Limits(max_pages=arguments.fetches),
+                observer=lambda _: series.look(session),
+                tick=upkeep.tick,
+                fetcher=web,
+                wrap_reader=(lambda _: web.parse) if arguments.bare else None,
+            ),
             command="bench",
             clock=clock,
-            limits=Limits(max_pages=arguments.fetches),
-            observer=lambda _: series.look(session),
-            tick=upkeep.tick,
-            fetcher=web,
-            wrap_reader=(lambda _: web.parse) if arguments.bare else None,
         )
         if arguments.bare:
             setattr(Batch, "archive", _not_archived)  # noqa: B010

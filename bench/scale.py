@@ -42,7 +42,7 @@ from bench.measure import append_results, load_average, machine, table
 from bench.scale_web import Known, SharedWeb, Turns
 from lycosa.config.settings import Collection, parse_config
 from lycosa.core.clock import ManualClock
-from lycosa.crawl.session.session import CrawlSession, open_session
+from lycosa.crawl.session.session import CrawlSession, SessionOptions, open_session
 from lycosa.crawl.state.task import Job
 from lycosa.crawl.worker import Limits
 from lycosa.fetch.fetcher import Fetcher
@@ -225,12 +225,14 @@ def _open(
         workspace,
         parse_config(""),
         [Job(Collection(name=COLLECTION, scope="any"), ())],
+        SessionOptions(
+            limits=Limits(max_pages=fetches),
+            fetcher=web,
+            partitions=partitions,
+            worker=f"from-{partitions.start}" if partitions else "",
+        ),
         command="bench",
         clock=clock,
-        limits=Limits(max_pages=fetches),
-        fetcher=web,
-        partitions=partitions,
-        worker=f"from-{partitions.start}" if partitions else "",
     )
 
 

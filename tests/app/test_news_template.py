@@ -23,7 +23,7 @@ from lycosa.config.settings import parse_config
 from lycosa.core.errors import ConfigError
 from lycosa.crawl.session.planning import make_plan
 from lycosa.crawl.session.seeds import read_seeds
-from lycosa.crawl.session.session import open_session
+from lycosa.crawl.session.session import SessionOptions, open_session
 from lycosa.store.live import LiveTables
 from lycosa.store.workspace import Workspace
 from lycosa.url.normalise import normalise
@@ -190,7 +190,12 @@ def test_every_collection_is_crawled_whole_and_stays_on_its_sites(
     fetcher = SimulatedFetcher(web, clock, plan.config.fetch)
     workspace = Workspace.create(str(tmp_path / "w"))
     session = open_session(
-        workspace, plan.config, list(plan.jobs), command="run", clock=clock, fetcher=fetcher
+        workspace,
+        plan.config,
+        list(plan.jobs),
+        SessionOptions(fetcher=fetcher),
+        command="run",
+        clock=clock,
     )
     try:
         session.take_up()

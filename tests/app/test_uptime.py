@@ -22,7 +22,7 @@ from lycosa.config.settings import Config, parse_config
 from lycosa.core.clock import SystemClock
 from lycosa.core.errors import UsageError
 from lycosa.core.records import CHECKS, Exchange, Visit, VisitKind
-from lycosa.crawl.session.session import open_session
+from lycosa.crawl.session.session import SessionOptions, open_session
 from lycosa.store.claim import Claim
 from lycosa.store.live import LiveTables
 from lycosa.store.workspace import Workspace
@@ -243,7 +243,12 @@ def test_a_kill_right_behind_a_commit_leaves_a_journal_that_is_counted_once(
     monkeypatch.setattr(Claim, "drop_journal", lambda claim, folder: None)
     for number in range(3):
         session = open_session(
-            workspace, Config(), (), command="test", clock=SystemClock(), forever=True
+            workspace,
+            Config(),
+            (),
+            SessionOptions(forever=True),
+            command="test",
+            clock=SystemClock(),
         )
         session.take_up()
         assert session.crawl.progress.replayed == 0

@@ -13,7 +13,7 @@ from lycosa.config.settings import Collection, parse_config
 from lycosa.core.clock import Clock
 from lycosa.core.errors import ClaimLost
 from lycosa.crawl.membership import Lease
-from lycosa.crawl.session.session import CrawlSession, open_session
+from lycosa.crawl.session.session import CrawlSession, SessionOptions, open_session
 from lycosa.crawl.state.task import Job
 from lycosa.fetch.fetcher import Fetcher
 from lycosa.monitor.plugins import PLUGINS
@@ -64,16 +64,18 @@ class Crew:
             self.workspace(),
             config,
             [self.job],
+            SessionOptions(
+                forever=partitions is not None,
+                fetcher=self.fetcher(name),
+                longest_wait_ms=self.longest_wait_ms,
+                partitions=partitions,
+                worker=name,
+                lease=lease,
+                granted=granted,
+                plugins=PLUGINS,
+            ),
             command="test",
             clock=self.clock,
-            forever=partitions is not None,
-            fetcher=self.fetcher(name),
-            longest_wait_ms=self.longest_wait_ms,
-            partitions=partitions,
-            worker=name,
-            lease=lease,
-            granted=granted,
-            plugins=PLUGINS,
         )
         self.members[name] = session
         session.take_up()

@@ -16,7 +16,7 @@ import numpy as np
 import polars as pl
 
 from lycosa.config.settings import Collection, Config, parse_config
-from lycosa.crawl.session.session import open_session
+from lycosa.crawl.session.session import SessionOptions, open_session
 from lycosa.crawl.state.task import Job
 from lycosa.crawl.worker import Limits
 from lycosa.frontier.recrawl.change_rate import DAY_MS
@@ -212,13 +212,15 @@ def live(
         workspace,
         config,
         [Job(collection, collection.seeds)],
+        SessionOptions(
+            limits=Limits(max_time_ms=days * DAY_MS + DAY_MS // 100),
+            forever=True,
+            tick=observer.tick,
+            fetcher=SimulatedFetcher(web, clock, config.fetch, record=lambda _: None),
+            longest_wait_ms=30_000,
+        ),
         command="months",
         clock=clock,
-        limits=Limits(max_time_ms=days * DAY_MS + DAY_MS // 100),
-        forever=True,
-        tick=observer.tick,
-        fetcher=SimulatedFetcher(web, clock, config.fetch, record=lambda _: None),
-        longest_wait_ms=30_000,
     )
     try:
         session.take_up()

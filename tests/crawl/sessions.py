@@ -9,7 +9,7 @@ import polars as pl
 
 from lycosa.config.settings import Collection, parse_config
 from lycosa.core.clock import Clock, SystemClock
-from lycosa.crawl.session.session import CrawlSession, open_session
+from lycosa.crawl.session.session import CrawlSession, SessionOptions, open_session
 from lycosa.crawl.state.task import Job
 from lycosa.crawl.worker import Limits
 from lycosa.monitor.plugins import PLUGINS
@@ -61,11 +61,11 @@ def work(
             workspace,
             parse_config("", overrides=(*QUICK, *settings)),
             [Job(chosen, tuple(seeds)) for chosen, seeds in jobs],
+            SessionOptions(
+                limits=limits, tick=lambda: tick(sessions[0]) if tick else None, plugins=PLUGINS
+            ),
             command="test",
             clock=clock or SystemClock(),
-            limits=limits,
-            tick=lambda: tick(sessions[0]) if tick else None,
-            plugins=PLUGINS,
         )
         sessions.append(session)
         try:

@@ -14,7 +14,8 @@ from lycosa.config.settings import Collection, Config
 from lycosa.core.clock import ManualClock
 from lycosa.core.records import UrlRow, UrlState, VisitKind
 from lycosa.crawl.recovery.resume import load
-from lycosa.crawl.state.crawl_state import CrawlState
+from lycosa.crawl.state.crawl_state import CrawlPlace, CrawlState
+from lycosa.crawl.state.held_partitions import HeldPartitions
 from lycosa.crawl.state.task import Job, Task
 from lycosa.store.check import verify
 from lycosa.store.live import LiveTables
@@ -29,10 +30,8 @@ def crawl(tmp_path: Path) -> Iterator[CrawlState]:
         workspace.claim("test"),
         Config(),
         [job],
-        domains=workspace.domains,
-        partitions=workspace.partitions,
-        clock=ManualClock(),
-        info={},
+        ManualClock(),
+        CrawlPlace(workspace.domains, HeldPartitions(workspace.partitions)),
     )
     yield made
     made.close()
@@ -142,10 +141,8 @@ def test_a_page_that_somebody_asks_for_comes_before_those_that_are_due(tmp_path:
         workspace.claim("test"),
         Config(),
         [job],
-        domains=workspace.domains,
-        partitions=workspace.partitions,
-        clock=clock,
-        info={},
+        clock,
+        CrawlPlace(workspace.domains, HeldPartitions(workspace.partitions)),
     )
     rows = [admit(made, f"http://h/{number}", number) for number in range(4)]
     for row in rows:

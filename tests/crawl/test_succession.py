@@ -12,7 +12,7 @@ from pathlib import Path
 import polars as pl
 
 from lycosa.config.settings import Collection, Config
-from lycosa.crawl.session.session import CrawlSession, open_session
+from lycosa.crawl.session.session import CrawlSession, SessionOptions, open_session
 from lycosa.crawl.state.task import Job
 from lycosa.store.live import LiveTables
 from lycosa.store.workspace import Workspace
@@ -32,7 +32,12 @@ def successor(robot: SimulatedRobot) -> Iterator[CrawlSession]:
     fetcher = SimulatedFetcher(robot.web, robot.clock)
     workspace = Workspace.open_or_create(str(robot.workspace))
     session = open_session(
-        workspace, Config(), [job], command="test", clock=robot.clock, fetcher=fetcher
+        workspace,
+        Config(),
+        [job],
+        SessionOptions(fetcher=fetcher),
+        command="test",
+        clock=robot.clock,
     )
     try:
         session.take_up()

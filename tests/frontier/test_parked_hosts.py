@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from lycosa.config.settings import Collection, parse_config
 from lycosa.core.clock import ManualClock
 from lycosa.core.records import Exchange, HostRow, Request, UrlId, UrlRow, UrlState
-from lycosa.crawl.session.session import CrawlSession, open_session
+from lycosa.crawl.session.session import CrawlSession, SessionOptions, open_session
 from lycosa.crawl.state.task import Job
 from lycosa.frontier.scheduler import scheduler as scheduler_module
 from lycosa.frontier.scheduler.frontier import Frontier
@@ -140,9 +140,9 @@ def session_of(
         workspace,
         config,
         [Job(each, addresses) for each in collections],
+        SessionOptions(fetcher=web),
         command="test",
         clock=web.clock,
-        fetcher=web,
     )
     session.crawl.scheduler.heads._waiting_urls = urls  # less than a configuration may say
     web.stopper = session.worker.stop

@@ -12,7 +12,7 @@ import pytest
 
 from lycosa.config.settings import Collection, parse_config
 from lycosa.core.clock import ManualClock
-from lycosa.crawl.session.session import open_session
+from lycosa.crawl.session.session import SessionOptions, open_session
 from lycosa.crawl.state.task import Job
 from lycosa.crawl.worker import Limits
 from lycosa.store.workspace import Workspace
@@ -64,11 +64,11 @@ def crawl_for(
                 f"'30m'\n[fetch]\nconnections = {connections}"
             ),
             [Job(collection, seeds)],
+            SessionOptions(
+                fetcher=web, limits=Limits(max_time_ms=round(hours * 60 * _MINUTE_MS)), forever=True
+            ),
             command="test",
             clock=web.clock,
-            fetcher=web,
-            limits=Limits(max_time_ms=round(hours * 60 * _MINUTE_MS)),
-            forever=True,
         )
         session.crawl.scheduler.heads._waiting_urls = urls
         try:

@@ -9,7 +9,7 @@ from datetime import UTC, date, datetime
 import pytest
 
 from lycosa.core.records import FOLLOWED_KINDS, Page
-from lycosa.frontier.traps.detector import PrefixBook
+from lycosa.frontier.traps.detector import ObservedPage, PrefixBook
 from lycosa.page.parse import parse_page
 from lycosa.url.indexable import unindexable
 from lycosa.url.traps import TrapRule, query_signature, trap
@@ -79,7 +79,9 @@ class Crawl:
                 "text_length": len(page.text),
             }
             summary = "\n".join((page.description, *page.headings))
-            book.observe(path, **observed, title=page.title, summary=summary, text=page.text)
+            book.observe(
+                path, ObservedPage(**observed, title=page.title, summary=summary, text=page.text)
+            )
             yield from (link.target for link in page.links if link.kind in FOLLOWED_KINDS)
 
     def _ask(self, url: str) -> Answer:

@@ -8,7 +8,14 @@ from itertools import product
 
 import pytest
 
-from lycosa.frontier.traps.detector import MAX_GROUPS, MAX_PROBES, PROBE_AFTER, PrefixBook, explain
+from lycosa.frontier.traps.detector import (
+    MAX_GROUPS,
+    MAX_PROBES,
+    PROBE_AFTER,
+    ObservedPage,
+    PrefixBook,
+    explain,
+)
 from lycosa.frontier.traps.trap_group import PROVEN, PrefixRule, TrapGroup
 from lycosa.page.parse import parse_page
 from lycosa.text.digest import simhash, text_digest
@@ -35,11 +42,13 @@ def visit(book: PrefixBook, path: str, text: str, title: str = "", *, by_line: b
         return False
     book.observe(
         path,
-        simhash=simhash(text),
-        text_digest=text_digest(text),
-        text_length=len(text),
-        title=title,
-        text=text if by_line else "",
+        ObservedPage(
+            simhash=simhash(text),
+            text_digest=text_digest(text),
+            text_length=len(text),
+            title=title,
+            text=text if by_line else "",
+        ),
     )
     return True
 
@@ -177,13 +186,15 @@ def test_soft_404s() -> None:
     titled = PrefixBook()
     for number in range(5):
         titled.observe(
-            f"/lost/y{number}", simhash=7, text_digest=number, text_length=90, title="404 Not Found"
+            f"/lost/y{number}",
+            ObservedPage(simhash=7, text_digest=number, text_length=90, title="404 Not Found"),
         )
         titled.allowance(f"/lost/y{number}")
     assert PrefixRule.SOFT_404 not in titled.refused
     assert (
         titled.observe(
-            "/lost/y6", simhash=7, text_digest=6, text_length=90, title="404 Not Found"
+            "/lost/y6",
+            ObservedPage(simhash=7, text_digest=6, text_length=90, title="404 Not Found"),
         ).rule
         == PrefixRule.SOFT_404
     )
@@ -191,8 +202,10 @@ def test_soft_404s() -> None:
 
 def test_the_front_page_is_no_soft_404() -> None:
     book = PrefixBook()
-    book.observe("/x", simhash=simhash(SAME), text_digest=1, text_length=len(SAME))
-    observed = book.observe("/", simhash=simhash(SAME), text_digest=1, text_length=len(SAME))
+    book.observe("/x", ObservedPage(simhash=simhash(SAME), text_digest=1, text_length=len(SAME)))
+    observed = book.observe(
+        "/", ObservedPage(simhash=simhash(SAME), text_digest=1, text_length=len(SAME))
+    )
     assert observed.novel
     assert sum(group.repeated for group in book.groups.values()) == 0
 
@@ -201,7 +214,7 @@ def test_other_statuses_teach_nothing() -> None:
     book = PrefixBook()
     for number in range(50):
         assert not book.observe(
-            f"/a/{number}", simhash=1, text_digest=1, text_length=5, status=404
+            f"/a/{number}", ObservedPage(simhash=1, text_digest=1, text_length=5, status=404)
         ).novel
     assert book == PrefixBook()
 
@@ -343,7 +356,10 @@ def _refused(
         }
         summary = "\n".join((page.description, *page.headings))
         book.observe(
-            path, **observed, title=page.title, summary=summary, text=page.text if by_line else ""
+            path,
+            ObservedPage(
+                **observed, title=page.title, summary=summary, text=page.text if by_line else ""
+            ),
         )
     return len(paths), refused
 

@@ -18,7 +18,7 @@ from lycosa.core.clock import Clock, SystemClock
 from lycosa.core.errors import UsageError
 from lycosa.crawl.session.pausing import PauseFollower, require_not_paused
 from lycosa.crawl.session.seeds import check_seeds, seeds_of
-from lycosa.crawl.session.session import CrawlSession, open_session
+from lycosa.crawl.session.session import CrawlSession, SessionOptions, open_session
 from lycosa.crawl.session.walking import Walk, recorded, start_of
 from lycosa.crawl.state.deferred import left_for_later
 from lycosa.crawl.state.progress import Progress
@@ -115,14 +115,16 @@ def crawl(
             workspace,
             order.config,
             [Job(collection, seeds)],
+            SessionOptions(
+                limits=order.limits,
+                observer=observer,
+                committed=lambda entry: follower.committed(entry) if follower else None,
+                tick=lambda: _call(ticks),
+                fetcher=fetcher,
+                plugins=PLUGINS,
+            ),
             command=order.command,
             clock=clock,
-            limits=order.limits,
-            observer=observer,
-            committed=lambda entry: follower.committed(entry) if follower else None,
-            tick=lambda: _call(ticks),
-            fetcher=fetcher,
-            plugins=PLUGINS,
         )
         ticks.append(session.inbox.apply)
         ticks.append(

@@ -22,7 +22,7 @@ from lycosa.core.clock import Clock, SystemClock
 from lycosa.core.errors import UsageError
 from lycosa.core.units import parse_duration_ms
 from lycosa.crawl.session.seeds import check_seeds, seeds_of
-from lycosa.crawl.session.session import CrawlSession, open_session
+from lycosa.crawl.session.session import CrawlSession, SessionOptions, open_session
 from lycosa.crawl.state.progress import Progress
 from lycosa.crawl.state.task import Job
 from lycosa.crawl.worker import Limits, Observer, Worker
@@ -223,14 +223,16 @@ def _hunt(
         workspace,
         order.config,
         [Job(collection, seeds_of(before, collection, seeds if request.typed else ()))],
+        SessionOptions(
+            limits=Limits(min(request.pages or MAX_PAGES, MAX_PAGES), request.time_ms),
+            observer=ears.progress,
+            committed=lambda entry: follower.committed(entry) if follower else None,
+            tick=ticks,
+            fetcher=fetcher,
+            plugins=PLUGINS,
+        ),
         command=COMMAND,
         clock=clock,
-        limits=Limits(min(request.pages or MAX_PAGES, MAX_PAGES), request.time_ms),
-        observer=ears.progress,
-        committed=lambda entry: follower.committed(entry) if follower else None,
-        tick=ticks,
-        fetcher=fetcher,
-        plugins=PLUGINS,
     )
     try:
         state = _State()

@@ -15,7 +15,7 @@ from lycosa.core.clock import Clock, SystemClock
 from lycosa.core.errors import ArchiveError, UsageError
 from lycosa.crawl.recovery.import_archives import Imported, Importer
 from lycosa.crawl.session.seeds import seeds_of
-from lycosa.crawl.session.session import CrawlSession, open_session
+from lycosa.crawl.session.session import CrawlSession, SessionOptions, open_session
 from lycosa.crawl.state.task import Job
 from lycosa.monitor.plugins import PLUGINS
 from lycosa.processes.memory import tune_memory
@@ -70,10 +70,12 @@ def import_files(
             workspace,
             config,
             [Job(collection, seeds_of(before, collection))],
+            SessionOptions(
+                committed=lambda entry: follower.committed(entry) if follower else None,
+                plugins=PLUGINS,
+            ),
             command="import",
             clock=clock,
-            committed=lambda entry: follower.committed(entry) if follower else None,
-            plugins=PLUGINS,
         )
         try:
             follower = IndexFollower(root, config.index, clock) if index else None

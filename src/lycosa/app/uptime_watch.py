@@ -14,7 +14,7 @@ from lycosa.app.uptime_session import Uptime
 from lycosa.config.settings import Config
 from lycosa.core.clock import Clock, SystemClock
 from lycosa.core.errors import UsageError
-from lycosa.crawl.session.session import open_session
+from lycosa.crawl.session.session import SessionOptions, open_session
 from lycosa.monitor.plugins import PLUGINS
 from lycosa.processes.disk_space import DiskSpace
 from lycosa.processes.memory import tune_memory
@@ -60,11 +60,9 @@ def watch(
             workspace,
             config,
             (),
+            SessionOptions(forever=True, tick=tick, plugins=PLUGINS),
             command="uptime",
             clock=clock,
-            forever=True,
-            tick=tick,
-            plugins=PLUGINS,
         )
         uptime = Uptime(workspace, session.crawl, session.worker, config, clock, say)
 

@@ -27,7 +27,7 @@ from lycosa.core.units import format_time
 from lycosa.crawl.membership import Lease, Ping, PingReply
 from lycosa.crawl.plugins import NO_PLUGINS, CrawlPlugins
 from lycosa.crawl.processing.page_mark import MAX_PAGE_MS, MarkingReader, PageMark
-from lycosa.crawl.session.session import CrawlSession, open_session
+from lycosa.crawl.session.session import CrawlSession, SessionOptions, open_session
 from lycosa.crawl.session.worker_status import (
     CrawlPause,
     Rate,
@@ -256,15 +256,17 @@ class ClusterWorker:
             self._workspace,
             self._order.config,
             self._order.jobs,
+            SessionOptions(
+                committed=self._committed,
+                tick=lambda: self._tick(session, rest),
+                partitions=partitions,
+                worker=self.name,
+                lease=self._lease,
+                plugins=self._order.plugins,
+                wrap_reader=partial(MarkingReader, mark=self._mark),
+            ),
             command=self._order.command,
             clock=self._clock,
-            committed=self._committed,
-            tick=lambda: self._tick(session, rest),
-            partitions=partitions,
-            worker=self.name,
-            lease=self._lease,
-            plugins=self._order.plugins,
-            wrap_reader=partial(MarkingReader, mark=self._mark),
         )
         done = False
         try:

@@ -737,18 +737,10 @@ def parse_config(
             len(location) > 1 and location[0] == "collection" for location, _ in problems
         ):
             messages = [message for _, message in problems[:_MAX_PLACED]]
-            further = (
-                [f"{source}: {len(problems) - len(messages)} further faults"]
-                if len(problems) > len(messages)
-                else []
-            )
-            raise ConfigError("\n".join([*messages, *further])) from None
-        tables = data["collection"]
-        for location, message in problems:
-            label = _label(tables, int(location[1]))
-            bad[label] = f"{bad[label]}\n{message}" if label in bad else message
-        wrong = {location[1] for location, _ in problems}
-        data["collection"] = [table for number, table in enumerate(tables) if number not in wrong]
+            if len(problems) > len(messages):
+                messages.append(f"{source}: {len(problems) - len(messages)} further faults")
+            raise ConfigError("\n".join(messages)) from None
+        _leave_out(data, problems, bad)
         config = Config.model_validate(data)
     good: dict[str, Collection] = {}
     for number, collection in enumerate(config.collection, 1):
@@ -769,6 +761,18 @@ def parse_config(
     if twice:
         raise ConfigError(f"{source}: two monitors have the URL {twice[0]}; remove one")
     return config.model_copy(update={"collection": tuple(good.values())})
+
+
+def _leave_out(
+    data: dict[str, Any], problems: Sequence[tuple[Any, str]], bad: MutableMapping[str, str]
+) -> None:
+    """Remove the collections that are wrong; `bad` gets their names and problems."""
+    tables = data["collection"]
+    for location, message in problems:
+        label = _label(tables, int(location[1]))
+        bad[label] = f"{bad[label]}\n{message}" if label in bad else message
+    wrong = {location[1] for location, _ in problems}
+    data["collection"] = [table for number, table in enumerate(tables) if number not in wrong]
 
 
 def _label(tables: Sequence[Any], number: int) -> str:

@@ -228,6 +228,10 @@ def _write_log(page: _Page, measured: Measured) -> None:
     )
     age_s = max(0.0, measured.now_ms / 1000 - committed_s) if committed_s else None
     page.gauge("last_commit_age_seconds", "Time since the latest commit, in seconds.", age_s)
+    _write_tables(page, measured)
+
+
+def _write_tables(page: _Page, measured: Measured) -> None:
     states = {"held": measured.held, "free": max(0, measured.partitions - measured.held)}
     page.add(
         "partitions",

@@ -21,7 +21,7 @@ from lycosa.core.system_errors import is_disk_full
 from lycosa.core.units import format_time
 from lycosa.crawl.processing.page_mark import MarkingReader, PageMark
 from lycosa.crawl.session.live_status import write_live
-from lycosa.crawl.session.session import CrawlSession, open_session
+from lycosa.crawl.session.session import CrawlSession, SessionOptions, open_session
 from lycosa.crawl.session.worker_status import CrawlPause, Rate, WorkerStatus, cpu_s, figures
 from lycosa.crawl.state.task import Job
 from lycosa.crawl.worker import Worker
@@ -94,13 +94,15 @@ def _work(
         workspace,
         order.config,
         order.jobs,
+        SessionOptions(
+            forever=True,
+            committed=committed,
+            tick=lambda: _call(ticks),
+            plugins=PLUGINS,
+            wrap_reader=partial(MarkingReader, mark=mark),
+        ),
         command="run",
         clock=clock,
-        forever=True,
-        committed=committed,
-        tick=lambda: _call(ticks),
-        plugins=PLUGINS,
-        wrap_reader=partial(MarkingReader, mark=mark),
     )
     done = False
     uptime = Uptime(workspace, session.crawl, session.worker, order.config, clock, _say)

@@ -165,18 +165,8 @@ def identify(
         others = ("en", *others[1:])
         sure = True
     language, share = ranking[0] if ranking else ("", 0)
-    if language not in CLOSE:
-        if len(sample) >= SHORT_LENGTH:
-            trusted = sure or (share >= LIKELY_SHARE and language in expected)
-        else:
-            trusted = (
-                sure
-                and language in expected
-                and language not in _RIVALLED
-                and (language != "en" or _is_english(sample))
-            )
-        if trusted:
-            return Identified(language, share / 100, others)
+    if language not in CLOSE and _is_trusted(language, sure, share, sample, expected):
+        return Identified(language, share / 100, others)
     guessed = language
     if not sure:
         language = ""
@@ -198,26 +188,37 @@ def identify(
         score = share / 100 if guess == guessed else WORDS_SCORE
     if not guess and with_model:
         guess, score = _by_bytes(sample, expected)
-        if language and guess not in CLOSE:
-            if language not in expected and (
-                letters >= SHORT_LENGTH or _by_bytes(sample, None)[0] == language
+        if guess not in CLOSE:
+            # a language that is not expected needs two methods or a long text
+            if language and (
+                score < LOWEST_SCORE
+                or (
+                    language not in expected
+                    and (letters >= SHORT_LENGTH or _by_bytes(sample, None)[0] == language)
+                )
             ):
-                # a language nobody expected, and two judges or a long text say so
                 guess, score = language, share / 100
             elif score < LOWEST_SCORE:
-                guess, score = language, share / 100
-        elif score < LOWEST_SCORE and guess not in CLOSE:
-            guess = ""
+                guess = ""
     if guess in CLOSE:
         guess = indonesian_or_malay(text[:CLOSE_LENGTH], guessed if guessed in CLOSE else "")
+    if not guess:
+        return NOTHING
+    others = tuple(code for code in (*others, language) if code and code != guess)
+    return Identified(guess, min(score, 1.0), others)
+
+
+def _is_trusted(
+    language: str, sure: bool, share: int, sample: str, expected: frozenset[str]
+) -> bool:
+    """Whether what the quadgrams say needs no other method."""
+    if len(sample) >= SHORT_LENGTH:
+        return sure or (share >= LIKELY_SHARE and language in expected)
     return (
-        Identified(
-            guess,
-            min(score, 1.0),
-            tuple(code for code in (*others, language) if code and code != guess),
-        )
-        if guess
-        else NOTHING
+        sure
+        and language in expected
+        and language not in _RIVALLED
+        and (language != "en" or _is_english(sample))
     )
 
 

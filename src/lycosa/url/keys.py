@@ -36,7 +36,7 @@ class Identifier:
     def __init__(self, domains: Domains, partitions: int) -> None:
         if partitions < 1:
             raise ValueError(f"a workspace has at least one partition, not {partitions}")
-        self._domains = domains
+        self.domains = domains
         self._partitions = partitions
         self._origins: dict[str, tuple[str, int, int]] = {}
 
@@ -56,7 +56,7 @@ class Identifier:
 
     def partition(self, host: str) -> int:
         """The partition of a hostname."""
-        return xxh3_64_intdigest(self._domains.registrable(host).encode()) % self._partitions
+        return xxh3_64_intdigest(self.domains.registrable(host).encode()) % self._partitions
 
     def _identify_host(self, url: str, origin: str) -> tuple[str, int, int]:
         host = hostname(url)

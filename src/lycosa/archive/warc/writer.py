@@ -12,7 +12,7 @@ from __future__ import annotations
 import os
 import re
 import socket
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 from lycosa.archive.warc import metadata
@@ -165,89 +165,16 @@ class WarcWriter:
             )
         if revisit_of is not None:
             _check_revisit(exchange, revisit_of)
-        is_http = _is_http(exchange.url)
-        head = archived_response_head(exchange.response_head) if is_http else None
-        is_resource = (
-            not is_http
-            and bool(exchange.response_head)
-            and (exchange.status == 200 or revisit_of is not None)
-        )
-        if head is None and not is_resource:
-            revisit_of = None
-        # of a check what was found is archived, not the payload: the visit has its digest
-        if visit.kind != VisitKind.CHECK:
-            visit.digest = payload_digest(exchange) if revisit_of is None else revisit_of.digest
-        leftover: dict[str, bytes] = {}
-        date = (
-            f"WARC-Date: {warc_date(visit.fetched_at)}\r\nWARC-Warcinfo-ID: "
-            f"<{self._warcinfo_id}>\r\n"
-        )
-        about = f"{date}WARC-Target-URI: {field_value(exchange.url)}\r\n"
-        capture = f"{about}{_address(exchange)}{_SPOKEN.get(exchange.protocol, '')}"
-        parts: list[bytes] = []
-        record_type = "metadata"
-        record_id = visit.record_id or self._new_id()
-
-        status_line = ""
-        if is_resource:
-            leftover["response_head"] = exchange.response_head
-            record_type = "resource" if revisit_of is None else "revisit"
-            parts.append(_resource(record_id, capture, exchange, visit.digest, revisit_of))
-        elif head is None:
-            leftover |= {
-                name: data
-                for name, data in (
-                    ("response_head", exchange.response_head),
-                    ("body", exchange.body),
-                )
-                if data
-            }
-        else:
-            status_line = _replaced_line(exchange.response_head, head)
-            record_type = "response" if revisit_of is None else "revisit"
-            parts.append(_response(record_id, capture, exchange, visit.digest, head, revisit_of))
-            if exchange.rendered:
-                parts.append(_conversion(self._new_id(), record_id, about, exchange.rendered))
-
-        request_head = archived_request_head(exchange.request_head) if head is not None else None
-        request_line = ""
-        if request_head is None:
-            if exchange.request_head:
-                leftover["request_head"] = exchange.request_head
-        else:
-            request_line = _replaced_line(exchange.request_head, request_head)
-            fields = (
-                "WARC-Type: request\r\nWARC-Record-ID: "
-                f"<{self._new_id()}>\r\n{capture}WARC-Concurrent-To: <{record_id}>\r\n"
-                f"WARC-Block-Digest: {sha1_digest(request_head)}\r\nContent-Type: "
-                "application/http; msgtype=request\r\n"
-            )
-            parts.append(gzip_record(fields, request_head, b"", store_body=False))
-
-        block = metadata.encode(
-            exchange, visit, Wire(len(parts) + 1, request_line, status_line, leftover), revisit_of
-        )
-        if record_type == "metadata":
-            links = f"WARC-Record-ID: <{record_id}>\r\n"
-        else:
-            links = (
-                f"WARC-Record-ID: <{self._new_id()}>\r\nWARC-Refers-To: "
-                f"<{record_id}>\r\nWARC-Concurrent-To: <{record_id}>\r\n"
-            )
-        fields = (
-            f"WARC-Type: metadata\r\n{links}{about}WARC-Block-Digest: "
-            f"{sha1_digest(block)}\r\nContent-Type: {metadata.CONTENT_TYPE}\r\n"
-        )
-        parts.append(gzip_record(fields, block, b"", store_body=False))
-
+        records = _ExchangeRecords(exchange, visit, self._warcinfo_id, self._new_id, revisit_of)
+        parts = records.parts()
         offset = self.size
         self._write(b"".join(parts))
-        visit.record_id = record_id
+        visit.record_id = records.record_id
         visit.warc_file = self.relative_path
         visit.warc_offset = offset
         visit.warc_length = len(parts[0])
-        if record_type != "response":
-            self.record_types[record_id] = record_type
+        if records.record_type != "response":
+            self.record_types[records.record_id] = records.record_type
 
     def close(self, sync: bool = True) -> None:
         """Close the file; with `sync` it and its name in the folder are on the disk when this
@@ -294,6 +221,101 @@ class WarcWriter:
             os.ftruncate(self._file, self.size)
         except OSError:
             self._torn = True  # readers pass over a torn tail, but nothing may follow it
+
+
+class _ExchangeRecords:
+    """The records of one exchange, each compressed: `response`, `resource` or `revisit`, then
+    `conversion` and `request`, then `metadata`. Sets the digest of the visit.
+    """
+
+    def __init__(
+        self,
+        exchange: Exchange,
+        visit: Visit,
+        warcinfo_id: str,
+        new_id: Callable[[], str],
+        revisit_of: RevisitTarget | None,
+    ) -> None:
+        is_http = _is_http(exchange.url)
+        self._head = archived_response_head(exchange.response_head) if is_http else None
+        self._is_resource = (
+            not is_http
+            and bool(exchange.response_head)
+            and (exchange.status == 200 or revisit_of is not None)
+        )
+        if self._head is None and not self._is_resource:
+            revisit_of = None
+        # the result of a check is archived, not its payload: the visit has the digest
+        if visit.kind != VisitKind.CHECK:
+            visit.digest = payload_digest(exchange) if revisit_of is None else revisit_of.digest
+        self.record_id = visit.record_id or new_id()
+        self.record_type = "metadata"
+        self._exchange = exchange
+        self._visit = visit
+        self._new_id = new_id
+        self._revisit_of = revisit_of
+        self._about = (
+            f"WARC-Date: {warc_date(visit.fetched_at)}\r\nWARC-Warcinfo-ID: <{warcinfo_id}>\r\n"
+            f"WARC-Target-URI: {field_value(exchange.url)}\r\n"
+        )
+        self._capture = f"{self._about}{_address(exchange)}{_SPOKEN.get(exchange.protocol, '')}"
+        self._leftover: dict[str, bytes] = {}  # what no record holds but the metadata
+        self._status_line = self._request_line = ""
+
+    def parts(self) -> list[bytes]:
+        """Return the records in their order."""
+        parts = [*self._responses(), *self._requests()]
+        return [*parts, self._metadata(len(parts) + 1)]
+
+    def _responses(self) -> Iterator[bytes]:
+        exchange, revisit_of, head = self._exchange, self._revisit_of, self._head
+        if self._is_resource:
+            self._leftover["response_head"] = exchange.response_head
+            self.record_type = "resource" if revisit_of is None else "revisit"
+            yield _resource(self.record_id, self._capture, exchange, self._visit.digest, revisit_of)
+        elif head is None:
+            leftover = {"response_head": exchange.response_head, "body": exchange.body}
+            self._leftover |= {name: data for name, data in leftover.items() if data}
+        else:
+            self._status_line = _replaced_line(exchange.response_head, head)
+            self.record_type = "response" if revisit_of is None else "revisit"
+            yield _response(
+                self.record_id, self._capture, exchange, self._visit.digest, head, revisit_of
+            )
+            if exchange.rendered:
+                yield _conversion(self._new_id(), self.record_id, self._about, exchange.rendered)
+
+    def _requests(self) -> Iterator[bytes]:
+        sent = self._exchange.request_head
+        head = archived_request_head(sent) if self._head is not None else None
+        if head is None:
+            if sent:
+                self._leftover["request_head"] = sent
+            return
+        self._request_line = _replaced_line(sent, head)
+        fields = (
+            f"WARC-Type: request\r\nWARC-Record-ID: <{self._new_id()}>\r\n{self._capture}"
+            f"WARC-Concurrent-To: <{self.record_id}>\r\n"
+            f"WARC-Block-Digest: {sha1_digest(head)}\r\n"
+            "Content-Type: application/http; msgtype=request\r\n"
+        )
+        yield gzip_record(fields, head, b"", store_body=False)
+
+    def _metadata(self, records: int) -> bytes:
+        wire = Wire(records, self._request_line, self._status_line, self._leftover)
+        block = metadata.encode(self._exchange, self._visit, wire, self._revisit_of)
+        if self.record_type == "metadata":
+            links = f"WARC-Record-ID: <{self.record_id}>\r\n"
+        else:
+            links = (
+                f"WARC-Record-ID: <{self._new_id()}>\r\nWARC-Refers-To: <{self.record_id}>\r\n"
+                f"WARC-Concurrent-To: <{self.record_id}>\r\n"
+            )
+        fields = (
+            f"WARC-Type: metadata\r\n{links}{self._about}"
+            f"WARC-Block-Digest: {sha1_digest(block)}\r\nContent-Type: {metadata.CONTENT_TYPE}\r\n"
+        )
+        return gzip_record(fields, block, b"", store_body=False)
 
 
 def sync_folder(folder: Path) -> None:

@@ -16,7 +16,7 @@ from typing import NamedTuple
 from lycosa.config.settings import Collection
 from lycosa.core.clock import Clock
 from lycosa.core.records import HostRow, Page, UrlId
-from lycosa.frontier.traps.detector import PrefixBook
+from lycosa.frontier.traps.detector import ObservedPage, PrefixBook
 from lycosa.store.state import LogState
 from lycosa.url.domain import Domains
 from lycosa.url.exclusions import ExclusionFile, ExclusionRule
@@ -192,13 +192,15 @@ class HostTraps:
         path = _path(identity.url)
         book.observe(
             path,
-            simhash=page.simhash,
-            text_digest=page.text_digest,
-            text_length=len(page.text),
-            status=status,
-            title=page.title,
-            summary="\n".join((page.description, *page.headings)),
-            text=page.text if _VARIES.search(path) else "",
+            ObservedPage(
+                simhash=page.simhash,
+                text_digest=page.text_digest,
+                text_length=len(page.text),
+                status=status,
+                title=page.title,
+                summary="\n".join((page.description, *page.headings)),
+                text=page.text if _VARIES.search(path) else "",
+            ),
         )
         if book.has_stopped or host.traps:
             host.traps = book.counters()

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter, OrderedDict
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 
 import numpy as np
 import polars as pl
@@ -97,56 +97,51 @@ class PageBudgets:
         name = row.collection
         if is_held(row) or row.operation:
             return "", True
-        limits: list[tuple[str, int, int, Callable[[UrlRow], bool]]] = []
-        if name in self._by_domain:
-            limit = self._by_domain[name].max_pages_per_domain or 0
-            limits.append(
-                (DOMAIN_BUDGET, limit, self._domains[name][host.registrable_domain], lambda _: True)
-            )
-        if name in self._by_host:
-            settings = self._by_host[name]
-            limit = settings.max_pages_per_host or 0
-            counts = self._counts(host)[name]
-            limits.append(
-                (
-                    HOST_BUDGET,
-                    limit,
-                    counts.total(),
-                    lambda other: other.id.host_key == host.host_key,
-                )
-            )
-            if settings.max_prefix_share < 1:
-                segment = first_segment(row.id.url)
-                share = math.ceil(settings.max_prefix_share * limit)
-                limits.append(
-                    (
-                        PREFIX_BUDGET,
-                        share,
-                        counts[segment],
-                        lambda other: (
-                            other.id.host_key == host.host_key
-                            and first_segment(other.id.url) == segment
-                        ),
-                    )
-                )
         doubtful = ""
-        for reason, limit, pages, concerns in limits:
+        for reason, limit, pages, concerns in self._limits(row, host):
             if pages >= limit:
                 return reason, True
-            if (
-                not doubtful
-                and pages
-                + sum(
+            if not doubtful:
+                more = sum(
                     other.collection == name
                     and not is_held(other)
                     and not other.operation
                     and concerns(other)
                     for other in flying()
                 )
-                >= limit
-            ):
-                doubtful = reason
+                doubtful = reason if pages + more >= limit else ""
         return doubtful, not doubtful
+
+    def _limits(
+        self, row: UrlRow, host: HostRow
+    ) -> Iterator[tuple[str, int, int, Callable[[UrlRow], bool]]]:
+        """The budgets of a row: reason, limit, pages so far, and which other rows count."""
+        name = row.collection
+        if name in self._by_domain:
+            limit = self._by_domain[name].max_pages_per_domain or 0
+            yield DOMAIN_BUDGET, limit, self._domains[name][host.registrable_domain], lambda _: True
+        if name in self._by_host:
+            settings = self._by_host[name]
+            limit = settings.max_pages_per_host or 0
+            counts = self._counts(host)[name]
+            yield (
+                HOST_BUDGET,
+                limit,
+                counts.total(),
+                lambda other: other.id.host_key == host.host_key,
+            )
+            if settings.max_prefix_share < 1:
+                segment = first_segment(row.id.url)
+                share = math.ceil(settings.max_prefix_share * limit)
+                yield (
+                    PREFIX_BUDGET,
+                    share,
+                    counts[segment],
+                    lambda other: (
+                        other.id.host_key == host.host_key
+                        and first_segment(other.id.url) == segment
+                    ),
+                )
 
     def count(self, row: UrlRow, host: HostRow) -> None:
         """A page that its collection did not hold was added."""

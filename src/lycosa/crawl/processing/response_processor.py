@@ -348,19 +348,18 @@ class ResponseProcessor(CrawlListener):
                     visit, collection=row.collection, depth=row.depth, referrer=row.referrer
                 )
             )
-            outcome = verdict.outcome
+            of_row = verdict
             if (
-                outcome is FetchOutcome.PAGE
+                verdict.outcome is FetchOutcome.PAGE
                 and revisit_of is not None
                 and row.digest == visit.digest
                 and row.record_id
             ):
-                outcome = (
-                    FetchOutcome.UNCHANGED
-                )  # the same bytes as at this collection's last visit
-            if outcome is FetchOutcome.PAGE and parsed is None and not row.operation:
+                # the same bytes as at this collection's last visit
+                of_row = replace(verdict, outcome=FetchOutcome.UNCHANGED)
+            if of_row.outcome is FetchOutcome.PAGE and parsed is None and not row.operation:
                 parsed = self._parse(exchange, headers, task.rows)
-            self._read_row(row, own, verdict, outcome, parsed, exchange, headers, first=number == 0)
+            self._read_row(row, own, of_row, parsed, exchange, headers, first=number == 0)
             self.crawl.buffer.batch.add_visit(own)
             self.crawl.events.row_processed(row, own, parsed.page if parsed is not None else None)
 
@@ -382,14 +381,13 @@ class ResponseProcessor(CrawlListener):
         row: UrlRow,
         visit: Visit,
         verdict: Judgement,
-        outcome: FetchOutcome,
         parsed: ParsedExchange | None,
         exchange: Exchange,
         headers: Headers,
         *,
         first: bool,
     ) -> None:
-        crawl = self.crawl
+        crawl, outcome = self.crawl, verdict.outcome
         if outcome in (FetchOutcome.RETRY, FetchOutcome.LATER):
             self._defer(row, verdict)
             return
@@ -465,14 +463,7 @@ class ResponseProcessor(CrawlListener):
         was_held = is_held(row)
         row.text_digest = text_digest
         if page is None:
-            crawl.urls.settle(row, UrlState.VISITED, parsed.error or "media_type")
-            if parsed.links:
-                visit.links_count = len(parsed.links)
-                if first:
-                    crawl.buffer.batch.add_links(visit, parsed.links)
-                crawl.assignments[row.collection].gate.follow(
-                    row, parsed.links, self._clock.now_ms()
-                )
+            self._process_links(row, visit, parsed, first=first)
             return
         visit.links_count = len(page.links)
         for fault in FAULTS.intersection(page.faults):
@@ -501,6 +492,18 @@ class ResponseProcessor(CrawlListener):
             self.discovery.from_page(row, page.links)
         else:
             assignment.gate.refused[Refusal.NOFOLLOW] += len(page.links)
+
+    def _process_links(
+        self, row: UrlRow, visit: Visit, parsed: ParsedExchange, *, first: bool
+    ) -> None:
+        """Follow the links of a response that is no page."""
+        crawl = self.crawl
+        crawl.urls.settle(row, UrlState.VISITED, parsed.error or "media_type")
+        if parsed.links:
+            visit.links_count = len(parsed.links)
+            if first:
+                crawl.buffer.batch.add_links(visit, parsed.links)
+            crawl.assignments[row.collection].gate.follow(row, parsed.links, self._clock.now_ms())
 
     def _learn(self, row: UrlRow, visit: Visit) -> None:
         """The visit says one bit about how often the page changes."""

@@ -175,71 +175,63 @@ def _partition(crawl: CrawlState, stored: StoredExchange) -> int:
 
 
 def _absorb(processor: ResponseProcessor, stored: StoredExchange, tables: _Stored) -> bool:
+    """Process a stored exchange; returns whether a collection still has a use for it."""
     crawl = processor.crawl
     exchange, visit = stored.exchange, stored.visit
     identity = crawl.identifier.identify(exchange.url)
     replayed = Replayed(visit, stored.revisit_of)
-    if visit.kind == VisitKind.CHECK:
+    kind = VisitKind(visit.kind)
+    origin = url_origin(exchange.url)
+    if kind == VisitKind.CHECK:
         crawl.buffer.batch.add_check(exchange, visit)
         return True
-    if visit.kind == VisitKind.ROBOTS:
-        origin = visit.referrer or url_origin(exchange.url)
+    if kind == VisitKind.ROBOTS:
+        origin = visit.referrer or origin
         crawl.hosts.queue(identity)
         # whose file it is, where it was redirected
         crawl.hosts.queue(crawl.identifier.identify(f"{origin}/"))
-        processor.replay(
-            exchange,
-            Task(identity, (), origin, VisitKind.ROBOTS, visit.attempt, visit.depth),
-            replayed,
-        )
-        return True
-    if visit.kind in _BESIDE:
+        task = Task(identity, (), origin, kind, visit.attempt, visit.depth)
+    elif kind in _BESIDE:
         crawl.hosts.queue(identity)
         task = Task(
-            identity,
-            (),
-            visit.referrer,
-            VisitKind(visit.kind),
-            visit.attempt,
-            visit.depth,
-            visit.collection,
+            identity, (), visit.referrer, kind, visit.attempt, visit.depth, visit.collection
         )
-        processor.replay(exchange, task, replayed)
-        return True
-    operation = visit.kind if visit.kind in KINDS else ""
-    admitted = {
+    else:
+        admitted = _admitted_rows(processor, stored, tables)
+        rows = [
+            row
+            for row in admitted.values()
+            if row.visited_at < visit.fetched_at
+            # a collection that does not hold the page learns nothing from this
+            if exchange.status != 304 or row.record_id
+        ]
+        if not rows:
+            own = admitted.get(visit.collection)
+            # a worker that had lost its claim went on for a moment, or the clock was set back
+            if own is not None:
+                task = Task(identity, (own,), origin, kind, visit.attempt)
+                processor.record(exchange, task, replayed)
+            return own is not None
+        # the collection that requested it comes first
+        rows.sort(key=lambda row: row.collection != visit.collection)
+        crawl.hosts.queue(identity)
+        for row in rows:
+            crawl.frontier.active.remove(row.collection, identity.host_key, row.key)
+        task = Task(identity, tuple(rows), origin, kind, visit.attempt)
+    processor.replay(exchange, task, replayed)
+    return True
+
+
+def _admitted_rows(
+    processor: ResponseProcessor, stored: StoredExchange, tables: _Stored
+) -> dict[str, UrlRow]:
+    """The rows of the exchange's URL that wait for it, by collection."""
+    crawl, kind = processor.crawl, stored.visit.kind
+    identity = crawl.identifier.identify(stored.exchange.url)
+    operation = kind if kind in KINDS else ""
+    return {
         name: row
         for name, row in tables.rows_of(identity, operation).items()
         if row.state in _WAITING
         and (operation or crawl.assignments[name].gate.refuses(row) is None)
     }
-    rows = [
-        row
-        for row in admitted.values()
-        if row.visited_at < visit.fetched_at
-        # a collection that does not hold the page learns nothing from this
-        if exchange.status != 304 or row.record_id
-    ]
-    if not rows:
-        own = admitted.get(visit.collection)
-        # a worker that had lost its claim went on for a moment, or the clock was set back
-        if own is not None:
-            processor.record(
-                exchange,
-                Task(
-                    identity, (own,), url_origin(exchange.url), VisitKind(visit.kind), visit.attempt
-                ),
-                replayed,
-            )
-        return own is not None
-    # the collection that asked comes first
-    rows.sort(key=lambda row: row.collection != visit.collection)
-    crawl.hosts.queue(identity)
-    for row in rows:
-        crawl.frontier.active.remove(row.collection, identity.host_key, row.key)
-    processor.replay(
-        exchange,
-        Task(identity, tuple(rows), url_origin(exchange.url), VisitKind(visit.kind), visit.attempt),
-        replayed,
-    )
-    return True

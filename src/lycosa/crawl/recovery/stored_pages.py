@@ -86,20 +86,7 @@ class StoredPages:
             .select(*_KEY, ENTRY, pl.col("found_at"), *_LINK)
         )
         links = every.join(keys, on=_KEY, how="semi", maintain_order="left").collect()
-        newest = links.group_by(_KEY).agg(pl.col(ENTRY).max())
-        parsed = live.select(*_KEY, ENTRY)
-        latest = (
-            pl.concat([newest, parsed]).group_by(_KEY).agg(pl.col(ENTRY).max())
-        )  # a page without links has the newest parse all the same
-        of_latest = links.join(latest, on=[*_KEY, ENTRY], how="semi", maintain_order="left")
-        last = of_latest.group_by(_KEY).agg(pl.col("found_at").max())
-        of_page: dict[tuple[int, int], list[Link]] = defaultdict(list)
-        for host_key, url_key, *link in (
-            of_latest.join(last, on=[*_KEY, "found_at"], how="semi", maintain_order="left")
-            .select(*_KEY, *_LINK)
-            .rows()
-        ):
-            of_page[host_key, url_key].append(Link(*link))
+        of_page = _latest_links(links, live.select(*_KEY, ENTRY))
         latest_copies: dict[int, Copy] = {}
         for (
             partition,
@@ -133,3 +120,21 @@ class StoredPages:
             if targets and targets[0].kind == LinkKind.REDIRECT:
                 latest_copies[url_key] = Copy(links=targets[:1])
         return latest_copies
+
+
+def _latest_links(links: pl.DataFrame, parsed: pl.DataFrame) -> dict[tuple[int, int], list[Link]]:
+    """The links of the newest parse of each page, by host and URL key. `parsed`: the entries of the
+    pages, since a page without links has the newest parse all the same.
+    """
+    newest = links.group_by(_KEY).agg(pl.col(ENTRY).max())
+    latest = pl.concat([newest, parsed]).group_by(_KEY).agg(pl.col(ENTRY).max())
+    of_latest = links.join(latest, on=[*_KEY, ENTRY], how="semi", maintain_order="left")
+    last = of_latest.group_by(_KEY).agg(pl.col("found_at").max())
+    of_page: dict[tuple[int, int], list[Link]] = defaultdict(list)
+    for host_key, url_key, *link in (
+        of_latest.join(last, on=[*_KEY, "found_at"], how="semi", maintain_order="left")
+        .select(*_KEY, *_LINK)
+        .rows()
+    ):
+        of_page[host_key, url_key].append(Link(*link))
+    return of_page

@@ -212,9 +212,10 @@ class Renders:
         self._left += [_token(job) for job in self._browser.stop()]
         self._requests.clear()
         self._awaited.clear()
-        self._crawl.prerequisites = deque(
-            task for task in self._crawl.prerequisites if task.kind is not VisitKind.REQUISITE
-        )
+        prerequisites = self._crawl.prerequisites
+        others = [task for task in prerequisites if task.kind is not VisitKind.REQUISITE]
+        prerequisites.clear()
+        prerequisites.extend(others)
 
     def close(self) -> None:
         """End the browser."""

@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from lycosa.archive.warc.writer import crawl_info
 from lycosa.config.settings import ADMISSION_SETTINGS, Config
 from lycosa.core.clock import Clock, SystemClock
 from lycosa.crawl.admission.discovery import Discovery
@@ -31,7 +30,7 @@ from lycosa.crawl.recrawl.ranking_process import RankerHere, RankerProcess
 from lycosa.crawl.recrawl.ranking_shared import RankerAmong
 from lycosa.crawl.recrawl.schedule import Ranker, RecrawlSchedule
 from lycosa.crawl.session.single_fetch import fetching_of, named_pair
-from lycosa.crawl.state.crawl_state import CrawlState
+from lycosa.crawl.state.crawl_state import CrawlPlace, CrawlState
 from lycosa.crawl.state.held_partitions import HeldPartitions, HeldTables
 from lycosa.crawl.state.task import Job
 from lycosa.crawl.worker import Limits, Observer, Worker, WorkerOptions
@@ -181,36 +180,46 @@ class CrawlSession:
             )
 
 
+@dataclass(slots=True, frozen=True)
+class SessionOptions:
+    """How a session runs, where it differs from a crawl of one worker that ends by itself.
+
+    `partitions`: None claims all. Where it is given other workers may hold the rest: this one
+    passes on the URLs it discovers there, and reads what they discovered for it; it runs
+    `forever`, because only all of them together know when a crawl has ended (`Worker.idle`).
+    `worker`: its name in the log. `lease`: it fetches only while that holds, and adds no more pages
+    than its answers grant. `granted`: without a lease, how many pages this claim may add by
+    collection, instead of their budgets (`LeaseQuota.grant` raises it); a collection that is
+    missing has none. `plugins`: what features add. `wrap_reader`: makes the parser of pages from
+    the usual one. `fetcher`: instead of the one that the settings describe. `observer`, `committed`
+    and `tick`: see `WorkerOptions`.
+    """
+
+    limits: Limits | None = None
+    forever: bool = False
+    observer: Observer | None = None
+    committed: Callable[[int], None] | None = None
+    tick: Callable[[], None] | None = None
+    fetcher: Fetcher | None = None
+    longest_wait_ms: int = 200
+    partitions: Iterable[int] | None = None
+    worker: str = ""
+    lease: Lease | None = None
+    granted: Mapping[str, int] | None = None
+    plugins: CrawlPlugins = NO_PLUGINS
+    wrap_reader: Callable[[Reader], ParseFunction] | None = None
+
+
 def open_session(
     workspace: Workspace,
     config: Config,
     jobs: Sequence[Job],
+    options: SessionOptions = SessionOptions(),
     *,
     command: str,
     clock: Clock,
-    limits: Limits | None = None,
-    forever: bool = False,
-    observer: Observer | None = None,
-    committed: Callable[[int], None] | None = None,
-    tick: Callable[[], None] | None = None,
-    fetcher: Fetcher | None = None,
-    longest_wait_ms: int = 200,
-    partitions: Iterable[int] | None = None,
-    worker: str = "",
-    lease: Lease | None = None,
-    granted: Mapping[str, int] | None = None,
-    plugins: CrawlPlugins = NO_PLUGINS,
-    wrap_reader: Callable[[Reader], ParseFunction] | None = None,
 ) -> CrawlSession:
     """Claim partitions for these collections, and build the worker. Nothing is fetched yet.
-
-    `partitions`: None claims all. Where it is given others may hold the rest: the worker hands on
-    what it finds there, and reads what they find for it; it is `forever`, for only all of them
-    together know when a crawl has come to its end (`Worker.idle`). `worker` names it in the log.
-    `lease`: it fetches only while that holds, and adds no more pages than its answer grants this
-    claim. `plugins`: what features add. `wrap_reader`: makes what parses pages from the usual
-    reader. `granted`: without a lease, how many pages this claim may add by collection, in place of
-    their budgets (`LeaseQuota.grant` raises it); one that is missing has none.
 
     Raises:
         ConfigError: the exclusion list cannot be read, or a fetch setting is wrong: nothing was
@@ -218,80 +227,97 @@ def open_session(
     """
     workspace.storage.limit_cache(config.store.cache)
     state = workspace.state()
-    held = None if partitions is None else frozenset(partitions)
-    shared = held is not None
-    held_partitions = HeldPartitions(
-        workspace.partitions,
-        held if held is not None and len(held) < workspace.partitions else None,
-    )
-    settings = _settings_of(jobs, state, shared=shared)
+    held = None if options.partitions is None else frozenset(options.partitions)
+    settings = _settings_of(jobs, state, shared=held is not None)
     file = ExclusionFile(Path(config.crawl.exclusions), clock) if config.crawl.exclusions else None
     if any(job.collection.render != "never" for job in jobs):
         find_browser(config.render.browser, sandbox=config.render.sandbox)
     require_secrets((job.collection for job in jobs), os.environ)
-    every_seed = [
-        normalise(seed) for job in jobs for seed in (*job.seeds, *job.collection.feed_urls)
-    ]
-    fetching = fetcher or CurlFetcher(
-        fetching_of(every_seed, config.fetch),
-        AddressGuard(named_pair(seed) for seed in every_seed),
-        clock,
-    )
+    fetcher = options.fetcher or _curl_fetcher(config, jobs, clock)
     claim = workspace.claim(
-        worker or f"{command}-{os.getpid()}", held, settings=settings, clock=clock
+        options.worker or f"{command}-{os.getpid()}", held, settings=settings, clock=clock
     )
-    names = ", ".join(settings)
     crawl = CrawlState(
         claim,
         config,
         jobs,
-        domains=workspace.domains,
-        partitions=workspace.partitions,
-        clock=clock,
-        info=crawl_info(config.fetch.user_agent, config.fetch.contact, names),
-        folder=workspace.storage.scratch(),
-        excluded=ExclusionCheck(file, workspace.domains, claim.state),
-        held_partitions=held_partitions,
+        clock,
+        CrawlPlace(
+            workspace.domains,
+            HeldPartitions(
+                workspace.partitions,
+                held if held is not None and len(held) < workspace.partitions else None,
+            ),
+            ExclusionCheck(file, workspace.domains, claim.state),
+        ),
+        workspace.storage.scratch(),
     )
+    return _compose(workspace, claim, crawl, fetcher, options, _changed(state, claim, settings))
+
+
+def _curl_fetcher(config: Config, jobs: Sequence[Job], clock: Clock) -> CurlFetcher:
+    every_seed = [
+        normalise(seed) for job in jobs for seed in (*job.seeds, *job.collection.feed_urls)
+    ]
+    return CurlFetcher(
+        fetching_of(every_seed, config.fetch),
+        AddressGuard(named_pair(seed) for seed in every_seed),
+        clock,
+    )
+
+
+def _compose(
+    workspace: Workspace,
+    claim: Claim,
+    crawl: CrawlState,
+    fetcher: Fetcher,
+    options: SessionOptions,
+    changed: tuple[str, ...],
+) -> CrawlSession:
+    """Build the worker and what feeds it."""
+    storage, clock = workspace.storage, crawl.clock
+    shared = options.partitions is not None
+    plugins = options.plugins
     schedule = RecrawlSchedule(
         crawl,
-        _ranker(workspace, config, clock, worker if shared else None),
-        config.run.rank_interval,
+        _ranker(workspace, crawl.config, clock, options.worker if shared else None),
+        crawl.config.run.rank_interval,
     )
-    storage = workspace.storage
     matcher = plugins.page_matcher(storage, clock) if plugins.page_matcher is not None else None
 
     def ticks() -> None:
         schedule.tick()
         if matcher is not None:
             matcher.refresh()
-        if tick is not None:
-            tick()
+        if options.tick is not None:
+            options.tick()
 
     discovery = Discovery(crawl)
     types = {name: make(storage) for name, make in plugins.operations.items()}
     operations = Operations(crawl, discovery, StoredPages(workspace), types)
-    processor = ResponseProcessor(crawl, discovery, page_matcher=matcher, wrap_reader=wrap_reader)
-    working = Worker(
+    processor = ResponseProcessor(
+        crawl, discovery, page_matcher=matcher, wrap_reader=options.wrap_reader
+    )
+    worker = Worker(
         crawl,
         processor,
         operations,
-        fetching,
+        fetcher,
         clock,
         WorkerOptions(
-            limits=limits or Limits(),
-            forever=forever or shared,
-            observer=observer,
-            committed=lambda entry: _after_commit(entry, committed),
+            limits=options.limits or Limits(),
+            forever=options.forever or shared,
+            observer=options.observer,
+            committed=lambda entry: _after_commit(entry, options.committed),
             tick=ticks,
-            longest_wait_ms=longest_wait_ms,
-            lease=lease,
+            longest_wait_ms=options.longest_wait_ms,
+            lease=options.lease,
             follow=(lambda: session.follow()) if shared else None,
         ),
     )
-    if lease is None and granted is not None:
-        working.quota.grant(granted)
-    tables = HeldTables(workspace, claim.state, held_partitions)
+    if options.lease is None and options.granted is not None:
+        worker.quota.grant(options.granted)
+    tables = HeldTables(workspace, claim.state, crawl.held_partitions)
     inbox = Inbox(claim, storage, crawl, operations)
     received_links = ReceivedLinks(crawl, discovery, inbox, claim, storage)
     crawl.events.add(received_links)
@@ -299,11 +325,11 @@ def open_session(
         workspace,
         claim,
         crawl,
-        working,
-        fetching,
+        worker,
+        fetcher,
         inbox,
         tables,
-        _changed(state, claim, settings),
+        changed,
         schedule,
         received_links,
     )

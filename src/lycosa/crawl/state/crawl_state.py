@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import partial
 
+from lycosa.archive.warc.writer import crawl_info
 from lycosa.config.settings import Config
 from lycosa.core.clock import Clock
-from lycosa.core.records import UrlRow
 from lycosa.crawl.admission.link_gate import LinkGate
 from lycosa.crawl.admission.remote_links import RemoteLinks
 from lycosa.crawl.admission.url_filter import ExclusionCheck, HostTraps, UrlFilter
@@ -16,11 +16,12 @@ from lycosa.crawl.policy.page_budgets import PageBudgets
 from lycosa.crawl.policy.robots_cache import RobotsCache
 from lycosa.crawl.state.assignment import Assignment, recrawl_rules
 from lycosa.crawl.state.commit_buffer import CommitBuffer
-from lycosa.crawl.state.events import CrawlEvents, CrawlListener
+from lycosa.crawl.state.crawl_data import CrawlData
+from lycosa.crawl.state.events import CrawlListener
 from lycosa.crawl.state.held_partitions import HeldPartitions
 from lycosa.crawl.state.host_registry import HostRegistry
 from lycosa.crawl.state.progress import Progress
-from lycosa.crawl.state.task import Job, Task
+from lycosa.crawl.state.task import Job
 from lycosa.crawl.state.url_store import UrlStore, is_in_flight, recorded_depth
 from lycosa.frontier.hosts.directory import HostDirectory
 from lycosa.frontier.politeness.clocks import ClockRules, Clocks
@@ -43,111 +44,62 @@ refetched.
 """
 
 
-class CrawlState(CrawlListener):
-    """What a worker knows of its crawl. Not for several threads at once.
+@dataclass(slots=True, frozen=True)
+class CrawlPlace:
+    """Where a crawl takes place: the partitions of its claim, and what is excluded there."""
 
-    `prerequisites` holds what has to be fetched before the pages of its host (robots.txt, logins);
-    `in_flight` the rows of URLs being fetched, by URL key.
-    """
+    domains: Domains
+    held_partitions: HeldPartitions
+    excluded: ExclusionCheck | None = None
+
+
+class CrawlState(CrawlListener):
+    """What a worker knows of its crawl. Not for several threads at once."""
 
     def __init__(
         self,
         claim: Claim,
         config: Config,
         jobs: Sequence[Job],
-        *,
-        domains: Domains,
-        partitions: int,
         clock: Clock,
-        info: dict[str, str],
+        place: CrawlPlace,
         folder: str | None = None,
-        excluded: ExclusionCheck | None = None,
-        held_partitions: HeldPartitions | None = None,
     ) -> None:
-        """`folder`: where what would outgrow memory is kept, in files without names; None: in
-        memory. `held_partitions`: the partitions of the claim; None: all there are.
+        """`folder`: where what would outgrow memory is stored, in files without names; None: in
+        memory.
         """
-        collections = [job.collection for job in jobs]
+        names = ", ".join(job.collection.name for job in jobs)
         self.config = config
         self.jobs = tuple(jobs)
         self.clock = clock
-        self.domains = domains
-        self.identifier = Identifier(domains, partitions)
-        self.held_partitions = held_partitions or HeldPartitions(partitions)
-        self.excluded = excluded or ExclusionCheck(None, domains)
+        self.domains = place.domains
+        self.held_partitions = place.held_partitions
+        self.identifier = Identifier(place.domains, place.held_partitions.total)
+        self.excluded = place.excluded or ExclusionCheck(None, place.domains)
         self.traps = HostTraps()
         self.robots = RobotsCache(config.fetch.user_agent)
-        self.progress = Progress(clock.monotonic_ms())
-        self.prerequisites: deque[Task] = deque()
-        self.in_flight: dict[int, tuple[UrlRow, ...]] = {}
-        self.assignments: dict[str, Assignment] = {}
+        data = CrawlData(clock, Progress(clock.monotonic_ms()))
+        self.progress = data.progress
+        self.prerequisites = data.prerequisites
+        self.in_flight = data.in_flight
+        self.assignments = data.assignments
+        self.events = data.events
         self.refused_origins: set[str] = set()  # the address guard refused to connect to them
-        self.events = CrawlEvents()
-        self.buffer = CommitBuffer(claim, info, self.events)
-        buffer = self.buffer
-        agenda = Agenda(
-            {each.name: recrawl_rules(each) for each in collections if not each.paused}, clock
+        self.buffer = buffer = CommitBuffer(
+            claim, crawl_info(config.fetch.user_agent, config.fetch.contact, names), data.events
         )
-        pending = Pending(
-            buffer.pending_urls,
-            buffer.pending_host,
-            partial(is_in_flight, self.in_flight),
-            buffer.pending_in_collection,
-        )
-        self.frontier = Frontier(
-            Clocks(ClockRules.strictest(collections), clock.monotonic_ms()),
-            {
-                each.name: CollectionOrder(
-                    STRATEGIES[each.strategy], each.priority, each.recrawl != "never"
-                )
-                for each in collections
-            },
-            due_since=agenda.due_since,
-            row_of_collection=partial(pending.due_in_collection, agenda),
-        )
-        self.scheduler = Scheduler(
-            self.frontier,
-            HostDirectory(folder),
-            agenda,
-            SchedulerLimits(
-                active_hosts=config.crawl.active_hosts,
-                waiting_urls=config.crawl.waiting_urls,
-                least_pause_ms=max((each.delay for each in collections), default=0),
-                succeeds=any(
-                    each.number != claim.entry and not each.partitions.isdisjoint(claim.partitions)
-                    for each in claim.state.claims.values()
-                ),
-            ),
-            clock,
-            pending,
-            partial(recorded_depth, self.assignments),
-        )
+        self.scheduler = _make_scheduler(claim, config, jobs, data, buffer, HostDirectory(folder))
+        self.frontier = self.scheduler.frontier
         self.budgets = PageBudgets(
-            collections, lambda: self.scheduler.parked.row_readers, buffer.pending_urls
+            [job.collection for job in jobs],
+            lambda: self.scheduler.parked.row_readers,
+            buffer.pending_urls,
         )
         self.hosts = HostRegistry(
-            buffer,
-            self.frontier,
-            self.scheduler,
-            robots=self.robots,
-            traps=self.traps,
-            domains=domains,
-            identifier=self.identifier,
-            clock=clock,
+            buffer, self.scheduler, self.robots, self.traps, self.identifier, clock
         )
         self.urls = UrlStore(
-            buffer,
-            self.hosts,
-            self.frontier,
-            self.scheduler,
-            assignments=self.assignments,
-            in_flight=self.in_flight,
-            prerequisites=self.prerequisites,
-            budgets=self.budgets,
-            progress=self.progress,
-            events=self.events,
-            clock=clock,
-            max_redirects=config.fetch.max_redirects,
+            data, buffer, self.hosts, self.scheduler, self.budgets, config.fetch.max_redirects
         )
         for job in jobs:
             self.assignments[job.collection.name] = self._assignment(job, folder)
@@ -208,3 +160,47 @@ class CrawlState(CrawlListener):
         return Assignment(
             job.collection, gate, seen, DelayRules.of(job.collection, job.collection.backoff)
         )
+
+
+def _make_scheduler(
+    claim: Claim,
+    config: Config,
+    jobs: Sequence[Job],
+    data: CrawlData,
+    buffer: CommitBuffer,
+    directory: HostDirectory,
+) -> Scheduler:
+    collections = [job.collection for job in jobs]
+    agenda = Agenda(
+        {each.name: recrawl_rules(each) for each in collections if not each.paused}, data.clock
+    )
+    pending = Pending(
+        buffer.pending_urls,
+        buffer.pending_host,
+        partial(is_in_flight, data.in_flight),
+        buffer.pending_in_collection,
+    )
+    orders = {
+        each.name: CollectionOrder(
+            STRATEGIES[each.strategy], each.priority, each.recrawl != "never"
+        )
+        for each in collections
+    }
+    frontier = Frontier(
+        Clocks(ClockRules.strictest(collections), data.clock.monotonic_ms()),
+        orders,
+        due_since=agenda.due_since,
+        row_of_collection=partial(pending.due_in_collection, agenda),
+    )
+    succeeds = any(
+        each.number != claim.entry and not each.partitions.isdisjoint(claim.partitions)
+        for each in claim.state.claims.values()
+    )
+    limits = SchedulerLimits(
+        active_hosts=config.crawl.active_hosts,
+        waiting_urls=config.crawl.waiting_urls,
+        least_pause_ms=max((each.delay for each in collections), default=0),
+        succeeds=succeeds,
+    )
+    depth = partial(recorded_depth, data.assignments)
+    return Scheduler(frontier, directory, agenda, limits, data.clock, pending, depth)

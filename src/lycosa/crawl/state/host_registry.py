@@ -10,10 +10,8 @@ from lycosa.crawl.state.commit_buffer import CommitBuffer
 from lycosa.crawl.state.task import Task
 from lycosa.fetch.robots_txt import robots_url
 from lycosa.frontier.recrawl.change_rate import ClaimTrust
-from lycosa.frontier.scheduler.frontier import Frontier
 from lycosa.frontier.scheduler.queue import HostQueue
 from lycosa.frontier.scheduler.scheduler import Scheduler
-from lycosa.url.domain import Domains
 from lycosa.url.keys import Identifier
 
 
@@ -23,21 +21,17 @@ class HostRegistry:
     def __init__(
         self,
         buffer: CommitBuffer,
-        frontier: Frontier,
         scheduler: Scheduler,
-        *,
         robots: RobotsCache,
         traps: HostTraps,
-        domains: Domains,
         identifier: Identifier,
         clock: Clock,
     ) -> None:
         self._buffer = buffer
-        self._frontier = frontier
+        self._frontier = scheduler.frontier
         self._scheduler = scheduler
         self._robots = robots
         self._traps = traps
-        self._domains = domains
         self._identifier = identifier
         self._clock = clock
 
@@ -50,7 +44,7 @@ class HostRegistry:
 
     def add(self, identity: UrlId) -> HostRow:
         """Make the row of a host that was not known."""
-        domain = self._domains.registrable(identity.host)
+        domain = self._identifier.domains.registrable(identity.host)
         row = HostRow(
             identity.host, identity.partition, identity.host_key, domain, self._clock.now_ms()
         )

@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Iterable, Mapping
 
-from lycosa.core.clock import Clock
 from lycosa.core.errors import Exclusion
 from lycosa.core.records import UrlId, UrlRow, UrlState, operation_key
 from lycosa.crawl.admission.url_filter import PUT_OFF_MS
 from lycosa.crawl.policy.page_budgets import PageBudgets
 from lycosa.crawl.state.assignment import Assignment
 from lycosa.crawl.state.commit_buffer import CommitBuffer
-from lycosa.crawl.state.events import CrawlEvents
+from lycosa.crawl.state.crawl_data import CrawlData
 from lycosa.crawl.state.host_registry import HostRegistry, claim_trust
-from lycosa.crawl.state.progress import Progress
 from lycosa.crawl.state.task import Task
 from lycosa.frontier.politeness.delay import DOMAIN_CAP_MS
 from lycosa.frontier.recrawl.change_rate import claim_weight, silence_weight
-from lycosa.frontier.scheduler.frontier import Frontier
 from lycosa.frontier.scheduler.scheduler import Scheduler
 from lycosa.url.scope import url_origin
 
@@ -32,38 +28,28 @@ policy `fresh` weighs each claim instead.
 
 
 class UrlStore:
-    """A URL is in exactly one state. Each changed row goes into the buffer.
-
-    `assignments` and `in_flight` are shared with the crawl state; `prerequisites` with the worker.
-    """
+    """A URL is in exactly one state. Each changed row goes into the buffer."""
 
     def __init__(
         self,
+        data: CrawlData,
         buffer: CommitBuffer,
         hosts: HostRegistry,
-        frontier: Frontier,
         scheduler: Scheduler,
-        *,
-        assignments: Mapping[str, Assignment],
-        in_flight: dict[int, tuple[UrlRow, ...]],
-        prerequisites: deque[Task],
         budgets: PageBudgets,
-        progress: Progress,
-        events: CrawlEvents,
-        clock: Clock,
         max_redirects: int,
     ) -> None:
+        self._assignments = data.assignments
+        self._in_flight = data.in_flight
+        self._prerequisites = data.prerequisites
+        self._progress = data.progress
+        self._events = data.events
+        self._clock = data.clock
         self._buffer = buffer
         self._hosts = hosts
-        self._frontier = frontier
+        self._frontier = scheduler.frontier
         self._scheduler = scheduler
-        self._assignments = assignments
-        self._in_flight = in_flight
-        self._prerequisites = prerequisites
         self._budgets = budgets
-        self._progress = progress
-        self._events = events
-        self._clock = clock
         self._max_redirects = max_redirects
 
     def change(self, row: UrlRow) -> None:

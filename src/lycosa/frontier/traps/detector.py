@@ -112,6 +112,25 @@ class Allowance(NamedTuple):
     share: float = 1.0
 
 
+@dataclass(slots=True, frozen=True)
+class ObservedPage:
+    """What the detector learns from.
+
+    `text_length`: characters of the visible text. `summary`: description and headings; pages with a
+    title or summary of their own are new even where their texts are equal or empty, as records and
+    tables of figures are. `text`: the visible text; without it facets and calendars that combine
+    lines of other pages are not detected.
+    """
+
+    simhash: int
+    text_digest: int
+    text_length: int
+    status: int = 200
+    title: str = ""
+    summary: str = ""
+    text: str = ""
+
+
 class Observation(NamedTuple):
     """Whether a page had new text, and which rule says that it had none."""
 
@@ -173,43 +192,23 @@ class PrefixBook:
         self.refused[rule] += 1
         self.requests += 1
 
-    def observe(
-        self,
-        path: str,
-        *,
-        simhash: int,
-        text_digest: int,
-        text_length: int,
-        status: int = 200,
-        title: str = "",
-        summary: str = "",
-        text: str = "",
-    ) -> Observation:
+    def observe(self, path: str, seen: ObservedPage) -> Observation:
         """Learn from the first visit of a page (a later visit would find its own text). Other
         statuses than 200 teach nothing.
-
-        Args:
-            text_length: characters of the visible text.
-            summary: description and headings. Pages with a title or summary of their own are new
-                even where their texts are equal or empty: records and tables of figures are.
-            text: the visible text. Without it facets and calendars that put known lines together
-                anew are not told.
         """
-        if status != 200:
+        if seen.status != 200:
             return Observation(False)
         self.pages += 1
         self.requests += 1
         shape = shape_of(path)
-        about = only_words(f"{title}\n{summary}")
+        about = only_words(f"{seen.title}\n{seen.summary}")
         repeated = self._remember(
-            text_digest ^ xxh3_64_intdigest(about.encode("utf-8", "surrogatepass"))
+            seen.text_digest ^ xxh3_64_intdigest(about.encode("utf-8", "surrogatepass"))
         )
         if path == "/":
             # the front page is never a trap, whatever else the host answers with it
             return Observation(True)
-        titled_missing: bool | None = None  # whether the title says so; asked when it matters
-        # the URL looks like that of a trap
-        evident = shape.query or shape.dated or "{id}" in shape.groups[0] or path.count("/") > _DEEP
+        titled_missing: bool | None = None  # whether the title says so; computed when it matters
         named = (
             bool(about)
             and (not shape.query or _RECORD.search(path) is not None)
@@ -220,13 +219,12 @@ class PrefixBook:
             rule = PrefixRule.SAME_TEXT
         elif (
             (shape.query or shape.dated)
-            and text
-            and self._knows_lines(shape, f"{about}\n{text}")
+            and seen.text
+            and self._knows_lines(shape, f"{about}\n{seen.text}")
             and not named
         ):
             rule = PrefixRule.EMPTY_CALENDAR if shape.dated else PrefixRule.FACETS
-        page = PageText(simhash, text_length, text)
-        depth = 2 if path.count("/") > _DEEP else 1
+        page = PageText(seen.simhash, seen.text_length, seen.text)
         own, first = "", False  # the rule in the narrowest group; whether this is its first page
         for name in shape.groups:
             group = self._group(name, shape)
@@ -235,29 +233,22 @@ class PrefixBook:
                 first = not group.novel + group.repeated
             matched_rule = rule or own
             if not matched_rule and (narrowest or first) and self._is_near(group, page):
-                titled_missing = (
-                    titled_as_missing(title) if titled_missing is None else titled_missing
-                )
+                if titled_missing is None:
+                    titled_missing = titled_as_missing(seen.title)
                 matched_rule = (
                     _near_rule(shape, group, titled_missing) if titled_missing or not named else ""
                 )
             if narrowest:
                 own = matched_rule
             if matched_rule:
-                titled_missing = (
-                    titled_as_missing(title) if titled_missing is None else titled_missing
-                )
-                cost: float = (
-                    COST
-                    if evident or titled_missing
-                    else COST_NUMBERED
-                    if shape.numbered and text_length
-                    else COST_PLAIN
-                )
-                if shape.dated or matched_rule == PrefixRule.SOFT_404:
-                    cost = COST_SURE
+                if titled_missing is None:
+                    titled_missing = titled_as_missing(seen.title)
+                is_sure = shape.dated or matched_rule == PrefixRule.SOFT_404
+                cost = COST_SURE if is_sure else _cost(path, shape, seen, titled_missing)
                 if name.endswith("/"):
-                    cost = (cost if own else min(cost, COST_FIRST)) * depth
+                    cost = (cost if own else min(cost, COST_FIRST)) * (
+                        2 if path.count("/") > _DEEP else 1
+                    )
                 group.titled_missing += titled_missing
                 group.add_repeated(matched_rule, cost, self.requests)
                 self.has_stopped = self.has_stopped or group.is_stopped
@@ -352,6 +343,14 @@ class PrefixBook:
             else:
                 book.refused[name] = count
         return book
+
+
+def _cost(path: str, shape: Shape, seen: ObservedPage, titled_missing: bool) -> float:
+    """What a page without new text costs its group: most where the URL looks like a trap's."""
+    looks_endless = shape.query or shape.dated or "{id}" in shape.groups[0]
+    if looks_endless or path.count("/") > _DEEP or titled_missing:
+        return COST
+    return COST_NUMBERED if shape.numbered and seen.text_length else COST_PLAIN
 
 
 def _near_rule(shape: Shape, group: TrapGroup, titled_missing: bool) -> str:
