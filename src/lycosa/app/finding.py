@@ -13,7 +13,6 @@ from dataclasses import dataclass
 import polars as pl
 
 from lycosa.app.submission import submit
-from lycosa.app.watching import folding_of
 from lycosa.config.settings import Config
 from lycosa.core.errors import UsageError
 from lycosa.core.records import UrlState
@@ -23,6 +22,7 @@ from lycosa.monitor.find import Scan
 from lycosa.monitor.find_site import Site
 from lycosa.monitor.find_work import FIND
 from lycosa.monitor.matches import Found, found_of
+from lycosa.monitor.watch_fold import folding_of
 from lycosa.monitor.watch_needles import as_looked_for
 from lycosa.monitor.watch_orders import Order, new_order, remove_order, write_order
 from lycosa.store.claim import INBOX

@@ -5,12 +5,12 @@ from __future__ import annotations
 from contextlib import closing
 from datetime import datetime
 
-from lycosa.app.site_report import read_live
 from lycosa.config.settings import Config
 from lycosa.crawl.documents.queue import DocumentQueue, document_limits
 from lycosa.crawl.processing.page_reader import Reader
 from lycosa.fetch.robots_txt import product_token
 from lycosa.monitor.changes import Change, changes
+from lycosa.store.live import read_live
 from lycosa.store.workspace import Workspace
 from lycosa.url.site_name import site_name
 

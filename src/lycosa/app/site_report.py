@@ -2,21 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TypeVar
-
 from lycosa.config.settings import Config
-from lycosa.core.errors import UsageError, WorkError
+from lycosa.core.errors import UsageError
 from lycosa.monitor.links import FoundLink, links_between
 from lycosa.monitor.site_listed import Archive
 from lycosa.monitor.site_report import SiteReport, Thresholds, site_report
-from lycosa.store.live import LiveTables
+from lycosa.store.live import read_live
 from lycosa.store.workspace import Workspace
 from lycosa.url.normalise import normalise
 from lycosa.url.site_name import site_name
-
-_ATTEMPTS = 3
-_Answer = TypeVar("_Answer")
 
 
 def report_of(
@@ -54,22 +48,3 @@ def links_of(root: str, to: str, source: str, *, broken: bool, site: str) -> lis
     return read_live(
         root, lambda tables: links_between(tables, given[0], given[1], broken=broken, site=name)
     )
-
-
-def read_live(root: str, read: Callable[[LiveTables], _Answer]) -> _Answer:
-    """Read from the live tables; anew if a merge takes a file away meanwhile.
-
-    Raises:
-        WorkError: that happened three times.
-    """
-    workspace = Workspace.open(root)
-    for attempt in range(1, _ATTEMPTS + 1):
-        try:
-            return read(LiveTables(workspace))
-        except FileNotFoundError as error:
-            if attempt == _ATTEMPTS:
-                raise WorkError(
-                    f"table files were replaced during all three attempts ({error}): run the "
-                    "command again when no merge is running"
-                ) from None
-    raise AssertionError

@@ -9,7 +9,6 @@ from collections.abc import Mapping
 from typing import Any
 from urllib.parse import urlsplit
 
-from lycosa.app.site_report import read_live
 from lycosa.app.uptime import monitors_of
 from lycosa.app.uptime_session import LIVE
 from lycosa.config.monitor import Monitor
@@ -26,6 +25,7 @@ from lycosa.monitor.uptime_report import (
     pages_of_host,
     urls_of_host,
 )
+from lycosa.store.live import read_live
 from lycosa.store.storage import Storage
 from lycosa.store.workspace import Workspace
 from lycosa.url.normalise import normalise

@@ -12,7 +12,6 @@ from contextlib import suppress
 
 import polars as pl
 
-from lycosa.app.site_report import read_live
 from lycosa.app.uptime import monitors_of, private_pairs, signature, with_targets
 from lycosa.config.monitor import Monitor
 from lycosa.config.settings import Config
@@ -30,6 +29,7 @@ from lycosa.monitor.uptime_desk import Desk
 from lycosa.monitor.uptime_history import checks, runs, standings
 from lycosa.monitor.uptime_verdict import UP
 from lycosa.monitor.uptime_watch import Event, Offline, Watchman, authority
+from lycosa.store.live import read_live
 from lycosa.store.storage import Storage
 from lycosa.store.workspace import Workspace
 from lycosa.url.scope import hostname

@@ -7,7 +7,6 @@ from datetime import datetime
 
 import polars as pl
 
-from lycosa.app.site_report import read_live
 from lycosa.archive.warc.reader import read_response
 from lycosa.config.settings import Config
 from lycosa.core.errors import UsageError, WorkError
@@ -15,7 +14,7 @@ from lycosa.core.records import KINDS_WITHOUT_ROWS, Exchange, VisitKind
 from lycosa.http.decode import decode_with, parse_head
 from lycosa.monitor.validate import HtmlFault, html_faults
 from lycosa.page.encoding import label_in_header
-from lycosa.store.live import LiveTables
+from lycosa.store.live import LiveTables, read_live
 from lycosa.store.workspace import Workspace
 from lycosa.url.keys import url_key
 from lycosa.url.normalise import normalise

@@ -14,7 +14,7 @@ from lycosa.monitor.find_site import Site
 from lycosa.monitor.matches import Found, matches_of
 from lycosa.monitor.notify import Notifier, checked_target, notifier_of
 from lycosa.monitor.outbox import Outbox, Standing
-from lycosa.monitor.watch_fold import NAMES, Folding
+from lycosa.monitor.watch_fold import folding_of
 from lycosa.monitor.watch_orders import (
     Order,
     find_order,
@@ -36,19 +36,6 @@ class Watched:
     order: Order
     targets: tuple[Standing, ...]
     running: bool
-
-
-def folding_of(names: Sequence[str]) -> Folding:
-    """What `case`, `accents`, `width` (also joined by commas) ask to ignore.
-
-    Raises:
-        UsageError: another word.
-    """
-    words = [word.strip() for name in names for word in name.split(",") if word.strip()]
-    for word in words:
-        if word not in NAMES:
-            raise UsageError(f"{word!r} cannot be ignored: use case, accents or width")
-    return Folding(**{name: name in words for name in NAMES})
 
 
 def add_watch(

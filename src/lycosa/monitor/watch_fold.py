@@ -19,6 +19,7 @@ from functools import lru_cache
 import numpy as np
 import numpy.typing as npt
 
+from lycosa.core.errors import UsageError
 from lycosa.text.fold import without_accents
 
 NAMES = ("case", "accents", "width")
@@ -191,3 +192,16 @@ def _arabic(character: str) -> bool:
         or character == "\u0670"
         or "\u06d6" <= character <= "\u06ed"
     )
+
+
+def folding_of(names: Sequence[str]) -> Folding:
+    """What `case`, `accents`, `width` (also joined by commas) ask to ignore.
+
+    Raises:
+        UsageError: another word.
+    """
+    words = [word.strip() for name in names for word in name.split(",") if word.strip()]
+    for word in words:
+        if word not in NAMES:
+            raise UsageError(f"{word!r} cannot be ignored: use case, accents or width")
+    return Folding(**{name: name in words for name in NAMES})

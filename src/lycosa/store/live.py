@@ -10,10 +10,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Sequence
+from typing import TypeVar
 
 import polars as pl
 
-from lycosa.core.errors import UsageError, WorkspaceError
+from lycosa.core.errors import UsageError, WorkError, WorkspaceError
 from lycosa.store.files import ENTRY, scan_file
 from lycosa.store.local_storage import Wanted
 from lycosa.store.ordered import Source, in_key_order
@@ -27,6 +28,8 @@ from lycosa.store.visible import is_excluded
 from lycosa.store.workspace import Workspace
 
 _BATCH_BYTES = 48 * 2**20
+_ATTEMPTS = 3
+_Answer = TypeVar("_Answer")
 
 _CHANGE = re.compile(
     r"(?:\s|\(|--[^\n]*\n|/\*.*?\*/)*(?:alter|create|delete|drop|insert|truncate|update)\b",
@@ -349,3 +352,22 @@ def _known(query: str) -> str:
 
 def _first_line(error: Exception) -> str:
     return str(error).strip().partition("\n")[0].partition("; valid columns:")[0]
+
+
+def read_live(root: str, read: Callable[[LiveTables], _Answer]) -> _Answer:
+    """Read from the live tables; again if a compaction deletes a file meanwhile.
+
+    Raises:
+        WorkError: that happened three times.
+    """
+    workspace = Workspace.open(root)
+    for attempt in range(1, _ATTEMPTS + 1):
+        try:
+            return read(LiveTables(workspace))
+        except FileNotFoundError as error:
+            if attempt == _ATTEMPTS:
+                raise WorkError(
+                    f"table files were replaced during all three attempts ({error}): run the "
+                    "command again when no merge is running"
+                ) from None
+    raise AssertionError
