@@ -34,29 +34,29 @@ from bench.search import SITES as SITES_FOLDER
 from bench.search import fill
 from lycosa.config.settings import IndexSettings
 from lycosa.graph.generation import make_generation
-from lycosa.graph.parallel import find_parallel
 from lycosa.index import generation as generations
 from lycosa.index.builder import IndexBuilder
 from lycosa.index.generation import Generation, GenerationInfo
 from lycosa.index.indexer import Indexer
 from lycosa.index.schema import IndexedPage, analysis_versions
-from lycosa.index.shards import newest_of_all
-from lycosa.search.across import LanguageSearch, answer_across, merged
-from lycosa.search.across_tables import OpenTables
-from lycosa.search.engine import Searcher, SearchRequest
-from lycosa.search.opened import OpenIndex
-from lycosa.search.query import Clause, ParsedQuery
-from lycosa.search.retrieve import Filters
-from lycosa.search.translated import Across, Translator
-from lycosa.store.live import LiveTables
+from lycosa.index.shards.shards import newest_of_all
+from lycosa.search.crosslingual.across import LanguageSearch, answer_across, merged
+from lycosa.search.crosslingual.translated import Across, Translator
+from lycosa.search.engine.open_index import OpenIndex
+from lycosa.search.engine.searcher import Searcher, SearchRequest
+from lycosa.search.query.query import Clause, ParsedQuery
+from lycosa.search.ranking.retrieve import Filters
+from lycosa.store.tables.live import LiveTables
 from lycosa.store.workspace import Workspace
 from lycosa.text.analyze import analyzer_for
-from lycosa.text.translation.dictd import dictd
-from lycosa.text.translation.dictionaries import DictionaryEntry, as_table, wiktionary
-from lycosa.text.translation.learner import learn
-from lycosa.text.translation.source import Sources, Translation, TranslationSource
-from lycosa.text.translation.table import TableInfo, TranslationTable, analyzers, write_table
-from lycosa.text.translation.terms import terms
+from lycosa.translation.dictd import dictd
+from lycosa.translation.dictionaries import DictionaryEntry, as_table, wiktionary
+from lycosa.translation.parallel_pages import find_parallel
+from lycosa.translation.source import Sources, Translation, TranslationSource
+from lycosa.translation.table import TableInfo, TranslationTable, analyzers, write_table
+from lycosa.translation.terms import terms
+from lycosa.translation.word_alignment import learn
+from lycosa.translation.workspace_tables import OpenTables
 
 DATA = Path(
     os.environ.get("LYCOSA_TEST_DATA", Path(__file__).resolve().parents[2] / "shared" / "data")

@@ -35,7 +35,7 @@ from tests.servers.sites import NAMES, Site, lay_sites, serve_sites
 
 from bench.measure import append_results, load_average, machine, measure, median_ratio, table
 from bench.rivals.commands import ENVIRONMENT, lycosa, nginx_program
-from lycosa.store.entry import COMMIT
+from lycosa.store.log.entry import COMMIT
 from lycosa.store.workspace import DEFAULT_PARTITIONS, Workspace
 
 BAR = 1.25

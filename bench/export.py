@@ -24,8 +24,8 @@ from tests.store.builders import identify, make_visit, url_row
 
 from bench.measure import machine, measure, table
 from lycosa.core.records import Link, LinkKind, Page, UrlState
-from lycosa.export.xml import SCHEMA
-from lycosa.store.tables import Buffers
+from lycosa.export.library.xml import SCHEMA
+from lycosa.store.tables.buffers import Buffers
 from lycosa.store.workspace import Workspace
 from lycosa.text.digest import text_digest
 

@@ -34,12 +34,12 @@ from tests.servers.synthetic.web import Web
 
 from bench.hunt_questions import ASKED, TUNED, Written
 from bench.measure import append_results, load_average, table
-from lycosa.app.crawling import CrawlOrder, crawl
-from lycosa.app.hunting import Ears, HuntOrder, HuntRequest, hunt
+from lycosa.commands.crawling.crawl import CrawlOrder, crawl
 from lycosa.config.settings import Collection, parse_config
 from lycosa.crawl.worker import Limits
-from lycosa.search.hunt import STRATEGIES, StrategyName
-from lycosa.store.live import LiveTables
+from lycosa.hunt.hunt import STRATEGIES, StrategyName
+from lycosa.hunt.session import Ears, HuntOrder, HuntRequest, hunt
+from lycosa.store.tables.live import LiveTables
 from lycosa.store.workspace import Workspace
 
 FETCHES = 300

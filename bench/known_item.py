@@ -26,7 +26,7 @@ from bench.relevance import index_pages
 from bench.search import SITES, html_files
 from lycosa.core.records import Page
 from lycosa.page.parse import parse_page
-from lycosa.search.engine import SearchRequest
+from lycosa.search.engine.searcher import SearchRequest
 
 KINDS = ("title", "six words", "four words")
 TARGETS = 120

@@ -47,7 +47,6 @@ import polars as pl
 from tests.frontier.large import COLLECTION, START_MS, Plan, build
 
 from bench.measure import load_average, machine, table
-from lycosa.app.upkeep import Upkeep
 from lycosa.config.settings import Collection, parse_config
 from lycosa.core.clock import ManualClock
 from lycosa.core.records import Exchange, Link, LinkKind, Page, Request, Visit
@@ -57,10 +56,11 @@ from lycosa.crawl.state.batch import Batch
 from lycosa.crawl.state.task import Job
 from lycosa.crawl.worker import Limits
 from lycosa.frontier.scheduler.scheduler import Scheduler
+from lycosa.maintenance.upkeep import Upkeep
 from lycosa.processes.memory import tune_memory
 from lycosa.processes.stopping import StopFlag
-from lycosa.store.merge import merge
-from lycosa.store.plan import MergeSettings
+from lycosa.store.compaction.compact import merge
+from lycosa.store.compaction.plan import MergeSettings
 from lycosa.store.workspace import Workspace
 
 T = TypeVar("T")

@@ -34,12 +34,12 @@ from bench.search import HITS, SITES, Sample, fill, html_files, queries
 from bench.shards import Agreement, Ask, spread, timed
 from lycosa.config.settings import FetchSettings, IndexSettings
 from lycosa.index.indexer import Indexer
-from lycosa.search.engine import Searcher
-from lycosa.search.many import Many
-from lycosa.search.many_side import LocalSide
-from lycosa.search.peers import Peer
-from lycosa.search.results import SearchRequest
-from lycosa.store.purge import exclude
+from lycosa.search.engine.searcher import Searcher
+from lycosa.search.federation.peers import Peer
+from lycosa.search.federation.side import LocalSide
+from lycosa.search.federation.workspaces import Many
+from lycosa.search.presentation.results import SearchRequest
+from lycosa.store.exclusion.purge import exclude
 from lycosa.store.workspace import Workspace
 
 _PATIENCE_S = 60.0

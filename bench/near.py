@@ -5,7 +5,7 @@ text costs.
 
 Texts are random words of a Zipf vocabulary (or random characters, for scripts without spaces). The
 second of a pair has runs of its words replaced; its true similarity is counted here with plain
-sets, of texts as `lycosa.graph.near_pages` reads them. Similarities lie evenly between .5 and 1, a
+sets, of texts as `lycosa.graph.near_duplicates` reads them. Similarities lie evenly between .5 and 1, a
 quarter of them at .75 to .85, where errors are made.
 """
 
@@ -23,9 +23,9 @@ from tests.index.corpus import Corpus
 
 from lycosa.core.records import Page
 from lycosa.graph.generation import link_news, make_generation
-from lycosa.graph.near import CHARACTERS, NEAR, WORDS
-from lycosa.store.live import LiveTables
-from lycosa.store.tables import Buffers
+from lycosa.graph.minhash import CHARACTERS, NEAR, WORDS
+from lycosa.store.tables.buffers import Buffers
+from lycosa.store.tables.live import LiveTables
 from lycosa.store.workspace import Workspace
 from lycosa.text.digest import text_digest
 

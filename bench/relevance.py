@@ -40,8 +40,8 @@ from bench.measure import append_results, table
 from lycosa.config.settings import IndexSettings
 from lycosa.core.records import Page, Visit
 from lycosa.index.indexer import Indexer
-from lycosa.search.engine import Searcher, SearchRequest
-from lycosa.store.tables import Buffers
+from lycosa.search.engine.searcher import Searcher, SearchRequest
+from lycosa.store.tables.buffers import Buffers
 from lycosa.store.workspace import Workspace
 from lycosa.text.analyze import analyzer_for
 from lycosa.url.keys import Identifier

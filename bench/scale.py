@@ -48,11 +48,11 @@ from lycosa.crawl.worker import Limits
 from lycosa.fetch.fetcher import Fetcher
 from lycosa.frontier.scheduler.scheduler import Scheduler
 from lycosa.processes.memory import tune_memory
-from lycosa.store.entry import COMMIT, Entry
-from lycosa.store.log import Log
-from lycosa.store.merge import merge
-from lycosa.store.plan import MergeSettings
-from lycosa.store.sweep import sweep
+from lycosa.store.compaction.compact import merge
+from lycosa.store.compaction.plan import MergeSettings
+from lycosa.store.compaction.vacuum import sweep
+from lycosa.store.log.entry import COMMIT, Entry
+from lycosa.store.log.log import Log
 from lycosa.store.workspace import Workspace
 from lycosa.url.keys import Identifier
 

@@ -43,8 +43,8 @@ from lycosa.core.records import Page, Visit
 from lycosa.index.generation import newest
 from lycosa.index.indexer import Indexer
 from lycosa.page.parse import parse_page
-from lycosa.search.engine import Searcher, SearchRequest
-from lycosa.store.tables import Buffers
+from lycosa.search.engine.searcher import Searcher, SearchRequest
+from lycosa.store.tables.buffers import Buffers
 from lycosa.store.workspace import Workspace
 from lycosa.text.analyze import NativeAnalyzer, analyzer_for
 from lycosa.text.identify import LANGUAGES

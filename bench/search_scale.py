@@ -43,7 +43,7 @@ from bench.search import HITS, SITES, Fts, Sample, fill, latencies, queries
 from lycosa.config.settings import IndexSettings
 from lycosa.core.records import Link, Page, Visit
 from lycosa.index.indexer import Indexer
-from lycosa.store.tables import Buffers
+from lycosa.store.tables.buffers import Buffers
 from lycosa.store.workspace import Workspace
 from lycosa.text.digest import text_digest
 from lycosa.url.keys import Identifier

@@ -33,7 +33,7 @@ from pathlib import Path
 from bench.measure import append_results, load_average, quantile, table
 from bench.search_scale import Served
 from lycosa.index.generation import newest
-from lycosa.store.live import LiveTables
+from lycosa.store.tables.live import LiveTables
 from lycosa.store.workspace import Workspace
 
 HOSTS = 8

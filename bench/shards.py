@@ -33,10 +33,10 @@ from bench.search import HITS, SITES, Sample, fill, queries
 from lycosa.cluster.engines.local import LocalEngine
 from lycosa.config.settings import IndexSettings
 from lycosa.index.indexer import Indexer
-from lycosa.search.engine import Searcher
-from lycosa.search.federation import Federation
-from lycosa.search.keeper import ReplicaKeeper
-from lycosa.search.results import SearchRequest, SearchResults
+from lycosa.search.engine.replicas import ReplicaKeeper
+from lycosa.search.engine.searcher import Searcher
+from lycosa.search.federation.shards import Federation
+from lycosa.search.presentation.results import SearchRequest, SearchResults
 
 _EDGE = 30  # hits that are looked through for pages that count as much as the tenth
 _READY_S = 120.0

@@ -18,8 +18,8 @@ import time
 
 from bench.measure import load_average
 from lycosa.core.records import HostRow, Link, LinkKind, Page, UrlRow, UrlState, Visit
-from lycosa.store.claim import Claim
-from lycosa.store.tables import Buffers
+from lycosa.store.log.claim import Claim
+from lycosa.store.tables.buffers import Buffers
 from lycosa.store.workspace import Workspace
 from lycosa.url.keys import Identifier
 

@@ -17,8 +17,8 @@ from pathlib import Path
 import psutil
 
 from lycosa.core.errors import LycosaError
-from lycosa.store.entry import MERGE
-from lycosa.store.state import LogState
+from lycosa.store.log.entry import MERGE
+from lycosa.store.log.state import LogState
 from lycosa.store.workspace import Workspace
 
 DAEMON = "daemon"

@@ -31,7 +31,7 @@ from bench.measure import quantile, table
 from bench.soak_plan import Plan
 from bench.soak_readers import Asked
 from bench.soak_samples import DAEMON, Held, Sample
-from lycosa.store.live import LiveTables
+from lycosa.store.tables.live import LiveTables
 from lycosa.store.workspace import Workspace
 
 JUDGED_FROM_S = 1_800.0

@@ -32,14 +32,14 @@ from tests.servers.sites import lay_sites
 from lycosa.config.settings import CrawlSettings
 from lycosa.core.records import Page, UrlId, UrlRow, Visit
 from lycosa.page.parse import parse_page
-from lycosa.store.claim import Claim, append
-from lycosa.store.entry import COMMIT, DataFile, Entry, new_attempt
-from lycosa.store.live import LiveTables
-from lycosa.store.merge import merge
-from lycosa.store.schema import TABLES
-from lycosa.store.snapshot import snapshot_path
-from lycosa.store.state import LogState
-from lycosa.store.tables import Buffers, write_table
+from lycosa.store.compaction.compact import merge
+from lycosa.store.log.claim import Claim, append
+from lycosa.store.log.entry import COMMIT, DataFile, Entry, new_attempt
+from lycosa.store.log.snapshot import snapshot_path
+from lycosa.store.log.state import LogState
+from lycosa.store.tables.buffers import Buffers, write_table
+from lycosa.store.tables.live import LiveTables
+from lycosa.store.tables.schema import TABLES
 from lycosa.store.workspace import Workspace
 from lycosa.url.keys import host_key, url_key
 

@@ -32,11 +32,11 @@ from bench.search import SITES, fill
 from lycosa.config.settings import IndexSettings
 from lycosa.core.records import Page, Visit
 from lycosa.index.indexer import Indexer
-from lycosa.index.suggest_fold import folded
-from lycosa.search.engine import Searcher, SearchRequest
-from lycosa.search.suggest import SuggestRequest
-from lycosa.store.live import LiveTables
-from lycosa.store.tables import Buffers
+from lycosa.index.suggest.normalise import folded
+from lycosa.search.engine.searcher import Searcher, SearchRequest
+from lycosa.search.suggest.completion import SuggestRequest
+from lycosa.store.tables.buffers import Buffers
+from lycosa.store.tables.live import LiveTables
 from lycosa.store.workspace import Workspace
 from lycosa.url.keys import Identifier
 

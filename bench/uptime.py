@@ -30,7 +30,7 @@ from tests.servers.moody import Moody, expired_certificate
 from tests.servers.nginx import Server, nginx
 
 from bench.measure import load_average
-from lycosa.store.live import LiveTables
+from lycosa.store.tables.live import LiveTables
 from lycosa.store.workspace import Workspace
 
 EVERY_S = 60

@@ -29,16 +29,16 @@ from tests.servers.sites import require_sites, serve_sites
 from bench.measure import load_average
 from bench.search import SITES, html_files
 from bench.search_scale import prepare
-from lycosa.app.crawling import CrawlOrder, crawl
-from lycosa.app.finding import find_stored
-from lycosa.app.watching import add_watch
+from lycosa.commands.crawling.crawl import CrawlOrder, crawl
 from lycosa.config.settings import Collection, Config
 from lycosa.core.records import Visit
 from lycosa.crawl.processing.page_matcher import PatternMatch
 from lycosa.crawl.session import session
-from lycosa.monitor.watching import Watcher
+from lycosa.find.find import find_stored
+from lycosa.matching.page_watcher import Watcher
 from lycosa.page.parse import parse_page
 from lycosa.store.workspace import Workspace
+from lycosa.watch.watches import add_watch
 
 TEXTS, PAGES, CRAWLED = 10_000, 50_000, 2_500
 _SAMPLE = 300

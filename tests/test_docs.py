@@ -11,8 +11,8 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from lycosa.app.reference import PAGES
 from lycosa.cli.main import COMMANDS, app, app_for
+from lycosa.commands.inspection.reference import PAGES
 from lycosa.config.settings import Config, parse_config
 
 ROOT = Path(__file__).resolve().parent.parent

@@ -14,10 +14,10 @@ from pathlib import Path
 
 import pytest
 
-from lycosa.store.check import verify
-from lycosa.store.live import LiveTables
-from lycosa.store.merge import merge
-from lycosa.store.sweep import sweep
+from lycosa.store.compaction.compact import merge
+from lycosa.store.compaction.vacuum import sweep
+from lycosa.store.tables.live import LiveTables
+from lycosa.store.verify.check import verify
 from lycosa.store.workspace import Workspace
 from tests.store.builders import commit_pages
 

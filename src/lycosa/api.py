@@ -19,15 +19,15 @@ from lycosa.core.parameters import (
     texts,
     whole_number,
 )
-from lycosa.search.engine import Searcher, SearchRequest, SearchResults
-from lycosa.search.feedback import MODES
-from lycosa.search.results import PER_HOST
-from lycosa.search.translated import Across
+from lycosa.search.crosslingual.translated import Across
+from lycosa.search.engine.searcher import Searcher, SearchRequest, SearchResults
+from lycosa.search.presentation.results import PER_HOST
+from lycosa.search.ranking.feedback import MODES
 
 if TYPE_CHECKING:
     import polars as pl
 
-    from lycosa.app.submission import Submitted
+    from lycosa.crawl.session.submission import Submitted
     from lycosa.crawl.state.progress import Progress
     from lycosa.graph.generation import GraphInfo
     from lycosa.index.indexer import IndexReport
@@ -135,7 +135,7 @@ class OpenWorkspace:
             OwnedError: another process is crawling in this workspace.
             WorkError: the disk is full, the archive or the log is damaged.
         """
-        from lycosa.app.crawling import CrawlOrder, crawl
+        from lycosa.commands.crawling.crawl import CrawlOrder, crawl
         from lycosa.crawl.session.seeds import read_seeds
         from lycosa.crawl.session.workspace_config import called_collection, read_config
         from lycosa.crawl.worker import Limits
@@ -165,7 +165,7 @@ class OpenWorkspace:
             UsageError: the collection is ambiguous, or a URL is invalid.
             WorkspaceError: there is no workspace, or it is damaged.
         """
-        from lycosa.app.submission import submit
+        from lycosa.crawl.session.submission import submit
         from lycosa.crawl.session.workspace_config import read_config
 
         return submit(
@@ -178,7 +178,7 @@ class OpenWorkspace:
         Raises:
             WorkspaceError: there is no workspace, or it is damaged.
         """
-        from lycosa.app.status import workspace_status
+        from lycosa.commands.inspection.status import workspace_status
 
         return workspace_status(self.root)
 
@@ -190,7 +190,7 @@ class OpenWorkspace:
             UsageError: the query is invalid.
             WorkspaceError: there is no workspace, or it is damaged.
         """
-        from lycosa.store.live import LiveTables
+        from lycosa.store.tables.live import LiveTables
         from lycosa.store.workspace import Workspace
 
         return LiveTables(Workspace.open(self.root)).sql(query)
@@ -203,7 +203,7 @@ class OpenWorkspace:
             UsageError: there is no such table.
             WorkspaceError: there is no workspace, or it is damaged.
         """
-        from lycosa.store.live import LiveTables
+        from lycosa.store.tables.live import LiveTables
         from lycosa.store.workspace import Workspace
 
         return LiveTables(Workspace.open(self.root)).scan(name)
@@ -229,7 +229,7 @@ class OpenWorkspace:
             WorkspaceError: there is no workspace, or it is damaged.
             WorkError: table files were deleted repeatedly while they were read.
         """
-        from lycosa.app.batch import rank_workspace
+        from lycosa.maintenance.jobs import rank_workspace
 
         return rank_workspace(self.root)
 

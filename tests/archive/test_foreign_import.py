@@ -14,17 +14,17 @@ import polars as pl
 import pytest
 from warcio.statusandheaders import StatusAndHeaders
 
-from lycosa.app.crawling import CrawlOrder, crawl
-from lycosa.app.importing import import_files
 from lycosa.archive.warc.reader import read_exchanges
+from lycosa.commands.crawling.crawl import CrawlOrder, crawl
+from lycosa.commands.crawling.import_archives import import_files
 from lycosa.config.settings import Collection, parse_config
 from lycosa.core.errors import UsageError
 from lycosa.crawl.recovery.import_archives import Imported
-from lycosa.export.warc import export_warc
-from lycosa.search.engine import Searcher
-from lycosa.search.results import SearchRequest
-from lycosa.store.check import verify
-from lycosa.store.live import LiveTables
+from lycosa.export.archives.warc import export_warc
+from lycosa.search.engine.searcher import Searcher
+from lycosa.search.presentation.results import SearchRequest
+from lycosa.store.tables.live import LiveTables
+from lycosa.store.verify.check import verify
 from lycosa.store.workspace import Workspace
 from tests.archive.foreign_files import (
     ANSWERS,

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from lycosa.core.errors import UsageError
-from lycosa.store.exclusion import parse_rule
+from lycosa.store.exclusion.exclusions import parse_rule
 from tests.cli.conftest import LYCOSA, Lycosa
 
 SITE_COMMANDS: dict[str, Callable[[str, str], tuple[str, ...]]] = {

@@ -11,8 +11,8 @@ from typing import Any
 
 import polars as pl
 
-from lycosa.app.status import _traps, workspace_status
 from lycosa.cluster.status import FILE as CLUSTER
+from lycosa.commands.inspection.status import _traps, workspace_status
 from lycosa.core.clock import ManualClock, SystemClock
 from lycosa.core.units import format_time
 from lycosa.crawl.session.live_status import write_live

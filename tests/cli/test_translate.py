@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from lycosa.app.translating import learn_table, tables_of
+from lycosa.commands.maintenance.translate import learn_table, tables_of
 from lycosa.config.settings import IndexSettings
 from lycosa.index.indexer import Indexer
 from lycosa.serve.app import create_app

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from lycosa.cluster.placement import deal
-from lycosa.store.entry import COMMIT
-from lycosa.store.live import LiveTables
+from lycosa.store.log.entry import COMMIT
+from lycosa.store.tables.live import LiveTables
 from lycosa.store.workspace import Workspace
 
 

@@ -15,8 +15,8 @@ from lycosa.cluster.coordinator import Coordinator
 from lycosa.config.settings import ClusterSettings
 from lycosa.core.clock import ManualClock
 from lycosa.crawl.membership import Lease, Ping
-from lycosa.store.claim import Claim
-from lycosa.store.leadership import Candidate, Timing
+from lycosa.store.coordination.leadership import Candidate, Timing
+from lycosa.store.log.claim import Claim
 from lycosa.store.workspace import Workspace
 
 SETTINGS = ClusterSettings()

@@ -13,7 +13,7 @@ import pytest
 from lycosa.cluster.coordinator import Coordinator
 from lycosa.config.settings import ClusterSettings
 from lycosa.crawl.membership import Lease, Ping
-from lycosa.store.leadership import Candidate, Timing
+from lycosa.store.coordination.leadership import Candidate, Timing
 from lycosa.store.workspace import DEFAULT_PARTITIONS, Workspace
 from tests.cluster.balance import Balance, balance
 from tests.crawl.crew import Crew, job

@@ -21,7 +21,7 @@ import psutil
 import pytest
 
 from lycosa.cluster.status import cluster_status
-from lycosa.store.live import LiveTables
+from lycosa.store.tables.live import LiveTables
 from lycosa.store.workspace import Workspace
 from tests.daemon.daemons import LIMIT_S, QUICK, RUN, collection, daemon
 from tests.daemon.test_daemon import asked, check

@@ -16,7 +16,7 @@ from lycosa.cluster.coordinator_service import FILE, CoordinatorOrder, Coordinat
 from lycosa.config.settings import ClusterSettings
 from lycosa.core.clock import SystemClock
 from lycosa.crawl.membership import Lease, Ping
-from lycosa.store.leadership import leader_of
+from lycosa.store.coordination.leadership import leader_of
 from lycosa.store.workspace import Workspace
 
 SETTINGS = ClusterSettings.model_validate(

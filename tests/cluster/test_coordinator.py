@@ -14,8 +14,8 @@ from lycosa.cluster.quota_leases import PageBudget
 from lycosa.config.settings import ClusterSettings
 from lycosa.core.clock import ManualClock
 from lycosa.crawl.membership import Lease, Ping, PingReply
-from lycosa.store.claim import Claim
-from lycosa.store.leadership import Candidate, Leadership, Timing
+from lycosa.store.coordination.leadership import Candidate, Leadership, Timing
+from lycosa.store.log.claim import Claim
 from lycosa.store.workspace import Workspace
 
 SETTINGS = ClusterSettings.model_validate(

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from lycosa.core.errors import WorkspaceError
-from lycosa.store.entry import COMMIT
+from lycosa.store.log.entry import COMMIT
 from lycosa.store.workspace import Workspace
 from tests.cluster.driver import ClusterCrawl
 from tests.cluster.webs import options

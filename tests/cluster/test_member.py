@@ -19,8 +19,8 @@ from lycosa.cluster.member import ClusterWorker, MemberOrder, MemberStatus
 from lycosa.config.settings import parse_config
 from lycosa.crawl.session.session import CrawlSession
 from lycosa.crawl.state.task import Job
-from lycosa.store.entry import COMMIT, RELEASE
-from lycosa.store.state import ClaimInfo
+from lycosa.store.log.entry import COMMIT, RELEASE
+from lycosa.store.log.state import ClaimInfo
 from lycosa.store.workspace import Workspace
 from lycosa.url.keys import Identifier
 from lycosa.url.normalise import normalise

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from lycosa.app.cluster_crawl import crawl_together
-from lycosa.app.crawling import CrawlOrder, crawl
 from lycosa.cluster.engines.local import LocalEngine
+from lycosa.commands.crawling.cluster_crawl import crawl_together
+from lycosa.commands.crawling.crawl import CrawlOrder, crawl
 from lycosa.config.settings import Collection, Config, parse_config
 from lycosa.crawl.worker import Limits
 from lycosa.store.workspace import Workspace

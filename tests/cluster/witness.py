@@ -16,8 +16,8 @@ from pathlib import Path
 
 import polars as pl
 
-from lycosa.store.entry import CLAIM, RELEASE
-from lycosa.store.live import LiveTables
+from lycosa.store.log.entry import CLAIM, RELEASE
+from lycosa.store.tables.live import LiveTables
 from lycosa.store.workspace import Workspace
 from tests.cluster.webs import COURTESY, DELAY_MS, PLACES, rules
 from tests.crawl.kills import LYCOSA

@@ -11,11 +11,11 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from lycosa.app.crawling import CrawlOrder, crawl
+from lycosa.commands.crawling.crawl import CrawlOrder, crawl
 from lycosa.config.settings import Collection, parse_config
 from lycosa.crawl.state.progress import Progress
 from lycosa.crawl.worker import Limits, Worker
-from lycosa.store.live import LiveTables
+from lycosa.store.tables.live import LiveTables
 from lycosa.store.workspace import Workspace
 from tests.servers.nginx import Nginx, Server, nginx
 

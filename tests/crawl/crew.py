@@ -16,8 +16,8 @@ from lycosa.crawl.membership import Lease
 from lycosa.crawl.session.session import CrawlSession, SessionOptions, open_session
 from lycosa.crawl.state.task import Job
 from lycosa.fetch.fetcher import Fetcher
-from lycosa.monitor.plugins import PLUGINS
-from lycosa.store.live import LiveTables
+from lycosa.matching.plugins import PLUGINS
+from lycosa.store.tables.live import LiveTables
 from lycosa.store.workspace import Workspace
 
 PARTITIONS = 16

@@ -9,7 +9,7 @@ import os
 import signal
 import sys
 
-from lycosa.app.crawling import CrawlOrder, crawl
+from lycosa.commands.crawling.crawl import CrawlOrder, crawl
 from lycosa.config.settings import Collection, parse_config
 from lycosa.core.records import Page
 from lycosa.crawl.processing import page_reader as parse

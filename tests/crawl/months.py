@@ -21,10 +21,10 @@ from lycosa.crawl.state.task import Job
 from lycosa.crawl.worker import Limits
 from lycosa.frontier.recrawl.change_rate import DAY_MS
 from lycosa.frontier.recrawl.fresh import freshness, rates, solve
-from lycosa.store.live import LiveTables
-from lycosa.store.merge import merge, merge_is_due
-from lycosa.store.plan import MergeSettings
-from lycosa.store.sweep import sweep
+from lycosa.store.compaction.compact import merge, merge_is_due
+from lycosa.store.compaction.plan import MergeSettings
+from lycosa.store.compaction.vacuum import sweep
+from lycosa.store.tables.live import LiveTables
 from lycosa.store.workspace import Workspace
 from tests.servers.synthetic.plan import WebPlan
 from tests.servers.synthetic.simulated import SimulatedClock, SimulatedFetcher

@@ -22,12 +22,12 @@ from pathlib import Path
 
 import polars as pl
 
-from lycosa.app.crawling import CrawlOrder, crawl
+from lycosa.commands.crawling.crawl import CrawlOrder, crawl
 from lycosa.config.settings import Collection, parse_config
 from lycosa.core.records import Exchange
 from lycosa.crawl.state.progress import Progress
 from lycosa.crawl.worker import Limits
-from lycosa.store.live import LiveTables
+from lycosa.store.tables.live import LiveTables
 from lycosa.store.workspace import Workspace
 from tests.crawl.kills import LYCOSA
 from tests.servers.synthetic.__main__ import options_parser, read_plan

@@ -23,18 +23,18 @@ from lycosa.config.settings import ClusterSettings
 from lycosa.core.errors import ClaimLost
 from lycosa.core.records import UrlId, UrlState
 from lycosa.crawl.membership import Lease, Ping, PingReply
-from lycosa.store.claim import Claim, DataFolder
-from lycosa.store.entry import COMMIT, FOLDER, Entry, decode_entry
-from lycosa.store.leadership import Candidate, Leadership, Timing
-from lycosa.store.live import LiveTables
-from lycosa.store.local_storage import LocalStorage
-from lycosa.store.log import Log
-from lycosa.store.merge import merge
-from lycosa.store.plan import MergeSettings
-from lycosa.store.rows import found_row
-from lycosa.store.state import LogState
-from lycosa.store.sweep import sweep
-from lycosa.store.tables import Buffers
+from lycosa.store.compaction.compact import merge
+from lycosa.store.compaction.plan import MergeSettings
+from lycosa.store.compaction.vacuum import sweep
+from lycosa.store.coordination.leadership import Candidate, Leadership, Timing
+from lycosa.store.log.claim import Claim, DataFolder
+from lycosa.store.log.entry import COMMIT, FOLDER, Entry, decode_entry
+from lycosa.store.log.log import Log
+from lycosa.store.log.state import LogState
+from lycosa.store.storage.local import LocalStorage
+from lycosa.store.tables.buffers import Buffers
+from lycosa.store.tables.live import LiveTables
+from lycosa.store.tables.rows import found_row
 from lycosa.store.workspace import Workspace
 from lycosa.url.domain import Domains, bundled_suffix_list
 from lycosa.url.keys import Identifier

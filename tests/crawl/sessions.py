@@ -12,8 +12,8 @@ from lycosa.core.clock import Clock, SystemClock
 from lycosa.crawl.session.session import CrawlSession, SessionOptions, open_session
 from lycosa.crawl.state.task import Job
 from lycosa.crawl.worker import Limits
-from lycosa.monitor.plugins import PLUGINS
-from lycosa.store.live import LiveTables
+from lycosa.matching.plugins import PLUGINS
+from lycosa.store.tables.live import LiveTables
 from lycosa.store.workspace import Workspace
 from tests.crawl.conftest import AS_ROOT, Crawled
 

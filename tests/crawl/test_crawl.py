@@ -13,8 +13,8 @@ import pytest
 
 from lycosa.core.errors import OwnedError, UsageError, WorkError
 from lycosa.crawl.worker import Worker
-from lycosa.store.check import verify
-from lycosa.store.claim import Claim
+from lycosa.store.log.claim import Claim
+from lycosa.store.verify.check import verify
 from lycosa.store.workspace import Workspace
 from tests.crawl.conftest import Crawled, RunCrawl, ServeWeb, page
 
@@ -318,7 +318,7 @@ def test_what_pages_say_about_following_and_indexing(serve: ServeWeb, run: RunCr
     assert crawled.progress.refused["nofollow"] == 1
     by_path = {str(row["url"]).rsplit("/", 1)[1]: row for row in crawled.rows("pages")}
     assert by_path["hidden.html"]["may_index"] is False
-    from lycosa.search.engine import Searcher, SearchRequest
+    from lycosa.search.engine.searcher import Searcher, SearchRequest
 
     found = Searcher(str(crawled.root)).search(SearchRequest("zebrafinch"))
     assert [hit.url for hit in found.hits] == [web.url("/seen.html")]

@@ -17,8 +17,8 @@ from lycosa.crawl.recovery.resume import load
 from lycosa.crawl.state.crawl_state import CrawlPlace, CrawlState
 from lycosa.crawl.state.held_partitions import HeldPartitions
 from lycosa.crawl.state.task import Job, Task
-from lycosa.store.check import verify
-from lycosa.store.live import LiveTables
+from lycosa.store.tables.live import LiveTables
+from lycosa.store.verify.check import verify
 from lycosa.store.workspace import Workspace
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from lycosa.core.errors import FetchError
 from lycosa.core.records import UrlState
-from lycosa.store.check import verify
+from lycosa.store.verify.check import verify
 from lycosa.store.workspace import Workspace
 from tests.crawl.conftest import Crawled, RunCrawl
 from tests.servers.hostile import ENDPOINTS, GOOD_PAGES, HostileServer

@@ -18,7 +18,7 @@ from lycosa.crawl.admission.inbox import submission
 from lycosa.crawl.session.session import CrawlSession
 from lycosa.crawl.worker import Limits
 from lycosa.frontier.scheduler.heads import Heads
-from lycosa.store.claim import Claim
+from lycosa.store.log.claim import Claim
 from tests.crawl.conftest import Crawled, RunCrawl, ServeWeb, page, path_of
 from tests.crawl.sessions import collection, work
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lycosa.app.explain_state import Known, row_facts, unknown_facts
+from lycosa.commands.inspection.explain_state import Known, row_facts, unknown_facts
 from lycosa.config.settings import Collection
 from lycosa.core.clock import ManualClock
 from lycosa.core.errors import UrlError
@@ -18,8 +18,8 @@ from lycosa.core.records import Link, UrlRow
 from lycosa.crawl.admission.link_gate import LinkGate
 from lycosa.crawl.admission.url_filter import ExclusionCheck, UrlFilter
 from lycosa.frontier.seen.seen_urls import SeenUrls
-from lycosa.store.schema import TABLES
-from lycosa.store.tables import polars_schema
+from lycosa.store.tables.buffers import polars_schema
+from lycosa.store.tables.schema import TABLES
 from lycosa.url.domain import Domains, bundled_suffix_list
 from lycosa.url.keys import Identifier
 from lycosa.url.normalise import normalise

@@ -10,8 +10,8 @@ import polars as pl
 import pytest
 
 from lycosa.frontier.recrawl.change_rate import DAY_MS
-from lycosa.store.check import verify
-from lycosa.store.live import LiveTables
+from lycosa.store.tables.live import LiveTables
+from lycosa.store.verify.check import verify
 from lycosa.store.workspace import Workspace
 from tests.crawl.months import Months, live
 from tests.servers.synthetic.plan import WebPlan

@@ -12,7 +12,7 @@ import pytest
 from lycosa.core.clock import SystemClock
 from lycosa.core.errors import UsageError
 from lycosa.crawl.session.pausing import PausedByPeople, pause, paused, resume, set_paused
-from lycosa.store.storage import open_storage
+from lycosa.store.storage.storage import open_storage
 from lycosa.store.workspace import Workspace
 from tests.daemon.daemons import QUICK, RUN, collection, daemon, site
 

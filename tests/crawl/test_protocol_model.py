@@ -30,9 +30,10 @@ from lycosa.cluster.coordinator import Coordinator, MemberState
 from lycosa.cluster.quota_leases import Grants
 from lycosa.core.errors import WorkspaceError
 from lycosa.crawl.membership import Lease
-from lycosa.store import claim, log, snapshot, state, sweep
-from lycosa.store.leadership import Leadership
-from lycosa.store.state import LogState
+from lycosa.store.compaction import vacuum as sweep
+from lycosa.store.coordination.leadership import Leadership
+from lycosa.store.log import claim, log, snapshot, state
+from lycosa.store.log.state import LogState
 from tests.crawl import protocol
 from tests.crawl.protocol import PAGES, CoordinatorProcess, Violation, WorkerProcess, World
 

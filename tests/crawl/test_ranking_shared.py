@@ -16,7 +16,7 @@ from lycosa.crawl.recrawl.ranking_shared import PATIENCE_MS, RankerAmong
 from lycosa.crawl.recrawl.schedule import RankingResult
 from lycosa.frontier.recrawl.change_rate import RatePrior
 from lycosa.frontier.recrawl.due import Policy, RecrawlRules
-from lycosa.store.storage import open_storage
+from lycosa.store.storage.storage import open_storage
 
 RULES = RecrawlRules(policy=Policy.FRESH)
 FRESH_MS = 3_600_000

@@ -15,10 +15,10 @@ from lycosa.core.records import Exchange, Request, UrlRow
 from lycosa.crawl.admission.received_links import SAID_EVERY_MS
 from lycosa.crawl.admission.remote_links import Way
 from lycosa.crawl.session.session import CrawlSession
-from lycosa.store.claim import Claim
-from lycosa.store.merge import merge
-from lycosa.store.rows import found_row
-from lycosa.store.tables import Buffers
+from lycosa.store.compaction.compact import merge
+from lycosa.store.log.claim import Claim
+from lycosa.store.tables.buffers import Buffers
+from lycosa.store.tables.rows import found_row
 from lycosa.url.keys import Identifier
 from tests.crawl.crew import PARTITIONS, Crew, job
 from tests.servers.synthetic.simulated import SimulatedClock

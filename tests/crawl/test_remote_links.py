@@ -9,7 +9,7 @@ from lycosa.crawl.admission import remote_links as remote_links
 from lycosa.crawl.admission.remote_links import INBOX_LINK, RemoteLinks, Way
 from lycosa.crawl.admission.url_filter import FilterResult
 from lycosa.frontier.rows.row_positions import within
-from lycosa.store.rows import Row
+from lycosa.store.tables.rows import Row
 
 URL = UrlId("http://a.test/x", "a.test", 1, 2, 3)
 LINK = Way("http://b.test/", kind="a", anchor="x")

@@ -13,13 +13,13 @@ from pathlib import Path
 
 import pytest
 
-from lycosa.app.reparsing import reparse_workspace
 from lycosa.archive.warc.reader import read_exchanges
+from lycosa.commands.crawling.reparse import reparse_workspace
 from lycosa.config.settings import Config
 from lycosa.core.records import Link, Page
 from lycosa.crawl.rendering.learning import FIRST_SAMPLES, RenderLearner, RenderPlan, gains
 from lycosa.crawl.state.progress import Progress
-from lycosa.store.check import verify
+from lycosa.store.verify.check import verify
 from lycosa.store.workspace import Workspace
 from tests.crawl.conftest import Crawled, RunCrawl
 from tests.crawl.sessions import LaterClock, collection, work

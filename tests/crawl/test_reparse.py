@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from lycosa.app.reparsing import reparse_workspace
+from lycosa.commands.crawling.reparse import reparse_workspace
 from lycosa.config.settings import Config
 from lycosa.core.records import Link, Page
 from lycosa.crawl.processing import page_reader as parse
 from lycosa.index.indexer import Indexer
 from lycosa.page.parse import parse_page
-from lycosa.search.engine import Searcher, SearchRequest
+from lycosa.search.engine.searcher import Searcher, SearchRequest
 from tests.crawl.conftest import RunCrawl, ServeWeb, page
 
 SITE = {

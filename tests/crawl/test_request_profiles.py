@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from lycosa.core.errors import ConfigError
-from lycosa.store.check import verify
+from lycosa.store.verify.check import verify
 from lycosa.store.workspace import Workspace
 from tests.crawl.conftest import Crawled, RunCrawl
 from tests.crawl.sessions import collection, work

@@ -10,7 +10,7 @@ import pytest
 
 from lycosa.core.errors import WorkError
 from lycosa.crawl.worker import Limits
-from lycosa.store.claim import Claim
+from lycosa.store.log.claim import Claim
 from tests.crawl.conftest import RunCrawl, ServeWeb, page
 from tests.crawl.sessions import LaterClock, collection, work
 from tests.crawl.test_crawl import assert_counts_add_up

@@ -18,7 +18,6 @@ import polars as pl
 import pytest
 from warcio.archiveiterator import ArchiveIterator
 
-from lycosa.app.upkeep import Upkeep
 from lycosa.config.settings import Collection, parse_config
 from lycosa.core.clock import ManualClock, SystemClock
 from lycosa.core.records import FOLLOWED_KINDS, UrlState
@@ -37,7 +36,8 @@ from lycosa.frontier.scheduler.parked_hosts import RowReaders
 from lycosa.frontier.scheduler.pending import Pending
 from lycosa.frontier.scheduler.scheduler import Scheduler, SchedulerLimits
 from lycosa.graph.generation import newest
-from lycosa.store.live import LiveTables
+from lycosa.maintenance.upkeep import Upkeep
+from lycosa.store.tables.live import LiveTables
 from lycosa.store.workspace import Workspace
 from tests.crawl.conftest import Crawled, RunCrawl, ServeWeb, page, path_of
 

@@ -14,7 +14,7 @@ from lycosa.core.errors import ClaimLost, ConfigError, UrlError, UsageError
 from lycosa.crawl.session.seeds import seeds_of
 from lycosa.crawl.session.session import REPARSED, look_again, open_session
 from lycosa.crawl.state.task import Job
-from lycosa.store.check import verify
+from lycosa.store.verify.check import verify
 from lycosa.store.workspace import Workspace
 from tests.crawl.conftest import ServeWeb, page, path_of, serve
 from tests.crawl.sessions import collection, work

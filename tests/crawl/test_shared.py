@@ -19,7 +19,7 @@ from lycosa.core.errors import ClaimLost
 from lycosa.crawl.admission.inbox import submission
 from lycosa.crawl.membership import Lease, PingReply
 from lycosa.crawl.state.task import Job
-from lycosa.store.check import verify
+from lycosa.store.verify.check import verify
 from tests.crawl.conftest import ServeWeb, page
 from tests.crawl.crew import PARTITIONS, Crew, job
 from tests.servers.synthetic.plan import WebPlan

@@ -14,7 +14,7 @@ import polars as pl
 from lycosa.config.settings import Collection, Config
 from lycosa.crawl.session.session import CrawlSession, SessionOptions, open_session
 from lycosa.crawl.state.task import Job
-from lycosa.store.live import LiveTables
+from lycosa.store.tables.live import LiveTables
 from lycosa.store.workspace import Workspace
 from tests.crawl.polite import BACKOFF_MS, SimulatedRobot, simulated_robot
 from tests.crawl.polite import DELAY_MS as POLITE_MS

@@ -14,14 +14,14 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from lycosa.app.crawling import CrawlOrder, crawl
+from lycosa.commands.crawling.crawl import CrawlOrder, crawl
 from lycosa.config.settings import Collection, parse_config
 from lycosa.crawl.admission.url_filter import FREE_SUSPECTS
 from lycosa.crawl.state.progress import Progress
 from lycosa.crawl.worker import Limits
 from lycosa.frontier.traps.detector import explain
 from lycosa.processes.stopping import StopFlag
-from lycosa.store.live import LiveTables
+from lycosa.store.tables.live import LiveTables
 from lycosa.store.workspace import Workspace
 from lycosa.url.traps import TrapRule
 from tests.crawl.conftest import RunCrawl, ServeWeb, page

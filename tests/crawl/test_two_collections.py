@@ -8,7 +8,7 @@ from pathlib import Path
 
 from fastwarc.warc import ArchiveIterator, WarcRecordType
 
-from lycosa.store.check import verify
+from lycosa.store.verify.check import verify
 from lycosa.store.workspace import Workspace
 from tests.crawl.conftest import Crawled, ServeWeb, page
 from tests.crawl.sessions import collection, work

@@ -15,7 +15,7 @@ from lycosa.crawl.admission.url_filter import FREE_SUSPECTS, free_suspects
 from lycosa.crawl.recovery import resume
 from lycosa.crawl.session.session import CrawlSession
 from lycosa.crawl.state.url_store import UrlStore
-from lycosa.store.purge import exclude
+from lycosa.store.exclusion.purge import exclude
 from lycosa.url import exclusions
 from tests.crawl.conftest import Crawled, RunCrawl, ServeWeb, page
 from tests.crawl.sessions import collection, work

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from lycosa.app.crawling import CrawlOrder, crawl
+from lycosa.commands.crawling.crawl import CrawlOrder, crawl
 from lycosa.config.settings import Collection, Config, parse_config
 from lycosa.crawl.worker import Limits
 from tests.servers.nginx import Nginx, Server, nginx

@@ -16,7 +16,7 @@ from typing import Any
 import psutil
 
 from lycosa.daemon.daemon import live_status
-from lycosa.store.live import LiveTables
+from lycosa.store.tables.live import LiveTables
 from lycosa.store.workspace import Workspace
 from tests.servers.nginx import Nginx, Server, nginx
 

@@ -13,8 +13,8 @@ from lycosa.archive.warc.writer import RevisitTarget, WarcWriter
 from lycosa.core.records import Exchange, Page, UrlState, Visit, VisitKind
 from lycosa.crawl.processing.page_reader import Reader
 from lycosa.http.decode import parse_head
-from lycosa.store.claim import Claim
-from lycosa.store.tables import Buffers
+from lycosa.store.log.claim import Claim
+from lycosa.store.tables.buffers import Buffers
 from lycosa.store.workspace import Workspace
 from tests.store.builders import identify, make_exchange, make_visit, url_row
 

@@ -19,18 +19,18 @@ import pytest
 
 from lycosa.core.errors import UsageError, WorkError, WorkspaceError
 from lycosa.core.records import Page, UrlState
-from lycosa.export import bulk_actions
-from lycosa.export.bulk import EXPORTS, BulkReport, Destination, export_bulk, export_jsonl
-from lycosa.export.bulk_actions import Selection, actions, document_id, domains_of
-from lycosa.export.bulk_http import BulkClient, Patience, Waiting, authorization, retry_after_s
-from lycosa.export.bulk_targets import OpenSearch, Quickwit, Target
-from lycosa.store.claim import Claim
-from lycosa.store.live import LiveTables
-from lycosa.store.merge import merge
-from lycosa.store.plan import MergeSettings
-from lycosa.store.purge import exclude, purge
-from lycosa.store.sweep import sweep
-from lycosa.store.tables import Buffers
+from lycosa.export.bulk import actions as bulk_actions
+from lycosa.export.bulk.actions import Selection, actions, document_id, domains_of
+from lycosa.export.bulk.bulk import EXPORTS, BulkReport, Destination, export_bulk, export_jsonl
+from lycosa.export.bulk.http import BulkClient, Patience, Waiting, authorization, retry_after_s
+from lycosa.export.bulk.targets import OpenSearch, Quickwit, Target
+from lycosa.store.compaction.compact import merge
+from lycosa.store.compaction.plan import MergeSettings
+from lycosa.store.compaction.vacuum import sweep
+from lycosa.store.exclusion.purge import exclude, purge
+from lycosa.store.log.claim import Claim
+from lycosa.store.tables.buffers import Buffers
+from lycosa.store.tables.live import LiveTables
 from lycosa.store.workspace import Workspace
 from tests.servers.bulk import (
     CHUNKED,

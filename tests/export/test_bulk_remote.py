@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from lycosa.daemon.metrics import Meter
-from lycosa.export.bulk import EXPORTS
+from lycosa.export.bulk.bulk import EXPORTS
 from lycosa.store.workspace import Workspace
 from tests.export.test_bulk import held, live, put, send
 from tests.servers.bulk import bulk_server

@@ -20,16 +20,16 @@ import pytest
 from lxml import etree
 from warcio.archiveiterator import ArchiveIterator
 
-from lycosa.app.excluding import exclude_and_purge
+from lycosa.commands.maintenance.exclude import exclude_and_purge
 from lycosa.config.settings import parse_config
 from lycosa.core.errors import WorkError
-from lycosa.export.editions import LibrarySelection
-from lycosa.export.formats import FORMATS
-from lycosa.export.library import LibraryReport, export_library
-from lycosa.export.xml import NAMESPACE, SCHEMA
+from lycosa.export.library.editions import LibrarySelection
+from lycosa.export.library.formats import FORMATS
+from lycosa.export.library.library import LibraryReport, export_library
+from lycosa.export.library.xml import NAMESPACE, SCHEMA
 from lycosa.graph.generation import current_duplicates, make_generation
-from lycosa.store.merge import merge
-from lycosa.store.purge import exclude
+from lycosa.store.compaction.compact import merge
+from lycosa.store.exclusion.purge import exclude
 from lycosa.store.workspace import Workspace
 from tests.export.library_pages import READER, Fetched, commit, day_name
 
@@ -343,10 +343,10 @@ def test_only_days_that_hold_something_else_are_written_anew(tmp_path: Path) -> 
 _CHILD = """
 import sys
 from tests.export.library_pages import READER
-from lycosa.export import shelf
-from lycosa.export.editions import LibrarySelection
-from lycosa.export.formats import FORMATS
-from lycosa.export.library import export_library
+from lycosa.export.library import day_writer as shelf
+from lycosa.export.library.editions import LibrarySelection
+from lycosa.export.library.formats import FORMATS
+from lycosa.export.library.library import export_library
 from lycosa.store.workspace import Workspace
 import os
 left = [int(sys.argv[3])]

@@ -16,12 +16,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lycosa.app.crawling import CrawlOrder, crawl
+from lycosa.commands.crawling.crawl import CrawlOrder, crawl
 from lycosa.config.settings import Collection, parse_config
 from lycosa.core.errors import UsageError
-from lycosa.export.mirror import MirrorReport, export_mirror
-from lycosa.export.mirror_names import Named, file_names
-from lycosa.export.mirror_rewrite import rewrite_css, rewrite_html
+from lycosa.export.mirror.file_names import Named, file_names
+from lycosa.export.mirror.mirror import MirrorReport, export_mirror
+from lycosa.export.mirror.rewrite import rewrite_css, rewrite_html
 from lycosa.page.html import style
 from lycosa.store.workspace import Workspace
 from tests.servers.ftp import ftp

@@ -18,12 +18,12 @@ from pathlib import Path
 import pytest
 from fastwarc.warc import ArchiveIterator
 
-from lycosa.app.importing import import_files
 from lycosa.archive.import_formats import read_captures
+from lycosa.commands.crawling.import_archives import import_files
 from lycosa.config.settings import parse_config
-from lycosa.export import wacz as export_module
-from lycosa.export.wacz import WaczReport, export_wacz
-from lycosa.export.warc import Selection
+from lycosa.export.archives import wacz as export_module
+from lycosa.export.archives.wacz import WaczReport, export_wacz
+from lycosa.export.archives.warc import Selection
 from lycosa.store.workspace import Workspace
 from lycosa.url.site_name import site_name
 from tests.archive.foreign_files import ANSWERS, HOST, Answer, html, warc

@@ -20,10 +20,10 @@ from lycosa.archive.warc.reader import read_exchanges, read_response
 from lycosa.archive.warc.writer import RevisitTarget, WarcWriter
 from lycosa.core.errors import ArchiveError, WorkError
 from lycosa.core.records import Page, Visit
-from lycosa.export import warc as export_module
-from lycosa.export.warc import Selection, export_warc
-from lycosa.store.rows import page_row, visit_row
-from lycosa.store.tables import TableBuffer
+from lycosa.export.archives import warc as export_module
+from lycosa.export.archives.warc import Selection, export_warc
+from lycosa.store.tables.buffers import TableBuffer
+from lycosa.store.tables.rows import page_row, visit_row
 from lycosa.store.workspace import Workspace
 from lycosa.url.keys import Identifier
 from lycosa.url.site_name import site_name
@@ -240,7 +240,7 @@ def test_an_interrupted_export_goes_on_where_it_stopped(
         replaced.append(destination.name)
         real_replace(source, destination)
 
-    monkeypatch.setattr("lycosa.export.warc.os.replace", fail_at_the_second_file)
+    monkeypatch.setattr("lycosa.export.archives.warc.os.replace", fail_at_the_second_file)
     with pytest.raises(WorkError, match=r"Input/output error.*run the same command again"):
         export_warc(workspace, target, max_file_bytes=20_000)
     monkeypatch.undo()

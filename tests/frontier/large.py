@@ -21,9 +21,9 @@ import polars as pl
 from xxhash import xxh3_64_intdigest
 
 from lycosa.core.records import UrlState
-from lycosa.store.claim import Claim
-from lycosa.store.schema import TABLES
-from lycosa.store.tables import polars_schema, write_table
+from lycosa.store.log.claim import Claim
+from lycosa.store.tables.buffers import polars_schema, write_table
+from lycosa.store.tables.schema import TABLES
 from lycosa.store.workspace import Workspace
 
 COLLECTION = "default"

@@ -25,7 +25,7 @@ from lycosa.frontier.scheduler.frontier import Frontier
 from lycosa.frontier.scheduler.queue import FIRST
 from lycosa.frontier.scheduler.strategy import STRATEGIES
 from lycosa.processes.stopping import StopFlag
-from lycosa.store.live import LiveTables
+from lycosa.store.tables.live import LiveTables
 from lycosa.store.workspace import Workspace
 
 Page = tuple[int, int]  # host, number

@@ -20,7 +20,7 @@ from lycosa.frontier.scheduler.queue import (
     kind_expr,
     kind_of,
 )
-from lycosa.store.tables import Buffers
+from lycosa.store.tables.buffers import Buffers
 from lycosa.store.workspace import Workspace
 from tests.frontier.test_row_reader import opened
 

@@ -17,9 +17,9 @@ from lycosa.frontier.hosts.directory import HostDirectory
 from lycosa.frontier.rows import row_reader as module
 from lycosa.frontier.rows.row_reader import HostRowReader, summary
 from lycosa.frontier.seen.seen_urls import SeenUrls
-from lycosa.store.live import LiveTables
-from lycosa.store.state import LiveFile
-from lycosa.store.tables import Buffers
+from lycosa.store.log.state import LiveFile
+from lycosa.store.tables.buffers import Buffers
+from lycosa.store.tables.live import LiveTables
 from lycosa.store.workspace import Workspace
 from tests.frontier.large import FrameBuffer, Plan, build
 

@@ -31,8 +31,8 @@ from lycosa.page.encoding import decode
 from lycosa.page.feeds.feed_entries import read_feed
 from lycosa.page.feeds.sitemap import read_sitemap
 from lycosa.page.parse import parse_page
-from lycosa.search.query import parse_query
-from lycosa.store.entry import decode_entry, encode_entry
+from lycosa.search.query.query import parse_query
+from lycosa.store.log.entry import decode_entry, encode_entry
 from lycosa.url.normalise import MAX_URL_LENGTH, LinkResolver, normalise
 from tests.page.made import MADE
 from tests.store.builders import make_exchange, make_visit

@@ -15,10 +15,10 @@ from bench.near import measure, planted
 from lycosa.config.settings import IndexSettings
 from lycosa.core.records import Alternate, Page
 from lycosa.graph.generation import link_news, make_generation
-from lycosa.graph.near import LEAST, SKETCH, Sketches, candidates, shingles, similarity, stars
+from lycosa.graph.minhash import LEAST, SKETCH, Sketches, candidates, shingles, similarity, stars
 from lycosa.index.indexer import Indexer
-from lycosa.search.engine import Searcher, SearchRequest
-from lycosa.store.live import LiveTables
+from lycosa.search.engine.searcher import Searcher, SearchRequest
+from lycosa.store.tables.live import LiveTables
 from lycosa.text.digest import text_digest
 from tests.index.corpus import Corpus
 from tests.index.corpus import page as page_without_digest

@@ -8,17 +8,17 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from lycosa.app.upkeep import rank_when_due
 from lycosa.config.settings import IndexSettings
 from lycosa.core.records import Link
 from lycosa.graph.generation import link_news, make_generation, newest
 from lycosa.graph.page_rank import DAMPING, page_rank
-from lycosa.graph.page_ranks import HOST_SHARE, PAGE_SHARE
+from lycosa.graph.ranking import HOST_SHARE, PAGE_SHARE
 from lycosa.index.generation import newest as newest_index
 from lycosa.index.indexer import Indexer
-from lycosa.search.engine import Searcher, SearchRequest
-from lycosa.store.purge import exclude
-from lycosa.store.tables import Buffers
+from lycosa.maintenance.upkeep import rank_when_due
+from lycosa.search.engine.searcher import Searcher, SearchRequest
+from lycosa.store.exclusion.purge import exclude
+from lycosa.store.tables.buffers import Buffers
 from tests.index.corpus import Corpus, page
 
 SMALL = IndexSettings.model_validate({"heap": "15MiB"})
@@ -48,7 +48,7 @@ def said(corpus: Corpus) -> dict[str, tuple[float, str, int]]:
 
 
 def keys(corpus: Corpus) -> dict[str, int]:
-    from lycosa.store.live import LiveTables
+    from lycosa.store.tables.live import LiveTables
 
     return dict(
         LiveTables(corpus.workspace).scan("pages").select("url", "url_key").collect().iter_rows()
@@ -240,7 +240,7 @@ def test_upkeep_ranks_once_a_day(corpus: Corpus, monkeypatch: pytest.MonkeyPatch
     assert number() == number() == 1
     corpus.commit([("http://late.test/", page("late", language="en"))])
     assert number() == 1
-    monkeypatch.setattr("lycosa.app.upkeep.RANK_EVERY_MS", 0)
+    monkeypatch.setattr("lycosa.maintenance.upkeep.RANK_EVERY_MS", 0)
     assert number() == number() == 2  # and not again while nothing is new
 
 

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from lycosa.core.records import Link, Page, UrlRow, Visit
-from lycosa.store.tables import Buffers
+from lycosa.store.tables.buffers import Buffers
 from lycosa.store.workspace import Workspace
 from lycosa.text.identify import identify
 from lycosa.url.keys import Identifier

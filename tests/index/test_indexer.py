@@ -19,9 +19,9 @@ from lycosa.index import indexer as indexer_module
 from lycosa.index.generation import newest
 from lycosa.index.indexer import Indexer, IndexReport
 from lycosa.index.schema import analysis_versions
-from lycosa.index.shards import current_generation
-from lycosa.search.engine import Searcher, SearchRequest
-from lycosa.store.tables import Buffers
+from lycosa.index.shards.shards import current_generation
+from lycosa.search.engine.searcher import Searcher, SearchRequest
+from lycosa.store.tables.buffers import Buffers
 from tests.index.corpus import Corpus, page
 
 SMALL = IndexSettings.model_validate({"heap": "15MiB"})

@@ -9,10 +9,10 @@ import pytest
 from lycosa.config.settings import IndexSettings
 from lycosa.index import generation as generations
 from lycosa.index.indexer import Indexer, IndexReport
-from lycosa.search.engine import Searcher, SearchRequest
-from lycosa.store.merge import merge
-from lycosa.store.plan import MergeSettings
-from lycosa.store.purge import purge
+from lycosa.search.engine.searcher import Searcher, SearchRequest
+from lycosa.store.compaction.compact import merge
+from lycosa.store.compaction.plan import MergeSettings
+from lycosa.store.exclusion.purge import purge
 from tests.index.corpus import Corpus, page
 
 SMALL = IndexSettings.model_validate({"heap": "15MiB"})

@@ -13,12 +13,12 @@ from pathlib import Path
 
 import pytest
 
-from lycosa.app.excluding import exclude_and_purge
+from lycosa.commands.maintenance.exclude import exclude_and_purge
 from lycosa.config.settings import Config, IndexSettings
 from lycosa.core.errors import OwnedError, WorkspaceError
 from lycosa.index import generation as generations
 from lycosa.index.indexer import Indexer, IndexReport, ShardIndexer, index_shard, tasks_of
-from lycosa.index.shards import (
+from lycosa.index.shards.shards import (
     LAYOUT,
     Shard,
     adopt,
@@ -27,7 +27,7 @@ from lycosa.index.shards import (
     newest_of_all,
     shards_of,
 )
-from lycosa.search.engine import Searcher, SearchRequest
+from lycosa.search.engine.searcher import Searcher, SearchRequest
 from lycosa.store.workspace import Workspace
 from tests.index.corpus import Corpus, page
 

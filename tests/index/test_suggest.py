@@ -17,11 +17,13 @@ from hypothesis import strategies as st
 from lycosa.config.settings import IndexSettings
 from lycosa.core.clock import ManualClock
 from lycosa.core.errors import WorkspaceError
-from lycosa.index import suggest, suggest_file
 from lycosa.index.indexer import Indexer
-from lycosa.index.suggest_arrays import Column, all_starts, suffix_order
-from lycosa.index.suggest_collect import _with_folded
-from lycosa.index.suggest_file import (
+from lycosa.index.suggest import file as suggest_file
+from lycosa.index.suggest import suggest
+from lycosa.index.suggest.arrays import Column, all_starts, suffix_order
+from lycosa.index.suggest.collect import _with_folded
+from lycosa.index.suggest.edit_distance import slips, slips_between
+from lycosa.index.suggest.file import (
     HEADING,
     LARGE,
     MASKS,
@@ -32,11 +34,10 @@ from lycosa.index.suggest_file import (
     SuggestFile,
     SuggestInfo,
 )
-from lycosa.index.suggest_fold import folded, folded_all, starts
-from lycosa.index.suggest_slips import slips, slips_between
-from lycosa.index.suggest_write import PHRASES, WORDS, write
-from lycosa.store.exclusion import parse_rule
-from lycosa.store.purge import exclude
+from lycosa.index.suggest.normalise import folded, folded_all, starts
+from lycosa.index.suggest.writer import PHRASES, WORDS, write
+from lycosa.store.exclusion.exclusions import parse_rule
+from lycosa.store.exclusion.purge import exclude
 from tests.index.corpus import FIRST_AT, Corpus, page
 
 SETTINGS = IndexSettings.model_validate({"heap": "15MiB"})

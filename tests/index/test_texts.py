@@ -9,9 +9,9 @@ from lycosa.config.settings import IndexSettings
 from lycosa.core.errors import WorkspaceError
 from lycosa.index.generation import Generation, newest
 from lycosa.index.indexer import Indexer
-from lycosa.index.texts import TextFile, Texts, files, joined, parted, text_key
-from lycosa.index.texts_write import BLOCK, TextWriter
-from lycosa.search.engine import Searcher, SearchRequest
+from lycosa.index.snippets.texts import TextFile, Texts, files, joined, parted, text_key
+from lycosa.index.snippets.writer import BLOCK, TextWriter
+from lycosa.search.engine.searcher import Searcher, SearchRequest
 from tests.index.corpus import Corpus, page
 
 WORDS = [
@@ -202,7 +202,7 @@ def test_pages_of_one_text_share_it_and_snippets_outlive_changes(tmp_path: Path)
 def test_texts_of_replaced_pages_go_in_the_end(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("lycosa.index.texts_write._SPARE", 4)
+    monkeypatch.setattr("lycosa.index.snippets.writer._SPARE", 4)
     corpus = Corpus(str(tmp_path / "w"))
     with Indexer(corpus.root, IndexSettings()) as indexer:
         for version in range(6):

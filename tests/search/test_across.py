@@ -8,15 +8,15 @@ from pathlib import Path
 
 import pytest
 
-from lycosa.app.translating import add_dictionary, look_up, remove_table, tables_of
+from lycosa.commands.maintenance.translate import add_dictionary, look_up, remove_table, tables_of
 from lycosa.config.settings import IndexSettings
 from lycosa.core.errors import UsageError
 from lycosa.index.indexer import Indexer
-from lycosa.search.engine import Searcher, SearchRequest, SearchResults
-from lycosa.search.query import parse_query
-from lycosa.search.query_language import query_language
-from lycosa.search.translated import Across, Edits, Translator, edit
-from lycosa.text.translation.source import Sources
+from lycosa.search.crosslingual.translated import Across, Edits, Translator, edit
+from lycosa.search.engine.searcher import Searcher, SearchRequest, SearchResults
+from lycosa.search.query.language import query_language
+from lycosa.search.query.query import parse_query
+from lycosa.translation.source import Sources
 from tests.index.corpus import Corpus, page
 
 SMALL = IndexSettings.model_validate({"heap": "15MiB"})

@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from lycosa.app.translating import encode_pages
+from lycosa.commands.maintenance.translate import encode_pages
 from lycosa.config.settings import IndexSettings
 from lycosa.core.errors import ConfigError, WorkspaceError
 from lycosa.index.indexer import Indexer
-from lycosa.search.across_vectors import FlatIndex, load_encoder
-from lycosa.search.engine import Searcher, SearchRequest
-from lycosa.search.translated import Across
+from lycosa.search.crosslingual.translated import Across
+from lycosa.search.crosslingual.vectors import FlatIndex, load_encoder
+from lycosa.search.engine.searcher import Searcher, SearchRequest
 from tests.index.corpus import Corpus, page
 
 LETTERS = "tests.search.encoders:Letters"

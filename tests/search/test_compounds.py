@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from lycosa.app.translating import add_dictionary
+from lycosa.commands.maintenance.translate import add_dictionary
 from lycosa.config.settings import IndexSettings
 from lycosa.index.indexer import Indexer
-from lycosa.search.compounds import with_compounds
-from lycosa.search.engine import Searcher, SearchRequest
-from lycosa.search.translated import Across, TranslatedQuery, TranslatedTerm
-from lycosa.text.translation.source import Translation
+from lycosa.search.crosslingual.compounds import with_compounds
+from lycosa.search.crosslingual.translated import Across, TranslatedQuery, TranslatedTerm
+from lycosa.search.engine.searcher import Searcher, SearchRequest
+from lycosa.translation.source import Translation
 from tests.index.corpus import Corpus, page
 
 DICTIONARY = "system\tSystem\nrequirement\tAnforderung\ninstallation\tInstallation\nguide\tAnleitung\nspider\tSpinne\n"

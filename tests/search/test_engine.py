@@ -17,9 +17,9 @@ from lycosa.core.errors import WorkspaceError
 from lycosa.core.records import Link, Page
 from lycosa.index.indexer import Indexer
 from lycosa.index.schema import SCHEMA_VERSION
-from lycosa.search.engine import Searcher, SearchRequest, SearchResults
-from lycosa.search.syntax import BY_NAME
-from lycosa.store.tables import Buffers
+from lycosa.search.engine.searcher import Searcher, SearchRequest, SearchResults
+from lycosa.search.query.syntax import BY_NAME
+from lycosa.store.tables.buffers import Buffers
 from lycosa.store.workspace import Workspace
 from lycosa.text.analyze import analyzer_for
 from tests.index.corpus import Corpus, page
@@ -580,7 +580,7 @@ def test_threads_share_a_searcher(searcher: Searcher) -> None:
 
 def test_a_search_imports_no_table_library(searcher: Searcher) -> None:
     code = (
-        "import sys; import lycosa.search.engine; print([m for m in ('polars', 'pyarrow', "
+        "import sys; import lycosa.search.engine.searcher; print([m for m in ('polars', 'pyarrow', "
         "'pydantic', 'numpy') if m in sys.modules])"
     )
     assert (

@@ -19,16 +19,16 @@ import pytest
 from lycosa.cluster.engine import Remote
 from lycosa.cluster.engines.local import LocalEngine
 from lycosa.index.indexer import Indexer, index_shard, tasks_of
-from lycosa.index.shards import layout
-from lycosa.search.engine import Searcher
-from lycosa.search.federation import Federation
-from lycosa.search.keeper import ReplicaKeeper
-from lycosa.search.many import Many
-from lycosa.search.many_shards import ShardsSide
-from lycosa.search.many_side import LocalSide
-from lycosa.search.ordering import BLOCK
-from lycosa.search.results import SearchRequest, SearchResults
-from lycosa.search.suggest import SuggestRequest
+from lycosa.index.shards.shards import layout
+from lycosa.search.engine.replicas import ReplicaKeeper
+from lycosa.search.engine.searcher import Searcher
+from lycosa.search.federation.shard_side import ShardsSide
+from lycosa.search.federation.shards import Federation
+from lycosa.search.federation.side import LocalSide
+from lycosa.search.federation.workspaces import Many
+from lycosa.search.presentation.results import SearchRequest, SearchResults
+from lycosa.search.ranking.ordering import BLOCK
+from lycosa.search.suggest.completion import SuggestRequest
 from tests.index.corpus import Corpus, page
 from tests.search.shards import EQUAL, TwoIndexes, queries, settings, two_indexes, until
 

@@ -8,15 +8,15 @@ from pathlib import Path
 
 import pytest
 
-from lycosa.app.batch import rank_workspace
-from lycosa.app.translating import add_dictionary
+from lycosa.commands.maintenance.translate import add_dictionary
 from lycosa.config.settings import IndexSettings
 from lycosa.core.errors import UsageError
 from lycosa.index.indexer import Indexer, ShardIndexer
-from lycosa.index.shards import index_analysis, shards_of
-from lycosa.search.engine import Searcher, SearchRequest, SearchResults
-from lycosa.search.replica import Replica
-from lycosa.search.translated import Across
+from lycosa.index.shards.shards import index_analysis, shards_of
+from lycosa.maintenance.jobs import rank_workspace
+from lycosa.search.crosslingual.translated import Across
+from lycosa.search.engine.searcher import Searcher, SearchRequest, SearchResults
+from lycosa.search.federation.replica import Replica
 from lycosa.text import analyze, korean
 from lycosa.text.analyze import BIGRAMS, KIWI, Analysis
 from tests.index.corpus import Corpus, page

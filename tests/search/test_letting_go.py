@@ -13,10 +13,10 @@ from pathlib import Path
 import pytest
 
 from lycosa.config.settings import IndexSettings
-from lycosa.index import suggest
 from lycosa.index.indexer import Indexer
-from lycosa.search.engine import Searcher, SearchRequest
-from lycosa.search.suggest import SuggestRequest
+from lycosa.index.suggest import suggest
+from lycosa.search.engine.searcher import Searcher, SearchRequest
+from lycosa.search.suggest.completion import SuggestRequest
 from tests.index.corpus import Corpus, page
 
 SMALL = IndexSettings.model_validate({"heap": "15MiB"})

@@ -10,7 +10,7 @@ from lycosa.config.settings import IndexSettings
 from lycosa.graph.generation import make_generation
 from lycosa.index.indexer import Indexer
 from lycosa.page.parse import parse_page
-from lycosa.search.engine import Searcher, SearchRequest
+from lycosa.search.engine.searcher import Searcher, SearchRequest
 from lycosa.store.workspace import Workspace
 from tests.index.corpus import Corpus
 

@@ -11,12 +11,12 @@ from pathlib import Path
 import pytest
 
 from lycosa.index.indexer import Indexer
-from lycosa.search.engine import Searcher
-from lycosa.search.many import Many
-from lycosa.search.many_side import LocalSide
-from lycosa.search.results import SearchRequest, SearchResults
-from lycosa.search.suggest import SuggestRequest
-from lycosa.search.translated import Across
+from lycosa.search.crosslingual.translated import Across
+from lycosa.search.engine.searcher import Searcher
+from lycosa.search.federation.side import LocalSide
+from lycosa.search.federation.workspaces import Many
+from lycosa.search.presentation.results import SearchRequest, SearchResults
+from lycosa.search.suggest.completion import SuggestRequest
 from tests.index.corpus import Corpus, page
 from tests.search.shards import made_pages, queries, settings
 

@@ -9,7 +9,7 @@ import random
 
 import pytest
 
-from lycosa.search.ordering import (
+from lycosa.search.ranking.ordering import (
     BLOCK,
     MAX_WINDOWS,
     WINDOW,

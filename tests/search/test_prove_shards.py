@@ -8,10 +8,10 @@ import pytest
 from bench.search import SITES, queries
 from bench.shards import agreement, prepare, replicas
 
-from lycosa.search.engine import Searcher
-from lycosa.search.federation import Federation
-from lycosa.search.keeper import ReplicaKeeper
-from lycosa.search.results import SearchRequest
+from lycosa.search.engine.replicas import ReplicaKeeper
+from lycosa.search.engine.searcher import Searcher
+from lycosa.search.federation.shards import Federation
+from lycosa.search.presentation.results import SearchRequest
 from tests.search.shards import queries as made_queries
 from tests.search.shards import two_indexes, until
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lycosa.search.query import (
+from lycosa.search.query.query import (
     LONGEST_QUERY,
     MOST_WORDS,
     Clause,
@@ -16,7 +16,7 @@ from lycosa.search.query import (
     clauses,
     parse_query,
 )
-from lycosa.search.syntax import _PLAIN, BY_NAME, OPERATORS, Operator
+from lycosa.search.query.syntax import _PLAIN, BY_NAME, OPERATORS, Operator
 
 
 def words(*texts: str) -> tuple[Clause, ...]:

@@ -9,14 +9,14 @@ import pytest
 
 from lycosa.config.settings import IndexSettings
 from lycosa.index.indexer import Indexer
-from lycosa.search.answer import answer
-from lycosa.search.engine import Searcher, SearchRequest
-from lycosa.search.feedback import TERMS, expansion, strength
-from lycosa.search.opened import readings_of
-from lycosa.search.peers_wire import QuestionMessage
-from lycosa.search.query import parse_query
-from lycosa.search.reading import read
-from lycosa.search.sentence import MAX_TERMS, is_sentence, sentence_terms
+from lycosa.search.engine.open_index import readings_of
+from lycosa.search.engine.searcher import Searcher, SearchRequest
+from lycosa.search.federation.wire import QuestionMessage
+from lycosa.search.presentation.answer import answer
+from lycosa.search.query.query import parse_query
+from lycosa.search.query.reading import read
+from lycosa.search.ranking.feedback import TERMS, expansion, strength
+from lycosa.search.ranking.sentence import MAX_TERMS, is_sentence, sentence_terms
 from tests.index.corpus import Corpus, page
 
 SMALL = IndexSettings.model_validate({"heap": "15MiB"})
@@ -207,7 +207,7 @@ def test_an_expansion_has_its_share_of_the_weight() -> None:
 
 
 def test_an_expansion_reaches_other_shards(searcher: Searcher) -> None:
-    from lycosa.search import answer as answers
+    from lycosa.search.presentation import answer as answers
 
     index = searcher.index
     assert index is not None

@@ -10,9 +10,9 @@ import pytest
 
 from lycosa.config.settings import IndexSettings
 from lycosa.index.indexer import Indexer
-from lycosa.search import ordering
-from lycosa.search.engine import Searcher, SearchRequest
-from lycosa.search.similar import similar_query
+from lycosa.search.engine.searcher import Searcher, SearchRequest
+from lycosa.search.ranking import ordering
+from lycosa.search.ranking.similar import similar_query
 from lycosa.text.digest import text_digest
 from tests.index.corpus import Corpus, page
 

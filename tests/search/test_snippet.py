@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lycosa.search.query import parse_query
-from lycosa.search.retrieve import read
-from lycosa.search.snippet import LENGTH, Highlighter, Snippet
+from lycosa.search.presentation.snippet import LENGTH, Highlighter, Snippet
+from lycosa.search.query.query import parse_query
+from lycosa.search.ranking.retrieve import read
 from lycosa.text.analyze import analyzer_for
 from tests.text.data import declaration, declaration_languages
 

@@ -9,7 +9,7 @@ from bench.measure import quantile
 from bench.search import HITS, SITES, Sample, fill, known_item, latencies, queries
 
 from lycosa.index.indexer import Indexer
-from lycosa.search.engine import Searcher, SearchRequest
+from lycosa.search.engine.searcher import Searcher, SearchRequest
 
 P95_MS = 30.0
 TITLE_RANK, TEXT_RANK = 0.96, 0.60  # mean reciprocal ranks; they only rise

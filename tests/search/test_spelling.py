@@ -10,9 +10,9 @@ import pytest
 from lycosa.cluster.engines.local import LocalEngine
 from lycosa.config.settings import IndexSettings
 from lycosa.index.indexer import Indexer
-from lycosa.search.engine import Searcher, SearchRequest
-from lycosa.search.federation import Federation
-from lycosa.search.keeper import ReplicaKeeper
+from lycosa.search.engine.replicas import ReplicaKeeper
+from lycosa.search.engine.searcher import Searcher, SearchRequest
+from lycosa.search.federation.shards import Federation
 from tests.cli.conftest import run
 from tests.index.corpus import Corpus, page
 

@@ -8,8 +8,8 @@ import pytest
 
 from lycosa.config.settings import IndexSettings
 from lycosa.index.indexer import Indexer
-from lycosa.search.engine import Searcher
-from lycosa.search.suggest import SuggestRequest
+from lycosa.search.engine.searcher import Searcher
+from lycosa.search.suggest.completion import SuggestRequest
 from tests.index.corpus import Corpus, page
 
 TITLES = [

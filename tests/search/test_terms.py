@@ -11,10 +11,16 @@ from pathlib import Path
 
 import pytest
 
-from lycosa.app.terms import workspace_terms
+from lycosa.commands.inspection.terms import workspace_terms
 from lycosa.core.errors import WorkspaceError
-from lycosa.search.terms import MIN_SURPRISE, Term, TermsRequest, count_terms, surprise
-from lycosa.store.live import LiveTables
+from lycosa.search.query.term_statistics import (
+    MIN_SURPRISE,
+    Term,
+    TermsRequest,
+    count_terms,
+    surprise,
+)
+from lycosa.store.tables.live import LiveTables
 from tests.cli.conftest import run
 from tests.index.corpus import FIRST_AT, Corpus, page
 

@@ -14,8 +14,8 @@ from pathlib import Path
 
 import pytest
 
-from lycosa.app.demo import serve_demo_web
-from lycosa.app.status import workspace_status
+from lycosa.commands.demo.demo import serve_demo_web
+from lycosa.commands.inspection.status import workspace_status
 from lycosa.serve.app import create_app
 from lycosa.store.workspace import Workspace
 from tests.serve.browser import Browser, browser

@@ -17,15 +17,15 @@ import httpx
 import pytest
 from fastapi import Depends, FastAPI
 
-from lycosa.app.tokens import OWNER, PREFIX, Tokens
+from lycosa.commands.maintenance.tokens import OWNER, PREFIX, Tokens
 from lycosa.config.serving import ServeSettings
 from lycosa.core.errors import UsageError
 from lycosa.serve.access import COOKIE, GUESSES_A_MINUTE, Access
 from lycosa.serve.app import create_app
 from lycosa.serve.login import own_path
 from lycosa.serve.rates import Rates, is_loopback, network_of
-from lycosa.store.owner import own
-from lycosa.store.storage import open_storage
+from lycosa.store.coordination.owner import own
+from lycosa.store.storage.storage import open_storage
 from lycosa.store.workspace import Workspace
 from tests.serve.client import Client
 
@@ -132,7 +132,7 @@ def test_a_program_writes_with_its_token_and_not_without(client: Client, tokens:
 def test_a_revoked_token_is_worth_nothing(
     client: Client, tokens: Tokens, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("lycosa.app.tokens._KEPT_MS", 0)
+    monkeypatch.setattr("lycosa.commands.maintenance.tokens._KEPT_MS", 0)
     token = tokens.add("ada")
     cookie = client.request("POST", "/enter", {"token": token}).json()["cookie"]
     csrf = Access(tokens)  # another process's key: its sessions are not ours

@@ -10,9 +10,9 @@ from urllib.parse import quote, urlsplit
 
 import pytest
 
-from lycosa.app.tokens import Tokens
-from lycosa.store.live import LiveTables
-from lycosa.store.storage import open_storage
+from lycosa.commands.maintenance.tokens import Tokens
+from lycosa.store.storage.storage import open_storage
+from lycosa.store.tables.live import LiveTables
 from lycosa.store.workspace import Workspace
 from tests.serve.browser import Browser
 

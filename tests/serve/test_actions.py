@@ -13,9 +13,9 @@ from xml.etree import ElementTree
 import httpx
 import pytest
 
-from lycosa.store.live import LiveTables
+from lycosa.store.tables.live import LiveTables
 from lycosa.store.workspace import Workspace
-from tests.search.test_versions import Taken, archive
+from tests.captures.test_captures import Taken, archive
 from tests.serve.browser import Browser
 from tests.serve.conftest import serving
 from tests.serve.person import OTHER_WAYS, SCRIPTS_ON_A_PHONE, WAYS, Person, Way, person

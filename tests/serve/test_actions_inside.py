@@ -14,15 +14,15 @@ from pathlib import Path
 import httpx
 import pytest
 
-from lycosa.app.moderation import proposals
-from lycosa.app.tokens import Tokens
-from lycosa.app.uptime import monitors_of
-from lycosa.app.watching import add_watch, list_watches, remove_watch
+from lycosa.commands.crawling.moderation import proposals
+from lycosa.commands.maintenance.tokens import Tokens
 from lycosa.config.settings import Config
 from lycosa.crawl.session.pausing import paused
-from lycosa.store.owner import owner_of
-from lycosa.store.storage import Storage, open_storage
+from lycosa.store.coordination.owner import owner_of
+from lycosa.store.storage.storage import Storage, open_storage
 from lycosa.store.workspace import Workspace
+from lycosa.uptime.monitors import monitors_of
+from lycosa.watch.watches import add_watch, list_watches, remove_watch
 from tests.daemon.daemons import QUICK, collection, daemon, rows
 from tests.serve.browser import Browser
 from tests.serve.conftest import lycosa, serving

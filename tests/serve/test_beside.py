@@ -16,11 +16,11 @@ import httpx
 import psutil
 import pytest
 
-from lycosa.app.tokens import Tokens
+from lycosa.commands.maintenance.tokens import Tokens
 from lycosa.core.errors import WorkError
 from lycosa.serve import beside
 from lycosa.serve.beside import PagesBeside, Served
-from lycosa.store.storage import open_storage
+from lycosa.store.storage.storage import open_storage
 from lycosa.store.workspace import Workspace
 from tests.daemon.daemons import QUICK, RUN, collection, site
 

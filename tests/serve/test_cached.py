@@ -12,16 +12,16 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from lycosa.app.status import workspace_status
 from lycosa.cli.main import app as program
+from lycosa.commands.inspection.status import workspace_status
 from lycosa.serve.app import create_app
 from lycosa.serve.cached import FRAME_POLICY, RAW_POLICY, cached_address, file_name
 from lycosa.serve.cached_html import MOST_BYTES, safe_page
 from lycosa.serve.security import SECURITY_HEADERS
-from lycosa.store.purge import exclude
+from lycosa.store.exclusion.purge import exclude
 from lycosa.store.workspace import Workspace
 from lycosa.url.normalise import normalise
-from tests.search.test_versions import HTML, OTHER, URL, Taken, archive
+from tests.captures.test_captures import HTML, OTHER, URL, Taken, archive
 from tests.serve.client import Client
 from tests.serve.pages import Document
 from tests.store.builders import START_MS

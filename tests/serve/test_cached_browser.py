@@ -13,8 +13,8 @@ from urllib.parse import quote
 import pytest
 
 from lycosa.store.workspace import Workspace
+from tests.captures.test_captures import HTML, URL, Taken, archive
 from tests.search.shards import until
-from tests.search.test_versions import HTML, URL, Taken, archive
 from tests.serve.browser import Browser
 from tests.serve.conftest import serving
 from tests.serve.test_cached import BASE, HOSTILE

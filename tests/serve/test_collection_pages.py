@@ -10,14 +10,14 @@ from pathlib import Path
 
 import pytest
 
-from lycosa.app.collection_facts import collection_facts, holdings
-from lycosa.app.status import workspace_status
-from lycosa.app.tokens import Tokens
+from lycosa.commands.inspection.collection_facts import collection_facts, holdings
+from lycosa.commands.inspection.status import workspace_status
+from lycosa.commands.maintenance.tokens import Tokens
 from lycosa.crawl.session.pausing import paused
 from lycosa.crawl.session.workspace_config import read_config
 from lycosa.serve.app import create_app
-from lycosa.store.live import LiveTables
-from lycosa.store.storage import open_storage
+from lycosa.store.storage.storage import open_storage
+from lycosa.store.tables.live import LiveTables
 from lycosa.store.workspace import Workspace
 from tests.index.corpus import Corpus, page
 from tests.serve.client import Client

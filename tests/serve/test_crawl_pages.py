@@ -8,15 +8,15 @@ from pathlib import Path
 
 import pytest
 
-from lycosa.app.history import STEPS_MS, visits_over_time
-from lycosa.app.status import workspace_status
-from lycosa.app.tokens import Tokens
+from lycosa.captures.history import STEPS_MS, visits_over_time
+from lycosa.commands.inspection.status import workspace_status
+from lycosa.commands.maintenance.tokens import Tokens
 from lycosa.crawl.session.pausing import paused
 from lycosa.serve.access import COOKIE
 from lycosa.serve.app import create_app
 from lycosa.serve.kept import Kept
-from lycosa.store.live import LiveTables
-from lycosa.store.storage import open_storage
+from lycosa.store.storage.storage import open_storage
+from lycosa.store.tables.live import LiveTables
 from lycosa.store.workspace import Workspace
 from tests.serve.client import Client
 from tests.serve.pages import Document

@@ -10,7 +10,7 @@ from urllib.parse import parse_qs, urlsplit
 
 from lxml import etree, html
 
-from lycosa.search.engine import Hit, SearchResults
+from lycosa.search.engine.searcher import Hit, SearchResults
 from lycosa.serve.feeds import atom, rss
 from lycosa.serve.present import Filters
 from tests.serve.client import Client

@@ -14,7 +14,7 @@ import pytest
 from markupsafe import Markup
 
 from lycosa.serve.interface import COOKIE, LANGUAGES, chosen_language, interface
-from lycosa.store.live import LiveTables
+from lycosa.store.tables.live import LiveTables
 from lycosa.store.workspace import Workspace
 from tests.serve.client import Client
 from tests.serve.pages import Document

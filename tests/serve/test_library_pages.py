@@ -13,18 +13,18 @@ from urllib.parse import parse_qs, urlsplit
 import polars as pl
 import pytest
 
-from lycosa.app.collection_facts import holdings
-from lycosa.app.status import workspace_status
-from lycosa.app.tables_by import groups_of, hosts_of
-from lycosa.app.tokens import Tokens
+from lycosa.commands.inspection.collection_facts import holdings
+from lycosa.commands.inspection.status import workspace_status
+from lycosa.commands.inspection.status_by import groups_of, hosts_of
+from lycosa.commands.maintenance.tokens import Tokens
 from lycosa.config.serving import ServeSettings
 from lycosa.core.units import format_size
 from lycosa.crawl.session.workspace_config import read_config
-from lycosa.export.formats import FORMATS
+from lycosa.export.library.formats import FORMATS
 from lycosa.serve.app import create_app
-from lycosa.store.live import LiveTables
-from lycosa.store.purge import exclude
-from lycosa.store.storage import open_storage
+from lycosa.store.exclusion.purge import exclude
+from lycosa.store.storage.storage import open_storage
+from lycosa.store.tables.live import LiveTables
 from lycosa.store.workspace import Workspace
 from tests.serve.client import Client
 from tests.serve.conftest import HOSTILE_TITLE

@@ -10,17 +10,17 @@ from pathlib import Path
 
 import pytest
 
-from lycosa.app.hunt_board import HuntBoard
-from lycosa.app.hunting import HuntRequest
-from lycosa.app.hunts import begin_hunt
-from lycosa.app.tokens import Tokens
-from lycosa.app.uptime import add_monitor, monitors_of
-from lycosa.app.watching import list_watches
+from lycosa.commands.maintenance.tokens import Tokens
 from lycosa.crawl.session.workspace_config import read_config
+from lycosa.hunt.board import HuntBoard
+from lycosa.hunt.hunts import begin_hunt
+from lycosa.hunt.session import HuntRequest
 from lycosa.serve.app import create_app
-from lycosa.store.storage import open_storage
+from lycosa.store.storage.storage import open_storage
 from lycosa.store.workspace import Workspace
-from tests.app.test_hunting import QUESTION, go, site
+from lycosa.uptime.monitors import add_monitor, monitors_of
+from lycosa.watch.watches import list_watches
+from tests.hunt.test_session import QUESTION, go, site
 from tests.serve.client import Client
 from tests.serve.pages import Document
 from tests.serve.test_crawl_pages import FORM, come_in

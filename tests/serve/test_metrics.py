@@ -14,15 +14,15 @@ from typing import Any
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from lycosa.app.status import workspace_status
 from lycosa.cluster.status import FILE
+from lycosa.commands.inspection.status import workspace_status
 from lycosa.core.clock import ManualClock
 from lycosa.core.units import format_time
 from lycosa.crawl.session.live_status import write_live
 from lycosa.daemon.metrics import CONTENT_TYPE, Measured, Meter, metrics_text
 from lycosa.index.indexer import Indexer
 from lycosa.serve.app import create_app
-from lycosa.store.merge import merge
+from lycosa.store.compaction.compact import merge
 from lycosa.store.workspace import Workspace
 from tests.serve.client import Client
 from tests.store.builders import commit_pages

@@ -21,14 +21,14 @@ from typer.testing import CliRunner
 from lycosa.cli.main import app as program
 from lycosa.config.settings import Config, FetchSettings
 from lycosa.core.errors import UsageError
-from lycosa.search.engine import Searcher
-from lycosa.search.many import Many
-from lycosa.search.many_open import open_many
-from lycosa.search.many_side import LocalSide
-from lycosa.search.peers import Peer
-from lycosa.search.peers_wire import PATH
-from lycosa.search.results import SearchRequest
-from lycosa.search.translated import Across
+from lycosa.search.crosslingual.translated import Across
+from lycosa.search.engine.searcher import Searcher
+from lycosa.search.federation.open_sides import open_many
+from lycosa.search.federation.peers import Peer
+from lycosa.search.federation.side import LocalSide
+from lycosa.search.federation.wire import PATH
+from lycosa.search.federation.workspaces import Many
+from lycosa.search.presentation.results import SearchRequest
 from lycosa.serve.app import create_app
 from tests.search.shards import queries
 from tests.search.test_many import Halves, agreement, halves, urls

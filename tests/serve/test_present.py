@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lycosa.search.engine import Hit, SearchResults
-from lycosa.search.spelling import Spelling
+from lycosa.search.engine.searcher import Hit, SearchResults
+from lycosa.search.suggest.spelling import Spelling
 from lycosa.serve.frame import TEMPLATES
 from lycosa.serve.interface import interface
 from lycosa.serve.languages import direction, language_name

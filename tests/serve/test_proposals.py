@@ -6,14 +6,14 @@ import shutil
 
 import pytest
 
-from lycosa.app.moderation import MAX_WAITING, drop, proposals, propose
-from lycosa.app.tokens import Tokens
+from lycosa.commands.crawling.moderation import MAX_WAITING, drop, proposals, propose
+from lycosa.commands.maintenance.tokens import Tokens
 from lycosa.config.serving import ServeSettings
 from lycosa.core.errors import UsageError
 from lycosa.serve.app import create_app
 from lycosa.serve.proposals import AN_HOUR
-from lycosa.store.live import LiveTables
-from lycosa.store.storage import Storage, open_storage
+from lycosa.store.storage.storage import Storage, open_storage
+from lycosa.store.tables.live import LiveTables
 from lycosa.store.workspace import Workspace
 from tests.serve.client import Client
 from tests.serve.test_crawl_pages import FORM, come_in
@@ -70,7 +70,7 @@ def test_proposals_are_kept_once_and_bounded(
     first = propose(storage, "https://example.org/#top", "  a\n good   site ")
     assert propose(storage, "https://EXAMPLE.org/") == first
     assert (first.url, first.note) == ("https://example.org/", "a good site")
-    monkeypatch.setattr("lycosa.app.moderation.MAX_WAITING", 2)
+    monkeypatch.setattr("lycosa.commands.crawling.moderation.MAX_WAITING", 2)
     propose(storage, "https://example.com/")
     with pytest.raises(UsageError, match="too many"):
         propose(storage, "https://example.net/")

@@ -14,17 +14,17 @@ from schemathesis.checks import not_a_server_error
 from schemathesis.core.result import Ok
 from schemathesis.specs.openapi.checks import response_schema_conformance, status_code_conformance
 
-from lycosa.app.status import workspace_status
-from lycosa.app.tokens import Tokens
+from lycosa.commands.inspection.status import workspace_status
+from lycosa.commands.maintenance.tokens import Tokens
 from lycosa.config.serving import ServeSettings
 from lycosa.serve.app import create_app
-from lycosa.store.storage import open_storage
+from lycosa.store.storage.storage import open_storage
 
 BRIEF, LONG = 6, 400
 """Examples a route: in the plain suite, and as a proof."""
 PHASES = (Phase.explicit, Phase.generate)
 LEFT_OUT = {("post", "/api/v1/hunts")}
-"""It goes out into the web; tests/app/test_hunting.py asks it."""
+"""It goes out into the web; tests/hunt/test_session.py asks it."""
 
 
 @pytest.fixture(scope="module")

@@ -7,9 +7,9 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from lycosa.app.site_report import report_of
 from lycosa.serve.site_pages import LISTS
-from lycosa.store.live import LiveTables
+from lycosa.site.site_report import report_of
+from lycosa.store.tables.live import LiveTables
 from lycosa.store.workspace import Workspace
 from tests.serve.client import Client
 from tests.serve.conftest import HOSTILE_PATH

@@ -6,13 +6,13 @@ import json
 import time
 from pathlib import Path
 
-from lycosa.app.tokens import Tokens
-from lycosa.app.uptime import monitors_of
+from lycosa.commands.maintenance.tokens import Tokens
 from lycosa.config.settings import Config
 from lycosa.core.records import CHECKS, Visit, VisitKind
 from lycosa.serve.app import create_app
-from lycosa.store.tables import Buffers
+from lycosa.store.tables.buffers import Buffers
 from lycosa.store.workspace import Workspace
+from lycosa.uptime.monitors import monitors_of
 from lycosa.url.keys import Identifier
 from tests.serve.client import Client
 

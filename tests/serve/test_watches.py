@@ -7,14 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from lycosa.app.status import workspace_status
-from lycosa.app.tokens import Tokens
+from lycosa.commands.inspection.status import workspace_status
+from lycosa.commands.maintenance.tokens import Tokens
 from lycosa.serve.app import create_app
-from lycosa.store.storage import open_storage
+from lycosa.store.storage.storage import open_storage
 from lycosa.store.workspace import Workspace
-from tests.monitor.paper import crawled, paper
 from tests.serve.client import Client
 from tests.servers.disks import read_only, small_disk
+from tests.site.paper import crawled, paper
 
 JSON = {"content-type": "application/json"}
 

@@ -22,9 +22,9 @@ from lycosa.core.records import (
     UrlState,
     Visit,
 )
-from lycosa.store.claim import Claim
-from lycosa.store.live import LiveTables
-from lycosa.store.tables import Buffers
+from lycosa.store.log.claim import Claim
+from lycosa.store.tables.buffers import Buffers
+from lycosa.store.tables.live import LiveTables
 from lycosa.store.workspace import Workspace
 from lycosa.url.keys import Identifier
 

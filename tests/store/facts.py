@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import polars as pl
 
-from lycosa.store.live import LiveTables
-from lycosa.store.schema import SORT, TABLES
+from lycosa.store.tables.live import LiveTables
+from lycosa.store.tables.schema import SORT, TABLES
 from lycosa.store.workspace import Workspace
 
 Facts = dict[str, pl.DataFrame]

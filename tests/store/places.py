@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from lycosa.store.storage import Storage, open_storage
+from lycosa.store.storage.storage import Storage, open_storage
 from tests.servers.hdfs import HdfsCluster, hdfs_cluster
 from tests.servers.s3 import BUCKET, S3Server, s3_server
 

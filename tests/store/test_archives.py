@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lycosa.store.archives import CDXJ_NAME, WARC_NAME, ArchiveFile, ArchiveFiles
+from lycosa.store.log.archive_files import CDXJ_NAME, WARC_NAME, ArchiveFile, ArchiveFiles
 
 PATHS = st.one_of(
     st.builds(

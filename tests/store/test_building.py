@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import suppress
 from pathlib import Path
 
-from lycosa.store.building import build_folder
+from lycosa.store.storage.staging import build_folder
 from lycosa.store.workspace import Workspace
 
 

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from lycosa.core.errors import WorkspaceError
-from lycosa.store.cache import FileCache
-from lycosa.store.local_storage import file_digest
+from lycosa.store.storage.cache import FileCache
+from lycosa.store.storage.local import file_digest
 
 
 def holding(content: bytes) -> Callable[[str], None]:

@@ -13,15 +13,15 @@ import polars as pl
 import pytest
 
 from lycosa.core.records import HostRow, UrlId
-from lycosa.store.check import verify
-from lycosa.store.entry import entry_path, sealed
-from lycosa.store.findings import Report
-from lycosa.store.merge import merge
-from lycosa.store.purge import exclude, purge
-from lycosa.store.rows import found_row
-from lycosa.store.schema import TABLES
-from lycosa.store.sweep import sweep
-from lycosa.store.tables import Buffers, write_table
+from lycosa.store.compaction.compact import merge
+from lycosa.store.compaction.vacuum import sweep
+from lycosa.store.exclusion.purge import exclude, purge
+from lycosa.store.log.entry import entry_path, sealed
+from lycosa.store.tables.buffers import Buffers, write_table
+from lycosa.store.tables.rows import found_row
+from lycosa.store.tables.schema import TABLES
+from lycosa.store.verify.check import verify
+from lycosa.store.verify.findings import Report
 from lycosa.store.workspace import Workspace
 from tests.store.builders import commit_pages, identify, make_page, make_visit, url_row
 

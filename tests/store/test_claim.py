@@ -13,8 +13,8 @@ import pytest
 
 from lycosa.core.clock import ManualClock
 from lycosa.core.errors import ClaimLost, UsageError, WorkspaceError
-from lycosa.store.claim import Orphan, append
-from lycosa.store.entry import (
+from lycosa.store.log.claim import Orphan, append
+from lycosa.store.log.entry import (
     CLAIM,
     COMMIT,
     MERGE,
@@ -24,8 +24,8 @@ from lycosa.store.entry import (
     entry_path,
     new_attempt,
 )
-from lycosa.store.live import LiveTables
-from lycosa.store.tables import Buffers
+from lycosa.store.tables.buffers import Buffers
+from lycosa.store.tables.live import LiveTables
 from lycosa.store.workspace import Workspace
 from tests.store.builders import commit_pages, commit_urls, rows_only
 from tests.store.racing import FakeBuffer

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from lycosa.store.live import LiveTables
+from lycosa.store.tables.live import LiveTables
 from lycosa.store.workspace import Workspace
 from tests.servers.nginx import Nginx, Server, nginx
 from tests.store.places import REMOTE, Places, places

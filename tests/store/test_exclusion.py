@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lycosa.core.errors import UsageError
-from lycosa.store.exclusion import Exclusions, parse_rule
-from lycosa.store.visible import is_excluded
+from lycosa.store.exclusion.exclusions import Exclusions, parse_rule
+from lycosa.store.tables.visible import is_excluded
 from lycosa.url.keys import host_key
 from lycosa.url.scope import hostname
 

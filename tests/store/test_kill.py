@@ -10,8 +10,8 @@ import sys
 import textwrap
 from pathlib import Path
 
-from lycosa.store.check import verify
-from lycosa.store.live import LiveTables
+from lycosa.store.tables.live import LiveTables
+from lycosa.store.verify.check import verify
 from lycosa.store.workspace import Workspace
 from tests.store.builders import commit_urls, rows_only
 

@@ -13,10 +13,10 @@ from pathlib import Path
 
 import pytest
 
-from lycosa.store.check import verify
-from lycosa.store.merge import merge
-from lycosa.store.purge import purge
-from lycosa.store.sweep import sweep
+from lycosa.store.compaction.compact import merge
+from lycosa.store.compaction.vacuum import sweep
+from lycosa.store.exclusion.purge import purge
+from lycosa.store.verify.check import verify
 from lycosa.store.workspace import Workspace
 from tests.store.test_purge import BAD, assert_archive_matches, commit_both, good_facts, secrets
 
@@ -31,10 +31,10 @@ SCRIPT = """
     CALLS = ("fsync", "link", "mkdir", "unlink", "replace", "open", "stat", "listdir", "rmdir")
 
     def work(root, step):
-        from lycosa.store.merge import merge
-        from lycosa.store.plan import MergeSettings
-        from lycosa.store.purge import purge
-        from lycosa.store.sweep import sweep
+        from lycosa.store.compaction.compact import merge
+        from lycosa.store.compaction.plan import MergeSettings
+        from lycosa.store.exclusion.purge import purge
+        from lycosa.store.compaction.vacuum import sweep
         from lycosa.store.workspace import Workspace
 
         left = [step]

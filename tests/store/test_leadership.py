@@ -11,7 +11,7 @@ import pytest
 
 from lycosa.core.clock import ManualClock, SystemClock
 from lycosa.core.errors import OwnedError
-from lycosa.store.leadership import (
+from lycosa.store.coordination.leadership import (
     KEPT,
     NOTE,
     Candidate,

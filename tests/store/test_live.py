@@ -15,11 +15,11 @@ from hypothesis import strategies as st
 
 from lycosa.core.errors import UsageError, WorkspaceError
 from lycosa.core.records import HostRow, Link, UrlId, UrlRow, Visit
-from lycosa.store.live import LiveTables
-from lycosa.store.purge import exclude
-from lycosa.store.rows import found_row
-from lycosa.store.schema import TABLES
-from lycosa.store.tables import Buffers, polars_schema
+from lycosa.store.exclusion.purge import exclude
+from lycosa.store.tables.buffers import Buffers, polars_schema
+from lycosa.store.tables.live import LiveTables
+from lycosa.store.tables.rows import found_row
+from lycosa.store.tables.schema import TABLES
 from lycosa.store.workspace import Workspace
 from tests.store.builders import commit_pages, commit_urls, make_page, make_visit
 
@@ -318,7 +318,9 @@ def test_a_visit_of_the_wire_keeps_every_field(workspace: Workspace) -> None:
 def test_large_files_come_in_parts(
     workspace: Workspace, monkeypatch: pytest.MonkeyPatch, rules: list[str]
 ) -> None:
-    monkeypatch.setattr("lycosa.store.live._BATCH_BYTES", 1)  # parts of 1,000 rows, the least
+    monkeypatch.setattr(
+        "lycosa.store.tables.live._BATCH_BYTES", 1
+    )  # parts of 1,000 rows, the least
     claim = workspace.claim("w")
     for start in (0, 1_500):
         commit_urls(

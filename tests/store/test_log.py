@@ -19,8 +19,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lycosa.core.errors import WorkspaceError
-from lycosa.store.claim import append
-from lycosa.store.entry import (
+from lycosa.store.log.claim import append
+from lycosa.store.log.entry import (
     CLAIM,
     COMMIT,
     KINDS,
@@ -32,9 +32,9 @@ from lycosa.store.entry import (
     new_attempt,
     sealed,
 )
-from lycosa.store.local_storage import LocalStorage
-from lycosa.store.log import Log
-from lycosa.store.state import LogState
+from lycosa.store.log.log import Log
+from lycosa.store.log.state import LogState
+from lycosa.store.storage.local import LocalStorage
 from lycosa.store.workspace import Workspace
 
 

@@ -15,15 +15,15 @@ from hypothesis import strategies as st
 
 from lycosa.core.errors import WorkspaceError
 from lycosa.core.records import UrlRow
-from lycosa.store import merge as merging
-from lycosa.store.check import verify
-from lycosa.store.files import by_partition, write_rows
-from lycosa.store.live import LiveTables
-from lycosa.store.merge import maintenance, merge, merge_is_due
-from lycosa.store.ordered import Source, in_key_order
-from lycosa.store.plan import MergeSettings, base_place
-from lycosa.store.schema import SORT, TABLES
-from lycosa.store.tables import Buffers
+from lycosa.store.compaction import compact as merging
+from lycosa.store.compaction.compact import maintenance, merge, merge_is_due
+from lycosa.store.compaction.plan import MergeSettings, base_place
+from lycosa.store.tables.buffers import Buffers
+from lycosa.store.tables.files import by_partition, write_rows
+from lycosa.store.tables.live import LiveTables
+from lycosa.store.tables.ordered import Source, in_key_order
+from lycosa.store.tables.schema import SORT, TABLES
+from lycosa.store.verify.check import verify
 from lycosa.store.workspace import Workspace
 from tests.store.builders import commit_pages, commit_urls, make_page, make_visit
 from tests.store.facts import facts, rows_by_other_ways, same
@@ -270,7 +270,7 @@ def test_files_are_merged_in_key_order_with_whole_keys(
         expected: list[tuple[int, int, int, int]] = []
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(os, "fsync", lambda _: None)
-            patch.setattr("lycosa.store.ordered._FEWEST_ROWS", 1)
+            patch.setattr("lycosa.store.tables.ordered._FEWEST_ROWS", 1)
             for place, keys in enumerate(contents):
                 buffers = Buffers()
                 for number, (partition, host, url) in enumerate(keys):

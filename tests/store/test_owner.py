@@ -15,8 +15,8 @@ import pytest
 
 from lycosa.core.clock import ManualClock
 from lycosa.core.errors import OwnedError
-from lycosa.store import owner
-from lycosa.store.owner import NOTE, TOUCH_INTERVAL_MS
+from lycosa.store.coordination import owner
+from lycosa.store.coordination.owner import NOTE, TOUCH_INTERVAL_MS
 from lycosa.store.workspace import Workspace
 
 HOLDER = """

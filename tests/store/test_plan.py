@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lycosa.store.plan import (
+from lycosa.store.compaction.plan import (
     MergeSettings,
     base_path,
     base_place,
@@ -18,7 +18,7 @@ from lycosa.store.plan import (
     effective_levels,
     plan,
 )
-from lycosa.store.state import LiveFile
+from lycosa.store.log.state import LiveFile
 
 KIB = 2**10
 

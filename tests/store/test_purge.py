@@ -15,17 +15,17 @@ from lycosa.archive.cdxj import write_cdxj
 from lycosa.archive.warc.reader import read_exchanges, read_response
 from lycosa.archive.warc.writer import WarcWriter
 from lycosa.core.records import HostRow, UrlState
-from lycosa.store import purge as purging
-from lycosa.store.check import verify
-from lycosa.store.claim import Claim
-from lycosa.store.files import write_rows
-from lycosa.store.live import LiveTables
-from lycosa.store.merge import merge
-from lycosa.store.plan import MergeSettings
-from lycosa.store.purge import exclude, purge
-from lycosa.store.state import LogState
-from lycosa.store.sweep import sweep
-from lycosa.store.tables import Buffers
+from lycosa.store.compaction.compact import merge
+from lycosa.store.compaction.plan import MergeSettings
+from lycosa.store.compaction.vacuum import sweep
+from lycosa.store.exclusion import purge as purging
+from lycosa.store.exclusion.purge import exclude, purge
+from lycosa.store.log.claim import Claim
+from lycosa.store.log.state import LogState
+from lycosa.store.tables.buffers import Buffers
+from lycosa.store.tables.files import write_rows
+from lycosa.store.tables.live import LiveTables
+from lycosa.store.verify.check import verify
 from lycosa.store.workspace import Workspace
 from tests.store.builders import identify, make_exchange, make_page, make_visit, url_row
 from tests.store.facts import facts, rows_by_other_ways
@@ -321,7 +321,7 @@ def test_a_purge_between_whose_looks_a_merge_lands_begins_again(
     def merge_first(*arguments: object, **more: object) -> int:
         monkeypatch.setattr(purging, "write_rows", write)
         with monkeypatch.context() as patch:
-            patch.setattr("lycosa.store.merge.LOCK", "run/other.lock")
+            patch.setattr("lycosa.store.compaction.compact.LOCK", "run/other.lock")
             assert merge(workspace, whole=True).entries
         return write(*arguments, **more)  # type: ignore[arg-type]
 

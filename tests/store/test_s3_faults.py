@@ -17,13 +17,13 @@ from pathlib import Path
 import pytest
 
 from lycosa.core.errors import ClaimLost, StorageError
-from lycosa.store import s3_storage
-from lycosa.store.claim import append
-from lycosa.store.entry import COMMIT, EXCLUDE, Entry, new_attempt
-from lycosa.store.merge import merge
-from lycosa.store.purge import exclude
-from lycosa.store.storage import open_storage
-from lycosa.store.sweep import sweep
+from lycosa.store.compaction.compact import merge
+from lycosa.store.compaction.vacuum import sweep
+from lycosa.store.exclusion.purge import exclude
+from lycosa.store.log.claim import append
+from lycosa.store.log.entry import COMMIT, EXCLUDE, Entry, new_attempt
+from lycosa.store.storage import s3 as s3_storage
+from lycosa.store.storage.storage import open_storage
 from lycosa.store.workspace import Workspace
 from tests.servers.s3 import KEY_ID, SECRET, S3Server, location, server
 from tests.store.racing import FakeBuffer, commit_rounds

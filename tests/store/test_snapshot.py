@@ -13,16 +13,16 @@ import pytest
 from lycosa.core.clock import ManualClock
 from lycosa.core.errors import ClaimLost, UsageError, WorkspaceError
 from lycosa.core.units import format_time
-from lycosa.store.check import verify
-from lycosa.store.claim import append
-from lycosa.store.entry import CLAIM, COMMIT, Entry, entry_path, new_attempt
-from lycosa.store.local_storage import LocalStorage
-from lycosa.store.log import EntriesGone, Log
-from lycosa.store.merge import merge
-from lycosa.store.purge import exclude
-from lycosa.store.snapshot import read_snapshot, snapshot_path
-from lycosa.store.state import LogState
-from lycosa.store.sweep import DAY_MS, sweep
+from lycosa.store.compaction.compact import merge
+from lycosa.store.compaction.vacuum import DAY_MS, sweep
+from lycosa.store.exclusion.purge import exclude
+from lycosa.store.log.claim import append
+from lycosa.store.log.entry import CLAIM, COMMIT, Entry, entry_path, new_attempt
+from lycosa.store.log.log import EntriesGone, Log
+from lycosa.store.log.snapshot import read_snapshot, snapshot_path
+from lycosa.store.log.state import LogState
+from lycosa.store.storage.local import LocalStorage
+from lycosa.store.verify.check import verify
 from lycosa.store.workspace import Workspace
 from tests.store.builders import commit_pages, commit_urls
 
@@ -177,8 +177,8 @@ def test_entries_before_a_snapshot_are_deleted_when_they_are_old(aged: Workspace
 def test_of_old_snapshots_few_stay_whole(aged: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each names all archive files, and one comes with every hundredth entry."""
     claim_until(aged, 601)
-    monkeypatch.setattr("lycosa.store.sweep._WHOLE_NEWEST", 2)
-    monkeypatch.setattr("lycosa.store.sweep._WHOLE_EVERY", 300)
+    monkeypatch.setattr("lycosa.store.compaction.vacuum._WHOLE_NEWEST", 2)
+    monkeypatch.setattr("lycosa.store.compaction.vacuum._WHOLE_EVERY", 300)
     before, lines = (
         aged.state().document(),
         {number: attempts_of(aged, number) for number in range(100, 700, 100)},
@@ -338,7 +338,7 @@ def test_ended_claims_and_applied_inbox_files_are_forgotten(
     workspace: Workspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(os, "fsync", lambda _: None)
-    monkeypatch.setattr("lycosa.store.state.KEPT_ENTRIES", 200)
+    monkeypatch.setattr("lycosa.store.log.state.KEPT_ENTRIES", 200)
     workspace.storage.make_folder("log")
     state = workspace.state()
     sizes = []

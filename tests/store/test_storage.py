@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from lycosa.store.local_storage import LocalStorage
+from lycosa.store.storage.local import LocalStorage
 
 
 @pytest.fixture

@@ -17,9 +17,9 @@ import pytest
 import xxhash
 
 from lycosa.core.errors import StorageError, UsageError, WorkspaceError
-from lycosa.store import s3_storage
-from lycosa.store.local_storage import Wanted
-from lycosa.store.storage import Storage, open_storage
+from lycosa.store.storage import s3 as s3_storage
+from lycosa.store.storage.local import Wanted
+from lycosa.store.storage.storage import Storage, open_storage
 from tests.store.places import KINDS, Places, places, storage
 
 __all__ = ["places", "storage"]
@@ -106,7 +106,7 @@ def test_of_creators_exactly_one_wins_a_thousand_times(
     rounds, racers = 1_000, 3
     script = textwrap.dedent("""
         import sys
-        from lycosa.store.storage import open_storage
+        from lycosa.store.storage.storage import open_storage
 
         storage, place = open_storage(sys.argv[1]), sys.argv[2]
         for number in map(int, sys.stdin):

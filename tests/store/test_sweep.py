@@ -9,13 +9,13 @@ import pytest
 
 from lycosa.core.clock import ManualClock
 from lycosa.core.records import UrlRow
-from lycosa.store.check import verify
-from lycosa.store.claim import Claim
-from lycosa.store.live import LiveTables
-from lycosa.store.merge import maintenance, merge
-from lycosa.store.rows import found_row
-from lycosa.store.sweep import DAY_MS, sweep
-from lycosa.store.tables import Buffers
+from lycosa.store.compaction.compact import maintenance, merge
+from lycosa.store.compaction.vacuum import DAY_MS, sweep
+from lycosa.store.log.claim import Claim
+from lycosa.store.tables.buffers import Buffers
+from lycosa.store.tables.live import LiveTables
+from lycosa.store.tables.rows import found_row
+from lycosa.store.verify.check import verify
 from lycosa.store.workspace import Workspace
 from tests.store.builders import commit_pages, commit_urls, identify
 from tests.store.facts import facts, same

@@ -25,7 +25,15 @@ from lycosa.core.records import (
     UrlState,
     Visit,
 )
-from lycosa.store.rows import (
+from lycosa.store.tables.buffers import (
+    PASSING_GROUP_BYTES,
+    Buffers,
+    LinksBuffer,
+    TableBuffer,
+    polars_schema,
+    write_table,
+)
+from lycosa.store.tables.rows import (
     found_row,
     host_record,
     host_row,
@@ -35,15 +43,7 @@ from lycosa.store.rows import (
     url_row,
     visit_row,
 )
-from lycosa.store.schema import PAGES, SORT, TABLES, VISITS
-from lycosa.store.tables import (
-    PASSING_GROUP_BYTES,
-    Buffers,
-    LinksBuffer,
-    TableBuffer,
-    polars_schema,
-    write_table,
-)
+from lycosa.store.tables.schema import PAGES, SORT, TABLES, VISITS
 
 ROOT = Path(__file__).parents[2]
 _texts = st.text(max_size=8)
@@ -313,9 +313,9 @@ import subprocess
 import sys
 from pathlib import Path
 import polars as pl
-from lycosa.store.files import write_rows
-from lycosa.store.schema import VISITS
-from lycosa.store.tables import polars_schema, write_table
+from lycosa.store.tables.files import write_rows
+from lycosa.store.tables.schema import VISITS
+from lycosa.store.tables.buffers import polars_schema, write_table
 
 rows = pl.DataFrame(schema=polars_schema(VISITS)).clear(3).with_columns(pl.lit("http://a.example/").alias("url"))
 rows = pl.concat([rows, rows])

@@ -16,20 +16,20 @@ from pathlib import Path
 
 import pytest
 
-from lycosa.app.hunting import HuntOrder, HuntRequest, hunt
-from lycosa.app.moderation import propose
-from lycosa.app.submission import submit
-from lycosa.app.uptime import add_monitor
+from lycosa.commands.crawling.moderation import propose
 from lycosa.config.settings import Config, FetchSettings, parse_config
 from lycosa.core.clock import SystemClock
 from lycosa.core.errors import UrlError, UsageError
+from lycosa.crawl.session.submission import submit
 from lycosa.fetch.check import Check, CheckFetcher
 from lycosa.fetch.guard import AddressGuard
-from lycosa.monitor.notify import DeliveryError, Notice, notifier_of
-from lycosa.search.many_side import SideFailed
-from lycosa.search.peers_http import PeerHttp
-from lycosa.search.peers_wire import UrlsMessage as AnswerMessage
+from lycosa.hunt.session import HuntOrder, HuntRequest, hunt
+from lycosa.notify.transports import DeliveryError, Notice, notifier_of
+from lycosa.search.federation.peer_client import PeerHttp
+from lycosa.search.federation.side import SideFailed
+from lycosa.search.federation.wire import UrlsMessage as AnswerMessage
 from lycosa.store.workspace import Workspace
+from lycosa.uptime.monitors import add_monitor
 from lycosa.url.normalise import normalise
 from lycosa.url.scope import hostname
 from tests.crawl.sessions import collection, select, work

@@ -16,15 +16,15 @@ from lycosa.graph.generation import make_anew, make_generation
 from lycosa.graph.generation import newest as newest_graph
 from lycosa.index.generation import newest
 from lycosa.index.indexer import Indexer
-from lycosa.search.engine import Searcher, SearchRequest
-from lycosa.store.check import verify
-from lycosa.store.claim import append
-from lycosa.store.entry import EXCLUDE, Entry, entry_path, new_attempt
-from lycosa.store.merge import merge
-from lycosa.store.plan import MergeSettings
-from lycosa.store.purge import purge
-from lycosa.store.snapshot import INTERVAL
-from lycosa.store.sweep import sweep
+from lycosa.search.engine.searcher import Searcher, SearchRequest
+from lycosa.store.compaction.compact import merge
+from lycosa.store.compaction.plan import MergeSettings
+from lycosa.store.compaction.vacuum import sweep
+from lycosa.store.exclusion.purge import purge
+from lycosa.store.log.claim import append
+from lycosa.store.log.entry import EXCLUDE, Entry, entry_path, new_attempt
+from lycosa.store.log.snapshot import INTERVAL
+from lycosa.store.verify.check import verify
 from lycosa.store.workspace import Workspace
 from tests.store.facts import Facts, facts
 from tests.store.test_purge import BAD, GOOD, assert_archive_matches, commit_both, secrets

@@ -21,18 +21,18 @@ from lycosa.core.records import Exchange, RobotsEntry
 from lycosa.crawl.policy.robots_cache import RobotsCache
 from lycosa.crawl.worker import Limits
 from lycosa.frontier.recrawl.refetch_budget import PERIOD_MS, Budget
-from lycosa.store.check import verify
+from lycosa.store.verify.check import verify
 from lycosa.store.workspace import Workspace
 from tests.crawl.conftest import page
 from tests.crawl.crew import PARTITIONS, Crew, job
 from tests.crawl.sessions import collection, select, work
-from tests.monitor.uptime_world import FINE, REFUSED, Answer, World, monitor
 from tests.servers.nginx import Nginx, Server, nginx
 from tests.servers.synthetic.plan import WebPlan
 from tests.servers.synthetic.request_log import Logged
 from tests.servers.synthetic.simulated import SimulatedClock, SimulatedFetcher
 from tests.servers.synthetic.web import Web
 from tests.servers.system import require_file
+from tests.uptime.world import FINE, REFUSED, Answer, World, monitor
 
 HOUR = 3_600_000
 DAY = 24 * HOUR

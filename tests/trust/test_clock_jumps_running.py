@@ -14,8 +14,8 @@ from pathlib import Path
 
 import pytest
 
-from lycosa.index.shards import current_generation
-from lycosa.store.check import verify
+from lycosa.index.shards.shards import current_generation
+from lycosa.store.verify.check import verify
 from lycosa.store.workspace import Workspace
 from tests.daemon.daemons import QUICK, Running, daemon
 from tests.servers.nginx import Nginx

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from lycosa.core.errors import LycosaError
-from lycosa.store.check import verify
+from lycosa.store.verify.check import verify
 from lycosa.store.workspace import Workspace
 from tests.trust.faults import Fault, Faults
 from tests.trust.scenario import begin, goes_on, live, new_life, survives

@@ -20,8 +20,8 @@ from typing import Any
 import pytest
 
 from lycosa.core.errors import LycosaError
-from lycosa.store.check import verify
-from lycosa.store.live import LiveTables
+from lycosa.store.tables.live import LiveTables
+from lycosa.store.verify.check import verify
 from lycosa.store.workspace import Workspace
 from tests.crawl.conftest import ServeWeb, page, serve
 from tests.crawl.sessions import collection, work

@@ -11,11 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from lycosa.store.check import verify
-from lycosa.store.claim import append
-from lycosa.store.entry import EXCLUDE, Entry, new_attempt
-from lycosa.store.snapshot import INTERVAL, read_snapshot, write_header, write_snapshot, wrote
-from lycosa.store.sweep import sweep
+from lycosa.store.compaction.vacuum import sweep
+from lycosa.store.log.claim import append
+from lycosa.store.log.entry import EXCLUDE, Entry, new_attempt
+from lycosa.store.log.snapshot import INTERVAL, read_snapshot, write_header, write_snapshot, wrote
+from lycosa.store.verify.check import verify
 from lycosa.store.workspace import Workspace
 from tests.trust.disk import Disk, Leaves, Recorder, lay
 from tests.trust.scenario import LATER, Life, begin, live, new_life, survives

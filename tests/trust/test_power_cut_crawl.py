@@ -14,14 +14,14 @@ from pathlib import Path
 
 import pytest
 
-from lycosa.app.crawling import CrawlOrder, crawl
 from lycosa.archive.warc.reader import read_exchanges
+from lycosa.commands.crawling.crawl import CrawlOrder, crawl
 from lycosa.config.settings import Collection, parse_config
 from lycosa.core.errors import ArchiveError
-from lycosa.index.shards import current_generation
-from lycosa.store.check import verify
-from lycosa.store.claim import Claim
-from lycosa.store.live import LiveTables
+from lycosa.index.shards.shards import current_generation
+from lycosa.store.log.claim import Claim
+from lycosa.store.tables.live import LiveTables
+from lycosa.store.verify.check import verify
 from lycosa.store.workspace import Workspace
 from tests.crawl.conftest import page
 from tests.servers.nginx import Nginx, Server, nginx

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from lycosa.core.errors import ClaimLost, StorageError
-from lycosa.store import s3_storage
-from lycosa.store.storage import open_storage
+from lycosa.store.storage import s3 as s3_storage
+from lycosa.store.storage.storage import open_storage
 from lycosa.store.workspace import Workspace
 from tests.servers.s3 import S3Server, location, server
 from tests.store.racing import FakeBuffer

@@ -22,12 +22,12 @@ from urllib.parse import parse_qs, quote
 import polars as pl
 import pytest
 
-from lycosa.app.status import workspace_status
+from lycosa.commands.inspection.status import workspace_status
 from lycosa.serve.app import create_app
 from lycosa.store.workspace import Workspace
-from tests.monitor.paper import Hook, hook
 from tests.serve.client import Client
 from tests.servers.members import Asked, members
+from tests.site.paper import Hook, hook
 
 SECRETS = {
     "LYCOSA_TEST_BASIC": "MARKbasic pass&word",

@@ -51,7 +51,7 @@ def command(
 
     A running crawl fetches them within seconds, otherwise the next one does.
     """
-    from lycosa.app.submission import submit
+    from lycosa.crawl.session.submission import submit
 
     root = workspace_root(context, workspace)
     bad: dict[str, str] = {}  # a collection that is wrong does not keep others from being added to
@@ -94,7 +94,7 @@ def _find(
     *,
     json_output: bool,
 ) -> None:
-    from lycosa.app.finding import submit_find
+    from lycosa.find.find import submit_find
 
     ordered = submit_find(root, config, urls, texts, ignore, collection, parse_duration_ms(max_age))
     if json_output:

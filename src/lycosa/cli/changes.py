@@ -21,7 +21,7 @@ from lycosa.cli.common import (
 from lycosa.core.units import parse_duration_ms
 
 if TYPE_CHECKING:
-    from lycosa.monitor.changes import Change
+    from lycosa.site.changes import Change
 
 _SHOWN, _LINES = 20, 12
 
@@ -48,7 +48,7 @@ def command(
     """List new, removed and changed pages with text differences."""
     from dataclasses import asdict
 
-    from lycosa.app.site_changes import changes_of
+    from lycosa.site.site_changes import changes_of
 
     root = workspace_root(context, workspace)
     start = datetime.fromtimestamp(date_ms(since) / 1000, UTC) if "-" in since else _ago(since)

@@ -29,8 +29,8 @@ def command(
     """
     from dataclasses import asdict
 
-    from lycosa.app.checking import check_workspace
-    from lycosa.app.repairing import Repaired, repair_workspace
+    from lycosa.commands.maintenance.check import check_workspace
+    from lycosa.commands.maintenance.repair import Repaired, repair_workspace
 
     root = workspace_root(context, workspace)
     repaired = (

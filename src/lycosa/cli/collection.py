@@ -39,7 +39,7 @@ def list_(
     """List collections with their pages and sizes."""
     from dataclasses import asdict
 
-    from lycosa.app.collections import list_collections
+    from lycosa.commands.maintenance.collections import list_collections
     from lycosa.store.workspace import Workspace
 
     root = workspace_root(context, workspace)
@@ -79,7 +79,7 @@ def copy(
     """Copy a collection and its archive into another workspace."""
     from dataclasses import asdict
 
-    from lycosa.app.collections import copy_to
+    from lycosa.commands.maintenance.collections import copy_to
 
     report = copy_to(workspace_root(context, workspace), name, target)
     if json_output:
@@ -129,7 +129,7 @@ def purge(
     """
     from dataclasses import asdict
 
-    from lycosa.app.collections import purge as purge_one
+    from lycosa.commands.maintenance.collections import purge as purge_one
 
     root = workspace_root(context, workspace)
     report = purge_one(root, name, load_config(context, root, overrides))

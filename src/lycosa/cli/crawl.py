@@ -32,7 +32,7 @@ from lycosa.core.errors import UsageError, WorkError
 from lycosa.core.units import format_duration, format_size, number_of, parse_duration_ms
 
 if TYPE_CHECKING:
-    from lycosa.app.crawling import CrawlOrder, Stoppable
+    from lycosa.commands.crawling.crawl import CrawlOrder, Stoppable
     from lycosa.config.settings import Config
     from lycosa.crawl.session.seeds import read_seeds
     from lycosa.crawl.state.progress import Progress
@@ -111,7 +111,7 @@ def command(
 
     Without a URL, an interrupted crawl is resumed.
     """
-    from lycosa.app.crawling import CrawlOrder, crawl
+    from lycosa.commands.crawling.crawl import CrawlOrder, crawl
     from lycosa.crawl.session.workspace_config import called_collection
     from lycosa.crawl.worker import Limits
 
@@ -186,7 +186,7 @@ def _together(
     order: CrawlOrder, name: str, address: str, workers: int | None, show: _Bar | _Lines | None
 ) -> Progress:
     """The same by many workers."""
-    from lycosa.app.cluster_crawl import crawl_together
+    from lycosa.commands.crawling.cluster_crawl import crawl_together
 
     with open_engine(name, address, order.config) as engine:
         return crawl_together(

@@ -29,6 +29,6 @@ def command(
 
     The web is served on loopback; the workspace is ./demo-data.
     """
-    from lycosa.app.demo import run_demo
+    from lycosa.commands.demo.demo import run_demo
 
     run_demo(url=url, pages=pages, serve=not no_serve)

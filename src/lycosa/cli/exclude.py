@@ -40,7 +40,7 @@ def command(
     json_output: JsonOption = False,
 ) -> None:
     """Exclude sites permanently from crawling and search."""
-    from lycosa.app.excluding import exclude_and_purge
+    from lycosa.commands.maintenance.exclude import exclude_and_purge
 
     root = workspace_root(context, workspace)
     report = exclude_and_purge(

@@ -28,7 +28,7 @@ def command(
     json_output: JsonOption = False,
 ) -> None:
     """Show the state of a URL and why it was or was not fetched."""
-    from lycosa.app.explain import explain_url
+    from lycosa.commands.inspection.explain import explain_url
 
     root = workspace_root(context, workspace)
     facts = explain_url(root, load_config(context, root, overrides), url)

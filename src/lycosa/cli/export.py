@@ -35,7 +35,7 @@ from lycosa.core.units import format_size, number_of, parse_size
 if TYPE_CHECKING:
     from datetime import date
 
-    from lycosa.export.bulk_actions import Selection
+    from lycosa.export.bulk.actions import Selection
 
 app = typer.Typer(
     help="Export pages: XML, JSON Lines, Parquet, WARC, WACZ, offline mirror.",
@@ -145,10 +145,10 @@ def _library(
 ) -> None:
     from dataclasses import asdict
 
-    from lycosa.app.exporting import LibraryTask, export_on, export_task
-    from lycosa.app.libraries import library_languages
-    from lycosa.export.editions import LibrarySelection
-    from lycosa.export.xml import SCHEMA
+    from lycosa.commands.maintenance.export import LibraryTask, export_on, export_task
+    from lycosa.commands.maintenance.libraries import library_languages
+    from lycosa.export.library.editions import LibrarySelection
+    from lycosa.export.library.xml import SCHEMA
     from lycosa.store.workspace import Workspace
 
     language, collection, since, until, full = chosen
@@ -233,7 +233,7 @@ def warc(
     json_output: JsonOption = False,
 ) -> None:
     """Export captures as WARC files with a CDXJ index."""
-    from lycosa.export.warc import Selection, export_warc
+    from lycosa.export.archives.warc import Selection, export_warc
     from lycosa.store.workspace import Workspace
     from lycosa.url.site_name import site_name
 
@@ -301,10 +301,10 @@ def bulk(
     """
     from dataclasses import asdict
 
-    from lycosa.export.bulk import Destination, export_bulk
-    from lycosa.export.bulk_actions import Selection
-    from lycosa.export.bulk_http import BulkClient, Patience, Waiting
-    from lycosa.export.bulk_targets import OpenSearch, Quickwit, Target
+    from lycosa.export.bulk.actions import Selection
+    from lycosa.export.bulk.bulk import Destination, export_bulk
+    from lycosa.export.bulk.http import BulkClient, Patience, Waiting
+    from lycosa.export.bulk.targets import OpenSearch, Quickwit, Target
     from lycosa.store.workspace import Workspace
 
     kinds: dict[str, Callable[[BulkClient, str], Target]] = {
@@ -357,7 +357,7 @@ def bulk(
 
 def _jsonl(root: str, chosen: Selection, out: str, *, quiet: bool) -> None:
     """One line a page; a file appears whole or not at all."""
-    from lycosa.export.bulk import export_jsonl
+    from lycosa.export.bulk.bulk import export_jsonl
     from lycosa.store.workspace import Workspace
 
     opened = Workspace.open(root)

@@ -47,8 +47,8 @@ def wacz(
     json_output: JsonOption = False,
 ) -> None:
     """Export captures as one WACZ file for web-archive players."""
-    from lycosa.export.wacz import export_wacz
-    from lycosa.export.warc import Selection
+    from lycosa.export.archives.wacz import export_wacz
+    from lycosa.export.archives.warc import Selection
     from lycosa.store.workspace import Workspace
     from lycosa.url.site_name import site_name
 
@@ -108,7 +108,7 @@ def mirror(
 
     Crawl with `requisites = true` to include images, style sheets, scripts and fonts.
     """
-    from lycosa.export.mirror import export_mirror
+    from lycosa.export.mirror.mirror import export_mirror
     from lycosa.store.workspace import Workspace
 
     report = export_mirror(

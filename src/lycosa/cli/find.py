@@ -23,9 +23,9 @@ from lycosa.core.errors import UsageError
 from lycosa.core.units import number_of, parse_duration_ms
 
 if TYPE_CHECKING:
-    from lycosa.app.finding import Ordered
-    from lycosa.monitor.find_site import Site
-    from lycosa.monitor.matches import Found
+    from lycosa.find.find import Ordered
+    from lycosa.matching.matches import Found
+    from lycosa.matching.site_scope import Site
 
 _POLL_S = 1.0
 _LEFT_EVERY = 3  # polls
@@ -78,7 +78,7 @@ def command(
     json_output: JsonOption = False,
 ) -> None:
     """Find a text in stored pages, or in a site crawled for it."""
-    from lycosa.app.finding import find_stored
+    from lycosa.find.find import find_stored
 
     root = workspace_root(context, workspace)
     out = _Output(json_output)
@@ -91,8 +91,8 @@ def command(
         return
     if not site:
         raise UsageError("--crawl requires --site")
-    from lycosa.app.finding import order_in_site
-    from lycosa.monitor.find_site import Site
+    from lycosa.find.find import order_in_site
+    from lycosa.matching.site_scope import Site
 
     config = load_config(context, root, overrides, collection or "default")
     ordered = order_in_site(
@@ -148,12 +148,12 @@ def _crawl(
     max_pages: int | None,
 ) -> None:
     """Nobody works in the workspace: fetch what is needed here."""
-    from lycosa.app.crawling import CrawlOrder, crawl
-    from lycosa.app.finding import Results
     from lycosa.cli.crawl import _stop_on_signals
+    from lycosa.commands.crawling.crawl import CrawlOrder, crawl
     from lycosa.crawl.session.workspace_config import called_collection
     from lycosa.crawl.state.progress import Progress
     from lycosa.crawl.worker import Limits
+    from lycosa.find.find import Results
 
     results = Results(root, ordered)
     chosen = called_collection(
@@ -189,7 +189,7 @@ def _crawl(
 
 def _follow(root: str, ordered: Ordered, out: _Output) -> None:
     """A daemon works there: it has the order; show what it finds until it is through."""
-    from lycosa.app.finding import Results
+    from lycosa.find.find import Results
 
     note(
         f"the running crawl executes this request ({ordered.order.id}); Ctrl-C ends this "

@@ -28,10 +28,10 @@ from lycosa.core.errors import UsageError
 from lycosa.core.units import format_duration, format_size, number_of, parse_duration_ms
 
 if TYPE_CHECKING:
-    from lycosa.app.hunt_desk import Orders
-    from lycosa.app.hunting import HuntRequest
     from lycosa.config.settings import Config
     from lycosa.crawl.worker import Worker
+    from lycosa.hunt.request_queue import Orders
+    from lycosa.hunt.session import HuntRequest
 
 _FAILURES_SHOWN = 5
 _ENDS = {
@@ -144,8 +144,8 @@ def command(
 
     Every fetched page is archived and indexed.
     """
-    from lycosa.app.hunting import HuntRequest
-    from lycosa.search.hunt import STRATEGIES
+    from lycosa.hunt.hunt import STRATEGIES
+    from lycosa.hunt.session import HuntRequest
 
     root = workspace_root(context, workspace)
     if strategy not in STRATEGIES:
@@ -176,9 +176,9 @@ def command(
 
 def _run(root: str, config: Config, request: HuntRequest, printer: _Printer) -> None:
     """By the daemon that works the workspace if there is one, else here."""
-    from lycosa.app.hunt_desk import daemon_of
-    from lycosa.app.hunt_events import hunt_telling
-    from lycosa.app.hunting import HuntOrder
+    from lycosa.hunt.events import hunt_telling
+    from lycosa.hunt.request_queue import daemon_of
+    from lycosa.hunt.session import HuntOrder
 
     orders = daemon_of(root)
     if orders is not None:
@@ -188,7 +188,7 @@ def _run(root: str, config: Config, request: HuntRequest, printer: _Printer) -> 
 
 
 def _ask_daemon(orders: Orders, request: HuntRequest, printer: _Printer) -> None:
-    from lycosa.app.hunt_desk import events
+    from lycosa.hunt.request_queue import events
 
     note("a daemon is running in this workspace: it pauses its crawl and runs the hunt")
     order = orders.submit(request)

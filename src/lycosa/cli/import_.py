@@ -55,7 +55,7 @@ def command(
     """
     from dataclasses import asdict
 
-    from lycosa.app.importing import import_files
+    from lycosa.commands.crawling.import_archives import import_files
     from lycosa.crawl.recovery.import_archives import Imported
     from lycosa.crawl.session.seeds import read_seeds, typed_url
 

@@ -35,8 +35,8 @@ def command(
     """Update the search index."""
     from dataclasses import asdict
 
-    from lycosa.app.batch import index_on
     from lycosa.index.indexer import Indexer
+    from lycosa.maintenance.jobs import index_on
 
     root = workspace_root(context, workspace)
     require_workspace(root)

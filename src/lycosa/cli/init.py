@@ -36,7 +36,7 @@ def command(
     ] = False,
 ) -> None:
     """Create a workspace with a commented configuration file."""
-    from lycosa.app.news_template import SEEDS, news_template
+    from lycosa.commands.crawling.news_template import SEEDS, news_template
     from lycosa.config.template import configuration_template
     from lycosa.store.workspace import CONFIGURATION, DEFAULT_PARTITIONS, Workspace
 

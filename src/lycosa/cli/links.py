@@ -18,7 +18,7 @@ from lycosa.core.errors import UsageError
 from lycosa.core.units import number_of
 
 if TYPE_CHECKING:
-    from lycosa.monitor.links import FoundLink
+    from lycosa.site.links import FoundLink
 
 _SHOWN = 100
 
@@ -40,7 +40,7 @@ def command(
     """List stored links: to a URL, from a URL, or broken links."""
     from dataclasses import asdict
 
-    from lycosa.app.site_report import links_of
+    from lycosa.site.site_report import links_of
 
     if not (to or source or broken):
         raise UsageError("choose --to URL, --from URL or --broken")

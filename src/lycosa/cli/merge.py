@@ -41,10 +41,10 @@ def command(
     """
     from dataclasses import asdict
 
-    from lycosa.app.batch import merge_on
-    from lycosa.store.merge import merge
-    from lycosa.store.plan import MergeSettings
-    from lycosa.store.sweep import sweep
+    from lycosa.maintenance.jobs import merge_on
+    from lycosa.store.compaction.compact import merge
+    from lycosa.store.compaction.plan import MergeSettings
+    from lycosa.store.compaction.vacuum import sweep
     from lycosa.store.workspace import Workspace
 
     root = workspace_root(context, workspace)

@@ -40,8 +40,8 @@ def command(
     """
     from dataclasses import asdict
 
-    from lycosa.app.batch import rank_on, rank_workspace
     from lycosa.graph.generation import current_duplicates
+    from lycosa.maintenance.jobs import rank_on, rank_workspace
     from lycosa.store.workspace import Workspace
 
     root = workspace_root(context, workspace)

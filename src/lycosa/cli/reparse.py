@@ -30,7 +30,7 @@ def command(
     """Parse archived pages again and store changed results."""
     from dataclasses import asdict
 
-    from lycosa.app.reparsing import reparse_workspace
+    from lycosa.commands.crawling.reparse import reparse_workspace
 
     root = workspace_root(context, workspace)
     report = reparse_workspace(

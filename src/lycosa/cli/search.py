@@ -28,9 +28,9 @@ from lycosa.core.units import format_time, number_of
 
 if TYPE_CHECKING:
     from lycosa.config.settings import Config
-    from lycosa.search.across_vectors import FlatIndex
-    from lycosa.search.engine import Hit, SearchRequest, SearchResults
-    from lycosa.search.translated import Across
+    from lycosa.search.crosslingual.translated import Across
+    from lycosa.search.crosslingual.vectors import FlatIndex
+    from lycosa.search.engine.searcher import Hit, SearchRequest, SearchResults
 
 SHOWN = 4
 """Translations of a word that people are shown; --json has all."""
@@ -148,9 +148,9 @@ def command(
 ) -> None:
     """Search the crawled pages."""
     from lycosa.core.errors import UsageError
-    from lycosa.search.engine import Searcher, SearchRequest
-    from lycosa.search.feedback import MODES
-    from lycosa.search.results import FACETS
+    from lycosa.search.engine.searcher import Searcher, SearchRequest
+    from lycosa.search.presentation.results import FACETS
+    from lycosa.search.ranking.feedback import MODES
     from lycosa.url.site_name import site_name
 
     roots = workspace_roots(context, workspaces)
@@ -213,7 +213,7 @@ def _names_others(context: typer.Context, root: str, overrides: list[str] | None
 
 def _is_there(root: str) -> bool:
     from lycosa.index.generation import storage_of
-    from lycosa.search.engine import WORKSPACE_FILE
+    from lycosa.search.engine.searcher import WORKSPACE_FILE
 
     return storage_of(root).size(WORKSPACE_FILE) is not None
 
@@ -229,7 +229,7 @@ def _together(
 ) -> SearchResults:
     from contextlib import closing
 
-    from lycosa.search.many_open import open_many
+    from lycosa.search.federation.open_sides import open_many
 
     if alone:
         config = config.model_copy(
@@ -244,15 +244,15 @@ def _vectors(config: Config, root: str) -> FlatIndex | None:
     named = config.index.encoder
     if not named:
         return None
-    from lycosa.search.across_vectors import FlatIndex, load_encoder
-    from lycosa.store.storage import open_storage
+    from lycosa.search.crosslingual.vectors import FlatIndex, load_encoder
+    from lycosa.store.storage.storage import open_storage
 
     return FlatIndex(open_storage(root), load_encoder(named))
 
 
 def _across(into: str, source: str, translations: list[str]) -> Across:
     """Raises UsageError for a translation that is none."""
-    from lycosa.search.translated import Across, edit
+    from lycosa.search.crosslingual.translated import Across, edit
 
     edits = []
     for given in translations:

@@ -91,12 +91,12 @@ def command(
     overrides: SetOption = None,
 ) -> None:
     """Serve the web interface and the JSON API."""
-    from lycosa.app.status import workspace_status
+    from lycosa.commands.inspection.status import workspace_status
     from lycosa.core.errors import UsageError
-    from lycosa.search.federation import Federation
-    from lycosa.search.keeper import ReplicaKeeper
-    from lycosa.search.many_open import open_many
-    from lycosa.search.many_shards import ShardsSide
+    from lycosa.search.engine.replicas import ReplicaKeeper
+    from lycosa.search.federation.open_sides import open_many
+    from lycosa.search.federation.shard_side import ShardsSide
+    from lycosa.search.federation.shards import Federation
     from lycosa.serve.beside import Served
     from lycosa.serve.server import run_server
     from lycosa.serve.source import ShardsAndOthers, ShardSource

@@ -53,20 +53,20 @@ def command(
     """Audit a site: structure, broken links, redirects, duplicates, orphans."""
     from dataclasses import asdict
 
-    from lycosa.app.site_report import report_of
-    from lycosa.monitor.site_report import Thresholds
-    from lycosa.monitor.site_text import site_text
+    from lycosa.site.report import Thresholds
+    from lycosa.site.site_report import report_of
+    from lycosa.site.text_report import site_text
 
     limits = Thresholds(parse_duration_ms(slow), parse_size(heavy))
     root = workspace_root(context, workspace)
     report = report_of(root, host, limits, load_config(context, root, overrides))
     if csv:
-        from lycosa.monitor.site_csv import write_csv
+        from lycosa.site.csv_report import write_csv
 
         for path in write_csv(report, csv):
             note(f"wrote {path}")
     if svg:
-        from lycosa.monitor.site_picture import write_picture
+        from lycosa.site.picture import write_picture
 
         write_picture(report, svg)
         note(f"wrote {svg}")

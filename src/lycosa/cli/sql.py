@@ -29,7 +29,7 @@ def command(
     """
     import polars as pl
 
-    from lycosa.store.live import LiveTables
+    from lycosa.store.tables.live import LiveTables
     from lycosa.store.workspace import Workspace
 
     answer = LiveTables(Workspace.open(workspace_root(context, workspace))).sql(query)

@@ -54,7 +54,7 @@ def command(
         raise UsageError(
             "--sites and --csv require --by: add --by language, collection, type or host"
         )
-    from lycosa.app.status import workspace_status
+    from lycosa.commands.inspection.status import workspace_status
 
     status = workspace_status(root)
     if json_output:

@@ -15,7 +15,7 @@ from lycosa.core.errors import UsageError, WorkError
 from lycosa.core.units import format_size, number_of
 
 if TYPE_CHECKING:
-    from lycosa.app.tables_by import Group, Groups, HostTable
+    from lycosa.commands.inspection.status_by import Group, Groups, HostTable
 
 _ATTEMPTS = 3
 _DAYS_SHOWN = 14
@@ -30,7 +30,7 @@ def print_table(
         UsageError: there is no such table.
         WorkError: table files were replaced repeatedly while they were read.
     """
-    from lycosa.app.tables_by import WAYS, groups_of, hosts_of
+    from lycosa.commands.inspection.status_by import WAYS, groups_of, hosts_of
     from lycosa.store.workspace import Workspace
 
     if by not in WAYS:
@@ -65,7 +65,7 @@ def _print_groups(table: Groups, as_json: bool, as_csv: bool, *, sites: bool) ->
         print_json(asdict(table))
         return
     if as_csv:
-        from lycosa.app.tables_by import Group, Site
+        from lycosa.commands.inspection.status_by import Group, Site
 
         if sites:
             _csv(
@@ -116,7 +116,7 @@ def _print_hosts(table: HostTable, as_json: bool, as_csv: bool) -> None:
         print_json(document)
         return
     if as_csv:
-        from lycosa.app.tables_by import HostLine
+        from lycosa.commands.inspection.status_by import HostLine
 
         _csv(
             [field.name for field in fields(HostLine)],

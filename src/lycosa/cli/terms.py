@@ -53,8 +53,8 @@ def command(
     """Count words in stored pages by language, site and time."""
     from dataclasses import asdict
 
-    from lycosa.app.terms import workspace_terms
-    from lycosa.search.terms import TermsRequest
+    from lycosa.commands.inspection.terms import workspace_terms
+    from lycosa.search.query.term_statistics import TermsRequest
     from lycosa.url.site_name import site_name
 
     request = TermsRequest(

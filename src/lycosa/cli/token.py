@@ -9,7 +9,7 @@ import typer
 from lycosa.cli.common import JsonOption, WorkspaceOption, note, print_json, table, workspace_root
 
 if TYPE_CHECKING:
-    from lycosa.app.tokens import Tokens
+    from lycosa.commands.maintenance.tokens import Tokens
 
 app = typer.Typer(
     help="Manage access tokens of the web interface and the API.",
@@ -52,7 +52,7 @@ def remove(context: typer.Context, name: NameArgument, workspace: WorkspaceOptio
 
 
 def _tokens(context: typer.Context, workspace: str) -> Tokens:
-    from lycosa.app.tokens import Tokens
+    from lycosa.commands.maintenance.tokens import Tokens
     from lycosa.store.workspace import Workspace
 
     return Tokens(Workspace.open(workspace_root(context, workspace)).storage)

@@ -22,8 +22,8 @@ from lycosa.cli.common import (
 from lycosa.core.units import number_of
 
 if TYPE_CHECKING:
-    from lycosa.search.translated import TranslatedQuery
-    from lycosa.text.translation.table import TableInfo
+    from lycosa.search.crosslingual.translated import TranslatedQuery
+    from lycosa.translation.table import TableInfo
 
 app = typer.Typer(
     help="Manage translation tables for `search --across`.",
@@ -57,7 +57,7 @@ def add(
     json_output: JsonOption = False,
 ) -> None:
     """Add a dictionary; it is used in both directions."""
-    from lycosa.app.translating import add_dictionary
+    from lycosa.commands.maintenance.translate import add_dictionary
 
     _print_made(
         add_dictionary(workspace_root(context, workspace), file, source, target, name), json_output
@@ -80,7 +80,7 @@ def learn(
     json_output: JsonOption = False,
 ) -> None:
     """Learn word translations from parallel sentences."""
-    from lycosa.app.translating import learn_table
+    from lycosa.commands.maintenance.translate import learn_table
 
     _print_made(
         learn_table(workspace_root(context, workspace), files, source, target, name), json_output
@@ -94,7 +94,7 @@ def list_(
     """List translation tables, including those learned from the crawl."""
     from dataclasses import asdict
 
-    from lycosa.app.translating import tables_of
+    from lycosa.commands.maintenance.translate import tables_of
 
     opened = tables_of(workspace_root(context, workspace))
     if json_output:
@@ -123,7 +123,7 @@ def remove(
     workspace: WorkspaceOption = "",
 ) -> None:
     """Remove a table that was added or learned."""
-    from lycosa.app.translating import remove_table
+    from lycosa.commands.maintenance.translate import remove_table
 
     remove_table(workspace_root(context, workspace), name)
 
@@ -143,7 +143,7 @@ def lookup(
     json_output: JsonOption = False,
 ) -> None:
     """Show the translations that a search uses for words."""
-    from lycosa.app.translating import look_up
+    from lycosa.commands.maintenance.translate import look_up
 
     found = look_up(
         workspace_root(context, workspace),
@@ -173,8 +173,8 @@ def encode(
     """Encode all pages with the configured encoder (`index.encoder`)."""
     from dataclasses import asdict
 
-    from lycosa.app.translating import encode_pages
-    from lycosa.search.across_vectors import load_encoder
+    from lycosa.commands.maintenance.translate import encode_pages
+    from lycosa.search.crosslingual.vectors import load_encoder
 
     root = workspace_root(context, workspace)
     info = encode_pages(root, load_encoder(load_config(context, root, overrides).index.encoder))

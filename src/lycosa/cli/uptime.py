@@ -56,8 +56,8 @@ def show(
     """
     from dataclasses import asdict
 
-    from lycosa.app.uptime_report import host_report, list_monitors
-    from lycosa.monitor.uptime_text import host_text, list_text, with_dates
+    from lycosa.uptime.current import host_report, list_monitors
+    from lycosa.uptime.text import host_text, list_text, with_dates
 
     root = workspace_root(context, workspace)
     config = load_config(context, root, overrides, bad={})
@@ -134,7 +134,7 @@ def add(
     json_output: JsonOption = False,
 ) -> None:
     """Add a monitor."""
-    from lycosa.app.uptime import add_monitor
+    from lycosa.uptime.monitors import add_monitor
 
     root = workspace_root(context, workspace)
     given = {
@@ -179,7 +179,7 @@ def remove(
     overrides: SetOption = None,
 ) -> None:
     """Remove a monitor and keep its history."""
-    from lycosa.app.uptime import remove_monitor
+    from lycosa.uptime.monitors import remove_monitor
 
     root = workspace_root(context, workspace)
     remove_monitor(root, load_config(context, root, overrides, bad={}), typed_url(url))
@@ -193,9 +193,9 @@ def list_(
     json_output: JsonOption = False,
 ) -> None:
     """List monitors with their settings."""
-    from lycosa.app.uptime import monitors_of
-    from lycosa.monitor.uptime_text import settings_text
     from lycosa.store.workspace import Workspace
+    from lycosa.uptime.monitors import monitors_of
+    from lycosa.uptime.text import settings_text
 
     root = workspace_root(context, workspace)
     kept = monitors_of(Workspace.open(root).storage, load_config(context, root, overrides, bad={}))
@@ -225,7 +225,7 @@ def watch(
     """
     import gc
 
-    from lycosa.app.uptime_watch import watch as watch_all
+    from lycosa.commands.crawling.uptime import watch as watch_all
 
     gc.freeze()
     root = workspace_root(context, workspace)

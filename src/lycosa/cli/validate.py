@@ -41,8 +41,8 @@ def command(
     from collections import Counter
     from dataclasses import asdict
 
-    from lycosa.app.validating import Validated, validate_archived
-    from lycosa.monitor.validate import html_faults
+    from lycosa.site.validate import html_faults
+    from lycosa.site.validate_archived import Validated, validate_archived
 
     if source == "-" or ("://" not in source and Path(source).exists()):
         content = read_input(source)

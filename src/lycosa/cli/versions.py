@@ -23,8 +23,8 @@ from lycosa.cli.common import (
 from lycosa.core.units import number_of
 
 if TYPE_CHECKING:
-    from lycosa.search.versions import Capture
-    from lycosa.search.versions_read import Compared, Versions
+    from lycosa.captures.captures import Capture
+    from lycosa.captures.content import Compared, Versions
 
 
 def command(
@@ -61,7 +61,7 @@ def command(
     json_output: JsonOption = False,
 ) -> None:
     """List archived versions of a page, or compare two of them."""
-    from lycosa.search.versions_read import Versions
+    from lycosa.captures.content import Versions
 
     root = workspace_root(context, workspace)
     with closing(Versions(root, load_config(context, root, overrides))) as versions:
@@ -80,8 +80,8 @@ def command(
 
 def _named(captures: list[Capture], name: str) -> Capture:
     """A version by its number in the list (1: the newest), or by a time. Raises UsageError."""
+    from lycosa.captures.captures import capture_at, parse_at
     from lycosa.core.errors import UsageError
-    from lycosa.search.versions import capture_at, parse_at
 
     if not name:
         return capture_at(captures, None)
@@ -96,7 +96,7 @@ def _named(captures: list[Capture], name: str) -> Capture:
 
 
 def _document(capture: Capture) -> dict[str, object]:
-    from lycosa.search.versions import iso, written_at
+    from lycosa.captures.captures import iso, written_at
 
     return {
         "at": written_at(capture.at),

@@ -22,8 +22,8 @@ from lycosa.cli.common import (
 from lycosa.core.units import number_of
 
 if TYPE_CHECKING:
-    from lycosa.app.watching import Watched
-    from lycosa.monitor.matches import Found
+    from lycosa.matching.matches import Found
+    from lycosa.watch.watches import Watched
 
 app = typer.Typer(
     help="Content alerts: match patterns against every fetched page.",
@@ -75,7 +75,7 @@ def add(
     json_output: JsonOption = False,
 ) -> None:
     """Add patterns to match against every page fetched from now on."""
-    from lycosa.app.watching import add_watch
+    from lycosa.watch.watches import add_watch
 
     root = workspace_root(context, workspace)
     every = [*(texts or ()), *(_lines(file) if file else ())]
@@ -109,7 +109,7 @@ def list_(
     context: typer.Context, workspace: WorkspaceOption = "", json_output: JsonOption = False
 ) -> None:
     """List patterns and the state of their notifications."""
-    from lycosa.app.watching import list_watches
+    from lycosa.watch.watches import list_watches
 
     watches = list_watches(workspace_root(context, workspace))
     if json_output:
@@ -142,7 +142,7 @@ def remove(
     workspace: WorkspaceOption = "",
 ) -> None:
     """Remove patterns and keep their matches."""
-    from lycosa.app.watching import remove_watch
+    from lycosa.watch.watches import remove_watch
 
     order = remove_watch(workspace_root(context, workspace), watch)
     note(
@@ -174,7 +174,7 @@ def matches(
     json_output: JsonOption = False,
 ) -> None:
     """List matches, newest first."""
-    from lycosa.app.watching import matches as matches_found
+    from lycosa.watch.watches import matches as matches_found
 
     start = since_of(since) if since else None
     found, total = matches_found(

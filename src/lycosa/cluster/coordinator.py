@@ -3,7 +3,7 @@ log, and a clock.
 
 It has no state that the log and the pings cannot give back: one that is killed is followed by one
 that asks (`Ping` says what a worker holds, or is about to claim). What it promises, with
-`lycosa.store.leadership` and `lycosa.crawl.membership`:
+`lycosa.store.coordination.leadership` and `lycosa.crawl.membership`:
 
 - **No partition is told to two.** A partition goes to another only when everybody who might hold it
   either said that it does not, in a ping by an answer later than the last one that told it to, or
@@ -32,10 +32,10 @@ from lycosa.cluster.quota_leases import Grants, PageBudget
 from lycosa.config.settings import ClusterSettings
 from lycosa.core.clock import Clock
 from lycosa.crawl.membership import Ping, PingReply
-from lycosa.store.entry import Entry
-from lycosa.store.leadership import Leadership
-from lycosa.store.log import EntriesGone
-from lycosa.store.state import LogState
+from lycosa.store.coordination.leadership import Leadership
+from lycosa.store.log.entry import Entry
+from lycosa.store.log.log import EntriesGone
+from lycosa.store.log.state import LogState
 
 SETTLE_MS = 10_000
 """How long the first workers wait for those that are expected, before the partitions are dealt."""

@@ -25,8 +25,8 @@ from lycosa.core.errors import LycosaError
 from lycosa.core.units import format_time
 from lycosa.crawl.membership import Ping, PingReply
 from lycosa.processes.threads import OnError, start_thread
-from lycosa.store.leadership import Candidate, Leadership, Timing
-from lycosa.store.owner import FOLDER
+from lycosa.store.coordination.leadership import Candidate, Leadership, Timing
+from lycosa.store.coordination.owner import FOLDER
 from lycosa.store.workspace import Workspace
 
 FILE = f"{FOLDER}/cluster.json"

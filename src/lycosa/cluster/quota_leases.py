@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 
 from lycosa.core.errors import UsageError
 from lycosa.crawl.membership import Ping
-from lycosa.store.entry import COMMIT, Entry
+from lycosa.store.log.entry import COMMIT, Entry
 
 # a claim that may add this many times its share gives back, where another has less than half of its
 # own

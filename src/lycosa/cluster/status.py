@@ -10,8 +10,8 @@ from datetime import datetime
 from typing import Any
 
 from lycosa.core.clock import Clock, SystemClock
-from lycosa.store.owner import FOLDER
-from lycosa.store.storage import open_storage
+from lycosa.store.coordination.owner import FOLDER
+from lycosa.store.storage.storage import open_storage
 
 FILE = f"{FOLDER}/cluster.json"
 SILENT_MS = 30_000

@@ -31,8 +31,8 @@ from lycosa.crawl.session.walking import Reached, Walk, WalkStart, followed_link
 from lycosa.crawl.state.task import Job
 from lycosa.frontier.scheduler.reach import Keys, Reach
 from lycosa.frontier.seen.seen_urls import SeenUrls
-from lycosa.store.live import LiveTables
-from lycosa.store.owner import FOLDER as RUN
+from lycosa.store.coordination.owner import FOLDER as RUN
+from lycosa.store.tables.live import LiveTables
 from lycosa.store.workspace import Workspace
 from lycosa.url.keys import Identifier
 

@@ -13,7 +13,7 @@ _TIMEOUT_SHARE, _CONFIRM_SHARE = 0.12, 0.15
 """Of the interval: what a check, and the wait before a confirming one, may take. With three
 confirming checks an outage is found within 1 + .12 + 3 * .27 = 1.93 intervals of its beginning at
 the latest, and stretches of less than .3 intervals leave two checks that are well: calibrated on
-the noise of tests/monitor/test_uptime_world.py.
+the noise of tests/uptime/test_world.py.
 """
 
 _MOST_MS = 10_000

@@ -2,7 +2,7 @@
 
 Times named `*_at` are integer milliseconds since 1970-01-01 UTC; durations name their unit. Keys
 are unsigned 64-bit integers (see `lycosa.url.keys`). The tables' columns, which are public, are in
-`lycosa.store.schema`; these records are what the code hands around.
+`lycosa.store.tables.schema`; these records are what the code hands around.
 """
 
 from __future__ import annotations

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from lycosa.core.clock import Clock
 from lycosa.crawl.policy.operations import OperationType
 from lycosa.crawl.processing.page_matcher import PageMatcher
-from lycosa.store.storage import Storage
+from lycosa.store.storage.storage import Storage
 
 
 @dataclass(slots=True, frozen=True)

@@ -20,9 +20,9 @@ from lycosa.crawl.session.live_status import write_live
 from lycosa.crawl.session.planning import CrawlPlan
 from lycosa.crawl.session.worker_status import figures
 from lycosa.daemon.worker_supervisor import OF_STOP_TIMEOUT
-from lycosa.monitor.plugins import PLUGINS
+from lycosa.matching.plugins import PLUGINS
 from lycosa.processes.disk_space import DiskSpace
-from lycosa.store.state import LogState
+from lycosa.store.log.state import LogState
 from lycosa.store.workspace import Workspace
 
 _LIVE_EVERY_MS = 2_000

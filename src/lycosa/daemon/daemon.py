@@ -3,7 +3,8 @@ who do, and looks after them.
 
 Its children are a worker (`lycosa.daemon.worker_process`), an indexer
 (`lycosa.daemon.index_process`), and now and then a job that merges and sweeps
-(`lycosa.app.upkeep`). All of them may be killed at any moment: what was archived is taken up again.
+(`lycosa.maintenance.upkeep`). All of them may be killed at any moment: what was archived is taken
+up again.
 """
 
 from __future__ import annotations
@@ -17,9 +18,6 @@ from dataclasses import dataclass
 from types import FrameType
 from typing import Any
 
-from lycosa.app.upkeep import Upkeep
-from lycosa.app.uptime import has_monitors
-from lycosa.app.watch_post import WatchPost
 from lycosa.cluster.engine import Engine
 from lycosa.core.clock import Clock, SystemClock
 from lycosa.core.errors import ConfigError, LycosaError, SettingsRefused, UsageError, WorkspaceError
@@ -33,11 +31,14 @@ from lycosa.daemon.index_supervisor import IndexSupervisor
 from lycosa.daemon.log_messages import LogMessages
 from lycosa.daemon.settings_watch import SettingsWatch, read_text
 from lycosa.daemon.worker_supervisor import OF_STOP_TIMEOUT, WorkerSupervisor
+from lycosa.maintenance.upkeep import Upkeep
 from lycosa.processes.disk_space import DiskSpace
 from lycosa.processes.memory import tidy
-from lycosa.store.leadership import require_no_leader
-from lycosa.store.owner import Owner
+from lycosa.store.coordination.leadership import require_no_leader
+from lycosa.store.coordination.owner import Owner
 from lycosa.store.workspace import CONFIGURATION, Workspace
+from lycosa.uptime.monitors import has_monitors
+from lycosa.watch.delivery import WatchPost
 
 _LOOK_EVERY_S = 0.1
 _ROOM_EVERY_MS = 1_000

@@ -6,13 +6,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from lycosa.app import hunt_process
-from lycosa.app.hunt_desk import LAST, Desk, EventFile, EventWriter
-from lycosa.app.hunt_events import failed_event
-from lycosa.app.hunt_process import HuntJob
-from lycosa.app.hunting import HuntOrder
 from lycosa.config.settings import Config
 from lycosa.core.errors import LycosaError, UsageError, WorkError
+from lycosa.hunt import process as hunt_process
+from lycosa.hunt.events import failed_event
+from lycosa.hunt.process import HuntJob
+from lycosa.hunt.request_queue import LAST, Desk, EventFile, EventWriter
+from lycosa.hunt.session import HuntOrder
 from lycosa.processes.children import Child
 from lycosa.store.workspace import Workspace
 

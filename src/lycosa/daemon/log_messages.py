@@ -8,8 +8,8 @@ from collections.abc import Callable
 
 from lycosa.core.clock import Clock
 from lycosa.core.units import number_of
-from lycosa.store.entry import COMMIT, EXCLUDE, MERGE, PURGE, Entry
-from lycosa.store.log import EntriesGone
+from lycosa.store.log.entry import COMMIT, EXCLUDE, MERGE, PURGE, Entry
+from lycosa.store.log.log import EntriesGone
 from lycosa.store.workspace import Workspace
 
 _LOOK_EVERY_MS = 1_000

@@ -20,12 +20,12 @@ from lycosa.cluster.status import cluster_status
 from lycosa.core.clock import Clock, SystemClock
 from lycosa.core.version import VERSION
 from lycosa.crawl.session.live_status import live_status
-from lycosa.export.bulk import EXPORTS
+from lycosa.export.bulk.bulk import EXPORTS
 from lycosa.index.generation import GenerationInfo
-from lycosa.index.shards import current_generation
-from lycosa.store.entry import COMMIT, at_ms
-from lycosa.store.log import EntriesGone
-from lycosa.store.state import LogState
+from lycosa.index.shards.shards import current_generation
+from lycosa.store.log.entry import COMMIT, at_ms
+from lycosa.store.log.log import EntriesGone
+from lycosa.store.log.state import LogState
 from lycosa.store.workspace import Workspace
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from lycosa.core.clock import Clock
-from lycosa.store.storage import open_storage
+from lycosa.store.storage.storage import open_storage
 
 LOOK_EVERY_MS = 1_000
 

@@ -13,7 +13,6 @@ from datetime import UTC, datetime
 from functools import partial
 from types import FrameType
 
-from lycosa.app.uptime_session import Uptime
 from lycosa.config.settings import Config
 from lycosa.core.clock import Clock, SystemClock
 from lycosa.core.errors import ClaimLost, LycosaError, UsageError
@@ -25,11 +24,12 @@ from lycosa.crawl.session.session import CrawlSession, SessionOptions, open_sess
 from lycosa.crawl.session.worker_status import CrawlPause, Rate, WorkerStatus, cpu_s, figures
 from lycosa.crawl.state.task import Job
 from lycosa.crawl.worker import Worker
-from lycosa.monitor.plugins import PLUGINS
+from lycosa.matching.plugins import PLUGINS
 from lycosa.processes.children import News
 from lycosa.processes.disk_space import DiskSpace
 from lycosa.processes.memory import tune_memory
 from lycosa.store.workspace import Workspace
+from lycosa.uptime.session import Uptime
 
 _LIVE_EVERY_MS = 2_000
 _WALK_EVERY_MS = 60_000

@@ -1,12 +1,14 @@
-"""What was derived from the whole of the tables, in `graph/<generation>/`: published as a folder,
-never changed, made anew by `rank`.
+"""Generations of data derived from all tables, in `graph/<generation>/`.
 
-graph/00000003/info.json            the format, and the log entry that it was made from
-               duplicates.parquet   copies: partition, host_key, url_key, collection, url,
-               canonical_of pages.parquet        what links say of each page
-               (`lycosa.graph.page_ranks`) translations-en-de.sqlite   and so on: what pages in
-               several languages teach (`lycosa.graph.taught`) taught.json          what each of
-               them was learned from (`lycosa.graph.kept`)
+A generation is a folder that is published completely and never changed; `rank` makes a new one.
+
+    info.json                  format, and the log entry that it was made from
+    duplicates.parquet         copies: partition, host_key, url_key, collection, url, canonical_of
+    pages.parquet              link data of each page (`lycosa.graph.ranking`)
+    translations-en-de.sqlite  one file per pair of languages, learned from pages in both
+                               (`lycosa.translation.training`)
+    taught.json                what each of them was learned from
+                               (`lycosa.translation.training_records`)
 """
 
 from __future__ import annotations
@@ -21,14 +23,14 @@ import polars as pl
 
 from lycosa.core.clock import SystemClock
 from lycosa.core.errors import WorkspaceError
-from lycosa.graph.duplicates import COLUMNS, find_duplicates, no_duplicates
-from lycosa.graph.page_ranks import page_ranks
-from lycosa.graph.taught import teach
-from lycosa.store.building import build_folder, write_list
-from lycosa.store.live import LiveTables
-from lycosa.store.tables import writing
+from lycosa.graph.ranking import page_ranks
+from lycosa.graph.redirect_duplicates import COLUMNS, find_duplicates, no_duplicates
+from lycosa.store.storage.staging import build_folder, write_list
+from lycosa.store.tables.buffers import writing
+from lycosa.store.tables.live import LiveTables
 from lycosa.store.workspace import Workspace
 from lycosa.text.analyze import Analysis
+from lycosa.translation.training import teach
 
 FOLDER = "graph"
 FORMAT = 1

@@ -31,8 +31,8 @@ from lycosa.index.schema import (
     text_of,
     url_id,
 )
-from lycosa.index.texts import files
-from lycosa.index.texts_write import TextWriter
+from lycosa.index.snippets.texts import files
+from lycosa.index.snippets.writer import TextWriter
 from lycosa.text.analyze import Analysis
 
 _META, _MANAGED = "meta.json", ".managed.json"

@@ -8,10 +8,10 @@ A generation appears at once, so a reader or a kill sees the old one or the new 
 not change is the same inode in both (hard link). The newest two are kept, so that a reader that has
 just looked finds its files; one that has them open keeps them whatever is removed. On S3 and HDFS
 build folders and lock lie on the indexer's machine, and readers have copies
-(`lycosa.store.storage`).
+(`lycosa.store.storage.storage`).
 
-An index of several shards has such a line of generations for each of them (`lycosa.index.shards`);
-`line` names the line's folder.
+An index of several shards has such a line of generations for each of them
+(`lycosa.index.shards.shards`); `line` names the line's folder.
 
 No polars here: a search starts with this module.
 """
@@ -27,9 +27,9 @@ from pathlib import Path
 from typing import Any
 
 from lycosa.core.errors import WorkspaceError
-from lycosa.store.building import write_list
-from lycosa.store.local_storage import ASIDE_SUFFIX
-from lycosa.store.storage import Storage, open_storage
+from lycosa.store.storage.local import ASIDE_SUFFIX
+from lycosa.store.storage.staging import write_list
+from lycosa.store.storage.storage import Storage, open_storage
 
 FORMAT = 1
 FOLDER = "index"
@@ -37,7 +37,7 @@ INFO = "generation.json"
 LOCK = ".lock"
 BUILD_PREFIX = ".build-"
 KEPT = 2
-# tantivy's files have a CRC, stored texts their keys (`lycosa.index.check`)
+# tantivy's files have a CRC, stored texts their keys (`lycosa.index.verify`)
 _CHECKED = re.compile(r"[0-9a-f]{32}\..*")
 _NAME = re.compile(r"^\d{8,}\Z")
 

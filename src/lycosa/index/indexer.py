@@ -11,8 +11,8 @@ What links say of a page (prior, anchors, whether it is a copy) comes from the n
 
 A URL in several collections is one document that names them all.
 
-With `index.shards` above one there is such an index for each group of partitions, and each follows
-the log for itself.
+With `index.shards.shards` above one there is such an index for each group of partitions, and each
+follows the log for itself.
 """
 
 from __future__ import annotations
@@ -40,15 +40,15 @@ from lycosa.core.units import format_time
 from lycosa.graph.generation import LinkNews, link_news
 from lycosa.graph.generation import newest as newest_graph
 from lycosa.index import generation as generations
-from lycosa.index import suggest
 from lycosa.index.builder import IndexBuilder
 from lycosa.index.generation import Generation, GenerationInfo
+from lycosa.index.page_signals import ENTRY, Surroundings
 from lycosa.index.schema import IndexedPage, analysis_versions, outside
-from lycosa.index.shards import WHOLE, Shard, adopt, highest_number, layout, shards_of
-from lycosa.index.surroundings import ENTRY, Surroundings
-from lycosa.store.live import LiveTables, in_partitions
-from lycosa.store.log import EntriesGone
-from lycosa.store.state import LogState
+from lycosa.index.shards.shards import WHOLE, Shard, adopt, highest_number, layout, shards_of
+from lycosa.index.suggest import suggest
+from lycosa.store.log.log import EntriesGone
+from lycosa.store.log.state import LogState
+from lycosa.store.tables.live import LiveTables, in_partitions
 from lycosa.store.workspace import Workspace
 from lycosa.text.analyze import Analysis
 from lycosa.url.scope import hostname

@@ -3,7 +3,7 @@
 Five text fields hold the terms of all languages, each with the code of its language as prefix
 (`en:event`). The average length of a field therefore covers all pages, and the document frequency
 of a term only its own language. Stored fields: `about` (JSON) for display, and the key of the
-snippet texts (`index.texts`), which pages with the same text share.
+snippet texts (`index.snippets.texts`), which pages with the same text share.
 
 Values for sorting and counting are fast fields: host, text, prior, dates, language, type,
 collection.
@@ -26,7 +26,7 @@ import tantivy
 from xxhash import xxh3_64_intdigest
 
 from lycosa.core.records import TITLE_DIFFERS_TOO
-from lycosa.index.texts import joined
+from lycosa.index.snippets.texts import joined
 from lycosa.text.analyze import Analysis, Analyzer, analyzer_for
 
 SCHEMA_VERSION = 5
@@ -281,7 +281,7 @@ def prefixed(analyzer: Analyzer, text: str) -> str:
 
 
 def stored_text(page: IndexedPage) -> bytes:
-    """What of a page's texts is stored for snippets (`index.texts.joined`)."""
+    """What of a page's texts is stored for snippets (`index.snippets.texts.joined`)."""
     return joined(page.body[:STORED_BODY], page.full[:STORED_FULL])
 
 

@@ -26,7 +26,7 @@ from urllib.parse import urlencode
 from fastapi import Request
 from starlette.exceptions import HTTPException
 
-from lycosa.app.tokens import OWNER, Tokens
+from lycosa.commands.maintenance.tokens import OWNER, Tokens
 from lycosa.serve.forms import form_fields
 from lycosa.serve.problems import Problem
 from lycosa.serve.rates import Rates, network_of

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from lycosa.search.translated import TranslatedQuery, edit
+from lycosa.search.crosslingual.translated import TranslatedQuery, edit
 
 FIELD, BEFORE = "w.", "o."
 MAX_SHOWN = 6

@@ -13,10 +13,10 @@ from pydantic import BaseModel, Field
 
 from lycosa.core.messages import Message
 from lycosa.core.units import format_time
-from lycosa.search.engine import MAX_HITS, Hit, SearchRequest, SearchResults
-from lycosa.search.many import MOST_HOPS
-from lycosa.search.results import FACETS, PER_HOST, Explanation
-from lycosa.search.translated import Across, TranslatedQuery, edit
+from lycosa.search.crosslingual.translated import Across, TranslatedQuery, edit
+from lycosa.search.engine.searcher import MAX_HITS, Hit, SearchRequest, SearchResults
+from lycosa.search.federation.workspaces import MOST_HOPS
+from lycosa.search.presentation.results import FACETS, PER_HOST, Explanation
 from lycosa.serve.present import cached_href
 from lycosa.serve.problems import Problem
 from lycosa.serve.source import Source

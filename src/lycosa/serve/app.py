@@ -12,15 +12,15 @@ from starlette.exceptions import HTTPException
 from starlette.responses import PlainTextResponse, Response
 from starlette.staticfiles import StaticFiles
 
-from lycosa.app.hunt_board import HuntBoard
-from lycosa.app.hunts import begin_hunt
-from lycosa.app.terms import workspace_terms
-from lycosa.app.tokens import Tokens
+from lycosa.commands.inspection.terms import workspace_terms
+from lycosa.commands.maintenance.tokens import Tokens
 from lycosa.config.serving import ServeSettings
 from lycosa.core.errors import LycosaError, UsageError
 from lycosa.core.messages import Message
 from lycosa.core.system_errors import refusal
 from lycosa.core.version import VERSION
+from lycosa.hunt.board import HuntBoard
+from lycosa.hunt.hunts import begin_hunt
 from lycosa.serve.access import Access
 from lycosa.serve.api import create_router
 from lycosa.serve.archived import Archived
@@ -55,7 +55,7 @@ from lycosa.serve.uptime_pages import create_uptime_pages
 from lycosa.serve.versions import create_versions
 from lycosa.serve.watch_pages import create_watch_pages
 from lycosa.serve.watches import create_watches
-from lycosa.store.storage import open_storage
+from lycosa.store.storage.storage import open_storage
 
 _STATIC = Path(__file__).parent / "static"
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import atexit
 import threading
 
+from lycosa.captures.content import Versions
 from lycosa.crawl.session.workspace_config import read_config
-from lycosa.search.versions_read import Versions
 
 
 class Archived:

@@ -11,13 +11,13 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from types import TracebackType
 
-from lycosa.app.status import workspace_status
+from lycosa.commands.inspection.status import workspace_status
 from lycosa.core.errors import LycosaError, WorkError
 from lycosa.core.units import format_duration
 from lycosa.crawl.session.workspace_config import read_config
 from lycosa.processes.children import Child, News, Tell
 from lycosa.processes.threads import OnError, start_thread
-from lycosa.search.many_open import open_many
+from lycosa.search.federation.open_sides import open_many
 from lycosa.serve.access import new_key
 from lycosa.serve.server import listen, run_server
 

@@ -18,10 +18,10 @@ from fastapi import APIRouter, Query, Request
 from starlette.exceptions import HTTPException
 from starlette.responses import HTMLResponse, Response
 
+from lycosa.captures.captures import Capture, NoVersion, parse_at, written_at
+from lycosa.captures.content import Show, Texts, Version, Versions
 from lycosa.page.documents.kinds import Kind, kind_of
 from lycosa.page.encoding import decode
-from lycosa.search.versions import Capture, NoVersion, parse_at, written_at
-from lycosa.search.versions_read import Show, Texts, Version, Versions
 from lycosa.serve.cached_html import MOST_BYTES, safe_page
 from lycosa.serve.frame import Frame
 from lycosa.serve.present import readable_url, web_href

@@ -9,11 +9,11 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Depends, Query
 from pydantic import BaseModel, Field
 
-from lycosa.app.excluding import exclude_and_purge
-from lycosa.app.explain import explain_url
-from lycosa.app.hosts import list_hosts
-from lycosa.app.submission import submit
+from lycosa.commands.inspection.explain import explain_url
+from lycosa.commands.inspection.hosts import list_hosts
+from lycosa.commands.maintenance.exclude import exclude_and_purge
 from lycosa.crawl.session.pausing import set_paused
+from lycosa.crawl.session.submission import submit
 from lycosa.crawl.session.workspace_config import read_config
 from lycosa.serve.access import WRITE_ERRORS, Access
 from lycosa.serve.api import ERRORS

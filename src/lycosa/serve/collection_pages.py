@@ -11,9 +11,9 @@ from pydantic import BaseModel, Field
 from starlette.exceptions import HTTPException
 from starlette.responses import HTMLResponse
 
-from lycosa.app.collection_facts import CollectionFacts, collection_facts
-from lycosa.app.collections import Listed, list_collections
-from lycosa.app.history import History, visits_over_time
+from lycosa.captures.history import History, visits_over_time
+from lycosa.commands.inspection.collection_facts import CollectionFacts, collection_facts
+from lycosa.commands.maintenance.collections import Listed, list_collections
 from lycosa.core.units import format_time
 from lycosa.crawl.session.pausing import paused
 from lycosa.crawl.session.workspace_config import read_config
@@ -22,7 +22,7 @@ from lycosa.serve.crawl_pages import SAID, most_of, statuses, time_columns, told
 from lycosa.serve.frame import Frame
 from lycosa.serve.interface import Interface, message
 from lycosa.serve.kept import Kept
-from lycosa.store.storage import open_storage
+from lycosa.store.storage.storage import open_storage
 from lycosa.store.workspace import Workspace
 
 SEEDS_SHOWN = 20

@@ -12,14 +12,14 @@ from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
-from lycosa.app.excluding import exclude_and_purge, pages_named
-from lycosa.app.explain import explain_url
-from lycosa.app.explain_state import explain_reason
-from lycosa.app.history import History, visits_over_time
-from lycosa.app.hosts import host_facts, list_hosts
-from lycosa.app.submission import submit
+from lycosa.captures.history import History, visits_over_time
+from lycosa.commands.inspection.explain import explain_url
+from lycosa.commands.inspection.explain_state import explain_reason
+from lycosa.commands.inspection.hosts import host_facts, list_hosts
+from lycosa.commands.maintenance.exclude import exclude_and_purge, pages_named
 from lycosa.core.errors import UsageError
 from lycosa.crawl.session.pausing import paused, set_paused
+from lycosa.crawl.session.submission import submit
 from lycosa.crawl.session.workspace_config import read_config
 from lycosa.serve.access import Access
 from lycosa.serve.explain_words import OF_SETTINGS, labels
@@ -27,7 +27,7 @@ from lycosa.serve.forms import form_fields
 from lycosa.serve.frame import Frame
 from lycosa.serve.interface import Interface, message
 from lycosa.serve.kept import Kept
-from lycosa.store.storage import open_storage
+from lycosa.store.storage.storage import open_storage
 from lycosa.url.normalise import MAX_URL_LENGTH
 
 HOSTS_A_PAGE = 100

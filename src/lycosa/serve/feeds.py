@@ -16,7 +16,7 @@ from fastapi import APIRouter, Query, Request
 from starlette.responses import Response
 
 from lycosa.core.units import format_time
-from lycosa.search.engine import Hit, SearchRequest, SearchResults
+from lycosa.search.engine.searcher import Hit, SearchRequest, SearchResults
 from lycosa.serve.api import ERRORS, MAX_COUNT, MAX_QUERY
 from lycosa.serve.present import Filters, web_href
 from lycosa.serve.source import Source

@@ -10,8 +10,8 @@ from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
-from lycosa.app.hunt_board import HuntBoard, HuntView
 from lycosa.core.errors import OwnedError, UsageError
+from lycosa.hunt.board import HuntBoard, HuntView
 from lycosa.serve.access import Access
 from lycosa.serve.forms import form_fields
 from lycosa.serve.frame import Frame

@@ -13,13 +13,13 @@ from fastapi import APIRouter, Body, Depends, Request
 from pydantic import BaseModel, ConfigDict, Field
 from starlette.responses import Response, StreamingResponse
 
-from lycosa.app.hunt_desk import LAST, Hunting
-from lycosa.app.hunt_events import Event
-from lycosa.app.hunting import AGENTS, HuntRequest
 from lycosa.core.errors import OwnedError, UsageError
 from lycosa.core.units import parse_duration_ms
-from lycosa.search.hunt import StrategyName
-from lycosa.search.hunt_fish import DEPTH, WIDTH
+from lycosa.hunt.events import Event
+from lycosa.hunt.fish import DEPTH, WIDTH
+from lycosa.hunt.hunt import StrategyName
+from lycosa.hunt.request_queue import LAST, Hunting
+from lycosa.hunt.session import AGENTS, HuntRequest
 from lycosa.serve.access import WRITE_ERRORS, Access
 from lycosa.serve.api import ERRORS
 from lycosa.serve.problems import Problem, problem_response
@@ -151,7 +151,7 @@ _RESPONSES: dict[int | str, dict[str, Any]] = {
 
 
 def create_hunts(access: Access, begin: Begin) -> APIRouter:
-    """The route. `begin` starts a hunt (`lycosa.app.hunts.begin_hunt`)."""
+    """The route. `begin` starts a hunt (`lycosa.hunt.hunts.begin_hunt`)."""
     router = APIRouter(prefix="/api/v1")
 
     # A coroutine: the process that hunts is to be made by a thread that stays.

@@ -18,7 +18,7 @@ from enum import StrEnum
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from lycosa.search.peers_wire import PATH as PEERS
+from lycosa.search.federation.wire import PATH as PEERS
 from lycosa.serve.problems import problem_response
 
 

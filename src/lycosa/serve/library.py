@@ -13,17 +13,17 @@ from pathlib import Path
 
 import polars as pl
 
-from lycosa.app.collection_facts import Holdings, holdings
-from lycosa.app.exporting import LibraryTask, export_task
-from lycosa.app.libraries import library_languages
-from lycosa.app.tables_by import By, Groups, HostTable, groups_of, hosts_of
+from lycosa.commands.inspection.collection_facts import Holdings, holdings
+from lycosa.commands.inspection.status_by import By, Groups, HostTable, groups_of, hosts_of
+from lycosa.commands.maintenance.export import LibraryTask, export_task
+from lycosa.commands.maintenance.libraries import library_languages
 from lycosa.crawl.session.workspace_config import read_config
-from lycosa.export.editions import LibrarySelection
-from lycosa.export.formats import DEFAULT_FILE_BYTES, FORMATS
-from lycosa.export.library import Held, ShelfKey, library_days, library_documents
-from lycosa.export.shelf import INDEX
+from lycosa.export.library.day_writer import INDEX
+from lycosa.export.library.editions import LibrarySelection
+from lycosa.export.library.formats import DEFAULT_FILE_BYTES, FORMATS
+from lycosa.export.library.library import Held, ShelfKey, library_days, library_documents
 from lycosa.serve.kept import Kept
-from lycosa.store.storage import open_storage
+from lycosa.store.storage.storage import open_storage
 from lycosa.store.workspace import Workspace
 
 LANGUAGE = r"^[a-z]{2,3}$"

@@ -13,7 +13,7 @@ from pydantic import BaseModel, Field
 from starlette.exceptions import HTTPException
 from starlette.responses import FileResponse
 
-from lycosa.app.page_record import MOST_LINKS, page_record
+from lycosa.captures.page_record import MOST_LINKS, page_record
 from lycosa.serve.access import WRITE_ERRORS, Access
 from lycosa.serve.api import ERRORS, NOT_FOUND
 from lycosa.serve.frame import with_query

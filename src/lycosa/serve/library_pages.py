@@ -14,8 +14,8 @@ from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 from starlette.responses import FileResponse, HTMLResponse, RedirectResponse, Response
 
-from lycosa.app.page_record import MOST_LINKS, page_record
-from lycosa.export.formats import FORMATS
+from lycosa.captures.page_record import MOST_LINKS, page_record
+from lycosa.export.library.formats import FORMATS
 from lycosa.serve.access import Access
 from lycosa.serve.forms import form_fields
 from lycosa.serve.frame import Frame, with_query

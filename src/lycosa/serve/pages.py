@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 from fastapi import APIRouter, Query, Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
-from lycosa.search.engine import MAX_HITS, SearchRequest
+from lycosa.search.engine.searcher import MAX_HITS, SearchRequest
 from lycosa.serve.across_form import asked_words, mended
 from lycosa.serve.advanced import ADVANCED, built_query
 from lycosa.serve.api import MAX_QUERY, across_of

@@ -2,7 +2,7 @@
 
 Answers come from our own index alone, never from peers of ours: so no question goes round in
 circles. Nothing is told that a search does not tell anyway. Requests are messages with bounds
-(`lycosa.search.peers_wire`).
+(`lycosa.search.federation.wire`).
 """
 
 from __future__ import annotations
@@ -16,9 +16,10 @@ from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
-from lycosa.search.many_side import LocalSide, SideFailed, Step
-from lycosa.search.opened import Address, OpenIndex, Question, holds_words
-from lycosa.search.peers_wire import (
+from lycosa.search.engine.open_index import Address, OpenIndex, Question, holds_words
+from lycosa.search.federation.replica import GenerationGone
+from lycosa.search.federation.side import LocalSide, SideFailed, Step
+from lycosa.search.federation.wire import (
     PATH,
     DescribedMessage,
     FacetsMessage,
@@ -38,8 +39,7 @@ from lycosa.search.peers_wire import (
     WeighedMessage,
     WeighRequest,
 )
-from lycosa.search.replica import GenerationGone
-from lycosa.search.statistics import ToldStatistics
+from lycosa.search.ranking.statistics import ToldStatistics
 from lycosa.serve.api import ERRORS
 
 MAX_REQUEST_BYTES = 4 * 2**20

@@ -12,8 +12,8 @@ from datetime import UTC, datetime
 from operator import itemgetter
 from urllib.parse import unquote_to_bytes, urlencode
 
-from lycosa.search.engine import Hit
-from lycosa.search.similar import similar_query
+from lycosa.search.engine.searcher import Hit
+from lycosa.search.ranking.similar import similar_query
 from lycosa.serve.interface import message
 from lycosa.serve.languages import direction, language_name
 

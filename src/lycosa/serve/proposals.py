@@ -11,14 +11,14 @@ from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
-from lycosa.app.moderation import drop, proposals, propose, take
+from lycosa.commands.crawling.moderation import drop, proposals, propose, take
 from lycosa.core.errors import UsageError
 from lycosa.crawl.session.workspace_config import read_config
 from lycosa.serve.access import Access, address_of_client, require_same_site
 from lycosa.serve.forms import form_fields
 from lycosa.serve.frame import Frame, with_query
 from lycosa.serve.rates import Rates
-from lycosa.store.storage import open_storage
+from lycosa.store.storage.storage import open_storage
 
 AN_HOUR = 10
 """Proposals that one address may make in an hour."""

@@ -11,19 +11,19 @@ from fastapi import APIRouter, Query, Request
 from starlette.exceptions import HTTPException
 from starlette.responses import HTMLResponse, Response
 
-from lycosa.app.hosts import list_hosts
-from lycosa.app.site_changes import changes_of
-from lycosa.app.site_report import report_of
+from lycosa.commands.inspection.hosts import list_hosts
 from lycosa.core.errors import UsageError
 from lycosa.crawl.session.workspace_config import read_config
-from lycosa.monitor.changes import Change
-from lycosa.monitor.site_picture import picture_size, site_picture
-from lycosa.monitor.site_report import SiteReport
 from lycosa.serve.api import ERRORS
 from lycosa.serve.frame import Frame
 from lycosa.serve.interface import Interface, message
 from lycosa.serve.kept import Kept
 from lycosa.serve.problems import Problem
+from lycosa.site.changes import Change
+from lycosa.site.picture import picture_size, site_picture
+from lycosa.site.report import SiteReport
+from lycosa.site.site_changes import changes_of
+from lycosa.site.site_report import report_of
 
 ROWS = 100
 SITES = 100

@@ -6,13 +6,13 @@ import threading
 from collections import Counter
 from typing import Protocol
 
-from lycosa.index.shards import by_count
+from lycosa.index.shards.shards import by_count
 from lycosa.processes.memory import trim
-from lycosa.search.engine import Searcher, SearchRequest, SearchResults
-from lycosa.search.federation import Federation
-from lycosa.search.many import Many
-from lycosa.search.many_side import LocalSide
-from lycosa.search.suggest import Suggestion, SuggestRequest
+from lycosa.search.engine.searcher import Searcher, SearchRequest, SearchResults
+from lycosa.search.federation.shards import Federation
+from lycosa.search.federation.side import LocalSide
+from lycosa.search.federation.workspaces import Many
+from lycosa.search.suggest.completion import Suggestion, SuggestRequest
 
 
 class Source(Protocol):

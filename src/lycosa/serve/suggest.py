@@ -11,10 +11,10 @@ from fastapi import APIRouter, Query
 from pydantic import BaseModel, Field
 from starlette.responses import JSONResponse
 
-from lycosa.search.engine import MAX_HITS, SearchRequest
-from lycosa.search.results import PER_HOST
-from lycosa.search.similar import similar_query
-from lycosa.search.suggest import MAX_SUGGESTIONS, SuggestRequest
+from lycosa.search.engine.searcher import MAX_HITS, SearchRequest
+from lycosa.search.presentation.results import PER_HOST
+from lycosa.search.ranking.similar import similar_query
+from lycosa.search.suggest.completion import MAX_SUGGESTIONS, SuggestRequest
 from lycosa.serve.api import ERRORS, MAX_COUNT, MAX_QUERY, Answer, answer
 from lycosa.serve.source import Source
 from lycosa.url.normalise import MAX_URL_LENGTH

@@ -11,7 +11,7 @@ from fastapi import APIRouter, Query
 from pydantic import BaseModel, Field
 
 from lycosa.core.units import format_time
-from lycosa.search.terms import TermsReport, TermsRequest
+from lycosa.search.query.term_statistics import TermsReport, TermsRequest
 from lycosa.serve.api import ERRORS
 
 MAX_TERMS = 1_000

@@ -12,13 +12,13 @@ from typing import Annotated, Any, Literal
 from fastapi import APIRouter, Depends, Query
 from pydantic import BaseModel, Field
 
-from lycosa.app.uptime import add_monitor, remove_monitor
-from lycosa.app.uptime_report import all_outages, host_report, list_monitors
 from lycosa.crawl.session.workspace_config import read_config
-from lycosa.monitor.uptime_text import with_dates
 from lycosa.serve.access import WRITE_ERRORS, Access
 from lycosa.serve.api import ERRORS
 from lycosa.serve.problems import Problem
+from lycosa.uptime.current import all_outages, host_report, list_monitors
+from lycosa.uptime.monitors import add_monitor, remove_monitor
+from lycosa.uptime.text import with_dates
 from lycosa.url.normalise import MAX_URL_LENGTH
 
 _WRONG: dict[int | str, dict[str, Any]] = {

@@ -12,18 +12,18 @@ from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
-from lycosa.app.uptime import add_monitor, monitors_of, remove_monitor
-from lycosa.app.uptime_report import host_report, list_monitors
 from lycosa.core.errors import UsageError
 from lycosa.crawl.session.workspace_config import read_config
-from lycosa.monitor.uptime_report import Availability, Spark
-from lycosa.monitor.uptime_text import state_of
 from lycosa.serve.access import Access
 from lycosa.serve.forms import form_fields
 from lycosa.serve.frame import Frame
 from lycosa.serve.interface import Interface, message
 from lycosa.serve.kept import Kept
-from lycosa.store.storage import open_storage
+from lycosa.store.storage.storage import open_storage
+from lycosa.uptime.current import host_report, list_monitors
+from lycosa.uptime.monitors import add_monitor, monitors_of, remove_monitor
+from lycosa.uptime.report import Availability, Spark
+from lycosa.uptime.text import state_of
 from lycosa.url.normalise import MAX_URL_LENGTH
 
 _KEPT_S = 10.0

@@ -13,8 +13,8 @@ from pydantic import BaseModel, Field
 from starlette.exceptions import HTTPException
 from starlette.responses import HTMLResponse
 
-from lycosa.search.versions import Capture, NoVersion, capture_at, iso, parse_at, written_at
-from lycosa.search.versions_read import Compared, Versions
+from lycosa.captures.captures import Capture, NoVersion, capture_at, iso, parse_at, written_at
+from lycosa.captures.content import Compared, Versions
 from lycosa.serve.api import ERRORS
 from lycosa.serve.cached import MAX_AT, At, Url, cached_address
 from lycosa.serve.frame import Frame

@@ -11,14 +11,14 @@ from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
-from lycosa.app.watching import add_watch, list_watches, matches, remove_watch
 from lycosa.core.errors import UsageError
 from lycosa.crawl.session.workspace_config import read_config
-from lycosa.monitor.watch_fold import NAMES
+from lycosa.matching.normalise import NAMES
 from lycosa.serve.access import Access
 from lycosa.serve.forms import form_fields
 from lycosa.serve.frame import Frame
 from lycosa.url.normalise import MAX_URL_LENGTH
+from lycosa.watch.watches import add_watch, list_watches, matches, remove_watch
 
 MATCHES = 100
 

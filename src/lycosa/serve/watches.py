@@ -13,15 +13,15 @@ from typing import Annotated, Any, Literal
 from fastapi import APIRouter, Depends, Query
 from pydantic import BaseModel, Field
 
-from lycosa.app.watching import Watched, add_watch, list_watches, matches, remove_watch
 from lycosa.core.units import format_time
 from lycosa.crawl.session.workspace_config import read_config
-from lycosa.monitor.outbox import Standing
-from lycosa.monitor.watch_orders import LONGEST_TEXT
+from lycosa.matching.orders import LONGEST_TEXT
+from lycosa.notify.outbox import Standing
 from lycosa.serve.access import WRITE_ERRORS, Access
 from lycosa.serve.api import ERRORS
 from lycosa.serve.problems import Problem
 from lycosa.url.normalise import MAX_URL_LENGTH
+from lycosa.watch.watches import Watched, add_watch, list_watches, matches, remove_watch
 
 MAX_TEXTS = 10_000
 MAX_MATCHES = 1_000

@@ -19,13 +19,13 @@ import xxhash
 from lycosa.core.clock import Clock, SystemClock
 from lycosa.core.errors import NewerError, StorageError, UsageError, WorkspaceError
 from lycosa.core.units import format_time
-from lycosa.store.claim import Claim, take
-from lycosa.store.entry import FOLDER
-from lycosa.store.leadership import require_no_leader
-from lycosa.store.log import Log
-from lycosa.store.owner import Owner, OwnerNote, own, owner_of
-from lycosa.store.state import LogState
-from lycosa.store.storage import Storage, open_storage
+from lycosa.store.coordination.leadership import require_no_leader
+from lycosa.store.coordination.owner import Owner, OwnerNote, own, owner_of
+from lycosa.store.log.claim import Claim, take
+from lycosa.store.log.entry import FOLDER
+from lycosa.store.log.log import Log
+from lycosa.store.log.state import LogState
+from lycosa.store.storage.storage import Storage, open_storage
 from lycosa.url.domain import Domains, bundled_suffix_list
 from lycosa.url.normalise import NORMALISER_VERSION
 

@@ -13,7 +13,7 @@ import tempfile
 from pathlib import Path
 from py_compile import PycInvalidationMode
 
-from lycosa.store.cache import cache_root
+from lycosa.store.storage.cache import cache_root
 
 _FOLDER = "code"
 _KEPT = 4

@@ -22,8 +22,8 @@ from lycosa.core.records import UrlId, UrlRow, UrlState
 from lycosa.crawl.admission.remote_links import INBOX_LINK, Way
 from lycosa.crawl.policy.operations import Operations
 from lycosa.crawl.state.crawl_state import CrawlState
-from lycosa.store.claim import INBOX, Claim
-from lycosa.store.storage import Storage
+from lycosa.store.log.claim import INBOX, Claim
+from lycosa.store.storage.storage import Storage
 
 MAX_FILE_BYTES = 16 * 2**20
 

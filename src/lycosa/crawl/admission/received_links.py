@@ -21,13 +21,13 @@ from lycosa.crawl.admission.inbox import Inbox
 from lycosa.crawl.admission.remote_links import INBOX_LINK, Way
 from lycosa.crawl.state.crawl_state import CrawlState
 from lycosa.crawl.state.events import CrawlListener
-from lycosa.store.claim import DATA, Claim
-from lycosa.store.files import scan_file
-from lycosa.store.rank import unapplied
-from lycosa.store.rows import Row
-from lycosa.store.schema import TABLES
-from lycosa.store.state import LiveFile
-from lycosa.store.storage import Storage
+from lycosa.store.log.claim import DATA, Claim
+from lycosa.store.log.state import LiveFile
+from lycosa.store.storage.storage import Storage
+from lycosa.store.tables.files import scan_file
+from lycosa.store.tables.precedence import unapplied
+from lycosa.store.tables.rows import Row
+from lycosa.store.tables.schema import TABLES
 from lycosa.url.scope import hostname
 
 SAID_EVERY_MS = 300_000

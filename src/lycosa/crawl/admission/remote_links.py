@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from lycosa.core.records import UrlId, UrlRow, operation_key
 from lycosa.crawl.admission.url_filter import FilterResult
-from lycosa.store.rows import Row, found_row
+from lycosa.store.tables.rows import Row, found_row
 
 INBOX_LINK = "inbox"
 """The kind of a found row that somebody submitted; its `first_seen_at` is when."""

@@ -17,7 +17,7 @@ from lycosa.config.settings import Collection
 from lycosa.core.clock import Clock
 from lycosa.core.records import HostRow, Page, UrlId
 from lycosa.frontier.traps.detector import ObservedPage, PrefixBook
-from lycosa.store.state import LogState
+from lycosa.store.log.state import LogState
 from lycosa.url.domain import Domains
 from lycosa.url.exclusions import ExclusionFile, ExclusionRule
 from lycosa.url.indexable import REQUISITE_GROUPS, unindexable

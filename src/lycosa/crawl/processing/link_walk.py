@@ -16,8 +16,8 @@ import polars.selectors as cs
 from lycosa.core.records import FOLLOWED_KINDS, LinkKind
 from lycosa.crawl.state.assignment import Assignment
 from lycosa.crawl.state.crawl_state import CrawlState
-from lycosa.store.live import LiveTables
-from lycosa.store.rows import url_record
+from lycosa.store.tables.live import LiveTables
+from lycosa.store.tables.rows import url_record
 from lycosa.url.scope import hostname
 
 _LOWERED_AT_ONCE = 50_000

@@ -1,5 +1,5 @@
 """What looks at pages while they are crawled: the crawl asks it, the monitor implements it
-(`lycosa.monitor.watching`).
+(`lycosa.matching.page_watcher`).
 """
 
 from __future__ import annotations

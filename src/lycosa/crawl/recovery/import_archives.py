@@ -29,7 +29,7 @@ from lycosa.crawl.state.task import Task
 from lycosa.crawl.state.visit_rows import build_visit
 from lycosa.fetch.robots_txt import robots_url
 from lycosa.http.decode import parse_head
-from lycosa.store.live import LiveTables
+from lycosa.store.tables.live import LiveTables
 from lycosa.url.normalise import LinkResolver, normalise
 from lycosa.url.scope import url_origin
 

@@ -17,11 +17,11 @@ from lycosa.archive.warc.reader import read_rendered, read_response
 from lycosa.core.records import Exchange, Page, UrlState, Visit
 from lycosa.crawl.processing.page_reader import FAULT_RENDERED, Reader
 from lycosa.http.decode import parse_head
-from lycosa.store.claim import Claim
-from lycosa.store.live import LiveTables
-from lycosa.store.rows import page_row
-from lycosa.store.schema import TABLES
-from lycosa.store.tables import Buffers, LinksBuffer
+from lycosa.store.log.claim import Claim
+from lycosa.store.tables.buffers import Buffers, LinksBuffer
+from lycosa.store.tables.live import LiveTables
+from lycosa.store.tables.rows import page_row
+from lycosa.store.tables.schema import TABLES
 
 _SLICE = 500
 _COMMIT_PAGES = 2_000

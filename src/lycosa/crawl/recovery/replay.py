@@ -23,9 +23,9 @@ from lycosa.crawl.admission.discovery import KINDS
 from lycosa.crawl.processing.response_processor import Replayed, ResponseProcessor
 from lycosa.crawl.state.crawl_state import CrawlState
 from lycosa.crawl.state.task import Task
-from lycosa.store.claim import Orphan
-from lycosa.store.live import LiveTables
-from lycosa.store.rows import url_record
+from lycosa.store.log.claim import Orphan
+from lycosa.store.tables.live import LiveTables
+from lycosa.store.tables.rows import url_record
 from lycosa.url.scope import hostname, url_origin
 
 _BESIDE = (VisitKind.LOGIN, VisitKind.REQUISITE)  # exchanges that no row of `urls` stands for

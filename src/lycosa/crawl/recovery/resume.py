@@ -22,9 +22,9 @@ from lycosa.crawl.state.crawl_state import CrawlState
 from lycosa.crawl.state.held_partitions import HeldPartitions
 from lycosa.frontier.rows.row_reader import HostRowReader
 from lycosa.frontier.scheduler.parked_hosts import RowReaders
-from lycosa.store.live import LiveTables
-from lycosa.store.rows import url_record
-from lycosa.store.state import LogState
+from lycosa.store.log.state import LogState
+from lycosa.store.tables.live import LiveTables
+from lycosa.store.tables.rows import url_record
 from lycosa.url.scope import hostname
 
 _RECONSIDERED = (

@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 import polars as pl
 
 from lycosa.core.records import Link, LinkKind, UrlId, Visit, VisitKind
-from lycosa.store.files import ENTRY
-from lycosa.store.live import LiveTables
+from lycosa.store.tables.files import ENTRY
+from lycosa.store.tables.live import LiveTables
 from lycosa.store.workspace import Workspace
 
 _KEY = ("host_key", "url_key")

@@ -19,7 +19,7 @@ from pathlib import Path
 from lycosa.archive.warc.reader import read_response
 from lycosa.archive.warc.writer import WarcWriter
 from lycosa.core.records import Exchange, Visit
-from lycosa.store.claim import Claim, DataFolder
+from lycosa.store.log.claim import Claim, DataFolder
 
 
 @dataclass(slots=True)

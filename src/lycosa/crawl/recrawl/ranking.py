@@ -29,7 +29,7 @@ from lycosa.frontier.recrawl.change_rate import (
 )
 from lycosa.frontier.recrawl.due import DEPTH_DECAY, RecrawlRules, weights_and_rates
 from lycosa.frontier.recrawl.fresh import solve
-from lycosa.store.live import LiveTables
+from lycosa.store.tables.live import LiveTables
 
 CHANGED = np.dtype(
     [

@@ -22,7 +22,7 @@ from lycosa.frontier.recrawl.change_rate import RatePrior
 from lycosa.frontier.recrawl.due import Policy, RecrawlRules
 from lycosa.processes.children import job_order, start_job
 from lycosa.processes.memory import tune_memory
-from lycosa.store.live import LiveTables
+from lycosa.store.tables.live import LiveTables
 from lycosa.store.workspace import Workspace
 
 ATTEMPTS = 3

@@ -21,9 +21,9 @@ from lycosa.crawl.recrawl.ranking import Solved
 from lycosa.crawl.recrawl.schedule import Ranker, RankingResult
 from lycosa.frontier.recrawl.change_rate import RatePrior
 from lycosa.frontier.recrawl.due import RecrawlRules
-from lycosa.store.building import build_folder
-from lycosa.store.owner import FOLDER as RUN
-from lycosa.store.storage import Storage
+from lycosa.store.coordination.owner import FOLDER as RUN
+from lycosa.store.storage.staging import build_folder
+from lycosa.store.storage.storage import Storage
 
 FOLDER = "rankings"
 PATIENCE_MS = 600_000

@@ -9,8 +9,8 @@ from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any
 
-from lycosa.store.owner import FOLDER, owner_of
-from lycosa.store.storage import Storage, open_storage
+from lycosa.store.coordination.owner import FOLDER, owner_of
+from lycosa.store.storage.storage import Storage, open_storage
 
 FILE = f"{FOLDER}/worker.json"
 COMMAND = "run"

@@ -19,7 +19,7 @@ from lycosa.core.units import format_time
 from lycosa.crawl.session.planning import nearest
 from lycosa.crawl.session.workspace_config import read_config
 from lycosa.crawl.worker import Worker
-from lycosa.store.storage import Storage
+from lycosa.store.storage.storage import Storage
 from lycosa.store.workspace import Workspace
 
 FOLDER = "run/paused"

@@ -39,9 +39,9 @@ from lycosa.fetch.client import CurlFetcher
 from lycosa.fetch.fetcher import Fetcher
 from lycosa.fetch.guard import AddressGuard
 from lycosa.processes.memory import give_back_code
-from lycosa.store.claim import Claim
-from lycosa.store.live import LiveTables
-from lycosa.store.state import LogState
+from lycosa.store.log.claim import Claim
+from lycosa.store.log.state import LogState
+from lycosa.store.tables.live import LiveTables
 from lycosa.store.workspace import Workspace
 from lycosa.url.exclusions import ExclusionFile
 from lycosa.url.normalise import normalise

@@ -23,7 +23,7 @@ from lycosa.crawl.session.session import CrawlSession
 from lycosa.crawl.state.assignment import Assignment
 from lycosa.frontier.scheduler.queue import CollectionOrder
 from lycosa.frontier.scheduler.reach import Keys, Reach, Unvisited
-from lycosa.store.live import LiveTables
+from lycosa.store.tables.live import LiveTables
 from lycosa.store.workspace import Workspace
 from lycosa.url.keys import Identifier
 from lycosa.url.normalise import normalise

@@ -9,7 +9,7 @@ from typing import Any
 from lycosa.config.settings import Collection, Config, parse_config
 from lycosa.core.errors import ConfigError, UsageError
 from lycosa.crawl.session.seeds import typed_url
-from lycosa.store.storage import open_storage
+from lycosa.store.storage.storage import open_storage
 
 CONFIGURATION = "lycosa.toml"
 SCOPES = ("host", "domain", "prefix", "any")

@@ -15,10 +15,10 @@ from lycosa.archive.cdxj import write_cdxj
 from lycosa.archive.warc.writer import RevisitTarget, WarcWriter
 from lycosa.core.records import Exchange, HostRow, Link, Page, UrlRow, Visit
 from lycosa.crawl.processing.page_matcher import PatternMatch
-from lycosa.store.archives import CDXJ_NAME, WARC_NAME
-from lycosa.store.claim import Claim, DataFolder
-from lycosa.store.rows import Row, match_row
-from lycosa.store.tables import Buffers
+from lycosa.store.log.archive_files import CDXJ_NAME, WARC_NAME
+from lycosa.store.log.claim import Claim, DataFolder
+from lycosa.store.tables.buffers import Buffers
+from lycosa.store.tables.rows import Row, match_row
 from lycosa.url.keys import host_key
 
 
@@ -138,7 +138,7 @@ class Batch:
 
     def add_remote_url(self, row: Row) -> None:
         """Hand on a URL of a partition that another worker holds
-        (`lycosa.store.rows.found_row`).
+        (`lycosa.store.tables.rows.found_row`).
         """
         self._buffers.found.add(row)
 

@@ -8,7 +8,7 @@ from lycosa.core.records import HostRow, UrlRow
 from lycosa.crawl.recovery.unparsed import UnparsedDocuments
 from lycosa.crawl.state.batch import Batch
 from lycosa.crawl.state.events import CrawlEvents
-from lycosa.store.claim import Claim
+from lycosa.store.log.claim import Claim
 
 
 class CommitBuffer:

@@ -33,8 +33,8 @@ from lycosa.frontier.scheduler.queue import CollectionOrder
 from lycosa.frontier.scheduler.scheduler import Scheduler, SchedulerLimits
 from lycosa.frontier.scheduler.strategy import STRATEGIES
 from lycosa.frontier.seen.seen_urls import SeenUrls
-from lycosa.store.claim import Claim
-from lycosa.store.state import LogState
+from lycosa.store.log.claim import Claim
+from lycosa.store.log.state import LogState
 from lycosa.url.domain import Domains
 from lycosa.url.keys import Identifier
 

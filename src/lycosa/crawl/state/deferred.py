@@ -9,7 +9,7 @@ import polars as pl
 
 from lycosa.core.records import UrlState
 from lycosa.crawl.state.crawl_state import CrawlState
-from lycosa.store.live import LiveTables
+from lycosa.store.tables.live import LiveTables
 
 
 def left_for_later(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from lycosa.core.records import Page, UrlId, UrlRow, Visit
-from lycosa.store.state import LogState
+from lycosa.store.log.state import LogState
 
 
 class CrawlListener:

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 
 import polars as pl
 
-from lycosa.store.archives import folder_numbers
-from lycosa.store.claim import DATA
-from lycosa.store.live import LiveTables
-from lycosa.store.schema import Table
-from lycosa.store.state import LiveFile, LogState
+from lycosa.store.log.archive_files import folder_numbers
+from lycosa.store.log.claim import DATA
+from lycosa.store.log.state import LiveFile, LogState
+from lycosa.store.tables.live import LiveTables
+from lycosa.store.tables.schema import Table
 from lycosa.store.workspace import Workspace
 
 

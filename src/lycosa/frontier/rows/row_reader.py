@@ -2,8 +2,9 @@
 
 A table's files are sorted by partition and host key; a small index of each
 (`lycosa.frontier.rows.row_positions`) says which rows belong to which hosts, so only those are
-sliced out of it. Of rows with equal keys the one in the latest entry is live (`lycosa.store.live`).
-All rows of a host are looked at together, so what a shelf gives needs no look elsewhere.
+sliced out of it. Of rows with equal keys the one in the latest entry is live
+(`lycosa.store.tables.live`). All rows of a host are looked at together, so what a shelf gives needs
+no look elsewhere.
 
 A shelf knows the files of the last `refresh`. Rows that wait for their commit are the caller's to
 lay over what it gives. Guarded by bench/frontier.py.
@@ -21,9 +22,9 @@ import polars as pl
 from lycosa.core.errors import WorkspaceError
 from lycosa.core.records import UrlState
 from lycosa.frontier.rows.row_positions import FileIndex, Places, cuts, places, spans, within
-from lycosa.store.schema import TABLES, Table
-from lycosa.store.state import LiveFile
-from lycosa.store.tables import polars_schema
+from lycosa.store.log.state import LiveFile
+from lycosa.store.tables.buffers import polars_schema
+from lycosa.store.tables.schema import TABLES, Table
 
 NEVER = pl.lit(None, dtype=pl.Int64)
 """For `due`: not to be fetched."""

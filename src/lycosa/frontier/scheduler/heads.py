@@ -31,7 +31,7 @@ from lycosa.frontier.scheduler.frontier import Frontier
 from lycosa.frontier.scheduler.pending import Pending
 from lycosa.frontier.scheduler.queue import FIRST, KINDS, HostQueue, kind_expr
 from lycosa.frontier.scheduler.strategy import Rank
-from lycosa.store.rows import url_record
+from lycosa.store.tables.rows import url_record
 from lycosa.url.scope import hostname
 
 HORIZON_MS = 600_000

@@ -23,8 +23,8 @@ from lycosa.frontier.scheduler.frontier import Frontier
 from lycosa.frontier.scheduler.heads import HORIZON_MS
 from lycosa.frontier.scheduler.pending import Pending
 from lycosa.frontier.scheduler.queue import HostQueue
-from lycosa.store.rows import host_record
-from lycosa.store.state import LogState
+from lycosa.store.log.state import LogState
+from lycosa.store.tables.rows import host_record
 
 _RETRY_MS = 1_000
 # a longer delay in the tables is of a time when back-off was part of it

@@ -24,7 +24,7 @@ from lycosa.frontier.scheduler.parked_hosts import ParkedHosts, RowReaders
 from lycosa.frontier.scheduler.pending import Pending
 from lycosa.frontier.scheduler.queue import HostQueue
 from lycosa.frontier.scheduler.turnover import Turnover
-from lycosa.store.state import LogState
+from lycosa.store.log.state import LogState
 
 _REFILL_HOSTS = 2_000
 """Hosts of one refill, and hosts that are opened in a second: more than can be fetched from; after

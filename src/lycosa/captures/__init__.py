@@ -1,0 +1,1 @@
+"""Show the archived captures of one URL, and what was fetched when."""

@@ -1,0 +1,1 @@
+"""Use cases that add pages: crawl, import, reparse, submit."""

@@ -1,0 +1,217 @@
+"""`crawl` by many workers, from end to end: own the workspace, start a cluster, follow it with the
+index, end when it has ended.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Callable
+from contextlib import suppress
+
+import polars as pl
+
+from lycosa.cluster.cluster import Cluster
+from lycosa.cluster.engine import Engine
+from lycosa.cluster.quota_leases import PageBudget
+from lycosa.cluster.walking_shared import Guide
+from lycosa.commands.crawling.crawl import CrawlOrder, Stoppable
+from lycosa.config.settings import Collection
+from lycosa.core.clock import Clock, SystemClock
+from lycosa.core.errors import LycosaError, UsageError
+from lycosa.crawl.session.pausing import require_not_paused
+from lycosa.crawl.session.seeds import check_seeds, seeds_of
+from lycosa.crawl.session.walking import recorded, start_of
+from lycosa.crawl.session.worker_status import added
+from lycosa.crawl.state.progress import Progress
+from lycosa.crawl.state.task import Job
+from lycosa.crawl.worker import Observer
+from lycosa.index.follower import IndexFollower
+from lycosa.maintenance.upkeep import Upkeep
+from lycosa.matching.plugins import PLUGINS
+from lycosa.processes.memory import tune_memory
+from lycosa.store.log.state import LogState
+from lycosa.store.tables.live import LiveTables
+from lycosa.store.workspace import Workspace
+from lycosa.watch.delivery import WatchPost
+
+_LOOK_S = 0.05
+_LOG_EVERY_MS = 1_000
+_OBSERVE_MS = 200
+
+
+class _Crawl:
+    """One call on its way. `stop` may be called from a signal handler."""
+
+    def __init__(
+        self, cluster: Cluster, workspace: Workspace, state: LogState, clock: Clock
+    ) -> None:
+        self.cluster = cluster
+        self._workspace, self._state = workspace, state
+        self._clock = clock
+        self._before = dict(state.counters)
+        self._started = clock.monotonic_ms()
+        self._asked = False
+
+    def stop(self) -> None:
+        """End soon: commit what is fetched, release, end."""
+        self._asked = True
+
+    def run(
+        self, order: CrawlOrder, tick: Callable[[int], object], observer: Observer | None
+    ) -> Progress:
+        """Until it has ended. `tick` gets the log's head now and then."""
+        next_log = next_observed = 0
+        kill_at: int | None = None
+        reason = ""
+        while not self.cluster.ended:
+            now = self._clock.monotonic_ms()
+            self.cluster.look()
+            late = (
+                order.limits.max_time_ms is not None
+                and now - self._started >= order.limits.max_time_ms
+            )
+            if not reason and (self._asked or late):
+                reason = "stopped" if self._asked else "max_time"
+                self.cluster.stop(reason)
+                kill_at = now + order.config.run.stop_timeout
+            if kill_at is not None and now >= kill_at:
+                break
+            if now >= next_log:
+                next_log = now + _LOG_EVERY_MS
+                with suppress(OSError):
+                    self._state.refresh()
+                tick(self._state.head)
+            if observer is not None and now >= next_observed:
+                next_observed = now + _OBSERVE_MS
+                observer(self.progress(order.collection.name))
+            time.sleep(_LOOK_S)
+        self._state.refresh()
+        progress = self.progress(order.collection.name)
+        progress.ended = reason or self.cluster.why
+        progress.ended_ms = self._clock.monotonic_ms()
+        return progress
+
+    def progress(self, collection: str) -> Progress:
+        """The sum of the workers, with what the log has where it knows better: workers that were
+        killed tell no more.
+        """
+        total = added((each.progress for each in self.cluster.vitals()), self._started)
+        committed = {
+            name: self._state.counters[name] - self._before.get(name, 0)
+            for name in (f"pages.{collection}", "visits", "bytes")
+        }
+        if self.cluster.ended:
+            total.pages, total.visits, total.bytes = committed.values()
+            urls = LiveTables(self._workspace, self._state).scan("urls")
+            own = urls.filter((pl.col("collection") == collection) & (pl.col("operation") == ""))
+            total.states = Counter(dict(own.group_by("state").len().collect().iter_rows()))
+            total.hosts = int(own.select(pl.col("host_key").n_unique()).collect().item())
+        return total
+
+
+def crawl_together(
+    order: CrawlOrder,
+    engine: Engine,
+    workers: int | None,
+    *,
+    say: Callable[[str], None],
+    observer: Observer | None = None,
+    started: Callable[[Stoppable], None] | None = None,
+    clock: Clock | None = None,
+) -> Progress:
+    """Crawl one collection to the end or to a limit, with `workers` on an engine (None: one for
+    each CPU of its nodes).
+
+    `started` gets an object whose `stop` ends the crawl early. Raises what `crawl` raises.
+    """
+    clock = clock or SystemClock()
+    tune_memory()
+    # a wrong call changes nothing
+    check_seeds((*order.collection.seeds, *order.seeds), order.collection)
+    workspace = Workspace.open(order.root) if order.start else Workspace.open_or_create(order.root)
+    with workspace.own(order.command) as owner:
+        require_not_paused(workspace.storage, order.collection.name)
+        state = workspace.state()
+        start = (
+            start_of(workspace, order.collection, order.start, order.start_depth)
+            if order.start
+            else None
+        )
+        before = state.settings.get(order.collection.name, {})
+        seeds = seeds_of(before, order.collection, order.seeds)
+        if not seeds and not workspace.storage.names("inbox"):
+            raise UsageError(
+                f"nothing to crawl: {order.root} has no seeds yet; specify a URL, for example "
+                "`lycosa crawl https://example.org/`"
+            )
+        collection = (
+            recorded(order.collection, before)
+            if start is not None and start.url
+            else order.collection
+        )
+        guide = (
+            Guide(workspace, Job(collection, seeds), start, order.config, clock)
+            if start is not None
+            else None
+        )
+        upkeep = Upkeep(workspace, order.config, clock, engine)
+        post = WatchPost(workspace.root, order.config, say)
+        cluster = Cluster(
+            engine,
+            workspace,
+            order.config,
+            [Job(collection, seeds)],
+            command=order.command,
+            workers=workers,
+            budgets=_budgets(collection, order.limits.max_pages, state),
+            report=say,
+            clock=clock,
+            ends=True,
+            walk=guide.order if guide is not None else None,
+            plugins=PLUGINS,
+        )
+        follower: IndexFollower | None = None
+        head = state.head
+
+        def tick(newest: int) -> None:
+            nonlocal head
+            owner.touch()
+            upkeep.tick()
+            if guide is not None:
+                guide.look()
+            if newest > head and follower is not None:
+                head = newest
+                follower.committed(newest)
+
+        try:
+            follower = IndexFollower(order.root, order.config.index, clock) if order.index else None
+            post.start()
+            under_way = _Crawl(cluster, workspace, state, clock)
+            if started is not None:
+                started(under_way)
+            progress = under_way.run(order, tick, observer)
+            cluster.close()
+            post.finish()
+            if follower is not None:
+                follower.finish()
+            return progress
+        finally:
+            with suppress(LycosaError):
+                cluster.close()
+            post.close()
+            upkeep.close()
+            if guide is not None:
+                guide.close()
+            if follower is not None:
+                follower.close()
+
+
+def _budgets(collection: Collection, more: int | None, state: LogState) -> list[PageBudget]:
+    """How many pages the collection may hold after this call: by its own budget, and by the
+    call's.
+    """
+    bounds = [collection.max_pages] if collection.max_pages is not None else []
+    if more is not None:
+        bounds.append(state.counters[f"pages.{collection.name}"] + more)
+    return [PageBudget(collection.name, min(bounds))] if bounds else []

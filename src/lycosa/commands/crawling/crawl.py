@@ -1,0 +1,182 @@
+"""`crawl` from end to end: own the workspace, claim, load, replay, fetch, find again what lies
+nearer, index, release.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from lycosa.config.settings import Collection, Config
+from lycosa.core.clock import Clock, SystemClock
+from lycosa.core.errors import UsageError
+from lycosa.crawl.session.pausing import PauseFollower, require_not_paused
+from lycosa.crawl.session.seeds import check_seeds, seeds_of
+from lycosa.crawl.session.session import CrawlSession, SessionOptions, open_session
+from lycosa.crawl.session.walking import Walk, recorded, start_of
+from lycosa.crawl.state.deferred import left_for_later
+from lycosa.crawl.state.progress import Progress
+from lycosa.crawl.state.task import Job
+from lycosa.crawl.worker import Limits, Observer, Worker
+from lycosa.fetch.fetcher import Fetcher
+from lycosa.index.follower import IndexFollower
+from lycosa.maintenance.upkeep import Upkeep
+from lycosa.matching.plugins import PLUGINS
+from lycosa.matching.site_scope import Site
+from lycosa.processes.memory import tune_memory
+from lycosa.site.only_site import OnlySite, wake_site
+from lycosa.store.coordination.leadership import require_no_leader
+from lycosa.store.workspace import Workspace
+from lycosa.watch.delivery import WatchPost
+
+
+def _to_stderr(message: str) -> None:
+    print(message, file=sys.stderr)
+
+
+@dataclass(slots=True)
+class CrawlOrder:
+    """What one call of `crawl` is to do. `seeds` are added to those of earlier calls.
+
+    `start`: a known URL from which the known web is walked again, with `start_depth` links from
+    there, or `walking.UNVISITED`; "" for the usual: all that is due. `site`: only what belongs to
+    it. `say` gets lines for people.
+    """
+
+    root: str
+    config: Config
+    collection: Collection
+    seeds: tuple[str, ...] = ()
+    limits: Limits = field(default_factory=Limits)
+    index: bool = True
+    command: str = "crawl"
+    start: str = ""
+    start_depth: int | None = None
+    site: Site | None = None
+    say: Callable[[str], None] = _to_stderr
+
+
+class Stoppable(Protocol):
+    """What a call's `started` gets."""
+
+    def stop(self) -> None:
+        """End soon: commit what is fetched, return. May be called from a signal handler."""
+        ...
+
+
+def crawl(
+    order: CrawlOrder,
+    *,
+    observer: Observer | None = None,
+    started: Callable[[Worker], None] | None = None,
+    clock: Clock | None = None,
+    fetcher: Fetcher | None = None,
+) -> Progress:
+    """Crawl one collection to the end or to a limit. `started` gets the worker, whose `stop` ends
+    the crawl early.
+
+    Raises:
+        UsageError: no seed, now or before; a seed that cannot be used; a start that is not known; a
+        wrong setting. OwnedError: another process is crawling in this workspace. WorkError: the
+        disk is full, the archive or the log is damaged: the message says which.
+    """
+    clock = clock or SystemClock()
+    tune_memory()
+    # a wrong call changes nothing
+    check_seeds((*order.collection.seeds, *order.seeds), order.collection)
+    workspace = Workspace.open(order.root) if order.start else Workspace.open_or_create(order.root)
+    with workspace.own(order.command) as owner:
+        require_no_leader(workspace.storage)
+        require_not_paused(workspace.storage, order.collection.name)
+        start = (
+            start_of(workspace, order.collection, order.start, order.start_depth)
+            if order.start
+            else None
+        )
+        before = workspace.state().settings.get(order.collection.name, {})
+        seeds = seeds_of(before, order.collection, order.seeds)
+        if not seeds and not workspace.storage.names("inbox"):
+            raise UsageError(
+                f"nothing to crawl: {order.root} has no seeds yet; specify a URL, for example "
+                "`lycosa crawl https://example.org/`"
+            )
+        collection = (
+            recorded(order.collection, before)
+            if start is not None and start.url
+            else order.collection
+        )
+        upkeep = Upkeep(workspace, order.config, clock)
+        ticks: list[Callable[[], object]] = [owner.touch, upkeep.tick]
+        follower: IndexFollower | None = None
+        post = WatchPost(workspace.root, order.config, order.say)
+        session = open_session(
+            workspace,
+            order.config,
+            [Job(collection, seeds)],
+            SessionOptions(
+                limits=order.limits,
+                observer=observer,
+                committed=lambda entry: follower.committed(entry) if follower else None,
+                tick=lambda: _call(ticks),
+                fetcher=fetcher,
+                plugins=PLUGINS,
+            ),
+            command=order.command,
+            clock=clock,
+        )
+        ticks.append(session.inbox.apply)
+        ticks.append(
+            PauseFollower(workspace.storage, session.worker, collection.name, order.say, clock).tick
+        )
+        try:
+            follower = IndexFollower(order.root, order.config.index, clock) if order.index else None
+            post.start()
+            if order.site is not None:
+                session.crawl.scheduler.agenda.only = OnlySite(order.site)
+            progress = _work(
+                session,
+                started,
+                Walk(session, collection.name, start) if start is not None else None,
+                order.site,
+            )
+            session.claim.release()
+            post.finish()
+            if follower is not None:
+                follower.finish()
+            return progress
+        finally:
+            session.close()
+            post.close()
+            upkeep.close()
+            if follower is not None:
+                follower.close()
+
+
+def _work(
+    session: CrawlSession,
+    started: Callable[[Worker], None] | None,
+    walk: Walk | None,
+    site: Site | None,
+) -> Progress:
+    worker, crawl = session.worker, session.crawl
+    session.take_up()
+    if site is not None:
+        wake_site(crawl, site)
+    if walk is not None:
+        walk.spread()
+    if started is not None:
+        started(worker)
+    progress = worker.run()
+    while progress.ended == "finished" and (
+        session.walk_depth_decreased() or (walk is not None and walk.spread())
+    ):
+        progress = worker.run()
+    progress.later = left_for_later(crawl, session.tables, crawl.assignments)
+    return progress
+
+
+def _call(ticks: list[Callable[[], object]]) -> None:
+    for tick in ticks:
+        tick()

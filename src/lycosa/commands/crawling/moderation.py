@@ -1,0 +1,128 @@
+"""URLs that the public proposed: each waits, as a small file in `run/moderation/`, until somebody
+with a token takes it or drops it.
+
+Nothing is fetched of a proposal before it is taken. Taking is a submission like any other: within a
+collection's scope, past exclusions; and at the latest the address guard refuses private addresses
+when the URL is dialled.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import uuid
+from dataclasses import dataclass
+
+from lycosa.config.settings import Config
+from lycosa.core.clock import Clock, SystemClock
+from lycosa.core.errors import UrlError, UsageError
+from lycosa.core.units import format_time
+from lycosa.crawl.session.submission import Submitted, submit
+from lycosa.fetch.guard import is_public
+from lycosa.store.storage.storage import Storage, open_storage
+from lycosa.url.normalise import normalise
+from lycosa.url.scope import hostname
+
+FOLDER = "run/moderation"
+MAX_WAITING = 1_000
+MAX_NOTE = 500
+
+_ID = re.compile(r"\d{13}-[0-9a-f]{32}")
+
+
+@dataclass(slots=True, frozen=True)
+class Proposal:
+    """What somebody proposed. `note` is their own words."""
+
+    id: str
+    url: str
+    note: str
+    at: str
+
+
+def propose(storage: Storage, url: str, note: str = "", clock: Clock | None = None) -> Proposal:
+    """Put a URL before those who decide. Proposed twice it stands there once.
+
+    Raises:
+        UsageError: it is no web address that the public may propose, or too many wait.
+    """
+    try:
+        plain = normalise(url.strip())
+    except UrlError as error:
+        raise UsageError(str(error)) from None
+    if not plain.startswith(("http://", "https://")):
+        raise UsageError("the URL must begin with http:// or https://")
+    host = hostname(plain)
+    if (
+        "." not in host.strip(".")
+        or host.endswith((".localhost", ".local", ".internal"))
+        or (_is_literal(host) and not is_public(host))
+    ):
+        raise UsageError(f"{host} is not a public host")
+    waiting = proposals(storage)
+    known = next((each for each in waiting if each.url == plain), None)
+    if known is not None:
+        return known
+    if len(waiting) >= MAX_WAITING:
+        raise UsageError("too many proposals are waiting for review: try again in a few days")
+    now_ms = (clock or SystemClock()).now_ms()
+    proposal = Proposal(
+        f"{now_ms:013d}-{uuid.uuid4().hex}",
+        plain,
+        " ".join(note.split())[:MAX_NOTE],
+        format_time(now_ms),
+    )
+    document = {"url": proposal.url, "note": proposal.note, "at": proposal.at}
+    storage.make_folder(FOLDER)
+    storage.create(
+        _path(proposal.id),
+        (json.dumps(document, ensure_ascii=False) + "\n").encode("utf-8", "replace"),
+    )
+    return proposal
+
+
+def proposals(storage: Storage) -> list[Proposal]:
+    """What waits, the oldest first."""
+    found = []
+    for name in sorted(storage.names(FOLDER)):
+        identity = name.removesuffix(".json")
+        if not _ID.fullmatch(identity):
+            continue
+        try:
+            document = json.loads(storage.read(f"{FOLDER}/{name}") or b"null")
+            found.append(
+                Proposal(identity, str(document["url"]), str(document["note"]), str(document["at"]))
+            )
+        except (ValueError, KeyError, TypeError):
+            continue
+    return found
+
+
+def take(root: str, config: Config, identity: str, collection: str = "") -> Submitted:
+    """Submit what was proposed.
+
+    Raises:
+        UsageError: there is no such proposal, or the collection does not take it; it waits on.
+        WorkspaceError: there is no workspace, or it is damaged.
+    """
+    storage = open_storage(root)
+    proposal = next((each for each in proposals(storage) if each.id == identity), None)
+    if proposal is None:
+        raise UsageError("this proposal is no longer waiting for review")
+    taken = submit(root, config, [proposal.url], collection)
+    storage.remove(_path(identity))
+    return taken
+
+
+def drop(storage: Storage, identity: str) -> None:
+    """Forget a proposal."""
+    if _ID.fullmatch(identity):
+        storage.remove(_path(identity))
+
+
+def _path(identity: str) -> str:
+    return f"{FOLDER}/{identity}.json"
+
+
+def _is_literal(host: str) -> bool:
+    return ":" in host or host.rpartition(".")[2].isdigit()

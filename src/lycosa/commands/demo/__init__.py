@@ -1,0 +1,1 @@
+"""Crawl and index a small bundled web on loopback."""

@@ -1,0 +1,221 @@
+"""One collection: what it holds and waits for, its hosts, languages and answers, and what it is
+crawled by.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+import polars as pl
+
+from lycosa.commands.inspection.explain_state import known_collection
+from lycosa.commands.inspection.status import (
+    counted,
+    due_again_of,
+    pairs_of,
+    schedule_facts,
+    waiting_for,
+)
+from lycosa.commands.maintenance.libraries import library_languages
+from lycosa.config.settings import Collection, Config
+from lycosa.core.clock import Clock, SystemClock
+from lycosa.core.records import UrlState, VisitKind
+from lycosa.crawl.session.pausing import paused
+from lycosa.store.tables.live import LiveTables
+from lycosa.store.workspace import Workspace
+
+_QUEUE = ("url", "operation", "depth", "priority", "not_before", "reason")
+_UNTOLD = ("name", "seeds", "auth", "login")
+"""Omitted settings: credentials name users, and seeds, which may come from files, are reported
+separately.
+"""
+
+
+@dataclass(slots=True, frozen=True)
+class CollectionFacts:
+    """One collection. Counts are of URLs (`states`, `waiting` by what they wait for), of live pages
+    (`pages`, `languages`) and of fetches (`statuses`, `errors`); `bytes` were transferred. `hosts`
+    are rows `host`, `pages`, `known`, those with the most pages first, of `host_count`; `queue` the
+    first that wait, in the tables' order.
+
+    `settings` are those of the last crawl (before the first those of lycosa.toml), durations as
+    text; `changed` names those that are not as by default, `pending` those that lycosa.toml has
+    otherwise now. `schedule` is as in `lycosa status`; `paused`: `by` and `at`, if people paused it
+    here.
+    """
+
+    name: str
+    language: str
+    configured: bool
+    paused: Mapping[str, str] | None
+    states: Mapping[str, int]
+    waiting: Mapping[str, int]
+    pages: int
+    newest: datetime | None
+    languages: Mapping[str, int]
+    fetches: int
+    bytes: int
+    first_fetch: datetime | None
+    last_fetch: datetime | None
+    statuses: Mapping[str, int]
+    errors: Mapping[str, int]
+    host_count: int
+    hosts: list[dict[str, Any]]
+    queue: list[dict[str, Any]]
+    schedule: Mapping[str, Any]
+    seeds: list[str]
+    settings: Mapping[str, Any]
+    changed: list[str]
+    pending: list[str]
+
+
+@dataclass(slots=True, frozen=True)
+class Holdings:
+    """What a collection has stored. `captures`: exchanges in the archive, of `archived_bytes` there
+    without requests and metadata; `links`: in its live pages.
+    """
+
+    captures: int
+    archived_bytes: int
+    waiting: int
+    pages: int
+    links: int
+
+
+def collection_facts(
+    root: str, config: Config, name: str, most: int = 50, clock: Clock | None = None
+) -> CollectionFacts | None:
+    """The facts; None for a collection that is neither configured nor known. `most`: hosts, and
+    URLs of the queue.
+
+    Raises:
+        WorkspaceError: there is no workspace, or it is damaged.
+    """
+    workspace = Workspace.open(root)
+    state = workspace.state()
+    configured = next((each for each in config.collection if each.name == name), None)
+    last = state.settings.get(name)
+    collection = (
+        known_collection(last, 0).collection if last is not None else configured or Collection()
+    )
+    tables = LiveTables(workspace, state)
+    now_ms = (clock or SystemClock()).now_ms()
+    here = pl.col("collection") == name
+    rows, pages, visits, hosts = (
+        tables.scan(each) for each in ("urls", "pages", "visits", "hosts")
+    )
+    rows, pages = rows.filter(here), pages.filter(here)
+    visits = visits.filter(here & (pl.col("kind") != VisitKind.CHECK.value))
+    urls = rows.filter(pl.col("operation") == "")
+    waits = rows.filter(pl.col("state") == UrlState.KNOWN.value)
+    by_host = (
+        pages.group_by("host_key")
+        .agg(pl.len().alias("pages"))
+        .join(
+            waits.group_by("host_key").agg(pl.len().alias("known")),
+            on="host_key",
+            how="full",
+            coalesce=True,
+        )
+        .with_columns(pl.col("pages", "known").fill_null(0))
+    )
+    named = by_host.join(
+        hosts.filter(pl.col("host") != "").select("host_key", "host"), on="host_key"
+    )
+    states, waiting, again, held, languages, fetched, statuses, errors, host_count, shown, queue = (
+        pl.collect_all(
+            [
+                counted(urls, "state"),
+                waiting_for(urls, hosts, now_ms),
+                due_again_of(urls, {name: collection}, now_ms),
+                pages.select(pl.len().alias("pages"), pl.col("fetched_at").max().alias("newest")),
+                counted(pages, "language"),
+                visits.select(
+                    pl.len(),
+                    pl.col("content_length").sum(),
+                    pl.col("fetched_at").min().alias("first"),
+                    pl.col("fetched_at").max().alias("last"),
+                ),
+                counted(visits, "http_status"),
+                counted(visits.filter(pl.col("error") != ""), "error"),
+                named.select(pl.len()),
+                named.select("host", "pages", "known")
+                .sort(["pages", "known", "host"], descending=[True, True, False])
+                .head(most),
+                waits.select(_QUEUE)
+                .sort(["priority", "depth", "url"], descending=[True, False, False])
+                .head(most),
+            ]
+        )
+    )
+    pages_held, newest = held.row(0)
+    if configured is None and last is None and not (pages_held or states.height):
+        return None
+    fetches, transferred, first_fetch, last_fetch = fetched.row(0)
+    settings = _told(collection)
+    written = settings if configured is None else _told(configured)
+    return CollectionFacts(
+        name,
+        library_languages(config, state).get(name, ""),
+        configured is not None,
+        paused(workspace.storage).get(name),
+        pairs_of(states),
+        pairs_of(waiting),
+        pages_held,
+        newest,
+        pairs_of(languages),
+        fetches,
+        transferred or 0,
+        first_fetch,
+        last_fetch,
+        pairs_of(statuses),
+        pairs_of(errors),
+        int(host_count.item()),
+        shown.to_dicts(),
+        queue.to_dicts(),
+        schedule_facts(collection, dict(again.iter_rows()).get(name), now_ms),
+        list(collection.seeds),
+        settings,
+        _differing(settings, _told(Collection())),
+        _differing(settings, written),
+    )
+
+
+def holdings(root: str, name: str) -> Holdings:
+    """What is stored of a collection; zeros for one that is not known. Raises as
+    `collection_facts`.
+    """
+    tables = LiveTables(Workspace.open(root))
+    here = pl.col("collection") == name
+    pages = tables.scan("pages").filter(here).select("host_key", "url_key")
+    captured = tables.scan("visits").filter(here & (pl.col("warc_file") != ""))
+    waiting = tables.scan("urls").filter(here & (pl.col("state") == UrlState.KNOWN.value))
+    captures, waits, held, links = pl.collect_all(
+        [
+            captured.select(pl.len(), pl.col("warc_length").sum()),
+            waiting.select(pl.len()),
+            pages.select(pl.len()),
+            tables.scan("links")
+            .select("host_key", "url_key")
+            .join(pages, on=["host_key", "url_key"], how="semi")
+            .select(pl.len()),
+        ]
+    )
+    number, size = captures.row(0)
+    return Holdings(number, size or 0, int(waits.item()), int(held.item()), int(links.item()))
+
+
+def _told(collection: Collection) -> dict[str, Any]:
+    """The settings as they are written."""
+    return {
+        name: value
+        for name, value in collection.model_dump(mode="json").items()
+        if name not in _UNTOLD
+    }
+
+
+def _differing(settings: Mapping[str, Any], others: Mapping[str, Any]) -> list[str]:
+    return [name for name, value in settings.items() if value != others.get(name)]

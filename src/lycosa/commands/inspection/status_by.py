@@ -1,0 +1,310 @@
+"""`status --by`: what a workspace holds, by language, collection, type or host; in bounded memory,
+exact.
+
+Read from the live tables in the order of their keys. Pages are the live ones; what was fetched are
+the page visits that brought a whole answer (2xx, no redirect), of pages that are live.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import date, datetime
+from typing import Literal
+
+import polars as pl
+
+from lycosa.commands.inspection.tally import Tally
+from lycosa.commands.maintenance.libraries import library_languages
+from lycosa.config.settings import Config
+from lycosa.core.records import VisitKind
+from lycosa.export.bulk.join import side_by_side
+from lycosa.export.library.editions import IDENTITY, UNKNOWN
+from lycosa.store.tables.live import LiveTables
+from lycosa.store.tables.schema import SORT
+from lycosa.store.workspace import Workspace
+
+By = Literal["language", "collection", "type", "host"]
+WAYS: tuple[By, ...] = ("language", "collection", "type", "host")
+
+_HOST = r"^[a-z]+://([^/?#]*)"
+_PAGES = (*SORT, "collection", "url", "language", "fetched_at", "size", "record_id")
+_VISITS = (
+    *SORT,
+    "collection",
+    "kind",
+    "http_status",
+    "redirect_to",
+    "fetched_at",
+    "content_length",
+    "content_type",
+    "record_id",
+)
+_HOSTS = (
+    "host",
+    "registrable_domain",
+    "server",
+    "pages",
+    "known",
+    "visited",
+    "bytes",
+    "first_seen_at",
+    "last_visit_at",
+)
+_FRAME_BYTES = 12 * 2**20
+_READ = [VisitKind.PAGE.value, VisitKind.DOCUMENT.value]
+
+
+@dataclass(slots=True, frozen=True)
+class Group:
+    """One row of the table. Sizes in bytes: `bytes` of the live pages decoded, `fetched_bytes` of
+    the bodies as transferred.
+
+    `first` and `newest` are of the first and the last fetch; the means are over the calendar days
+    (UTC) from one to the other.
+    """
+
+    name: str
+    pages: int
+    sites: int
+    bytes: int
+    first: datetime | None
+    newest: datetime | None
+    days: int
+    fetched: int
+    fetched_bytes: int
+    pages_a_day: float
+    bytes_a_day: float
+
+
+@dataclass(slots=True, frozen=True)
+class Site:
+    """One host in a group."""
+
+    name: str
+    host: str
+    pages: int
+    bytes: int
+    newest: datetime
+
+
+@dataclass(slots=True, frozen=True)
+class HostLine:
+    """One host of the workspace."""
+
+    host: str
+    registrable_domain: str
+    server: str
+    pages: int
+    known: int
+    visited: int
+    bytes: int
+    first_seen_at: datetime | None
+    last_visit_at: datetime | None
+
+
+@dataclass(slots=True, frozen=True)
+class Groups:
+    """A table by language, collection or type: its rows, the sum of all, and the sites if they were
+    asked for.
+    """
+
+    by: str
+    rows: list[Group]
+    total: Group
+    sites: list[Site] = field(default_factory=list)
+
+
+@dataclass(slots=True, frozen=True)
+class HostTable:
+    """A table by host: the hosts with the most pages first, how many were found on which day, and
+    what software they say they run.
+    """
+
+    hosts: list[HostLine]
+    total: int
+    found: Mapping[date, int]
+    servers: Mapping[str, int]
+
+
+def groups_of(workspace: Workspace, by: By, config: Config, *, sites: bool = False) -> Groups:
+    """The table by language, collection or type.
+
+    Of a type, `pages` are live pages of that type; answers of it that are no page count as fetched.
+
+    Raises:
+        WorkspaceError: the log is damaged.
+        FileNotFoundError: a table's file went away (a merge replaced it long ago): call again.
+    """
+    state = workspace.state()
+    tables = LiveTables(workspace, state)
+    languages = library_languages(config, state)
+    held = Tally(["name", "host_key"], ["pages", "bytes"], ["first"], ["newest"], ["host"])
+    fetched = Tally(["name"], ["fetched", "fetched_bytes"], ["first"], ["newest"])
+    for pages, visits in _ranges(tables):
+        named = _named(pages, visits, by, languages)
+        if named.height:
+            held.add(
+                named.group_by("name", "host_key").agg(
+                    pl.len().cast(pl.Int64).alias("pages"),
+                    pl.col("size").sum().alias("bytes"),
+                    pl.col("fetched_at").min().alias("first"),
+                    pl.col("fetched_at").max().alias("newest"),
+                    pl.col("url")
+                    .first()
+                    .str.extract(_HOST, 1)
+                    .str.replace(r":\d+$", "")
+                    .alias("host"),
+                )
+            )
+        if visits.height:
+            fetched.add(_fetched(named, visits, by))
+    return _table(by, held.result(), fetched.result(), sites=sites)
+
+
+def hosts_of(workspace: Workspace, most: int | None = None) -> HostTable:
+    """The table by host; all of them, or those with the `most` pages. Raises as `groups_of`
+    does.
+    """
+    rows = LiveTables(workspace).scan("hosts").filter(pl.col("host") != "").select(_HOSTS)
+    days = rows.group_by(pl.col("first_seen_at").dt.date()).len().sort("first_seen_at")
+    servers = rows.group_by("server").len().sort(["len", "server"], descending=[True, False])
+    order = rows.sort(["pages", "known", "host"], descending=[True, True, False])
+    chosen, found, software, total = pl.collect_all(
+        [order if most is None else order.head(most), days, servers, rows.select(pl.len())]
+    )
+    return HostTable(
+        [HostLine(*row) for row in chosen.iter_rows()],
+        int(total.item()),
+        {day: number for day, number in found.iter_rows() if day is not None},
+        dict(software.iter_rows()),
+    )
+
+
+def _ranges(tables: LiveTables) -> Iterator[tuple[pl.DataFrame, pl.DataFrame]]:
+    whole = (
+        pl.col("http_status").is_between(200, 299)
+        & (pl.col("redirect_to") == "")
+        & pl.col("kind").is_in(_READ)
+    )
+    pages = tables.ordered("pages", _PAGES, memory_bytes=_FRAME_BYTES)
+    visits = (
+        frame.filter(whole)
+        for frame in tables.ordered("visits", _VISITS, memory_bytes=_FRAME_BYTES)
+    )
+    for rows in side_by_side([pages, (frame for frame in visits if frame.height)]):
+        yield rows[0], rows[1]
+
+
+def _named(
+    pages: pl.DataFrame, visits: pl.DataFrame, by: By, languages: Mapping[str, str]
+) -> pl.DataFrame:
+    """The pages with the `name` of their group."""
+    if not pages.height:
+        return pages
+    if by == "collection":
+        return pages.with_columns(pl.col("collection").alias("name"))
+    if by == "language":
+        shelf = pl.col("collection").replace_strict(
+            dict(languages), default="", return_dtype=pl.String
+        )
+        name = pl.coalesce(
+            *(pl.when(each != "").then(each) for each in (shelf, pl.col("language"))),
+            pl.lit(UNKNOWN),
+        )
+        return pages.with_columns(name.alias("name"))
+    if not visits.height:
+        return pages.with_columns(pl.lit("").alias("name"))
+    types = visits.select(*IDENTITY, "record_id", pl.col("content_type").alias("name")).unique(
+        [*IDENTITY, "record_id"], keep="last"
+    )
+    return pages.join(types, on=[*IDENTITY, "record_id"], how="left").with_columns(
+        pl.col("name").fill_null("")
+    )
+
+
+def _fetched(pages: pl.DataFrame, visits: pl.DataFrame, by: By) -> pl.DataFrame:
+    """What was fetched, by name."""
+    if by == "type":
+        rows = visits.with_columns(pl.col("content_type").alias("name"))
+    elif pages.height:
+        rows = visits.join(pages.select(*IDENTITY, "name"), on=IDENTITY)
+    else:
+        return pl.DataFrame()
+    return rows.group_by("name").agg(
+        pl.len().cast(pl.Int64).alias("fetched"),
+        pl.col("content_length").sum().alias("fetched_bytes"),
+        pl.col("fetched_at").min().alias("first"),
+        pl.col("fetched_at").max().alias("newest"),
+    )
+
+
+def _table(
+    by: By, held: pl.DataFrame | None, fetched: pl.DataFrame | None, *, sites: bool
+) -> Groups:
+    pages = (
+        {}
+        if held is None
+        else {row["name"]: row for row in held.group_by("name").agg(*_SUMMED).iter_rows(named=True)}
+    )
+    visits = {} if fetched is None else {row["name"]: row for row in fetched.iter_rows(named=True)}
+    rows = [_group(name, pages.get(name, {}), visits.get(name, {})) for name in {*pages, *visits}]
+    everything = {} if held is None else held.select(*_SUMMED).row(0, named=True)
+    every_visit = {} if fetched is None else fetched.select(*_VISITED).row(0, named=True)
+    listed = []
+    if sites and held is not None:
+        shown = held.sort(["name", "pages", "host"], descending=[False, True, False])
+        listed = [
+            Site(*row)
+            for row in shown.select("name", "host", "pages", "bytes", "newest").iter_rows()
+        ]
+    rows.sort(key=lambda row: (-row.pages, -row.fetched, row.name))
+    return Groups(by, rows, _group("", everything, every_visit), listed)
+
+
+_SUMMED = (
+    pl.col("pages").sum(),
+    pl.col("bytes").sum(),
+    pl.col("first").min(),
+    pl.col("newest").max(),
+    pl.col("host_key").n_unique().alias("sites"),
+)
+_VISITED = (
+    pl.col("fetched").sum(),
+    pl.col("fetched_bytes").sum(),
+    pl.col("first").min(),
+    pl.col("newest").max(),
+)
+
+
+def _group(name: str, pages: Mapping[str, object], visits: Mapping[str, object]) -> Group:
+    times = [
+        at
+        for row in (pages, visits)
+        for at in (row.get("first"), row.get("newest"))
+        if isinstance(at, datetime)
+    ]
+    first, newest = (min(times), max(times)) if times else (None, None)
+    days = (
+        (newest.date() - first.date()).days + 1 if first is not None and newest is not None else 0
+    )
+    fetched, size = _number(visits, "fetched"), _number(visits, "fetched_bytes")
+    per_day = max(days, 1)
+    return Group(
+        name,
+        _number(pages, "pages"),
+        _number(pages, "sites"),
+        _number(pages, "bytes"),
+        first,
+        newest,
+        days,
+        fetched,
+        size,
+        round(fetched / per_day, 1),
+        round(size / per_day, 1),
+    )
+
+
+def _number(row: Mapping[str, object], name: str) -> int:
+    value = row.get(name, 0)
+    return value if isinstance(value, int) else 0

@@ -1,0 +1,1 @@
+"""Use cases that maintain: check, repair, exclude, export."""

@@ -1,0 +1,349 @@
+"""`lycosa check` as a whole: log, tables and archive (`lycosa.store.verify.check`), the search
+index (`lycosa.index.verify`), and what lies beside them: the graph, tables of translations, the
+configuration, people's notes, leftovers, and files that are none of ours.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import re
+import sqlite3
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from lycosa.core.clock import Clock, SystemClock
+from lycosa.core.errors import ConfigError, LycosaError, WorkspaceError
+from lycosa.crawl.session.workspace_config import CONFIGURATION, read_config
+from lycosa.graph import generation as graph
+from lycosa.index.verify import AHEAD, check_index
+from lycosa.matching.orders import FOLDER as WATCHES
+from lycosa.matching.orders import Order
+from lycosa.search.crosslingual.vectors import FOLDER as VECTORS
+from lycosa.search.crosslingual.vectors import read_info
+from lycosa.store.compaction.plan import BASE, DELTA
+from lycosa.store.coordination.owner import FOLDER as RUN
+from lycosa.store.log.claim import DATA, INBOX
+from lycosa.store.log.entry import FOLDER as LOG
+from lycosa.store.storage.local import ASIDE_SUFFIX
+from lycosa.store.storage.staging import PREFIX as BUILD_PREFIX
+from lycosa.store.storage.staging import list_faults
+from lycosa.store.storage.storage import Storage
+from lycosa.store.tables.live import LiveTables
+from lycosa.store.verify.check import verify
+from lycosa.store.verify.findings import ERROR, GRAPH, NOTE, REMOVE, WARNING, Finding, Report
+from lycosa.store.workspace import FILE, Workspace
+from lycosa.translation.table import TranslationTable
+from lycosa.translation.workspace_tables import FOLDER as TRANSLATIONS
+
+_INDEX = "index"
+_TOP = {
+    FILE,
+    CONFIGURATION,
+    LOG,
+    DATA,
+    DELTA,
+    BASE,
+    _INDEX,
+    graph.FOLDER,
+    TRANSLATIONS,
+    VECTORS,
+    WATCHES,
+    INBOX,
+    RUN,
+    "rankings",
+}
+_TABLE = r"[a-z]+(-[0-9a-f]{12})?\.parquet"
+_FILES = {
+    DATA: re.compile(rf"{_TABLE}|archive(-[0-9a-f]{{12}})?\.(warc\.gz|cdxj)"),
+    DELTA: re.compile(_TABLE),
+    BASE: re.compile(_TABLE),
+}
+# a file that was begun and not touched for so long is nobody's: writing one takes a moment
+_ABANDONED_MS = 60_000
+_NOTES = ("tokens", "monitors", "paused", "moderation", "outbox")
+_OTHERS_MAY_WRITE, _OTHERS_MAY_READ = 0o002, 0o077
+
+
+def check_workspace(root: str, *, deep: bool = False, clock: Clock | None = None) -> Report:
+    """Check everything that can be checked; changes nothing. `deep` also reads every archived
+    record and every stored text.
+
+    Raises:
+        WorkspaceError: there is no workspace, or its `workspace.json` is damaged: without it
+        nothing can be read. UsageError: that kind of storage cannot hold one.
+    """
+    workspace = Workspace.open(root)
+    report = verify(workspace, deep=deep)
+    storage = workspace.storage
+    tables = None
+    damaged = any(
+        finding.severity == ERROR and _is_of_tables(finding.where) for finding in report.findings
+    )
+    with suppress(LycosaError, OSError):  # `verify` said why
+        tables = None if damaged else LiveTables(workspace, workspace.state())
+    report.findings += check_index(workspace, tables, deep=deep)
+    report.findings += _graph(workspace, tables)
+    report.findings += _translations(storage)
+    report.findings += _vectors(storage)
+    report.findings += _configuration(workspace)
+    report.findings += _notes(storage)
+    report.findings += _foreign(storage)
+    if storage.on_disk:
+        report.findings += _leftovers(storage, (clock or SystemClock()).now_ms())
+        report.findings += _rights(storage)
+    report.sort()
+    return report
+
+
+def _graph(workspace: Workspace, tables: LiveTables | None) -> Iterator[Finding]:
+    remedy = "rebuild it from the tables: `lycosa rank` or `lycosa check --repair`"
+    for name in workspace.storage.names(graph.FOLDER):
+        folder = (
+            workspace.storage.local_folder(f"{graph.FOLDER}/{name}") if name.isdigit() else None
+        )
+        if folder is not None and not Path(folder, "info.json").exists():
+            yield Finding(ERROR, f"{graph.FOLDER}/{name}/info.json", "missing", remedy, GRAPH)
+    try:
+        found = graph.newest(workspace)
+    except (WorkspaceError, OSError) as error:
+        yield Finding(ERROR, graph.FOLDER, str(error), remedy, GRAPH)
+        return
+    if found is None:
+        return
+    info, path = found
+    where = f"{graph.FOLDER}/{info.generation:08d}"
+    if tables is not None and info.log_entry > tables.state.head:
+        what = (
+            f"built from the log up to entry {info.log_entry}, but the log ends at entry "
+            f"{tables.state.head}"
+        )
+        yield Finding(ERROR, where, what, AHEAD.format("rank"))
+    for name, what in list_faults(path):
+        yield Finding(ERROR, f"{where}/{name}", what, remedy, GRAPH)
+    rows = {graph.DUPLICATES: info.duplicates, graph.PAGES: info.pages}
+    for name, expected in rows.items():
+        try:
+            number = pl.read_parquet(path / name).height
+            problem = (
+                ""
+                if number == expected
+                else f"{number:,} rows, but {info.generation:08d}/info.json states {expected:,}"
+            )
+        except (pl.exceptions.PolarsError, OSError) as error:
+            problem = f"cannot be read: {_first_line(error)}"
+        if problem:
+            yield Finding(ERROR, f"{where}/{name}", problem, remedy, GRAPH)
+    for file in sorted(path.glob("*.sqlite")):
+        problem = _sqlite_problem(file)
+        if problem:
+            yield Finding(ERROR, f"{where}/{file.name}", problem, remedy, GRAPH)
+
+
+def _translations(storage: Storage) -> Iterator[Finding]:
+    for name in storage.names(TRANSLATIONS):
+        found = storage.local_folder(f"{TRANSLATIONS}/{name}")
+        if name.startswith(".") or found is None:
+            continue
+        problem = _sqlite_problem(Path(found) / "table.sqlite")
+        if problem:
+            remedy = f"remove it with `lycosa translate remove {name}` and add it again"
+            yield Finding(ERROR, f"{TRANSLATIONS}/{name}/table.sqlite", problem, remedy)
+
+
+def _sqlite_problem(path: Path) -> str:
+    """Whether a table of translations is whole, as far as SQLite can tell: it has no checksums."""
+    try:
+        TranslationTable(path).close()
+        database = sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro&immutable=1", uri=True)
+        try:
+            (said,) = database.execute("PRAGMA quick_check(1)").fetchone()
+        finally:
+            database.close()
+    except (WorkspaceError, sqlite3.Error) as error:
+        return f"cannot be read: {_first_line(error)}"
+    return "" if said == "ok" else f"damaged: {said}"
+
+
+def _vectors(storage: Storage) -> Iterator[Finding]:
+    names = [name for name in storage.names(VECTORS) if name.isdigit()]
+    found = storage.local_folder(f"{VECTORS}/{names[-1]}") if names else None
+    if found is None:
+        return
+    path = Path(found)
+    try:
+        info = read_info(path / "info.json")
+        rows = np.load(path / "vectors.npy", mmap_mode="r")
+        pages = (path / "pages.txt").read_text(encoding="ascii").split("\n")
+        sound = len(rows) == info.pages and (len(rows) == len(pages) or not len(rows))
+        problem = "" if sound else "its files contain different numbers of pages"
+    except (OSError, ValueError, WorkspaceError) as error:
+        problem = f"cannot be read: {_first_line(error)}"
+    if problem:
+        yield Finding(
+            ERROR,
+            f"{VECTORS}/{names[-1]}",
+            problem,
+            "encode the pages again: `lycosa translate encode`",
+        )
+
+
+def _configuration(workspace: Workspace) -> Iterator[Finding]:
+    try:
+        read_config(workspace.root)
+    except (ConfigError, UnicodeDecodeError, OSError) as error:
+        yield Finding(
+            ERROR,
+            CONFIGURATION,
+            str(error),
+            "correct that line; the rest of the workspace is not affected",
+        )
+
+
+def _notes(storage: Storage) -> Iterator[Finding]:
+    """Small files that people's commands wrote."""
+    for name in storage.names(WATCHES):
+        if name.endswith(".json") and (
+            problem := _note_problem(storage, f"{WATCHES}/{name}", Order.from_json)
+        ):
+            yield Finding(
+                ERROR,
+                f"{WATCHES}/{name}",
+                problem,
+                "delete it and add the watch again; its matches are kept",
+            )
+    for folder in (*(f"{RUN}/{name}" for name in _NOTES), INBOX):
+        remedy = (
+            "delete it and submit the URLs again"
+            if folder == INBOX
+            else "delete it and run its command again; the damaged file is ignored"
+        )
+        for name in storage.names(folder):
+            if name.endswith(".json") and (
+                problem := _note_problem(storage, f"{folder}/{name}", _object)
+            ):
+                yield Finding(ERROR, f"{folder}/{name}", problem, remedy)
+
+
+def _note_problem(storage: Storage, path: str, read: Callable[[bytes], object]) -> str:
+    try:
+        content = storage.read(path)
+        if content is not None:  # else it was just taken up
+            read(content)
+    except OSError as error:
+        return f"cannot be read: {_first_line(error)}"
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        return "damaged"
+    return ""
+
+
+def _object(content: bytes) -> dict[str, Any]:
+    found = json.loads(content)
+    if not isinstance(found, dict):
+        raise TypeError("not a JSON object")
+    return found
+
+
+def _foreign(storage: Storage) -> Iterator[Finding]:
+    what, remedy = "not part of a workspace", "it is ignored; delete it if you do not need it"
+    for name in storage.names("."):
+        if name not in _TOP:
+            yield Finding(WARNING, name, what, remedy)
+    for top, known in _FILES.items():
+        for path in storage.files_below(top):
+            name = os.path.basename(path)
+            if not known.fullmatch(name) and not name.endswith(ASIDE_SUFFIX):
+                yield Finding(WARNING, path, what, remedy)
+
+
+def _leftovers(storage: Storage, now_ms: int) -> Iterator[Finding]:
+    """What killed processes left half written: files that were never named, folders that were never
+    published.
+    """
+    what, remedy = "left behind by a process that was killed", "remove it: `lycosa check --repair`"
+    for top in ("", *sorted(_TOP)):
+        folder = Path(storage.lock_path(top or "."))
+        if not folder.is_dir():
+            continue
+        for path in _abandoned(folder, now_ms, deep=bool(top)):
+            relative = os.path.relpath(path, storage.root)
+            if not _being_built(storage, relative):
+                yield Finding(NOTE, relative, what, remedy, REMOVE)
+
+
+def _abandoned(folder: Path, now_ms: int, *, deep: bool) -> Iterator[Path]:
+    for entry in sorted(os.scandir(folder), key=lambda each: each.name):
+        path = Path(entry.path)
+        if entry.name.endswith(ASIDE_SUFFIX) or entry.name.startswith(BUILD_PREFIX):
+            if now_ms - entry.stat(follow_symlinks=False).st_mtime_ns // 1_000_000 > _ABANDONED_MS:
+                yield path
+        elif deep and entry.is_dir(follow_symlinks=False):
+            yield from _abandoned(path, now_ms, deep=True)
+
+
+def _being_built(storage: Storage, relative: str) -> bool:
+    """Whether somebody who lives holds the lock of a folder in which things are put together."""
+    if not os.path.basename(relative).startswith(BUILD_PREFIX):
+        return False
+    parent = os.path.dirname(relative)
+    locks = (
+        (f"{_INDEX}/.lock", f"{parent}/.lock")
+        if parent.startswith(_INDEX)
+        else (f"{RUN}/build-{parent.replace('/', '-')}.lock",)
+    )
+    return any(_is_locked(storage.lock_path(lock)) for lock in locks)
+
+
+def _is_locked(path: str) -> bool:
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return False
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    finally:
+        os.close(descriptor)
+    return False
+
+
+def _rights(storage: Storage) -> Iterator[Finding]:
+    """What others on this machine may do: whoever may write to the workspace commands the robot."""
+    for relative in (".", CONFIGURATION, FILE, LOG, DATA, RUN, INBOX):
+        if _mode(storage, relative) & _OTHERS_MAY_WRITE:
+            what = "every account on this machine can write to it and so control the crawler"
+            yield Finding(WARNING, relative, what, f"chmod o-w {storage.lock_path(relative)}")
+    for relative in (
+        f"{RUN}/owner.json",
+        *(f"{RUN}/tokens/{name}" for name in storage.names(f"{RUN}/tokens")),
+    ):
+        if _mode(storage, relative) & _OTHERS_MAY_READ:
+            yield Finding(
+                WARNING,
+                relative,
+                "other accounts can read it; only the account of the crawler should",
+                f"chmod 600 {relative}",
+            )
+
+
+def _mode(storage: Storage, relative: str) -> int:
+    try:
+        return os.stat(storage.lock_path(relative)).st_mode
+    except OSError:
+        return 0
+
+
+def _is_of_tables(where: str) -> bool:
+    """Whether what a finding names keeps the tables from being read."""
+    return where.endswith(".parquet") or where.startswith(f"{LOG}/") or where == "tables"
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).partition("\n")[0]

@@ -1,0 +1,168 @@
+"""Collections one by one: listed, copied into a workspace of their own, purged."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+
+import polars as pl
+
+from lycosa.commands.inspection.status_by import groups_of
+from lycosa.commands.maintenance.libraries import library_languages
+from lycosa.config.settings import Config
+from lycosa.core.errors import UsageError
+from lycosa.crawl.session.pausing import paused
+from lycosa.export.archives.collection_copy import CopyReport, copy_collection
+from lycosa.graph.generation import make_anew
+from lycosa.index.indexer import Indexer
+from lycosa.index.shards.shards import current_generation, index_analysis
+from lycosa.store.compaction.plan import base_place
+from lycosa.store.exclusion.purge import PurgeReport
+from lycosa.store.exclusion.purge_collection import purge_collection
+from lycosa.store.log.claim import INBOX
+from lycosa.store.tables.live import LiveTables
+from lycosa.store.workspace import Workspace
+
+
+@dataclass(slots=True, frozen=True)
+class Listed:
+    """One collection. `urls` by state; `bytes` of its pages; `on_disk`: bytes of base files that
+    are its alone; `pages_ever`: what its budget counts; `paused`: `collection pause`, its page or
+    the API paused it.
+    """
+
+    name: str
+    language: str
+    configured: bool
+    pages: int
+    sites: int
+    bytes: int
+    urls: Mapping[str, int]
+    pages_ever: int
+    on_disk: int
+    paused: bool
+
+
+def list_collections(workspace: Workspace, config: Config) -> list[Listed]:
+    """The collections that are configured or hold something, by name."""
+    state = workspace.state()
+    languages = library_languages(config, state)
+    groups = {row.name: row for row in groups_of(workspace, "collection", config).rows}
+    counted = (
+        LiveTables(workspace, state)
+        .scan("urls")
+        .filter(pl.col("operation") == "")
+        .group_by("collection", "state")
+        .len()
+        .collect()
+    )
+    urls: dict[str, dict[str, int]] = {}
+    for name, kept, number in counted.iter_rows():
+        urls.setdefault(name, {})[kept] = number
+    on_disk: dict[str, int] = {}
+    for files in state.files.values():
+        for file in files:
+            place = base_place(file.path)
+            if place is not None:
+                on_disk[place[0]] = on_disk.get(place[0], 0) + file.bytes
+    paused_by_people = paused(workspace.storage)
+    configured = {collection.name for collection in config.collection}
+    found = []
+    for name in sorted(configured | urls.keys() | groups.keys()):
+        group = groups.get(name)
+        pages, sites, size = (group.pages, group.sites, group.bytes) if group else (0, 0, 0)
+        states = dict(sorted(urls.get(name, {}).items()))
+        alone = on_disk.get(name, 0)
+        resting = name in paused_by_people
+        ever = state.counters[f"pages.{name}"]
+        found.append(
+            Listed(
+                name,
+                languages.get(name, ""),
+                name in configured,
+                pages,
+                sites,
+                size,
+                states,
+                ever,
+                alone,
+                resting,
+            )
+        )
+    return found
+
+
+def copy_to(root: str, name: str, target: str) -> CopyReport:
+    """Copy a collection into another workspace, which is made if there is none. Raises as
+    `copy_collection` does, and OwnedError.
+    """
+    source = Workspace.open(root)
+    other = Workspace.open_or_create(target, source.partitions)
+    if other.root == source.root:
+        raise UsageError(
+            "the target is the workspace of the collection itself: specify the "
+            "folder of another workspace"
+        )
+    with other.own("collection copy"):
+        return copy_collection(source, name, other, source.state().settings.get(name, {}))
+
+
+_ORPHAN = "left by an interrupted crawl; the next crawl processes it: run a crawl, then purge again"
+
+
+def purge(root: str, name: str, config: Config) -> PurgeReport:
+    """Remove a collection from tables, archives, inbox and search index. Exports and copies are the
+    caller's.
+
+    Raises:
+        UsageError: it is configured, so that the next `run` would fetch it again; or the workspace
+        holds nothing of it. OwnedError: another process is crawling in this workspace.
+    """
+    if any(collection.name == name for collection in config.collection):
+        raise UsageError(
+            f"collection {name!r} is still configured, so the next `lycosa run` would fetch it "
+            "again: remove it from lycosa.toml first"
+        )
+    workspace = Workspace.open(root)
+    with workspace.own("collection purge"):
+        held = (
+            LiveTables(workspace)
+            .all_rows("urls")
+            .filter(pl.col("collection") == name)
+            .head(1)
+            .collect()
+            .height
+        )
+        if not held and name not in workspace.state().settings:
+            raise UsageError(
+                f"{workspace.root} has no collection {name!r}; list the collections "
+                "with `lycosa collection list`"
+            )
+        claim = workspace.claim("collection purge")
+        try:
+            orphans = claim.orphans()
+            report = purge_collection(workspace, name)
+            for orphan in orphans:
+                report.pending.append((orphan.path, _ORPHAN))
+            _clear_inbox(workspace, name)
+            counters = workspace.state().counters
+            used = {key: -counters[key] for key in (f"pages.{name}", f"suspects.{name}")}
+            claim.commit(claim.next_folder(), {}, counters=used)
+        finally:
+            claim.release()
+    make_anew(workspace, index_analysis(root))
+    if current_generation(root) is not None:
+        with Indexer(root, config.index) as indexer:
+            indexer.rebuild()
+    return report
+
+
+def _clear_inbox(workspace: Workspace, name: str) -> None:
+    for each in workspace.storage.names(INBOX):
+        content = workspace.storage.read(f"{INBOX}/{each}")
+        with suppress(ValueError):
+            document = json.loads(content or b"{}")
+            if isinstance(document, dict) and document.get("collection") == name:
+                workspace.storage.remove(f"{INBOX}/{each}")

@@ -1,0 +1,109 @@
+"""Taking sites out of a workspace: excluded by an entry of the log, purged from its files, dropped
+from the search index.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import polars as pl
+
+from lycosa.config.settings import Config
+from lycosa.core.errors import OwnedError, UsageError
+from lycosa.graph.generation import make_anew
+from lycosa.index.indexer import Indexer
+from lycosa.index.shards.shards import current_generation, index_analysis
+from lycosa.store.exclusion.exclusions import DOMAIN, PREFIX, parse_rule
+from lycosa.store.exclusion.purge import PurgeReport, exclude, purge
+from lycosa.store.tables.live import LiveTables
+from lycosa.store.workspace import Workspace
+from lycosa.uptime.monitors import forget_excluded
+from lycosa.watch.delivery import empty_outboxes
+
+
+def exclude_and_purge(
+    root: str, config: Config, rules: Sequence[str], *, remove: bool
+) -> Mapping[str, Any]:
+    """Exclude what `rules` name; with `remove` also delete what the workspace holds of all that is
+    excluded.
+
+    `pending` are (where, why) of what is not gone yet: empty after a purge means that its last byte
+    is. Works beside a running crawl, which obeys after its next commit.
+
+    Raises:
+        UsageError: no rule, now or before, or one that is none.
+        WorkspaceError: there is no workspace, or it is damaged.
+    """
+    workspace = Workspace.open(root)
+    if not rules and not workspace.state().exclusions:
+        raise UsageError(
+            "this workspace has no exclusions: specify a rule, for example `lycosa "
+            "exclude host:www.example.org`"
+        )
+    report = purge(workspace, rules) if remove else PurgeReport(exclusion=exclude(workspace, rules))
+    pending = [*report.pending]
+    owner = workspace.owner()
+    if remove and owner is not None:
+        pending.append(
+            (
+                "tables",
+                f"process {owner.pid} ({owner.command}) is crawling and may "
+                "have rows that are not committed yet",
+            )
+        )
+    if remove:
+        if owner is None:  # else the one who delivers takes them out of its hands
+            empty_outboxes(workspace)
+        forget_excluded(workspace)
+        make_anew(workspace, index_analysis(root))
+    documents = _drop_from_index(root, config, pending)
+    return {
+        "rules": workspace.state().exclusions.rules,
+        "exclusion": report.exclusion,
+        "purged": remove,
+        "rows": dict(report.rows),
+        "records": report.records,
+        "archives": report.archives,
+        "bytes_deleted": report.bytes_deleted,
+        "documents": documents,
+        "pending": pending,
+    }
+
+
+def pages_named(root: str, rule: str) -> int:
+    """How many pages of the workspace a rule names.
+
+    Raises:
+        UsageError: it is not a rule.
+        WorkspaceError: there is no workspace, or it is damaged.
+    """
+    kind, _, value = parse_rule(rule).partition(":")
+    rest = pl.col("url").str.split_exact("://", 1).struct.field("field_1")
+    host = rest.str.extract(r"^([^/?#]*)").str.replace(r":\d+$", "").str.strip_chars_end(".")
+    named = rest.str.starts_with(value) if kind == PREFIX else host == value
+    if kind == DOMAIN:
+        named = named | host.str.ends_with(f".{value}")
+    pages = LiveTables(Workspace.open(root)).scan("pages").filter(named)
+    return int(pages.select(pl.struct("host_key", "url_key").n_unique()).collect().item())
+
+
+def _drop_from_index(root: str, config: Config, pending: list[tuple[str, str]]) -> int:
+    """Make the index follow; returns the documents that it holds then."""
+    before = current_generation(root)
+    if before is None:
+        return 0
+    indexer = Indexer(root, config.index)
+    try:
+        return indexer.update().documents
+    except OwnedError:
+        pending.append(
+            (
+                "index",
+                "a running crawl updates the search index: it removes the pages "
+                "after its next commit",
+            )
+        )
+        return before.documents
+    finally:
+        indexer.close()

@@ -1,0 +1,194 @@
+"""`lycosa check --repair`: what a check found and can be mended without a backup is mended, each by
+what it was made from.
+
+Nothing that was committed is touched: leftovers are removed, and what is derived (CDXJ, index,
+graph) is made anew.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from lycosa.archive.cdxj import write_cdxj
+from lycosa.archive.warc.members import read_records
+from lycosa.archive.warc.reader import read_exchanges
+from lycosa.commands.maintenance.check import check_workspace
+from lycosa.core.errors import ArchiveError, LycosaError, OwnedError
+from lycosa.core.units import number_of
+from lycosa.crawl.session.workspace_config import read_config
+from lycosa.graph import generation as graph
+from lycosa.index import generation as generations
+from lycosa.index.indexer import Indexer
+from lycosa.index.shards.shards import WHOLE, current
+from lycosa.maintenance.jobs import rank_workspace
+from lycosa.store.compaction.compact import maintenance
+from lycosa.store.compaction.vacuum import sweep_alone
+from lycosa.store.log.entry import entry_path
+from lycosa.store.log.snapshot import INTERVAL, snapshot_path, snapshots_newest_first
+from lycosa.store.verify.findings import CDXJ, ENTRIES, GRAPH, INDEX, REMOVE, SWEEP, Finding, Report
+from lycosa.store.workspace import Workspace
+
+_ORDER = (REMOVE, ENTRIES, CDXJ, SWEEP, GRAPH, INDEX)
+"""The index last: it is made of all the rest."""
+
+
+@dataclass(slots=True)
+class Repaired:
+    """`done`: where something was mended, and what; `failed`: where it could not be, and why;
+    `report`: what a check finds after it.
+    """
+
+    report: Report
+    done: list[tuple[str, str]] = field(default_factory=list)
+    failed: list[tuple[str, str]] = field(default_factory=list)
+
+
+def repair_workspace(root: str, *, deep: bool = False) -> Repaired:
+    """Check, mend what can be mended, and check again. Nobody may crawl meanwhile.
+
+    Raises:
+        OwnedError: somebody crawls in this workspace, or merges.
+        WorkspaceError: as `check_workspace`.
+    """
+    workspace = Workspace.open(root)
+    with workspace.own("check --repair"):
+        repaired = Repaired(check_workspace(root, deep=deep))
+        due = {finding.repair: [] for finding in repaired.report.findings if finding.repair}  # type: dict[str, list[Finding]]
+        for finding in repaired.report.findings:
+            if finding.repair:
+                due[finding.repair].append(finding)
+        if not due:
+            return repaired
+        with maintenance(workspace.storage) as alone:
+            if not alone:
+                raise OwnedError(
+                    "another process is merging, vacuuming or purging "
+                    f"{workspace.root}: run the command again later"
+                )
+            for kind in (kind for kind in _ORDER if kind in due):
+                _run(workspace, kind, due[kind], repaired)
+        repaired.report = check_workspace(root, deep=deep)
+    return repaired
+
+
+def _run(workspace: Workspace, kind: str, findings: Sequence[Finding], repaired: Repaired) -> None:
+    """One kind of repair: those of single files one by one, the others once for all."""
+    each: dict[str, Callable[[Workspace, str], str]] = {REMOVE: _remove, CDXJ: _write_cdxj}
+    whole: dict[str, Callable[[Workspace], str]] = {
+        ENTRIES: _remove_entries,
+        SWEEP: _sweep,
+        GRAPH: _rank,
+        INDEX: _index,
+    }
+    jobs: list[tuple[str, Callable[[], str]]]
+    if kind in each:
+        jobs = [
+            (finding.where, lambda where=finding.where: each[kind](workspace, where))  # type: ignore[misc]
+            for finding in findings
+        ]
+    else:
+        jobs = [(findings[0].where, lambda: whole[kind](workspace))]
+    for where, job in jobs:
+        try:
+            repaired.done.append((where, job()))
+        except (LycosaError, OSError) as error:
+            repaired.failed.append((where, str(error)))
+
+
+def _remove(workspace: Workspace, where: str) -> str:
+    path = Path(workspace.storage.lock_path(where)) if workspace.storage.on_disk else None
+    if path is not None and path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path)
+    else:
+        workspace.storage.remove(where)
+    workspace.storage.sync_folder(os.path.dirname(where) or ".")
+    return "removed"
+
+
+def _write_cdxj(workspace: Workspace, where: str) -> str:
+    """Raises ArchiveError if what the WARC gives is not what was committed."""
+    storage, committed = workspace.storage, workspace.state().indexes[where]
+    storage.remove_folder(where)  # whoever put one there
+    warc = where.removesuffix(".cdxj") + ".warc.gz"
+    path = storage.local(warc)
+    types = {
+        record.headers.get("warc-record-id", "").strip("<>"): record.type
+        for record in read_records(path)
+    }
+    others = {
+        identifier: kind for identifier, kind in types.items() if kind in ("revisit", "metadata")
+    }
+    visits = [stored.visit for stored in read_exchanges(path, relative_path=warc)]
+    aside = f"{where}.aside"
+    storage.remove(aside)
+    try:
+        write_cdxj(storage.place(aside), visits, record_types=others)
+        content = Path(storage.place(aside)).read_bytes()
+        if len(content) != committed.bytes or storage.digest(aside) != committed.digest:
+            raise ArchiveError(
+                f"the index rebuilt from {warc} differs from the committed one: "
+                f"restore {where} from a backup"
+            )
+        storage.replace(where, content, sync=True)
+    finally:
+        storage.remove(aside)
+    return "rebuilt from its WARC file"
+
+
+def _remove_entries(workspace: Workspace) -> str:
+    """All entries up to the newest sound snapshot, if those of all hundreds before it are there to
+    say that they were written.
+    """
+    storage, log = workspace.storage, workspace.log
+    newest = next(snapshots_newest_first(storage)).number
+    doomed = [number for number in log.numbers() if number <= newest]
+    lacking = [
+        hundred
+        for hundred in range(INTERVAL, newest, INTERVAL)
+        if storage.size(snapshot_path(hundred)) is None
+    ]
+    if any(hundred > min(doomed, default=newest) for hundred in lacking):
+        raise ArchiveError(
+            f"{snapshot_path(lacking[-1])} is missing: restore it or the log entry from a backup"
+        )
+    for number in doomed:
+        storage.remove(entry_path(number))
+    storage.sync_folder("log")
+    return (
+        f"{number_of(len(doomed), 'log entry', 'log entries')} removed: "
+        f"{snapshot_path(newest)} replaces them"
+    )
+
+
+def _sweep(workspace: Workspace) -> str:
+    report = sweep_alone(workspace, workspace.state(), 0, 1 << 62, 0)
+    return f"{number_of(report.files, 'obsolete file')} deleted"
+
+
+def _rank(workspace: Workspace) -> str:
+    for name in workspace.storage.names(graph.FOLDER):
+        if name.isdigit():
+            workspace.storage.remove_tree(f"{graph.FOLDER}/{name}")
+    info = rank_workspace(workspace.root)
+    if generations.numbers(workspace.storage) or workspace.storage.names(generations.FOLDER):
+        _index(workspace)  # it has read the one that was damaged
+    return f"rebuilt: generation {info.generation}"
+
+
+def _index(workspace: Workspace) -> str:
+    settings = read_config(workspace.root).index
+    indexer = Indexer(workspace.root, settings)
+    try:
+        report = indexer.rebuild()
+    finally:
+        indexer.close()
+    for shard in current(workspace.storage):
+        numbers = generations.numbers(workspace.storage, shard.line)
+        generations.remove_older(workspace.storage, numbers[-1], shard.line)
+    if settings.shards > 1:
+        generations.remove_leftovers(workspace.storage, WHOLE.line)
+    return f"rebuilt: {number_of(report.documents, 'document')}"

@@ -1,0 +1,143 @@
+"""Submitting URLs to a crawl, whether it runs or rests: a file in the workspace's inbox, which the
+next worker takes up.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from lycosa.config.credentials import without_user
+from lycosa.config.settings import Collection, Config
+from lycosa.core.clock import Clock, SystemClock
+from lycosa.core.errors import Refusal, UrlError, UsageError
+from lycosa.core.units import format_time
+from lycosa.crawl.admission.inbox import MAX_FILE_BYTES, submission
+from lycosa.crawl.session.planning import nearest, seeds_for
+from lycosa.store.coordination.owner import OwnerNote
+from lycosa.store.log.claim import INBOX
+from lycosa.store.workspace import Workspace
+from lycosa.url.exclusions import ExclusionRules, parse_exclusions
+from lycosa.url.normalise import normalise
+from lycosa.url.rules import Rules
+from lycosa.url.scope import Admission, hostname
+
+
+@dataclass(slots=True, frozen=True)
+class Submitted:
+    """What was submitted: URLs as they will be known, the file's name, and who works there now, if
+    somebody does.
+    """
+
+    collection: str
+    urls: tuple[str, ...]
+    file: str
+    owner: OwnerNote | None
+
+
+def submit(
+    root: str,
+    config: Config,
+    urls: Sequence[str],
+    collection: str = "",
+    clock: Clock | None = None,
+    operation: str = "",
+) -> Submitted:
+    """Put URLs into the inbox of a workspace. All of them, or none.
+
+    A URL that is known is fetched again. `collection` may be empty where there is only one.
+    `operation`: what is to be done with the pages and those that they lead to
+    (`lycosa.crawl.policy.operations`).
+
+    Raises:
+        UsageError: which collection is not clear, or a URL cannot be used, lies outside its scope,
+        or is excluded. WorkspaceError: there is no workspace, or it is damaged.
+    """
+    clock = clock or SystemClock()
+    workspace = Workspace.open_or_create(root) if config.collection else Workspace.open(root)
+    state = workspace.state()
+    chosen, seeds = _collection(collection, config, state.settings)
+    rules = Rules(chosen)
+    admission = Admission(
+        chosen, seeds, workspace.domains, other_schemes=config.fetch.other_schemes
+    )
+    exclusions = _exclusions(config)
+    usable: list[str] = []
+    wrong: list[str] = []
+    for given in urls:
+        try:
+            url = rules.apply(normalise(given))
+        except UrlError as error:
+            wrong.append(str(error))
+            continue
+        # patterns are for links: an operator may name a hub outside them
+        if admission.refuse(url) not in (None, Refusal.PATTERN):
+            wrong.append(
+                f"{without_user(given)} is not accepted by collection {chosen.name!r}: "
+                f"{admission.explain(url)}"
+            )
+            continue
+        host = hostname(url)
+        if state.excluded(url, host) or exclusions.excluded(
+            url, host, workspace.domains.registrable(host)
+        ):
+            wrong.append(f"{without_user(given)} is excluded by the operator")
+        else:
+            usable.append(url)
+    if wrong:
+        raise UsageError("nothing was submitted:\n" + "\n".join(wrong))
+    content = submission(chosen.name, usable, format_time(clock.now_ms()), operation)
+    if len(content) > MAX_FILE_BYTES:
+        raise UsageError(
+            f"{len(usable):,} URLs are too many for one submission: split them, or "
+            "list them in a seed_file"
+        )
+    workspace.storage.make_folder(INBOX)
+    name = f"{clock.now_ms():013d}-{uuid.uuid4().hex}.json"
+    workspace.storage.create(f"{INBOX}/{name}", content)
+    return Submitted(chosen.name, tuple(usable), name, workspace.owner())
+
+
+def _collection(
+    name: str, config: Config, before: Mapping[str, Any]
+) -> tuple[Collection, tuple[str, ...]]:
+    """The named collection, or the only one there is: as lycosa.toml has it, else as the log does.
+    With all its seeds.
+    """
+    configured = {each.name: each for each in config.collection}
+    known = sorted({*configured, *before})
+    if not known:
+        raise UsageError(
+            "there is no collection yet: add one to lycosa.toml (`lycosa init`) or "
+            "run `lycosa crawl URL`"
+        )
+    if not name:
+        if len(known) > 1:
+            raise UsageError(
+                "there are several collections: choose one with --collection NAME "
+                f"(available: {', '.join(known)})"
+            )
+        name = known[0]
+    settings: Mapping[str, Any] = before.get(name, {})
+    if name in configured:
+        collection = configured[name]
+        return collection, tuple(
+            dict.fromkeys((*seeds_for(collection, settings), *settings.get("seeds", ())))
+        )
+    if name not in before:
+        raise UsageError(f"unknown collection {name!r}; {nearest(name, known)}")
+    fields = {key: value for key, value in settings.items() if key in Collection.model_fields}
+    return Collection.model_validate(fields), tuple(settings.get("seeds", ()))
+
+
+def _exclusions(config: Config) -> ExclusionRules:
+    path = config.crawl.exclusions
+    if not path:
+        return ExclusionRules()
+    try:
+        return parse_exclusions(Path(path).read_text(encoding="utf-8"), path)
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(f"exclusion list {path} cannot be read: {error}") from None

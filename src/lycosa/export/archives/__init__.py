@@ -1,0 +1,1 @@
+"""Export captures as WARC or WACZ, and collections as workspaces."""

@@ -1,0 +1,271 @@
+"""One collection copied into a workspace of its own, or beside others: rows as they are, records as
+they are compressed.
+
+The copy can be crawled on, searched (after `lycosa index`) and exported like the original. Records
+that several collections share are copied whole; the metadata record of an exchange then still names
+the others.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from itertools import chain
+from typing import Any
+
+import polars as pl
+
+from lycosa.archive.cdxj import cdxj_line, write_lines
+from lycosa.archive.warc.members import RecordFile
+from lycosa.archive.warc.reader import read_group
+from lycosa.archive.warc.record import new_record_id
+from lycosa.archive.warc.writer import warcinfo_record
+from lycosa.core.clock import Clock, SystemClock
+from lycosa.core.errors import UsageError
+from lycosa.core.records import UrlState
+from lycosa.store.log.claim import Claim, DataFolder
+from lycosa.store.tables.buffers import write_table
+from lycosa.store.tables.live import LiveTables
+from lycosa.store.tables.schema import SORT, TABLES
+from lycosa.store.workspace import Workspace
+
+_CAPTURES = 5_000  # of one commit
+_FRAME_BYTES = 24 * 2**20
+_SOURCE = ["host_key", "url_key"]
+_COUNTERS = ("pages", "suspects")  # `pages.NAME`: what budgets count
+
+
+@dataclass(slots=True)
+class CopyReport:
+    """What was copied: rows by table, archived exchanges, compressed bytes of records."""
+
+    rows: Counter[str] = field(default_factory=Counter)
+    exchanges: int = 0
+    bytes: int = 0
+
+
+@dataclass(slots=True, frozen=True)
+class _Rows:
+    """A frame as a commit wants it."""
+
+    table: str
+    frame: pl.DataFrame
+
+    @property
+    def rows(self) -> int:
+        return self.frame.height
+
+    def write(self, path: str) -> None:
+        write_table(self.frame, path, TABLES[self.table])
+
+
+def copy_collection(
+    source: Workspace,
+    name: str,
+    target: Workspace,
+    settings: Mapping[str, Any],
+    clock: Clock | None = None,
+) -> CopyReport:
+    """Copy a collection as the source's log has it now. Whoever calls owns the target. `settings`:
+    its settings, for the target's log.
+
+    A copy that was interrupted is not gone on with: purge it there, and copy again.
+
+    Raises:
+        UsageError: the source has no such collection, the target has it already, or they cut hosts
+        into shares differently. ArchiveError: a record is damaged. FileNotFoundError: a table's
+        file went away (a merge replaced it long ago): purge the copy and begin again.
+    """
+    if (source.partitions, source.normaliser) != (target.partitions, target.normaliser):
+        raise UsageError(
+            f"{target.root} has {target.partitions} partitions and {source.root} has "
+            f"{source.partitions}: specify a new folder"
+        )
+    tables = LiveTables(source)
+    if not _holds(tables, name):
+        raise UsageError(
+            f"{source.root} has no collection {name!r}; `lycosa collection list` "
+            "lists the collections"
+        )
+    if _holds(LiveTables(target), name):
+        raise UsageError(
+            f"{target.root} already has a collection {name!r}: purge it there first, "
+            "or specify another folder"
+        )
+    return _Copy(source, tables, name, target, clock or SystemClock()).run(settings)
+
+
+def _holds(tables: LiveTables, name: str) -> bool:
+    mine = pl.col("collection") == name
+    return any(
+        tables.all_rows(table).filter(mine).head(1).collect().height
+        for table in ("urls", "visits", "pages")
+    )
+
+
+class _Copy:
+    def __init__(
+        self, source: Workspace, tables: LiveTables, name: str, target: Workspace, clock: Clock
+    ) -> None:
+        self._source, self._tables, self._name, self._target, self._clock = (
+            source,
+            tables,
+            name,
+            target,
+            clock,
+        )
+        self._report = CopyReport()
+
+    def run(self, settings: Mapping[str, Any]) -> CopyReport:
+        claim = self._target.claim(
+            "collection copy", settings={self._name: dict(settings)}, clock=self._clock
+        )
+        for captures in self._captures():
+            self._copy_captures(claim, captures)
+        mine = pl.col("collection") == self._name
+        sources: list[pl.DataFrame] = []
+        for table in ("pages", "urls", "found"):
+            for frame in self._tables.ordered(table, memory_bytes=_FRAME_BYTES):
+                rows = frame.filter(mine)
+                self._commit(claim, table, rows)
+                if table == "pages":
+                    sources.append(rows.select(_SOURCE))
+        redirects = (
+            self._tables.scan("visits")
+            .filter(mine & (pl.col("redirect_to") != ""))
+            .select(_SOURCE)
+            .collect()
+        )
+        keys = pl.concat([*sources, redirects]).unique()
+        for table in ("links", "matches"):
+            for frame in self._tables.ordered(table, memory_bytes=_FRAME_BYTES):
+                self._commit(
+                    claim, table, frame.join(keys, on=_SOURCE, how="semi", maintain_order="left")
+                )
+        self._copy_hosts(claim)
+        counters = self._tables.state.counters
+        kept = {f"{kind}.{self._name}": counters[f"{kind}.{self._name}"] for kind in _COUNTERS}
+        claim.commit(claim.next_folder(), {}, counters=kept)
+        claim.release()
+        return self._report
+
+    def _commit(self, claim: Claim, table: str, rows: pl.DataFrame) -> None:
+        if rows.height:
+            claim.commit(claim.next_folder(), {table: _Rows(table, rows)})
+            self._report.rows[table] += rows.height
+
+    def _captures(self) -> Iterator[pl.DataFrame]:
+        """The visits, as they lie in the archive, a few thousand at a time."""
+        visits = self._tables.scan("visits").filter(pl.col("collection") == self._name)
+        files = visits.select("warc_file").unique().sort("warc_file").collect()["warc_file"]
+        for warc_file in files:
+            rows = visits.filter(pl.col("warc_file") == warc_file).sort("warc_offset").collect()
+            yield from rows.iter_slices(_CAPTURES)
+
+    def _copy_captures(self, claim: Claim, visits: pl.DataFrame) -> None:
+        folder = claim.next_folder()
+        warc_file = visits.item(0, "warc_file")
+        if not warc_file:  # written by no archive
+            claim.commit(folder, {"visits": _Rows("visits", visits)})
+            self._report.rows["visits"] += visits.height
+            return
+        moved, lines = self._copy_records(folder, warc_file, visits)
+        placed = visits.with_columns(
+            pl.lit(folder.warc).alias("warc_file"), pl.col("warc_offset").replace_strict(moved)
+        )
+        write_lines(self._target.path(folder.cdxj), sorted(lines))
+        claim.commit(
+            folder,
+            {"visits": _Rows("visits", placed.sort(SORT, maintain_order=True))},
+            warc=folder.warc,
+            cdxj=folder.cdxj,
+        )
+        self._report.rows["visits"] += visits.height
+        self._report.exchanges += len(moved)
+
+    def _copy_records(
+        self, folder: DataFolder, warc_file: str, visits: pl.DataFrame
+    ) -> tuple[dict[int, int], list[str]]:
+        """Copy the exchanges of some visits; returns where each starts now, by where it started,
+        and their index lines.
+        """
+        moved: dict[int, int] = {}
+        lines: list[str] = []
+        columns = ("warc_offset", "url", "content_type", "http_status", "digest")
+        rows = visits.unique("warc_offset", keep="first", maintain_order=True).select(
+            *columns, pl.col("fetched_at").dt.epoch("ms")
+        )
+        info = {"isPartOf": self._name, "description": "copied by Lycosa, records unchanged"}
+        with (
+            open(self._target.path(folder.warc), "xb") as output,
+            RecordFile(self._source.path(warc_file)) as file,
+        ):
+            output.write(warcinfo_record(new_record_id(), self._clock.now_ms(), folder.warc, info))
+            for offset, url, content_type, status, digest, fetched_at in rows.iter_rows():
+                records = read_group(file, offset)
+                first, last = records[0], records[-1]
+                moved[offset] = output.tell()
+                if status and first.type != "metadata":
+                    lines.append(
+                        cdxj_line(
+                            url,
+                            fetched_at,
+                            content_type=content_type,
+                            status=status,
+                            digest=digest,
+                            filename=folder.warc.rpartition("/")[2],
+                            offset=moved[offset],
+                            length=first.length,
+                            revisit=first.type == "revisit",
+                        )
+                    )
+                output.write(file.peek(first.offset, last.offset + last.length - first.offset))
+            self._report.bytes += output.tell()
+        return moved, lines
+
+    def _copy_hosts(self, claim: Claim) -> None:
+        """The collection's hosts and their domains, with counts that hold in the target."""
+        mine = pl.col("collection") == self._name
+        there = LiveTables(self._target)
+        touched = self._tables.scan("urls").filter(mine).select("host_key").unique().collect()
+        states = [
+            (pl.col("state") == state.value).sum().cast(pl.Int64).alias(f"now_{state.value}")
+            for state in (UrlState.KNOWN, UrlState.VISITED)
+        ]
+        counted = there.scan("urls").group_by("host_key").agg(states).collect()
+        pages = (
+            there.scan("pages")
+            .group_by("host_key")
+            .agg(pl.len().cast(pl.Int64).alias("now_pages"))
+            .collect()
+        )
+        ours = there.scan("hosts").select("host_key", "host").collect()
+        domains = set(
+            self._tables.scan("hosts")
+            .join(touched.lazy(), on="host_key", how="semi")
+            .collect()["registrable_domain"]
+        )
+        above = (pl.col("host") == "") & pl.col("registrable_domain").is_in(domains)
+        existing = (
+            frame.join(touched, on="host_key", how="semi")
+            for frame in there.ordered("hosts", memory_bytes=_FRAME_BYTES)
+        )
+        copied = (
+            frame.filter(pl.col("host_key").is_in(touched["host_key"].implode()) | above)
+            .join(ours, on=["host_key", "host"], how="anti")
+            for frame in self._tables.ordered("hosts", memory_bytes=_FRAME_BYTES)
+        )  # fmt: skip
+        for frame in chain(list(existing), copied):
+            joined = frame.join(counted, on="host_key", how="left").join(
+                pages, on="host_key", how="left"
+            )
+            host = pl.col("host") != ""
+            new = [
+                pl.when(host)
+                .then(pl.col(f"now_{column}").fill_null(0))
+                .otherwise(column)
+                .alias(column)
+                for column in ("known", "visited", "pages")
+            ]
+            self._commit(claim, "hosts", joined.with_columns(new).select(frame.columns))

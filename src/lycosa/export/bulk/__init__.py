@@ -1,0 +1,1 @@
+"""Keep an OpenSearch or Quickwit index up to date with a workspace."""

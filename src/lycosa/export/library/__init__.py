@@ -1,0 +1,1 @@
+"""Export pages by language and day as XML, JSON Lines, Parquet or text."""

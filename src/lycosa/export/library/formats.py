@@ -1,0 +1,175 @@
+"""What the library's files look like: XML, JSON lines, Parquet, plain text."""
+
+from __future__ import annotations
+
+import os
+import uuid
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import polars as pl
+
+from lycosa.core.version import VERSION
+from lycosa.export.library import xml
+from lycosa.export.library.documents import Documents
+from lycosa.store.tables.buffers import writing
+
+DEFAULT_FILE_BYTES = 64 * 10**6
+
+_NAMESPACE = uuid.UUID("5f1c7cc6-0d0e-5a51-8a0c-6f5f1f4a7f0d")
+_GROUP_ROWS = 5_000
+_TIME = "%Y-%m-%dT%H:%M:%S%.3fZ"
+_RECORD_FIELDS = (
+    "url",
+    "redirect_from",
+    "charset",
+    "language",
+    "language_score",
+    "other_languages",
+    "title",
+    "headline",
+    "description",
+)
+
+
+@dataclass(slots=True, frozen=True)
+class Format:
+    """One kind of library. `fields` are the columns of `pages` that it shows; `render` gives the
+    bytes of each document as text; `finish` makes the file that is handed on of the one that was
+    written.
+    """
+
+    name: str
+    suffix: str
+    fields: tuple[str, ...]
+    render: Callable[[Documents], pl.Series]
+    header: Callable[[str, str, int], bytes] = lambda language, day, number: b""
+    footer: bytes = b""
+    linked: bool = True
+    finish: Callable[[Path], None] = lambda path: None
+
+
+def _record(documents: Documents) -> pl.DataFrame:
+    """The documents as rows; times as text, since JSON has none."""
+    rows, links = documents.rows, documents.links
+    grouped = links.group_by("doc", maintain_order=True).agg(
+        pl.struct("kind", "target", "anchor").alias("links")
+    )
+    return rows.join(grouped, on="doc", how="left", maintain_order="left").select(
+        pl.col("library"),
+        "day",
+        "collection",
+        pl.col("at").dt.strftime(_TIME).alias("fetched_at"),
+        pl.when(pl.col("published_at").dt.year().is_between(1, 9999)).then(
+            pl.col("published_at").dt.strftime(_TIME)
+        ),
+        *_RECORD_FIELDS,
+        "main_text",
+        pl.col("links").fill_null([]),
+        pl.col("seen_in").alias("record_id"),
+    )
+
+
+def _json_lines(documents: Documents) -> pl.Series:
+    frame = _record(documents)
+    return frame.select(pl.struct(pl.all()).struct.json_encode() + "\n").to_series()
+
+
+def _to_parquet(path: Path) -> None:
+    """The lines as a table, in place. Deterministic: the same lines give the same bytes."""
+    aside = path.with_name(f"{path.name}.table")
+    time = pl.Datetime("ms", "UTC")
+    rows = pl.scan_ndjson(path, schema=_LINES)
+    with writing(aside):
+        rows.with_columns(
+            pl.col("day").str.to_date(),
+            *(
+                pl.col(name).str.to_datetime(_TIME, time_unit="ms", time_zone="UTC").cast(time)
+                for name in _TIMES
+            ),
+        ).sink_parquet(
+            aside,
+            compression="zstd",
+            compression_level=3,
+            row_group_size=_GROUP_ROWS,
+            maintain_order=True,
+        )
+    os.replace(aside, path)
+
+
+_TIMES = ("fetched_at", "published_at")
+_LINES = pl.Schema(
+    {
+        **{
+            name: pl.String()
+            for name in ("library", "day", "collection", *_TIMES, *_RECORD_FIELDS, "main_text")
+        },
+        "links": pl.List(
+            pl.Struct({"kind": pl.String(), "target": pl.String(), "anchor": pl.String()})
+        ),
+        "record_id": pl.String(),
+        "language_score": pl.Float64(),
+        "other_languages": pl.List(pl.String()),
+    }
+)
+
+
+def _conversions(documents: Documents) -> pl.Series:
+    """WARC conversion records of the visible text, as in the WET files of Common Crawl."""
+    columns = ("url", "seen_in", "at", "day", "collection", "language", "text")
+    rows = documents.rows.with_columns(pl.col("at").dt.strftime("%Y-%m-%dT%H:%M:%SZ")).select(
+        columns
+    )
+    return pl.Series([_conversion(*row) for row in rows.iter_rows()], dtype=pl.String)
+
+
+def _conversion(
+    url: str, record_id: str, at: str, day: object, collection: str, language: str, text: str
+) -> str:
+    name = uuid.uuid5(_NAMESPACE, f"{collection}\n{record_id}\n{url}\n{day}").urn
+    refers = f"WARC-Refers-To: {_bracketed(record_id)}\r\n" if record_id else ""
+    identified = f"WARC-Identified-Content-Language: {language}\r\n" if language else ""
+    return (
+        f"WARC/1.0\r\nWARC-Type: conversion\r\nWARC-Target-URI: {url}\r\nWARC-Date: "
+        f"{at}\r\nWARC-Record-ID: <{name}>\r\n{refers}"
+        f"{identified}Content-Type: text/plain; charset=utf-8\r\nContent-Length: "
+        f"{len(text.encode())}\r\n\r\n{text}\r\n\r\n"
+    )
+
+
+def _bracketed(record_id: str) -> str:
+    return record_id if record_id.startswith("<") else f"<{record_id}>"
+
+
+def _text_header(language: str, day: str, number: int) -> bytes:
+    body = (
+        f"software: lycosa/{VERSION}\r\ndescription: visible text, {language}, {day}\r\n".encode()
+    )
+    name = uuid.uuid5(_NAMESPACE, f"{language}\n{day}\n{number}").urn
+    return (
+        f"WARC/1.0\r\nWARC-Type: warcinfo\r\nWARC-Date: {day}T00:00:00Z\r\nWARC-Record-ID: "
+        f"<{name}>\r\n"
+        f"Content-Type: application/warc-fields\r\nContent-Length: {len(body)}\r\n\r\n"
+    ).encode() + body + b"\r\n\r\n"  # fmt: skip
+
+
+_ROW_FIELDS = (*_RECORD_FIELDS, "published_at", "main_text")
+
+FORMATS = {
+    kind.name: kind
+    for kind in (
+        Format("xml", xml.SUFFIX, xml.FIELDS, xml.render, xml.header, xml.FOOTER),
+        Format("jsonl", ".jsonl", _ROW_FIELDS, _json_lines),
+        Format("parquet", ".parquet", _ROW_FIELDS, _json_lines, finish=_to_parquet),
+        Format(
+            "text",
+            ".warc.wet",
+            ("url", "language", "text"),
+            _conversions,
+            _text_header,
+            linked=False,
+        ),
+    )
+}
+"""All kinds of library by name."""

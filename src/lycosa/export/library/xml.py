@@ -1,0 +1,152 @@
+"""The XML library: documents as XML 1.0, valid against `library.xsd`.
+
+Characters that XML forbids (most controls, U+FFFE and U+FFFF) become U+FFFD; all others stay as
+they are, whatever their direction or plane. A paragraph of more than a million characters is cut in
+several elements, since parsers limit the size of a text.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import polars as pl
+
+from lycosa.export.library.documents import Documents
+
+NAMESPACE = "urn:lycosa:library:1"
+SUFFIX = ".xml"
+SCHEMA = Path(__file__).with_name("library.xsd")
+"""The schema that files are valid against."""
+
+FIELDS = (
+    "url",
+    "redirect_from",
+    "charset",
+    "language",
+    "title",
+    "headline",
+    "published_at",
+    "main_text",
+)
+
+_FORBIDDEN = [*(chr(code) for code in range(32) if code not in (9, 10, 13)), "\ufffe", "\uffff"]
+_ESCAPES = {
+    "&": "&amp;",
+    "<": "&lt;",
+    ">": "&gt;",
+    "\r": "&#13;",
+    **dict.fromkeys(_FORBIDDEN, "\ufffd"),
+}
+_IN_ATTRIBUTE = {**_ESCAPES, '"': "&quot;", "\t": "&#9;", "\n": "&#10;"}
+_LONG_TEXT_BYTES = 1_000_000
+# characters; libxml2 refuses texts of more than 10 MB unless it is told otherwise
+_PARAGRAPH = 1_000_000
+_MORE = '</p><p more="true">'
+
+
+def header(language: str, day: str, number: int) -> bytes:
+    """How a file begins. Attributes are codes, dates and numbers: nothing to escape."""
+    return (
+        f'<?xml version="1.0" encoding="UTF-8"?>\n<library xmlns="{NAMESPACE}" '
+        f'language="{language}" date="{day}" number="{number}">\n'
+    ).encode()
+
+
+FOOTER = b"</library>\n"
+
+
+def render(documents: Documents) -> pl.Series:
+    """Each document as an element, in the order of the rows."""
+    links = (
+        documents.links.select(
+            "doc",
+            pl.concat_str(
+                pl.lit('<link kind="'),
+                _escaped("kind", _IN_ATTRIBUTE),
+                pl.lit('" href="'),
+                _escaped("target", _IN_ATTRIBUTE),
+                pl.lit('">'),
+                _escaped("anchor", _ESCAPES),
+                pl.lit("</link>\n"),
+            ).alias("links"),
+        )
+        .group_by("doc", maintain_order=True)
+        .agg(pl.col("links").str.join(""))
+    )
+    rows = documents.rows.join(links, on="doc", how="left", maintain_order="left")
+    text = rows.select(
+        _escaped("main_text", _ESCAPES).str.replace_all("\n", "</p>\n<p>", literal=True)
+    ).to_series()
+    if rows.select((pl.col("main_text").str.len_bytes() > _LONG_TEXT_BYTES).any()).item():
+        text = _cut(text, rows["main_text"])
+    return rows.select(
+        pl.concat_str(
+            pl.lit("<document>\n"),
+            _element("url"),
+            _optional("redirected-from", "redirect_from"),
+            pl.lit("<fetched-at>"),
+            _time("at"),
+            pl.lit("</fetched-at>\n"),
+            _optional("charset"),
+            _optional("language"),
+            _element("collection"),
+            _optional("title"),
+            _optional("headline"),
+            pl.when(pl.col("published_at").dt.year().is_between(1, 9999))
+            .then(
+                pl.concat_str(
+                    pl.lit("<published-at>"), _time("published_at"), pl.lit("</published-at>\n")
+                )
+            )
+            .otherwise(pl.lit("")),
+            pl.lit("<main-text>"),
+            pl.when(pl.col("main_text") == "")
+            .then(pl.lit(""))
+            .otherwise(pl.concat_str(pl.lit("<p>"), text, pl.lit("</p>"))),
+            pl.lit("</main-text>\n<links>"),
+            pl.col("links").fill_null(""),
+            pl.lit("</links>\n</document>\n"),
+        )
+    ).to_series()
+
+
+def _escaped(name: str, escapes: dict[str, str]) -> pl.Expr:
+    return pl.col(name).fill_null("").str.replace_many(escapes)
+
+
+def _time(name: str) -> pl.Expr:
+    return pl.col(name).dt.strftime("%Y-%m-%dT%H:%M:%S%.3fZ")
+
+
+def _element(name: str) -> pl.Expr:
+    return pl.concat_str(pl.lit(f"<{name}>"), _escaped(name, _ESCAPES), pl.lit(f"</{name}>\n"))
+
+
+def _optional(element: str, name: str = "") -> pl.Expr:
+    column = name or element
+    written = pl.concat_str(
+        pl.lit(f"<{element}>"), _escaped(column, _ESCAPES), pl.lit(f"</{element}>\n")
+    )
+    return pl.when(pl.col(column).fill_null("") == "").then(pl.lit("")).otherwise(written)
+
+
+def _cut(escaped: pl.Series, texts: pl.Series) -> pl.Series:
+    """Long paragraphs in pieces. Rare, and so one by one."""
+    result = escaped.to_list()
+    for place, text in enumerate(texts):
+        if len(text) > _PARAGRAPH:
+            result[place] = "</p>\n<p>".join(
+                _MORE.join(map(_escape, _pieces(line))) for line in text.split("\n")
+            )
+    return pl.Series(result, dtype=pl.String)
+
+
+def _pieces(line: str) -> list[str]:
+    return [line[start : start + _PARAGRAPH] for start in range(0, len(line), _PARAGRAPH)] or [""]
+
+
+def _escape(text: str) -> str:
+    return text.translate(_TABLE)
+
+
+_TABLE = str.maketrans(_ESCAPES)

@@ -1,0 +1,1 @@
+"""Export a site as files that work offline in a browser."""

@@ -1,0 +1,167 @@
+"""`find`: where exactly a text stands, in what is stored, or in a site that is crawled for it.
+
+For the second an order is written (`lycosa.matching.orders`) and put into the inbox as an
+operation, which links inherit; whoever crawls in the workspace carries it out. What it finds stands
+in `matches`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import polars as pl
+
+from lycosa.config.settings import Config
+from lycosa.core.errors import UsageError
+from lycosa.core.records import UrlState
+from lycosa.core.units import format_time
+from lycosa.crawl.admission.inbox import submission
+from lycosa.crawl.session.submission import submit
+from lycosa.find.scan import Scan
+from lycosa.matching.find_operation import FIND
+from lycosa.matching.matches import Found, found_of
+from lycosa.matching.normalise import folding_of
+from lycosa.matching.orders import Order, new_order, remove_order, write_order
+from lycosa.matching.patterns import as_looked_for
+from lycosa.matching.site_scope import Site
+from lycosa.store.log.claim import INBOX
+from lycosa.store.log.state import LogState
+from lycosa.store.tables.live import LiveTables
+from lycosa.store.workspace import Workspace
+
+
+def find_stored(
+    root: str,
+    texts: Sequence[str],
+    ignored: Sequence[str] = (),
+    *,
+    site: str = "",
+    collection: str = "",
+) -> Scan:
+    """A scan of the stored pages for texts; `run` it.
+
+    Raises:
+        UsageError: nothing to look for, or no site.
+        WorkspaceError: there is no workspace, or it is damaged.
+    """
+    wanted = [as_looked_for(text) for text in texts]
+    if not all(wanted) or not wanted:
+        raise UsageError("nothing to search for: specify a text that is not empty")
+    tables = LiveTables(Workspace.open(root))
+    return Scan(
+        tables,
+        wanted,
+        folding_of(ignored),
+        site=Site.of(site) if site else None,
+        collection=collection,
+    )
+
+
+@dataclass(slots=True, frozen=True)
+class Ordered:
+    """An order that lies in the inbox. `running`: whether a process works there that takes it
+    up.
+    """
+
+    order: Order
+    collection: str
+    file: str
+    running: bool
+
+
+def order_in_site(
+    root: str,
+    texts: Sequence[str],
+    ignored: Sequence[str],
+    site: Site,
+    collection: str,
+    max_age_ms: int,
+) -> Ordered:
+    """Order a find in a site, from its start on, whatever the collection's scope says; the
+    workspace is made if there is none.
+
+    Raises:
+        UsageError: nothing to look for.
+    """
+    workspace = Workspace.open_or_create(root)
+    order = new_order(
+        workspace,
+        "find",
+        texts,
+        folding_of(ignored),
+        collections=[collection],
+        site=site.start,
+        max_age_ms=max_age_ms,
+    )
+    write_order(workspace.storage, order)
+    workspace.storage.make_folder(INBOX)
+    file = f"{order.created_at:013d}-{order.id}.json"
+    content = submission(
+        collection, [site.start], format_time(order.created_at), f"{FIND}:{order.id}"
+    )
+    workspace.storage.create(f"{INBOX}/{file}", content)
+    return Ordered(order, collection, file, workspace.owner() is not None)
+
+
+def submit_find(
+    root: str,
+    config: Config,
+    urls: Sequence[str],
+    texts: Sequence[str],
+    ignored: Sequence[str],
+    collection: str,
+    max_age_ms: int,
+) -> Ordered:
+    """Submit URLs with a find: they, and all they lead to within the collection's scope, are looked
+    through.
+
+    Raises what `submit` raises.
+    """
+    workspace = Workspace.open(root)
+    order = new_order(workspace, "find", texts, folding_of(ignored), max_age_ms=max_age_ms)
+    write_order(workspace.storage, order)
+    try:
+        submitted = submit(root, config, urls, collection, operation=f"{FIND}:{order.id}")
+    except BaseException:
+        remove_order(workspace.storage, order.id)
+        raise
+    return Ordered(order, submitted.collection, submitted.file, submitted.owner is not None)
+
+
+class Results:
+    """What an order finds, as commits come."""
+
+    def __init__(self, root: str, ordered: Ordered) -> None:
+        self._workspace = Workspace.open(root)
+        self._ordered = ordered
+        self._state: LogState = self._workspace.state()
+        self._tables = LiveTables(self._workspace, self._state)
+        self._read_to = ordered.order.since
+
+    def fresh(self) -> Iterator[Found]:
+        """What came since the last call."""
+        self._state.refresh()
+        head = self._state.head
+        if head > self._read_to:
+            yield from found_of(
+                self._tables.changes("matches", self._read_to), self._ordered.order.id
+            )
+        self._read_to = head
+
+    def left(self) -> int | None:
+        """How many pages are still to be looked through, as far as is known; None: it has not been
+        taken up. Reads a table's column.
+        """
+        storage = self._workspace.storage
+        if storage.size(f"{INBOX}/{self._ordered.file}") is not None:
+            return None
+        self._state.refresh()
+        operation = pl.col("operation") == f"{FIND}:{self._ordered.order.id}"
+        known = (
+            self._tables.scan("urls")
+            .filter(operation & (pl.col("state") == UrlState.KNOWN.value))
+            .select(pl.len())
+        )
+        found = self._tables.scan("found").filter(operation).select(pl.len())
+        return int(known.collect().item()) + int(found.collect().item())

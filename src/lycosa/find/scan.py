@@ -1,0 +1,179 @@
+"""Where exactly a text stands, in all that is stored: a scan of the pages' texts.
+
+The tables are read in parts; while one part is looked through, the next one is read and unpacked.
+Where nothing is folded, polars says which texts hold the bytes at all, and only those become
+Python's. bench/watch.py says how fast that is.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from datetime import datetime
+from functools import reduce
+from operator import or_
+
+import polars as pl
+
+from lycosa.core.records import UrlState
+from lycosa.matching.matches import Found
+from lycosa.matching.normalise import Folded, Folding, fold
+from lycosa.matching.page_watcher import MAX_POSITIONS, context_of
+from lycosa.matching.patterns import Needles
+from lycosa.matching.site_scope import Site
+from lycosa.store.tables.live import LiveTables
+
+_SIGNS = frozenset(r"\.+*?()|[]{}^$#&-~")
+_SEVERAL = "".join(
+    letter for letter in map(chr, range(0x80, 0x1_0000)) if len(letter.casefold()) > 1
+)
+_FOLDED_AT_ONCE = 30_000  # characters: what stays in a processor's cache
+_KEY = ("collection", "host_key", "url_key")
+_COLUMNS = (*_KEY, "url", "fetched_at", "text")
+
+
+class Scan:
+    """One scan for some texts (`watch_needles.as_looked_for`). `pages` and `bytes` say how much was
+    looked through so far.
+    """
+
+    def __init__(
+        self,
+        tables: LiveTables,
+        texts: Sequence[str],
+        folding: Folding,
+        *,
+        site: Site | None = None,
+        collection: str = "",
+    ) -> None:
+        self._tables = tables
+        self._texts = list(dict.fromkeys(texts))
+        self._needles = Needles(self._texts, folding)
+        self._folding = folding
+        self._folded = [fold(text, folding).text for text in self._texts]
+        self._site = site
+        self._collection = collection
+        self.pages = 0
+        self.bytes = 0
+
+    def run(self) -> Iterator[Found]:
+        """Every page that holds one of the texts, once a text, as the pages come. A page of several
+        collections comes once.
+        """
+        only = [pl.col("collection") == self._collection] if self._collection else []
+        if self._site is not None:
+            only.append(self._site.holds())
+        gone = self._gone(only)
+        seen: set[tuple[int, int]] = set()
+        for frame in _ahead(
+            self._tables.batches("pages", _COLUMNS, only=pl.all_horizontal(only) if only else None)
+        ):
+            live = (
+                frame.join(gone, on=_KEY, how="anti", maintain_order="left")
+                if gone.height
+                else frame
+            )
+            self.pages += live.height
+            self.bytes += int(live["text"].str.len_bytes().sum())
+            for collection, host_key, url_key, url, fetched_at, text in self._candidates(
+                live
+            ).iter_rows():
+                if (host_key, url_key) not in seen:
+                    found = list(self._look(text, url, fetched_at, collection))
+                    if found:
+                        seen.add((host_key, url_key))
+                        yield from found
+
+    def _gone(self, only: Sequence[pl.Expr]) -> pl.DataFrame:
+        """Pages that are not there any more, though their last text is stored."""
+        state = (pl.col("operation") == "") & pl.col("state").is_in(
+            [UrlState.GONE.value, UrlState.EXCLUDED.value]
+        )
+        return self._tables.scan("urls").filter(state, *only).select(_KEY).collect()
+
+    def _candidates(self, frame: pl.DataFrame) -> pl.DataFrame:
+        """The pages that may hold a text."""
+        text = pl.col("text")
+        if not self._folding:
+            return frame.filter(
+                reduce(or_, [text.str.contains(each, literal=True) for each in self._texts])
+            )
+        if self._folding == Folding(case=True):
+            return frame.filter(text.str.contains(_any_case(self._folded)))
+        # ASCII: folded by a call of Python's, if alone
+        plain = text.str.len_bytes() == text.str.len_chars()
+        parts = [frame.filter(plain), frame.filter(~plain)]
+        return pl.concat([part[sorted(self._held(part["text"].to_list()))] for part in parts])
+
+    def _held(self, texts: Sequence[str]) -> Iterator[int]:
+        """Which of the texts hold one of ours. Many of them are folded as one: that costs a fifth
+        of folding each.
+        """
+        first = 0
+        while first < len(texts):
+            starts, at, last = [], 0, first
+            while last < len(texts) and at < _FOLDED_AT_ONCE:
+                starts.append(at)
+                at += len(texts[last]) + 1
+                last += 1
+            folded = fold("\0".join(texts[first:last]), self._folding)
+            for number in {
+                number for needle in self._folded for number in _pages_with(folded, needle, starts)
+            }:
+                yield first + number
+            first = last
+
+    def _look(self, text: str, url: str, fetched_at: datetime, collection: str) -> Iterator[Found]:
+        for number, places in self._needles.find(text).items():
+            needle = self._texts[number]
+            context = context_of(text, places[0], len(needle))
+            yield Found(
+                url,
+                "",
+                needle,
+                tuple(places[:MAX_POSITIONS]),
+                len(places),
+                fetched_at,
+                collection,
+                context,
+            )
+
+
+def _any_case(folded: Sequence[str]) -> str:
+    """A regular expression that matches in every text that holds one of these, case folded; and in
+    some others. Rust's `(?i)` knows the characters whose case is one character; a text with any
+    other is looked at.
+    """
+    letters = (
+        "".join(f"\\{letter}" if letter in _SIGNS else letter for letter in each)
+        for each in folded
+        if each
+    )
+    return "|".join([f"[{_SEVERAL}]", *(f"(?i:{each})" for each in letters)])
+
+
+def _pages_with(folded: Folded, needle: str, starts: Sequence[int]) -> Iterator[int]:
+    """Which of the pages that a folded text is joined of hold a folded text. `starts`: where each
+    begins, before the folding.
+    """
+    found = folded.text.find(needle) if needle else -1
+    while found >= 0:
+        number = bisect_right(starts, folded.place(found)) - 1
+        last = number + 1 == len(starts)
+        following = len(folded.text) + 1 if last else folded.index(starts[number + 1])
+        # a text that holds the sign between pages does not reach over it
+        if found + len(needle) < following:
+            yield number
+        if last:
+            return
+        found = folded.text.find(needle, following)
+
+
+def _ahead(frames: Iterator[pl.DataFrame]) -> Iterator[pl.DataFrame]:
+    """The same frames, each read while the one before is in use."""
+    with ThreadPoolExecutor(1, thread_name_prefix="find") as pool:
+        waiting = pool.submit(next, frames, None)
+        while (frame := waiting.result()) is not None:
+            waiting = pool.submit(next, frames, None)
+            yield frame

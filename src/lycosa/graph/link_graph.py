@@ -1,0 +1,158 @@
+"""Who links to whom, among the pages that are stored: edges in a file, anchors in a file, both
+bounded in memory.
+
+A link to a URL that redirects counts for the page that it leads to. Links that their page disowns
+(rel nofollow, ugc, sponsored) count for nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+
+from lycosa.core.records import FOLLOWED_KINDS, LinkKind
+from lycosa.store.tables.buffers import writing
+from lycosa.store.tables.live import LiveTables
+from lycosa.store.tables.schema import SORT
+
+Keys = np.ndarray[tuple[int], np.dtype[np.uint64]]
+Places = np.ndarray[tuple[int], np.dtype[np.int64]]
+
+MAX_ANCHOR = 120  # characters of a link's text that are kept
+_MAX_HOPS = 5  # of redirects
+_FRAME_BYTES = 16 * 2**20
+_DISOWNED = r"\b(?:nofollow|ugc|sponsored)\b"
+_FOLLOWED = [kind.value for kind in FOLLOWED_KINDS]
+
+
+@dataclass(slots=True, frozen=True)
+class Pages:
+    """The stored pages, each once, in the order of their keys. 27 bytes a page."""
+
+    partition: np.ndarray[tuple[int], np.dtype[np.uint16]]
+    host_key: Keys
+    url_key: Keys
+    text_hash: Keys  # of the URL as polars hashes it: links name their target by its text
+
+    @property
+    def count(self) -> int:
+        return int(self.url_key.size)
+
+
+class Lookup:
+    """From a key to its place in an array of distinct keys."""
+
+    def __init__(self, keys: Keys) -> None:
+        self._order = np.argsort(keys)
+        self._sorted = keys[self._order]
+
+    def find(self, wanted: Keys) -> Places:
+        """The places; -1 for what is not there."""
+        if not self._sorted.size:
+            return np.full(wanted.size, -1, np.int64)
+        place = np.minimum(np.searchsorted(self._sorted, wanted), self._sorted.size - 1)
+        return np.where(self._sorted[place] == wanted, self._order[place], -1)
+
+
+def stored_pages(tables: LiveTables) -> Pages:
+    """All pages of all collections. Raises FileNotFoundError as `LiveTables.ordered` does."""
+    frames = [
+        frame.unique(["host_key", "url_key"], keep="first", maintain_order=True).select(
+            *SORT, text_hash=pl.col("url").hash()
+        )
+        for frame in tables.ordered("pages", (*SORT, "url"), memory_bytes=_FRAME_BYTES)
+    ]
+    if not frames:
+        nothing = np.zeros(0, np.uint64)
+        return Pages(np.zeros(0, np.uint16), nothing, nothing, nothing)
+    rows = pl.concat(frames)
+    return Pages(
+        *(rows[name].to_numpy() for name in ("partition", "host_key", "url_key", "text_hash"))
+    )
+
+
+@dataclass(slots=True, frozen=True)
+class Linked:
+    """`edges`: a file of pairs of int32 (from, to), places of pages; `anchors`: a folder of Parquet
+    files of page, host_key, anchor, each triple about once.
+    """
+
+    edges: Path
+    anchors: Path
+
+
+def gather(tables: LiveTables, pages: Pages, folder: Path) -> Linked:
+    """Go through all links and write down those between pages. Raises FileNotFoundError as
+    `LiveTables.ordered` does.
+    """
+    edges, anchors = folder / "edges", folder / "anchors"
+    anchors.mkdir()
+    redirects = _Redirects(tables)
+    by_text, by_key = Lookup(pages.text_hash), Lookup(pages.url_key)
+    with edges.open("wb") as file:
+        for number, frame in enumerate(_links(tables)):
+            source = by_key.find(frame["url_key"].to_numpy())
+            target = by_text.find(redirects.ends(frame["target"].hash().to_numpy()))
+            known = (source >= 0) & (target >= 0) & (source != target)
+            found = frame.select(
+                "host_key", anchor=pl.col("anchor").str.slice(0, MAX_ANCHOR).str.strip_chars()
+            ).with_columns(
+                page=pl.Series(target.astype(np.int32)), source=pl.Series(source.astype(np.int32))
+            )
+            found = found.filter(pl.Series(known))
+            pairs = found.select("source", "page").unique(maintain_order=True)
+            file.write(
+                np.stack([pairs["source"].to_numpy(), pairs["page"].to_numpy()], axis=1).tobytes()
+            )
+            said = (
+                found.filter(pl.col("anchor") != "").select("page", "host_key", "anchor").unique()
+            )
+            if said.height:
+                with writing(path := anchors / f"{number:06d}.parquet"):
+                    said.write_parquet(path, compression="zstd")
+    return Linked(edges, anchors)
+
+
+class _Redirects:
+    """Which URL leads where, by hashes of their text. 16 bytes a redirect."""
+
+    def __init__(self, tables: LiveTables) -> None:
+        frames = [
+            frame.filter(pl.col("kind") == LinkKind.REDIRECT.value).select(
+                source=pl.col("source").hash(), target=pl.col("target").hash()
+            )
+            for frame in tables.ordered(
+                "links", ("source", "target", "kind"), memory_bytes=_FRAME_BYTES
+            )
+        ]
+        hops = (
+            pl.concat(frames).unique("source", keep="last")
+            if frames
+            else pl.DataFrame(schema={"source": pl.UInt64, "target": pl.UInt64})
+        )
+        self._target: Keys = hops["target"].to_numpy()
+        self._lookup = Lookup(hops["source"].to_numpy())
+
+    def ends(self, urls: Keys) -> Keys:
+        if not self._target.size:
+            return urls
+        for _ in range(_MAX_HOPS):
+            place = self._lookup.find(urls)
+            if (place < 0).all():
+                break
+            urls = np.where(place >= 0, self._target[place], urls)
+        return urls
+
+
+def _links(tables: LiveTables) -> Iterator[pl.DataFrame]:
+    columns = ("host_key", "url_key", "target", "anchor", "rel", "kind")
+    for frame in tables.ordered("links", columns, memory_bytes=_FRAME_BYTES):
+        kept = frame.filter(
+            pl.col("kind").is_in(_FOLLOWED) & ~pl.col("rel").str.contains(_DISOWNED)
+        )
+        if kept.height:
+            yield kept

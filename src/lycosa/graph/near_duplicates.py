@@ -1,0 +1,251 @@
+"""Groups of pages with the same or nearly the same text, and the page that represents each group.
+
+Pages with the same digest have one text. `lycosa.graph.minhash` finds similar texts, by characters
+in languages that are written without spaces, by words elsewhere. The main text counts. Where it is
+a small part of the visible text (a table of contents with a notice that all pages of the site
+have), the visible text counts as much.
+
+A group is represented by the page that most others name as canonical, then one whose declared
+language and title fit its text (`pages.language_share`), then one whose text fits `hreflang` or URL
+(a page of `/de/` may be not translated yet). Then count the link rank, the shortest URL and the
+oldest fetch.
+"""
+
+from __future__ import annotations
+
+import re
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+
+from lycosa.graph.minhash import (
+    CHARACTERS,
+    LEAST,
+    WORDS,
+    Sketches,
+    Tokens,
+    shingles,
+    stars,
+    weighed,
+)
+from lycosa.store.tables.live import LiveTables
+from lycosa.url.languages import language_of_url
+
+GROUPS = {
+    "url_key": pl.UInt64(),
+    # what the pages of a group share: as `text_group` of the page that stands for it
+    "group": pl.Int64(),
+    "canonical": pl.UInt64(),  # the URL key of the page that stands for the group
+    "text": pl.UInt64(),  # the digest of the page's text that was looked at
+}
+
+SPACELESS = frozenset({"zh", "ja", "lo", "my", "bo", "th", "km"})
+_READ = (
+    "url_key",
+    "url",
+    "fetched_at",
+    "canonical",
+    "language",
+    "alternates",
+    "language_share",
+    "may_index",
+    "text_digest",
+    "main_text",
+    "text",
+)
+_FRAME_BYTES = 4 * 2**20
+_NO_LETTER = re.compile(r"\W+")
+_SMALL = 3  # a main text is small if so many of it are no more than all that is visible
+_ROWS = 200  # pages whose words are in memory together
+
+
+def near_groups(
+    tables: LiveTables, priors: pl.DataFrame, copies: pl.Series, folder: Path
+) -> pl.DataFrame:
+    """The pages that are in a group with others, each once: the columns of `GROUPS`.
+
+    Args:
+        priors: url_key, prior: what links say of each page.
+        copies: URL keys of pages that are passed over.
+        folder: for what does not fit into memory: up to 4.2 KB a text.
+
+    Memory: some 200 bytes a page, 100 a pair of near texts.
+
+    Raises:
+        FileNotFoundError: a table's file went away (a merge replaced it long ago): refresh the
+        tables and try again.
+    """
+    facts, sketched = [], []
+    seen: set[int] = set()
+    with (
+        tempfile.NamedTemporaryFile(dir=folder, prefix="hashes-") as hashes,
+        tempfile.NamedTemporaryFile(dir=folder, prefix="bands-") as bands,
+    ):
+        sketches = Sketches(hashes.file, bands.file)
+        for frame in tables.ordered("pages", _READ, memory_bytes=_FRAME_BYTES):
+            used = frame.filter(
+                pl.col("may_index")
+                & (pl.col("text_digest") != 0)
+                & (pl.col("text") != "")
+                & ~pl.col("url_key").is_in(copies.implode())
+            )
+            facts.append(_facts(used))
+            for digest, width, body, whole in _texts(used, seen):
+                found = shingles(body, width)
+                if whole.size:
+                    found = weighed(found, shingles(whole, width))
+                if found.size >= LEAST:
+                    sketches.add(found)
+                    sketched.append(digest)
+        if not facts:
+            return pl.DataFrame(schema=GROUPS)
+        pages = _in_order(pl.concat(facts).unique("url_key", keep="last"), priors)
+        best = dict(
+            pages.select("text", "order").group_by("text").agg(pl.col("order").min()).iter_rows()
+        )
+        better = np.fromiter((best[digest] for digest in sketched), np.int64, len(sketched))
+        stands = stars(((one, other) for one, other, _ in sketches.near()), better)
+    merged = pl.DataFrame(
+        {
+            "text": [sketched[text] for text in stands],
+            "leader": [sketched[text] for text in stands.values()],
+        },
+        schema={"text": pl.UInt64, "leader": pl.UInt64},
+    )
+    joined = pages.join(merged, on="text", how="left").with_columns(
+        leader=pl.col("leader").fill_null(pl.col("text"))
+    )
+    groups = joined.filter(pl.len().over("leader") > 1).sort("order")
+    # As `lycosa.index.indexer.text_group` says: what is new since folds with the texts that it
+    # equals.
+    shifted = pl.col("leader").reinterpret(signed=True).xor(pl.lit(-(2**63), pl.Int64))
+    return groups.with_columns(
+        group=shifted, canonical=pl.col("url_key").first().over("leader")
+    ).select(list(GROUPS))
+
+
+def _facts(frame: pl.DataFrame) -> pl.DataFrame:
+    """What decides which page stands for others."""
+    return frame.select(
+        "url_key",
+        "fetched_at",
+        text="text_digest",
+        url=pl.col("url").hash(),
+        length=pl.col("url").str.len_bytes(),
+        host=pl.col("url").str.extract("^[^:]*://([^/?#]*)").hash(),
+        language=pl.col("language"),
+        share=pl.col("language_share"),
+        said=_said(frame),
+        named=pl.when((pl.col("canonical") != "") & (pl.col("canonical") != pl.col("url"))).then(
+            pl.col("canonical").hash()
+        ),
+    )
+
+
+def _said(frame: pl.DataFrame) -> pl.Series:
+    """The language that each page says it is in, by `hreflang` of itself, else by its URL; "" for
+    none.
+    """
+    rows = (
+        frame.select("url", "alternates")
+        .with_row_index("row")
+        .explode("alternates")
+        .drop_nulls("alternates")
+    )
+    alternate = pl.col("alternates").struct
+    itself = rows.filter(alternate.field("url") == pl.col("url")).select(
+        "row", alternate.field("language")
+    )
+    languages = itself.with_columns(
+        pl.col("language").str.split("-").list.first().str.to_lowercase()
+    ).filter(pl.col("language") != "x")
+    said = dict(languages.iter_rows())
+    return pl.Series(
+        [said.get(row) or language_of_url(url) for row, url in enumerate(frame["url"])],
+        dtype=pl.String,
+    )
+
+
+def _in_order(pages: pl.DataFrame, priors: pl.DataFrame) -> pl.DataFrame:
+    """url_key, text, order: the page with the smallest stands for the others of its group."""
+    votes = pages.drop_nulls("named").group_by(url="named").agg(votes=pl.len())
+    known = pages.join(votes, on="url", how="left").join(priors, on="url_key", how="left")
+    # What looks like a language in a URL is one where the host has a page in that language whose
+    # URL says so.
+    true = (
+        known.filter(pl.col("said") == pl.col("language"))
+        .select("host", "said", names=pl.lit(True))
+        .unique()
+    )
+    known = known.join(true, on=["host", "said"], how="left")
+    fits = (
+        pl.when(pl.col("names").is_null() | (pl.col("said") == ""))
+        .then(0)
+        .when(pl.col("said") == pl.col("language"))
+        .then(1)
+        .otherwise(-1)
+    )
+    ordered = known.sort(
+        [
+            pl.col("votes").fill_null(0),
+            "share",
+            fits,
+            pl.col("prior").fill_null(1.0),
+            "length",
+            "fetched_at",
+            "url_key",
+        ],
+        descending=[True, True, True, True, False, False, False],
+    )
+    return ordered.with_row_index("order").select("url_key", "text", pl.col("order").cast(pl.Int64))
+
+
+def _texts(frame: pl.DataFrame, seen: set[int]) -> Iterator[tuple[int, int, Tokens, Tokens]]:
+    """(digest, tokens in a shingle, those of the main text, those of all that is visible) of each
+    text that was not seen yet. The last is empty where the main text says enough.
+    """
+    digests = frame["text_digest"].to_list()
+    places = {digest: place for place, digest in enumerate(digests) if digest not in seen}
+    seen.update(places)
+    fresh = frame[sorted(places.values())]
+    body = (
+        pl.when(pl.col("main_text") != "")
+        .then(pl.col("main_text"))
+        .otherwise(pl.col("text"))
+        .str.to_lowercase()
+    )
+    small = (
+        pl.col("main_text").str.len_bytes().is_between(1, pl.col("text").str.len_bytes() // _SMALL)
+    )
+    whole = pl.when(small).then(pl.col("text").str.to_lowercase()).otherwise(pl.lit(""))
+    texts = fresh.select(
+        "text_digest", body=body, whole=whole, spaceless=pl.col("language").is_in(list(SPACELESS))
+    )
+    for part in texts.filter(~pl.col("spaceless")).iter_slices(_ROWS):
+        bodies, wholes = _words(part["body"]), _words(part["whole"])
+        for digest in part["text_digest"]:
+            yield digest, WORDS, next(bodies), next(wholes)
+    for digest, one, other in (
+        texts.filter(pl.col("spaceless")).select("text_digest", "body", "whole").iter_rows()
+    ):
+        yield digest, CHARACTERS, _characters(one), _characters(other)
+
+
+def _words(texts: pl.Series) -> Iterator[Tokens]:
+    """Of each text the hashes of its words."""
+    words = texts.str.extract_all(r"\w+")
+    hashes = words.explode().drop_nulls().hash().to_numpy()
+    start = 0
+    for length in words.list.len():
+        yield hashes[start : start + length]
+        start += length
+
+
+def _characters(text: str) -> Tokens:
+    """Letters and digits."""
+    return np.frombuffer(_NO_LETTER.sub("", text).encode("utf-32-le", "replace"), np.uint32).astype(
+        np.uint64
+    )

@@ -1,0 +1,220 @@
+"""What an index takes in of a page from elsewhere than its `pages` row: its type, where it links
+to, and what links say of it.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator, Mapping, Sequence
+
+import numpy as np
+import polars as pl
+
+from lycosa.core.records import FOLLOWED_KINDS
+from lycosa.graph.generation import LinkNews
+from lycosa.index.schema import DEFAULT_TYPE, link_key
+from lycosa.store.tables.live import LiveTables, in_partitions
+from lycosa.url.keys import host_key
+
+ENTRY = "entry"
+_FRAME_BYTES = 8 * 2**20
+_FOLLOWED = [kind.value for kind in FOLLOWED_KINDS]
+
+_TYPES: Mapping[str, str] = {
+    "text/html": "html",
+    "application/xhtml+xml": "html",
+    "text/plain": "txt",
+    "application/pdf": "pdf",
+    "application/msword": "doc",
+    "application/vnd.ms-excel": "xls",
+    "application/vnd.ms-powerpoint": "ppt",
+    "application/vnd.openxmlformats-officedocument.wordprocessingml.document": "docx",
+    "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet": "xlsx",
+    "application/vnd.openxmlformats-officedocument.presentationml.presentation": "pptx",
+    "application/vnd.oasis.opendocument.text": "odt",
+    "application/vnd.oasis.opendocument.spreadsheet": "ods",
+    "application/vnd.oasis.opendocument.presentation": "odp",
+    "application/epub+zip": "epub",
+    "application/rtf": "rtf",
+    "text/rtf": "rtf",
+    "text/markdown": "md",
+    "text/csv": "csv",
+    "application/xml": "xml",
+    "text/xml": "xml",
+    "application/json": "json",
+}
+_BY_NAME = frozenset(_TYPES.values()) - {"html"}
+
+Keys = np.ndarray[tuple[int], np.dtype[np.uint64]]
+
+
+class Surroundings:
+    """Of the pages that a part of an update looks at. Memory: 8 bytes a link, 100 a page, and the
+    texts of links to its pages.
+    """
+
+    def __init__(
+        self,
+        tables: LiveTables,
+        after: int,
+        partitions: range | None,
+        news: LinkNews | None,
+        only: pl.Series | None = None,
+    ) -> None:
+        """From the rows that came after an entry; with `only`, from all rows of the pages with
+        these keys.
+
+        Raises:
+            FileNotFoundError, polars.exceptions.PolarsError: a file cannot be read.
+        """
+
+        def rows(name: str, columns: tuple[str, ...]) -> Iterator[pl.DataFrame]:
+            if only is None:
+                return tables.changes(
+                    name, after, columns, memory_bytes=_FRAME_BYTES, partitions=partitions
+                )
+            chosen = tables.all_rows(name).filter(pl.col("url_key").is_in(only.implode()))
+            if partitions is not None:
+                chosen = chosen.filter(in_partitions(partitions))
+            return iter([chosen.select(*columns, ENTRY).collect()])
+
+        sources, self._targets = _links(
+            rows("links", ("host_key", "url_key", "target", "kind", "found_at"))
+        )
+        # looked through for one key it takes a fifth of numpy's time
+        self._sources = np.ascontiguousarray(sources).data
+        self._types = _types(rows("visits", ("url_key", "content_type", "http_status")))
+        keys = only
+        if only is None and after:
+            changed = [frame["url_key"] for frame in rows("pages", ("url_key",))]
+            keys = (pl.concat(changed) if changed else pl.Series(dtype=pl.UInt64)).unique()
+        self._said = _Said(news, keys, partitions)
+
+    def links(self, url_key: int) -> Sequence[int]:
+        """`link_key`s of the targets of a page."""
+        first = bisect_left(self._sources, url_key)
+        found: list[int] = self._targets[
+            first : bisect_right(self._sources, url_key, lo=first)
+        ].tolist()
+        return found
+
+    def type(self, url_key: int, url: str) -> str:
+        """By the media type that its server claimed; without one, by its name."""
+        return self._types.get(url_key) or type_by_name(url)
+
+    def prior(self, url_key: int) -> float:
+        return self._said.prior(url_key)
+
+    def anchors(self, url_key: int) -> str:
+        return self._said.anchors(url_key)
+
+    def group(self, url_key: int, digest: int) -> int:
+        """What it shares with pages that say nearly the same, as long as its text is the one that
+        was compared; else 0.
+        """
+        return self._said.group(url_key, digest)
+
+    def copied_in(self, url_key: int) -> frozenset[str]:
+        """The collections in which it is a copy that a redirect led to."""
+        return self._said.copied_in.get(url_key, frozenset())
+
+
+class _Said:
+    """What the graph says, by key."""
+
+    def __init__(self, news: LinkNews | None, only: pl.Series | None, inside: range | None) -> None:
+        self._keys: Keys = np.zeros(0, np.uint64)
+        self.copied_in: dict[int, frozenset[str]] = {}
+        self._groups: dict[int, tuple[int, int]] = {}
+        if news is None:
+            return
+        rows = news.pages(only, inside=inside).sort("url_key")
+        self._keys = rows["url_key"].to_numpy()
+        self._prior, self._anchors = rows["prior"].to_numpy(), rows["anchors"]
+        grouped = rows.filter(pl.col("group") != 0).select("url_key", "text", "group")
+        self._groups = {url_key: (text, group) for url_key, text, group in grouped.iter_rows()}
+        for url_key, collection in (
+            news.copies(only, inside=inside).select("url_key", "collection").iter_rows()
+        ):
+            self.copied_in[url_key] = self.copied_in.get(url_key, frozenset()) | {collection}
+
+    def prior(self, url_key: int) -> float:
+        place = self._place(url_key)
+        return 1.0 if place < 0 else float(self._prior[place])
+
+    def anchors(self, url_key: int) -> str:
+        place = self._place(url_key)
+        return "" if place < 0 else str(self._anchors[place])
+
+    def group(self, url_key: int, digest: int) -> int:
+        text, group = self._groups.get(url_key, (0, 0))
+        return group if text == digest else 0
+
+    def _place(self, url_key: int) -> int:
+        if not self._keys.size:
+            return -1
+        key = np.uint64(url_key)
+        place = int(np.searchsorted(self._keys, key))
+        return place if place < self._keys.size and self._keys[place] == key else -1
+
+
+def type_by_name(url: str) -> str:
+    """`http://h/a.PDF?x` -> `pdf`; what has no name of a document is a page."""
+    name = url.partition("?")[0].rpartition("/")[2]
+    ending = name.rpartition(".")[2].lower() if "." in name else ""
+    return ending if ending in _BY_NAME else DEFAULT_TYPE
+
+
+def _links(
+    frames: Iterator[pl.DataFrame],
+) -> tuple[Keys, np.ndarray[tuple[int], np.dtype[np.int64]]]:
+    """Sources in order, and a key of the target of each link: of its URL, and once of its host
+    where that is another. Of each source the newest parse counts.
+    """
+    parts = []
+    for frame in frames:
+        followed = frame.filter(pl.col("kind").is_in(_FOLLOWED))
+        if not followed.height:
+            continue
+        targets = followed.select("target").unique()
+        # most links of a site lead to the same pages: each is hashed once
+        texts = targets["target"].to_list()
+        hosts = [text.partition("://")[2].partition("/")[0] for text in texts]
+        names = {host: _without_port(host) for host in set(hosts)}
+        known = {host: (host_key(name), link_key(f"//{name}")) for host, name in names.items()}
+        targets = targets.with_columns(
+            page=pl.Series([link_key(text) for text in texts], dtype=pl.Int64),
+            target_host=pl.Series([known[host][0] for host in hosts], dtype=pl.UInt64),
+            site=pl.Series([known[host][1] for host in hosts], dtype=pl.Int64),
+        )
+        joined = followed.join(targets, on="target", how="left")
+        parse = ("url_key", ENTRY, "found_at")
+        pages = joined.select(*parse, key="page")
+        sites = joined.filter(pl.col("target_host") != pl.col("host_key")).select(
+            *parse, key="site"
+        )
+        parts.append(pl.concat([pages, sites]).unique())
+    if not parts:
+        return np.zeros(0, np.uint64), np.zeros(0, np.int64)
+    rows = pl.concat(parts)
+    for stamp in (ENTRY, "found_at"):
+        rows = rows.filter(pl.col(stamp) == pl.col(stamp).max().over("url_key"))
+    rows = rows.sort("url_key")
+    return rows["url_key"].to_numpy(), rows["key"].to_numpy()
+
+
+def _without_port(host: str) -> str:
+    if host.startswith("["):
+        return host.partition("]")[0] + "]"
+    return host.partition(":")[0]
+
+
+def _types(frames: Iterator[pl.DataFrame]) -> dict[int, str]:
+    """The types that servers claimed, by key."""
+    found: dict[int, str] = {}
+    for frame in frames:
+        rows = frame.filter(
+            (pl.col("http_status") == 200) & pl.col("content_type").is_in(list(_TYPES))
+        ).select("url_key", "content_type")
+        found.update((url_key, _TYPES[content_type]) for url_key, content_type in rows.iter_rows())
+    return found

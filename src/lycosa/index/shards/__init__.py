@@ -1,0 +1,1 @@
+"""Which documents belong to which shard, and which shards form the index."""

@@ -1,0 +1,63 @@
+"""Copies of a shard's generations on a machine's own disk: what a replica reads.
+
+    COPIES/00000007/     the generation's files, complete: it was renamed to this when it was
+
+A generation shares most files with the one before it, under the same names: these are linked, not
+copied again.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from pathlib import Path
+
+from lycosa.index.generation import BUILD_PREFIX, INFO, Generation
+from lycosa.store.storage.staging import LIST
+
+# files that have one name in all generations, and not one content
+_REWRITTEN = frozenset({"meta.json", INFO, LIST})
+
+
+def local_copy(generation: Generation, copies: Path) -> Generation:
+    """The same generation on this disk. Raises OSError if it is removed meanwhile, or the disk is
+    full.
+    """
+    target = copies / generation.path.name
+    if target.is_dir():
+        if (target / INFO).read_bytes() == (generation.path / INFO).read_bytes():
+            return Generation(target, generation.info)
+        shutil.rmtree(target)  # of an index that was removed by hand, and built again
+    copies.mkdir(parents=True, exist_ok=True)
+    before = [path for path in copies.iterdir() if not path.name.startswith(BUILD_PREFIX)]
+    build = Path(tempfile.mkdtemp(prefix=BUILD_PREFIX, dir=copies))
+    try:
+        for source in generation.path.iterdir():
+            if source.name.startswith("."):
+                continue
+            _fetch(source, build / source.name, [path / source.name for path in before])
+        os.rename(build, target)
+    except FileExistsError:  # another replica on this machine was faster
+        shutil.rmtree(build)
+    except OSError as error:
+        shutil.rmtree(build)
+        if not target.is_dir():
+            raise error
+    return Generation(target, generation.info)
+
+
+def remove_copies(copies: Path, number: int) -> None:
+    """Remove the copies of older generations; who has one open keeps it."""
+    for path in copies.iterdir():
+        if path.name.isdigit() and int(path.name) < number:
+            shutil.rmtree(path, ignore_errors=True)  # a second replica here may be at it too
+
+
+def _fetch(source: Path, target: Path, before: list[Path]) -> None:
+    if source.name not in _REWRITTEN:
+        for path in before:
+            if path.is_file() and path.stat().st_size == source.stat().st_size:
+                os.link(path, target)
+                return
+    shutil.copyfile(source, target)

@@ -1,0 +1,1 @@
+"""The page texts of a generation, from which snippets are cut."""

@@ -1,0 +1,1 @@
+"""Collect and store the phrases and words for completion and spelling."""

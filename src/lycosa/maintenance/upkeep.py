@@ -1,0 +1,152 @@
+"""Keeping a workspace small and ranked while it is crawled: merges, sweeps and what links say, in
+processes of their own, when due.
+"""
+
+from __future__ import annotations
+
+import subprocess
+from contextlib import suppress
+
+from lycosa.cluster.engine import Engine
+from lycosa.config.settings import Config, StoreSettings
+from lycosa.core.clock import Clock, SystemClock
+from lycosa.core.errors import LycosaError
+from lycosa.graph.generation import make_generation, newest
+from lycosa.index.shards.shards import index_analysis
+from lycosa.maintenance.jobs import merge_on, sweep_on
+from lycosa.processes.children import job_order, start_job
+from lycosa.processes.threads import OnError, start_thread
+from lycosa.store.compaction.compact import merge, merge_is_due
+from lycosa.store.compaction.plan import MergeSettings
+from lycosa.store.compaction.vacuum import sweep
+from lycosa.store.log.state import LogState
+from lycosa.store.workspace import Workspace
+
+_SWEEP_EVERY_MS = 3_600_000
+RANK_EVERY_MS = 86_400_000
+
+
+class Upkeep:
+    """Starts the job that merges, sweeps and (unless `ranking` is false) ranks, at most one at a
+    time. It may be killed at any moment; `close` does.
+
+    With an `engine` its processes carry the job out, table by table; it ends them when it is
+    closed. `state`: the log, of whoever has it in this thread already: after years it is tens of
+    megabytes.
+    """
+
+    def __init__(
+        self,
+        workspace: Workspace,
+        config: Config,
+        clock: Clock,
+        engine: Engine | None = None,
+        state: LogState | None = None,
+        *,
+        ranking: bool = True,
+    ) -> None:
+        self._workspace = workspace
+        self._settings = config.store
+        self._interval_ms = config.run.merge_interval
+        self._clock = clock
+        self._state = state if state is not None else workspace.state()
+        self._next = clock.monotonic_ms() + self._interval_ms
+        self._next_sweep = clock.monotonic_ms() + _SWEEP_EVERY_MS
+        self._engine = engine
+        self._ranking = ranking
+        self._job: subprocess.Popen[bytes] | _Job | None = None
+
+    def tick(self, *, room: bool = True) -> None:
+        """Look whether something is due; call it as often as you like. Without `room` on the disk
+        it only sweeps: a merge needs some.
+        """
+        now = self._clock.monotonic_ms()
+        if self._job is not None and self._job.poll() is not None:
+            self._job = None
+        if now < self._next or self._job is not None:
+            return
+        self._next = now + self._interval_ms
+        self._state.catch_up()
+        due = room and merge_is_due(self._state, MergeSettings(self._settings.merge_commits))
+        if due or now >= self._next_sweep:
+            self._next_sweep = now + _SWEEP_EVERY_MS
+            self._job = self._begin(due)
+
+    def _begin(self, merging: bool) -> subprocess.Popen[bytes] | _Job:
+        root, settings = self._workspace.root, self._settings
+        if self._engine is not None:
+            return _Job(self._engine, root, settings, merging)
+        order = {
+            "root": root,
+            "settings": settings.model_dump(mode="json"),
+            "merging": merging,
+            "ranking": self._ranking,
+        }
+        return start_job("lycosa.maintenance.upkeep", order)
+
+    def close(self) -> None:
+        """End a job that is under way: what it has not finished is done again another time."""
+        if self._job is not None:
+            self._job.kill()
+            self._job.wait()
+            self._job = None
+
+
+class _Job:
+    """A job that an engine carries out, followed by a thread."""
+
+    def __init__(self, engine: Engine, root: str, settings: StoreSettings, merging: bool) -> None:
+        self._thread = start_thread(
+            self._follow, engine, root, settings, merging, name="upkeep", on_error=OnError.REPORT
+        )
+
+    def poll(self) -> int | None:
+        return None if self._thread.is_alive() else 0
+
+    def wait(self) -> None:
+        """Nothing is waited for: what is under way ends with the engine."""
+
+    def kill(self) -> None:
+        """As `wait`."""
+
+    def _follow(self, engine: Engine, root: str, settings: StoreSettings, merging: bool) -> None:
+        # done again another time; a damaged log is seen by those who crawl
+        with suppress(LycosaError):
+            if merging:
+                merge_on(engine, root, MergeSettings(settings.merge_commits))
+            sweep_on(engine, root, settings)
+            list(engine.map(rank_when_due, [root]))
+
+
+def keep_up(root: str, settings: StoreSettings, merging: bool = True, ranking: bool = True) -> None:
+    """Merge what is due, delete what may go, rank once a day. Runs in any process beside the
+    worker.
+    """
+    workspace = Workspace.open(root)
+    if merging:
+        merge(workspace, MergeSettings(settings.merge_commits))
+    sweep(workspace, keep_replaced_ms=settings.keep_replaced, keep_entries_ms=settings.keep_entries)
+    if ranking:
+        rank_when_due(root)
+
+
+def rank_when_due(root: str) -> None:
+    """Make a new generation of the graph if the newest is older than a day and the log has grown
+    since; the index follows it.
+    """
+    workspace = Workspace.open(root)
+    found = newest(workspace)
+    if found is not None:
+        info, _ = found
+        if (
+            abs(SystemClock().now_ms() - info.made_at) < RANK_EVERY_MS
+            or info.log_entry == workspace.state().head
+        ):
+            return
+    with suppress(FileNotFoundError):  # a merge took a file away: the next time
+        make_generation(workspace, index_analysis(root))
+
+
+if __name__ == "__main__":
+    order = job_order("upkeep")
+    keep_up(order["root"], StoreSettings(**order["settings"]), order["merging"], order["ranking"])

@@ -1,0 +1,85 @@
+"""What watches and calls of `find` have found, as the tables hold it."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator
+from dataclasses import dataclass
+from datetime import datetime
+
+import polars as pl
+
+from lycosa.matching.site_scope import Site
+from lycosa.store.tables.live import LiveTables
+
+_COLUMNS = ("url", "watch", "text", "positions", "count", "found_at", "collection", "context")
+
+
+@dataclass(slots=True, frozen=True)
+class Found:
+    """A text in a page. `positions`: character offsets in the page's text as it was at `found_at`,
+    the first 1,000 of `count`; `context`: what stands around the first.
+    """
+
+    url: str
+    watch: str
+    text: str
+    positions: tuple[int, ...]
+    count: int
+    found_at: datetime
+    collection: str
+    context: str
+
+
+def matches_of(
+    tables: LiveTables,
+    watches: Collection[str] = (),
+    *,
+    since: datetime | None = None,
+    site: Site | None = None,
+    most: int | None = None,
+    every: bool = False,
+) -> tuple[list[Found], int]:
+    """The latest matches first, and how many there are. Of a page and a text the newest alone,
+    unless `every` version is wanted.
+
+    `watches`: of these ids; none: of all.
+    """
+    rows = tables.scan("matches")
+    if watches:
+        rows = rows.filter(pl.col("watch").is_in(list(watches)))
+    if since is not None:
+        rows = rows.filter(pl.col("found_at") >= pl.lit(since))
+    if site is not None:
+        rows = rows.filter(site.holds())
+    if not every:
+        rows = rows.unique(
+            subset=["watch", "text", "host_key", "url_key"], keep="last", maintain_order=True
+        )
+    ordered = rows.sort(
+        "found_at", "url", "text", descending=[True, False, False], maintain_order=True
+    )
+    total = int(rows.select(pl.len()).collect().item())
+    frame = (ordered if most is None else ordered.head(most)).collect()
+    return list(_found(frame)), total
+
+
+def found_of(frames: Iterable[pl.DataFrame], watch: str) -> Iterator[Found]:
+    """Those of a watch or a call of `find` among rows of `matches`."""
+    for frame in frames:
+        yield from _found(frame.filter(pl.col("watch") == watch))
+
+
+def _found(frame: pl.DataFrame) -> Iterator[Found]:
+    for url, watch, text, positions, count, found_at, collection, context in frame.select(
+        _COLUMNS
+    ).iter_rows():
+        yield Found(
+            url,
+            watch,
+            text,
+            tuple(positions),
+            count or len(positions),
+            found_at,
+            collection or "",
+            context or "",
+        )

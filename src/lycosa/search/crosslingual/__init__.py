@@ -1,0 +1,1 @@
+"""Search in other languages with translated or encoded queries."""

@@ -1,0 +1,466 @@
+"""One question in many languages: each is asked in its own words, and what is found is put in one
+list.
+
+A language is searched with its own analysis and its own statistics: a word counts as it is rare
+among the pages of that language. Scores of different languages are made comparable by dividing them
+by the best score that the translated query could reach there.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Container, Sequence
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+from lycosa.core.messages import Message
+from lycosa.index.schema import BODY_ROLE, TITLE_ROLE, URL_WORDS, text_field
+from lycosa.search.crosslingual.compounds import with_compounds
+from lycosa.search.crosslingual.translated import (
+    TYPED,
+    Across,
+    TranslatedQuery,
+    TranslatedTerm,
+    Translator,
+)
+from lycosa.search.engine.open_index import Address, OpenIndex
+from lycosa.search.presentation.answer import HOUR_MS, NOTHING_INDEXED, matching, spelling_of
+from lycosa.search.presentation.results import MAX_HITS, Hit, SearchRequest, SearchResults
+from lycosa.search.query.filters import Filters
+from lycosa.search.query.language import query_language
+from lycosa.search.query.query import ParsedQuery, Restriction, clauses, parse_query
+from lycosa.search.query.syntax import LANGUAGE
+from lycosa.search.ranking.expression import Also, Beginning, Best, Expression, Leaf, Some
+from lycosa.search.ranking.ordering import BLOCK, Ranked, side_by_side
+from lycosa.search.ranking.retrieve import TITLE_WEIGHT, URL_WEIGHT, WEIGHTS
+from lycosa.search.ranking.statistics import K1, inverse_frequency
+from lycosa.text.analyze import Unit
+from lycosa.translation.source import Sources, Translation
+from lycosa.translation.workspace_tables import OpenTables
+
+# of a translation, that a word as typed counts at most: 0.3 and 0.7 are the same on SIB-200,
+# without it 0.007 less
+TYPED_SHARE = 0.5
+# what a word's other translations add to the best: 0 and .3 are .002 worse on SIB-200's held-out
+# fifth, .6 .015
+TIE = 0.15
+MAX_STRICT = 6  # words up to which pages with all of them come first
+SHARES = (1.0, 0.6, 0.0)  # of the words that a page must hold
+RANK_OFFSET = 60  # of reciprocal rank fusion, as its authors have it
+NEAREST = 50  # pages by their vectors that are joined
+
+
+@dataclass(slots=True, frozen=True)
+class LanguageAnswer:
+    """What one language has: pages in all, the first of them by score, and the best score that
+    there could be.
+    """
+
+    query: TranslatedQuery
+    total: int
+    best: list[Ranked[Address]]
+    highest: float
+
+
+class LanguageSearch:
+    """A translated query in one index."""
+
+    def __init__(self, index: OpenIndex, query: TranslatedQuery, filters: Filters) -> None:
+        self._index = index
+        self._filters = replace(filters, language=query.language)
+        self._field_set = index.analysis.of(query.language).field_set
+        body = text_field(BODY_ROLE, self._field_set)
+        self._query = with_compounds(query, lambda term: index.holding(body, term) > 0)
+        self._pages = max(1, index.info.languages.get(query.language, 0))
+
+    def find(self, limit: int, *, folded: bool = True, now_ms: int = 0) -> LanguageAnswer:
+        """The first pages: of those that hold all words, or if these are fewer than `limit`, of
+        those that hold some.
+        """
+        slots = [slot for term in self._query.terms if (slot := self._slot(term)) is not None]
+        count = len(self._query.terms)
+        if not slots:
+            return LanguageAnswer(self._query, 0, [], 0.0)
+        titles = [
+            title
+            for term in self._query.terms
+            if (title := self._slot(term, (TITLE_ROLE,))) is not None
+        ]
+        more = (
+            (Some(tuple(titles), count).times(TITLE_WEIGHT / WEIGHTS[TITLE_ROLE]),)
+            if 1 < count == len(titles)
+            else ()
+        )
+        total, found = 0, list[Ranked[Address]]()
+        for share in SHARES if count <= MAX_STRICT else SHARES[-1:]:
+            least = max(1, round(share * count))
+            if least > len(slots):
+                continue
+            expression = Also(Some(tuple(slots), least), more)
+            total, found = self._index.search_expression(
+                expression,
+                self._filters,
+                0,
+                limit,
+                unwanted=self._unwanted(),
+                folded=folded,
+                now_ms=now_ms,
+            )
+            if total >= limit:
+                break
+        return LanguageAnswer(
+            self._query,
+            total,
+            found,
+            sum(self._highest(slot) for slot in slots) * count / len(slots),
+        )
+
+    def units(self) -> list[Unit]:
+        """What to mark in the pages that were found."""
+        found = (each for term in self._query.terms for each in term.all_alternatives())
+        return [Unit(tuple(each.key.split(" ")), "", each.surface) for each in found]
+
+    def _slot(
+        self, term: TranslatedTerm, roles: Sequence[str] = tuple(WEIGHTS)
+    ) -> Expression | None:
+        """What a page must hold for one word of the query: the best of its translations, and a
+        little for each other one.
+        """
+        found_in = [
+            (each.origin, found)
+            for each in term.alternatives
+            if (found := self._somewhere(each, roles)) is not None
+        ]
+        parts = self._beside_translations(found_in)
+        if term.words:
+            words = [found for word in term.words if (found := self._slot(word, roles)) is not None]
+            if len(words) == len(term.words):
+                parts.append(Some(tuple(words), len(words)).times(1 / len(words)))
+        pieces = [found for part in term.parts if (found := self._slot(part, roles)) is not None]
+        whole = [Best(tuple(parts), TIE)] if parts else []
+        return Some((*whole, *pieces)) if pieces else whole[0] if whole else None
+
+    def _beside_translations(self, parts: Sequence[tuple[str, Expression]]) -> list[Expression]:
+        """The alternatives of a word. As typed it counts at most half of its best translation: most
+        pages in another language that merely hold the typed word are not about it, and where the
+        word is rare it would outweigh every translation.
+        """
+        translated = [part for origin, part in parts if origin != TYPED]
+        if not translated:
+            return [part for _, part in parts]
+        most = TYPED_SHARE * max(map(self._highest, translated))
+        typed = [part for origin, part in parts if origin == TYPED]
+        return [
+            *translated,
+            *(
+                part.times(min(1.0, most / highest))
+                for part in typed
+                if (highest := self._highest(part)) > 0
+            ),
+        ]
+
+    def _somewhere(self, each: Translation, roles: Sequence[str]) -> Expression | None:
+        """A translation in any field that holds it at all; most are in none, and cost nothing
+        further.
+        """
+        terms = tuple(each.key.split(" "))
+        names = [(text_field(role, self._field_set), WEIGHTS[role]) for role in roles]
+        held = [
+            (name, weight)
+            for name, weight in names
+            if all(self._index.holding(name, term) for term in terms)
+        ]
+        found = [
+            Leaf(name, terms, weight * each.weight * self._commonness(name, terms))
+            for name, weight in held
+        ]
+        if (
+            TITLE_ROLE in roles
+            and len(roles) > 1
+            and each.origin == TYPED
+            and self._index.holding(URL_WORDS, each.surface.lower())
+        ):
+            found.append(Leaf(URL_WORDS, (each.surface.lower(),), URL_WEIGHT * each.weight))
+        return Some(tuple(found)) if found else None
+
+    def _commonness(self, name: str, terms: Sequence[str]) -> float:
+        """What a score must be multiplied by to be that of an index of this language alone: there
+        `the` is common.
+        """
+        everywhere = here = 0.0
+        for term in terms:
+            holding = self._index.holding(name, term)
+            everywhere += inverse_frequency(self._index.counted, min(holding, self._index.counted))
+            here += inverse_frequency(self._pages, min(holding, self._pages))
+        return here / everywhere if everywhere > 0 else 1.0
+
+    def _highest(self, expression: Expression) -> float:
+        """The best score that there could be, about: that of a page with each word's best
+        translation again and again in all fields.
+        """
+        if isinstance(expression, Leaf):
+            rarity = sum(
+                inverse_frequency(self._index.counted, self._index.holding(expression.field, term))
+                for term in expression.terms
+            )
+            return expression.weight * (K1 + 1) * rarity
+        if isinstance(expression, Also):
+            return self._highest(expression.wanted)
+        if isinstance(expression, Beginning):
+            return expression.weight
+        each = [self._highest(part) for part in expression.parts]
+        return max(each) if isinstance(expression, Best) else sum(each)
+
+    def _unwanted(self) -> list[Leaf]:
+        body = (text_field(BODY_ROLE, self._field_set), text_field(TITLE_ROLE, self._field_set))
+        return [Leaf(name, tuple(key.split(" "))) for key in self._query.unwanted for name in body]
+
+
+def merged(
+    answers: Sequence[LanguageAnswer], shares: Sequence[float] = ()
+) -> list[tuple[int, Ranked[Address]]]:
+    """All lists as one: (number of the answer, page with a score that compares), the best first;
+    each page once.
+
+    `shares`: what the scores of each answer count (default: 1 each).
+    """
+    found = [
+        (
+            number,
+            page._replace(
+                score=(shares[number] if shares else 1.0) * page.score / answer.highest
+                if answer.highest
+                else 0.0
+            ),
+        )
+        for number, answer in enumerate(answers)
+        for page in answer.best
+    ]
+    found.sort(key=lambda item: (-item[1].score, item[0], item[1].place))
+    # a language asked by two analyses finds some pages twice
+    once = {page.place: (number, page) for number, page in reversed(found)}
+    return found if len(once) == len(found) else list(reversed(once.values()))
+
+
+class Vectors(Protocol):
+    """Pages by what they mean (`lycosa.search.crosslingual.vectors`)."""
+
+    def nearest(self, text: str, count: int) -> list[str]:
+        """The ids of the pages that are nearest to a query."""
+        ...
+
+
+def answer_across(
+    index: OpenIndex | None,
+    tables: OpenTables,
+    request: SearchRequest,
+    across: Across,
+    vectors: Vectors | None = None,
+) -> SearchResults:
+    """Answer a query in all languages that are wanted, its own first; whatever is typed, never an
+    exception of ours.
+    """
+    started = time.perf_counter()
+    parsed = parse_query(request.text)
+    offset = max(0, min(request.offset, MAX_HITS))
+    count = max(0, min(request.count, MAX_HITS - offset))
+    notes = [*parsed.notes, *tables.problems]
+    answers, hits, spelling = list[LanguageAnswer](), list[Hit](), None
+    if index is None or not index.documents:
+        notes.append(NOTHING_INDEXED)
+    elif not parsed.wanted:
+        notes.append(Message("no_word_to_translate", "the query contains no word to translate"))
+    else:
+        queries, uncovered = _queries(index, tables, parsed, across, notes)
+        narrowed = (Restriction(LANGUAGE, request.language.lower()),) if request.language else ()
+        filters = Filters(
+            "",
+            request.collection or "",
+            (request.host or "").lower(),
+            (*parsed.restrictions, *narrowed),
+        )
+        searches = [LanguageSearch(index, query, filters) for query in queries]
+        now_ms = int(time.time() * 1000) // HOUR_MS * HOUR_MS
+        answers = [
+            search.find(offset + count, folded=request.folded, now_ms=now_ms) for search in searches
+        ]
+        shares = _translated_shares(queries, uncovered)
+        found = merged(answers, shares)
+        if request.per_host and not filters.one_site:
+            found = _hosts_apart(found, request.per_host)
+        units = [search.units() for search in searches]
+        if vectors is not None:
+            languages = {query.language for query in queries}
+            near = index.pages_of(
+                vectors.nearest(
+                    " ".join(clause.text for clause in clauses(parsed.wanted)), NEAREST
+                ),
+                filters,
+                languages,
+            )
+            units.append([unit for listed in units for unit in listed])
+            found = fused(found, [(len(searches), page) for page in near])
+        hits = [
+            index.hits_of([page], units[number])[0]
+            for number, page in found[offset : offset + count]
+        ]
+        if request.spelling and not offset and _unheard(queries):
+            spelling = spelling_of(index, parsed, request, matching(index, parsed, request))
+    total = sum(answer.total for answer in answers)
+    translations = tuple(answer.query for answer in answers)
+    took = (time.perf_counter() - started) * 1000
+    number = index.number if index is not None else 0
+    return SearchResults(
+        request.text,
+        total,
+        hits,
+        took,
+        offset,
+        number,
+        notes,
+        translations=translations,
+        did_you_mean=spelling,
+    )
+
+
+def fused(*lists: Sequence[tuple[int, Ranked[Address]]]) -> list[tuple[int, Ranked[Address]]]:
+    """Lists as one by reciprocal rank fusion: the sum over them of 1 / (60 + rank) (Cormack,
+    Clarke, Büttcher, SIGIR 2009).
+    """
+    scores: dict[Address, float] = {}
+    first: dict[Address, tuple[int, Ranked[Address]]] = {}
+    for listed in lists:
+        for rank, (number, page) in enumerate(listed, 1):
+            scores[page.place] = scores.get(page.place, 0.0) + 1 / (RANK_OFFSET + rank)
+            first.setdefault(page.place, (number, page))
+    found = [
+        (number, page._replace(score=scores[place])) for place, (number, page) in first.items()
+    ]
+    return sorted(found, key=lambda item: (-item[1].score, item[1].place))
+
+
+def _queries(
+    index: OpenIndex, tables: OpenTables, parsed: ParsedQuery, across: Across, notes: list[str]
+) -> tuple[list[TranslatedQuery], set[str]]:
+    """The query in its own language, then in the others; and the languages for which there are no
+    translations.
+    """
+    first, *others = index.analysis.each()
+    sources = tables.sources_for(first)
+    known = [language for language in index.languages if language]
+    source = across.source or query_language(
+        parsed, known, sources, _holding(index, parsed, known), first
+    )
+    wanted = [language for language in across.languages or known if language != source]
+    edits = {(language, word): given for language, word, given in across.edits}
+    translator = Translator(sources, parsed, source, edits, first)
+    without = [language for language in wanted if not sources.covers(source, language)]
+    if without:
+        listed = ", ".join(sorted(without))
+        notes.append(
+            Message(
+                "no_translations",
+                "no translations from {source} into {languages}: only the words as typed were "
+                "searched for; see `lycosa translate`",
+                source=source,
+                languages=listed,
+            )
+        )
+    queries = [
+        Translator(Sources(), parsed, source, edits, first).into(source),
+        *map(translator.into, wanted),
+    ]
+    for analysis in others:  # some shards were built by another one
+        again = Translator(tables.sources_for(analysis), parsed, source, edits, analysis)
+        plain = Translator(Sources(), parsed, source, edits, analysis)
+        differing = [
+            language
+            for language in (source, *wanted)
+            if analysis.of(language) is not first.of(language)
+        ]
+        queries += [
+            (plain if language == source else again).into(language) for language in differing
+        ]
+    return [query for query in queries if query.terms], set(without)
+
+
+def _translated_shares(
+    queries: Sequence[TranslatedQuery], uncovered: Container[str]
+) -> list[float]:
+    """What the scores of each language count. Where nothing is translated into a language, and for
+    a word that has translations into other languages only, pages hold the word as typed, and that
+    counts less. A word without any translation is a name or a number.
+    """
+    if not queries:
+        return []
+    translated = {
+        term.source
+        for query in queries
+        for term in query.terms
+        if any(each.origin != TYPED for each in term.all_alternatives())
+    }
+    return [
+        sum(
+            TYPED_SHARE
+            if query.language != queries[0].language
+            and (query.language in uncovered or term.source in translated)
+            and all(each.origin == TYPED for each in term.all_alternatives())
+            else 1.0
+            for term in query.terms
+        )
+        / len(query.terms)
+        for query in queries
+    ]
+
+
+def _unheard(queries: Sequence[TranslatedQuery]) -> bool:
+    """Whether a word of the query is in no table of translations: who has words for it knows how it
+    is written.
+    """
+    heard = {
+        term.source
+        for query in queries[1:]
+        for term in query.terms
+        if any(each.origin != TYPED for each in term.all_alternatives())
+    }
+    return any(term.source not in heard for term in queries[0].terms) if queries else False
+
+
+def _holding(index: OpenIndex, parsed: ParsedQuery, languages: Sequence[str]) -> dict[str, int]:
+    """Pages of each language, at most, that hold the query's words."""
+    found: dict[str, int] = {}
+    for language in languages:
+        found[language] = 0
+        for analyzer in index.analysis.all_of(language):
+            name = text_field(BODY_ROLE, analyzer.field_set)
+            terms = [
+                term
+                for clause in clauses(parsed.wanted)
+                for unit in analyzer.units(clause.text)
+                for term in unit.phrase
+            ]
+            held = (
+                min(
+                    index.info.languages.get(language, 0),
+                    *(index.holding(name, term) for term in terms),
+                )
+                if terms
+                else 0
+            )
+            found[language] = max(found[language], held)
+    return found
+
+
+def _hosts_apart(
+    found: list[tuple[int, Ranked[Address]]], per_host: int
+) -> list[tuple[int, Ranked[Address]]]:
+    """As `ordering.side_by_side`, blocks being of one list of all languages."""
+    ordered: list[tuple[int, Ranked[Address]]] = []
+    for start in range(0, len(found), BLOCK):
+        block = found[start : start + BLOCK]
+        by_place = {page.place: number for number, page in block}
+        ordered += [
+            (by_place[page.place], page)
+            for page in side_by_side([page for _, page in block], per_host)
+        ]
+    return ordered

@@ -1,0 +1,221 @@
+"""A query in another language: for each of its words what may stand for it there, and how much each
+of these counts.
+
+Names, numbers and what nobody can translate are kept as typed; what was typed is always an
+alternative, since pages in any language hold foreign words. A person may say what a word is to be
+translated by (`Edits`): that is then all that is looked for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from lycosa.search.query.query import Clause, ParsedQuery, clauses
+from lycosa.text.analyze import Analysis, Analyzer, Unit
+from lycosa.translation.source import MOST, Sources, Translation, best
+from lycosa.translation.terms import bare, has_parts, phrase_key, unit_keys, written_key
+
+# Calibrated on SIB-200's held-out fifth of the training part (index_id mod 5 = 1; bench/across.py
+# --dev).
+# of what a part of a word means (a character, a syllable), beside what the word means
+PART_WEIGHT = 0.6
+GUESS_WEIGHT = 0.7  # of what words that look or sound alike mean
+KEPT_WEIGHT = 1.0  # of the word as typed
+UNSURE = 0.4  # a word whose best translation counts less is guessed at too
+MAX_PHRASE = 4  # words that are looked up together
+
+TYPED = "as typed"
+EDITED = "given"
+
+Edits = Mapping[tuple[str, str], tuple[str, ...]]
+"""(language, word as typed, in lower case) -> what to look for instead; nothing: the word is left
+out.
+"""
+
+
+@dataclass(slots=True, frozen=True)
+class Across:
+    """In which languages to ask besides the query's own: none named is all of the index. `source`:
+    the query's, "" if it is to be found.
+
+    `edits`: (language, word as typed, what to look for instead).
+    """
+
+    languages: tuple[str, ...] = ()
+    source: str = ""
+    edits: tuple[tuple[str, str, tuple[str, ...]], ...] = ()
+
+
+def edit(text: str) -> tuple[str, str, tuple[str, ...]] | None:
+    """`de:house=Haus|Gebäude` as an edit; None if it is not of that form."""
+    language, colon, rest = text.partition(":")
+    word, equals, given = rest.partition("=")
+    if not (colon and equals and language.isalpha() and word.strip()):
+        return None
+    return (
+        language.lower(),
+        word.strip().lower(),
+        tuple(each.strip() for each in given.split("|") if each.strip()),
+    )
+
+
+@dataclass(slots=True, frozen=True)
+class TranslatedTerm:
+    """A word of the query, or several that were looked up together, and its translations, the
+    heaviest first.
+
+    `words`: of several, each by itself, for pages that hold them apart. `parts`: of a word what its
+    characters or syllables mean.
+    """
+
+    source: str
+    alternatives: tuple[Translation, ...]
+    words: tuple[TranslatedTerm, ...] = ()
+    parts: tuple[TranslatedTerm, ...] = ()
+
+    def all_alternatives(self) -> list[Translation]:
+        """Its own, and those of its words and parts."""
+        return [
+            *self.alternatives,
+            *(each for term in (*self.words, *self.parts) for each in term.all_alternatives()),
+        ]
+
+
+@dataclass(slots=True, frozen=True)
+class TranslatedQuery:
+    """A query as it is asked in a language."""
+
+    language: str
+    terms: tuple[TranslatedTerm, ...]
+    unwanted: tuple[str, ...] = ()  # keys that no page may hold
+
+
+@dataclass(slots=True)
+class Translator:
+    """Translates one query into several languages; its words are looked up in each language
+    once.
+    """
+
+    sources: Sources
+    parsed: ParsedQuery
+    language: str  # of the query
+    edits: Edits = field(default_factory=dict)
+    analysis: Analysis = field(default_factory=Analysis)
+
+    def into(self, language: str) -> TranslatedQuery:
+        """The query in a language. Words of several terms and phrases that a dictionary holds
+        together are looked up as such.
+        """
+        analyzer, other = self.analysis.of(self.language), self.analysis.of(language)
+        terms: list[TranslatedTerm] = []
+        for clause in _runs(clauses(self.parsed.wanted)):
+            terms += self._clause(analyzer.units(clause), analyzer, other)
+        unwanted = [
+            each.key
+            for clause in clauses(self.parsed.unwanted)
+            for term in self._clause(analyzer.units(clause.text), analyzer, other)
+            for each in term.alternatives[:2]
+        ]
+        return TranslatedQuery(
+            language,
+            tuple(term for term in terms if term.all_alternatives()),
+            tuple(dict.fromkeys(unwanted)),
+        )
+
+    def _clause(
+        self, units: Sequence[Unit], analyzer: Analyzer, other: Analyzer
+    ) -> list[TranslatedTerm]:
+        found: list[TranslatedTerm] = []
+        place = 0
+        while place < len(units):
+            for count in range(min(MAX_PHRASE, len(units) - place), 1, -1):
+                together = units[place : place + count]
+                known = self.sources.lookup(phrase_key(together), self.language, other.language)
+                if known:
+                    words = tuple(self._word(unit, analyzer, other) for unit in together)
+                    found.append(
+                        self._edited(
+                            TranslatedTerm(_written(together, analyzer), tuple(known), words), other
+                        )
+                    )
+                    place += count
+                    break
+            else:
+                found.append(self._edited(self._word(units[place], analyzer, other), other))
+                place += 1
+        return found
+
+    def _word(self, unit: Unit, analyzer: Analyzer, other: Analyzer) -> TranslatedTerm:
+        surface = bare(unit.surface) or " ".join(unit.phrase)
+        typed = _as_typed(surface, other)
+        if surface.isdigit():
+            return TranslatedTerm(surface, tuple(typed))
+        whole, parts = unit_keys(analyzer, unit)
+        if not whole and len(parts) == 1:
+            return TranslatedTerm(
+                surface, tuple(best([self._known(parts[0], other)[: MOST - len(typed)], typed]))
+            )
+        found = best(self._known(key, other) for key in whole)
+        weight = PART_WEIGHT if found else 1.0
+        lesser = [
+            (
+                part,
+                [each._replace(weight=each.weight * weight) for each in self._known(part, other)],
+            )
+            for part in parts
+        ]
+        parted = tuple(TranslatedTerm(part, tuple(listed)) for part, listed in lesser if listed)
+        return TranslatedTerm(
+            surface, tuple(best([found[: MOST - len(typed)], typed])), parts=parted
+        )
+
+    def _known(self, key: str, other: Analyzer) -> list[Translation]:
+        """What a key may stand for; of one that nobody knows what those mean that look or sound
+        like it.
+        """
+        found = self._lookup(key, other)
+        if found and found[0].weight >= UNSURE:
+            return found
+        guesses = self.sources.resembling(key, self.language, other.language)
+        return best([found, [each._replace(weight=each.weight * GUESS_WEIGHT) for each in guesses]])
+
+    def _lookup(self, key: str, other: Analyzer) -> list[Translation]:
+        return self.sources.lookup(key, self.language, other.language)
+
+    def _edited(self, term: TranslatedTerm, other: Analyzer) -> TranslatedTerm:
+        given = self.edits.get((other.language, term.source.lower()))
+        if given is None:
+            return term
+        keys = ((written_key(other, text), text) for text in given)
+        return TranslatedTerm(
+            term.source, tuple(Translation(key, 1.0, text, EDITED) for key, text in keys if key)
+        )
+
+
+def _runs(listed: Iterable[Clause]) -> list[str]:
+    """Words that stand side by side as one text, so that they can be looked up together; each
+    phrase by itself.
+    """
+    found: list[str] = []
+    loose: list[str] = []
+    for clause in listed:
+        if clause.phrase:
+            if loose:
+                found.append(" ".join(loose))
+                loose = []
+            found.append(clause.text)
+        else:
+            loose.append(clause.text)
+    return [*found, " ".join(loose)] if loose else found
+
+
+def _written(units: Sequence[Unit], analyzer: Analyzer) -> str:
+    return ("" if has_parts(analyzer) and analyzer.language != "ko" else " ").join(
+        bare(unit.surface) for unit in units
+    )
+
+
+def _as_typed(surface: str, other: Analyzer) -> list[Translation]:
+    key = written_key(other, surface)
+    return [Translation(key, KEPT_WEIGHT, surface, TYPED)] if key else []

@@ -1,0 +1,1 @@
+"""Open the newest index of a workspace and keep it open."""

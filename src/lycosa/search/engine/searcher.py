@@ -1,0 +1,236 @@
+"""Searching the newest index of a workspace, in this process.
+
+Start-up imports tantivy, ICU and Snowball and nothing that reads tables. A `Searcher` may be shared
+by threads: an answer is made from one generation of each shard, whatever is published meanwhile.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from lycosa.core.errors import WorkspaceError
+from lycosa.core.messages import Message
+from lycosa.index.generation import Generation, storage_of
+from lycosa.index.schema import ID, signed_key, url_id
+from lycosa.index.shards import shards
+from lycosa.index.suggest.file import Phrase
+from lycosa.search.crosslingual.across import Vectors, answer_across
+from lycosa.search.engine.open_index import OpenIndex, schema_of
+from lycosa.search.presentation.answer import answer
+from lycosa.search.presentation.results import MAX_HITS, Hit, SearchRequest, SearchResults
+from lycosa.search.query.query import parse_query
+from lycosa.search.suggest.completion import Suggestion, SuggestRequest, phrases_of, suggestions
+from lycosa.translation import workspace_tables as across_tables
+from lycosa.translation.workspace_tables import OpenTables
+
+__all__ = ["MAX_HITS", "Hit", "SearchRequest", "SearchResults", "Searcher"]
+
+WORKSPACE_FILE = "workspace.json"
+
+
+@dataclass(slots=True, frozen=True)
+class _Opened:
+    """What answers now: an index of the shards that could be opened, and those that could not."""
+
+    index: OpenIndex
+    seen: tuple[tuple[int, int], ...]  # (shard, generation) of what was there, opened or not
+    missing: dict[int, str]  # shard -> what is wrong with it
+
+
+class Searcher:
+    """Answers queries from the newest generations that were there at the last `reload`. `vectors`
+    are asked too across languages.
+
+    Raises:
+        UsageError: no workspace can lie there. WorkspaceError: `root` is not a workspace, or its
+        index is damaged (of several shards: all of them).
+    """
+
+    def __init__(self, root: str, vectors: Vectors | None = None) -> None:
+        self._storage = storage_of(root)
+        self._opened: _Opened | None = None
+        self._vectors = vectors
+        self._tables: tuple[across_tables.Seen, OpenTables] | None = None
+        if self.reload():
+            return
+        if self._storage.size(WORKSPACE_FILE) is not None:
+            from lycosa.store.workspace import Workspace
+
+            # raises if it is damaged: then nothing says that pages were never indexed
+            Workspace.open(root)
+        else:
+            raise WorkspaceError(
+                f"{self._storage.root} is not a workspace: it has no {WORKSPACE_FILE}; specify "
+                "the right folder with -w DIR, "
+                f"or create one with `lycosa crawl URL`"
+            )
+
+    @property
+    def generation(self) -> int:
+        """The number of the generation that answers, of several shards the sum of theirs; 0 if
+        there is none.
+        """
+        return self._opened.index.number if self._opened else 0
+
+    @property
+    def documents(self) -> int:
+        return self._opened.index.documents if self._opened else 0
+
+    @property
+    def languages(self) -> dict[str, int]:
+        """Pages by language, about."""
+        return dict(self._opened.index.info.languages) if self._opened else {}
+
+    @property
+    def index(self) -> OpenIndex | None:
+        """What answers now."""
+        return self._opened.index if self._opened else None
+
+    def holds(self, url: str) -> bool:
+        """Whether a normalised URL's page is in the index, as far as a look at its terms tells: one
+        that was just taken out may be told too.
+        """
+        opened = self._opened
+        return opened is not None and opened.index.holding(ID, url_id(signed_key(url) + 2**63)) > 0
+
+    def reload(self) -> bool:
+        """Take the newest generations if there are newer ones; True if so. Costs one listing of a
+        small folder a shard if not.
+
+        Raises:
+            WorkspaceError: the newest generation is damaged.
+        """
+        seen = shards.newest_numbers(self._storage)
+        if not seen or (self._opened is not None and seen == self._opened.seen):
+            return False
+        found = shards.newest_of_all(self._storage)
+        if all(part is None for part in found):
+            return False
+        whole = [part for part in found if isinstance(part, Generation)]
+        missing = {
+            number: _wrong(part)
+            for number, part in enumerate(found)
+            if not isinstance(part, Generation)
+        }
+        if not whole:
+            raise next(part for part in found if isinstance(part, WorkspaceError))
+        opened, refused = _open(whole, len(found), self.index)
+        self._opened = _Opened(opened, seen, missing | refused)
+        return True
+
+    def search(self, request: SearchRequest) -> SearchResults:
+        """Answer a query; whatever is typed, never an exception."""
+        opened = self._opened
+        index = opened.index if opened else None
+        results = (
+            answer(index, request)
+            if request.across is None
+            else answer_across(index, self._tables_now(), request, request.across, self._vectors)
+        )
+        if index is not None and (hint := index.hint(request.text)):
+            results = replace(results, notes=[*results.notes, hint])
+        if opened is None or not opened.missing:
+            return results
+        notes = [
+            *results.notes,
+            *(_missing(number, reason) for number, reason in sorted(opened.missing.items())),
+        ]
+        return replace(results, notes=notes, missing_shards=tuple(sorted(opened.missing)))
+
+    def suggest(self, request: SuggestRequest) -> list[Suggestion]:
+        """What somebody who types may want to type, the best first; nothing if nothing is
+        indexed.
+        """
+        return suggested([self.index] if self.index is not None else [], request)
+
+    def _tables_now(self) -> OpenTables:
+        """The tables of translations, opened anew when there are others. Those that were open stay
+        so for who still asks them.
+        """
+        there = across_tables.seen(self._storage)
+        if self._tables is None or self._tables[0] != there:
+            self._tables = there, across_tables.open_tables(self._storage)
+        return self._tables[1]
+
+
+def suggested(indexes: Sequence[OpenIndex], request: SuggestRequest) -> list[Suggestion]:
+    """What somebody who types may want to type, of these indexes together."""
+
+    def ask(start: str, count: int, language: str, words: bool) -> list[Sequence[Phrase]]:
+        return [
+            found
+            for index in indexes
+            for found in phrases_of(index.suggest_files, start, count, language, words)
+        ]
+
+    def matches(text: str, language: str) -> int:
+        return sum(index.count(parse_query(text), language) for index in indexes)
+
+    return suggestions(request, ask, matches)
+
+
+def _missing(number: int, reason: str) -> Message:
+    return Message(
+        "shard_missing", "shard {number} is missing: {reason}", number=number + 1, reason=reason
+    )
+
+
+def _wrong(part: Generation | WorkspaceError | None) -> str:
+    return (
+        str(part)
+        if isinstance(part, WorkspaceError)
+        else Message("shard_not_built", "it has not been built yet")
+    )
+
+
+def _open(
+    generations: Sequence[Generation], count: int, before: OpenIndex | None
+) -> tuple[OpenIndex, dict[int, str]]:
+    """The shards as one index. Those that cannot be opened, or have other fields than most, are
+    told with the reason.
+    """
+    if count == 1:
+        return OpenIndex(generations, before=before), {}
+    refused: dict[int, str] = {}
+    by_schema: dict[str, list[Generation]] = {}
+    for generation in generations:
+        try:
+            by_schema.setdefault(schema_of(generation), []).append(generation)
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            refused[generation.info.shard] = f"{generation.path} cannot be read: {error}"
+    if not by_schema:
+        raise WorkspaceError(
+            f"{next(iter(refused.values()))}; rebuild it with `lycosa index --rebuild`"
+        )
+    most = max(
+        by_schema.values(), key=lambda group: sum(generation.info.documents for generation in group)
+    )
+    for group in by_schema.values():
+        if group is not most:
+            refused |= {
+                generation.info.shard: Message(
+                    "shard_of_another_version",
+                    "it was built by another version; rebuild it with `lycosa index`",
+                )
+                for generation in group
+            }
+    try:
+        return OpenIndex(most, count, before), refused
+    except WorkspaceError as error:
+        sound, damaged = _try_each(most)
+        if not sound or not damaged:
+            raise error
+        return OpenIndex(sound, count, before), refused | damaged
+
+
+def _try_each(generations: Sequence[Generation]) -> tuple[list[Generation], dict[int, str]]:
+    sound, damaged = [], {}
+    for generation in generations:
+        try:
+            OpenIndex([generation])
+        except WorkspaceError as error:
+            damaged[generation.info.shard] = str(error)
+        else:
+            sound.append(generation)
+    return sound, damaged

@@ -1,0 +1,1 @@
+"""Combine the answers of shards, workspaces and peers into one."""

@@ -1,0 +1,80 @@
+"""Asking several sides at once, within the time that one search has for those elsewhere."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import TimeoutError as FutureTimeout
+from typing import TypeVar
+
+from lycosa.core.errors import WorkError
+from lycosa.search.federation.side import LocalSide, Side, SideFailed
+
+# a transfer ends by itself when its time is over; then it takes a moment until that is known here
+_SLACK_S = 0.25
+_Answer = TypeVar("_Answer")
+
+Call = Callable[[Side, float], _Answer]
+"""What to ask a side, given the seconds that are left."""
+
+
+class Asking:
+    """One search's time, and who failed why. `names` are those of `failed`."""
+
+    def __init__(self, pool: ThreadPoolExecutor, timeout_s: float) -> None:
+        self._pool = pool
+        self._timeout_s = timeout_s
+        self._deadline = time.monotonic() + timeout_s
+        self.failed: dict[str, str] = {}
+
+    def left_s(self) -> float:
+        return max(0.0, self._deadline - time.monotonic())
+
+    def begin(
+        self, sides: Mapping[int, Side], call: Call[_Answer]
+    ) -> Callable[[], tuple[dict[int, _Answer], dict[int, WorkError]]]:
+        """Ask these sides, those elsewhere all at once; what is returned waits for them: answers,
+        and errors, by number.
+        """
+        waiting: dict[int, Future[_Answer]] = {
+            number: self._pool.submit(self._timed, side, call)
+            for number, side in sides.items()
+            if not isinstance(side, LocalSide)
+        }
+
+        def finish() -> tuple[dict[int, _Answer], dict[int, WorkError]]:
+            answers: dict[int, _Answer] = {}
+            errors: dict[int, WorkError] = {}
+            for number, side in sides.items():
+                if number not in waiting:
+                    try:
+                        answers[number] = call(side, self.left_s())
+                    except WorkError as error:
+                        errors[number] = error
+            for number, future in waiting.items():
+                try:
+                    answers[number] = future.result(timeout=self.left_s() + _SLACK_S)
+                except FutureTimeout:
+                    errors[number] = SideFailed(
+                        f"{sides[number].name or 'this index'} did not "
+                        f"answer within {self._timeout_s:g} s"
+                    )
+                except WorkError as error:
+                    errors[number] = error
+            return answers, errors
+
+        return finish
+
+    def ask(
+        self, sides: Mapping[int, Side], call: Call[_Answer]
+    ) -> tuple[dict[int, _Answer], dict[int, WorkError]]:
+        """Ask and wait."""
+        return self.begin(sides, call)()
+
+    def fail(self, side: Side, error: WorkError) -> None:
+        """It takes no further part in this search."""
+        self.failed[side.name] = str(error)
+
+    def _timed(self, side: Side, call: Call[_Answer]) -> _Answer:
+        return call(side, self.left_s())

@@ -1,0 +1,340 @@
+"""Another Lycosa as one of the indexes that are searched together: asked for parts of an answer, as
+a shard is, or for whole answers.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import TypeVar
+
+from pydantic import BaseModel, Field
+
+from lycosa.config.settings import FetchSettings
+from lycosa.index.schema import analysis_versions
+from lycosa.search.crosslingual.translated import TranslatedQuery, TranslatedTerm
+from lycosa.search.engine.open_index import Address, Found, Question
+from lycosa.search.federation.peer_client import PeerHttp, Rest
+from lycosa.search.federation.side import Described, Differs, SideFailed, Step
+from lycosa.search.federation.wire import (
+    PATH,
+    PROTOCOL,
+    Count,
+    DescribedMessage,
+    FacetsMessage,
+    FacetsRequest,
+    FindRequest,
+    FoundMessage,
+    HitMessage,
+    HitsMessage,
+    HitsRequest,
+    Long,
+    Name,
+    Pieces,
+    QuestionMessage,
+    Score,
+    Short,
+    ShownPage,
+    StatisticsMessage,
+    StatisticsRequest,
+    ToldMessage,
+    UrlsMessage,
+    UrlsRequest,
+    WeighedMessage,
+    WeighRequest,
+    places_of,
+)
+from lycosa.search.presentation.results import MAX_HITS, Hit, SearchRequest, SearchResults
+from lycosa.search.ranking.ordering import Ranked
+from lycosa.search.ranking.statistics import ToldStatistics
+from lycosa.translation.source import Translation
+
+REST_S = 10.0
+"""How long a peer that failed is left alone."""
+
+_MAX_AT_ONCE = 100  # results that a Lycosa gives in one answer
+_ADDRESS = re.compile(r"https?://[!-~]+")
+_Value = TypeVar("_Value")
+
+
+class Peer:
+    """One peer. Shared by threads. See `Side`.
+
+    Raises:
+        UsageError: `url` is no address of a server.
+    """
+
+    def __init__(self, url: str, settings: FetchSettings, rest_s: float = REST_S) -> None:
+        self._http = PeerHttp(url, settings)
+        self._rest = Rest(rest_s)
+
+    @property
+    def name(self) -> str:
+        return self._http.url
+
+    def describe(self, timeout_s: float) -> Described:
+        self._rest.require()
+        with self._watched():
+            message = self._http.ask(PATH, None, DescribedMessage, timeout_s)
+        return self._same(message)
+
+    def statistics(
+        self, text: str, question: Question, timeout_s: float
+    ) -> tuple[Described, ToldStatistics]:
+        request = StatisticsRequest(question=QuestionMessage.of(text, question))
+        with self._watched():
+            message = self._http.ask(f"{PATH}/statistics", request, ToldMessage, timeout_s)
+        return self._same(message.described), message.statistics.told()
+
+    def find(self, step: Step, limit: int, timeout_s: float) -> Found:
+        request = FindRequest(
+            question=QuestionMessage.of(step.text, step.question),
+            generation=step.generation,
+            stage=step.stage,
+            limit=limit,
+            everywhere=StatisticsMessage.of(step.everywhere),
+        )
+        with self._watched():
+            found = self._http.ask(f"{PATH}/find", request, FoundMessage, timeout_s).found()
+        if len(found.best) > limit:
+            raise SideFailed(f"{self.name} returned more results than requested")
+        return found
+
+    def weigh(self, step: Step, addresses: Sequence[Address], timeout_s: float) -> list[float]:
+        request = WeighRequest(
+            question=QuestionMessage.of(step.text, step.question),
+            generation=step.generation,
+            stage=step.stage,
+            places=places_of(addresses),
+            everywhere=StatisticsMessage.of(step.everywhere),
+        )
+        with self._watched():
+            scores = self._http.ask(f"{PATH}/weigh", request, WeighedMessage, timeout_s).scores
+            return self._all(scores, len(addresses))
+
+    def facets(
+        self, step: Step, names: tuple[str, ...], timeout_s: float
+    ) -> Mapping[str, Mapping[str, int]]:
+        asked = {
+            "question": QuestionMessage.of(step.text, step.question),
+            "generation": step.generation,
+            "stage": step.stage,
+            "names": list(names),
+        }
+        with self._watched():
+            message = self._http.ask(
+                f"{PATH}/facets", FacetsRequest.model_validate(asked), FacetsMessage, timeout_s
+            )
+        return {name: message.facets[name] for name in names if name in message.facets}
+
+    def hits(self, step: Step, found: Sequence[Ranked[Address]], timeout_s: float) -> list[Hit]:
+        request = HitsRequest(
+            question=QuestionMessage.of(step.text, step.question),
+            generation=step.generation,
+            stage=step.stage,
+            pages=[ShownPage.of(page) for page in found],
+            everywhere=StatisticsMessage.of(step.everywhere),
+        )
+        with self._watched():
+            shown = self._all(
+                [
+                    each.hit()
+                    for each in self._http.ask(f"{PATH}/hits", request, HitsMessage, timeout_s).hits
+                ],
+                len(found),
+            )
+            return self._all([hit for hit in shown if hit is not None], len(found))
+
+    def urls(self, generation: int, addresses: Sequence[Address], timeout_s: float) -> list[int]:
+        request = UrlsRequest(generation=generation, places=places_of(addresses))
+        with self._watched():
+            return self._all(
+                self._http.ask(f"{PATH}/urls", request, UrlsMessage, timeout_s).keys, len(addresses)
+            )
+
+    def search(self, request: SearchRequest, hops: int, timeout_s: float) -> SearchResults:
+        """A whole answer, by the API that every Lycosa has. Across languages it is the peer that
+        translates.
+        """
+        self._rest.require()
+        asked = _parameters(request, hops)
+        with self._watched():
+            return self._http.get("/api/v1/search", asked, AnswerMessage, timeout_s).results(
+                request
+            )
+
+    def close(self) -> None:
+        """End its connections."""
+        self._http.close()
+
+    def _same(self, message: DescribedMessage) -> Described:
+        if message.protocol != PROTOCOL or message.versions != analysis_versions():
+            raise Differs(f"{self.name} has another version or other analyzers")
+        return message.described()
+
+    def _all(self, values: list[_Value], count: int) -> list[_Value]:
+        if len(values) != count:
+            raise SideFailed(f"{self.name} responded for {len(values)} of {count} pages")
+        return values
+
+    @contextlib.contextmanager
+    def _watched(self) -> Iterator[None]:
+        try:
+            yield
+        except Differs:
+            raise
+        except SideFailed as error:
+            self._rest.failed(str(error))
+            raise
+        self._rest.answered()
+
+
+class _Fragment(BaseModel):
+    text: Long
+    match: bool = False
+
+
+class _Result(BaseModel):
+    url: str = Field(max_length=4_200)
+    title: Long = ""
+    snippet: Long = ""
+    fragments: list[_Fragment] = Field([], max_length=2_000)
+    language: Name = ""
+    host: Short = ""
+    collection: Long = ""
+    fetched_at: str = Field("", max_length=40)
+    published_at: str | None = Field(None, max_length=40)
+    score: Score = 0.0
+    type: Name = ""
+    copies: Count = 0
+    from_host: Count = 1
+    source: Short = ""
+
+    def hit(self) -> Hit | None:
+        pieces: Pieces = [(piece.text, piece.match) for piece in self.fragments] or [
+            (self.snippet, False)
+        ]
+        message = HitMessage(
+            url=self.url,
+            title=self.title,
+            snippet=pieces,
+            language=self.language,
+            host=self.host,
+            collection=self.collection,
+            fetched_at=_ms(self.fetched_at) or 0,
+            published_at=_ms(self.published_at or ""),
+            score=self.score,
+            type=self.type,
+            copies=self.copies,
+            from_host=self.from_host,
+        )
+        hit = message.hit()
+        return (
+            None
+            if hit is None
+            else replace(hit, source=self.source if _ADDRESS.fullmatch(self.source) else "")
+        )
+
+
+class _Alternative(BaseModel):
+    text: Short
+    weight: Score = 1.0
+    origin: Short = ""
+
+
+class _Word(BaseModel):
+    source: Short
+    alternatives: list[_Alternative] = Field([], max_length=100)
+
+
+class _Translated(BaseModel):
+    language: Name
+    terms: list[_Word] = Field([], max_length=100)
+
+
+class _FacetValue(BaseModel):
+    value: Short
+    count: Count
+
+
+class AnswerMessage(BaseModel):
+    """What is read of another Lycosa's answer to a search, of any version."""
+
+    total: Count
+    generation: Count = 0
+    hits: list[_Result] = Field(max_length=MAX_HITS)
+    facets: dict[Name, list[_FacetValue]] = {}
+    translations: list[_Translated] = Field([], max_length=400)
+
+    def results(self, request: SearchRequest) -> SearchResults:
+        """As a search in this process gives them."""
+        hits = [hit for each in self.hits if (hit := each.hit()) is not None]
+        facets = {
+            name: {each.value: each.count for each in values}
+            for name, values in self.facets.items()
+            if name in request.facets
+        }
+        translations = tuple(
+            TranslatedQuery(
+                each.language,
+                tuple(
+                    TranslatedTerm(
+                        word.source,
+                        tuple(
+                            Translation("", one.weight, one.text, one.origin)
+                            for one in word.alternatives
+                        ),
+                    )
+                    for word in each.terms
+                ),
+            )
+            for each in self.translations
+        )
+        return SearchResults(
+            request.text,
+            self.total,
+            hits,
+            0.0,
+            0,
+            self.generation,
+            [],
+            facets=facets,
+            translations=translations,
+        )
+
+
+def _parameters(request: SearchRequest, hops: int) -> list[tuple[str, str]]:
+    asked = {
+        "q": request.text,
+        "n": str(max(1, min(request.count, _MAX_AT_ONCE))),
+        "hops": str(hops),
+        "lang": request.language or "",
+        "collection": request.collection or "",
+        "site": request.host or "",
+        "sort": request.order,
+        "per_host": str(min(request.per_host, _MAX_AT_ONCE)),
+        "fold": "true" if request.folded else "false",
+        "facets": ",".join(request.facets),
+        "feedback": request.feedback,
+    }
+    if request.across is not None:
+        asked["across"] = ",".join(request.across.languages) or "all"
+        asked["from"] = request.across.source
+    edits = request.across.edits if request.across is not None else ()
+    return [
+        *((name, value) for name, value in asked.items() if value),
+        *(("translate", f"{language}:{word}={'|'.join(given)}") for language, word, given in edits),
+    ]
+
+
+def _ms(text: str) -> int | None:
+    try:
+        return round(
+            datetime.fromisoformat(text.replace("Z", "+00:00")).replace(tzinfo=UTC).timestamp()
+            * 1000
+        )
+    except (ValueError, OverflowError):
+        return None

@@ -1,0 +1,180 @@
+"""One of several indexes that are searched together, wherever it is: what it is asked, and one that
+is opened in this process.
+
+A search asks a side up to five times: what it has of the words, which pages it finds, what they
+count exactly, which of them other sides may have too, and for the snippets of those that are shown.
+All are answered from the generation that the first was answered from.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from lycosa.core.errors import LycosaError, WorkError
+from lycosa.index.schema import analysis_versions, signed_key
+from lycosa.search.engine.open_index import Address, Found, OpenIndex, Question
+from lycosa.search.engine.searcher import Searcher
+from lycosa.search.federation.replica import GenerationGone
+from lycosa.search.presentation.results import Hit, SearchRequest, SearchResults
+from lycosa.search.ranking.ordering import Ranked
+from lycosa.search.ranking.statistics import ToldStatistics
+
+_KEPT = 3  # generations that stay open, for searches that began with them
+
+
+class SideFailed(WorkError):
+    """A side gave no answer that can be used; the message says why, in words for people."""
+
+
+class Differs(SideFailed):
+    """A side that cannot search as one index with this one: it is another version. Whole answers
+    can be had of it.
+    """
+
+
+@dataclass(slots=True, frozen=True)
+class Described:
+    """What a side has. `versions` are those of its fields and analyzers: only equal ones have the
+    same terms.
+    """
+
+    generation: int = 0
+    documents: int = 0
+    languages: Mapping[str, int] = field(default_factory=dict)
+    versions: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(slots=True, frozen=True)
+class Step:
+    """What a side is asked about: of which of its generations, the question in words and parsed,
+    how much of it a page must match (`stage`), and what all sides together have of its words.
+    """
+
+    generation: int
+    text: str
+    question: Question
+    stage: float
+    everywhere: ToldStatistics = field(default_factory=ToldStatistics)
+
+
+class Side(Protocol):
+    """An index that can be asked. Every method raises SideFailed, and takes at most the time that
+    is left of `timeout_s`.
+    """
+
+    @property
+    def name(self) -> str:
+        """What its hits say they are from."""
+        ...
+
+    def describe(self, timeout_s: float) -> Described:
+        """Raises Differs if it cannot be asked for parts of an answer."""
+        ...
+
+    def statistics(
+        self, text: str, question: Question, timeout_s: float
+    ) -> tuple[Described, ToldStatistics]: ...
+
+    def find(self, step: Step, limit: int, timeout_s: float) -> Found: ...
+
+    def weigh(self, step: Step, addresses: Sequence[Address], timeout_s: float) -> list[float]: ...
+
+    def facets(
+        self, step: Step, names: tuple[str, ...], timeout_s: float
+    ) -> Mapping[str, Mapping[str, int]]: ...
+
+    def hits(self, step: Step, found: Sequence[Ranked[Address]], timeout_s: float) -> list[Hit]: ...
+
+    def urls(self, generation: int, addresses: Sequence[Address], timeout_s: float) -> list[int]:
+        """A key of each page's URL, the same on every side."""
+        ...
+
+    def search(self, request: SearchRequest, hops: int, timeout_s: float) -> SearchResults:
+        """A whole answer of its own. `hops`: how far it may ask on."""
+        ...
+
+
+class LocalSide:
+    """A workspace's index in this process, followed as it grows. Shared by threads.
+
+    Raises:
+        UsageError, WorkspaceError: as `Searcher`.
+    """
+
+    def __init__(self, name: str, searcher: Searcher) -> None:
+        self.searcher = searcher
+        self._name = name
+        self._open: dict[int, OpenIndex] = {}  # replaced, never changed: searches read it meanwhile
+        self._changing = threading.Lock()
+
+    @property
+    def name(self) -> str:
+        return self._name
+
+    def describe(self, timeout_s: float) -> Described:
+        index = self._newest()
+        return Described() if index is None else _described(index)
+
+    def statistics(
+        self, text: str, question: Question, timeout_s: float
+    ) -> tuple[Described, ToldStatistics]:
+        index = self._newest()
+        return (
+            (Described(), ToldStatistics())
+            if index is None
+            else (_described(index), index.told(question))
+        )
+
+    def find(self, step: Step, limit: int, timeout_s: float) -> Found:
+        return self.generation(step.generation).find(
+            step.question, step.stage, limit, step.everywhere
+        )
+
+    def weigh(self, step: Step, addresses: Sequence[Address], timeout_s: float) -> list[float]:
+        return self.generation(step.generation).weigh(
+            step.question, step.stage, addresses, step.everywhere
+        )
+
+    def facets(
+        self, step: Step, names: tuple[str, ...], timeout_s: float
+    ) -> Mapping[str, Mapping[str, int]]:
+        return self.generation(step.generation).facets(step.question, step.stage, names)
+
+    def hits(self, step: Step, found: Sequence[Ranked[Address]], timeout_s: float) -> list[Hit]:
+        return self.generation(step.generation).hits(
+            step.question, step.stage, found, step.everywhere
+        )
+
+    def urls(self, generation: int, addresses: Sequence[Address], timeout_s: float) -> list[int]:
+        return [signed_key(url) for url in self.generation(generation).urls(addresses)]
+
+    def search(self, request: SearchRequest, hops: int, timeout_s: float) -> SearchResults:
+        return self.searcher.search(request)
+
+    def _newest(self) -> OpenIndex | None:
+        try:
+            self.searcher.reload()
+        except (LycosaError, OSError) as error:  # what was opened before still answers
+            if not self._open:
+                raise SideFailed(str(error)) from None
+        index = self.searcher.index
+        if index is not None and index.number not in self._open:
+            with self._changing:
+                self._open = dict(
+                    [*list(self._open.items())[-(_KEPT - 1) :], (index.number, index)]
+                )
+        return index
+
+    def generation(self, generation: int) -> OpenIndex:
+        """One of the last that were described. Raises GenerationGone."""
+        index = self._open.get(generation)
+        if index is None:
+            raise GenerationGone(f"{self._name}: generation {generation} is closed")
+        return index
+
+
+def _described(index: OpenIndex) -> Described:
+    return Described(index.number, index.documents, dict(index.info.languages), analysis_versions())

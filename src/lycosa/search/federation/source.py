@@ -1,0 +1,293 @@
+"""Sides that speak our version as one source of answers: scores are those of one index that holds
+all their documents.
+
+As in `lycosa.search.federation.shards`, each side returns its best by scores that are about right,
+these are put in one order and cut into blocks, and within the block that is shown the order is by
+exact scores. Besides, a page that several sides have is shown once: of pages whose hosts several
+sides found it is asked which they are.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from operator import itemgetter
+from typing import TypeVar
+
+from lycosa.core.errors import WorkError
+from lycosa.index.shards.shards import by_count
+from lycosa.search.engine.open_index import Address, Question
+from lycosa.search.federation.concurrent import Asking, Call
+from lycosa.search.federation.side import Described, LocalSide, Side, Step
+from lycosa.search.presentation.results import Hit
+from lycosa.search.query.query import ParsedQuery
+from lycosa.search.ranking.feedback import Expansion, PageTerms
+from lycosa.search.ranking.ordering import WINDOW, Exactly, Listing, Ranked, listing
+from lycosa.search.ranking.similar import Likeness
+from lycosa.search.ranking.statistics import ToldStatistics, together
+from lycosa.search.suggest.spelling import Heard, Wanted
+from lycosa.search.suggest.spelling import together as all_heard
+
+_Answer = TypeVar("_Answer")
+
+GenerationCall = Callable[[Side, float, int], _Answer]
+"""What to ask a side, given the seconds that are left and the generation that it answers from."""
+Place = tuple[int, Address]
+"""Side, and the page in the generation that it was found in."""
+
+
+class Failed(WorkError):
+    """Sides did not answer: begin again without them. `errors` by the side's number."""
+
+    def __init__(self, errors: Mapping[int, WorkError]) -> None:
+        super().__init__("; ".join(map(str, errors.values())))
+        self.errors = dict(errors)
+
+
+class ManySource:
+    """A `Source` for `answer`: one attempt at one query. Its methods raise Failed.
+
+    `text` is what `parsed` was read from: other questions (of other spellings) are asked in this
+    process alone.
+    """
+
+    def __init__(
+        self,
+        sides: Mapping[int, Side],
+        described: Mapping[int, Described],
+        asking: Asking,
+        parsed: ParsedQuery,
+        text: str,
+    ) -> None:
+        self._sides = dict(sides)
+        self._described = dict(described)
+        self._asking = asking
+        self._parsed = parsed
+        self._text = text
+        self._told: dict[
+            tuple[ParsedQuery, Expansion | None], dict[int, tuple[int, ToldStatistics]]
+        ] = {}
+
+    @property
+    def number(self) -> int:
+        return sum(each.generation for each in self._described.values())
+
+    @property
+    def documents(self) -> int:
+        return sum(each.documents for each in self._described.values())
+
+    @property
+    def languages(self) -> tuple[str, ...]:
+        found = Counter[str]()
+        for each in self._described.values():
+            found.update(each.languages)
+        return tuple(by_count(found)) or ("",)
+
+    def page(self, question: Question, stage: float, offset: int, count: int) -> Listing[Place]:
+        """See `Source`."""
+        told = self._statistics(question)
+        step = self._step(question, stage, told)
+
+        def fetch(limit: int) -> tuple[int, list[Ranked[Place]]]:
+            answers = self._ask(
+                told, lambda side, left, generation: side.find(step(generation), limit, left)
+            )
+            order = sorted(
+                (
+                    (-page.score, rank // WINDOW, page.host, side, rank, page)
+                    for side, found in answers.items()
+                    for rank, page in enumerate(found.best)
+                ),
+                key=itemgetter(0, 1, 2, 3, 4),
+            )
+            ranked = [
+                Ranked(page.score, (side, page.place), page.host, page.group)
+                for _, _, _, side, _, page in order
+            ]
+            kept = self._once(ranked, told)
+            return sum(found.total for found in answers.values()) - (len(ranked) - len(kept)), kept[
+                :limit
+            ]
+
+        exactly = self._exactly(told, step) if len(told) > 1 and not question.by_date else None
+        return listing(
+            fetch,
+            offset,
+            count,
+            per_host=question.per_host,
+            folded=question.folded,
+            exactly=exactly,
+        )
+
+    def facets(
+        self, question: Question, stage: float, names: tuple[str, ...]
+    ) -> dict[str, Counter[str]]:
+        """See `Source`. A page that two sides have is counted twice."""
+        told = self._statistics(question)
+        step = self._step(question, stage, told)
+        answers = self._ask(
+            told, lambda side, left, generation: side.facets(step(generation), names, left)
+        )
+        found = {name: Counter[str]() for name in names}
+        for counts in answers.values():
+            for name, values in counts.items():
+                found[name].update(values)
+        return found
+
+    def hits(self, question: Question, stage: float, found: Sequence[Ranked[Place]]) -> list[Hit]:
+        """See `Source`. Each says which side it is from."""
+        told = self._statistics(question)
+        step = self._step(question, stage, told)
+        by_side: dict[int, list[Ranked[Address]]] = {}
+        for page in found:
+            number, address = page.place
+            by_side.setdefault(number, []).append(
+                Ranked(page.score, address, page.host, page.group, page.copies, page.from_host)
+            )
+        shown = self._ask(
+            {number: told[number] for number in by_side},
+            lambda side, left, generation: side.hits(
+                step(generation), by_side[self._number(side)], left
+            ),
+        )
+        left = {number: iter(hits) for number, hits in shown.items()}
+        return [
+            replace(next(left[page.place[0]]), source=self._sides[page.place[0]].name)
+            for page in found
+        ]
+
+    def hear(self, wanted: Wanted) -> Heard:
+        """See `Source`: of the workspaces in this process."""
+        heard = [
+            index.hear(wanted)
+            for side in self._local()
+            if (index := side.searcher.index) is not None
+        ]
+        return all_heard(heard) if heard else Heard()
+
+    def feedback_terms(self, pages: Sequence[Ranked[Place]]) -> list[PageTerms]:
+        """See `Source`: none of pages that a peer has."""
+        local = {
+            number: side for number, side in self._sides.items() if isinstance(side, LocalSide)
+        }
+        return [
+            local[number].generation(self._described[number].generation).page_terms([address])[0]
+            if number in local
+            else ()
+            for number, address in (page.place for page in pages)
+        ]
+
+    def likeness(self, url: str) -> Likeness | None:
+        """See `Source`: of a page that a workspace in this process has."""
+        indexes = (side.searcher.index for side in self._local())
+        return next(
+            (found for index in indexes if index is not None and (found := index.likeness(url))),
+            None,
+        )
+
+    def _local(self) -> list[LocalSide]:
+        return [side for side in self._sides.values() if isinstance(side, LocalSide)]
+
+    def _number(self, side: Side) -> int:
+        return next(number for number, each in self._sides.items() if each is side)
+
+    def _statistics(self, question: Question) -> dict[int, tuple[int, ToldStatistics]]:
+        """(generation, what it has of the words) of every side that has any document."""
+        key = question.parsed, question.expansion
+        known = self._told.get(key)
+        if known is None:
+            elsewhere = question.parsed == self._parsed
+            asked = {
+                number: side
+                for number, side in self._sides.items()
+                if elsewhere or isinstance(side, LocalSide)
+            }
+            answers = self._answers(
+                asked, lambda side, left: side.statistics(self._text, question, left)
+            )
+            known = {
+                number: (described.generation, told)
+                for number, (described, told) in answers.items()
+                if described.generation
+            }
+            self._told[key] = known
+        return known
+
+    def _once(
+        self, ranked: list[Ranked[Place]], told: Mapping[int, tuple[int, ToldStatistics]]
+    ) -> list[Ranked[Place]]:
+        """Without pages whose URL another side has before them."""
+        sides: dict[int, set[int]] = {}
+        for page in ranked:
+            sides.setdefault(page.host, set()).add(page.place[0])
+        shared = {host for host, found in sides.items() if len(found) > 1}
+        if not shared:
+            return ranked
+        asked: dict[int, list[Address]] = {}
+        for page in ranked:
+            if page.host in shared:
+                asked.setdefault(page.place[0], []).append(page.place[1])
+        keys = self._ask(
+            {number: told[number] for number in asked},
+            lambda side, left, generation: side.urls(generation, asked[self._number(side)], left),
+        )
+        key_of = {
+            (number, address): key
+            for number, found in keys.items()
+            for address, key in zip(asked[number], found, strict=True)
+        }
+        seen: set[int] = set()
+        kept = []
+        for page in ranked:
+            key = key_of.get(page.place)
+            if key is not None:
+                if key in seen:
+                    continue
+                seen.add(key)
+            kept.append(page)
+        return kept
+
+    def _step(
+        self, question: Question, stage: float, told: Mapping[int, tuple[int, ToldStatistics]]
+    ) -> Callable[[int], Step]:
+        """The same step for each side: of its own generation."""
+        everywhere = together(each for _, each in told.values())
+        return lambda generation: Step(generation, self._text, question, stage, everywhere)
+
+    def _exactly(
+        self, told: Mapping[int, tuple[int, ToldStatistics]], step: Callable[[int], Step]
+    ) -> Exactly[Place]:
+        def exactly(block: list[Ranked[Place]]) -> list[Ranked[Place]]:
+            by_side: dict[int, list[Ranked[Place]]] = {}
+            for page in block:
+                by_side.setdefault(page.place[0], []).append(page)
+            scores = self._ask(
+                {number: told[number] for number in by_side},
+                lambda side, left, generation: side.weigh(
+                    step(generation), [page.place[1] for page in by_side[self._number(side)]], left
+                ),
+            )
+            weighed = [
+                Ranked(score, page.place, page.host, page.group, page.copies, page.from_host)
+                for number, pages in by_side.items()
+                for page, score in zip(pages, scores[number], strict=True)
+            ]
+            return sorted(weighed, key=lambda page: (-page.score, page.host, page.place))
+
+        return exactly
+
+    def _ask(
+        self, told: Mapping[int, tuple[int, ToldStatistics]], call: GenerationCall[_Answer]
+    ) -> dict[int, _Answer]:
+        """Ask the sides of these generations."""
+        sides = {number: self._sides[number] for number in told}
+        return self._answers(
+            sides, lambda side, left: call(side, left, told[self._number(side)][0])
+        )
+
+    def _answers(self, sides: Mapping[int, Side], call: Call[_Answer]) -> dict[int, _Answer]:
+        answers, errors = self._asking.ask(sides, call)
+        if errors:
+            raise Failed(errors)
+        return answers

@@ -1,0 +1,434 @@
+"""What Lycosas say to each other when they search together: JSON over HTTP, each message a model
+with bounds.
+
+Neither end trusts the other. A query travels as its text and is parsed by whoever is asked; numbers
+are finite and not negative; texts hold no control characters; an address that is none is told so.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Literal
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+
+from lycosa.search.engine.open_index import Address, Found, Question
+from lycosa.search.federation.side import Described
+from lycosa.search.presentation.results import FACETS, MAX_HITS, Explanation, Hit, ScorePart
+from lycosa.search.query.filters import Filters
+from lycosa.search.query.query import LONGEST_QUERY, parse_query
+from lycosa.search.ranking.feedback import TERMS, Expansion
+from lycosa.search.ranking.ordering import Ranked
+from lycosa.search.ranking.similar import MOST_TERMS, Likeness
+from lycosa.search.ranking.statistics import ToldStatistics
+
+PROTOCOL = 2
+"""Raise it when the meaning of a message changes: those of another one are asked for whole answers.
+"""
+PATH = "/api/v1/peer"
+
+MAX_PAGES = 20_000  # that may be asked for at once
+MAX_LANGUAGES = 400
+MAX_FREQUENCIES = 50_000
+_MAX_ADDRESSES = 1_000
+_MAX_VALUES = 2_000  # of a facet
+_MAX_PIECES = 2_000
+_URL = re.compile(r"(?:https?|ftp|gopher)://\S{1,4096}")
+_CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
+
+
+def _clean(text: str) -> str:
+    return _CONTROLS.sub(" ", text)
+
+
+def _finite(value: float) -> float:
+    if not math.isfinite(value):
+        raise ValueError("not a finite number")
+    return value
+
+
+Count = Annotated[int, Field(ge=0, le=2**53)]
+Amount = Annotated[float, Field(ge=0, le=1e18), AfterValidator(_finite)]
+Score = Annotated[float, Field(ge=0, le=1e9), AfterValidator(_finite)]
+Rank = Annotated[float, Field(ge=-1e16, le=1e16), AfterValidator(_finite)]
+"""A score, or of an order by date the time."""
+Signed = Annotated[int, Field(ge=-(2**63), lt=2**63)]
+Stage = Annotated[float, Field(ge=-2, le=1)]
+Short = Annotated[str, Field(max_length=300), AfterValidator(_clean)]
+Name = Annotated[str, Field(max_length=40, pattern=r"^[A-Za-z0-9_.-]*$")]
+Long = Annotated[str, Field(max_length=20_000), AfterValidator(_clean)]
+Ordinal = Annotated[int, Field(ge=0, lt=2**32)]
+Place = tuple[Ordinal, Ordinal]
+
+
+class _Message(BaseModel):
+    model_config = ConfigDict(extra="ignore", frozen=True)
+
+
+class LikenessMessage(_Message):
+    """`lycosa.search.ranking.similar.Likeness`."""
+
+    url: Annotated[str, Field(max_length=8_192)]
+    page: Annotated[str, Field(pattern=r"^[0-9a-f]{16}$")]
+    group: Signed
+    language: Name
+    field_set: Name
+    terms: Annotated[list[tuple[Short, Score]], Field(max_length=MOST_TERMS)]
+
+
+class QuestionMessage(_Message):
+    """A question: what was typed, and how the one who asks understands what surrounds it."""
+
+    text: Annotated[str, Field(max_length=LONGEST_QUERY)]
+    language: Name = ""
+    collection: Annotated[str, Field(max_length=64)] = ""
+    host: Annotated[str, Field(max_length=255)] = ""
+    languages: Annotated[list[Name], Field(max_length=MAX_LANGUAGES)]
+    by_date: bool = False
+    per_host: Annotated[int, Field(ge=0, le=1_000)] = 0
+    folded: bool = True
+    explain: bool = False
+    now_ms: Annotated[int, Field(ge=0, le=2**53)] = 0
+    like: LikenessMessage | None = None
+    expansion: Annotated[list[tuple[Name, Short, Score]], Field(max_length=TERMS)] = []
+
+    @classmethod
+    def of(cls, text: str, question: Question) -> QuestionMessage:
+        like, added = question.like, question.expansion
+        return cls(
+            text=text[:LONGEST_QUERY],
+            language=question.filters.language,
+            collection=question.filters.collection,
+            host=question.filters.host,
+            languages=list(question.languages),
+            by_date=question.by_date,
+            per_host=question.per_host,
+            folded=question.folded,
+            explain=question.explain,
+            now_ms=question.now_ms,
+            expansion=[] if added is None else list(added.terms),
+            like=None
+            if like is None
+            else LikenessMessage(
+                url=like.url,
+                page=like.page,
+                group=like.group,
+                language=like.language,
+                field_set=like.field_set,
+                terms=list(like.terms),
+            ),
+        )
+
+    def question(self) -> Question:
+        """As this program reads it. Raises ValueError for what it cannot search for."""
+        parsed = parse_query(self.text)
+        like = self.like
+        return Question(
+            parsed,
+            Filters(self.language, self.collection, self.host, parsed.restrictions),
+            tuple(self.languages),
+            by_date=self.by_date,
+            per_host=self.per_host,
+            folded=self.folded,
+            explain=self.explain,
+            now_ms=self.now_ms,
+            expansion=Expansion(tuple(self.expansion)) if self.expansion else None,
+            like=None
+            if like is None
+            else Likeness(
+                like.url, like.page, like.group, like.language, like.field_set, tuple(like.terms)
+            ),
+        )
+
+
+class DescribedMessage(_Message):
+    """What a side has."""
+
+    protocol: int
+    generation: Count
+    documents: Count
+    languages: Annotated[dict[Name, Count], Field(max_length=MAX_LANGUAGES)]
+    versions: Annotated[dict[Short, Short], Field(max_length=200)]
+
+    @classmethod
+    def of(cls, described: Described) -> DescribedMessage:
+        return cls(
+            protocol=PROTOCOL,
+            generation=described.generation,
+            documents=described.documents,
+            languages=dict(list(described.languages.items())[:MAX_LANGUAGES]),
+            versions=dict(described.versions),
+        )
+
+    def described(self) -> Described:
+        return Described(self.generation, self.documents, self.languages, self.versions)
+
+
+class StatisticsMessage(_Message):
+    """What scores depend on besides the page."""
+
+    documents: Count
+    counted: Count
+    frequencies: Annotated[list[tuple[Name, Short, Count]], Field(max_length=MAX_FREQUENCIES)]
+    lengths: Annotated[dict[Name, Amount], Field(max_length=1_000)]
+    having: Annotated[dict[Name, Count], Field(max_length=1_000)]
+
+    @classmethod
+    def of(cls, told: ToldStatistics) -> StatisticsMessage:
+        frequencies = [(name, term, count) for (name, term), count in told.frequencies.items()]
+        return cls(
+            documents=told.documents,
+            counted=told.counted,
+            frequencies=frequencies,
+            lengths=dict(told.lengths),
+            having=dict(told.having),
+        )
+
+    def told(self) -> ToldStatistics:
+        """None holds a word more often than there are documents, whatever was said."""
+        counted = max(self.documents, self.counted)
+        return ToldStatistics(
+            self.documents,
+            counted,
+            {(name, term): min(count, counted) for name, term, count in self.frequencies},
+            self.lengths,
+            {name: min(count, counted) for name, count in self.having.items()},
+        )
+
+
+class ToldMessage(_Message):
+    """The answer to `statistics`."""
+
+    described: DescribedMessage
+    statistics: StatisticsMessage
+
+
+class FoundMessage(_Message):
+    """The answer to `find`: pages as (score, segment, document, host, group)."""
+
+    total: Count
+    pages: Annotated[
+        list[tuple[Rank, Ordinal, Ordinal, Signed, Signed]], Field(max_length=MAX_PAGES)
+    ]
+
+    @classmethod
+    def of(cls, found: Found) -> FoundMessage:
+        return cls(
+            total=found.total,
+            pages=[
+                (page.score, *page.place, page.host, page.group) for page in found.best[:MAX_PAGES]
+            ],
+        )
+
+    def found(self) -> Found:
+        best = [
+            Ranked(score, (segment, document), host, group)
+            for score, segment, document, host, group in self.pages
+        ]
+        return Found(max(self.total, len(best)), best)
+
+
+class StatisticsRequest(_Message):
+    """What have you of these words?"""
+
+    question: QuestionMessage
+
+
+class StepRequest(StatisticsRequest):
+    """What a later question begins with: of which generation, and how much of the words a page must
+    match.
+    """
+
+    generation: Count
+    stage: Stage
+
+
+class FindRequest(StepRequest):
+    """Which pages do you find, by scores that are about those of all together?"""
+
+    limit: Annotated[int, Field(ge=1, le=MAX_PAGES)]
+    everywhere: StatisticsMessage
+
+
+class WeighRequest(StepRequest):
+    """What do these pages count exactly?"""
+
+    places: Annotated[list[Place], Field(max_length=_MAX_ADDRESSES)]
+    everywhere: StatisticsMessage
+
+
+class FacetsRequest(StepRequest):
+    """How many pages have which value?"""
+
+    names: Annotated[
+        list[Literal["language", "host", "collection", "type", "date"]],
+        Field(max_length=len(FACETS)),
+    ]
+
+
+class ShownPage(_Message):
+    """A page whose hit is wanted."""
+
+    score: Rank
+    place: Place
+    copies: Count = 0
+    from_host: Count = 1
+
+    @classmethod
+    def of(cls, page: Ranked[Address]) -> ShownPage:
+        return cls(score=page.score, place=page.place, copies=page.copies, from_host=page.from_host)
+
+    def ranked(self) -> Ranked[Address]:
+        return Ranked(self.score, self.place, 0, 0, self.copies, self.from_host)
+
+
+class HitsRequest(StepRequest):
+    """Show these pages."""
+
+    pages: Annotated[list[ShownPage], Field(max_length=MAX_HITS)]
+    everywhere: StatisticsMessage
+
+
+class UrlsRequest(_Message):
+    """Which pages are these?"""
+
+    generation: Count
+    places: Annotated[list[Place], Field(max_length=MAX_PAGES)]
+
+
+class WeighedMessage(_Message):
+    """The answer to `weigh`, in the order that was asked."""
+
+    scores: Annotated[list[Score], Field(max_length=_MAX_ADDRESSES)]
+
+
+class UrlsMessage(_Message):
+    """The answer to `urls`: keys."""
+
+    keys: Annotated[list[Signed], Field(max_length=MAX_PAGES)]
+
+
+class FacetsMessage(_Message):
+    """The answer to `facets`."""
+
+    facets: dict[Name, Annotated[dict[Short, Count], Field(max_length=_MAX_VALUES)]]
+
+    @classmethod
+    def of(cls, counted: Mapping[str, Mapping[str, int]]) -> FacetsMessage:
+        return cls(
+            facets={
+                name: dict(list(values.items())[:_MAX_VALUES]) for name, values in counted.items()
+            }
+        )
+
+
+class PartMessage(_Message):
+    """`ScorePart`."""
+
+    field: Name
+    terms: Annotated[list[Short], Field(max_length=100)]
+    score: Score
+
+
+class ExplanationMessage(_Message):
+    """`Explanation`."""
+
+    words: Score
+    prior: Score
+    freshness: Score
+    parts: Annotated[list[PartMessage], Field(max_length=1_000)]
+
+
+Pieces = Annotated[list[tuple[Long, bool]], Field(max_length=_MAX_PIECES)]
+
+
+class HitMessage(_Message):
+    """`Hit`."""
+
+    url: Annotated[str, Field(max_length=4_200)]
+    title: Long
+    snippet: Pieces
+    language: Name
+    host: Short
+    collection: Long
+    fetched_at: Annotated[int, Field(ge=-(2**53), le=2**53)]
+    published_at: Annotated[int, Field(ge=-(2**53), le=2**53)] | None = None
+    score: Score
+    marked_title: Pieces = []
+    type: Name = ""
+    copies: Count = 0
+    from_host: Count = 1
+    explanation: ExplanationMessage | None = None
+
+    @classmethod
+    def of(cls, hit: Hit) -> HitMessage:
+        told = hit.explanation
+        return cls(
+            url=hit.url,
+            title=hit.title[:20_000],
+            snippet=hit.snippet,
+            language=hit.language,
+            host=hit.host,
+            collection=hit.collection,
+            fetched_at=hit.fetched_at,
+            published_at=hit.published_at,
+            score=max(0.0, hit.score),
+            marked_title=hit.marked_title,
+            type=hit.type,
+            copies=hit.copies,
+            from_host=hit.from_host,
+            explanation=None
+            if told is None
+            else ExplanationMessage(
+                words=told.words,
+                prior=told.prior,
+                freshness=told.freshness,
+                parts=[
+                    PartMessage(
+                        field=part.field, terms=list(part.terms), score=max(0.0, part.score)
+                    )
+                    for part in told.parts
+                ],
+            ),
+        )
+
+    def hit(self) -> Hit | None:
+        """None: its URL is not one of a page."""
+        if _URL.fullmatch(self.url) is None or not self.url.isprintable():
+            return None
+        told = self.explanation
+        return Hit(
+            self.url,
+            self.title,
+            list(self.snippet),
+            self.language,
+            self.host,
+            self.collection,
+            self.fetched_at,
+            self.published_at,
+            self.score,
+            list(self.marked_title),
+            self.type,
+            self.copies,
+            self.from_host,
+            None
+            if told is None
+            else Explanation(
+                told.words,
+                told.prior,
+                told.freshness,
+                tuple(ScorePart(part.field, tuple(part.terms), part.score) for part in told.parts),
+            ),
+        )
+
+
+class HitsMessage(_Message):
+    """The answer to `hits`, in the order that was asked."""
+
+    hits: Annotated[list[HitMessage], Field(max_length=MAX_HITS)]
+
+
+def places_of(addresses: Sequence[Address]) -> list[Place]:
+    return [(segment, document) for segment, document in addresses]

@@ -1,0 +1,277 @@
+"""One answer from several workspaces and other Lycosas.
+
+Those that speak our version are searched as the shards of one index are
+(`lycosa.search.federation.source`). Of any other a whole answer is asked, and lists are joined by
+their ranks; so is what peers have from peers of their own. Across languages each side translates by
+its own tables and gives a whole answer; scores say how near a page comes to the best that there
+could be, so these lists are joined by them.
+
+A page that two sides have is shown once. A side that is silent, slow or wrong costs its results,
+and a note.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import replace
+
+from lycosa.core.errors import WorkError
+from lycosa.core.messages import Message
+from lycosa.index.shards.shards import by_count
+from lycosa.search.engine.searcher import suggested
+from lycosa.search.federation.concurrent import Asking
+from lycosa.search.federation.merge import (
+    by_date,
+    by_rank,
+    by_score,
+    facets_together,
+    hosts_apart,
+    translations_together,
+)
+from lycosa.search.federation.peers import Peer
+from lycosa.search.federation.replica import GenerationGone
+from lycosa.search.federation.side import Described, Differs, LocalSide, Side, SideFailed
+from lycosa.search.federation.source import Failed, ManySource
+from lycosa.search.presentation.answer import answer
+from lycosa.search.presentation.results import MAX_HITS, SearchRequest, SearchResults
+from lycosa.search.query.query import ParsedQuery, parse_query
+from lycosa.search.query.syntax import BY_DATE
+from lycosa.search.suggest.completion import Suggestion, SuggestRequest
+from lycosa.search.suggest.spelling import Spelling
+
+MOST_HOPS = 3
+"""How far a question may be handed on."""
+
+JOINED = 100
+"""Results of each side that are joined by rank, on whatever page: so all pages come from one order.
+"""
+
+_MAX_THREADS = 32
+# times that a search begins anew because a side's index became another one meanwhile
+_GENERATIONS = 3
+
+
+class Many:
+    """Searches workspaces in this process, of which the first is ours, and peers. Shared by
+    threads. Close it.
+
+    `whole` are sides that give whole answers alone (their `describe` raises Differs) and are asked
+    in any case. `timeout_s` is what all questions of one search to these and to peers may take
+    together; `hops` how far they are handed on: 0 is to nobody, 1 to the peers, 2 to theirs.
+    """
+
+    def __init__(
+        self,
+        local: Sequence[LocalSide],
+        peers: Sequence[Peer] = (),
+        *,
+        whole: Sequence[Side] = (),
+        timeout_s: float = 2.0,
+        hops: int = 1,
+    ) -> None:
+        self._local = list(local)
+        self._whole = list(whole)
+        self._peers = list(peers)
+        self._timeout_s = timeout_s
+        self._hops = hops
+        self._pool = ThreadPoolExecutor(max_workers=_MAX_THREADS, thread_name_prefix="side")
+
+    @property
+    def own(self) -> LocalSide:
+        """This workspace."""
+        return self._local[0]
+
+    def languages(self) -> dict[str, int]:
+        """Pages by language, about, of the workspaces in this process."""
+        found = Counter[str]()
+        for side in self._local:
+            found.update(side.describe(0).languages)
+        return by_count(found)
+
+    def holds(self, url: str) -> bool:
+        """Whether our workspace has a page, about."""
+        return self.own.searcher.holds(url)
+
+    def suggest(self, request: SuggestRequest) -> list[Suggestion]:
+        """What somebody who types may want to type: of the workspaces in this process; peers would
+        have to be asked at each letter.
+        """
+        for side in self._local:
+            with suppress(SideFailed):
+                side.describe(0)  # it opens what is newest
+        return suggested(
+            [index for side in self._local if (index := side.searcher.index) is not None], request
+        )
+
+    def search(self, request: SearchRequest) -> SearchResults:
+        """Answer a query; whatever is typed and whoever is silent, never an exception of ours."""
+        started = time.perf_counter()
+        hops = self._hops if request.hops is None else max(0, min(request.hops, self._hops))
+        asking = Asking(self._pool, self._timeout_s)
+        results = _searched(
+            request, [*self._whole, *self._local, *(self._peers if hops else ())], asking, hops
+        )
+        notes = [
+            Message("side_failed", "{reason}; its results are missing", reason=reason)
+            for reason in asking.failed.values()
+        ]
+        took = (time.perf_counter() - started) * 1000
+        return replace(results, took_ms=took, notes=[*results.notes, *notes])
+
+    def close(self) -> None:
+        """End what waits, and the connections of peers."""
+        self._pool.shutdown(wait=False, cancel_futures=True)
+        for peer in self._peers:
+            peer.close()
+
+
+def _searched(
+    request: SearchRequest, sides: Sequence[Side], asking: Asking, hops: int
+) -> SearchResults:
+    numbered = dict(enumerate(sides))
+    parsed = parse_query(request.text)
+    if request.across is not None:
+        return _across(request, numbered, asking, hops)
+    apart: dict[int, Side] = {
+        number: side for number, side in numbered.items() if hops > 1 and isinstance(side, Peer)
+    }
+    described, errors = asking.ask(
+        {number: side for number, side in numbered.items() if number not in apart},
+        lambda side, left: side.describe(left),
+    )
+    for number, error in errors.items():
+        if isinstance(error, Differs):
+            apart[number] = numbered[number]
+        else:
+            asking.fail(numbered[number], error)
+    if not apart:
+        return _together(
+            request, parsed, {number: numbered[number] for number in described}, described, asking
+        )
+    first = replace(
+        request, offset=0, count=min(MAX_HITS, max(JOINED, request.offset + request.count))
+    )
+    finish = asking.begin(apart, lambda side, left: side.search(first, hops - 1, left))
+    ours = (
+        [
+            _together(
+                first, parsed, {number: numbered[number] for number in described}, described, asking
+            )
+        ]
+        if described
+        else []
+    )
+    return _joined(request, parsed, ours + _whole(numbered, asking, *finish()))
+
+
+def _together(
+    request: SearchRequest,
+    parsed: ParsedQuery,
+    sides: Mapping[int, Side],
+    described: Mapping[int, Described],
+    asking: Asking,
+) -> SearchResults:
+    """The answer of sides that speak our version; who fails takes no part in it."""
+    left = dict(sides)
+    gone = Counter[int]()
+    while True:
+        source = ManySource(
+            left, {number: described[number] for number in left}, asking, parsed, request.text
+        )
+        try:
+            return answer(source if source.documents else None, request)
+        except Failed as failed:
+            for number, error in failed.errors.items():
+                gone[number] += 1
+                if not isinstance(error, GenerationGone) or gone[number] >= _GENERATIONS:
+                    asking.fail(left.pop(number), error)
+
+
+def _joined(
+    request: SearchRequest, parsed: ParsedQuery, answers: Sequence[SearchResults]
+) -> SearchResults:
+    """Whole answers as one. What else they say is the first one's; that is ours, if there is
+    one.
+    """
+    if not answers:
+        return SearchResults(request.text, 0, [], 0.0, request.offset, 0, list(parsed.notes))
+    dated = (request.order or parsed.order) == BY_DATE or not (parsed.wanted or parsed.similar)
+    hits = by_date(answers) if dated else by_rank(answers)
+    return replace(
+        answers[0],
+        did_you_mean=next(
+            (each.did_you_mean for each in answers if each.did_you_mean is not None), None
+        ),
+        total=sum(each.total for each in answers),
+        generation=sum(each.generation for each in answers),
+        hits=hits[request.offset : request.offset + request.count],
+        offset=request.offset,
+        facets=facets_together(answers),
+    )
+
+
+def _across(
+    request: SearchRequest, sides: Mapping[int, Side], asking: Asking, hops: int
+) -> SearchResults:
+    """In several languages: every side translates by its own tables."""
+    first = replace(request, offset=0, count=min(MAX_HITS, request.offset + request.count))
+    found, errors = asking.ask(sides, lambda side, left: side.search(first, hops - 1, left))
+    answers = _whole(sides, asking, found, errors)
+    if not answers:
+        return SearchResults(request.text, 0, [], 0.0, request.offset, 0, [])
+    notes = dict.fromkeys(note for each in answers for note in each.notes)
+    per_host = 0 if request.host or parse_query(request.text).sites else request.per_host
+    return SearchResults(
+        request.text,
+        sum(each.total for each in answers),
+        hosts_apart(by_score(answers), per_host)[request.offset : request.offset + request.count],
+        0.0,
+        request.offset,
+        sum(each.generation for each in answers),
+        list(notes),
+        facets=facets_together(answers),
+        translations=translations_together(answers),
+        did_you_mean=_meant(answers),
+    )
+
+
+def _meant(answers: Sequence[SearchResults]) -> Spelling | None:
+    """Another spelling that one of them says, if it finds more than those find that say none."""
+    best = max(
+        (each.did_you_mean for each in answers if each.did_you_mean is not None),
+        key=lambda other: other.total,
+        default=None,
+    )
+    return (
+        best
+        if best is not None
+        and all(each.did_you_mean or each.total < best.total for each in answers)
+        else None
+    )
+
+
+def _whole(
+    sides: Mapping[int, Side],
+    asking: Asking,
+    found: Mapping[int, SearchResults],
+    errors: Mapping[int, WorkError],
+) -> list[SearchResults]:
+    """Whole answers, with where each hit is from: a peer's own are from it, what it has from others
+    is from these.
+    """
+    for number, error in errors.items():
+        asking.fail(sides[number], error)
+    return [
+        replace(
+            results,
+            hits=[
+                replace(hit, source=hit.source if "://" in hit.source else sides[number].name)
+                for hit in results.hits
+            ],
+        )
+        for number, results in sorted(found.items())
+    ]

@@ -1,0 +1,1 @@
+"""Turn ranked pages into an answer: snippets, facets, records."""

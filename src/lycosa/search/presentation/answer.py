@@ -1,0 +1,285 @@
+"""From a request to an answer, the same for one index and for many: parse once, all words first,
+then most of them, then snippets.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Protocol, TypeVar
+
+from lycosa.core.messages import Message
+from lycosa.index.shards.shards import by_count
+from lycosa.search.engine.open_index import (
+    SENTENCE,
+    STRICT,
+    Question,
+    holds_words,
+    parts_of,
+    readings_of,
+    stages_of,
+)
+from lycosa.search.presentation.results import FACETS, MAX_HITS, Hit, SearchRequest, SearchResults
+from lycosa.search.query.filters import Filters, link_targets
+from lycosa.search.query.query import ParsedQuery, parse_query
+from lycosa.search.query.syntax import BY_DATE
+from lycosa.search.ranking.feedback import (
+    AUTO,
+    MAX_SINGLE_ANSWER_WORDS,
+    OFF,
+    ON,
+    PAGES,
+    PageTerms,
+    expansion,
+    strength,
+)
+from lycosa.search.ranking.ordering import Listing, Ranked
+from lycosa.search.ranking.sentence import MAX_PARTS_WITH_REQUIRED, MAX_TERMS, sentence_terms
+from lycosa.search.ranking.similar import Likeness
+from lycosa.search.suggest.spelling import FEW, Heard, Spelling, Wanted, other_spelling
+from lycosa.text.function_words import QUESTION_MARKS
+
+Place = TypeVar("Place")
+
+RELAX_BELOW = 3
+"""With fewer pages than this that hold all words, pages that hold most of them are shown too."""
+
+NOTHING_INDEXED = Message("nothing_indexed", "no page is indexed yet")
+HOUR_MS = 3_600_000
+
+
+class Source(Protocol[Place]):
+    """What answers: one opened index, or shards far away. A place is where it finds a page
+    again.
+    """
+
+    @property
+    def number(self) -> int:
+        """Of the generation that answers."""
+        ...
+
+    @property
+    def documents(self) -> int: ...
+
+    @property
+    def languages(self) -> tuple[str, ...]: ...
+
+    def page(self, question: Question, stage: float, offset: int, count: int) -> Listing[Place]:
+        """How many pages match in all, and so many from `offset` on, the best first."""
+        ...
+
+    def facets(
+        self, question: Question, stage: float, names: tuple[str, ...]
+    ) -> Mapping[str, Mapping[str, int]]:
+        """All pages that match, counted."""
+        ...
+
+    def hits(
+        self, question: Question, stage: float, found: Sequence[Ranked[Place]]
+    ) -> list[Hit]: ...
+
+    def hear(self, wanted: Wanted) -> Heard:
+        """What the pages hold of some words, and of words near by."""
+        ...
+
+    def feedback_terms(self, pages: Sequence[Ranked[Place]]) -> list[PageTerms]:
+        """Return the heaviest terms of each page."""
+        ...
+
+    def likeness(self, url: str) -> Likeness | None:
+        """What pages like the one of a normalised URL are found by; None if it is not here."""
+        ...
+
+
+def answer(source: Source[Place] | None, request: SearchRequest) -> SearchResults:
+    """Answer a query; whatever is typed, never an exception of ours. Without a source no page is
+    indexed yet.
+    """
+    started = time.perf_counter()
+    parsed = parse_query(request.text)
+    offset = max(0, min(request.offset, MAX_HITS))
+    count = max(0, min(request.count, MAX_HITS - offset))
+    notes = list(parsed.notes)
+    strict, total, hits, facets, added = (
+        0,
+        0,
+        list[Hit](),
+        dict[str, dict[str, int]](),
+        tuple[str, ...](),
+    )
+    if source is None or not source.documents:
+        notes.append(NOTHING_INDEXED)
+    elif parsed.empty:
+        notes.append(Message("empty_query", "the query is empty"))
+    else:
+        question = _question(source, parsed, request)
+        if question.like is not None or not parsed.similar:
+            question = _with_feedback(source, question, request)
+            added = (
+                ()
+                if question.expansion is None
+                else tuple(term for _, term, _ in question.expansion.terms)
+            )
+            strict, total, hits, facets = _answer(source, question, request, offset, count, notes)
+        else:
+            notes.append(
+                Message("similar_unknown", "similar: {url} is not indexed", url=parsed.similar)
+            )
+    spelling = (
+        spelling_of(source, parsed, request, strict) if source is not None and not offset else None
+    )
+    number = source.number if source is not None else 0
+    took = (time.perf_counter() - started) * 1000
+    return SearchResults(
+        request.text,
+        total,
+        hits,
+        took,
+        offset,
+        number,
+        notes,
+        facets=facets,
+        did_you_mean=spelling,
+        expansion=added,
+    )
+
+
+def _question(source: Source[Place], parsed: ParsedQuery, request: SearchRequest) -> Question:
+    language = (request.language or "").lower()
+    filters = Filters(
+        language, request.collection or "", (request.host or "").lower(), parsed.restrictions
+    )
+    by_date = (request.order or parsed.order) == BY_DATE or not (parsed.wanted or parsed.similar)
+    like = (
+        next(
+            (found for url in link_targets(parsed.similar) if (found := source.likeness(url))), None
+        )
+        if parsed.similar
+        else None
+    )
+    if like is not None and not (language or parsed.languages):
+        filters = replace(filters, language=like.language)
+    return Question(
+        parsed,
+        filters,
+        (language,) if language else parsed.languages or source.languages,
+        by_date=by_date,
+        per_host=0 if by_date or filters.one_site else max(0, request.per_host),
+        folded=request.folded,
+        explain=request.explain,
+        now_ms=int(time.time() * 1000) // HOUR_MS * HOUR_MS,
+        like=like,
+    )
+
+
+def _with_feedback(source: Source[Place], question: Question, request: SearchRequest) -> Question:
+    """The question with terms of the pages that it finds first, if it is a sentence and feedback is
+    wanted.
+    """
+    if (
+        request.feedback == OFF
+        or question.by_date
+        or not holds_words(question)
+        or stages_of(question)[0] != SENTENCE
+    ):
+        return question
+    if request.feedback == AUTO and _has_one_answer(source, question, request.text):
+        return question
+    pages = source.page(
+        replace(question, per_host=0, folded=True, explain=False), SENTENCE, 0, PAGES
+    ).pages
+    amount = 1.0 if request.feedback == ON else strength([page.score for page in pages])
+    if not pages or amount <= 0:
+        return question
+    scored = zip((page.score for page in pages), source.feedback_terms(pages), strict=True)
+    return replace(question, expansion=expansion(scored, amount))
+
+
+def _has_one_answer(source: Source[Place], question: Question, text: str) -> bool:
+    """Whether a sentence probably asks for one page, which terms of other pages would displace."""
+    words = parts_of(question)
+    if words <= MAX_SINGLE_ANSWER_WORDS and text.rstrip().endswith(QUESTION_MARKS):
+        return True
+    return words <= MAX_PARTS_WITH_REQUIRED and source.page(question, STRICT, 0, 1).total > 0
+
+
+def matching(source: Source[Place], parsed: ParsedQuery, request: SearchRequest) -> int:
+    """How many pages hold all words of a query, within what the request narrows it to."""
+    question = _question(source, parsed, replace(request, explain=False))
+    return source.page(question, STRICT, 0, 1).total if holds_words(question) else 0
+
+
+def spelling_of(
+    source: Source[Place], parsed: ParsedQuery, request: SearchRequest, total: int
+) -> Spelling | None:
+    """Another spelling of a query of which `total` pages hold all words, if that is little."""
+    if (
+        not request.spelling
+        or not parsed.wanted
+        or not source.documents
+        or (total >= FEW and request.text.isascii())
+    ):
+        return None
+
+    def matches(text: str) -> int:
+        return matching(source, parse_query(text), request)
+
+    return other_spelling(
+        request.text, parsed, (request.language or "").lower(), total, source.hear, matches
+    )
+
+
+def _answer(
+    source: Source[Place],
+    question: Question,
+    request: SearchRequest,
+    offset: int,
+    count: int,
+    notes: list[str],
+) -> tuple[int, int, list[Hit], dict[str, dict[str, int]]]:
+    """How many pages hold all words; how many are found in all; those of them that are shown;
+    facets.
+    """
+    if not holds_words(question):
+        notes.append(Message("no_word", "the query contains no word"))
+        return 0, 0, [], {}
+    limit = max(1, count)
+    first = stages_of(question)[0]
+    if first == SENTENCE and any(
+        sentence_terms(reading, lambda _: 0).left_out for reading in readings_of(question)
+    ):
+        notes.append(
+            Message("rarest_words", "only the {n} rarest words of the query were used", n=MAX_TERMS)
+        )
+    total, found = source.page(question, first, offset, limit)
+    strict = total
+    hits = source.hits(question, first, found[:count])
+    stages = [first]
+    if total < RELAX_BELOW and first == STRICT:
+        for share in stages_of(question)[1:]:
+            rest, more = source.page(question, share, max(0, offset - total), limit)
+            if rest:
+                notes.append(_relaxed_note(total))
+                hits += source.hits(question, share, more[: count - len(hits)])
+                total += rest
+                stages.append(share)
+                break
+    names = tuple(name for name in FACETS if name in request.facets)
+    counts: dict[str, Counter[str]] = {name: Counter() for name in names}
+    for stage in stages if names else []:
+        for name, values in source.facets(question, stage, names).items():
+            counts[name].update(values)
+    return strict, total, hits, {name: by_count(values) for name, values in counts.items()}
+
+
+def _relaxed_note(total: int) -> Message:
+    if not total:
+        return Message("some_words", "no page contains all the words; these contain some of them")
+    return Message(
+        "some_words_after",
+        "{n, plural, one {# page contains all the words; the others contain some of them} "
+        "other {# pages contain all the words; the others contain some of them}}",
+        n=total,
+    )

@@ -1,0 +1,53 @@
+"""Counting all pages that match by what they are: tantivy's aggregations over columns."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+from lycosa.index.schema import COLLECTION, DATE, HOST_NAME, LANGUAGE, TYPE
+from lycosa.search.query.syntax import date_ms
+
+# of a facet that are counted; with several shards the rarest may be counted too low
+MAX_VALUES = 1_000
+YEARS = 10  # that are counted by themselves; what is older is together
+EARLIER = "earlier"
+
+_FIELDS = {"language": LANGUAGE, "host": HOST_NAME, "collection": COLLECTION, "type": TYPE}
+
+
+def aggregation(names: Sequence[str], now_ms: int) -> dict[str, Any]:
+    """What to ask tantivy for; dates by year, the last ones to the year of `now_ms` and the
+    next.
+    """
+    asked: dict[str, Any] = {}
+    for name in names:
+        if name in _FIELDS:
+            asked[name] = {"terms": {"field": _FIELDS[name], "size": MAX_VALUES}}
+        elif name == "date":
+            year = datetime.fromtimestamp(now_ms / 1000, UTC).year
+            years = range(year - YEARS + 1, year + 2)
+            ranges: list[dict[str, Any]] = [{"key": EARLIER, "to": date_ms(f"{years[0]}-01-01")}]
+            ranges += [
+                {
+                    "key": str(each),
+                    "from": date_ms(f"{each}-01-01"),
+                    "to": date_ms(f"{each + 1}-01-01"),
+                }
+                for each in years
+            ]
+            asked[name] = {"range": {"field": DATE, "ranges": ranges}}
+    return asked
+
+
+def counted_values(answer: Mapping[str, Any]) -> dict[str, dict[str, int]]:
+    """tantivy's answer: by facet, how many pages have which value; none that no page has."""
+    return {
+        name: {
+            str(bucket["key"]): int(bucket["doc_count"])
+            for bucket in found["buckets"]
+            if bucket["doc_count"] and bucket["key"] != ""
+        }
+        for name, found in answer.items()
+    }

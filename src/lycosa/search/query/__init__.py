@@ -1,0 +1,1 @@
+"""Parse a query: words, operators, filters, and its language."""

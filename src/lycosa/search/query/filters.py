@@ -1,0 +1,124 @@
+"""What narrows a search without being searched for: sites, languages, types, collections, links,
+dates. It adds nothing to a score.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import tantivy
+from tantivy import FieldType, Occur, Query
+
+from lycosa.index.schema import COLLECTION, DATE, HOST, LANGUAGE, LINKS, PATH, TYPE, link_key
+from lycosa.search.query.query import Restriction, syntax
+
+Clause = tuple[Occur, Query]
+
+
+@dataclass(slots=True, frozen=True)
+class Filters:
+    """`restrictions` are the query's own; the others come from outside of it, "" is none. `host`
+    takes the hosts below it too.
+    """
+
+    language: str = ""
+    collection: str = ""
+    host: str = ""
+    restrictions: tuple[Restriction, ...] = ()
+
+    @property
+    def all(self) -> tuple[Restriction, ...]:
+        outside = (
+            (syntax.LANGUAGE, self.language),
+            (syntax.COLLECTION, self.collection),
+            (syntax.SITE, self.host),
+        )
+        return tuple(Restriction(name, value) for name, value in outside if value)
+
+    @property
+    def one_site(self) -> bool:
+        """Whether the searcher named the sites to look at."""
+        return bool(self.host) or any(
+            found.name == syntax.SITE and found.wanted for found in self.restrictions
+        )
+
+
+def filter_clauses(schema: tantivy.Schema, filters: Filters) -> list[Clause]:
+    """What a page must and must not have. Of several values of one name in the query any will do;
+    what comes from outside holds besides.
+    """
+    clauses: list[Clause] = [(Occur.Must, _query(schema, outside)) for outside in filters.all]
+    wanted: dict[str, list[Query]] = {}
+    for restriction in filters.restrictions:
+        if restriction.name == syntax.SIMILAR:
+            continue  # it is searched for
+        if not restriction.wanted:
+            clauses.append((Occur.MustNot, _query(schema, restriction)))
+        else:
+            wanted.setdefault(restriction.name, []).append(_query(schema, restriction))
+    return clauses + [(Occur.Must, _any(queries)) for queries in wanted.values()]
+
+
+def _query(schema: tantivy.Schema, restriction: Restriction) -> Query:
+    name, value = restriction.name, restriction.value
+    if name == syntax.SITE:
+        host, _, path = value.partition("/")
+        at_host = _exact(schema, HOST, host.lower())
+        return (
+            Query.boolean_query([(Occur.Must, at_host), (Occur.Must, _exact(schema, PATH, path))])
+            if path
+            else at_host
+        )
+    if name == syntax.LINK:
+        return _any(
+            [
+                _silent(Query.term_query(schema, LINKS, link_key(target)))
+                for target in link_targets(value)
+            ]
+        )
+    if name == syntax.BEFORE:
+        return _silent(
+            Query.range_query(
+                schema,
+                DATE,
+                FieldType.Integer,
+                upper_bound=syntax.date_ms(value),
+                include_upper=False,
+            )
+        )
+    if name == syntax.AFTER:
+        return _silent(
+            Query.range_query(schema, DATE, FieldType.Integer, lower_bound=syntax.date_ms(value))
+        )
+    return _exact(
+        schema,
+        {syntax.LANGUAGE: LANGUAGE, syntax.COLLECTION: COLLECTION, syntax.FILETYPE: TYPE}[name],
+        value,
+    )
+
+
+def link_targets(value: str) -> list[str]:
+    """What `link:` means: the URL; without a scheme, by http or https; a host, any page of it."""
+    if "://" in value:
+        return [value]
+    if "/" not in value:
+        return [f"//{value}"]
+    return [f"http://{value}", f"https://{value}"]
+
+
+def _exact(schema: tantivy.Schema, name: str, value: str) -> Query:
+    return _silent(Query.term_query(schema, name, value, "basic"))
+
+
+def _silent(query: Query) -> Query:
+    return Query.const_score_query(query, 0.0)
+
+
+def _any(queries: Iterable[Query]) -> Query:
+    listed = list(queries)
+    return (
+        listed[0]
+        if len(listed) == 1
+        else Query.boolean_query([(Occur.Should, query) for query in listed])
+    )

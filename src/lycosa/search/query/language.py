@@ -1,0 +1,83 @@
+"""The language of a query: two words are too few to tell it by their letters, so it is one of their
+script in which they are words.
+
+No judge of `text.identify` is asked: they read sentences, and cost a search .1 s to start.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+
+from lycosa.search.query.query import ParsedQuery, clauses
+from lycosa.text.analyze import Analysis
+from lycosa.text.everyday import by_alphabet
+from lycosa.translation.source import PIVOT, Sources
+from lycosa.translation.terms import unit_keys
+
+_SCRIPTS = tuple(
+    (re.compile(f"[{ranges}]"), frozenset(languages.split()))
+    for ranges, languages in (
+        ("\u3041-\u30ff", "ja"),
+        ("\u3400-\u9fff\U00020000-\U0003ffff", "zh ja"),
+        ("\u1100-\u11ff\u3130-\u318f\uac00-\ud7af", "ko"),
+        ("\u0e80-\u0eff", "lo"),
+        ("\u1000-\u109f\uaa60-\uaa7f", "my"),
+        ("\u0f00-\u0fff", "bo dz"),
+        ("\u0e00-\u0e7f", "th"),
+        ("\u1780-\u17ff", "km"),
+        ("\u0900-\u097f", "hi ne mr sa"),
+        ("\u0600-\u06ff\ufb50-\ufdff\ufe70-\ufeff", "ar fa ur ps ku sd ug"),
+        ("\u0400-\u052f", "ru kk ky mn tg uk bg be sr mk"),
+        ("\u0370-\u03ff\u1f00-\u1fff", "el"),
+        ("\u0590-\u05ff", "he yi"),
+        ("\u0530-\u058f", "hy"),
+        ("\u10a0-\u10ff", "ka"),
+        ("\u0980-\u09ff", "bn"),
+        ("\u0b80-\u0bff", "ta"),
+    )
+)
+_OTHER_SCRIPTS = frozenset().union(*(languages for _, languages in _SCRIPTS)) - {"sr", "ku"}
+
+
+def query_language(
+    parsed: ParsedQuery,
+    languages: Iterable[str],
+    sources: Sources,
+    holding: Mapping[str, int] | None = None,
+    analysis: Analysis = Analysis(),
+) -> str:
+    """The language, an ISO 639 code.
+
+    Of those in the query's script the one by whose tables most of its words are known, of these the
+    one whose pages hold them most often. `languages`: those of the index, most pages first.
+    `holding`: pages of each language that hold the query's words, where that is known.
+    """
+    listed = dict.fromkeys(language for language in languages if language)
+    text = " ".join(clause.text for clause in clauses(parsed.wanted))
+    written = next((spoken for pattern, spoken in _SCRIPTS if pattern.search(text)), None)
+    if written is None:
+        candidates = [
+            PIVOT,
+            *(
+                language
+                for language in listed
+                if language not in _OTHER_SCRIPTS and language != PIVOT
+            ),
+        ]
+    else:
+        candidates = [language for language in listed if language in written] or sorted(written)
+    if len(candidates) == 1:
+        return candidates[0]
+    named = by_alphabet(text)
+    order = {language: -place for place, language in enumerate(candidates)}
+    others = (*listed, PIVOT)
+
+    def known(language: str) -> tuple[int, int, bool, int]:
+        analyzer = analysis.of(language)
+        units = [unit for clause in clauses(parsed.wanted) for unit in analyzer.units(clause.text)]
+        keys = [[*whole, *parts] for whole, parts in (unit_keys(analyzer, unit) for unit in units)]
+        in_tables = sum(any(sources.knows(key, language, others) for key in each) for each in keys)
+        return in_tables, (holding or {}).get(language, 0), language == named, order[language]
+
+    return max(candidates, key=known)

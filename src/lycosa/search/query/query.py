@@ -1,0 +1,328 @@
+"""What a person typed, taken apart by the rules of docs/query.md. No input is an error: what makes
+no sense as syntax is words to find.
+
+The result is plain data, hashable and picklable, for it goes to every shard.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from lycosa.core.messages import Message
+from lycosa.search.query.syntax import (
+    AFTER,
+    BEFORE,
+    BY_NAME,
+    LANGUAGE,
+    LINK,
+    SIMILAR,
+    SITE,
+    SORT,
+    Operator,
+)
+
+MOST_WORDS = 256
+"""Words and phrases of a query that are looked at; the rest is passed over, with a note."""
+LONGEST_QUERY = 2_000  # characters
+MOST_DEPTH = 8  # of parentheses within parentheses; deeper ones are passed over
+MIN_BEGINNING = 2  # letters before an asterisk
+
+# opening quotation mark -> those that may close it
+_CLOSING = {'"': '"', "“": "”“", "„": "“”", "«": "»", "「": "」", "『": "』"}
+_FIELD = re.compile(rf"({'|'.join(BY_NAME)}):(?=\S)", re.IGNORECASE)
+_MINUS = "-−"
+_OR = frozenset({"OR", "|", "||"})
+_AND = "AND"
+
+
+@dataclass(slots=True, frozen=True)
+class Clause:
+    """One word or phrase as typed. `within` is `intitle`, `inurl` or `inanchor` if it must stand
+    there.
+    """
+
+    text: str
+    phrase: bool = False
+    prefix: bool = False
+    within: str = ""
+
+
+@dataclass(slots=True, frozen=True)
+class Group:
+    """All of the parts (parentheses), or any of them (OR)."""
+
+    parts: tuple[Part, ...]
+    every: bool = False
+
+
+Part = Clause | Group
+
+
+@dataclass(slots=True, frozen=True)
+class Restriction:
+    """What narrows the whole query: the first name of an operator that takes no words, and its
+    value in its one form.
+    """
+
+    name: str
+    value: str
+    wanted: bool = True
+
+
+@dataclass(slots=True, frozen=True)
+class ParsedQuery:
+    """A query taken apart. `order` is that of the results, if it says one."""
+
+    wanted: tuple[Part, ...] = ()
+    unwanted: tuple[Part, ...] = ()
+    restrictions: tuple[Restriction, ...] = ()
+    order: str = ""
+    notes: tuple[str, ...] = ()
+
+    @property
+    def empty(self) -> bool:
+        return not (self.wanted or self.unwanted or self.restrictions)
+
+    def values(self, name: str, *, wanted: bool = True) -> tuple[str, ...]:
+        """The values of the restrictions of a name."""
+        return tuple(
+            found.value
+            for found in self.restrictions
+            if found.name == name and found.wanted == wanted
+        )
+
+    @property
+    def languages(self) -> tuple[str, ...]:
+        """Those that the query is narrowed to; none: it is not."""
+        return self.values(LANGUAGE)
+
+    @property
+    def similar(self) -> str:
+        """The URL of the page that others are to be like; "": none."""
+        return next(iter(self.values(SIMILAR)), "")
+
+    @property
+    def sites(self) -> tuple[str, ...]:
+        return self.values(SITE)
+
+
+def parse_query(text: str) -> ParsedQuery:
+    """Take a query apart; never raises."""
+    notes = []
+    if len(text) > LONGEST_QUERY:
+        text = text[:LONGEST_QUERY]
+        notes.append(
+            Message(
+                "cut_characters",
+                "only the first {n} characters of the query were used",
+                n=LONGEST_QUERY,
+            )
+        )
+    reader = _Reader(text)
+    wanted = reader.sequence("")
+    if reader.cut:
+        notes.append(
+            Message("cut_words", "only the first {n} words of the query were used", n=MOST_WORDS)
+        )
+    restrictions = tuple(dict.fromkeys(reader.restrictions))
+    return ParsedQuery(
+        tuple(wanted),
+        tuple(reader.unwanted),
+        restrictions,
+        reader.order,
+        (*notes, *dict.fromkeys(reader.notes)),
+    )
+
+
+def clauses(parts: tuple[Part, ...]) -> Iterator[Clause]:
+    """The words and phrases within parts, in order."""
+    for part in parts:
+        if isinstance(part, Group):
+            yield from clauses(part.parts)
+        else:
+            yield part
+
+
+class _Reader:
+    """Goes through a query once, from left to right."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self._place = 0
+        self._depth = 0
+        self._words = 0
+        self.cut = False
+        self.unwanted: list[Part] = []
+        self.restrictions: list[Restriction] = []
+        self.order = ""
+        self.notes: list[str] = []
+
+    def sequence(self, within: str) -> list[Part]:
+        """The parts up to the end of the parentheses, or of the text; restrictions and what is
+        unwanted goes to the whole query.
+        """
+        found: list[Part] = []
+        # OR stands before the next part; the one before it is a part that can be joined
+        alternative = joinable = False
+        while (start := self._skip_space()) < len(self._text):
+            if self._text[start] == ")":
+                self._place += 1
+                if self._depth:
+                    break
+                continue
+            joiner = self._joiner(start, bool(found or self.restrictions or self.unwanted))
+            if joiner:
+                alternative = joinable and joiner != _AND
+                continue
+            part = self._part(within)
+            joinable = part is not None
+            if part is None:
+                alternative = False
+                continue
+            if alternative:
+                before = found.pop()
+                together = (
+                    before.parts if isinstance(before, Group) and not before.every else (before,)
+                )
+                part = Group((*together, part))
+            found.append(part)
+            alternative = False
+        return found
+
+    def _skip_space(self) -> int:
+        while self._place < len(self._text) and self._text[self._place].isspace():
+            self._place += 1
+        return self._place
+
+    def _joiner(self, start: int, something_before: bool) -> str:
+        """OR, or AND (which says nothing), if it stands here between two parts; else ""."""
+        end = self._word_end(start)
+        word = self._text[start:end]
+        if not something_before or not (word in _OR or word == _AND):
+            return ""
+        rest = self._text[end:].lstrip()
+        if not rest or rest[0] == ")" or (rest.split(None, 1)[0] in _OR):
+            return ""
+        self._place = end
+        return word
+
+    def _part(self, within: str) -> Part | None:
+        """The next part; None: it was a restriction, unwanted, or empty."""
+        text, start = self._text, self._place
+        negative = text[start] in _MINUS and start + 1 < len(text) and not text[start + 1].isspace()
+        self._place += negative
+        field = _FIELD.match(text, self._place)
+        if field is not None:
+            operator = BY_NAME[field[1].lower()]
+            if operator.read is not None:
+                if self._restriction(operator, field.end(), negative):
+                    return None
+            else:
+                self._place, within = field.end(), operator.names[0]
+        part = self._plain(within)
+        if part is not None and negative:
+            self.unwanted.append(part)
+            return None
+        return part
+
+    def _plain(self, within: str) -> Part | None:
+        text, start = self._text, self._place
+        if text[start] in _CLOSING:
+            content, self._place = _quoted(text, start)
+            return self._counted(Clause(content, phrase=True, within=within)) if content else None
+        if text[start] == "(":
+            self._place += 1
+            if self._depth >= MOST_DEPTH:
+                return None
+            self._depth += 1
+            parts = tuple(self.sequence(within))
+            self._depth -= 1
+            return Group(parts, every=True) if len(parts) > 1 else parts[0] if parts else None
+        self._place = self._word_end(start)
+        word = text[start : self._place]
+        stem = word.rstrip("*")
+        if stem != word and len([letter for letter in stem if letter.isalnum()]) >= (
+            MIN_BEGINNING if stem.isascii() else 1
+        ):
+            return self._counted(Clause(stem, prefix=True, within=within))
+        return self._counted(Clause(word, within=within))
+
+    def _counted(self, clause: Clause) -> Clause | None:
+        self._words += 1
+        if self._words > MOST_WORDS:
+            self.cut = True
+            return None
+        return clause
+
+    def _word_end(self, start: int) -> int:
+        """Where the word ends that begins there: at a space, within parentheses also at one that it
+        did not open.
+        """
+        opened = 0
+        for place in range(start, len(self._text)):
+            letter = self._text[place]
+            if letter.isspace():
+                return place
+            if self._depth and letter == "(":
+                opened += 1
+            elif self._depth and letter == ")":
+                if not opened:
+                    return max(place, start + 1)
+                opened -= 1
+        return len(self._text)
+
+    def _restriction(self, operator: Operator, start: int, negative: bool) -> bool:
+        """Take an operator's value in; False: it makes no sense, and is left to be searched for."""
+        text = self._text
+        if text[start] in _CLOSING:
+            value, end = _quoted(text, start)
+        else:
+            end = self._word_end(start)
+            value = text[start:end]
+        assert operator.read is not None
+        name = operator.names[0]
+        found = [
+            operator.read(each)
+            for each in (value.split(",") if name not in (LINK, SIMILAR) else [value])
+        ]
+        if not all(found) or not found:
+            self.notes.append(
+                Message(
+                    "operator_value",
+                    "{operator}: needs {wants}; {operator}:{value} was searched for as words",
+                    operator=name,
+                    wants=operator.wants,
+                    value=value,
+                )
+            )
+            return False
+        self._place = end
+        if negative and not operator.negative:
+            self.notes.append(
+                Message(
+                    "operator_minus",
+                    "{operator}: cannot be negated with a minus; it was ignored",
+                    operator=name,
+                )
+            )
+        elif name == SORT:
+            self.order = found[0]
+        elif name in (BEFORE, AFTER, SIMILAR):
+            self.restrictions = [kept for kept in self.restrictions if kept.name != name]
+            self.restrictions.append(Restriction(name, found[0]))
+        else:
+            self.restrictions += [Restriction(name, each, not negative) for each in found]
+        return True
+
+
+def _quoted(text: str, start: int) -> tuple[str, int]:
+    """The content of a quotation that opens at `start`, and where reading goes on. One that never
+    closes reaches to the end.
+    """
+    closing = _CLOSING[text[start]]
+    for place in range(start + 1, len(text)):
+        if text[place] in closing:
+            return text[start + 1 : place].strip(), place + 1
+    return text[start + 1 :].strip(), len(text)

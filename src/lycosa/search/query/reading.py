@@ -1,0 +1,154 @@
+"""A query as one analyzer reads it: its words become terms, its groups stay.
+
+A page's words lie in the fields of its own language's analyzer, so a query without a language is
+read by every analyzer that the index has pages for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from lycosa.search.query.query import Clause, Group, ParsedQuery, Part
+from lycosa.text.analyze import Analysis, Analyzer, Unit, analyzer_for
+
+
+@dataclass(slots=True, frozen=True)
+class Word:
+    """One unit to look for. `place` counts the query's clauses; `beginning`: terms that begin so
+    will do (else "").
+    """
+
+    unit: Unit
+    place: int
+    within: str = ""
+    beginning: str = ""
+    required: bool = False  # in a sentence too: a phrase, or a word with an operator
+
+
+@dataclass(slots=True, frozen=True)
+class Bundle:
+    """All of the parts, or any of them."""
+
+    parts: tuple[Asked, ...]
+    every: bool
+
+
+Asked = Word | Bundle
+
+
+@dataclass(slots=True, frozen=True)
+class Reading:
+    """A query as one analyzer reads it. A phrase is one unit of all its terms; `wanted` are the
+    units of all of `parts`.
+    """
+
+    analyzer: Analyzer
+    wanted: tuple[Unit, ...]
+    parts: tuple[Asked, ...]  # what a page must hold
+    unwanted: tuple[Asked, ...]
+    language: str = ""
+
+    def words(self) -> Iterator[Word]:
+        return words_in(self.parts)
+
+
+def read(
+    parsed: ParsedQuery, languages: Iterable[str], analysis: Analysis = Analysis()
+) -> list[Reading]:
+    """The readings of a query by the analyzers of these languages, each distinct one once."""
+    readings: dict[tuple[object, ...], Reading] = {}
+    for language, analyzer in (
+        (code, each) for code in languages for each in analysis.all_of(code)
+    ):
+        reading = replace(read_by(parsed, analyzer), language=language)
+        key = (
+            reading.analyzer.field_set,
+            *map(_form, reading.parts),
+            "-",
+            *map(_form, reading.unwanted),
+        )
+        readings.setdefault(key, reading)
+    return list(readings.values())
+
+
+def read_by(parsed: ParsedQuery, analyzer: Analyzer) -> Reading:
+    counter = iter(range(1_000_000))
+    parts = tuple(asked for part in parsed.wanted for asked in _asked(analyzer, part, counter))
+    unwanted = tuple(
+        asked
+        for part in parsed.unwanted
+        for asked in _bundled(_asked(analyzer, part, counter), every=True)
+    )
+    return Reading(analyzer, tuple(word.unit for word in words_in(parts)), parts, unwanted)
+
+
+def words_in(parts: Sequence[Asked]) -> Iterator[Word]:
+    for part in parts:
+        if isinstance(part, Word):
+            yield part
+        else:
+            yield from words_in(part.parts)
+
+
+def _asked(analyzer: Analyzer, part: Part, counter: Iterator[int]) -> list[Asked]:
+    """What a part asks for, all of it; nothing if it holds no word."""
+    if isinstance(part, Group):
+        if part.every:
+            return [asked for each in part.parts for asked in _asked(analyzer, each, counter)]
+        return _bundled(
+            [
+                asked
+                for each in part.parts
+                for asked in _bundled(_asked(analyzer, each, counter), every=True)
+            ],
+            every=False,
+        )
+    place = next(counter)
+    if part.prefix:
+        return _beginning(analyzer, part, place)
+    return [
+        Word(unit, place, part.within, required=part.phrase or bool(part.within))
+        for unit in _units(analyzer, part)
+    ]
+
+
+def _bundled(parts: list[Asked], *, every: bool) -> list[Asked]:
+    return [Bundle(tuple(parts), every)] if len(parts) > 1 else parts
+
+
+def _units(analyzer: Analyzer, clause: Clause) -> list[Unit]:
+    units = analyzer.units(clause.text)
+    if clause.phrase and len(units) > 1:
+        return [Unit(tuple(term for unit in units for term in unit.phrase), "", clause.text)]
+    return units
+
+
+def _beginning(analyzer: Analyzer, clause: Clause, place: int) -> list[Asked]:
+    """The words of the clause; the last one may go on. Letters that are looked up one by one, or in
+    pairs, may anyway.
+    """
+    plain = analyzer_for("").terms(clause.text)
+    units = analyzer.units(clause.text)
+    if not plain or not units:
+        return []
+    if not clause.text.isascii() and not _keeps_words(analyzer):
+        return [Word(unit, place, clause.within) for unit in units]
+    before = [
+        Word(unit, place, clause.within) for lead in plain[:-1] for unit in analyzer.units(lead)
+    ]
+    last = analyzer.units(plain[-1])
+    return [*before, *(Word(unit, place, clause.within, plain[-1]) for unit in last[:1])]
+
+
+def _keeps_words(analyzer: Analyzer) -> bool:
+    """Whether the analyzer's terms are whole words: those of a long word that it made up are
+    one.
+    """
+    return analyzer.native or analyzer.name.startswith(("segmented", "accents"))
+
+
+def _form(asked: Asked) -> tuple[object, ...]:
+    if isinstance(asked, Word):
+        return asked.unit.phrase, asked.unit.word, asked.within, asked.beginning
+    return (asked.every, *map(_form, asked.parts))

@@ -1,0 +1,349 @@
+"""Which words the stored pages hold, how often, and which of them rise: counted from the tables, in
+bounded memory.
+
+A word is a run of letters and signs that begins with a letter; where no spaces part words, it is
+what ICU's dictionaries say. Those of one character and mere numbers are left out. Cases are counted
+together and shown as they are mostly written. Of a page its main text counts, or else all of its
+text, once however many collections have it.
+
+*Stop words* are a language's everyday words (`text.everyday`), and those that say nothing of a
+page: on more than `MAX_SHARE` of the pages of their language; on more than `STOP_SHARE` of them
+and spread as by chance; and where there are `EVEN_PAGES` or more, so that chance can be told, on
+more than `EVEN_SHARE` of them. How far a word is from chance is its residual inverse document
+frequency: how many times more pages would hold it, if its occurrences fell on pages by chance
+(Church and Gale, "Poisson mixtures", Natural Language Engineering 1995): words of grammar have less
+than `EVEN_BITS`, those that pages are about have more, for they come again where they come. A
+language of less than `STOP_PAGES` pages loses its everyday words alone.
+
+*Rising* words are on a larger share of the newest pages than of the earlier ones, by Dunning's
+log-likelihood ratio over pages ("Accurate methods for the statistics of surprise and coincidence",
+Computational Linguistics 1993): 10.83 or more is chance once in a thousand words.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from dataclasses import dataclass, field
+
+import polars as pl
+from icu4py.breakers import WordBreaker
+
+from lycosa.store.tables.live import LiveTables
+from lycosa.text.everyday import everyday_words
+
+STOP_SHARE, STOP_PAGES = 0.25, 20
+EVEN_SHARE, EVEN_PAGES = 0.03, 200
+MAX_SHARE = 0.5
+# on the six documentation sites: could .67, over .87, just 1.02; web 1.04, headers 1.5, function
+# 1.9, python 2.5
+EVEN_BITS = 1.0
+# of a rising word: the .999 quantile of chi-squared with one degree of freedom
+MIN_SURPRISE = 10.83
+MIN_RISING = 3  # newest pages that hold it
+MOST_WORDS = 1_000_000
+"""Different words that are counted at once, some 80 MB; beyond that the rarest are let go (lossy
+counting), and the report says which.
+"""
+MAX_WORD = 64
+WEEK_MS = 7 * 86_400_000
+SPACELESS = frozenset({"zh", "ja", "th", "lo", "my", "km"})
+
+_READ = (
+    "url_key",
+    "url",
+    "collection",
+    "language",
+    "fetched_at",
+    "published_at",
+    "may_index",
+    "main_text",
+    "text",
+)
+_WORD = r"[\p{L}\p{M}][\p{L}\p{M}\p{N}]*(?:['’‑-][\p{L}\p{M}\p{N}]+)*"
+_IS_WORD = re.compile(r"[^\W\d_]")
+_FRAME_BYTES = 4 * 2**20
+_ROWS = 200  # pages whose words are in memory together
+_KEY = ("language", "lower")
+_COUNTS = ("documents", "total", "recent", "capital", "upper")
+
+
+@dataclass(slots=True, frozen=True)
+class TermsRequest:
+    """What to count. Times in ms since 1970 UTC, of a page's own date, or else of its fetch;
+    `until` is not in it. `host` takes the hosts below it too. `rising`: only words that rise, those
+    that rise most first; `period_ms`: what counts as newest.
+    """
+
+    count: int = 50
+    language: str = ""
+    host: str = ""
+    collection: str = ""
+    since: int | None = None
+    until: int | None = None
+    rising: bool = False
+    period_ms: int = WEEK_MS
+    stop_words: bool = False  # show them too
+
+
+@dataclass(slots=True, frozen=True)
+class Term:
+    """A word: on how many pages, how often in all, on how many of the newest pages, and how
+    surprising that is.
+    """
+
+    text: str
+    language: str
+    documents: int
+    total: int
+    recent: int
+    surprise: float
+
+
+@dataclass(slots=True, frozen=True)
+class TermsReport:
+    """`pages` were looked at, of which `recent_pages` are from `recent_since` (ms) on; `languages`
+    counts them all. Words on up to `missed` pages may be left out, or counted on so many too few:
+    there were more than can be counted at once.
+    """
+
+    pages: int
+    recent_pages: int
+    recent_since: int
+    terms: list[Term]
+    languages: dict[str, int] = field(default_factory=dict)
+    missed: int = 0
+
+
+def count_terms(
+    tables: LiveTables, request: TermsRequest, most_words: int = MOST_WORDS
+) -> TermsReport:
+    """Go through the pages once and count.
+
+    Raises:
+        FileNotFoundError: a table's file went away (a merge replaced it long ago): refresh the
+        tables and try again. polars.exceptions.PolarsError: a file cannot be read.
+    """
+    wanted = _wanted(request)
+    newest = _newest(tables, wanted)
+    recent_since = newest - request.period_ms
+    counter = _Counter(most_words)
+    pages = dict[tuple[str, bool], int]()
+    for frame in tables.ordered("pages", _READ, memory_bytes=_FRAME_BYTES):
+        used = frame.filter(wanted).unique("url_key", keep="last", maintain_order=True)
+        facts = used.select("language", recent=_at() > recent_since, body=_BODY)
+        for (language, recent), part in facts.group_by("language", "recent"):
+            pages[str(language), bool(recent)] = (
+                pages.get((str(language), bool(recent)), 0) + part.height
+            )
+        for part in facts.iter_slices(_ROWS):
+            counter.add(_counted(part))
+    all_of, recent_of = dict[str, int](), dict[str, int]()
+    for (language, recent), number in pages.items():
+        all_of[language] = all_of.get(language, 0) + number
+        recent_of[language] = recent_of.get(language, 0) + number * recent
+    found = counter.words()
+    terms = _chosen(found, request, all_of, recent_of)
+    return TermsReport(
+        sum(all_of.values()), sum(recent_of.values()), recent_since, terms, all_of, counter.missed
+    )
+
+
+def surprise(recent: int, earlier: int, recent_pages: int, earlier_pages: int) -> float:
+    """Dunning's -2 log λ of a word on so many of the newest and of the earlier pages; negative if
+    its share fell.
+    """
+    pages, documents = recent_pages + earlier_pages, recent + earlier
+    if not recent_pages or not earlier_pages or not documents:
+        return 0.0
+    value = 0.0
+    for seen, here in ((recent, recent_pages), (earlier, earlier_pages)):
+        for number, expected in (
+            (seen, here * documents / pages),
+            (here - seen, here * (pages - documents) / pages),
+        ):
+            if number:
+                value += 2 * number * math.log(number / expected)
+    return value if recent * earlier_pages >= earlier * recent_pages else -value
+
+
+class _Counter:
+    """Counts of words, added up; the rarest are let go when there are too many."""
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._parts: list[pl.DataFrame] = []
+        self._rows = 0
+        self.missed = 0
+
+    def add(self, counted: pl.DataFrame) -> None:
+        self._parts.append(counted)
+        self._rows += counted.height
+        if self._rows > 2 * self._most:
+            rows = self.words()
+            if rows.height > self._most:
+                floor = int(rows["documents"].sort(descending=True)[self._most // 2])
+                self.missed += floor
+                rows = rows.filter(pl.col("documents") > floor)
+            self._parts, self._rows = [rows], rows.height
+
+    def words(self) -> pl.DataFrame:
+        """A row for each word, with the columns of `_KEY` and `_COUNTS`."""
+        if not self._parts:
+            return pl.DataFrame(
+                schema=dict.fromkeys(_KEY, pl.String) | dict.fromkeys(_COUNTS, pl.Int64)
+            )
+        return pl.concat(self._parts).group_by(_KEY).agg(pl.col(_COUNTS).sum())
+
+
+_BODY = pl.when(pl.col("main_text") != "").then(pl.col("main_text")).otherwise(pl.col("text"))
+
+
+def _at() -> pl.Expr:
+    """When a page is from, in ms: by its own word, unless that lies in the future."""
+    told = pl.col("published_at").is_not_null() & (pl.col("published_at") <= pl.col("fetched_at"))
+    return pl.when(told).then("published_at").otherwise("fetched_at").dt.epoch("ms")
+
+
+def _wanted(request: TermsRequest) -> pl.Expr:
+    """Pages that are asked for."""
+    wanted = pl.col("may_index")
+    if request.language:
+        wanted &= pl.col("language") == request.language
+    if request.collection:
+        wanted &= pl.col("collection") == request.collection
+    if request.host:
+        wanted &= pl.col("url").str.contains(
+            rf"^[a-z]+://(?:[^/?]*[.@])?{re.escape(request.host.lower())}(?::\d+)?(?:[/?]|$)"
+        )
+    if request.since is not None:
+        wanted &= _at() >= request.since
+    if request.until is not None:
+        wanted &= _at() < request.until
+    return wanted
+
+
+def _newest(tables: LiveTables, wanted: pl.Expr) -> int:
+    """The time of the newest page in ms; 0 without pages."""
+    columns = ("url", "collection", "language", "fetched_at", "published_at", "may_index")
+    found = 0
+    for frame in tables.ordered("pages", columns, memory_bytes=_FRAME_BYTES):
+        newest = frame.filter(wanted).select(_at().max()).item()
+        found = max(found, newest or 0)
+    return found
+
+
+def _counted(pages: pl.DataFrame) -> pl.DataFrame:
+    """The words of these pages: the columns of `_KEY` and `_COUNTS`."""
+    spaced = pages.filter(~pl.col("language").is_in(list(SPACELESS)))
+    words = [
+        spaced.with_row_index("page").select(
+            "page", "language", "recent", word=pl.col("body").str.extract_all(_WORD)
+        )
+    ]
+    run_together = pages.filter(pl.col("language").is_in(list(SPACELESS))).with_row_index(
+        "page", offset=spaced.height
+    )
+    cut = [
+        _cut(text, language)
+        for language, text in run_together.select("language", "body").iter_rows()
+    ]
+    words.append(
+        run_together.select("page", "language", "recent").with_columns(
+            word=pl.Series(cut, dtype=pl.List(pl.String))
+        )
+    )
+    each = (
+        pl.concat(words)
+        .explode("word")
+        .drop_nulls("word")
+        .filter(pl.col("word").str.len_chars().is_between(2, MAX_WORD))
+    )
+    lower = pl.col("word").str.to_lowercase()
+    first_differs = pl.col("word").str.head(1) != pl.col("lower").str.head(1)
+    upper = pl.col("word") == pl.col("word").str.to_uppercase()
+    by_page = (
+        each.with_columns(lower=lower)
+        .with_columns(upper=upper & (pl.col("word") != pl.col("lower")), capital=first_differs)
+        .group_by("page", "language", "recent", "lower")
+        .agg(
+            total=pl.len().cast(pl.Int64),
+            capital=pl.col("capital").sum().cast(pl.Int64),
+            upper=pl.col("upper").sum().cast(pl.Int64),
+        )
+    )
+    return by_page.group_by(_KEY).agg(
+        documents=pl.len().cast(pl.Int64),
+        total=pl.col("total").sum(),
+        recent=pl.col("recent").sum().cast(pl.Int64),
+        capital=pl.col("capital").sum(),
+        upper=pl.col("upper").sum(),
+    )
+
+
+def _cut(text: str, language: str) -> list[str]:
+    """The words of a text without spaces, by ICU's dictionary of its language."""
+    sound = text.encode("utf-8", "replace").decode()  # ICU takes no lone surrogates
+    return [word for word in WordBreaker(sound, language) if _IS_WORD.match(word)]
+
+
+def _chosen(
+    found: pl.DataFrame, request: TermsRequest, all_of: dict[str, int], recent_of: dict[str, int]
+) -> list[Term]:
+    """The words to show, in order."""
+    if not request.stop_words:
+        numbers = pl.col("language").replace_strict(all_of, default=0, return_dtype=pl.Int64)
+        found = found.filter(~_everyday(found["language"].unique().to_list()))
+        if request.rising:  # what was on few pages before is no stop word, however many hold it now
+            of = numbers - pl.col("language").replace_strict(
+                recent_of, default=0, return_dtype=pl.Int64
+            )
+            found = found.filter(
+                ~((of >= STOP_PAGES) & (pl.col("documents") - pl.col("recent") > STOP_SHARE * of))
+            )
+        else:
+            found = found.filter(~_says_nothing(numbers))
+    if request.rising:
+        found = found.filter(pl.col("recent") >= MIN_RISING)
+    else:
+        found = found.sort(["documents", "total", "lower"], descending=[True, True, False]).head(
+            request.count
+        )
+    terms = []
+    for language, lower, documents, total, recent, capital, upper in found.select(
+        *_KEY, *_COUNTS
+    ).iter_rows():
+        earlier_pages = all_of[language] - recent_of[language]
+        value = surprise(recent, documents - recent, recent_of[language], earlier_pages)
+        written = (
+            lower.upper()
+            if 2 * upper > total
+            else lower[:1].upper() + lower[1:]
+            if 2 * capital > total
+            else lower
+        )
+        terms.append(Term(written, language, documents, total, recent, round(value, 2)))
+    if request.rising:
+        terms = sorted(
+            (term for term in terms if term.surprise >= MIN_SURPRISE),
+            key=lambda term: (-term.surprise, term.text),
+        )
+    return terms[: request.count]
+
+
+def _everyday(languages: list[str]) -> pl.Expr:
+    """Whether a word is one of the everyday words of its language."""
+    listed = (
+        (pl.col("language") == language) & pl.col("lower").is_in(sorted(everyday_words(language)))
+        for language in languages
+    )
+    return pl.any_horizontal(pl.lit(False), *listed)
+
+
+def _says_nothing(pages: pl.Expr) -> pl.Expr:
+    """Whether a word is on too many of its language's `pages`, or on many as by chance."""
+    share = pl.col("documents") / pages
+    by_chance = pages * (1.0 - (-pl.col("total") / pages).exp())
+    even = (by_chance / pl.col("documents")).log(2.0) < EVEN_BITS
+    common = (share > STOP_SHARE) | ((pages >= EVEN_PAGES) & (share > EVEN_SHARE))
+    return (pages >= STOP_PAGES) & ((share > MAX_SHARE) | (common & even))

@@ -1,0 +1,111 @@
+"""The exact score of a page under statistics that are not its index's own.
+
+tantivy tells what it knows of a term in a page (how often, how long the field is); the rest is
+BM25's formula. It costs about a fifth of a millisecond a page, so it is asked for those few that
+come first by the corrected scores.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import tantivy
+
+from lycosa.index.schema import URL_WORDS, stored
+from lycosa.search.presentation.results import ScorePart
+from lycosa.search.ranking.expression import (
+    Beginning,
+    Expression,
+    Leaf,
+    beginning,
+    counted,
+    score,
+    sequence,
+)
+from lycosa.search.ranking.lengths import Explained, explained, matches
+from lycosa.search.ranking.statistics import (
+    K1,
+    Statistics,
+    average_length,
+    inverse_frequency,
+    saturation,
+)
+from lycosa.text.analyze import analyzer_for
+
+_Key = tuple[str, tuple[str, ...], int]
+
+
+class Weigher:
+    """Scores pages of one index for one query."""
+
+    def __init__(
+        self, schema: tantivy.Schema, searcher: tantivy.Searcher, everywhere: Statistics
+    ) -> None:
+        self._schema = schema
+        self._searcher = searcher
+        self._everywhere = everywhere
+        self._queries: dict[_Key, tantivy.Query] = {}
+        self._rarity: dict[tuple[str, tuple[str, ...]], float] = {}
+
+    def score(self, expression: Expression, address: tantivy.DocAddress) -> float:
+        """What a page's words count; 0 if it does not match."""
+        return score(expression, self._values(address)) or 0.0
+
+    def parts(self, expression: Expression, address: tantivy.DocAddress) -> tuple[ScorePart, ...]:
+        """What a page's score is made of; of what it holds in several readings of the query only
+        the best.
+        """
+        return tuple(
+            ScorePart(
+                leaf.field,
+                (f"{leaf.start}*",) if isinstance(leaf, Beginning) else leaf.terms,
+                value,
+            )
+            for leaf, value in counted(expression, self._values(address))
+        )
+
+    def _values(self, address: tantivy.DocAddress) -> Callable[[Leaf | Beginning], float | None]:
+        ending = f"_{analyzer_for(stored(self._searcher.doc(address)).language).field_set}"
+        seen: dict[_Key, Explained | None] = {}
+
+        def value(leaf: Leaf | Beginning) -> float | None:
+            if leaf.field != URL_WORDS and not leaf.field.endswith(ending):
+                return None  # a page has text in the fields of its own language alone
+            if isinstance(leaf, Beginning):
+                return (
+                    leaf.weight
+                    if matches(beginning(self._schema, leaf), self._searcher, address)
+                    else None
+                )
+            key = leaf.field, leaf.terms, leaf.slop
+            if key not in seen:
+                seen[key] = explained(self._query(key, leaf), self._searcher, address)
+            told = seen[key]
+            if told is None:
+                return None
+            average = average_length(self._everywhere, leaf.field) or told.average
+            return (
+                leaf.weight
+                * (K1 + 1)
+                * self._rare(leaf)
+                * saturation(told.frequency, told.length, average)
+            )
+
+        return value
+
+    def _query(self, key: _Key, leaf: Leaf) -> tantivy.Query:
+        query = self._queries.get(key)
+        if query is None:
+            query = self._queries[key] = sequence(self._schema, leaf)
+        return query
+
+    def _rare(self, leaf: Leaf) -> float:
+        key = leaf.field, leaf.terms
+        rarity = self._rarity.get(key)
+        if rarity is None:
+            counted = self._everywhere.counted
+            holding = (self._everywhere.holding(leaf.field, term) for term in leaf.terms)
+            rarity = self._rarity[key] = sum(
+                inverse_frequency(counted, min(counted, count)) for count in holding
+            )
+        return rarity

@@ -1,0 +1,445 @@
+"""Build tantivy queries from the readings of a query: terms, fields and weights (docs/ranking.md).
+
+A query without a language has one reading per analyzer; a page has the score of the best one
+(disjunction max). Keywords must occur in some field: title, headings, body, the rest of the page,
+anchor texts or the URL.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+
+import tantivy
+from tantivy import Occur, Query
+
+from lycosa.index.schema import (
+    ANCHOR_ROLE,
+    BODY_ROLE,
+    FULL_ROLE,
+    HEADINGS_ROLE,
+    ID,
+    LANGUAGE,
+    TITLE_ROLE,
+    URL_WORDS,
+    text_field,
+)
+from lycosa.search.query.filters import Filters, filter_clauses
+from lycosa.search.query.reading import Asked, Reading, Word, read
+from lycosa.search.query.syntax import IN_ANCHOR, IN_TITLE, IN_URL
+from lycosa.search.ranking.expression import (
+    Also,
+    Beginning,
+    Best,
+    Expression,
+    Leaf,
+    Some,
+    every,
+    pruned,
+    to_query,
+)
+from lycosa.search.ranking.feedback import Expansion
+from lycosa.search.ranking.sentence import (
+    MAX_PARTS_WITH_REQUIRED,
+    SentenceTerms,
+    sentence_expression,
+    sentence_terms,
+)
+from lycosa.search.ranking.statistics import Statistics, Term, correction, inverse_frequency
+from lycosa.text.analyze import Unit, analyzer_for
+
+__all__ = ["Filters", "QueryBuilder", "Reading", "read"]
+
+WEIGHTS = {TITLE_ROLE: 3.0, HEADINGS_ROLE: 1.0, BODY_ROLE: 1.0, FULL_ROLE: 0.1, ANCHOR_ROLE: 1.0}
+"""Field weights for keywords, chosen on known-item search (bench/search.py); halving or doubling
+them changes little.
+"""
+URL_WEIGHT = 0.5
+WORD_WEIGHT = 0.5
+"""Weight of a complete Chinese or Japanese word, in addition to its characters."""
+BEGINNING_SCORE = 2.0
+"""Score of a prefix: BM25's score of a word in every tenth page."""
+NEAR_WEIGHT, NEAR_SLOP = 0.6, 2
+"""Weight of all words close together in the body, and the positions that they may be apart."""
+TITLE_WEIGHT = 6.0
+"""Weight of a title that contains all words."""
+RELAX_SHARE = 0.6
+"""Share of the words that a page must contain if few pages contain all."""
+READING_TIE = 0.1
+"""Share of the score of further readings that is added to the best one."""
+LANGUAGE_PRIOR_POWER = 0.5
+"""Exponent of a language's share of the pages, as its probability before the words of the query are
+known.
+"""
+LANGUAGE_SMOOTHING = 5.0
+"""Pages with the average share of each word that are added to every language."""
+MIN_LANGUAGE_WEIGHT = 0.01
+SENTENCE_WEIGHTS = {BODY_ROLE: 1.0, FULL_ROLE: 0.1, ANCHOR_ROLE: 0.2}
+
+_FIELDS_WITHIN: Mapping[str, Mapping[str, float]] = {
+    IN_TITLE: {TITLE_ROLE: WEIGHTS[TITLE_ROLE]},
+    IN_ANCHOR: {ANCHOR_ROLE: WEIGHTS[ANCHOR_ROLE]},
+    IN_URL: {},
+}
+
+
+class QueryBuilder:
+    """Builds queries for one index.
+
+    `here` is what that index knows of the words, `everywhere` what it and those know that are asked
+    with it: scores come out about as those of one index that holds all documents. It is the same
+    object where there is only one.
+    """
+
+    def __init__(self, schema: tantivy.Schema, here: Statistics, everywhere: Statistics) -> None:
+        self._schema = schema
+        self._here = here
+        self._everywhere = everywhere
+        self._counts: dict[Term, int] = {}
+
+    def strict(self, readings: Sequence[Reading], filters: Filters) -> Query:
+        """Pages that hold every word."""
+        return self._narrowed(readings, filters, self.wanted(readings))
+
+    def any_word(
+        self, readings: Sequence[Reading], filters: Filters, expansion: Expansion | None = None
+    ) -> Query:
+        """Build the query of a sentence: pages with any of its content words."""
+        return self._narrowed(readings, filters, self.sentence(readings, expansion))
+
+    def relaxed(self, readings: Sequence[Reading], filters: Filters, share: float) -> Query:
+        """Pages that hold this share of the words, at least one, but not all of them."""
+        some, all_of_them = self.wanted(readings, share), self.wanted(readings)
+        without = (
+            []
+            if all_of_them is None
+            else [(Occur.MustNot, self._query(part, made=True)) for part in all_of_them.parts]
+        )
+        return Query.boolean_query(
+            [(Occur.Must, self._narrowed(readings, filters, some)), *without]
+        )
+
+    def alike(
+        self, readings: Sequence[Reading], filters: Filters, like: Expression, page: str
+    ) -> Query:
+        """Pages like a page, without itself."""
+        itself = Query.term_query(self._schema, ID, page, "basic")
+        return Query.boolean_query(
+            [
+                (Occur.Must, self._narrowed(readings, filters, self.with_words(readings, like))),
+                (Occur.MustNot, itself),
+            ]
+        )
+
+    def with_words(self, readings: Sequence[Reading], like: Expression) -> Expression:
+        """Likeness, together with every word of the query."""
+        words = self.wanted(readings)
+        return like if words is None else every((words, like))
+
+    def filtered(
+        self, expression: Expression | None, filters: Filters, *, made: bool = False
+    ) -> Query:
+        """Pages that match an expression (all pages, without one) and that the filters let through.
+        `made`: by `wanted`.
+        """
+        wanted = Query.all_query() if expression is None else self._query(expression, made=made)
+        return Query.boolean_query([(Occur.Must, wanted), *filter_clauses(self._schema, filters)])
+
+    def asked(self, wanted: Expression, filters: Filters, unwanted: Iterable[Leaf] = ()) -> Query:
+        """Pages that an expression matches and the filters let through."""
+        without = [(Occur.MustNot, to_query(leaf, self._schema)) for leaf in unwanted]
+        return Query.boolean_query([(Occur.Must, self.filtered(wanted, filters)), *without])
+
+    def wanted(self, readings: Sequence[Reading], share: float | None = None) -> Best | None:
+        """What a page must hold, and what that counts: this share of the words, or all of them.
+        None: the query wants no word.
+
+        Words that no page holds are left out, and readings that no page can match.
+        """
+        read = [reading for reading in readings if reading.parts]
+        if not read:
+            return None
+        parts = []
+        for reading, (_, factors) in zip(read, self._factors(read), strict=True):
+            count = len(reading.parts)
+            found = _asked(
+                reading,
+                factors,
+                count if share is None else max(1, round(share * count)),
+                self._holds,
+            )
+            if found is not None:
+                parts.append(found)
+        return Best(tuple(parts), READING_TIE)
+
+    def sentence(
+        self, readings: Sequence[Reading], expansion: Expansion | None = None
+    ) -> Best | None:
+        """Build the expression of a sentence; None: it has no word."""
+        read = [reading for reading in readings if reading.parts]
+        if not read:
+            return None
+        parts = []
+        for reading, (language, factors) in zip(read, self._factors(read), strict=True):
+            terms = self.sentence_terms(reading)
+            field_set = reading.analyzer.field_set
+            leaves = [] if expansion is None else expansion.leaves(field_set, terms.total)
+            added = [
+                leaf.times(language * self._rarity(reading, self._count(leaf.field, *leaf.terms)))
+                for leaf in leaves
+                if self._holds(leaf.field, leaf.terms)
+            ]
+
+            def make(part: Asked, factor: float, field_set: str = field_set) -> Expression | None:
+                if isinstance(part, Word):
+                    return _somewhere(part, field_set, SENTENCE_WEIGHTS, factor, self._holds)
+                return _expression(part, field_set, {}, SENTENCE_WEIGHTS, self._holds)
+
+            every_word = None
+            if 1 < len(reading.parts) <= MAX_PARTS_WITH_REQUIRED:
+                every_word = _asked(reading, factors, len(reading.parts), self._holds)
+            extra = () if every_word is None else (every_word,)
+            found = sentence_expression(reading, terms, factors, make, added=added, extra=extra)
+            if found is not None:
+                parts.append(found)
+        return Best(tuple(parts), 0.0)
+
+    def sentence_terms(self, reading: Reading) -> SentenceTerms:
+        """Return the words of a sentence that are scored."""
+        return sentence_terms(
+            reading, lambda word: self._holding(word.unit, reading.analyzer.field_set)
+        )
+
+    def _narrowed(
+        self, readings: Sequence[Reading], filters: Filters, wanted: Expression | None
+    ) -> Query:
+        unwanted = [
+            (part, reading.analyzer.field_set) for reading in readings for part in reading.unwanted
+        ]
+        query = self.filtered(wanted, filters, made=True)
+        without = [
+            _expression(part, field_set, {}, WEIGHTS, self._holds) for part, field_set in unwanted
+        ]
+        clauses = [
+            (Occur.MustNot, self._query(part, made=True)) for part in without if part is not None
+        ]
+        return Query.boolean_query([(Occur.Must, query), *clauses]) if clauses else query
+
+    def _factors(self, readings: Sequence[Reading]) -> list[tuple[float, dict[Word, float]]]:
+        """Return the weight of each reading and the factor of each of its words.
+
+        The weight is the probability of its language, relative to the best score that its words can
+        reach. A factor also corrects the document frequency, which tantivy counts over pages of all
+        languages.
+        """
+        factors = []
+        weights = self.language_weights(readings)
+        held = [
+            {word: self._holding(word.unit, reading.analyzer.field_set) for word in reading.words()}
+            for reading in readings
+        ]
+        reachable = [
+            sum(inverse_frequency(pages, min(pages, count)) for count in counts.values()) or 1.0
+            for counts, pages in zip(held, map(self._pages_of, readings), strict=True)
+        ]
+        norm = reachable[weights.index(max(weights))]
+        for reading, weight, counts, most in zip(readings, weights, held, reachable, strict=True):
+            weight *= norm / most
+            factors.append(
+                (
+                    weight,
+                    {word: weight * self._rarity(reading, count) for word, count in counts.items()},
+                )
+            )
+        return factors
+
+    def _pages_of(self, reading: Reading) -> int:
+        """Return the number of pages in the language of a reading, at least 1."""
+        return max(1, self._count(LANGUAGE, reading.language))
+
+    def _rarity(self, reading: Reading, count: int) -> float:
+        """Return the inverse document frequency of a term among pages of its language, divided by
+        that among all pages.
+        """
+        documents, pages = self._everywhere.counted, self._pages_of(reading)
+        return inverse_frequency(pages, min(pages, count)) / inverse_frequency(
+            documents, min(documents, count)
+        )
+
+    def language_weights(self, readings: Sequence[Reading]) -> list[float]:
+        """Return the probability of each reading relative to the most probable one (naive Bayes
+        over the words of the query).
+        """
+        if len(readings) < 2:
+            return [1.0] * len(readings)
+        pages = [self._pages_of(reading) for reading in readings]
+        held: list[dict[int, int]] = []
+        for reading in readings:
+            counts: dict[int, int] = {}
+            for word in reading.words():
+                count = self._holding(word.unit, reading.analyzer.field_set)
+                counts[word.place] = min(counts.get(word.place, count), count)
+            held.append(counts)
+        places = {place for counts in held for place in counts}
+        everywhere = {
+            place: sum(counts.get(place, 0) for counts in held) / sum(pages) for place in places
+        }
+        likely = []
+        for counts, number in zip(held, pages, strict=True):
+            value = LANGUAGE_PRIOR_POWER * math.log(number / sum(pages))
+            for place in places:
+                share = counts.get(place, 0) + LANGUAGE_SMOOTHING * everywhere[place] + 1e-3
+                value += math.log(share / (number + LANGUAGE_SMOOTHING))
+            likely.append(value)
+        best = max(likely)
+        return [max(MIN_LANGUAGE_WEIGHT, math.exp(value - best)) for value in likely]
+
+    def _holding(self, unit: Unit, field_set: str) -> int:
+        """Pages whose body holds a unit, at most."""
+        name = text_field(BODY_ROLE, field_set)
+        return min(self._count(name, term) for term in unit.phrase)
+
+    def _holds(self, name: str, terms: Sequence[str]) -> bool:
+        """Whether there may be a page that has these terms in a field."""
+        return all(self._count(name, term) for term in terms)
+
+    def _count(self, name: str, term: str) -> int:
+        count = self._counts.get((name, term))
+        if count is None:
+            count = self._counts[name, term] = self._everywhere.holding(name, term)
+        return count
+
+    def _query(self, expression: Expression, *, made: bool = False) -> Query:
+        alone = self._here is self._everywhere
+        left = expression if made and alone else pruned(expression, self._holds_here)
+        if left is None or (isinstance(left, Best) and not left.parts):
+            return Query.empty_query()
+        if alone:
+            return to_query(left, self._schema)
+        return to_query(
+            left,
+            self._schema,
+            lambda leaf: correction(leaf.field, leaf.terms, self._here, self._everywhere),
+        )
+
+    def _holds_here(self, leaf: Leaf) -> bool:
+        return all(self._here.holding(leaf.field, term) for term in leaf.terms)
+
+
+Holds = Callable[[str, Sequence[str]], bool]
+"""Whether there may be a page that has these terms in a field."""
+
+
+def _asked(
+    reading: Reading, factors: Mapping[Word, float], least: int, holds: Holds
+) -> Expression | None:
+    """So many of a reading's parts; what lifts a page above others that hold them too comes on top.
+    None: no page can match.
+    """
+    field_set = reading.analyzer.field_set
+    parts = []
+    missing = len(reading.parts) - least  # so many parts no page needs to hold
+    for part in reading.parts:
+        found = _expression(part, field_set, factors, WEIGHTS, holds)
+        if found is not None:
+            parts.append(found)
+        elif (missing := missing - 1) < 0:
+            return None
+    return Also(
+        Some(tuple(parts), least),
+        tuple(_together(reading.parts, field_set, min(factors.values(), default=1.0), holds)),
+    )
+
+
+def _held(
+    parts: Sequence[Asked],
+    field_set: str,
+    factors: Mapping[Word, float],
+    weights: Mapping[str, float],
+    holds: Holds,
+) -> tuple[Expression, ...]:
+    found = (_expression(part, field_set, factors, weights, holds) for part in parts)
+    return tuple(part for part in found if part is not None)
+
+
+def _expression(
+    asked: Asked,
+    field_set: str,
+    factors: Mapping[Word, float],
+    weights: Mapping[str, float],
+    holds: Holds,
+) -> Expression | None:
+    if isinstance(asked, Word):
+        return _somewhere(asked, field_set, weights, factors.get(asked, 1.0), holds)
+    parts = _held(asked.parts, field_set, factors, weights, holds)
+    if not parts or (asked.every and len(parts) < len(asked.parts)):
+        return None
+    return every(parts) if asked.every else Some(parts)
+
+
+def _somewhere(
+    word: Word, field_set: str, weights: Mapping[str, float], factor: float, holds: Holds
+) -> Some | None:
+    """A word in any field where it may stand, each field's score counted. A beginning is also a
+    word by itself: the index may hold it without its ending.
+    """
+    unit = word.unit
+    found: list[Expression] = []
+
+    def add(name: str, terms: tuple[str, ...], weight: float) -> None:
+        if holds(name, terms):
+            found.append(Leaf(name, terms, weight))
+        if word.beginning:
+            found.append(Beginning(name, word.beginning, weight * BEGINNING_SCORE))
+
+    for role, weight in _FIELDS_WITHIN.get(word.within, weights).items():
+        name = text_field(role, field_set)
+        add(name, tuple(unit.phrase), weight * factor)
+        if unit.word and holds(name, (unit.word,)):
+            found.append(Leaf(name, (unit.word,), weight * WORD_WEIGHT * factor))
+    if word.within in ("", IN_URL):
+        plain = _plain_terms(unit.surface or " ".join(unit.phrase))
+        if plain:
+            add(URL_WORDS, plain, URL_WEIGHT * factor)
+    return Some(tuple(found)) if found else None
+
+
+@functools.lru_cache(maxsize=4_096)
+def _plain_terms(text: str) -> tuple[str, ...]:
+    """A word as it stands among a URL's words; all readings of a query ask for it."""
+    return tuple(analyzer_for("").terms(text))
+
+
+def _together(
+    parts: Sequence[Asked], field_set: str, factor: float, holds: Holds
+) -> Iterator[Expression]:
+    """What lifts a page above others that hold the words too: all of them in the title, or close
+    together in the text.
+    """
+    units = [
+        part.unit
+        for part in parts
+        if isinstance(part, Word) and not part.within and not part.beginning
+    ]
+    if len(units) < 2 or len(units) < len(parts):
+        return
+    title, body = text_field(TITLE_ROLE, field_set), text_field(BODY_ROLE, field_set)
+    if all(holds(title, unit.phrase) for unit in units):
+        yield every(Leaf(title, tuple(unit.phrase), TITLE_WEIGHT * factor) for unit in units)
+    terms = tuple(term for unit in units for term in unit.phrase)
+    if holds(body, terms):
+        yield Leaf(body, terms, NEAR_WEIGHT * factor, NEAR_SLOP)
+
+
+def terms_of(readings: Sequence[Reading]) -> list[Term]:
+    """The terms whose frequencies the scores of these readings depend on, each once."""
+    asked: dict[Term, None] = {(LANGUAGE, reading.language): None for reading in readings}
+
+    def note(name: str, terms: Sequence[str]) -> bool:
+        asked.update(dict.fromkeys((name, term) for term in terms))
+        return True
+
+    for reading in readings:
+        _held((*reading.parts, *reading.unwanted), reading.analyzer.field_set, {}, WEIGHTS, note)
+    return list(asked)

@@ -1,0 +1,1 @@
+"""Complete a query while it is typed, and correct its spelling."""

@@ -1,0 +1,310 @@
+"""One site as the live tables have it: its URLs with their newest answers, and who links to whom.
+
+Strings are held of the site's own URLs alone; links are pairs of 64-bit hashes of URLs, 17 bytes a
+link, however many there are. A link to a URL that redirects leads to where the redirects end.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+from lycosa.core.errors import FetchError
+from lycosa.core.records import KINDS_WITHOUT_ROWS, LinkKind, UrlState, VisitKind
+from lycosa.graph.link_graph import Keys, Lookup, Places
+from lycosa.store.tables.live import LiveTables
+from lycosa.url.site_name import SiteName
+
+NAVIGATED = tuple(
+    kind.value
+    for kind in (LinkKind.A, LinkKind.AREA, LinkKind.FRAME, LinkKind.IFRAME, LinkKind.REFRESH)
+)
+"""Kinds of links by which a reader comes to a page; the others serve pages or speak of them."""
+
+MOST_HOPS = 20  # of redirects that are followed; what goes on is told as a chain without an end
+_NO_ROWS = [kind.value for kind in KINDS_WITHOUT_ROWS if kind is not VisitKind.REQUISITE]
+_OURS = [
+    FetchError.ADDRESS_REFUSED.value,
+    FetchError.INTERRUPTED.value,
+    FetchError.UNSUPPORTED_SCHEME.value,
+]
+_KINDS = pl.Enum([kind.value for kind in LinkKind])
+_SLICE = 200_000  # links whose places are looked for together
+# makes one number of two hashes; 64 bits, so two pairs are as good as never taken for one
+_ODD = np.uint64(0x9E37_79B9_7F4A_7C15)
+_ANSWER = {
+    "hash": pl.UInt64(),
+    "url": pl.String(),
+    "verdict": pl.String(),
+    "redirect_to": pl.String(),
+}
+
+
+@dataclass(slots=True, frozen=True)
+class SiteLinks:
+    """Links as pairs of places in `SiteFacts.nodes`; -1: elsewhere. Each pair once, none from a
+    page to itself.
+    """
+
+    source: Places
+    target: Places
+
+
+@dataclass(slots=True, frozen=True)
+class SiteFacts:
+    """What the tables say of a site.
+
+    `nodes`: one row a URL, by URL: url, hash, state, reason, referrer, depth, is_home, is_page,
+    title, language, size, text_digest, canonical, faults, http_status, error, duration_ms,
+    content_length, content_type, fetched_at, redirect_to, verdict (why it has no good answer:
+    `http_404`, `timeout`, `gone`; "" if it has one, or none yet). `answers`: hash, url, verdict,
+    redirect_to of the site's URLs and of all that they link to. `links`: source, target, kind, of
+    every stored link from the site or to it, as hashes. `navigation`: what a reader can follow,
+    through redirects.
+    """
+
+    name: SiteName
+    nodes: pl.DataFrame
+    answers: pl.DataFrame
+    links: pl.DataFrame
+    navigation: SiteLinks
+
+    def ends_of(self, places: Places) -> Places:
+        """The nodes where the redirects of these nodes end, those of them that are the site's."""
+        hashes: Keys = self.nodes["hash"].to_numpy()
+        ends = Lookup(hashes).find(Redirects(self.answers).ends(hashes[places]))
+        return ends[ends >= 0]
+
+
+def site_facts(tables: LiveTables, name: SiteName) -> SiteFacts:
+    """Gather them. Raises FileNotFoundError as `LiveTables.ordered` does."""
+    links = _links(tables, name)
+    nodes = _nodes(tables, name)
+    answers = _answers(tables, name, nodes, links)
+    verdicts = answers.select("hash", "verdict")
+    nodes = (
+        nodes.drop("verdict")
+        .join(verdicts, on="hash", how="left", maintain_order="left")
+        .with_columns(pl.col("verdict").fill_null(""))
+    )
+    return SiteFacts(name, nodes, answers, links, _navigation(nodes, links, Redirects(answers)))
+
+
+class Redirects:
+    """Where URLs lead in the end, by their hashes."""
+
+    def __init__(self, answers: pl.DataFrame) -> None:
+        moved = answers.filter(pl.col("redirect_to") != "")
+        self._target: Keys = moved["redirect_to"].hash().to_numpy()
+        self._lookup = Lookup(moved["hash"].to_numpy())
+
+    def ends(self, urls: Keys) -> Keys:
+        """The hash of the URL at the end of each one's redirects; in a loop, of one in it."""
+        if not self._target.size:
+            return urls
+        for _ in range(MOST_HOPS):
+            place = self._lookup.find(urls)
+            if (place < 0).all():
+                break
+            urls = np.where(place >= 0, self._target[place], urls)
+        return urls
+
+
+def _links(tables: LiveTables, name: SiteName) -> pl.DataFrame:
+    from_here = name.rows("source")
+    rows = tables.scan("links").filter(from_here | name.holds("target"))
+    chosen = rows.select(
+        pl.col("source").hash(), pl.col("target").hash(), pl.col("kind").cast(_KINDS, strict=False)
+    )
+    return chosen.unique().collect(engine="streaming")
+
+
+def _nodes(tables: LiveTables, name: SiteName) -> pl.DataFrame:
+    """A URL in several collections is one: the one whose state says most, and the newest page and
+    visit of all.
+    """
+    here = name.rows()
+    states = pl.Enum(
+        [UrlState.EXCLUDED.value, UrlState.KNOWN.value, UrlState.GONE.value, UrlState.VISITED.value]
+    )
+    urls = tables.scan("urls").filter(here & (pl.col("operation") == ""))
+    urls = urls.select(
+        "url", pl.col("state").cast(states), "reason", "referrer", "depth", "visited_at"
+    )
+    known = (
+        urls.sort("state", "visited_at")
+        .unique("url", keep="last")
+        .with_columns(pl.col("state").cast(pl.String))
+    )
+    pages = tables.scan("pages").filter(here)
+    pages = pages.select(
+        "url",
+        "title",
+        "language",
+        "size",
+        "text_digest",
+        "canonical",
+        "faults",
+        parsed_at="fetched_at",
+    )
+    newest_pages = pages.sort("parsed_at").unique("url", keep="last")
+    columns = (
+        "url",
+        "http_status",
+        "error",
+        "duration_ms",
+        "content_length",
+        "content_type",
+        "fetched_at",
+        "redirect_to",
+    )
+    visits = tables.scan("visits").filter(here & ~pl.col("kind").is_in(_NO_ROWS)).select(columns)
+    newest_visits = visits.sort("fetched_at", maintain_order=True).unique("url", keep="last")
+    joined = known.join(newest_pages, on="url", how="left").join(
+        newest_visits, on="url", how="left"
+    )
+    nodes = joined.sort("url").collect().with_columns(hash=pl.col("url").hash(), verdict=_verdict())
+    # A page that is gone, or redirects now, is no page though its last text is kept.
+    is_page = (
+        pl.col("parsed_at").is_not_null()
+        & (pl.col("state") == UrlState.VISITED.value)
+        & (pl.col("redirect_to").fill_null("") == "")
+    )
+    root = pl.col("url").str.contains(r"^[a-z]+://[^/?]*/?$")
+    nodes = nodes.with_columns(is_page=is_page, is_home=root)
+    if not nodes["is_home"].any():
+        nodes = nodes.with_columns(is_home=pl.col("depth") == 0)
+    return nodes
+
+
+def _verdict() -> pl.Expr:
+    """Why a URL has no good answer: by its newest visit, or (of an import) by its state. What we
+    refused to fetch says nothing.
+    """
+    status, error = pl.col("http_status"), pl.col("error").fill_null("")
+    return (
+        pl.when(status.is_null() & (pl.col("state") == UrlState.GONE.value))
+        .then(pl.coalesce(pl.when(pl.col("reason") != "").then(pl.col("reason")), pl.lit("gone")))
+        .when(status.is_null() | error.is_in(_OURS))
+        .then(pl.lit(""))
+        .when(status >= 400)
+        .then(pl.format("http_{}", status))
+        .when((status == 0) | (error == FetchError.BAD_REDIRECT.value))
+        .then(pl.coalesce(pl.when(error != "").then(error), pl.lit("no_answer")))
+        .otherwise(pl.lit(""))
+    )
+
+
+def _answers(
+    tables: LiveTables, name: SiteName, nodes: pl.DataFrame, links: pl.DataFrame
+) -> pl.DataFrame:
+    """Of the site's URLs, of what they link to elsewhere, and of what those redirect to."""
+    own = nodes.select("hash", "url", "verdict", pl.col("redirect_to").fill_null(""))
+    return newest_answers(tables, links.select(hash="target").unique(), own)
+
+
+def newest_answers(
+    tables: LiveTables, wanted: pl.DataFrame, known: pl.DataFrame | None = None
+) -> pl.DataFrame:
+    """hash, url, verdict, redirect_to of what was fetched of the URLs with these hashes, and of
+    where those redirect to.
+
+    `known` are answers that are at hand: they come first, and are not looked for again.
+    """
+    found = [] if known is None else [known]
+    seen = wanted.clear() if known is None else known.select("hash")
+    for _ in range(MOST_HOPS):
+        wanted = wanted.join(seen, on="hash", how="anti")
+        if not wanted.height:
+            break
+        more = _fetched(tables, wanted)
+        seen = pl.concat([seen, wanted])
+        found.append(more)
+        wanted = (
+            more.filter(pl.col("redirect_to") != "")
+            .select(hash=pl.col("redirect_to").hash())
+            .unique()
+        )
+    return pl.concat(found) if found else pl.DataFrame(schema=_ANSWER)
+
+
+def _fetched(tables: LiveTables, wanted: pl.DataFrame) -> pl.DataFrame:
+    visits = tables.scan("visits").filter(~pl.col("kind").is_in(_NO_ROWS))
+    named = visits.select(
+        "url", "http_status", "error", "redirect_to", "fetched_at", hash=pl.col("url").hash()
+    )
+    newest = (
+        named.join(wanted.lazy(), on="hash", how="semi")
+        .sort("fetched_at", maintain_order=True)
+        .unique("hash", keep="last")
+    )
+    gone = (
+        tables.scan("urls")
+        .filter((pl.col("operation") == "") & (pl.col("state") == UrlState.GONE.value))
+        .select("url", "state", "reason")
+    )
+    dead = (
+        gone.with_columns(hash=pl.col("url").hash())
+        .join(wanted.lazy(), on="hash", how="semi")
+        .unique("hash")
+    )
+    rows = newest.join(dead, on=["hash", "url"], how="full", coalesce=True)
+    return rows.select(
+        "hash", "url", _verdict().alias("verdict"), pl.col("redirect_to").fill_null("")
+    ).collect()
+
+
+def _navigation(nodes: pl.DataFrame, links: pl.DataFrame, redirects: Redirects) -> SiteLinks:
+    """What leads from elsewhere to elsewhere is none of the site's; of what is elsewhere, each URL
+    counts once.
+    """
+    lookup = Lookup(nodes["hash"].to_numpy())
+    followed = links.filter(
+        pl.col("kind").is_in(pl.Series(NAVIGATED, dtype=_KINDS).implode())
+    ).select("source", "target")
+    sources, targets, pairs = (
+        [np.zeros(0, np.int32)],
+        [np.zeros(0, np.int32)],
+        [np.zeros(0, np.uint64)],
+    )
+    for part in followed.iter_slices(_SLICE):
+        from_hash: Keys = part["source"].to_numpy()
+        ends = redirects.ends(part["target"].to_numpy())
+        source, target = lookup.find(from_hash), lookup.find(ends)
+        mine = ((source >= 0) | (target >= 0)) & (source != target)
+        sources.append(source[mine].astype(np.int32))
+        targets.append(target[mine].astype(np.int32))
+        pairs.append((from_hash * _ODD + ends)[mine])
+    _, first = np.unique(np.concatenate(pairs), return_index=True)
+    return SiteLinks(
+        np.concatenate(sources)[first].astype(np.int64),
+        np.concatenate(targets)[first].astype(np.int64),
+    )
+
+
+def depths(count: int, links: SiteLinks, starts: npt.NDArray[np.int64]) -> npt.NDArray[np.int32]:
+    """How many links each node is from the nearest start; -1: none leads there. Breadth first over
+    the links, sorted once.
+    """
+    inside = (links.source >= 0) & (links.target >= 0)
+    order = np.argsort(links.source[inside], kind="stable")
+    targets = links.target[inside][order]
+    first = np.searchsorted(links.source[inside][order], np.arange(count + 1))
+    depth = np.full(count, -1, np.int32)
+    front = starts
+    depth[front] = 0
+    level = 0
+    while front.size:
+        level += 1
+        sizes = first[front + 1] - first[front]
+        # The places of all links of the front: each one's first, counted on.
+        offsets = np.repeat(
+            first[front] - np.concatenate(([0], np.cumsum(sizes)[:-1])), sizes
+        ) + np.arange(int(sizes.sum()))
+        reached = np.unique(targets[offsets])
+        front = reached[depth[reached] < 0]
+        depth[front] = level
+    return depth

@@ -1,0 +1,160 @@
+"""Snapshots: after every 100th entry, what the log says up to there, in one file beside it.
+
+`log/00000100.snapshot` is one line of JSON (number, the start of the attempt id of each of its
+hundred entries, xxh3_128 of what follows) and then, compressed with zstd, the document of
+`LogState.document`. It is a function of the entries, so whoever writes it writes the same. Of an
+old snapshot only the first line is kept: it says that its hundred entries were written, and by
+whom.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import xxhash
+import zstandard
+
+from lycosa.core.errors import WorkspaceError
+from lycosa.store.log.entry import FOLDER
+from lycosa.store.storage.storage import Storage
+
+INTERVAL = 100
+"""Entries from one snapshot to the next; belongs to the format."""
+
+_NAME = re.compile(r"^(\d{8,})\.snapshot\Z")
+_LEVEL = 3
+
+
+@dataclass(slots=True, frozen=True)
+class Snapshot:
+    """A snapshot that was read: the entry it stands behind, the attempts of its hundred entries
+    (`brief`), the folded log.
+    """
+
+    number: int
+    attempts: list[str]
+    document: dict[str, Any]
+
+
+def snapshot_path(number: int) -> str:
+    """`log/00000100.snapshot`."""
+    return f"{FOLDER}/{number:08d}.snapshot"
+
+
+def brief(attempt: str) -> str:
+    """As much of an attempt id as tells it from all others of a hundred."""
+    return attempt[:12]
+
+
+def write_snapshot(
+    storage: Storage, number: int, attempts: Sequence[str], document: dict[str, Any]
+) -> bool:
+    """Create the snapshot behind entry `number` if there is none; True if this call did. Raises
+    OSError.
+    """
+    body = zstandard.ZstdCompressor(level=_LEVEL).compress(
+        json.dumps(document, ensure_ascii=False, separators=(",", ":")).encode()
+    )
+    return storage.create(snapshot_path(number), _header(number, attempts, body) + body)
+
+
+def write_header(storage: Storage, number: int, attempts: Sequence[str]) -> None:
+    """Leave of a snapshot its first line; or, where none was written, put one with these attempts
+    there. Raises OSError.
+    """
+    path = snapshot_path(number)
+    content = storage.read(path)
+    if content is None:
+        storage.create(path, _header(number, attempts, b""))
+    elif content.partition(b"\n")[2]:
+        storage.replace(path, content.partition(b"\n")[0] + b"\n", sync=True)
+
+
+def snapshot_numbers(storage: Storage) -> list[int]:
+    """The numbers of all snapshots, first lines among them, sorted. Lists the log's folder."""
+    matches = (_NAME.match(name) for name in storage.names(FOLDER))
+    return sorted(int(match[1]) for match in matches if match)
+
+
+def read_snapshot(storage: Storage, number: int) -> Snapshot | None:
+    """The snapshot of that number; None if there is none, or only its first line.
+
+    Raises:
+        WorkspaceError: it is damaged.
+    """
+    content = storage.read(snapshot_path(number))
+    if content is None:
+        return None
+    line, _, body = content.partition(b"\n")
+    attempts, digest = _read_header(line, number)
+    if not body:
+        return None
+    if digest != _digest(body):
+        raise WorkspaceError(
+            f"{snapshot_path(number)} is damaged: its bytes have changed; restore it from a backup"
+        )
+    try:
+        document = json.loads(zstandard.ZstdDecompressor().decompress(body))
+    except (ValueError, RecursionError, zstandard.ZstdError):
+        raise WorkspaceError(
+            f"{snapshot_path(number)} is damaged: it is not JSON; restore it from a backup"
+        ) from None
+    return Snapshot(number, attempts, document)
+
+
+def snapshots_newest_first(storage: Storage) -> Iterator[Snapshot]:
+    """Whole, sound snapshots; damaged ones are passed over, since an older one and the entries
+    after it say the same.
+
+    A listing may lack the newest: they are asked for by their names.
+    """
+    numbers = snapshot_numbers(storage)
+    while (
+        storage.size(snapshot_path(following := (numbers[-1] if numbers else 0) + INTERVAL))
+        is not None
+    ):
+        numbers.append(following)
+    for number in reversed(numbers):
+        try:
+            found = read_snapshot(storage, number)
+        except WorkspaceError:
+            continue  # `lycosa check` names it
+        if found is not None:
+            yield found
+
+
+def wrote(storage: Storage, hundred: int, number: int, attempt: str) -> bool:
+    """Whether the snapshot `hundred` says that entry `number` was written by this attempt."""
+    try:
+        attempts, _ = _read_header(
+            (storage.read(snapshot_path(hundred)) or b"").partition(b"\n")[0], hundred
+        )
+    except WorkspaceError:
+        return False
+    return attempts[number - hundred - 1 :][:1] == [brief(attempt)]
+
+
+def _header(number: int, attempts: Sequence[str], body: bytes) -> bytes:
+    head = {"number": number, "digest": _digest(body), "attempts": list(map(brief, attempts))}
+    return json.dumps(head, separators=(",", ":")).encode() + b"\n"
+
+
+def _read_header(line: bytes, number: int) -> tuple[list[str], str]:
+    try:
+        header = json.loads(line)
+        attempts = list(map(str, header["attempts"]))
+        if header["number"] == number and len(attempts) == INTERVAL:
+            return attempts, str(header["digest"])
+    except (ValueError, KeyError, TypeError, RecursionError):
+        pass
+    raise WorkspaceError(
+        f"{snapshot_path(number)} is damaged: its first line is invalid; restore it from a backup"
+    )
+
+
+def _digest(body: bytes) -> str:
+    return xxhash.xxh3_128_hexdigest(body)

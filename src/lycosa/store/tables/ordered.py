@@ -1,0 +1,211 @@
+"""The rows of many table files in key order, with bounded memory.
+
+Every file is sorted by (partition, host_key, url_key). Of each source a block of rows is in memory,
+and what lies below the lowest key that may still come can be handed on. A source is opened when the
+others have come to its first key, so files whose keys follow each other cost what one costs; and a
+block is a whole row group as long as memory suffices, so that a group is unpacked once. Hot path of
+every merge, guarded by bench/store.py.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+from lycosa.store.compaction.plan import base_place
+from lycosa.store.log.state import LiveFile
+from lycosa.store.storage.local import Wanted
+from lycosa.store.storage.storage import Storage
+from lycosa.store.tables.buffers import GROUP_BYTES, PASSING_GROUP_BYTES
+from lycosa.store.tables.files import ENTRY, group_rows_of, scan_file
+from lycosa.store.tables.schema import SORT, Table
+
+_FEWEST_ROWS = 16  # of a block: less only costs time
+_UNPACKED = 6  # bytes in memory for one in a file, about; only for the first block of each source
+# of rows that are put in order together: they are in memory three times meanwhile
+_PORTION_BYTES = 4 * 2**20
+
+_Key = tuple[int, int, int]  # of `SORT`
+
+
+@dataclass(slots=True, frozen=True)
+class Source:
+    """Rows in key order: one file, or several whose key ranges follow each other. `only` filters
+    them.
+    """
+
+    files: tuple[LiveFile, ...]
+    only: pl.Expr | None = None
+
+    @property
+    def rows(self) -> int:
+        return sum(file.rows for file in self.files)
+
+
+def in_key_order(
+    storage: Storage,
+    table: Table,
+    sources: Sequence[Source],
+    memory_bytes: int,
+    columns: Sequence[str] | None = None,
+) -> Iterator[pl.DataFrame]:
+    """All rows of the sources by key, rows of one key in the order of the sources; what shares a
+    key comes in one frame.
+
+    With `entry` as last column. `columns` must hold those of `SORT`. About `memory_bytes` of rows
+    are held, and half as much again where very many sources overlap, however large they are; a key
+    with more rows than that is held whole.
+    """
+    storage.bring(
+        [Wanted(file.path, file.bytes, file.digest) for source in sources for file in source.files]
+    )
+    cursors = [_Cursor(storage, table, source, columns) for source in sources if source.rows]
+    while cursors:
+        cut = _read_on(cursors, memory_bytes)
+        yield from _below(cursors, cut)
+        cursors = [cursor for cursor in cursors if cursor.more or cursor.rows.height]
+
+
+def _read_on(cursors: Sequence[_Cursor], memory_bytes: int) -> _Key | None:
+    """Read at least one block, of whichever source holds the others up, and as many as memory
+    takes; the lowest key that may still come, or None.
+    """
+    waiting = [cursor for cursor in cursors if cursor.more]
+    held = sum(cursor.bytes for cursor in cursors)
+    read = False
+    while waiting:
+        cursor = min(waiting, key=_bound)
+        opened = sum(bool(each.rows.height) for each in cursors)
+        allowed = max(memory_bytes - held, memory_bytes // (2 * opened + 2))
+        if read and cursor.group_bytes() > memory_bytes - held:
+            return cursor.bound
+        held -= cursor.bytes
+        cursor.read(allowed)
+        held += cursor.bytes
+        read = True
+        if not cursor.more:
+            waiting.remove(cursor)
+    return None
+
+
+def _below(cursors: Sequence[_Cursor], cut: _Key | None) -> Iterator[pl.DataFrame]:
+    """The rows that were read and have lower keys, in portions."""
+    counts = [cursor.rows.height if cut is None else cursor.below(cut) for cursor in cursors]
+    portions = (
+        1
+        + int(sum(count * cursor.row_bytes for count, cursor in zip(counts, cursors, strict=True)))
+        // _PORTION_BYTES
+    )
+    most, largest = max(zip(counts, cursors, strict=True), key=lambda each: each[0])
+    keys = [largest.key(most * number // portions) for number in range(1, portions)] if most else []
+    for end in [*keys, cut]:
+        parts = [
+            cursor.take(cursor.rows.height if end is None else cursor.below(end))
+            for cursor in cursors
+        ]
+        parts = [part for part in parts if part.height]
+        if parts:
+            yield parts[0] if len(parts) == 1 else pl.concat(parts).sort(SORT, maintain_order=True)
+
+
+class _Cursor:
+    """One source's place: the rows that were read and not handed on, whether there are `more`, and
+    the lowest key of those.
+    """
+
+    def __init__(
+        self, storage: Storage, table: Table, source: Source, columns: Sequence[str] | None
+    ) -> None:
+        self._storage, self._table, self._columns, self._only = storage, table, columns, source.only
+        self._files = [file for file in source.files if file.rows]
+        self._file = self._offset = 0
+        self._scan: pl.LazyFrame | None = None
+        self._group = 0  # rows of the current file's row groups
+        self._keys: list[npt.NDArray[np.generic]] = []  # of `rows`
+        self._first = 0  # of `_keys`: those before were handed on
+        self.row_bytes = _UNPACKED * sum(file.bytes for file in self._files) / max(1, source.rows)
+        self.rows = pl.DataFrame()
+        self.more = bool(self._files)
+        self.bound: _Key = self._open()
+
+    @property
+    def bytes(self) -> int:
+        """What `rows` holds, about."""
+        return int(self.rows.height * self.row_bytes)
+
+    def group_bytes(self) -> int:
+        """What the next row group holds, about."""
+        return int(self._group * self.row_bytes)
+
+    def read(self, allowed_bytes: int) -> None:
+        """One block more: a row group, or so much of one as is allowed."""
+        assert self._scan is not None
+        file = self._files[self._file]
+        pieces = max(1, round(self.group_bytes() / max(1, allowed_bytes)))
+        step = max(_FEWEST_ROWS, -(-self._group // pieces))
+        # a slice never lies in two groups
+        step = min(step, self._group - self._offset % self._group, file.rows - self._offset)
+        block = self._scan.slice(self._offset, step).collect()
+        self._offset += step
+        if block.height:
+            self.row_bytes = max(1.0, block.estimated_size() / block.height)
+            self.bound = _key(_keys(block), block.height - 1)
+        if self._only is not None:
+            block = block.filter(self._only)
+        if block.height:
+            self.rows = pl.concat([self.rows, block], rechunk=False) if self.rows.height else block
+            self._keys, self._first = _keys(self.rows), 0
+        if self._offset >= file.rows:
+            self._file, self._offset = self._file + 1, 0
+            self.more = self._file < len(self._files)
+            self._scan = None
+            if self.more:
+                self.bound = max(self.bound, self._open())
+
+    def key(self, place: int) -> _Key:
+        """The key of one of `rows`."""
+        return _key(self._keys, self._first + place)
+
+    def below(self, cut: _Key) -> int:
+        """How many of the rows that were read have a lower key."""
+        return bisect_left(range(self.rows.height), cut, key=self.key)
+
+    def take(self, count: int) -> pl.DataFrame:
+        """Hand on the first rows."""
+        part, self.rows = self.rows[:count], self.rows[count:]
+        self._first += count
+        return part
+
+    def _open(self) -> _Key:
+        """Begin the next file; its first key."""
+        if not self.more:
+            return (0, 0, 0)
+        file = self._files[self._file]
+        rows = scan_file(self._storage, self._table, file)
+        self._scan = rows if self._columns is None else rows.select(*self._columns, ENTRY)
+        most_bytes = GROUP_BYTES if base_place(file.path) else PASSING_GROUP_BYTES
+        self._group = group_rows_of(self._storage, file)
+        if not self._group:  # of an older program
+            self._group = max(
+                1, min(self._table.group_rows, int(most_bytes / max(1.0, self.row_bytes)))
+            )
+        self.row_bytes = min(self.row_bytes, most_bytes / self._group)
+        return _key(_keys(rows.select(SORT).slice(0, 1).collect()), 0)
+
+
+def _bound(cursor: _Cursor) -> _Key:
+    return cursor.bound
+
+
+def _keys(rows: pl.DataFrame) -> list[npt.NDArray[np.generic]]:
+    return [rows.get_column(name).to_numpy() for name in SORT]
+
+
+def _key(keys: Sequence[npt.NDArray[np.generic]], place: int) -> _Key:
+    partition, host_key, url_key = (int(column[place]) for column in keys)
+    return partition, host_key, url_key

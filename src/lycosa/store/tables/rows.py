@@ -1,0 +1,276 @@
+"""Records to rows and back. A row is a tuple in the order of its table's columns.
+
+The functions to rows are a hot path (guarded by bench/store.py): one visit, one page and a few URL
+rows for every page.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from operator import attrgetter
+from typing import Any
+
+from lycosa.core.records import HostRow, Page, RobotsEntry, UrlId, UrlRow, Visit
+from lycosa.store.tables.schema import VISITS
+
+Row = tuple[Any, ...]
+
+visit_row: attrgetter[Row] = attrgetter(*VISITS.names)
+"""Visit -> row of `visits`."""
+
+
+def page_row(visit: Visit, page: Page, redirect_from: str = "") -> Row:
+    """The row of `pages` for what was parsed from a visit's exchange. `redirect_from`: the URL
+    whose redirect led here.
+    """
+    return (
+        visit.partition,
+        visit.host_key,
+        visit.url_key,
+        visit.url,
+        visit.fetched_at,
+        visit.collection,
+        page.title,
+        page.headline,
+        page.description,
+        page.headings,
+        page.main_text,
+        page.text,
+        page.language,
+        page.language_score,
+        page.other_languages,
+        page.declared_language,
+        page.language_share,
+        page.charset,
+        page.published_at,
+        page.canonical,
+        page.may_index,
+        page.may_follow,
+        redirect_from or None,
+        page.size,
+        page.text_digest,
+        page.simhash,
+        page.faults,
+        [alternate._asdict() for alternate in page.alternates],
+        visit.record_id,
+    )
+
+
+def url_row(row: UrlRow) -> Row:
+    """UrlRow -> row of `urls`."""
+    url, _, host_key, url_key, partition = row.id
+    return (
+        partition,
+        host_key,
+        url_key,
+        url,
+        row.collection,
+        row.operation,
+        row.depth,
+        str(row.state),
+        row.reason,
+        row.state_at,
+        row.priority,
+        row.not_before,
+        row.first_seen_at,
+        row.visited_at,
+        row.referrer,
+        row.redirects,
+        row.redirect_from or None,
+        row.fails,
+        row.checks,
+        row.changes,
+        row.etag,
+        row.last_modified,
+        row.digest,
+        row.text_digest,
+        row.captured_at,
+        row.record_id,
+        row.importance,
+        row.change_rate,
+        row.claim,
+        row.silence,
+        row.history,
+    )
+
+
+def host_row(row: HostRow) -> Row:
+    """HostRow -> row of `hosts`."""
+    return (
+        row.partition,
+        row.host_key,
+        0,
+        row.host,
+        row.registrable_domain,
+        row.first_seen_at,
+        row.last_visit_at,
+        row.ip,
+        row.server,
+        [entry._asdict() for entry in row.robots],
+        row.delay_ms,
+        row.not_before,
+        row.latency_ms,
+        row.fails,
+        row.known,
+        row.visited,
+        row.pages,
+        row.bytes,
+        row.budget,
+        [{"name": name, "count": count} for name, count in row.traps.items()],
+        row.claims_right,
+        row.claims_wrong,
+        row.claims_missed,
+    )
+
+
+def found_row(row: UrlRow, *, source: str, anchor: str, kind: str, modified_at: int = 0) -> Row:
+    """The row of `found` that hands a URL of a foreign partition to its owner. `modified_at`: what
+    a list says of its last change.
+    """
+    url, _, host_key, url_key, partition = row.id
+    return (
+        partition,
+        host_key,
+        url_key,
+        row.collection,
+        row.operation,
+        url,
+        source,
+        anchor,
+        kind,
+        row.depth,
+        row.priority,
+        row.redirects,
+        row.redirect_from or None,
+        row.first_seen_at,
+        modified_at,
+    )
+
+
+def match_row(
+    visit: Visit, watch: str, text: str, positions: Sequence[int], count: int, context: str
+) -> Row:
+    """The row of `matches` for a watch's text in a visited page."""
+    return (
+        visit.partition,
+        visit.host_key,
+        visit.url_key,
+        visit.url,
+        watch,
+        text,
+        list(positions),
+        visit.fetched_at,
+        visit.collection,
+        count,
+        context,
+        visit.record_id,
+    )
+
+
+def url_record(row: Row, host: str) -> UrlRow:
+    """A row of `urls` (times as integers or None) -> UrlRow. `host` is the URL's hostname, which
+    the table does not repeat.
+    """
+    (
+        partition,
+        host_key,
+        url_key,
+        url,
+        collection,
+        operation,
+        depth,
+        state,
+        reason,
+        state_at,
+        priority,
+        not_before,
+    ) = row[:12]
+    (
+        first_seen_at,
+        visited_at,
+        referrer,
+        redirects,
+        redirect_from,
+        fails,
+        checks,
+        changes,
+        etag,
+        last_modified,
+        digest,
+    ) = row[12:23]
+    (text_digest, captured_at, record_id, importance, change_rate, claim, silence, history) = row[
+        23:
+    ]
+    return UrlRow(
+        UrlId(url, host, host_key, url_key, partition),
+        collection,
+        depth,
+        operation,
+        state,
+        reason,
+        state_at or 0,
+        priority,
+        not_before or 0,
+        first_seen_at or 0,
+        visited_at or 0,
+        referrer,
+        redirects,
+        redirect_from or "",
+        fails,
+        checks,
+        changes,
+        etag,
+        last_modified,
+        digest,
+        text_digest or 0,
+        captured_at or 0,
+        record_id or "",
+        importance or 0.0,
+        change_rate or 0.0,
+        claim or 0.0,
+        silence or 0.0,
+        tuple(history or ()),
+    )
+
+
+def host_record(row: Row) -> HostRow:
+    """A row of `hosts` (times as integers or None) -> HostRow."""
+    (
+        partition,
+        host_key,
+        _,
+        host,
+        domain,
+        first_seen_at,
+        last_visit_at,
+        ip,
+        server,
+        robots,
+        delay_ms,
+        not_before,
+    ) = row[:12]
+    (latency_ms, fails, known, visited, pages, size, budget, traps, right, wrong, missed) = row[12:]
+    return HostRow(
+        host=host,
+        partition=partition,
+        host_key=host_key,
+        registrable_domain=domain,
+        first_seen_at=first_seen_at or 0,
+        last_visit_at=last_visit_at or 0,
+        ip=ip,
+        server=server,
+        robots=[RobotsEntry(**entry) for entry in robots],
+        delay_ms=delay_ms,
+        not_before=not_before or 0,
+        latency_ms=latency_ms,
+        fails=fails,
+        known=known,
+        visited=visited,
+        pages=pages,
+        bytes=size,
+        budget=budget,
+        traps={trap["name"]: trap["count"] for trap in traps},
+        claims_right=right or 0.0,
+        claims_wrong=wrong or 0.0,
+        claims_missed=missed or 0.0,
+    )

@@ -1,0 +1,243 @@
+"""A table of translations in one file, for both directions: SQLite, so that a look-up reads a page
+or two and nothing is loaded.
+
+about    key, value: what the table says of itself (`TableInfo`)
+pairs    source, target, weight: keys of `translation.terms`
+written  side (0 source, 1 target), key, surface: how a key is usually written
+sounds   side, sound, key: keys of single words by how they sound
+"""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+import threading
+import weakref
+from collections import OrderedDict
+from collections.abc import Iterable, Mapping
+from contextlib import closing
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from lycosa.core.errors import WorkspaceError
+from lycosa.text.analyze import Analysis, analysis_by
+from lycosa.translation.similarity import BEGINNING, LEAST, SHORTEST, grams, likeness, sound
+from lycosa.translation.source import MOST, Translation
+
+FORMAT = 1
+MAX_RESEMBLING = 3
+SOUND_WEIGHT = 0.5  # of a word that sounds like the one asked for
+_MAX_COMPARED = 2_000
+_REMEMBERED = 4_096
+
+_SCHEMA = """
+CREATE TABLE about (key TEXT PRIMARY KEY, value TEXT) WITHOUT ROWID;
+CREATE TABLE pairs (
+    source TEXT, target TEXT, weight REAL, PRIMARY KEY (source, target)
+) WITHOUT ROWID;
+CREATE TABLE written (side INTEGER, key TEXT, surface TEXT, PRIMARY KEY (side, key)) WITHOUT ROWID;
+CREATE TABLE sounds (
+    side INTEGER, sound TEXT, key TEXT, PRIMARY KEY (side, sound, key)
+) WITHOUT ROWID;
+"""
+_LOOKUP = tuple(
+    f"SELECT pairs.{there}, weight, surface FROM pairs LEFT JOIN written ON side = {side} AND key "
+    f"= pairs.{there} "
+    f"WHERE pairs.{here} = ? ORDER BY weight DESC, pairs.{there} LIMIT {MOST}"
+    for here, there, side in (("source", "target", 1), ("target", "source", 0))
+)
+_NEAR = tuple(
+    f"SELECT DISTINCT {here} FROM pairs WHERE {here} >= ? AND {here} < ? LIMIT {_MAX_COMPARED}"
+    for here in ("source", "target")
+)
+_SOUNDS = (
+    "SELECT sounds.key, sound, surface FROM sounds LEFT JOIN written ON written.side = "
+    "sounds.side AND written.key = sounds.key "
+    f"WHERE sounds.side = ? AND sound >= ? AND sound < ? LIMIT {_MAX_COMPARED}"
+)
+
+
+@dataclass(slots=True, frozen=True)
+class TableInfo:
+    """What a table is. `kind`: dictionary, learned or crawl; `analyzers`: the versions that its
+    keys were made by.
+    """
+
+    name: str
+    kind: str
+    source: str
+    target: str
+    pairs: int
+    analyzers: tuple[str, str]
+    # where it comes from, by whom, under which licence; of a learned one from how many sentences
+    provenance: str = ""
+    format: int = FORMAT
+
+    @property
+    def current(self) -> bool:
+        """Whether its keys are those of today's analyzers; another one finds little, and must be
+        made anew.
+
+        Raises:
+            UsageError: an analyzer needs a package that is not installed.
+        """
+        analysis = analysis_by(name.partition(" ")[0] for name in self.analyzers)
+        return self.format == FORMAT and self.analyzers == analyzers(
+            self.source, self.target, analysis
+        )
+
+
+def analyzers(source: str, target: str, analysis: Analysis = Analysis()) -> tuple[str, str]:
+    """The analyzers of two languages with their versions. Raises UsageError: one needs a package
+    that is not installed.
+    """
+    one, other = analysis.of(source), analysis.of(target)
+    return f"{one.name} {one.version}", f"{other.name} {other.version}"
+
+
+def write_table(
+    path: Path,
+    info: TableInfo,
+    pairs: Iterable[tuple[str, str, float]],
+    source_surfaces: Mapping[str, str],
+    target_surfaces: Mapping[str, str],
+) -> None:
+    """Write a table to a path that is free; the same input gives the same rows. Of equal pairs the
+    heaviest counts.
+    """
+    with closing(sqlite3.connect(path, isolation_level=None)) as database:
+        database.execute("PRAGMA journal_mode = OFF")
+        database.execute("PRAGMA synchronous = OFF")
+        database.executescript(_SCHEMA)
+        database.execute("BEGIN")
+        database.executemany(
+            "INSERT INTO pairs VALUES (?, ?, ?) ON CONFLICT DO UPDATE SET weight = max(weight, "
+            "excluded.weight)",
+            sorted(pairs),
+        )
+        for side, surfaces in ((0, source_surfaces), (1, target_surfaces)):
+            ordered = sorted(surfaces.items())
+            database.executemany(
+                "INSERT INTO written VALUES (?, ?, ?)",
+                ((side, key, surface) for key, surface in ordered),
+            )
+            sounds = (
+                (side, own_sound, key)
+                for key, _ in ordered
+                if " " not in key and (own_sound := sound(key))
+            )
+            database.executemany("INSERT INTO sounds VALUES (?, ?, ?)", sounds)
+        database.execute("CREATE INDEX backwards ON pairs (target, source, weight)")
+        (count,) = database.execute("SELECT count(*) FROM pairs").fetchone()
+        described = asdict(info) | {"pairs": count}
+        database.executemany(
+            "INSERT INTO about VALUES (?, ?)",
+            ((key, json.dumps(value)) for key, value in sorted(described.items())),
+        )
+        database.execute("COMMIT")
+
+
+class TranslationTable:
+    """A table, open until it is closed or dropped. Shared by threads.
+
+    Raises:
+        WorkspaceError: it is no table, is damaged, or is of a format that this program does not
+        know.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._asking = threading.Lock()
+        self._remembered: OrderedDict[tuple[bool, str], list[Translation]] = OrderedDict()
+        try:
+            self._database = sqlite3.connect(
+                f"{path.absolute().as_uri()}?mode=ro&immutable=1", uri=True, check_same_thread=False
+            )
+            self._closing = weakref.finalize(self, self._database.close)
+            self.info = _read_info(self._database, path)
+        except (sqlite3.Error, KeyError, TypeError, ValueError) as error:
+            raise WorkspaceError(
+                f"{path} is not a translation table, or is damaged: {error}; create it again"
+            ) from None
+
+    def close(self) -> None:
+        self._closing()
+
+    def covers(self, source: str, target: str) -> bool:
+        return (source, target) in (
+            (self.info.source, self.info.target),
+            (self.info.target, self.info.source),
+        )
+
+    def lookup(self, term: str, source: str, target: str) -> list[Translation]:
+        """See `TranslationSource`. Raises WorkspaceError if the file is damaged."""
+        backwards = source != self.info.source
+        with self._asking:
+            cached = self._remembered.get((backwards, term))
+            if cached is None:
+                rows = self._rows(_LOOKUP[backwards], (term,))
+                cached = [
+                    Translation(str(key), float(weight), surface or key, self.info.name)
+                    for key, weight, surface in rows
+                ]
+                self._remembered[backwards, term] = cached
+                if len(self._remembered) > _REMEMBERED:
+                    self._remembered.popitem(last=False)
+        return cached
+
+    def resembling(self, term: str, source: str, target: str) -> list[Translation]:
+        """See `TranslationSource`. Raises WorkspaceError if the file is damaged."""
+        if len(term) < SHORTEST or " " in term or not term.isalpha():
+            return []
+        backwards = source != self.info.source
+        term_grams = grams(term)
+        with self._asking:
+            near = [str(key) for (key,) in self._rows(_NEAR[backwards], _range(term))]
+            term_sound = sound(term)
+            sounding = (
+                self._rows(_SOUNDS, (0 if backwards else 1, *_range(term_sound)))
+                if term_sound
+                else []
+            )
+        alike = sorted(((likeness(term_grams, grams(key)), key) for key in near), reverse=True)[
+            :MAX_RESEMBLING
+        ]
+        candidates = [
+            each._replace(weight=each.weight * how)
+            for how, key in alike
+            if how >= LEAST and key != term
+            for each in self.lookup(key, source, target)
+        ]
+        term_grams = grams(term_sound)
+        for key, sound_of_key, surface in sounding:
+            how = likeness(term_grams, grams(sound_of_key))
+            if how >= LEAST:
+                candidates.append(
+                    Translation(key, SOUND_WEIGHT * how, surface or key, self.info.name)
+                )
+        return candidates
+
+    def _rows(self, query: str, values: tuple[object, ...]) -> list[Any]:
+        try:
+            return self._database.execute(query, values).fetchall()
+        except sqlite3.Error as error:
+            raise WorkspaceError(f"{self._path} is damaged: {error}; create it again") from None
+
+
+def _read_info(database: sqlite3.Connection, path: Path) -> TableInfo:
+    values = {
+        key: json.loads(value) for key, value in database.execute("SELECT key, value FROM about")
+    }
+    if values["format"] != FORMAT:
+        raise WorkspaceError(
+            f"{path} is a table of format {values['format']!r}, but this version "
+            f"needs format {FORMAT}: create it again"
+        )
+    return TableInfo(**values | {"analyzers": tuple(values["analyzers"])})
+
+
+def _range(word: str) -> tuple[str, str]:
+    """From the first to behind the last word with the same beginning."""
+    beginning = word[:BEGINNING]
+    return beginning, beginning[:-1] + chr(ord(beginning[-1]) + 1)

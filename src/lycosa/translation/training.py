@@ -1,0 +1,202 @@
+"""Tables of translations that the crawl itself teaches: its pages in several languages, aligned and
+learned from.
+
+translations-en-de.sqlite   one for each language that has enough of them beside the hub's
+(`lycosa.translation.table`)
+
+A language whose pages say what they said for the generation before keeps its table
+(`lycosa.translation.training_records`).
+"""
+
+from __future__ import annotations
+
+import sqlite3
+import zlib
+from collections.abc import Iterator, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+
+import polars as pl
+
+from lycosa.core.units import number_of
+from lycosa.store.tables.live import LiveTables
+from lycosa.text.analyze import Analysis
+from lycosa.translation.align import aligned
+from lycosa.translation.parallel_pages import ParallelPages, find_parallel, texts, wanted_keys
+from lycosa.translation.table import TableInfo, analyzers, write_table
+from lycosa.translation.terms import TranslationTerm, terms
+from lycosa.translation.training_records import (
+    Lesson,
+    file_digest,
+    lessons,
+    sources,
+    taken_over,
+    write_lessons,
+)
+from lycosa.translation.word_alignment import MAX_SENTENCES, learn
+
+MIN_SENTENCES = 200
+"""Pairs of sentences without which a language is not learned: what fewer teach is chance."""
+_TEXTS = ".texts.sqlite"
+
+
+@dataclass(slots=True, frozen=True)
+class Taught:
+    """What was learned of a language: pairs of pages, of sentences, of words. `kept`: for the
+    generation before.
+    """
+
+    language: str
+    pages: int
+    sentences: int
+    pairs: int
+    kept: bool = False
+
+
+def table_name(hub: str, language: str) -> str:
+    return f"translations-{hub}-{language}.sqlite"
+
+
+def teach(
+    tables: LiveTables, folder: Path, analysis: Analysis = Analysis(), before: Path | None = None
+) -> list[Taught]:
+    """Write a table for each language with enough translated pages into a folder, with keys by
+    `analysis`. Texts wait on disk, compressed.
+
+    `before`: the folder of the generation before; tables that would be the same are taken from
+    there.
+
+    Raises:
+        FileNotFoundError: a table's file went away: refresh the tables and try again.
+    """
+    parallel = find_parallel(tables)
+    counts = {
+        str(language): int(pages)
+        for language, pages in parallel.pairs.group_by("language")
+        .len()
+        .sort("language")
+        .iter_rows()
+    }
+    now = sources(tables, parallel, analysis)
+    known = lessons(before)
+    found: dict[str, Taught] = {}
+    learned: dict[str, Lesson] = {}
+    for language, pages in counts.items():
+        lesson = known.get(language)
+        if lesson is None or before is None or lesson.source != now[language]:
+            continue
+        name = table_name(parallel.hub, language)
+        if not lesson.table or taken_over(before / name, folder / name, lesson):
+            learned[language] = lesson
+            found[language] = Taught(language, pages, lesson.sentences, lesson.pairs, kept=True)
+    anew = [language for language in counts if language not in learned]
+    for taught in _learn(tables, parallel, anew, folder, analysis):
+        found[taught.language] = taught
+        path = folder / table_name(parallel.hub, taught.language)
+        table = file_digest(path) if taught.pairs else ""
+        learned[taught.language] = Lesson(
+            now[taught.language], table, taught.pages, taught.sentences, taught.pairs
+        )
+    write_lessons(folder, learned)
+    return [found[language] for language in counts if found[language].pairs]
+
+
+def _learn(
+    tables: LiveTables,
+    parallel: ParallelPages,
+    languages: Sequence[str],
+    folder: Path,
+    analysis: Analysis,
+) -> Iterator[Taught]:
+    """What each of the languages teaches; without pairs of words, and without a table, where that
+    is too little.
+    """
+    if not languages:
+        return
+    wanted = parallel.pairs.filter(pl.col("language").is_in(languages))
+    waiting = folder / _TEXTS
+    try:
+        with closing(sqlite3.connect(waiting, isolation_level=None)) as kept:
+            kept.execute("PRAGMA journal_mode = OFF")
+            kept.execute("PRAGMA synchronous = OFF")
+            kept.execute(
+                "CREATE TABLE texts (host TEXT, url TEXT, text BLOB, PRIMARY KEY (host, "
+                "url)) WITHOUT ROWID"
+            )
+            rows = texts(tables, wanted_keys(wanted))
+            kept.execute("BEGIN")
+            kept.executemany(
+                "INSERT OR REPLACE INTO texts VALUES (?, ?, ?)",
+                (
+                    (f"{host:x}", f"{url:x}", zlib.compress(text.encode("utf-8", "replace"), 1))
+                    for host, url, text in rows
+                ),
+            )
+            kept.execute("COMMIT")
+            for language in languages:
+                yield _teach_one(
+                    kept,
+                    wanted.filter(pl.col("language") == language),
+                    parallel.hub,
+                    language,
+                    folder,
+                    analysis,
+                )
+    finally:
+        waiting.unlink(missing_ok=True)
+
+
+def _teach_one(
+    kept: sqlite3.Connection,
+    pairs: pl.DataFrame,
+    hub: str,
+    language: str,
+    folder: Path,
+    analysis: Analysis,
+) -> Taught:
+    one, other = analysis.of(hub), analysis.of(language)
+
+    def sentences() -> Iterator[tuple[list[TranslationTerm], list[TranslationTerm]]]:
+        seen: set[int] = set()
+        for host, url, _, hub_host, hub_url in pairs.iter_rows():
+            here, there = _text(kept, hub_host, hub_url), _text(kept, host, url)
+            for piece, its in aligned(here, there, hub, language):
+                key = hash((piece, its))
+                if key not in seen:  # what stands on every page of a site teaches once
+                    seen.add(key)
+                    yield terms(one, piece), terms(other, its)
+                    if len(seen) >= MAX_SENTENCES:
+                        return
+
+    learned = learn(sentences())
+    if learned.sentences < MIN_SENTENCES or not learned.pairs:
+        return Taught(language, pairs.height, learned.sentences, 0)
+    told = (
+        f"{number_of(pairs.height, 'page')} of the crawl, "
+        f"{number_of(learned.sentences, 'sentence')}"
+    )
+    info = TableInfo(
+        f"crawl-{hub}-{language}",
+        "crawl",
+        hub,
+        language,
+        len(learned.pairs),
+        analyzers(hub, language, analysis),
+        told,
+    )
+    write_table(
+        folder / table_name(hub, language),
+        info,
+        learned.pairs,
+        learned.source_surfaces,
+        learned.target_surfaces,
+    )
+    return Taught(language, pairs.height, learned.sentences, len(learned.pairs))
+
+
+def _text(kept: sqlite3.Connection, host: int, url: int) -> str:
+    row = kept.execute(
+        "SELECT text FROM texts WHERE host = ? AND url = ?", (f"{host:x}", f"{url:x}")
+    ).fetchone()
+    return zlib.decompress(row[0]).decode() if row else ""

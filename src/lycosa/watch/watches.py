@@ -1,0 +1,145 @@
+"""Watches as people and programs handle them: add, list, remove, and what they found."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from lycosa.config.settings import Config
+from lycosa.core.clock import Clock
+from lycosa.core.errors import UsageError
+from lycosa.matching.matches import Found, matches_of
+from lycosa.matching.normalise import folding_of
+from lycosa.matching.orders import (
+    Order,
+    find_order,
+    new_order,
+    read_orders,
+    remove_order,
+    write_order,
+)
+from lycosa.matching.site_scope import Site
+from lycosa.notify.outbox import Outbox, Standing
+from lycosa.notify.transports import Notifier, checked_target, notifier_of
+from lycosa.store.tables.live import LiveTables
+from lycosa.store.workspace import Workspace
+from lycosa.watch.delivery import NAME
+
+
+@dataclass(slots=True, frozen=True)
+class Watched:
+    """A watch, how its targets stand, and whether a process works in the workspace that looks for
+    it now.
+    """
+
+    order: Order
+    targets: tuple[Standing, ...]
+    running: bool
+
+
+def add_watch(
+    root: str,
+    config: Config,
+    texts: Sequence[str],
+    ignored: Sequence[str] = (),
+    *,
+    name: str = "",
+    collections: Sequence[str] = (),
+    notify: Sequence[str] = (),
+    local_targets: bool = True,
+    clock: Clock | None = None,
+) -> Watched:
+    """Look for texts in every page that is fetched from now on. `local_targets`: commands and files
+    may be notified too, which is for who sits at the machine, not for who comes over the network.
+
+    Raises:
+        UsageError: nothing to look for, an unknown collection, a target that cannot be used.
+        WorkspaceError: there is no workspace, or it is damaged.
+    """
+    workspace = Workspace.open(root)
+    known = {*(each.name for each in config.collection), *workspace.state().settings}
+    for collection in collections:
+        if known and collection not in known:
+            raise UsageError(
+                f"unknown collection {collection!r}; available: {', '.join(sorted(known))}"
+            )
+    for target in notify:
+        if not local_targets and not target.startswith("webhook "):
+            raise UsageError(
+                f"{target!r} cannot be set over the network, only `webhook URL` can; for commands "
+                "and files use `lycosa watch add`"
+            )
+    targets = [checked_target(target, config) for target in notify]
+    order = new_order(
+        workspace,
+        "watch",
+        texts,
+        folding_of(ignored),
+        name=name,
+        collections=collections,
+        notify=targets,
+        clock=clock,
+    )
+    write_order(workspace.storage, order)
+    return _watched(workspace, order)
+
+
+def list_watches(root: str) -> list[Watched]:
+    """All watches, oldest first. Raises WorkspaceError."""
+    workspace = Workspace.open(root)
+    return [
+        _watched(workspace, order)
+        for order in read_orders(workspace.storage).values()
+        if order.kind == "watch"
+    ]
+
+
+def remove_watch(root: str, name: str) -> Order:
+    """Look for it no more; what was found stays. By id, or by a name that only one has.
+
+    Raises:
+        UsageError: there is none.
+    """
+    storage = Workspace.open(root).storage
+    order = find_order(storage, name)
+    remove_order(storage, order.id)
+    return order
+
+
+def matches(
+    root: str,
+    name: str = "",
+    *,
+    since: datetime | None = None,
+    site: str = "",
+    most: int | None = None,
+    every: bool = False,
+) -> tuple[list[Found], int]:
+    """What was found, the latest first, and how much there is: of one watch or call of `find` (by
+    id, or a watch by its name), or of all.
+
+    Raises:
+        UsageError: there is no such watch, and never was.
+    """
+    workspace = Workspace.open(root)
+    tables = LiveTables(workspace)
+    if since is not None and since.tzinfo is None:
+        since = since.replace(tzinfo=UTC)
+    ids: tuple[str, ...] = ()
+    if name:
+        ids = (name,)
+        if not name.startswith(("watch-", "find-")):
+            ids = (find_order(workspace.storage, name).id,)
+    return matches_of(
+        tables, ids, since=since, site=Site.of(site) if site else None, most=most, every=every
+    )
+
+
+def _watched(workspace: Workspace, order: Order) -> Watched:
+    boxes = [Outbox(workspace.storage, NAME, target, _unused) for target in order.notify]
+    return Watched(order, tuple(box.standing() for box in boxes), workspace.owner() is not None)
+
+
+def _unused() -> Notifier:
+    return notifier_of("file /dev/null", Config())  # who only looks delivers nothing

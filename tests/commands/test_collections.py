@@ -1,0 +1,297 @@
+"""Collections kept apart: each is measured, exported, copied and purged alone, and after a merge
+lies apart on disk.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+
+from lycosa.archive.warc.reader import read_exchanges
+from lycosa.commands.crawling.crawl import CrawlOrder, crawl
+from lycosa.commands.maintenance.collections import copy_to, list_collections, purge
+from lycosa.commands.maintenance.libraries import library_languages
+from lycosa.config.settings import Collection, parse_config
+from lycosa.core.errors import UsageError
+from lycosa.export.library.editions import LibrarySelection
+from lycosa.export.library.formats import FORMATS
+from lycosa.export.library.library import export_library
+from lycosa.index.indexer import Indexer
+from lycosa.index.shards.shards import current_generation
+from lycosa.store.compaction.compact import merge
+from lycosa.store.compaction.plan import base_place
+from lycosa.store.tables.live import LiveTables
+from lycosa.store.verify.check import verify
+from lycosa.store.workspace import Workspace
+from tests.export.library_pages import READER
+from tests.servers.synthetic.plan import WebPlan
+from tests.servers.synthetic.simulated import SimulatedClock, SimulatedFetcher
+from tests.servers.synthetic.web import Web
+
+CONFIG = parse_config("")
+PLAN = WebPlan(
+    hosts=8,
+    pages=120,
+    traps=0,
+    refused=0,
+    unresolved=0,
+    hanging=0,
+    stalling=0,
+    dripping=0,
+    failing=0,
+    limiting=0,
+)
+
+
+@pytest.fixture(scope="module")
+def crawled(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """`one` has the whole web, `two` some of its hosts (fetched again), `three` what neither has:
+    another web.
+    """
+    root = tmp_path_factory.mktemp("collections") / "w"
+    clock = SimulatedClock(PLAN.epoch_ms)
+    for name, web, scope, most in (
+        ("one", Web(PLAN), "any", None),
+        ("two", Web(PLAN), "host", None),
+        ("three", Web(WebPlan(seed=9, hosts=2, pages=20, traps=0)), "host", 5),
+    ):
+        collection = Collection(
+            name=name, scope=scope, delay=0, courtesy_factor=0.0, max_pages=most
+        )
+        order = CrawlOrder(str(root), CONFIG, collection, tuple(web.seeds()), index=False)
+        crawl(order, clock=clock, fetcher=SimulatedFetcher(web, clock, CONFIG.fetch))
+    return root
+
+
+@pytest.fixture
+def root(crawled: Path, tmp_path: Path) -> Path:
+    shutil.copytree(crawled, tmp_path / "w")
+    return tmp_path / "w"
+
+
+def rows(
+    root: Path | str,
+    table: str,
+    name: str,
+    *,
+    without: tuple[str, ...] = ("warc_file", "warc_offset"),
+) -> set[Any]:
+    """A collection's live rows, but for where their records lie."""
+    frame = (
+        LiveTables(Workspace.open(str(root)))
+        .scan(table)
+        .filter(pl.col("collection") == name)
+        .collect()
+    )
+    return {
+        str(row)
+        for row in frame.drop(column for column in without if column in frame.columns).rows()
+    }
+
+
+def links(root: Path | str, name: str) -> set[Any]:
+    tables = LiveTables(Workspace.open(str(root)))
+    mine = (
+        tables.scan("visits")
+        .filter(pl.col("collection") == name)
+        .select("host_key", "url_key")
+        .unique()
+    )
+    return {
+        str(row)
+        for row in tables.scan("links")
+        .join(mine, on=["host_key", "url_key"], how="semi")
+        .collect()
+        .rows()
+    }
+
+
+def sound(root: Path | str) -> None:
+    report = verify(Workspace.open(str(root)), deep=True)
+    assert [finding for finding in report.findings if finding.severity != "note"] == []
+
+
+def records(root: Path | str) -> set[str]:
+    workspace = Workspace.open(str(root))
+    return {
+        stored.visit.record_id
+        for path in workspace.state().warcs
+        for stored in read_exchanges(workspace.path(path))
+    }
+
+
+def test_after_a_merge_they_lie_apart_on_disk(root: Path) -> None:
+    workspace = Workspace.open(str(root))
+    merge(workspace, whole=True)
+    state = workspace.state()
+    for table in ("visits", "pages", "urls"):
+        places = [base_place(file.path) for file in state.files[table]]
+        assert {place[0] for place in places if place} == {"one", "two", "three"}
+        for file, place in zip(state.files[table], places, strict=True):
+            assert place is not None
+            assert pl.read_parquet(workspace.path(file.path))["collection"].unique().to_list() == [
+                place[0]
+            ]
+    listed = {each.name: each for each in list_collections(workspace, CONFIG)}
+    assert all(each.on_disk > 0 for each in listed.values())
+    sound(root)
+
+
+def test_they_are_listed(root: Path) -> None:
+    tables = LiveTables(Workspace.open(str(root)))
+    listed = {
+        each.name: each
+        for each in list_collections(
+            Workspace.open(str(root)), parse_config('[[collection]]\nname = "new"\n')
+        )
+    }
+    assert set(listed) == {"one", "two", "three", "new"}
+    pages = dict(
+        tables.sql("SELECT collection, COUNT(*) FROM pages GROUP BY collection").iter_rows()
+    )
+    assert {name: each.pages for name, each in listed.items()} == {**pages, "new": 0}
+    assert listed["three"].pages_ever == 5
+    visited = tables.sql(
+        "SELECT collection, COUNT(*) FROM urls WHERE state = 'visited' AND "
+        "operation = '' GROUP BY collection"
+    )
+    assert {name: each.urls.get("visited") for name, each in listed.items() if each.urls} == dict(
+        visited.iter_rows()
+    )
+
+
+@pytest.mark.parametrize("merged", [False, True])
+def test_a_copy_says_the_same_and_is_sound(root: Path, tmp_path: Path, merged: bool) -> None:
+    if merged:
+        merge(Workspace.open(str(root)), whole=True)
+    for name in ("two", "three"):
+        report = copy_to(str(root), name, str(tmp_path / "copy"))
+        assert report.rows["pages"] == len(rows(root, "pages", name)) > 0
+    copy = tmp_path / "copy"
+    for name in ("two", "three"):
+        for table in ("visits", "pages", "urls"):
+            assert rows(copy, table, name) == rows(root, table, name)
+        assert links(copy, name) == links(root, name)
+    assert rows(copy, "pages", "one") == set()
+    sound(copy)
+    state = Workspace.open(str(copy)).state()
+    assert (state.counters["pages.three"], state.settings["three"]["max_pages"]) == (5, 5)
+    with pytest.raises(UsageError, match="already"):
+        copy_to(str(root), "two", str(copy))
+    with pytest.raises(UsageError, match="has no collection"):
+        copy_to(str(root), "nobody", str(tmp_path / "other"))
+
+
+def test_a_copy_is_exported_and_searched_like_the_original(root: Path, tmp_path: Path) -> None:
+    copy_to(str(root), "two", str(tmp_path / "copy"))
+    for name, where in (("a", root), ("b", tmp_path / "copy")):
+        export_library(
+            Workspace.open(str(where)),
+            tmp_path / name,
+            FORMATS["xml"],
+            LibrarySelection(collection="two"),
+            READER,
+            {},
+        )
+    content: Callable[[str], dict[str, bytes]] = lambda name: {  # noqa: E731
+        str(path.relative_to(tmp_path / name)): path.read_bytes()
+        for path in (tmp_path / name).rglob("*.xml")
+    }
+    assert content("a") == content("b") != {}
+    with Indexer(str(tmp_path / "copy"), CONFIG.index) as indexer:
+        assert indexer.update().documents > 0
+
+
+def test_a_copy_is_crawled_on(root: Path, tmp_path: Path) -> None:
+    copy_to(str(root), "three", str(tmp_path / "copy"))
+    clock, web = (
+        SimulatedClock(PLAN.epoch_ms + 10**9),
+        Web(WebPlan(seed=9, hosts=2, pages=20, traps=0)),
+    )
+    collection = Collection(name="three", delay=0, courtesy_factor=0.0)
+    order = CrawlOrder(str(tmp_path / "copy"), CONFIG, collection, index=False)
+    progress = crawl(order, clock=clock, fetcher=SimulatedFetcher(web, clock, CONFIG.fetch))
+    assert progress.pages > 5
+    sound(tmp_path / "copy")
+
+
+@pytest.mark.parametrize("merged", [False, True])
+def test_a_purge_takes_one_and_leaves_the_others(root: Path, merged: bool) -> None:
+    if merged:
+        merge(Workspace.open(str(root)), whole=True)
+    kept = {
+        (table, name): rows(root, table, name)
+        for table in ("visits", "pages", "urls")
+        for name in ("one", "three")
+    }
+    kept_links = {name: links(root, name) for name in ("one", "three")}
+    visits = (
+        LiveTables(Workspace.open(str(root)))
+        .scan("visits")
+        .select("record_id", "collection")
+        .collect()
+    )
+    with Indexer(str(root), CONFIG.index) as indexer:
+        indexer.update()
+    before = current_generation(str(root))
+    report = purge(str(root), "two", CONFIG)
+    assert report.complete
+    assert (report.records > 0, report.bytes_deleted > 0) == (True, True)
+    for table in ("visits", "pages", "urls"):
+        assert rows(root, table, "two") == set()
+        for name in ("one", "three"):
+            assert rows(root, table, name) == kept[table, name]
+    assert {name: links(root, name) for name in ("one", "three")} == kept_links
+    assert records(root) == set(visits.filter(pl.col("collection") != "two")["record_id"])
+    sound(root)
+    assert {each.name for each in list_collections(Workspace.open(str(root)), CONFIG)} == {
+        "one",
+        "three",
+    }
+    assert Workspace.open(str(root)).state().counters["pages.two"] == 0
+    after = current_generation(str(root))
+    assert before is not None
+    assert after is not None
+    assert (set(before.collections), set(after.collections)) == (
+        {"one", "two", "three"},
+        {"one", "three"},
+    )
+
+
+def test_the_last_collection_leaves_nothing(root: Path) -> None:
+    for name in ("one", "two", "three"):
+        purge(str(root), name, CONFIG)
+    workspace = Workspace.open(str(root))
+    tables = LiveTables(workspace)
+    assert {
+        name: tables.scan(name).collect().height for name in ("visits", "pages", "urls", "links")
+    } == {
+        "visits": 0,
+        "pages": 0,
+        "urls": 0,
+        "links": 0,
+    }
+    assert tables.scan("hosts").filter(pl.col("host") != "").collect().height == 0
+    assert not workspace.state().warcs
+    assert not list(root.rglob("*.warc.gz"))
+    sound(root)
+
+
+def test_what_is_configured_is_not_purged(root: Path) -> None:
+    with pytest.raises(UsageError, match="configured"):
+        purge(str(root), "two", parse_config('[[collection]]\nname = "two"\n'))
+    with pytest.raises(UsageError, match="has no collection 'nobody'"):
+        purge(str(root), "nobody", CONFIG)
+    assert not Workspace.open(str(root)).state().holders, "no claim is left behind"
+
+
+def test_a_collection_is_filed_under_a_language_only_if_it_says_so(root: Path) -> None:
+    config = parse_config(
+        '[[collection]]\nname = "it"\n[[collection]]\nname = "press"\nlanguage = "de"\n'
+    )
+    assert library_languages(config, Workspace.open(str(root)).state()) == {"press": "de"}

@@ -1,0 +1,306 @@
+"""The demonstration's web: served as its README says, every page reachable, every link good but the
+one that is meant to be broken.
+"""
+
+from __future__ import annotations
+
+import http.client
+import json
+import os
+import re
+import shutil
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from html.parser import HTMLParser
+from pathlib import Path
+from urllib.parse import urldefrag, urljoin, urlsplit
+
+import pytest
+
+import lycosa
+from lycosa.commands.demo.demo import (
+    SITES,
+    WEB,
+    DemoWeb,
+    free_port,
+    load_site,
+    run_demo,
+    serve_demo_web,
+)
+from lycosa.core.errors import UsageError, WorkError
+
+BROKEN = "/drawings-1998.html"
+OUTSIDE = {"www.example.org", "www.example.com", "www.example.net"}
+
+
+@pytest.fixture(scope="module")
+def web() -> Iterator[DemoWeb]:
+    with serve_demo_web() as served:
+        yield served
+
+
+class Answer:
+    def __init__(
+        self, url: str, method: str = "GET", headers: dict[str, str] | None = None
+    ) -> None:
+        parts = urlsplit(url)
+        connection = http.client.HTTPConnection(parts.hostname or "", parts.port, timeout=10)
+        try:
+            connection.request(
+                method,
+                parts.path + (f"?{parts.query}" if parts.query else ""),
+                headers=headers or {},
+            )
+            response = connection.getresponse()
+            self.status = response.status
+            self.headers = response.headers
+            self.body = response.read()
+        finally:
+            connection.close()
+
+    @property
+    def text(self) -> str:
+        declared = re.search(rb"<meta charset=\"([\w-]+)\"", self.body)
+        return self.body.decode(declared[1].decode() if declared else "utf-8")
+
+
+class Anchors(HTMLParser):
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.follow: list[str] = []
+        self.nofollow: list[str] = []
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attributes: list[tuple[str, str | None]]) -> None:
+        values = dict(attributes)
+        href = values.get("href")
+        if href and (tag == "a" or (tag == "link" and values.get("rel") == "alternate")):
+            (self.nofollow if "nofollow" in (values.get("rel") or "") else self.follow).append(href)
+
+
+def walk(web: DemoWeb) -> dict[str, Answer]:
+    """Every URL that links lead to from the front pages, with its answer; redirects are followed,
+    other machines are not asked.
+    """
+    origins = set(web.origins.values())
+    waiting, seen = list(web.seeds()), {}
+    while waiting:
+        url = urldefrag(waiting.pop()).url
+        parts = urlsplit(url)
+        if url in seen or f"{parts.scheme}://{parts.netloc}" not in origins:
+            assert url in seen or parts.hostname in OUTSIDE, f"{url} leads nowhere"
+            continue
+        seen[url] = answer = Answer(url)
+        if answer.headers["Location"]:
+            waiting.append(urljoin(url, answer.headers["Location"]))
+        elif answer.status == 200 and answer.headers.get_content_type() == "text/html":
+            waiting.extend(urljoin(url, href) for href in Anchors(answer.text).follow)
+    return seen
+
+
+@pytest.fixture(scope="module")
+def walked(web: DemoWeb) -> dict[str, Answer]:
+    return walk(web)
+
+
+def test_every_link_works_but_the_broken_one(web: DemoWeb, walked: dict[str, Answer]) -> None:
+    statuses = {
+        url: answer.status for url, answer in walked.items() if answer.status not in (200, 301, 302)
+    }
+    assert statuses == {web.origins["wolfspiders"] + BROKEN: 404}
+
+
+def test_links_reach_every_page_that_robots_may_read(
+    web: DemoWeb, walked: dict[str, Answer]
+) -> None:
+    walked_bodies = {answer.body for answer in walked.values()}
+    unreached = {
+        path
+        for site in web.resources.values()
+        for path, resource in site.items()
+        if path.endswith(".html") and resource.body not in walked_bodies
+    }
+    # The notebook is linked, and a walk that does not read robots.txt finds it.
+    assert unreached == {"/links-unchecked.html"}
+    assert walked[web.origins["wolfspiders"] + "/private/notebook.html"].status == 200
+    assert "Disallow: /private/" in Answer(web.origins["wolfspiders"] + "/robots.txt").text
+
+
+def test_size_and_languages(walked: dict[str, Answer]) -> None:
+    pages = [answer.text for answer in walked.values() if answer.status == 200]
+    assert 60 <= len(pages) <= 100
+    languages = {found[1] for page in pages if (found := re.search(r'<html lang="([a-z]+)"', page))}
+    assert languages >= {"en", "de", "fr", "es", "pt", "ru", "zh", "ja", "ar"}
+    dated = sum('property="article:published_time"' in page for page in pages)
+    assert dated > 60
+    assert sum('hreflang="' in page for page in pages) >= 10
+
+
+def test_cross_site_links_carry_the_real_port(web: DemoWeb) -> None:
+    page = Answer(web.seeds()[0]).text
+    assert web.origins["harbour"] + "/en/" in page
+    assert ".demo" not in page
+
+
+def test_old_encodings(web: DemoWeb) -> None:
+    french = Answer(web.origins["boulangerie"] + "/horaires.html")
+    assert "forêt".encode("iso-8859-1") in french.body
+    assert "ça sent la pâte brûlée" in french.text
+    chinese = Answer(web.origins["chayuan"] + "/chashi.html")
+    assert "武阳买茶".encode("gb18030") in chinese.body
+    assert "武阳买茶" in chinese.text
+    for answer in (french, chinese):
+        assert answer.headers["Content-Type"] == "text/html"
+
+
+def test_redirects(web: DemoWeb) -> None:
+    moved = Answer(web.origins["wolfspiders"] + "/mothers.html")
+    assert (moved.status, moved.headers["Location"]) == (301, "/life/mothers.html")
+    away = Answer(web.origins["harbour"] + "/teegarten")
+    assert (away.status, away.headers["Location"]) == (302, web.origins["chayuan"] + "/")
+    folder = Answer(web.origins["wolfspiders"] + "/species")
+    assert (folder.status, folder.headers["Location"]) == (301, "/species/")
+
+
+def test_head_and_revalidation(web: DemoWeb) -> None:
+    full = Answer(web.seeds()[0])
+    head = Answer(web.seeds()[0], "HEAD")
+    assert head.body == b""
+    assert head.headers["Content-Length"] == str(len(full.body))
+    again = Answer(web.seeds()[0], headers={"If-None-Match": full.headers["ETag"]})
+    assert (again.status, again.body) == (304, b"")
+
+
+@pytest.mark.parametrize(
+    "path", ["/../pyproject.toml", "/%2e%2e/%2e%2e/pyproject.toml", "/_redirects", "/life/../../x"]
+)
+def test_serves_its_pages_and_nothing_else(web: DemoWeb, path: str) -> None:
+    assert Answer(web.origins["wolfspiders"] + path).status == 404
+
+
+def test_listens_on_loopback_only(web: DemoWeb) -> None:
+    port = urlsplit(web.seeds()[0]).port
+    assert [urlsplit(seed).hostname for seed in web.seeds()] == [
+        f"127.0.2.{number}" for number in range(1, 9)
+    ]
+    with pytest.raises(OSError):
+        socket.create_connection(("127.0.2.9", port), timeout=1)
+
+
+def test_port_is_free_again_afterwards() -> None:
+    with serve_demo_web() as web:
+        port = urlsplit(web.seeds()[0]).port
+    with pytest.raises(ConnectionRefusedError):
+        socket.create_connection(("127.0.2.1", port), timeout=1)
+
+
+def test_a_link_to_no_site_is_an_error(tmp_path: Path) -> None:
+    (tmp_path / "index.html").write_text('<a href="http://nobody.demo/">x</a>')
+    with pytest.raises(WorkError, match=r"nobody\.demo"):
+        load_site(tmp_path, dict.fromkeys(SITES, "http://127.0.2.1:1"))
+
+
+def test_a_broken_redirects_line_is_an_error(tmp_path: Path) -> None:
+    (tmp_path / "_redirects").write_text("/from /to\n")
+    with pytest.raises(WorkError, match="_redirects"):
+        load_site(tmp_path, {})
+
+
+def test_every_folder_is_a_site() -> None:
+    assert {path.name for path in WEB.iterdir() if path.is_dir()} == set(SITES)
+
+
+def test_free_port_skips_what_is_taken() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        first = taken.getsockname()[1]
+        assert first < free_port(first, first + 50) <= first + 50
+        with pytest.raises(WorkError, match="all in use"):
+            free_port(first, first)
+
+
+def test_a_folder_that_is_no_workspace_is_left_alone(tmp_path: Path) -> None:
+    mine = tmp_path / "demo-data" / "thesis.txt"
+    mine.parent.mkdir()
+    mine.write_text("years of work")
+    with pytest.raises(UsageError, match="not a Lycosa workspace"):
+        run_demo(serve=False, folder=tmp_path, say=lambda line: None)
+    assert mine.read_text() == "years of work"
+
+
+def test_the_whole_demonstration(tmp_path: Path) -> None:
+    earlier = tmp_path / "demo-data" / "workspace.json"
+    earlier.parent.mkdir()
+    earlier.write_text("an earlier demonstration, of a format nobody knows")
+    command = [sys.executable, "-m", "lycosa.cli.main", "demo", "--no-serve"]
+    done = subprocess.run(
+        command, cwd=tmp_path, capture_output=True, text=True, timeout=120, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    commands = [
+        line for line in done.stdout.splitlines() if line.startswith("$ lycosa -w demo-data ")
+    ]
+    assert [line.split()[4] for line in commands] == ["crawl", "search", "search"]
+    assert "--delay 50ms" in commands[0]
+    english, chinese = done.stdout.split(commands[1])[1].split(commands[2])
+    assert re.search(
+        r"^ 1\. Mothers with a load .*\n +http://127\.0\.2\.1:\d+/life/mothers\.html "
+        r"+en ",
+        english,
+        re.MULTILINE,
+    )
+    assert re.search(
+        r"^ 1\. 龙井茶 .*\n +http://127\.0\.2\.4:\d+/longjing\.html +zh ", chinese, re.MULTILINE
+    )
+
+
+def test_a_crawl_finds_every_page_and_obeys_robots(tmp_path: Path) -> None:
+    def lycosa(*arguments: str) -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, "-m", "lycosa.cli.main", "-w", str(tmp_path / "w"), *arguments]
+        return subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+
+    with serve_demo_web() as web:
+        crawled = lycosa("crawl", "--quiet", *web.seeds(), "--delay", "0")
+    assert crawled.returncode == 0, crawled.stderr
+    files = {str(path.relative_to(WEB)) for path in WEB.rglob("*.html")}
+    found = json.loads(lycosa("status", "--json").stdout)
+    assert found["pages"] == len(
+        files - {"wolfspiders/links-unchecked.html", "wolfspiders/private/notebook.html"}
+    )
+    assert found["urls"]["excluded"] == 1  # by robots.txt
+    assert found["urls"]["gone"] == 1
+    assert found["refused_links"]["nofollow"] == 1
+    assert set(found["languages"]) == {"en", "de", "fr", "es", "pt", "ru", "zh", "ja", "ar"}
+    # GB18030
+    assert json.loads(lycosa("search", "--json", "武阳买茶").stdout)["hits"][0]["url"].endswith(
+        "/chashi.html"
+    )
+    # ISO-8859-1
+    assert json.loads(lycosa("search", "--json", "canicule").stdout)["hits"][0]["url"].endswith(
+        "/horaires.html"
+    )
+    assert json.loads(lycosa("search", "--json", "quagmirelantern").stdout)["total"] == 0
+
+
+def test_an_installed_package_has_the_demo_sites(tmp_path: Path) -> None:
+    """The demo failed unless it was run from a clone: everything it needs is a part of the
+    package.
+    """
+    package = Path(lycosa.__file__).parent
+    installed = tmp_path / "site-packages"
+    shutil.copytree(package, installed / "lycosa", ignore=shutil.ignore_patterns("__pycache__"))
+    code = (
+        "from lycosa.commands.demo.demo import serve_demo_web\nwith serve_demo_web() as web: "
+        "print(len(web.seeds()))"
+    )
+    environment = {**os.environ, "PYTHONPATH": str(installed)}
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        cwd=tmp_path,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert (done.stdout.strip(), done.stderr) == (str(len(SITES)), "")

@@ -1,0 +1,248 @@
+"""The template `news27`: it validates, holds every site of the list, and its collections crawl
+whole sites and stay on them.
+"""
+
+from __future__ import annotations
+
+import csv
+import dataclasses
+import itertools
+import os
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import pytest
+from typer.testing import CliRunner
+
+from lycosa.cli.main import app
+from lycosa.commands.crawling.news27 import LANGUAGES, SITES
+from lycosa.commands.crawling.news_template import news_template, seeds_of
+from lycosa.config.settings import parse_config
+from lycosa.core.errors import ConfigError
+from lycosa.crawl.session.planning import make_plan
+from lycosa.crawl.session.seeds import read_seeds
+from lycosa.crawl.session.session import SessionOptions, open_session
+from lycosa.store.tables.live import LiveTables
+from lycosa.store.workspace import Workspace
+from lycosa.url.normalise import normalise
+from lycosa.url.scope import hostname
+from tests.servers.synthetic.answer import Answer
+from tests.servers.synthetic.plan import WebPlan
+from tests.servers.synthetic.simulated import SimulatedClock, SimulatedFetcher
+from tests.servers.synthetic.web import Web
+
+LIST = Path(os.environ.get("LYCOSA_SHARED", "/work/shared")) / "data/news27.tsv"
+CONTACT = ("fetch.contact=robot@your-site.net",)
+
+
+@pytest.fixture(scope="module")
+def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("news27") / "w"
+    result = CliRunner().invoke(app, ["-w", str(folder), "init", "--template", "news27"])
+    assert result.exit_code == 0, result.output
+    return folder
+
+
+def plan_of(root: Path) -> tuple[str, str]:
+    path = root / "lycosa.toml"
+    return path.read_text(encoding="utf-8"), str(path)
+
+
+def test_it_validates_and_has_a_collection_a_language(root: Path) -> None:
+    plan = make_plan(*plan_of(root), overrides=CONTACT)
+    assert plan.bad == {}
+    assert plan.names == list(LANGUAGES)
+    assert len(plan.names) == 27
+    for job in plan.jobs:
+        collection = job.collection
+        assert job.seeds == tuple(seeds_of(collection.name))
+        assert (collection.language, collection.scope, collection.recrawl) == (
+            collection.name,
+            "domain",
+            "daily",
+        )
+        assert (collection.depth, collection.max_pages, collection.max_pages_per_host) == (
+            None,
+            None,
+            None,
+        )
+        assert collection.delay >= 1_000
+    assert len({job.collection.daily_at for job in plan.jobs}) == 27
+
+
+def test_it_asks_who_you_are(root: Path) -> None:
+    with pytest.raises(ConfigError, match=r"fetch\.contact"):
+        make_plan(*plan_of(root))
+
+
+def test_it_is_not_written_over_a_configuration(root: Path) -> None:
+    result = CliRunner().invoke(app, ["-w", str(root), "init", "--template", "news27"])
+    assert result.exit_code != 0
+    assert (
+        CliRunner().invoke(app, ["-w", str(root), "init", "--template", "nothing"]).exit_code != 0
+    )
+
+
+@pytest.mark.skipif(not LIST.exists(), reason=f"{LIST} is not there")
+def test_it_holds_every_site_of_the_list_that_is_not_gone(root: Path) -> None:
+    with LIST.open(encoding="utf-8") as file:
+        listed = [
+            row
+            for row in csv.reader(file, delimiter="\t", quoting=csv.QUOTE_NONE)
+            if not row[0].startswith("#")
+        ]
+    wanted = [
+        (language, name, home, note) for language, name, home, note in listed if note != "gone"
+    ]
+    assert sorted(wanted) == sorted(
+        (code, *site) for code, sites in SITES.items() for site in sites
+    )
+    for language, name, home, note in wanted:
+        path = root / "seeds" / f"{language}.txt"
+        (line,) = (
+            line
+            for line in path.read_text(encoding="utf-8").splitlines()
+            if f" # {name}" in f"{line} " and home in line
+        )
+        assert line.startswith("#") == bool(note or not home)
+        assert note in line
+        assert (home in read_seeds(str(path))) == (not note and home != "")
+
+
+def test_a_section_of_a_shared_site_stays_a_section() -> None:
+    text, _ = news_template(None)
+    collections = {collection.name: collection for collection in parse_config(text).collection}
+    for name, url, admitted in (
+        ("hi", "https://www.bbc.com/hindi/articles/x1", True),
+        ("hi", "https://www.bbc.com/hindi", True),
+        ("hi", "https://www.bbc.com/news/world", False),
+        ("hi", "https://www.bbc.com/hindieland", False),
+        ("en", "https://www.bbc.com/news/world", True),
+        ("ur", "https://www.app.com.pk/urdu/a", True),
+        ("ps", "https://www.app.com.pk/urdu/a", False),
+        ("pt", "https://www.gov.br/saude/pt-br", True),
+        ("kk", "https://www.gov.kz/memleket/x", True),
+    ):
+        denied = any(re.search(pattern, url) for pattern in collections[name].deny)
+        assert denied != admitted, (name, url)
+
+
+class StandIn(Web):
+    """The synthetic web under the names of real hosts: `names` maps these to its own; `homes` show
+    their host's front page.
+    """
+
+    def __init__(self, plan: WebPlan, names: Mapping[str, str], homes: set[str]) -> None:
+        super().__init__(plan)
+        self._own, self._homes = dict(names), homes
+        self._real = {own.encode(): real.encode() for real, own in names.items()}
+        self._pattern = re.compile(
+            rb"(?<![\w.-])(?:" + b"|".join(map(re.escape, self._real)) + rb")(?![\w.-])"
+        )
+
+    def answer(self, url: str, request_headers: Mapping[str, str], at_ms: int) -> Answer:
+        if url in self._homes:
+            url = urlsplit(url)._replace(path="/", query="").geturl()
+        parts = urlsplit(url)
+        asked = parts._replace(
+            netloc=self._own.get(parts.hostname or "", ""), scheme="http"
+        ).geturl()
+        answer = super().answer(asked, {}, at_ms)
+        body = self._renamed(answer.body)
+        named = [
+            (name, self._renamed(value.encode("latin-1")).decode("latin-1"))
+            for name, value in answer.headers
+        ]
+        headers = tuple(
+            (name, str(len(body)) if name == "Content-Length" else value) for name, value in named
+        )
+        return dataclasses.replace(answer, headers=headers, body=body)
+
+    def _renamed(self, content: bytes) -> bytes:
+        return self._pattern.sub(lambda match: self._real[match[0]], content)
+
+
+def rest(url: str) -> str:
+    """Path and query."""
+    return "/" + url.split("/", 3)[3]
+
+
+PLAN = WebPlan.calm(seed=4, hosts=170, pages=900, latency_ms=50.0)
+
+
+def test_every_collection_is_crawled_whole_and_stays_on_its_sites(
+    root: Path, tmp_path: Path
+) -> None:
+    """All 27 at once, by the template's own politeness; the synthetic web stands in for the real
+    hosts.
+    """
+    text, source = plan_of(root)
+    plan = make_plan(text, source, overrides=CONTACT)
+    homes = {job.collection.name: [normalise(seed) for seed in job.seeds] for job in plan.jobs}
+    hosts = list(dict.fromkeys(hostname(home) for each in homes.values() for home in each))
+    own = [host.name for host in Web(PLAN).open_hosts()]
+    names = dict(zip(hosts, own[1:], strict=False))  # host 0 is the largest
+    assert len(names) == len(hosts)
+    web = StandIn(PLAN, names, {home for each in homes.values() for home in each})
+    clock = SimulatedClock(PLAN.epoch_ms + 1_000)
+    fetcher = SimulatedFetcher(web, clock, plan.config.fetch)
+    workspace = Workspace.create(str(tmp_path / "w"))
+    session = open_session(
+        workspace,
+        plan.config,
+        list(plan.jobs),
+        SessionOptions(fetcher=fetcher),
+        command="run",
+        clock=clock,
+    )
+    try:
+        session.take_up()
+        progress = session.worker.run()
+        session.claim.release()
+    finally:
+        session.close()
+    assert progress.ended == "finished"
+    pages = LiveTables(workspace).scan("pages").select("collection", "url").collect()
+    pages_of = {
+        host: sorted(rest(url) for url in Web(PLAN).real_pages() if hostname(url) == name)
+        for host, name in names.items()
+    }
+    found: dict[str, set[str]] = {}
+    for collection, url in pages.iter_rows():
+        found.setdefault(collection, set()).add(url)
+    for job in plan.jobs:
+        expected = set(homes[job.collection.name])
+        for home in homes[job.collection.name]:
+            for scheme in ("http", "https"):
+                whole = {f"{scheme}://{hostname(home)}{path}" for path in pages_of[hostname(home)]}
+                expected |= {
+                    url
+                    for url in whole
+                    if not any(re.search(pattern, url) for pattern in job.collection.deny)
+                }
+        mine = found[job.collection.name]
+        assert mine <= expected, f"{job.collection.name} left its sites"
+        for home in homes[job.collection.name]:
+            host = hostname(home)
+            wanted = {
+                path
+                for path in pages_of[host]
+                if f"https://{host}{path}" in expected or f"http://{host}{path}" in expected
+            }
+            got = {
+                rest(url)
+                for url in mine
+                if hostname(url) == host and url not in homes[job.collection.name]
+            }
+            assert wanted - {"/"} <= got, f"{job.collection.name} has not the whole of {host}"
+    asked: dict[str, list[int]] = {}
+    for entry in fetcher.log:
+        asked.setdefault(entry.host, []).append(entry.arrived_at_ms)
+    assert set(asked) <= set(hosts)
+    assert all(
+        later - before >= 2_000
+        for times in asked.values()
+        for before, later in itertools.pairwise(sorted(times)[1:])
+    )

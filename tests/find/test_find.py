@@ -1,0 +1,257 @@
+"""`find`: exact positions in stored pages, and as an operation that links inherit, beside what else
+goes on in a workspace.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from lycosa.config.settings import parse_config
+from lycosa.core.errors import UsageError
+from lycosa.crawl.session.submission import submit
+from lycosa.find.find import Ordered, Results, find_stored, order_in_site, submit_find
+from lycosa.matching.orders import remove_order
+from lycosa.matching.site_scope import Site
+from lycosa.store.tables.live import LiveTables
+from lycosa.store.verify.check import verify
+from lycosa.store.workspace import Workspace
+from tests.site.paper import Paper, crawled, paper
+
+QUIET = parse_config("", overrides=("crawl.patience=1s",))
+DAY_MS = 86_400_000
+
+
+def lay(site: Paper, pages: int = 12) -> None:
+    """A tree: `/docs/N` links to two further ones, and out of the tree."""
+    site.page("/", "Home.", "/docs/1", "/other")
+    site.page("/other", "The Needle elsewhere.")
+    for number in range(1, pages + 1):
+        text = f"Page {number} " + (
+            "with a Needle, and a needle." if number % 3 == 0 else "with hay."
+        )
+        site.page(
+            f"/docs/{number}",
+            text,
+            *(f"/docs/{child}" for child in (2 * number, 2 * number + 1) if child <= pages),
+            "/other",
+            "/missing",
+        )
+
+
+def found_urls(root: str, ordered: Ordered, site: Paper) -> list[str]:
+    results = Results(root, ordered)
+    found = list(results.fresh())
+    assert results.left() == 0
+    assert len({each.url for each in found}) == len(found)
+    return sorted(each.url.removeprefix(site.origin) for each in found)
+
+
+def needles(pages: int = 12) -> list[str]:
+    return sorted(f"/docs/{number}" for number in range(1, pages + 1) if number % 3 == 0)
+
+
+def find_in_site(
+    root: str, site: Paper, texts: list[str], max_age_ms: int = DAY_MS, path: str = "/docs/1"
+) -> Ordered:
+    start = Site.of(f"{site.origin}{path}")
+    ordered = order_in_site(root, texts, [], start, "default", max_age_ms)
+    crawled(root, start.start, config=QUIET, site=start.start)
+    return ordered
+
+
+def test_stored_pages_are_looked_through_in_every_script(tmp_path: Path) -> None:
+    root = str(tmp_path / "w")
+    with paper("127.0.7.81") as site:
+        site.page("/", "Wolf, WOLF und Wölfe", "/zh", "/ar", "/hi", "/gone")
+        site.page("/zh", "今天北京的天气很好。北京欢迎你")
+        site.page("/ar", "قالت وزارة الصحة إن الوزارة وَزارة")
+        site.page("/hi", "भारत की राजधानी नई दिल्ली है। दिल्ली")
+        site.page("/gone", "A wolf that will go. 北京")
+        crawled(root, f"{site.origin}/")
+        del site.pages["/gone"]
+        submit(root, QUIET, [f"{site.origin}/gone"])
+        crawled(root, f"{site.origin}/")
+        texts = dict(
+            LiveTables(Workspace.open(root))
+            .scan("pages")
+            .select("url", "text")
+            .collect()
+            .iter_rows()
+        )
+    for needle, ignored, path, number in (
+        ("北京", [], "/zh", 2),
+        ("وزارة", [], "/ar", 2),
+        ("وزارة", ["accents"], "/ar", 3),
+        ("दिल्ली", [], "/hi", 2),
+        ("wolf", ["case"], "/", 2),
+        ("wolfe", ["case,accents"], "/", 1),
+    ):
+        (found,) = find_stored(root, [needle], ignored, site=site.origin).run()
+        assert found.url == f"{site.origin}{path}"
+        assert found.count == number == len(found.positions)
+        if not ignored:
+            text = texts[found.url]
+            assert found.positions == tuple(
+                at for at in range(len(text)) if text.startswith(needle, at)
+            )
+    scan = find_stored(root, ["nowhere"], site=f"{site.origin}/below/")
+    assert list(scan.run()) == []
+    assert scan.pages == 0
+    with pytest.raises(UsageError):
+        find_stored(root, ["  "])
+
+
+def test_links_inherit_it_within_the_site_and_stored_copies_serve(tmp_path: Path) -> None:
+    root = str(tmp_path / "w")
+    with paper("127.0.7.82") as site:
+        lay(site)
+        first = find_in_site(root, site, ["Needle"])
+        assert found_urls(root, first, site) == needles()
+        assert set(site.asked) == {"/robots.txt", *(f"/docs/{number}" for number in range(1, 13))}
+        assert set(site.asked.values()) == {1}
+        site.asked.clear()
+        second = find_in_site(root, site, ["needle", "hay"])
+        assert len(found_urls(root, second, site)) == 12
+        assert not site.asked  # all of it was young enough
+        site.page("/docs/5", "Page 5 has a Needle now.", "/docs/10", "/docs/11", "/docs/13")
+        site.page("/docs/13", "A new Needle.")
+        third = find_in_site(root, site, ["Needle"], max_age_ms=0)
+        assert found_urls(root, third, site) == sorted([*needles(), "/docs/5", "/docs/13"])
+        assert {site.asked[f"/docs/{number}"] for number in range(1, 14)} == {1}
+    rows = (
+        LiveTables(Workspace.open(root))
+        .scan("urls")
+        .filter(pl.col("operation") == f"find:{third.order.id}")
+        .collect()
+    )
+    assert set(rows["state"]) == {"visited"}
+    assert verify(Workspace.open(root)).ok
+
+
+def test_redirects_pages_that_are_gone_and_an_order_that_is_called_off(tmp_path: Path) -> None:
+    root = str(tmp_path / "w")
+    with paper("127.0.7.83") as site:
+        lay(site, 6)
+        find_in_site(root, site, ["Needle"], path="/")
+        with_missing = find_in_site(root, site, ["Needle"], path="/")
+        assert found_urls(root, with_missing, site) == ["/docs/3", "/docs/6", "/other"]
+        rows = (
+            LiveTables(Workspace.open(root))
+            .scan("urls")
+            .filter(pl.col("url").str.ends_with("/missing"))
+            .collect()
+        )
+        assert set(rows["state"]) == {"gone"}
+        start = Site.of(site.origin)
+        off = order_in_site(root, ["Needle"], [], start, "default", DAY_MS)
+        remove_order(Workspace.open(root).storage, off.order.id)
+        crawled(root, start.start, config=QUIET, site=start.start)
+    rows = (
+        LiveTables(Workspace.open(root))
+        .scan("urls")
+        .filter(pl.col("operation") == f"find:{off.order.id}")
+        .collect()
+    )
+    assert rows.select("state", "reason").rows() == [("excluded", "operation_over")]
+    assert verify(Workspace.open(root)).ok
+
+
+def test_added_urls_with_a_find_go_as_far_as_the_collection(tmp_path: Path) -> None:
+    root = str(tmp_path / "w")
+    with paper("127.0.7.84") as site:
+        lay(site, 3)
+        crawled(root, f"{site.origin}/docs/2")
+        before = dict(site.asked)
+        ordered = submit_find(root, QUIET, [f"{site.origin}/"], ["Needle"], [], "default", DAY_MS)
+        crawled(root)
+        assert found_urls(root, ordered, site) == ["/docs/3", "/other"]
+        assert site.asked["/docs/2"] == before["/docs/2"] == 1
+        with pytest.raises(UsageError, match="nothing was submitted"):
+            submit_find(root, QUIET, ["http://elsewhere.example/"], ["x"], [], "default", DAY_MS)
+    assert len(list(Path(root, "watches").iterdir())) == 1
+
+
+def test_only_the_site_is_fetched(tmp_path: Path) -> None:
+    root = str(tmp_path / "w")
+    with paper("127.0.7.85") as site, paper("127.0.7.86") as other:
+        lay(site, 3)
+        other.page("/", "Another site", "/more")
+        other.page("/more", "More of it")
+        crawled(root, f"{other.origin}/", depth=0)
+        other.asked.clear()
+        find_in_site(root, site, ["Needle"])
+        assert not other.asked
+
+
+CRAWL = """
+import sys
+from tests.site.paper import crawled
+from lycosa.config.settings import parse_config
+crawled(sys.argv[1], sys.argv[2], site=sys.argv[2], config=parse_config("", overrides=("crawl.patience=1s", "crawl.commit_pages=7")))
+"""
+
+
+@pytest.mark.parametrize("wanted", [1, pytest.param(12, marks=pytest.mark.prove)])
+def test_kill_nine_finds_each_once(tmp_path: Path, wanted: int) -> None:
+    root, pages = str(tmp_path / "w"), 45
+    with paper("127.0.7.87") as site:
+        lay(site, pages)
+        start = f"{site.origin}/docs/1"
+        ordered = order_in_site(root, ["Needle"], [], Site.of(start), "default", DAY_MS)
+        kills = 0
+        while True:
+            process = subprocess.Popen([sys.executable, "-c", CRAWL, root, start])
+            limit = pages * (kills + 1) // (wanted + 1)
+            while kills < wanted and process.poll() is None and sum(site.asked.values()) < limit:
+                time.sleep(0.005)
+            if kills < wanted and process.poll() is None:
+                os.kill(process.pid, signal.SIGKILL)
+                kills += 1
+            if process.wait() == 0:
+                break
+        assert found_urls(root, ordered, site) == needles(pages)
+    assert verify(Workspace.open(root)).ok
+
+
+def test_the_command(tmp_path: Path) -> None:
+    command = [
+        sys.executable,
+        "-m",
+        "lycosa.cli.main",
+        "find",
+        "-w",
+        str(tmp_path / "w"),
+        "--set",
+        "crawl.patience=1s",
+    ]
+    with paper("127.0.7.88") as site:
+        lay(site, 3)
+        options = ["--site", f"{site.origin}/docs/1", "--crawl", "--delay", "0", "--json"]
+        done = subprocess.run(
+            [*command, "Needle", *options], capture_output=True, text=True, check=True, timeout=60
+        )
+        document = json.loads(done.stdout)
+        assert [each["url"] for each in document["matches"]] == [f"{site.origin}/docs/3"]
+        assert (document["fetched"], document["left"]) == (3, 0)
+    stored = subprocess.run(
+        [*command, "needle", "--ignore", "case"],
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=60,
+    )
+    assert "1 match on 1 page, 3 pages searched" in stored.stderr
+    assert "/docs/3" in stored.stdout
+    wrong = subprocess.run(
+        [*command, "x", "--crawl"], capture_output=True, text=True, check=False, timeout=60
+    )
+    assert (wrong.returncode, "--site" in wrong.stderr) == (2, True)

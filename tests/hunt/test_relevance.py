@@ -1,0 +1,167 @@
+"""Judging a page, a link's text, a URL by a hunt's question."""
+
+from __future__ import annotations
+
+import pytest
+
+from lycosa.core.errors import UsageError
+from lycosa.core.records import Page
+from lycosa.hunt.relevance import RELEVANT, Question, url_words
+from lycosa.page.parse import parse_page
+from lycosa.text.everyday import binding_words
+from tests.hunt.hunts import page
+
+FILLER = (
+    "The weather was mild and the ferry left the harbour in the morning with bread and letters on "
+    "board for the island. " * 12
+)
+URL = "http://a.example/page.html"
+
+
+def judged(question: str, found: Page, url: str = URL, anchors: tuple[str, ...] = ()) -> float:
+    asked = Question(question)
+    return asked.relevance(asked.evidence(url, found, anchors))
+
+
+def test_the_more_a_page_speaks_of_the_question_the_better_it_answers() -> None:
+    question = "wolf spider silk"
+    about = judged(
+        question,
+        page("Wolf spiders and their silk", "The wolf spider spins silk for its egg sac.", FILLER),
+    )
+    in_text = judged(
+        question,
+        page(
+            "An afternoon",
+            FILLER,
+            "A wolf spider needs little silk. The silk of a wolf spider is strong.",
+        ),
+    )
+    in_passing = judged(question, page("An afternoon", FILLER, "A spider sat there.", FILLER))
+    nothing = judged(question, page("An afternoon", FILLER))
+    assert about > in_text > in_passing > nothing == 0.0
+    assert about >= RELEVANT > in_passing
+
+
+def test_inflections_of_the_pages_language_count() -> None:
+    assert (
+        judged(
+            "Haus bauen",
+            _of("de", "Häuser bauen", "Wer Häuser baut, der bleibt. Das Haus ist gebaut."),
+        )
+        >= RELEVANT
+    )
+    assert (
+        judged(
+            "龙井茶",
+            _of(
+                "zh",
+                "龙井茶的历史",
+                "龙井茶是杭州的绿茶，产于西湖龙井村周围的群山。龙井茶炒制而成。",
+            ),
+        )
+        >= RELEVANT
+    )
+    assert (
+        judged(
+            "龙井茶",
+            _of("zh", "火车站", "火车站在城市的北边，每天有很多旅客来往，人们在那里等车。"),
+        )
+        < RELEVANT
+    )
+
+
+def _of(language: str, title: str, text: str) -> Page:
+    html = f"<html lang={language}><title>{title}</title><body><main><h1>{title}</h1><p>{text}</p></main></html>".encode()
+    found = parse_page(html, url=URL, content_type="text/html; charset=utf-8")
+    assert found.language == language
+    return found
+
+
+def test_words_that_only_hold_a_question_together_hardly_count() -> None:
+    answer = page("CSV files", "Reading a CSV file, and writing one.", FILLER)
+    chatter = page("How do I do it?", "How do I do that? In the way that I do it.", FILLER)
+    assert judged("How do I read CSV files?", answer) > 0.8
+    assert judged("How do I read CSV files?", chatter) < 0.1
+
+
+def test_binding_words_are_those_of_one_language_and_never_all() -> None:
+    assert binding_words(["how", "do", "i", "read", "csv", "files"]) == {"how", "do", "i"}
+    assert binding_words(["wie", "kann", "man", "das", "haus", "bauen"]) == {
+        "wie",
+        "kann",
+        "man",
+        "das",
+    }
+    assert binding_words(["die", "hard"]) == frozenset()
+    assert binding_words(["to", "be", "or", "not", "to", "be"]) == frozenset()
+    assert binding_words([]) == frozenset()
+
+
+def test_operators_narrow_what_is_relevant() -> None:
+    spider = page("The wolf spider", "The wolf spider hunts at night.", FILLER)
+    assert judged("wolf spider", spider) >= RELEVANT
+    assert judged("wolf spider -night", spider) == 0.0
+    assert judged("wolf spider site:a.example", spider) >= RELEVANT
+    assert judged("wolf spider site:b.example", spider) == 0.0
+    assert judged("wolf spider -site:a.example", spider) == 0.0
+    assert judged("wolf spider site:a.example/docs", spider) == 0.0
+    assert judged("wolf spider lang:en", spider) >= RELEVANT
+    assert judged("wolf spider lang:de", spider) == 0.0
+    assert judged("intitle:night", spider) == 0.0
+    assert judged("intitle:spider", spider) == 1.0
+    assert judged("inurl:page", spider) == 1.0
+    assert judged("spid*", spider) >= RELEVANT
+    assert judged('"wolf spider hunts"', spider) > 0.0
+    assert judged('"spider wolf"', spider) == 0.0
+    assert judged("beetle OR spider", spider) == judged("spider", spider)
+
+
+def test_dates_rule_out_only_pages_that_give_one() -> None:
+    dated = page("The wolf spider", "The wolf spider hunts.", FILLER)
+    dated.published_at = 1_700_000_000_000  # November 2023
+    assert judged("wolf spider after:2024", dated) == 0.0
+    assert judged("wolf spider before:2024", dated) >= RELEVANT
+    dated.published_at = None
+    assert judged("wolf spider after:2024", dated) >= RELEVANT
+
+
+def test_texts_of_links_that_led_there_count() -> None:
+    found = page("Chapter 7", "Of eight legs and as many eyes.", FILLER)
+    assert (
+        judged("wolf spider", found, anchors=("all about the wolf spider",))
+        > judged("wolf spider", found)
+        == 0.0
+    )
+
+
+def test_a_word_that_every_page_holds_counts_less_and_less() -> None:
+    question = Question("python csv")
+    first = question.evidence(URL, page("Python csv", "Python reads csv.", FILLER))
+    only_python = question.evidence(
+        URL, page("Python", "Python is a language. Python runs.", FILLER)
+    )
+    before = question.relevance(only_python)
+    for _ in range(50):
+        question.note(only_python)
+    question.note(first)
+    assert question.relevance(only_python) < before / 2
+    assert question.relevance(first) == 1.0
+
+
+def test_likeness_of_short_texts() -> None:
+    question = Question("reading csv files")
+    assert question.likeness("CSV File Reading", "en") == 1.0
+    assert 0 < question.likeness("other files", "en") < 0.5
+    assert question.likeness("", "en") == question.likeness("weather", "en") == 0.0
+    assert (
+        question.likeness(url_words("https://csv.example/library/csv-files.html?read=1"), "en")
+        == 1.0
+    )
+    assert url_words("https://csv.example/library/csv.html") == "library csv"
+
+
+@pytest.mark.parametrize("text", ["", "   ", "site:a.example", "-only -without", "?!"])
+def test_a_question_needs_words(text: str) -> None:
+    with pytest.raises(UsageError, match="words to search for"):
+        Question(text)

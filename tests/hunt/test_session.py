@@ -1,0 +1,454 @@
+"""Hunts over sites that a real nginx serves: in this process, by the command, by a daemon, and over
+the API.
+"""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from lycosa.commands.maintenance.tokens import Tokens
+from lycosa.config.settings import parse_config
+from lycosa.core.errors import OwnedError, UsageError
+from lycosa.crawl.worker import Worker
+from lycosa.hunt.session import Ears, Hit, HuntOrder, HuntReport, HuntRequest, hunt
+from lycosa.index.indexer import Indexer
+from lycosa.search.engine.searcher import Searcher, SearchRequest
+from lycosa.serve.app import create_app
+from lycosa.store.storage.storage import open_storage
+from lycosa.store.verify.check import verify
+from lycosa.store.workspace import Workspace
+from tests.daemon.daemons import QUICK, RUN, collection, daemon, rows
+from tests.serve.client import Client
+from tests.servers.nginx import Nginx, Server, nginx
+
+ADDRESS = "127.0.6.40"
+# Pages made up for a test say the same: to the rules about content they are traps.
+COLLECTIONS = "".join(
+    f'[[collection]]\nname = "{name}"\ntraps = false\n' for name in ("default", "first", "second")
+)
+CONFIG = parse_config(
+    COLLECTIONS, overrides=("crawl.patience=2s", "fetch.retry_wait=100ms", "index.interval=0")
+)
+QUESTION = "wolf spider silk"
+LEAVES = 8
+
+
+def write_site(root: Path) -> None:
+    """A home page; a section whose leaves answer the question, one of them behind a redirect, one
+    forbidden; five sections that do not.
+    """
+
+    def put(path: str, title: str, text: str, links: dict[str, str] | None = None) -> None:
+        anchors = "".join(
+            f'<li><a href="{target}">{anchor}</a></li>' for target, anchor in (links or {}).items()
+        )
+        file = root / path.lstrip("/")
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(
+            "<!doctype html><html "
+            f"lang=en><title>{title}</title><main><h1>{title}</h1><p>{text}</p><ul>{anchors}</ul></main>"
+        )
+
+    sections = {f"/s{number}/index.html": f"Chapter {number}" for number in range(5)}
+    put(
+        "/index.html",
+        "Home",
+        "Welcome to these pages.",
+        {**sections, "/spiders/index.html": "Spiders and their silk"},
+    )
+    for path, name in sections.items():
+        leaves = {path.replace("index", str(number)): f"Leaf {number}" for number in range(LEAVES)}
+        put(path, name, "An overview of the chapter.", leaves)
+        for leaf, title in leaves.items():
+            put(leaf, title, "Bread and letters come by ferry in the morning.")
+    silk = {
+        f"/spiders/{number}.html": f"Silk of the wolf spider, part {number}"
+        for number in range(LEAVES)
+    }
+    put(
+        "/spiders/index.html",
+        "A list",
+        "What there is.",
+        {
+            **silk,
+            "/moved.html": "More wolf spider silk",
+            "/secret/silk.html": "Wolf spider silk",
+            "/gone.html": "Old wolf spider silk",
+        },
+    )
+    for path, title in silk.items():
+        put(
+            path,
+            title,
+            f"The wolf spider spins silk. Part {title[-1]} says how the silk of a "
+            "wolf spider is spun.",
+        )
+    put("/secret/silk.html", "Wolf spider silk", "The silk of the wolf spider.")
+    put("/target.html", "Wolf spider silk moved", "The silk of the wolf spider has moved.")
+    (root / "robots.txt").write_text("User-agent: *\nDisallow: /secret/\n")
+
+
+@contextmanager
+def site(root: Path, address: str = ADDRESS) -> Iterator[Nginx]:
+    write_site(root)
+    extra = "location = /moved.html { return 301 /target.html; }"
+    with nginx([Server(address, root, index="index.html", autoindex=False, extra=extra)]) as server:
+        yield server
+
+
+@pytest.fixture
+def web(tmp_path: Path) -> Iterator[str]:
+    with site(tmp_path / "site") as server:
+        yield f"http://{ADDRESS}:{server.port}"
+
+
+def go(
+    root: Path, request: HuntRequest, *, stop_after: int = 0, index: bool = True
+) -> tuple[HuntReport, list[Hit]]:
+    """A hunt in this process; with `stop_after` it is stopped, as Ctrl-C does, after so many
+    results.
+    """
+    hits: list[Hit] = []
+    workers: list[Worker] = []
+
+    def hit(found: Hit) -> None:
+        hits.append(found)
+        if len(hits) == stop_after:
+            workers[0].stop()
+
+    return hunt(
+        HuntOrder(str(root), CONFIG, request, index), Ears(hit=hit, worker=workers.append)
+    ), hits
+
+
+def paths(table: list[dict[str, object]]) -> set[str]:
+    return {"/" + str(row["url"]).split("/", 3)[3] for row in table}
+
+
+def test_a_hunt_finds_what_answers_first_and_keeps_all_it_fetched(web: str, tmp_path: Path) -> None:
+    root = tmp_path / "w"
+    report, hits = go(root, HuntRequest(QUESTION, (f"{web}/",), delay="0", pages=12))
+    assert report.ended == "max_pages"
+    right = {f"{web}/spiders/{number}.html" for number in range(LEAVES)} | {f"{web}/target.html"}
+    assert right <= {hit.found.url for hit in hits}
+    assert {found.url for found, _ in report.ranked} == {hit.found.url for hit in hits}
+    assert hits[0].found.number <= 4
+    assert [hit.after_ms for hit in hits] == sorted(hit.after_ms for hit in hits)
+    fetched = paths(rows(root, "pages"))
+    assert "/secret/silk.html" not in fetched
+    assert {row["url"]: (row["state"], row["reason"]) for row in rows(root, "urls")}[
+        f"{web}/secret/silk.html"
+    ] == ("excluded", "robots")
+    assert report.failed == {"robots": 1, "http_404": 1}
+    assert len(fetched) == 12
+    known = {str(row["url"]): row["state"] for row in rows(root, "urls")}
+    # seen, not followed: it rests, as a crawl's would
+    assert known[f"{web}/s4/index.html"] == "known"
+    found = Searcher(str(root)).search(SearchRequest("wolf spider silk", count=20, per_host=0))
+    assert right <= {hit.url for hit in found.hits}
+    assert verify(Workspace.open(str(root)), deep=True).findings == []
+
+
+def test_a_hunt_ends_when_there_is_enough_or_somebody_stops_it_and_another_goes_on(
+    web: str, tmp_path: Path
+) -> None:
+    root = tmp_path / "w"
+    report, hits = go(root, HuntRequest(QUESTION, (f"{web}/",), delay="0", enough=3), index=False)
+    assert (report.ended, len(hits)) == ("enough", 3)
+    report, more = go(
+        root, HuntRequest(QUESTION, (f"{web}/",), delay="0"), stop_after=2, index=False
+    )
+    assert (report.ended, len(more)) == ("stopped", 2)
+    assert {hit.found.url for hit in more}.isdisjoint(hit.found.url for hit in hits)
+    pages = rows(root, "pages")
+    assert (
+        len(pages)
+        == len({row["url"] for row in pages})
+        == len(rows(root, "visits")) - _others(root)
+    )
+
+
+def _others(root: Path) -> int:
+    """Visits that are no pages: robots.txt, redirects."""
+    return sum(row["kind"] != "page" or row["http_status"] != 200 for row in rows(root, "visits"))
+
+
+def test_a_hunt_starts_from_what_the_index_has(web: str, tmp_path: Path) -> None:
+    root = tmp_path / "w"
+    Workspace.create(str(root))
+    with pytest.raises(UsageError, match="there are no start pages"):
+        go(root, HuntRequest(QUESTION))
+    go(
+        root,
+        HuntRequest("list of what there is", (f"{web}/spiders/index.html",), delay="0", pages=1),
+    )
+    report, hits = go(root, HuntRequest(QUESTION, delay="0", enough=4))
+    assert report.ended == "enough"
+    assert all(hit.found.via == f"{web}/spiders/index.html" for hit in hits)
+    assert len(rows(root, "pages")) == 1 + report.pages
+    # No page of the index speaks of this one: the links of those nearest to the start are followed.
+    report, hits = go(
+        root, HuntRequest("overview of a chapter", delay="0", time_ms=20_000, pages=8)
+    )
+    assert report.pages > 0
+
+
+def test_what_another_collection_has_is_not_fetched_again(web: str, tmp_path: Path) -> None:
+    root = tmp_path / "w"
+    go(
+        root,
+        HuntRequest(
+            QUESTION, (f"{web}/spiders/index.html",), delay="0", enough=3, collection="first"
+        ),
+        index=False,
+    )
+    before = {row["url"] for row in rows(root, "pages")}
+    go(
+        root,
+        HuntRequest(QUESTION, (f"{web}/",), delay="0", enough=4, collection="second"),
+        index=False,
+    )
+    second = {row["url"] for row in rows(root, "pages") if row["collection"] == "second"}
+    assert f"{web}/" in second
+    assert second.isdisjoint(before - {f"{web}/spiders/index.html"})
+
+
+def test_a_question_without_words_and_a_wrong_seed_change_nothing(web: str, tmp_path: Path) -> None:
+    for request in (
+        HuntRequest("-without", (f"{web}/",)),
+        HuntRequest("spider", ("mailto:a@b.example",)),
+    ):
+        with pytest.raises(UsageError):
+            go(tmp_path / "w", request)
+    assert not (tmp_path / "w").exists()
+
+
+def lycosa(root: Path, *arguments: str) -> list[str]:
+    """A call in that workspace, whose lycosa.toml says what `CONFIG` does."""
+    if not (root / "lycosa.toml").exists():
+        root.mkdir(parents=True, exist_ok=True)
+        (root / "lycosa.toml").write_text(COLLECTIONS)
+    return [*RUN, "-w", str(root), *arguments]
+
+
+def test_the_command_shows_results_as_they_come_and_ctrl_c_keeps_them(
+    web: str, tmp_path: Path
+) -> None:
+    root = tmp_path / "w"
+    words = [
+        "hunt",
+        "wolf",
+        "spider",
+        "silk",
+        "--seed",
+        f"{web}/",
+        "--delay",
+        "150ms",
+        "--time",
+        "60s",
+        "--jsonl",
+    ]
+    with subprocess.Popen(
+        lycosa(root, *words), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout is not None
+        events = []
+        for line in process.stdout:
+            events.append(json.loads(line))
+            if sum(event["event"] == "found" for event in events) == 2:
+                process.send_signal(signal.SIGINT)
+                break
+        rest, errors = process.communicate(timeout=60)
+        events += map(json.loads, rest.splitlines())
+    assert process.returncode == 0, errors
+    assert events[0] == {
+        "event": "started",
+        "question": "wolf spider silk",
+        "named": 1,
+        "hits": 0,
+        "well_linked": 0,
+        "listed": 1,
+    }
+    assert events[-1]["event"] == "ended"
+    assert events[-1]["ended"] == "stopped"
+    found = [event["url"] for event in events if event["event"] == "found"]
+    assert {each["url"] for each in events[-1]["results"]} == set(found)
+    shown = subprocess.run(
+        lycosa(root, "search", "wolf spider silk", "--json"),
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert set(found) <= {hit["url"] for hit in json.loads(shown.stdout)["hits"]}
+    nothing = subprocess.run(
+        lycosa(
+            root,
+            "hunt",
+            "zeppelin",
+            "--seed",
+            f"{web}/s1/0.html",
+            "--scope",
+            "prefix",
+            "--delay",
+            "0",
+            "--pages",
+            "1",
+        ),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert nothing.returncode == 1, nothing.stderr
+    assert "0 relevant of 1 page" in nothing.stdout
+
+
+def test_a_killed_hunt_loses_nothing(web: str, tmp_path: Path) -> None:
+    root = tmp_path / "w"
+    words = ["hunt", QUESTION, "--seed", f"{web}/", "--delay", "50ms", "--time", "60s", "--jsonl"]
+    with subprocess.Popen(
+        lycosa(root, *words), stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+    ) as process:
+        assert process.stdout is not None
+        found = []
+        for line in process.stdout:
+            event = json.loads(line)
+            if event["event"] == "found":
+                found.append(event["url"])
+                if len(found) == 3:
+                    process.kill()
+                    break
+    # nothing was committed yet
+    assert not {str(row["url"]) for row in rows(root, "pages")} & set(found)
+    report, hits = go(root, HuntRequest(QUESTION, (f"{web}/",), delay="0", enough=1), index=False)
+    assert report.ended == "enough"
+    assert hits[0].found.url not in found
+    assert set(found) <= {str(row["url"]) for row in rows(root, "pages")}
+    assert verify(Workspace.open(str(root)), deep=True).findings == []
+
+
+def test_a_daemon_takes_a_hunt_and_goes_on_crawling(tmp_path: Path) -> None:
+    root = tmp_path / "w"
+    with site(tmp_path / "site") as server, site(tmp_path / "other", "127.0.6.41") as crawled:
+        web, other = f"http://{ADDRESS}:{server.port}", f"http://127.0.6.41:{crawled.port}"
+        with daemon(
+            root, QUICK + collection("slow", f"{other}/").replace("delay = 0", 'delay = "100ms"')
+        ) as running:
+            running.until_pages(2)
+            words = [
+                "hunt",
+                QUESTION,
+                "--seed",
+                f"{web}/",
+                "--delay",
+                "0",
+                "--enough",
+                "3",
+                "--collection",
+                "hunted",
+                "--jsonl",
+            ]
+            done = subprocess.run(
+                lycosa(root, *words), capture_output=True, text=True, timeout=60, check=False
+            )
+            assert done.returncode == 0, done.stderr + running.errors
+            events = [json.loads(line) for line in done.stdout.splitlines()]
+            assert sum(event["event"] == "found" for event in events) == 3
+            assert events[-1]["ended"] == "enough"
+            assert "a daemon is running in this workspace" in done.stderr
+            hunted = {
+                str(row["url"]) for row in running.rows("pages") if row["collection"] == "hunted"
+            }
+            assert {event["url"] for event in events if event["event"] == "found"} <= hunted
+            number = len(running.rows("pages"))
+            running.until(lambda: len(running.rows("pages")) > number + 2)  # the crawl goes on
+            words = ["hunt", "?!", "--seed", f"{web}/"]
+            refused = subprocess.run(
+                lycosa(root, *words), capture_output=True, text=True, timeout=60, check=False
+            )
+            assert refused.returncode == 2, refused.stdout
+            assert "words to search for" in refused.stderr
+            assert not list((root / "run" / "hunts").iterdir())
+            running.until(lambda: running.worker)
+            assert running.stop() == 0, running.errors
+    assert verify(Workspace.open(str(root)), deep=True).findings == []
+
+
+def sent(text: str) -> list[dict[str, object]]:
+    """The events of a stream."""
+    events = []
+    for block in text.split("\n\n"):
+        if block and not block.startswith(":"):
+            name, data = block.split("\n")
+            events.append(json.loads(data.removeprefix("data: ")))
+            assert name == f"event: {events[-1]['event']}"
+    return events
+
+
+def test_a_hunt_over_the_api(web: str, tmp_path: Path) -> None:
+    root = tmp_path / "w"
+    go(root, HuntRequest("welcome", (f"{web}/",), delay="0", pages=1))
+    token = Tokens(open_storage(str(root))).add("test")
+    client = Client(create_app(str(root), dict))
+    asked = json.dumps(
+        {"query": QUESTION, "seeds": [f"{web}/spiders/index.html"], "enough": 2, "time": "20s"}
+    )
+    headers = {"content-type": "application/json"}
+    assert client.send("POST", "/api/v1/hunts", asked, headers).status_code == 401
+    headers["authorization"] = f"Bearer {token}"
+    wrong = client.send("POST", "/api/v1/hunts", '{"query": "x", "hurry": 1}', headers)
+    assert wrong.status_code == 422
+    assert client.send("POST", "/api/v1/hunts", '{"query": "-x"}', headers).status_code == 400
+    assert (
+        client.send("POST", "/api/v1/hunts", '{"query": "x", "time": "2h"}', headers).status_code
+        == 400
+    )
+    with Workspace.open(str(root)).own("crawl"):
+        busy = client.send("POST", "/api/v1/hunts", asked, headers)
+        assert (busy.status_code, busy.json()["title"]) == (409, "The workspace is in use")
+    answer = client.send("POST", "/api/v1/hunts", asked, headers)
+    assert answer.status_code == 200
+    assert answer.headers["content-type"].startswith("text/event-stream")
+    events = sent(answer.text)
+    assert events[0]["event"] == "started"
+    assert sum(event["event"] == "found" for event in events) == 2
+    assert (events[-1]["event"], events[-1]["ended"]) == ("ended", "enough")
+    described = client.get("/api/v1/openapi.json").json()["paths"]["/api/v1/hunts"]["post"]
+    assert "text/event-stream" in described["responses"]["200"]["content"]
+    assert {"400", "401", "403", "409", "429"} <= set(described["responses"])
+    fields = described["responses"]["200"]["content"]["text/event-stream"]["schema"]["properties"]
+    assert set(fields) == set(next(event for event in events if event["event"] == "found"))
+
+
+def test_seeds_of_the_api_open_no_private_addresses(web: str, tmp_path: Path) -> None:
+    root = tmp_path / "w"
+    Workspace.create(str(root))
+    report, hits = go(
+        root,
+        HuntRequest(QUESTION, (f"{web}/spiders/index.html",), typed=False, time_ms=10_000),
+        index=False,
+    )
+    assert (report.pages, hits) == (0, [])
+    assert {row["reason"] for row in rows(root, "urls")} == {"address_refused"}
+    assert Workspace.open(str(root)).state().settings["default"]["seeds"] == []
+
+
+def test_a_workspace_that_is_crawled_takes_no_hunt(web: str, tmp_path: Path) -> None:
+    root = tmp_path / "w"
+    Workspace.create(str(root))
+    with Workspace.open(str(root)).own("crawl"), pytest.raises(OwnedError):
+        go(root, HuntRequest(QUESTION, (f"{web}/",)))
+
+
+def test_the_index_of_a_hunt_is_that_of_its_pages(web: str, tmp_path: Path) -> None:
+    root = tmp_path / "w"
+    report, _ = go(root, HuntRequest(QUESTION, (f"{web}/",), delay="0", pages=5))
+    with_index = Searcher(str(root)).documents
+    Indexer(str(root), CONFIG.index).update()
+    assert with_index == Searcher(str(root)).documents == report.pages == 5

@@ -1,0 +1,370 @@
+"""Which link comes next: Fish search and Shark search as published, what the best learns; the list,
+the leads, the index of anchors.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+import random
+from collections.abc import Sequence
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lycosa.core.records import Page
+from lycosa.hunt.anchors import AnchorIndex
+from lycosa.hunt.best_first import BestSearch
+from lycosa.hunt.fish import FishSearch, SharkSearch
+from lycosa.hunt.hunt import Hunt
+from lycosa.hunt.leads import Lead, leads_of
+from lycosa.hunt.queue import HuntList
+from lycosa.hunt.relevance import Question
+from lycosa.page.parse import parse_page
+from tests.hunt.hunts import lead, page, walk
+
+HOST = "http://a.example"
+ABOUT = "The wolf spider hunts. A wolf spider runs."
+
+
+def order(scored: Sequence[tuple[Lead, float]]) -> list[Lead]:
+    return [each for each, _ in sorted(scored, key=lambda item: -item[1])]
+
+
+# -- Fish search
+# ------------------------------------------------------------
+
+
+def test_fish_takes_links_of_relevant_pages_first_the_newest_of_them_before_older_ones() -> None:
+    fish = FishSearch(Question("spider"))
+    first = [lead(f"{HOST}/1{each}") for each in "ab"]
+    plain = [lead(f"{HOST}/2{each}") for each in "ab"]
+    later = [lead(f"{HOST}/3{each}") for each in "ab"]
+    scored = [
+        *fish.links(f"{HOST}/1", 0.9, True, first, "en"),
+        *fish.links(f"{HOST}/2", 0.0, False, plain, "en"),
+        *fish.links(f"{HOST}/3", 0.6, True, later, "en"),
+    ]
+    assert order(scored) == [*later, *first, *plain]
+
+
+def test_fish_puts_links_to_other_sites_first() -> None:
+    fish = FishSearch(Question("spider"))
+    here, there = lead(f"{HOST}/here"), lead("http://b.example/", foreign=True)
+    assert order(fish.links(f"{HOST}/", 1.0, True, [here, there], "en")) == [there, here]
+
+
+def test_fish_sends_what_is_beyond_the_width_behind_all_others() -> None:
+    fish = FishSearch(Question("spider"), width=2)
+    leads = [lead(f"{HOST}/{number}") for number in range(6)]
+    # a relevant page: one and a half times the width
+    scored = fish.links(f"{HOST}/", 1.0, True, leads, "en")
+    other = fish.links(f"{HOST}/x", 0.0, False, [lead(f"{HOST}/plain")], "en")
+    assert order([*scored, *other]) == [*leads[:3], other[0][0], *leads[3:]]
+    few = fish.links(
+        f"{HOST}/y", 0.0, False, [lead(f"{HOST}/y{number}") for number in range(4)], "en"
+    )
+    assert [score > scored[5][1] for _, score in few] == [True, True, False, False]
+
+
+def test_fish_moves_a_listed_url_to_the_front_when_a_relevant_page_holds_it_and_never_back() -> (
+    None
+):
+    fish = FishSearch(Question("spider"))
+    shared = lead(f"{HOST}/shared")
+    behind = fish.links(f"{HOST}/1", 0.0, False, [shared], "en")[0][1]
+    front = fish.links(f"{HOST}/2", 0.8, True, [shared], "en")[0][1]
+    again = fish.links(f"{HOST}/3", 0.0, False, [shared], "en")[0][1]
+    assert front > behind
+    assert again == front
+
+
+def test_fish_dies_after_so_many_steps_without_food_and_lives_on_where_there_is_some() -> None:
+    urls = [f"{HOST}/{number}" for number in range(10)]
+    chain = {
+        url: page("Nothing", "Not a word of it.", url=url, links={following: "on"})
+        for url, following in itertools.pairwise(urls)
+    }
+    hungry = walk(Hunt(Question("wolf spider"), "fish", depth=3), chain, f"{HOST}/0")
+    # the first page has all its strength, and each step costs one
+    assert len(hungry.order) == 1 + 3 + 0
+    fed = chain | {f"{HOST}/3": page("Wolf spider", ABOUT, url=f"{HOST}/3", links={"/4": "on"})}
+    assert (
+        len(walk(Hunt(Question("wolf spider"), "fish", depth=3), fed, f"{HOST}/0").order) == 4 + 4
+    )
+
+
+# -- Shark search
+# ------------------------------------------------------------
+
+
+def test_shark_scores_by_the_published_formula() -> None:
+    question = Question("wolf spider")
+    shark = SharkSearch(question)
+    both, one, near = (
+        lead(f"{HOST}/1", "the wolf spider"),
+        lead(f"{HOST}/2", "a spider"),
+        lead(f"{HOST}/3", "here", "wolf spider"),
+    )
+    relevant = dict(shark.links(f"{HOST}/", 0.8, True, [both, one, near], "en"))
+    half = question.likeness("a spider", "en")
+    assert relevant[both] == pytest.approx(0.5 * (0.5 * 0.8) + 0.5 * 1.0)
+    assert relevant[one] == pytest.approx(0.5 * (0.5 * 0.8) + 0.5 * (0.8 * half + 0.2 * 1.0))
+    assert relevant[near] == pytest.approx(0.5 * (0.5 * 0.8) + 0.5 * (0.2 * 1.0))
+    bare = lead(f"{HOST}/4", "on")
+    # a page that says nothing hands on half of what it inherited
+    inherited = shark.links(f"{HOST}/3", 0.0, False, [bare], "en")[0][1]
+    assert inherited == pytest.approx(0.5 * (0.5 * (0.5 * 0.8)))
+
+
+# -- best
+# ------------------------------------------------------------
+
+
+def best(question: str = "wolf spider") -> BestSearch:
+    return BestSearch(Question(question), HuntList())
+
+
+def test_best_prefers_links_that_speak_of_the_question_in_text_surroundings_or_url() -> None:
+    scorer = best()
+    anchor = lead(f"{HOST}/1", "the wolf spider")
+    context = lead(f"{HOST}/2", "here", "of the wolf spider")
+    url = lead(f"{HOST}/wolf-spider", "there")
+    plain = lead(f"{HOST}/4", "weather")
+    scores = dict(scorer.links(f"{HOST}/", 0.2, False, [plain, url, context, anchor], "en"))
+    assert (
+        scores[anchor]
+        > max(scores[context], scores[url])
+        >= min(scores[context], scores[url])
+        > scores[plain]
+    )
+
+
+def test_best_learns_words_that_lead_to_relevant_pages() -> None:
+    scorer = best()
+    good = [lead(f"{HOST}/g{number}", f"arachnid number {number}") for number in range(8)]
+    bad = [lead(f"{HOST}/b{number}", f"recipe number {number}") for number in range(8)]
+    scorer.links(f"{HOST}/", 0.3, False, [*good, *bad], "en")
+    tried = [each for pair in zip(good, bad, strict=True) for each in pair]
+    anew: dict[object, float] = {}
+    for each in tried[:12]:
+        anew |= dict(scorer.fetched(each.url, 0.9 if each in good else 0.0))
+    assert anew[good[7]] > 2 * anew[bad[7]]
+
+
+def test_best_scores_the_links_of_pages_that_come_to_the_top_anew() -> None:
+    scorer = best()
+    ((held, before),) = scorer.links(f"{HOST}/good", 0.7, True, [lead(f"{HOST}/on", "on")], "en")
+    ((_, on_top),) = scorer.top([f"{HOST}/good"])
+    assert on_top > before
+    assert scorer.top([f"{HOST}/good"]) == []
+    ((again, after),) = scorer.top([f"{HOST}/other"])
+    assert again == held
+    assert after == pytest.approx(before)
+
+
+def test_best_forgets_what_was_followed_or_dropped() -> None:
+    scorer = best()
+    leads = [lead(f"{HOST}/{number}", f"word{number}") for number in range(4)]
+    scorer.links(f"{HOST}/", 0.5, True, leads, "en")
+    assert len(scorer.anchors) == 4
+    scorer.fetched(leads[0].url, 0.5)
+    scorer.dropped(leads[1].url)
+    assert len(scorer.anchors) == 2
+    assert scorer.links(f"{HOST}/x", 0.5, True, leads[:1], "en") == []  # it was fetched
+
+
+# -- whole hunts in memory
+# ------------------------------------------------------------
+
+
+def small_web() -> dict[str, Page]:
+    """A front page with a link to a section on spiders and to nine others, each with ten pages
+    under it.
+    """
+    web = {}
+    sections = {"/spiders/": "Spiders and their kin"} | {
+        f"/s{number}/": f"Section {number}" for number in range(9)
+    }
+    web[f"{HOST}/"] = page("Home", "Welcome.", url=f"{HOST}/", links=sections)
+    for path, text in sections.items():
+        leaves = {
+            f"{path}{number}.html": f"Wolf spider {number}"
+            if path == "/spiders/"
+            else f"Leaf {number}"
+            for number in range(10)
+        }
+        web[HOST + path] = page(text, "An overview.", url=HOST + path, links=leaves)
+        for leaf, title in leaves.items():
+            said = ABOUT if path == "/spiders/" else "Something else altogether."
+            web[HOST + leaf] = page(title, said, url=HOST + leaf)
+    return web
+
+
+@pytest.mark.parametrize("strategy", ["best", "shark"])
+def test_a_hunt_goes_where_the_links_point(strategy: str) -> None:
+    hunt = Hunt(Question("wolf spider"), strategy)  # type: ignore[arg-type]
+    walked = walk(hunt, small_web(), f"{HOST}/", fetches=14)
+    assert {f"{HOST}/spiders/{number}.html" for number in range(10)} <= set(walked.found)
+    assert hunt.relevant == len(walked.found)
+    # the leaves, and perhaps the list of them
+    assert {url.rpartition("/")[0] for url in walked.found} == {f"{HOST}/spiders"}
+    ranked = hunt.ranked()
+    assert [score for _, score in ranked] == sorted((score for _, score in ranked), reverse=True)
+    best = ranked[0][0]
+    assert (best.via, best.language) == (f"{HOST}/spiders/", "en")
+    assert "The wolf spider" in "".join(text for text, _ in best.snippet)
+
+
+def test_a_redirect_hands_its_place_on() -> None:
+    hunt = Hunt(Question("wolf spider"))
+    hunt.start([lead(f"{HOST}/old")])
+    hunt.taken(f"{HOST}/old")
+    hunt.redirected(f"{HOST}/old", f"{HOST}/new", "a.example")
+    assert [url for _, url, _ in hunt.listed.best_of_hosts(5)] == [f"{HOST}/new"]
+    found = hunt.page(
+        f"{HOST}/new", page("Wolf spider", ABOUT, url=f"{HOST}/new", links={"/old": "again"})
+    )
+    assert found is not None
+    assert found.number == 1
+    assert not hunt.listed  # what was asked for is not asked for again
+
+
+def test_a_page_that_is_not_to_be_indexed_is_no_result_but_leads_on() -> None:
+    hunt = Hunt(Question("wolf spider"))
+    hidden = page("Wolf spider", ABOUT, url=f"{HOST}/", links={"/next": "wolf spider"})
+    hidden.may_index = False
+    assert hunt.page(f"{HOST}/", hidden) is None
+    assert f"{HOST}/next" in hunt.listed
+    hidden.may_follow = False
+    other = Hunt(Question("wolf spider"))
+    assert other.page(f"{HOST}/", hidden) is None
+    assert not other.listed
+
+
+def test_what_may_not_be_fetched_is_not_listed() -> None:
+    hunt = Hunt(Question("wolf spider"), takes=lambda url: "private" not in url)
+    hunt.page(
+        f"{HOST}/",
+        page(
+            "Home", ABOUT, url=f"{HOST}/", links={"/private/1": "wolf spider", "/2": "wolf spider"}
+        ),
+    )
+    assert list(hunt.listed) == [f"{HOST}/2"]
+
+
+# -- the list
+# ------------------------------------------------------------
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.integers(0, 30), st.integers(0, 3), st.floats(-5, 5, allow_nan=False) | st.none()
+        ),
+        max_size=200,
+    )
+)
+def test_the_list_is_as_a_dictionary_that_is_sorted_each_time(
+    steps: list[tuple[int, int, float | None]],
+) -> None:
+    listed = HuntList()
+    expected: dict[str, float] = {}
+    for number, host, score in steps:
+        url = f"http://{host}.example/{number}"
+        if score is None:
+            listed.remove(url)
+            expected.pop(url, None)
+        else:
+            listed.put(url, f"{host}.example", score)
+            expected[url] = score
+    assert len(listed) == len(expected)
+    bests: list[float] = []
+    for host in range(4):
+        own = [score for url, score in expected.items() if url.startswith(f"http://{host}.")]
+        found = listed.best(f"{host}.example")
+        assert (found[0] if found else None) == max(own, default=None)
+        if own:
+            bests.append(max(own))
+    assert [score for score, _, _ in listed.best_of_hosts(2)] == sorted(bests, reverse=True)[:2]
+
+
+def test_the_list_is_bounded_and_drops_the_worst() -> None:
+    gone: list[str] = []
+    listed = HuntList(100, gone.append)
+    scores = list(range(1_000))
+    random.Random(5).shuffle(scores)
+    for score in scores:
+        listed.put(f"{HOST}/{score}", "a.example", float(score))
+    assert len(listed) <= 100
+    assert listed.dropped == len(gone) == 1_000 - len(listed)
+    assert listed.best("a.example") == (999.0, f"{HOST}/999")
+
+
+# -- leads
+# ------------------------------------------------------------
+
+
+def test_leads_have_their_surroundings() -> None:
+    html = b"""<html lang=en><body><main><p>The <a href=/silk>silk</a> of the wolf spider is strong.</p><h2>On travel</h2>
+    <p><a href=/silk2>silk</a></p><p><a href=/x rel=nofollow>no</a> <a href="http://b.example/y">out</a> <a href=/silk>again</a>
+    <img src=/picture.png></p></main>"""
+    found = {
+        each.url: each
+        for each in leads_of(f"{HOST}/", parse_page(html, url=f"{HOST}/", content_type="text/html"))
+    }
+    assert set(found) == {f"{HOST}/silk", f"{HOST}/silk2", "http://b.example/y"}
+    assert found[f"{HOST}/silk"].anchor == "silk\nagain"
+    assert found[f"{HOST}/silk"].context.split() == [
+        "The",
+        "of",
+        "the",
+        "wolf",
+        "spider",
+        "is",
+        "strong.",
+    ]
+    assert found[f"{HOST}/silk2"].context == "On travel"
+    assert found["http://b.example/y"].foreign
+    assert not found[f"{HOST}/silk"].foreign
+
+
+# -- the index of anchors
+# ------------------------------------------------------------
+
+_WORDS = ["web", "silk", "wolf", "eye", "leg", "night"]
+
+
+@given(
+    st.lists(
+        st.tuples(st.integers(0, 12), st.lists(st.sampled_from(_WORDS), max_size=4) | st.none()),
+        max_size=60,
+    )
+)
+def test_the_index_of_anchors_gives_what_a_scan_gives(
+    steps: list[tuple[int, list[str] | None]],
+) -> None:
+    index = AnchorIndex()
+    held: dict[str, frozenset[str]] = {}
+    for number, terms in steps:
+        url = f"{HOST}/{number}"
+        if terms is None:
+            index.remove(url)
+            held.pop(url, None)
+        else:
+            index.put(url, terms)
+            held[url] = held.get(url, frozenset()) | set(terms)
+    weights = {"silk": 1.0, "wolf": 2.0, "none": 9.0, "leg": -1.0}
+
+    def value(terms: frozenset[str]) -> float:
+        rarity = {
+            term: math.log(1 + len(held) / sum(term in each for each in held.values()))
+            for term in terms
+        }
+        return sum(weights[term] * rarity[term] for term in terms if weights.get(term, 0) > 0)
+
+    expected = sorted(
+        (value(terms) for terms in held.values() if terms & {"silk", "wolf"}), reverse=True
+    )[:3]
+    assert [value(held[url]) for url in index.search(weights, 3)] == pytest.approx(expected)

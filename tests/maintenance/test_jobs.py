@@ -1,0 +1,116 @@
+"""Batch jobs on an engine change what they change in one process, also when their processes die."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import time
+from contextlib import suppress
+from pathlib import Path
+
+import psutil
+
+from lycosa.cluster.engines.local import LocalEngine
+from lycosa.commands.maintenance.export import LibraryTask, export_on, export_task
+from lycosa.config.settings import IndexSettings, StoreSettings, parse_config
+from lycosa.export.library.editions import LibrarySelection
+from lycosa.maintenance.jobs import index_on, merge_on, rank_on, rank_workspace, sweep_on
+from lycosa.store.compaction.compact import maintenance, merge_is_due
+from lycosa.store.compaction.plan import MergeSettings
+from lycosa.store.workspace import Workspace
+from tests.store.builders import commit_pages
+from tests.store.facts import facts, same
+
+SETTINGS = MergeSettings(gather=4)
+
+
+def filled(root: Path) -> Workspace:
+    """A workspace of many small commits."""
+    workspace = Workspace.create(str(root), partitions=8)
+    claim = workspace.claim("test")
+    for number in range(12):
+        commit_pages(
+            workspace, claim, range(3 * number, 3 * number + 3), host=f"h{number % 5}.test"
+        )
+    claim.release()
+    return workspace
+
+
+def test_tables_are_folded_side_by_side_and_hold_the_same(tmp_path: Path) -> None:
+    workspace = filled(tmp_path / "w")
+    before = facts(workspace)
+    with LocalEngine(2) as engine:
+        report = merge_on(engine, workspace.root, SETTINGS)
+        assert not report.gave_up
+        assert report.files_before > report.files_after > 0
+        assert len(report.entries) == len(set(report.entries)) > 1
+        assert same(before, facts(workspace))
+        assert not merge_is_due(workspace.state(), SETTINGS)
+        whole = merge_on(engine, workspace.root, SETTINGS, whole=True)
+        assert (whole.files_before, whole.gave_up) == (report.files_after, "")
+        with maintenance(workspace.storage):
+            assert "another process" in merge_on(engine, workspace.root, SETTINGS).gave_up
+        swept = sweep_on(engine, workspace.root, StoreSettings.model_validate({"keep_replaced": 0}))
+        assert swept.files >= report.files_before - report.files_after
+        assert index_on(engine, workspace.root, IndexSettings(shards=2)).documents == 36
+    assert same(before, facts(workspace))
+
+
+def test_a_merge_whose_processes_are_killed_is_done_all_the_same(tmp_path: Path) -> None:
+    workspace = filled(tmp_path / "w")
+    before = facts(workspace)
+    ending = threading.Event()
+
+    def kill_one() -> None:
+        """Of the first processes that appear, one."""
+        while not ending.is_set():
+            for child in psutil.Process().children():
+                with suppress(psutil.NoSuchProcess):
+                    if "spawn_main" in " ".join(child.cmdline()):
+                        os.kill(child.pid, signal.SIGKILL)
+                        return
+            time.sleep(0.005)
+
+    killer = threading.Thread(target=kill_one)
+    with LocalEngine(2) as engine:
+        killer.start()
+        report = merge_on(engine, workspace.root, SETTINGS)
+        ending.set()
+        killer.join()
+    assert not report.gave_up
+    assert same(before, facts(workspace))
+    assert not merge_is_due(workspace.state(), SETTINGS)
+
+
+def test_ranks_and_libraries_are_made_on_an_engine_as_in_one_process(tmp_path: Path) -> None:
+    workspace = filled(tmp_path / "w")
+    config, languages = parse_config(""), dict[str, str]()
+    here, there = (
+        LibraryTask(
+            workspace.root,
+            str(tmp_path / name),
+            "jsonl",
+            LibrarySelection(),
+            config,
+            languages,
+            2**26,
+        )
+        for name in ("here", "there")
+    )
+    with LocalEngine(2) as engine:
+        info = rank_on(engine, workspace.root)
+        again = rank_workspace(workspace.root)
+        assert (again.generation, again.log_entry) == (info.generation + 1, info.log_entry)
+        assert (again.pages, again.duplicates) == (info.pages, info.duplicates) == (36, 0)
+        report, other = export_on(engine, there), export_task(here)
+    assert (report.documents, report.files) == (other.documents, other.files) != (0, 0)
+    files = [
+        sorted(path.relative_to(root) for path in root.rglob("*.jsonl*"))
+        for root in (tmp_path / "here", tmp_path / "there")
+    ]
+    assert files[0] == files[1]
+    assert all(
+        (tmp_path / "here" / path).read_bytes() == (tmp_path / "there" / path).read_bytes()
+        for path in files[0]
+    )

@@ -1,0 +1,159 @@
+"""Notices reach a webhook, a command, a file; and what happens when they do not."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import hmac
+import json
+import os
+import time
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from lycosa.config.settings import Config, parse_config
+from lycosa.core.errors import UsageError
+from lycosa.notify.transports import DeliveryError, Notice, checked_target, notifier_of, told
+from tests.site.paper import hook
+
+NOTICE = Notice(
+    "a1b2",
+    "match",
+    "Wölfe",
+    "http://x.example/",
+    datetime(2026, 11, 22, 4, 5, 6, 789_000, UTC),
+    "„Wolf“ steht da",
+    {"count": 3},
+)
+
+
+def test_a_notice_comes_back_from_json() -> None:
+    assert Notice.from_json(NOTICE.as_json()) == NOTICE
+    assert json.loads(NOTICE.as_json())["at"] == "2026-11-22T04:05:06.789Z"
+    assert "\n" not in NOTICE.as_json()
+
+
+def test_a_webhook_gets_it_signed(monkeypatch: pytest.MonkeyPatch) -> None:
+    key = os.urandom(24)
+    monkeypatch.setenv("LYCOSA_WEBHOOK_SECRET", "whsec_" + base64.b64encode(key).decode())
+    with hook() as end:
+        notifier = notifier_of(f"webhook {end.origin}/in?a=1", end.config())
+        notifier.send(NOTICE)
+        notifier.close()
+        ((headers, body),) = end.came
+    assert json.loads(body)["facts"] == {"count": 3}
+    assert headers["content-type"] == "application/json"
+    # As https://www.standardwebhooks.com has it, written out again.
+    signed = f"a1b2.{headers['webhook-timestamp']}.".encode() + body
+    assert (
+        headers["webhook-signature"]
+        == "v1," + base64.b64encode(hmac.new(key, signed, hashlib.sha256).digest()).decode()
+    )
+    assert abs(int(headers["webhook-timestamp"]) - time.time()) < 60
+
+
+@pytest.mark.parametrize(
+    ("status", "headers", "retry", "wait_s"),
+    [
+        (503, {"retry-after": "7"}, True, 7.0),
+        (404, {}, True, 0.0),
+        (410, {}, False, 0.0),
+        (302, {"location": "/x"}, True, 0.0),
+    ],
+)
+def test_what_a_webhook_says(
+    status: int, headers: dict[str, str], retry: bool, wait_s: float
+) -> None:
+    with hook() as end:
+        end.answers = [(status, headers)]
+        notifier = notifier_of(f"webhook {end.origin}/secret", end.config())
+        with pytest.raises(DeliveryError, match=str(status)) as failed:
+            notifier.send(NOTICE)
+        notifier.close()
+        assert (failed.value.retry, failed.value.wait_s) == (retry, wait_s)
+        assert "secret" not in str(failed.value)
+        assert len(end.came) == 1  # no redirect was followed
+
+
+def test_the_guard_stands_before_webhooks() -> None:
+    with hook() as end:
+        with pytest.raises(UsageError, match="not a public address"):
+            notifier_of(f"webhook {end.origin}/", Config())
+        port = end.origin.rpartition(":")[2]
+        # a name may lead anywhere: it is judged when it is dialled
+        by_name = notifier_of(f"webhook http://localhost:{port}/", Config())
+        with pytest.raises(DeliveryError) as failed:
+            by_name.send(NOTICE)
+        assert failed.value.retry
+        by_name.close()
+        assert not end.came
+
+
+def test_a_webhook_that_hangs_is_left(tmp_path: Path) -> None:
+    config = parse_config("", overrides=("notify.timeout=300ms", "notify.private=127.0.7.72:1"))
+    notifier = notifier_of("webhook http://127.0.7.72:1/", config)
+    with pytest.raises(DeliveryError, match="did not respond"):
+        notifier.send(NOTICE)
+    notifier.close()
+
+
+def test_a_command_gets_it_on_standard_input(tmp_path: Path) -> None:
+    target = checked_target(f"command sh -c 'cat > \"{tmp_path}/a b\"'", Config())
+    assert target.startswith("command /")
+    notifier_of(target, Config()).send(NOTICE)
+    assert Notice.from_json((tmp_path / "a b").read_text()) == NOTICE
+
+
+def test_a_command_that_fails_hangs_or_is_gone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = parse_config("", overrides=("notify.timeout=500ms",))
+    with pytest.raises(DeliveryError, match="code 3: no room") as failed:
+        notifier_of("command sh -c 'echo no room >&2; exit 3'", config).send(NOTICE)
+    assert failed.value.retry
+    with pytest.raises(DeliveryError, match="did not exit"):
+        notifier_of(f"command sh -c 'sleep 5; touch {tmp_path}/late'", config).send(NOTICE)
+    assert not (tmp_path / "late").exists()
+    with pytest.raises(DeliveryError, match="could not be run"):
+        notifier_of("command /nowhere/at-all", config).send(NOTICE)
+    monkeypatch.setenv("LYCOSA_WEBHOOK_SECRET", "hush")
+    notifier_of(f"command sh -c 'env > {tmp_path}/env'", config).send(NOTICE)
+    assert "hush" not in (tmp_path / "env").read_text()
+
+
+def test_a_file_gets_a_line_and_a_torn_one_stays_alone(tmp_path: Path) -> None:
+    path = tmp_path / "notices.jsonl"
+    path.write_text('{"id": "torn')
+    notifier = notifier_of(f"file {path}", Config())
+    notifier.send(NOTICE)
+    notifier.send(NOTICE)
+    torn, *lines = path.read_text().splitlines()
+    assert torn == '{"id": "torn'
+    assert [Notice.from_json(line) for line in lines] == [NOTICE, NOTICE]
+    with pytest.raises(DeliveryError):
+        notifier_of(f"file {tmp_path}/no/where", Config()).send(NOTICE)
+
+
+@pytest.mark.parametrize(
+    "target",
+    [
+        "", "webhook", "webhook ftp://x.example/", "webhook http://me:pw@x.example/", "webhook http://[/", "mail a@b.example",
+        "command", "command 'a", "file", "file x\ny",
+    ],
+)  # fmt: skip
+def test_what_is_no_target(target: str) -> None:
+    with pytest.raises(UsageError):
+        notifier_of(target, Config())
+
+
+def test_targets_as_they_are_kept_and_shown(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert checked_target("file out.jsonl", Config()) == f"file {tmp_path}/out.jsonl"
+    for wrong in ("file no/where", "file .", "command no-such-program-here"):
+        with pytest.raises(UsageError):
+            checked_target(wrong, Config())
+    assert told("webhook https://hooks.example/T0/secret") == "webhook https://hooks.example/…"

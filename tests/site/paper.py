@@ -1,0 +1,138 @@
+"""A small site on loopback whose pages a test writes and changes, and somebody who takes
+webhooks.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+from lycosa.commands.crawling.crawl import CrawlOrder, crawl
+from lycosa.config.settings import Collection, Config, parse_config
+from lycosa.crawl.state.progress import Progress
+from lycosa.matching.site_scope import Site
+
+QUICK = {"name": "default", "delay": 0, "courtesy_factor": 0.0, "traps": False}
+
+
+@dataclass
+class Paper:
+    """`pages` by path; `asked`: how often each was. Links of a page are written by `page`."""
+
+    origin: str = ""
+    pages: dict[str, str] = field(default_factory=dict)
+    asked: Counter[str] = field(default_factory=Counter)
+
+    def page(self, path: str, text: str, *links: str) -> None:
+        anchors = "".join(f'<p><a href="{link}">to {link}</a></p>' for link in links)
+        self.pages[path] = (
+            f"<!doctype html><title>Page {path}</title><main><p>{text}</p></main>{anchors}"
+        )
+
+
+class _Quiet(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+
+    def log_message(self, format: str, *args: object) -> None:
+        pass
+
+
+@contextmanager
+def served(handler: type[BaseHTTPRequestHandler], address: str) -> Iterator[str]:
+    """A server of this handler; gives its origin."""
+    with ThreadingHTTPServer((address, 0), handler) as server:
+        server.daemon_threads = True
+        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05})
+        thread.start()
+        try:
+            yield f"http://{address}:{server.server_address[1]}"
+        finally:
+            server.shutdown()
+            thread.join()
+
+
+@contextmanager
+def paper(address: str) -> Iterator[Paper]:
+    site = Paper()
+
+    class Handler(_Quiet):
+        def do_GET(self) -> None:
+            site.asked[self.path] += 1
+            found = site.pages.get(self.path)
+            body = (found or "gone").encode()
+            self.send_response(200 if found is not None else 404)
+            self.send_header(
+                "Content-Type",
+                "text/html; charset=utf-8" if self.path != "/robots.txt" else "text/plain",
+            )
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+    with served(Handler, address) as site.origin:
+        yield site
+
+
+@dataclass
+class Hook:
+    """A webhook's end: what came, with its headers. `answers`: statuses to give, one after the
+    other; then 204.
+    """
+
+    origin: str = ""
+    came: list[tuple[dict[str, str], bytes]] = field(default_factory=list)
+    answers: list[tuple[int, dict[str, str]]] = field(default_factory=list)
+    arrived: threading.Event = field(default_factory=threading.Event)
+
+    @property
+    def notices(self) -> list[dict[str, Any]]:
+        return [json.loads(body) for _, body in self.came]
+
+    def config(self, *more: str) -> Config:
+        return parse_config(
+            "", overrides=(f"notify.private={self.origin.partition('//')[2]}", *more)
+        )
+
+
+@contextmanager
+def hook(address: str = "127.0.7.71") -> Iterator[Hook]:
+    end = Hook()
+
+    class Handler(_Quiet):
+        def do_POST(self) -> None:
+            body = self.rfile.read(int(self.headers["content-length"]))
+            end.came.append(({name.lower(): value for name, value in self.headers.items()}, body))
+            status, headers = end.answers.pop(0) if end.answers else (204, {})
+            self.send_response(status)
+            for name, value in {"content-length": "0", **headers}.items():
+                self.send_header(name, value)
+            self.end_headers()
+            end.arrived.set()
+
+    with served(Handler, address) as end.origin:
+        yield end
+
+
+def crawled(
+    root: str, *seeds: str, config: Config | None = None, site: str = "", **collection: object
+) -> Progress:
+    """Crawl to the end, without an index."""
+    chosen = Collection.model_validate(QUICK | collection)
+    settings = config or parse_config("", overrides=("crawl.patience=1s",))
+    said: list[str] = []
+    order = CrawlOrder(
+        root,
+        settings,
+        chosen,
+        seeds,
+        index=False,
+        site=Site.of(site) if site else None,
+        say=said.append,
+    )
+    return crawl(order)

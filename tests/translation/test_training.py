@@ -1,0 +1,276 @@
+"""Pages in several languages teach translations: found by path and by hreflang, aligned, learned,
+published by rank.
+"""
+
+from __future__ import annotations
+
+import shutil
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lycosa.commands.maintenance.check import check_workspace
+from lycosa.commands.maintenance.exclude import exclude_and_purge
+from lycosa.config.settings import Config
+from lycosa.core.errors import WorkspaceError
+from lycosa.core.records import Alternate, Link
+from lycosa.graph.generation import make_generation, newest
+from lycosa.store.tables.live import LiveTables
+from lycosa.translation import training as taught_module
+from lycosa.translation import training_records as kept
+from lycosa.translation.parallel_pages import find_parallel, place_of
+from lycosa.translation.table import TableInfo, TranslationTable
+from lycosa.translation.training import table_name
+from lycosa.translation.workspace_tables import open_tables
+from tests.index.corpus import Corpus, page
+from tests.text.data import sib200_numbered
+
+SENTENCES, SENTENCES_A_PAGE = 300, 25
+
+
+@pytest.mark.parametrize(
+    ("url", "language", "place"),
+    [
+        ("http://a.test/de/x.html", "de", "http://a.test/x.html"),
+        ("http://a.test/x.de.html", "de", "http://a.test/x.html"),
+        ("http://a.test/x.html.de", "de", "http://a.test/x.html"),
+        ("http://a.test/zh_CN/x", "zh", "http://a.test/x"),
+        ("http://a.test/x.pt-br.html", "pt", "http://a.test/x.html"),
+        ("http://de.a.test/x", "de", "http://a.test/x"),
+        ("http://a.test/x?lang=de&y=1", "de", "http://a.test/x?lang&y=1"),
+        ("http://a.test/jp/x", "ja", "http://a.test/x"),
+    ],
+)
+def test_the_language_in_a_path_is_taken_out(url: str, language: str, place: str) -> None:
+    assert place_of(url, language) == (place, True)
+
+
+@pytest.mark.parametrize(
+    ("url", "language"),
+    [("http://a.test/de/x.html", "fr"), ("http://de/x", "de"), ("http://a.test/index.html", "de")],
+)
+def test_a_path_that_names_another_language_says_nothing(url: str, language: str) -> None:
+    assert place_of(url, language) == (url, False)
+
+
+@dataclass
+class Ranked:
+    """A workspace that was ranked once, and of which languages a table was learned then."""
+
+    corpus: Corpus
+    learned: list[str]
+
+
+@pytest.fixture(scope="module")
+def ranked(tmp_path_factory: pytest.TempPathFactory) -> Ranked:
+    """Part of SIB-200 as pages of English, German and Chinese; German by path, Chinese by what
+    pages say.
+    """
+    corpus = Corpus(str(tmp_path_factory.mktemp("taught") / "w"))
+    texts = {
+        language: [text for number, text in sib200_numbered(language) if number % 5][:SENTENCES]
+        for language in ("en", "de", "zh")
+    }
+    pages = []
+    for start in range(0, SENTENCES, SENTENCES_A_PAGE):
+        chunk = {
+            language: "\n".join(listed[start : start + SENTENCES_A_PAGE])
+            for language, listed in texts.items()
+        }
+        chinese = f"http://other.test/page-{start}"
+        pages.append(
+            (
+                f"http://a.test/en/{start}.html",
+                page(chunk["en"], language="en", alternates=[Alternate("zh", chinese)]),
+            )
+        )
+        pages.append((f"http://a.test/de/{start}.html", page(chunk["de"], language="de")))
+        pages.append((chinese, page(chunk["zh"], language="zh")))
+    pages.append(("http://a.test/en/alone.html", page("This page stands alone.", language="en")))
+    corpus.commit(pages)
+    with pytest.MonkeyPatch.context() as patch:
+        return Ranked(corpus, _learned(corpus, patch))
+
+
+@pytest.fixture
+def taught(ranked: Ranked, tmp_path: Path) -> Corpus:
+    """A copy of it, to be changed."""
+    shutil.copytree(ranked.corpus.root, tmp_path / "w")
+    corpus = Corpus(str(tmp_path / "w"))
+    corpus.clock = ranked.corpus.clock
+    return corpus
+
+
+def test_rank_learns_from_translated_pages(ranked: Ranked) -> None:
+    parallel = find_parallel(LiveTables(ranked.corpus.workspace))
+    expected = SENTENCES // SENTENCES_A_PAGE
+    assert parallel.hub == "en"
+    assert dict(parallel.pairs.group_by("language").len().iter_rows()) == {
+        "de": expected,
+        "zh": expected,
+    }
+    found = newest(ranked.corpus.workspace)
+    assert found is not None
+    assert found[0].translations == 2
+    german = TranslationTable(found[1] / table_name("en", "de"))
+    assert german.info.kind == "crawl"
+    assert german.lookup("water", "en", "de")[0].key == "wass"
+    assert german.lookup("wass", "de", "en")[0].surface.lower() == "water"
+    chinese = TranslationTable(found[1] / table_name("en", "zh"))
+    assert "水" in {each.key for each in chinese.lookup("water", "en", "zh")[:3]}
+
+
+def test_language_bars_pair_pages_but_not_with_home_pages(tmp_path: Path) -> None:
+    corpus = Corpus(str(tmp_path / "w"))
+    pages = [("http://a.test/start", page("Die erste Seite.", language="de"))]
+    for number in range(3):
+        bar = [
+            Link(f"http://a.test/seite-{number}", " Deutsch ", "", "a", 0),
+            Link("http://a.test/start", "Deutsch", "", "a", 1),
+            Link(f"http://a.test/seite-{number}", "Français", "", "a", 2),
+            Link("http://a.test/absent", "中文", "", "a", 3),
+        ]
+        pages.append(
+            (f"http://a.test/page-{number}", page("An English page.", language="en", links=bar))
+        )
+        pages.append((f"http://a.test/seite-{number}", page("Eine deutsche Seite.", language="de")))
+    corpus.commit(pages)
+    found = find_parallel(LiveTables(corpus.workspace)).pairs
+    assert dict(found.group_by("language").len().iter_rows()) == {"de": 3}
+    assert found["hub_url_key"].n_unique() == 3
+
+
+def test_without_translated_pages_nothing_is_learned(tmp_path: Path) -> None:
+    corpus = Corpus(str(tmp_path / "w"))
+    corpus.commit([("http://a.test/", page("One page in one language.", language="en"))])
+    assert make_generation(corpus.workspace).translations == 0
+
+
+def _tables(corpus: Corpus) -> dict[str, bytes]:
+    found = newest(corpus.workspace)
+    assert found is not None
+    return {path.name: path.read_bytes() for path in found[1].glob("translations-*.sqlite")}
+
+
+def _learned(corpus: Corpus, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Rank once more, and tell of which languages a table was learned anew."""
+    anew: list[str] = []
+    teach_one = taught_module._teach_one
+
+    def spy(*arguments: Any) -> Any:
+        anew.append(arguments[3])
+        return teach_one(*arguments)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(taught_module, "_teach_one", spy)
+        make_generation(corpus.workspace)
+    return anew
+
+
+def test_what_did_not_change_is_not_learned_again(
+    ranked: Ranked, taught: Corpus, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert ranked.learned == ["de", "zh"]
+    first = _tables(taught)
+    assert _learned(taught, monkeypatch) == []
+    assert _tables(taught) == first
+    taught.commit([("http://a.test/de/0.html", page("Ein ganz anderer Text.", language="de"))])
+    assert _learned(taught, monkeypatch) == ["de"]
+    second = _tables(taught)
+    assert second["translations-en-zh.sqlite"] == first["translations-en-zh.sqlite"]
+    assert second["translations-en-de.sqlite"] != first["translations-en-de.sqlite"]
+    taught.commit(
+        [("http://a.test/en/0.html", page("Another text in the hub's language.", language="en"))]
+    )
+    # it says no more that it has a Chinese fellow: a pair less
+    assert _learned(taught, monkeypatch) == ["de", "zh"]
+
+
+def test_too_little_is_remembered_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    corpus = Corpus(str(tmp_path / "w"))
+    corpus.commit(
+        [
+            ("http://a.test/en/1", page("A page.", language="en")),
+            ("http://a.test/de/1", page("Eine Seite.", language="de")),
+        ]
+    )
+    assert _learned(corpus, monkeypatch) == ["de"]
+    assert _learned(corpus, monkeypatch) == []
+    assert _tables(corpus) == {}
+
+
+@pytest.mark.parametrize("damage", ["table", "lessons", "gone"])
+def test_a_damaged_generation_teaches_nothing(
+    taught: Corpus, monkeypatch: pytest.MonkeyPatch, damage: str
+) -> None:
+    found = newest(taught.workspace)
+    assert found is not None
+    path = found[1] / ("taught.json" if damage == "lessons" else "translations-en-de.sqlite")
+    if damage == "gone":
+        path.unlink()
+    else:
+        content = bytearray(path.read_bytes())
+        content[len(content) // 2] ^= 1
+        path.write_bytes(content[: len(content) // 2] if damage == "lessons" else content)
+    assert _learned(taught, monkeypatch) == (["de", "zh"] if damage == "lessons" else ["de"])
+    german = TranslationTable(_newest_table(taught, "de"))
+    assert german.lookup("water", "en", "de")[0].key == "wass"
+
+
+def test_a_table_of_another_format_is_not_taken_over(
+    taught: Corpus, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else what a later version learned would stay, and nobody could read it."""
+    with monkeypatch.context() as later:
+        later.setattr(kept, "FORMAT", 9)
+        later.setattr(taught_module, "TableInfo", partial(TableInfo, format=9))
+        make_generation(taught.workspace)
+    with pytest.raises(WorkspaceError, match="format 9, but this version needs format 1"):
+        TranslationTable(_newest_table(taught, "de"))
+    opened = open_tables(taught.workspace.storage)
+    assert (opened.tables, len(opened.problems)) == ([], 2)
+    found = [
+        each for each in check_workspace(taught.root).findings if each.where.endswith(".sqlite")
+    ]
+    assert [(each.severity, each.repair, "format 9" in each.what) for each in found] == [
+        ("error", "graph", True)
+    ] * 2
+    assert _learned(taught, monkeypatch) == ["de", "zh"]
+    assert len(open_tables(taught.workspace.storage).tables) == 2
+
+
+def _newest_table(corpus: Corpus, language: str) -> Path:
+    found = newest(corpus.workspace)
+    assert found is not None
+    return found[1] / table_name("en", language)
+
+
+def test_nothing_of_a_purged_page_stays_in_a_table(
+    taught: Corpus, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A word that one page alone says, and teaches, is in no table after that page was purged; nor
+    after it was merely excluded.
+    """
+    lines = "\n".join(f"The zyxomorph number {number} sleeps." for number in range(40))
+    german = "\n".join(f"Der Quarzelbart Nummer {number} schläft." for number in range(40))
+    taught.commit(
+        [
+            ("http://a.test/en/odd.html", page(lines, language="en")),
+            ("http://a.test/de/odd.html", page(german, language="de")),
+        ]
+    )
+    make_generation(taught.workspace)
+    assert any(b"zyxomorph" in content for content in _tables(taught).values())
+    exclude_and_purge(taught.root, Config(), ["prefix:http://a.test/en/odd.html"], remove=True)
+    folders = [path for path in (Path(taught.root) / "graph").iterdir() if path.is_dir()]
+    assert len(folders) == 1
+    assert not [
+        path
+        for folder in folders
+        for path in folder.rglob("*")
+        if path.is_file() and b"zyxomorph" in path.read_bytes()
+    ]
+    assert set(_tables(taught)) == {"translations-en-de.sqlite", "translations-en-zh.sqlite"}

@@ -1,0 +1,278 @@
+"""`lycosa uptime` with real processes and servers: planted outages, a kill, a daemon that crawls
+besides.
+"""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lycosa.commands.maintenance.exclude import exclude_and_purge
+from lycosa.config.settings import Config, parse_config
+from lycosa.core.clock import SystemClock
+from lycosa.core.errors import UsageError
+from lycosa.core.records import CHECKS, Exchange, Visit, VisitKind
+from lycosa.crawl.session.session import SessionOptions, open_session
+from lycosa.store.log.claim import Claim
+from lycosa.store.tables.live import LiveTables
+from lycosa.store.workspace import Workspace
+from lycosa.uptime.monitors import add_monitor, monitors_of, remove_monitor
+from tests.daemon.daemons import collection, daemon, site
+from tests.servers.certificates import make_certificate
+from tests.servers.moody import Moody, expired_certificate
+
+LYCOSA = (sys.executable, "-m", "lycosa.cli.main")
+LIMIT_S = 60.0
+QUICK = {"every": "1s", "timeout": "5s", "confirm_after": "200ms", "pause": 0}
+
+
+def call(workspace: Path, *arguments: str) -> str:
+    return subprocess.run(
+        [*LYCOSA, "-w", str(workspace), *arguments], capture_output=True, text=True, check=True
+    ).stdout
+
+
+@contextmanager
+def watching(workspace: Path) -> Iterator[subprocess.Popen[bytes]]:
+    with (workspace / "said").open("ab") as said:
+        process = subprocess.Popen(
+            [*LYCOSA, "-w", str(workspace), "uptime", "watch"], stdout=said, stderr=said
+        )
+        try:
+            yield process
+        finally:
+            process.kill()
+            process.wait()
+
+
+def until(process: subprocess.Popen[bytes], workspace: Path, reached: Callable[[], object]) -> None:
+    deadline = time.monotonic() + LIMIT_S
+    while not reached():
+        assert process.poll() is None, (workspace / "said").read_text()
+        assert time.monotonic() < deadline, (workspace / "said").read_text()
+        time.sleep(0.05)
+
+
+def states(workspace: Path) -> dict[str, str]:
+    path = workspace / "run" / "uptime.json"
+    if not path.exists():
+        return {}
+    return {url: each["state"] for url, each in json.loads(path.read_text())["monitors"].items()}
+
+
+def notices(path: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+
+
+def urls_of(found: list[dict[str, Any]], kind: str) -> set[str]:
+    return {
+        url for notice in found if notice["kind"] == kind for url in notice["facts"]["urls"].split()
+    }
+
+
+@pytest.mark.prove  # the same decisions are tested in simulated time
+def test_planted_outages_are_found_told_once_over_a_kill_and_told_to_be_over(
+    tmp_path: Path,
+) -> None:
+    authority = make_certificate(tmp_path, "authority", "")
+    good = make_certificate(tmp_path, "good", "IP:127.0.0.1", authority)
+    told, workspace = tmp_path / "told.jsonl", tmp_path / "ws"
+    with (
+        Moody() as stopped,
+        Moody() as broken,
+        Moody() as changed,
+        Moody(certificate=good) as expired,
+        Moody() as fine,
+    ):
+        servers = [stopped, broken, changed, expired, fine]
+        Workspace.create(str(workspace))
+        settings = "".join(
+            f"[[monitor]]\nurl = '{each.url}'\nexpect = 'well'\nevery = '1s'\ntimeout = "
+            "'5s'\nconfirm_after = '200ms'\n"
+            f"certificate = '0s'\nnotify = ['file {told}']\n"
+            for each in servers
+        )
+        (workspace / "lycosa.toml").write_text(
+            f"[fetch]\nca_file = '{authority.certificate}'\n{settings}"
+        )
+        with watching(workspace) as process:
+            until(process, workspace, lambda: list(states(workspace).values()) == ["up"] * 5)
+            stopped.stop()
+            broken.status = 500
+            changed.text = "sold"
+            expired.stop()
+            expired.certificate = expired_certificate(tmp_path, "old", "IP:127.0.0.1", authority)
+            expired.start()
+            until(process, workspace, lambda: "is down" in (workspace / "said").read_text())
+            # in the middle of it: some are confirmed, some not, perhaps nothing was told
+            process.send_signal(signal.SIGKILL)
+            process.wait()
+        bad = {each.url for each in servers[:4]}
+        with watching(workspace) as process:
+            until(process, workspace, lambda: urls_of(notices(told), "down") == bad)
+            stopped.start()
+            broken.status, changed.text = 200, "all is well"
+            expired.stop()
+            expired.certificate = good
+            expired.start()
+            until(process, workspace, lambda: urls_of(notices(told), "up") == bad)
+            process.send_signal(signal.SIGTERM)
+            assert process.wait(LIMIT_S) == 0
+    ids = [notice["id"] for notice in notices(told)]
+    assert len(ids) == len(set(ids))  # the kill came before any of them left, or behind it
+    assert (
+        sum(notice["facts"]["monitors"] for notice in notices(told) if notice["kind"] == "down")
+        == 4
+    )
+    rows = LiveTables(Workspace.open(str(workspace))).scan("visits").collect()
+    assert set(rows["kind"]) == {"check"}
+    assert rows["record_id"].is_unique().all()
+    listed = json.loads(call(workspace, "uptime", "--json"))
+    causes = {
+        each["url"]: {outage["cause"] for outage in each["outages"]} for each in listed["monitors"]
+    }
+    assert causes == {
+        stopped.url: {"connect"},
+        broken.url: {"status"},
+        changed.url: {"content"},
+        expired.url: {"tls"},
+        fine.url: set(),
+    }
+    assert all(outage["until"] for each in listed["monitors"] for outage in each["outages"])
+    assert "no faults" in call(workspace, "check", "--deep")
+    assert len(list(workspace.rglob("*.warc.gz"))) <= 1  # the killed one's, which was replayed
+    assert f"{broken.url}: up" in call(workspace, "uptime", broken.url)
+
+
+@pytest.mark.prove  # three quarters of a minute, of waiting
+def test_a_daemon_checks_beside_its_crawl_takes_monitors_while_it_runs_and_goes_on_after_a_kill(
+    tmp_path: Path,
+) -> None:
+    with site(tmp_path / "site", "127.0.3.90", 8) as server, Moody() as other:
+        home = f"http://127.0.3.90:{server.port}/"
+        settings = (
+            collection("a", home) + f"[[monitor]]\nurl = '{home}'\nevery = '1s'\ntimeout = '5s'\n"
+        )
+        with daemon(tmp_path / "ws", settings) as running:
+            running.until_pages(9)
+            running.until(lambda: states(tmp_path / "ws"))
+            call(
+                tmp_path / "ws",
+                "uptime",
+                "add",
+                other.url,
+                "--every",
+                "1s",
+                "--timeout",
+                "5s",
+                "--expect",
+                "well",
+            )
+            running.until(lambda: states(tmp_path / "ws").get(other.url) == "up")
+            running.until(lambda: len(other.asked) >= 3)
+            worker = running.worker
+            running.until(lambda: running.worker != 0)
+            next(each for each in running.family() if each.pid == worker).kill()
+            running.until(lambda: running.worker not in (0, worker))
+            asked = len(other.asked)
+            running.until(lambda: len(other.asked) >= asked + 2)
+            call(tmp_path / "ws", "uptime", "remove", other.url)
+            running.until(lambda: other.url not in states(tmp_path / "ws"))
+            assert running.stop() == 0
+        checks = [row for row in running.rows("visits") if row["kind"] == "check"]
+        assert {row["url"] for row in checks} == {home, other.url}
+        assert len(running.rows("pages")) == 9
+        ours = [row for row in checks if row["url"] == other.url]
+        # one may have been under way at the kill, and one at the end
+        assert len(ours) >= len(other.asked) - 2
+        assert {row["verdict"] for row in checks} == {"up"}
+        report = json.loads(call(tmp_path / "ws", "uptime", f"127.0.3.90:{server.port}", "--json"))
+        assert report["pages"]["pages"] == 9
+        assert [each["url"] for each in report["monitors"]] == [home]
+        assert "no faults" in call(tmp_path / "ws", "check", "--deep")
+
+
+def test_what_cannot_be_watched_is_said(tmp_path: Path) -> None:
+    root = str(tmp_path / "ws")
+    config = Config()
+    with pytest.raises(UsageError, match="status"):
+        add_monitor(root, config, {"url": "http://example.org/", "status": ["9xx"]})
+    with pytest.raises(UsageError, match="not a notification target"):
+        add_monitor(root, config, {"url": "http://example.org/", "notify": ["mail me"]})
+    assert (
+        add_monitor(root, config, {"url": "HTTP://Example.org", **QUICK}).monitor.url
+        == "http://example.org/"
+    )
+    with pytest.raises(UsageError, match="already monitored"):
+        add_monitor(root, config, {"url": "http://example.org/"})
+    configured = parse_config("[[monitor]]\nurl = 'http://example.org/b'\n")
+    with pytest.raises(UsageError, match=r"lycosa.toml"):
+        remove_monitor(root, configured, "http://example.org/b")
+    assert set(monitors_of(Workspace.open(root).storage, configured)) == {
+        "http://example.org/",
+        "http://example.org/b",
+    }
+    remove_monitor(root, config, "http://example.org/")
+    with pytest.raises(UsageError, match="not monitored"):
+        remove_monitor(root, config, "http://example.org/")
+
+
+def test_a_purge_forgets_the_monitors_of_what_is_excluded(tmp_path: Path) -> None:
+    root = str(tmp_path / "ws")
+    for url in ("http://a.example/", "http://b.example/"):
+        add_monitor(root, Config(), {"url": url})
+    exclude_and_purge(root, Config(), ["host:a.example"], remove=True)
+    assert set(monitors_of(Workspace.open(root).storage, Config())) == {"http://b.example/"}
+    with pytest.raises(UsageError, match="excluded"):
+        add_monitor(root, Config(), {"url": "http://a.example/x"})
+
+
+def test_a_kill_right_behind_a_commit_leaves_a_journal_that_is_counted_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    workspace = Workspace.create(str(tmp_path / "ws"))
+    monkeypatch.setattr(Claim, "drop_journal", lambda claim, folder: None)
+    for number in range(3):
+        session = open_session(
+            workspace,
+            Config(),
+            (),
+            SessionOptions(forever=True),
+            command="test",
+            clock=SystemClock(),
+        )
+        session.take_up()
+        assert session.crawl.progress.replayed == 0
+        identity = session.crawl.identifier.identify("http://example.org/")
+        at = 1_700_000_000_000 + number
+        visit = Visit(
+            identity.url,
+            identity.host,
+            identity.partition,
+            identity.host_key,
+            identity.url_key,
+            VisitKind.CHECK,
+            CHECKS,
+            0,
+            at,
+            5,
+        )
+        visit.verdict = "up"
+        session.crawl.buffer.batch.add_check(
+            Exchange(identity.url, VisitKind.CHECK, at, 5, status=200), visit
+        )
+        session.worker.commit_now()
+        session.claim.release()
+        session.close()
+    rows = LiveTables(workspace).scan("visits").collect()
+    assert (rows.height, rows["record_id"].n_unique(), set(rows["warc_file"])) == (3, 3, {""})
+    assert "no faults" in call(tmp_path / "ws", "check", "--deep")

@@ -1,0 +1,222 @@
+"""Watches over real crawls: what is found, stored once, and told; beside merges, exclusions,
+several collections and kills.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from lycosa.commands.maintenance.exclude import exclude_and_purge
+from lycosa.config.settings import parse_config
+from lycosa.core.errors import UsageError
+from lycosa.crawl.session.submission import submit
+from lycosa.matching.orders import FOLDER
+from lycosa.store.compaction.compact import merge
+from lycosa.store.tables.live import LiveTables
+from lycosa.store.verify.check import verify
+from lycosa.store.workspace import Workspace
+from lycosa.watch.delivery import WatchPost
+from lycosa.watch.watches import add_watch, list_watches, matches, remove_watch
+from tests.site.paper import Paper, crawled, hook, paper
+
+QUIET = parse_config("", overrides=("crawl.patience=1s",))
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> str:
+    return Workspace.create(str(tmp_path / "w")).root
+
+
+def lay(site: Paper) -> None:
+    site.page("/", "Front page of the paper.", "/wolf", "/sheep", "/zh")
+    site.page("/wolf", "A Wolf was seen. The wolf ran. Wolf!")
+    site.page("/sheep", "Sheep are counted here.")
+    site.page("/zh", "北京有一只狼。狼来了")
+
+
+def texts_of(root: str) -> dict[str, str]:
+    return dict(
+        LiveTables(Workspace.open(root)).scan("pages").select("url", "text").collect().iter_rows()
+    )
+
+
+def test_every_page_from_then_on_exactly_where_it_stands(root: str) -> None:
+    with paper("127.0.7.73") as site:
+        lay(site)
+        crawled(root, f"{site.origin}/", depth=0)
+        exact = add_watch(root, QUIET, ["Wolf", "狼", "Front page"])
+        folded = add_watch(root, QUIET, ["WOLF"], ["case"], name="any wolf")
+        crawled(root, f"{site.origin}/")
+    found, total = matches(root)
+    assert total == 3
+    pages = texts_of(root)
+    for each in found:
+        text = pages[each.url]
+        if each.watch == exact.order.id:
+            assert each.positions == tuple(
+                at for at in range(len(text)) if text.startswith(each.text, at)
+            )
+        else:
+            assert [text[at : at + 4].lower() for at in each.positions] == ["wolf"] * 3
+        assert each.count == len(each.positions)
+        assert each.text in each.context or each.watch == folded.order.id
+    # "Front page" was fetched before
+    assert Counter((each.watch, each.text) for each in found) == Counter(
+        {(exact.order.id, "Wolf"): 1, (exact.order.id, "狼"): 1, (folded.order.id, "WOLF"): 1}
+    )
+    assert matches(root, "any wolf")[1] == 1
+    assert verify(Workspace.open(root)).ok
+
+
+def test_one_notice_for_a_page_until_the_text_has_been_away(root: str) -> None:
+    def visit(site: Paper, text: str) -> list[str]:
+        site.page("/", text)
+        if site.asked:
+            submit(root, QUIET, [f"{site.origin}/"])
+        crawled(root, f"{site.origin}/", config=end.config("crawl.patience=1s"))
+        told = [notice["text"] for notice in end.notices]
+        end.came.clear()
+        return told
+
+    with paper("127.0.7.74") as site, hook() as end:
+        add_watch(root, end.config(), ["wolf", "bear"], notify=[f"webhook {end.origin}/x"])
+        assert "wolf" in visit(site, "A wolf.")[0]
+        assert visit(site, "A wolf, again.") == []
+        assert visit(site, "No animal.") == []
+        (back,) = visit(site, "The wolf is back.")
+        assert "wolf" in back
+        (other,) = visit(site, "The wolf and a bear.")
+        assert "“bear”" in other
+        assert "more" not in other  # the wolf is no news
+        (target,) = list_watches(root)[0].targets
+        assert (target.delivered, target.waiting) == (3, 0)
+    assert matches(root)[1] == 2
+    assert matches(root, every=True)[1] == 5
+
+
+def test_what_nobody_takes_waits_for_the_next_call(root: str) -> None:
+    with paper("127.0.7.75") as site, hook() as end:
+        lay(site)
+        add_watch(root, end.config(), ["Wolf"], notify=[f"webhook {end.origin}/x"])
+        end.answers = [(503, {})]
+        crawled(root, f"{site.origin}/", config=end.config("crawl.patience=1s"))
+        (standing,) = list_watches(root)[0].targets
+        assert standing.waiting + standing.delivered == 1
+        said: list[str] = []
+        post = WatchPost(root, end.config(), said.append)  # as the next call has one
+        post.start()
+        deadline = time.monotonic() + 20
+        while not list_watches(root)[0].targets[0].delivered and time.monotonic() < deadline:
+            time.sleep(0.05)
+        post.finish()
+        assert {notice["id"] for notice in end.notices} == {end.notices[0]["id"]}
+        assert len(end.came) == 2
+    assert list_watches(root)[0].targets[0].delivered == 1
+
+
+def test_a_merge_changes_nothing_and_an_exclusion_takes_matches_away(root: str) -> None:
+    with paper("127.0.7.76") as site:
+        lay(site)
+        shut = "command /bin/false"
+        add_watch(root, QUIET, ["Wolf", "狼"], notify=[f"file {root}/told.jsonl", shut])
+        for path in ("/wolf", "/zh", "/sheep"):
+            crawled(root, f"{site.origin}{path}")
+        before = matches(root)
+        merge(Workspace.open(root), whole=True)
+        assert matches(root) == before
+        post = WatchPost(root, QUIET, print)
+        post.start()
+        post.finish()
+        told = (Path(root) / "told.jsonl").read_text().splitlines()
+        assert len({json.loads(line)["id"] for line in told}) == len(told) == 2
+        exclude_and_purge(root, QUIET, [f"prefix:{site.origin}/wolf"], remove=True)
+        assert [each.text for each in matches(root)[0]] == ["狼"]
+        rows = LiveTables(Workspace.open(root)).all_rows("matches").collect()
+        assert rows["text"].to_list() == ["狼"]  # the last byte of it is gone
+        waiting = [
+            path.read_text()
+            for path in Path(root, "run/outbox").iterdir()
+            if shut in path.read_text()
+        ]
+        assert ["wolf" in text for text in waiting] == [False]
+        assert "/zh" in waiting[0]
+        assert matches(root, site=f"{site.origin}/below/")[1] == 0
+        assert matches(root, site=site.origin)[1] == 1
+
+
+def test_only_in_a_collection_and_once_where_two_have_the_page(root: str) -> None:
+    with paper("127.0.7.77") as site:
+        lay(site)
+        only = add_watch(root, QUIET, ["Wolf"])
+        crawled(root, f"{site.origin}/wolf", name="one")
+        other = add_watch(root, QUIET, ["Wolf"], collections=["one"])
+        with pytest.raises(UsageError, match="unknown collection 'two'"):
+            add_watch(root, QUIET, ["Wolf"], collections=["two"])
+        crawled(root, f"{site.origin}/wolf", name="two")
+    assert [(each.watch, each.collection) for each in matches(root, every=True)[0]] == [
+        (only.order.id, "two"),
+        (only.order.id, "one"),
+    ] or matches(root, other.order.id)[1] == 0
+
+
+def test_removed_and_damaged_ones_stop_nothing(root: str) -> None:
+    with paper("127.0.7.78") as site:
+        lay(site)
+        gone = add_watch(root, QUIET, ["Wolf"], name="w")
+        kept = add_watch(root, QUIET, ["Sheep"], name="w")
+        with pytest.raises(UsageError, match="2 have the name 'w'"):
+            remove_watch(root, "w")
+        remove_watch(root, gone.order.id)
+        (Path(root) / FOLDER / "watch-bad.json").write_text("{")
+        crawled(root, f"{site.origin}/")
+    assert [each.watch for each in matches(root)[0]] == [kept.order.id]
+    with pytest.raises(UsageError, match="no watch 'x'"):
+        remove_watch(root, "x")
+    with pytest.raises(UsageError):
+        add_watch(root, QUIET, [" "])
+
+
+CRAWL = """
+import sys
+from tests.site.paper import crawled
+from lycosa.config.settings import parse_config
+crawled(sys.argv[1], sys.argv[2], config=parse_config("", overrides=("crawl.patience=1s", "crawl.commit_pages=7")))
+"""
+
+
+@pytest.mark.parametrize("wanted", [1, pytest.param(12, marks=pytest.mark.prove)])
+def test_kill_nine_stores_and_tells_each_match_once(root: str, tmp_path: Path, wanted: int) -> None:
+    told = tmp_path / "told.jsonl"
+    with paper("127.0.7.79") as site:
+        for number in range(60):
+            site.page(
+                f"/{number}", f"Page {number} tells of a wolf.", f"/{number + 1}", f"/{number + 2}"
+            )
+        add_watch(root, QUIET, ["wolf"], notify=[f"file {told}"])
+        kills = 0
+        while True:
+            process = subprocess.Popen([sys.executable, "-c", CRAWL, root, f"{site.origin}/0"])
+            limit = 60 * (kills + 1) // (wanted + 1)
+            while kills < wanted and process.poll() is None and sum(site.asked.values()) < limit:
+                time.sleep(0.005)
+            if kills < wanted and process.poll() is None:
+                os.kill(process.pid, signal.SIGKILL)
+                kills += 1
+            if process.wait() == 0:
+                break
+        assert {path: times for path, times in site.asked.items() if times > 1 + kills} == {}
+    found, total = matches(root, every=True)
+    assert total == len({each.url for each in found}) == 60
+    notices = [json.loads(line) for line in told.read_text().splitlines() if line.endswith("}")]
+    assert {notice["url"] for notice in notices} == {each.url for each in found}
+    assert len({notice["id"] for notice in notices}) == 60
+    assert len(notices) <= 60 + 20 * kills
