@@ -9,7 +9,8 @@ import pytest
 
 from lycosa.core.records import UrlId, UrlRow
 from lycosa.store.tables import buffers as tables
-from lycosa.store.tables.buffers import TableBuffer, group_rows, ordered, write_table
+from lycosa.store.tables import ordered
+from lycosa.store.tables.buffers import TableBuffer, group_rows, write_table
 from lycosa.store.tables.ordered import Source, in_key_order
 from lycosa.store.tables.rows import url_row
 from lycosa.store.tables.schema import SORT, TABLES

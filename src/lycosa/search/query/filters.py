@@ -11,7 +11,8 @@ import tantivy
 from tantivy import FieldType, Occur, Query
 
 from lycosa.index.schema import COLLECTION, DATE, HOST, LANGUAGE, LINKS, PATH, TYPE, link_key
-from lycosa.search.query.query import Restriction, syntax
+from lycosa.search.query import syntax
+from lycosa.search.query.query import Restriction
 
 Clause = tuple[Occur, Query]
 
