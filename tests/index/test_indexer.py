@@ -259,7 +259,7 @@ def test_a_rebuild_gives_the_same_answers(corpus: Corpus) -> None:
         (hit.url, round(hit.score, 3), hit.snippet)
         for hit in Searcher(corpus.root).search(SearchRequest("shared version3")).hits
     ]
-    assert report.rebuilt == "asked for"
+    assert report.rebuilt == "requested"
     assert [url for url, _, _ in before] == [url for url, _, _ in after]
     assert [snippet for _, _, snippet in before] == [snippet for _, _, snippet in after]
 
@@ -310,7 +310,7 @@ def test_another_log_rebuilds(corpus: Corpus, tmp_path: Path) -> None:
     other.commit([("http://b.test/1", page("words"))])
     generations.workshop(corpus.root).rename(generations.workshop(other.root))
     report = update(other)
-    assert report.rebuilt == "it was made from another log"
+    assert report.rebuilt == "it was built from another log"
     assert urls(other, "words") == ["http://b.test/1"]
 
 

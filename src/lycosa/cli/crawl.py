@@ -86,7 +86,8 @@ def command(
         typer.Option(
             "--from",
             metavar="URL|unvisited",
-            help="Fetch only unvisited URLs: those reached from this URL, or all.",
+            help="Fetch only known unvisited URLs: those found through this URL, or all "
+            "(`unvisited`).",
         ),
     ] = "",
     scope: Annotated[
