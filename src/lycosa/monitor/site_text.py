@@ -47,7 +47,7 @@ def _lines(report: SiteReport, thresholds: Thresholds, most: int, *, every: bool
     yield from _tree(report.tree, _FOLDERS if not every else most)
     yield from _broken(report, most)
     yield from _list(
-        "orphan pages (listed, but not linked)",
+        "orphan pages (in the sitemap, not linked)",
         [f"{each.url}  in {each.listed_in}" for each in report.orphans],
         most,
     )

@@ -191,7 +191,7 @@ def _check_leftovers(storage: Storage, state: LogState, report: Report) -> None:
     """Folders and files that no entry names: harmless, or waiting for replay."""
     named = {file.path for files in state.files.values() for file in files} | set(state.warcs)
     for top in (BASE, DELTA):
-        report.counts["replaced files, and files that no log entry names"] += sum(
+        report.counts["unreferenced files"] += sum(
             path not in named for path in storage.files_below(top)
         )
     for path in sorted(state.retired):
