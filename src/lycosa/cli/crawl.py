@@ -315,7 +315,7 @@ def _summary(progress: Progress, root: str) -> None:
         ("URLs", counts(progress.states)),
     ]
     if progress.statuses:
-        statuses = {status or "no response": n for status, n in progress.statuses.items()}
+        statuses = {code or "no response": n for code, n in progress.statuses.items()}
         rows.append(("status", counts(statuses)))
     if progress.languages:
         rows.append(("languages", counts(progress.languages)))
