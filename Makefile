@@ -1,11 +1,11 @@
-# make demo     crawl, index and search the bundled web (URL=https://… a site of yours, PAGES=N, SERVE=0); needs no root
-# make test     lint, types, layers and tests
-# make floors   whether a speed ratio to Scrapy fell, in half a minute to four
-# make prove    the slow proofs, then the benchmarks
-# make bench    the benchmarks alone (needs nginx and wget)
-# make lint     lint, types and layers alone
-# LOCKED=1      with any of these: the exact packages of requirements/*.lock, by their hashes, not the newest that fit
-# make clean    remove what these commands made, not your workspaces
+# make demo     crawl, index and search the bundled web (URL=https://… PAGES=N: a site; SERVE=0)
+# make test     run lint, type checks, layer checks and tests
+# make floors   compare speed ratios to Scrapy with their lower limits (0.5 to 4 minutes)
+# make prove    run the slow tests, then the benchmarks
+# make bench    run the benchmarks (needs nginx and wget)
+# make lint     run lint, type checks and layer checks
+# make clean    delete everything that these commands created, except workspaces
+# LOCKED=1      with each of these: install exactly the packages of requirements/*.lock, by hash
 
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
@@ -16,11 +16,12 @@ SHELL := /bin/bash
 PYTHON ?= python3
 BIN := .venv/bin
 STAMPS := .venv/.stamps
-# Bytecode is kept, whatever the machine says: tests start Lycosa some hundred times, and compiling it anew takes a second each time.
+# Keep bytecode: tests start Lycosa hundreds of times, and compiling it takes 1 s each time.
 unexport PYTHONDONTWRITEBYTECODE
-# pip is told nothing about indexes: it reads the machine's own configuration.
+# pip reads its package indexes from the configuration of the machine.
 PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet
-# With LOCKED=1 nothing is installed that no hash stands for (scripts/lock renews them): not even what builds Lycosa itself.
+# LOCKED=1 installs only packages with a known hash, the build packages included. scripts/lock renews
+# the hashes.
 install = $(if $(LOCKED),$(PIP) --require-hashes -r requirements/$1.lock && $(PIP) --no-deps --no-build-isolation -e .,$(PIP) $2)
 
 demo: $(STAMPS)/run
@@ -48,7 +49,7 @@ bench: $(STAMPS)/bench system
 system:
 	@scripts/install-system
 
-# Each set of packages is installed again only when pyproject.toml changed; the sets contain one another.
+# Install a set of packages again only when pyproject.toml changed. Each set contains the previous.
 $(STAMPS)/run: pyproject.toml
 	@scripts/make-venv '$(PYTHON)' .venv
 	$(call install,run,-e .)

@@ -134,7 +134,7 @@ def main(arguments: Sequence[str]) -> int:
         type=_numbers,
         default=[4],
         metavar="N,…",
-        help="one process is always measured beside them",
+        help="one process is always measured as well",
     )
     parser.add_argument("--partitions", type=_numbers, default=[DEFAULT_PARTITIONS], metavar="N,…")
     parser.add_argument("--target", default="all", choices=("all", *NAMES))

@@ -155,7 +155,7 @@ def _measure(workspace: Workspace) -> None:
         resume,
         lambda _, cpu: f"{len(known):,} URLs, {len(hosts):,} hosts, {hosts.nbytes / 1e6:.0f} MB",
     )
-    parts.part("what `hosts` says", host_fields, lambda _, cpu: "")
+    parts.part("what `hosts` reports", host_fields, lambda _, cpu: "")
     _look_ups(parts, urls, known, hosts)
     _refills(parts, urls, host_rows, hosts)
     size, count = sum(file.bytes for file in files["urls"]), len(known)
@@ -198,7 +198,7 @@ def _look_ups(parts: _Parts, urls: HostRowReader, known: SeenUrls, hosts: HostDi
         lambda: [known.depth(identity) for identity in identities],
         per_call(len(identities)),
     )
-    parts.part("a new URL: depth, put, folds", enter, per_call(len(new)))
+    parts.part("a new URL: depth, put, compactions", enter, per_call(len(new)))
     keys = hosts.host_key[: len(hosts) : max(1, len(hosts) // _LOOK_UPS)].tolist()
     parts.part("slot of a host", lambda: [hosts.slot(key) for key in keys], per_call(len(keys)))
     wanted = sample[:1_000]

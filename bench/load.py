@@ -423,8 +423,8 @@ def report(times: list[Time]) -> tuple[str, list[str]]:
     kept = sum(loaded) / max(sum(alone), 1e-9)
     if min(alone, default=0.0) < MIN_STEADY * max(alone, default=0.0):
         faults.append(
-            f"alone the crawl did {min(alone):.1f} to {max(alone):.1f} requests a "
-            "second: what it keeps says nothing"
+            f"alone the crawl did {min(alone):.1f} to {max(alone):.1f} requests "
+            "per second: too variable to compare"
         )
     if kept < MIN_KEPT:
         faults.append(f"the crawl keeps {kept:.0%} of its rate, the bar is {MIN_KEPT:.0%}")

@@ -147,7 +147,7 @@ def main() -> None:
             f"{sum(costs) / len(costs):.1f} ms; {quantile(costs, 0.95):.1f} ms",
         ),
         (
-            "by the clock, p50; p95",
+            "wall-clock time, p50; p95",
             f"{quantile(times, 0.5):.1f} ms; {quantile(times, 0.95):.1f} ms",
         ),
         (

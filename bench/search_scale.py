@@ -422,7 +422,7 @@ def main() -> None:
     parser.add_argument(
         "--folder",
         type=Path,
-        help="where the indexes stay; what lies there is asked without being made again",
+        help="directory of the indexes; existing indexes are reused",
     )
     parser.add_argument("--rivals", default="fts5,xapian")
     parser.add_argument("--make-only", action="store_true")

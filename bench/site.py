@@ -27,7 +27,7 @@ _ORIGIN = "http://site.example"
 _AT = 1_700_000_000_000
 _BATCH = 5_000
 _BROKEN = 50  # one page in so many is gone
-_TEXT = "The quick brown fox jumps over the lazy dog and says so.\n" * 35
+_TEXT = "The quick brown fox jumps over the lazy dog and runs on.\n" * 35
 
 
 def build(root: str, pages: int, links: int) -> None:

@@ -124,7 +124,7 @@ class Killer:
     def look(self) -> None:
         """Do what is due; start the daemon again if it has died."""
         if (code := self._daemon.ended()) is not None:
-            self._down(DAEMON, time.time_ns() // 1_000_000, f"ended by itself with {code}")
+            self._down(DAEMON, time.time_ns() // 1_000_000, f"exited with {code}")
         if time.monotonic() >= self._next:
             if (
                 time.monotonic() - self._begun

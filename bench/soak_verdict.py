@@ -163,7 +163,7 @@ def _deaths(verdict: Verdict, kills: list[dict[str, Any]], end: dict[str, int]) 
             (
                 role,
                 len(away),
-                f"{quantile(away, 0.5):.1f} s, {max(away):.1f} s" if max(away) else "pages went on",
+                f"{quantile(away, 0.5):.1f} s, {max(away):.1f} s" if max(away) else "no pause",
             )
         )
     verdict.parts.append(table(("killed", "times", "pages away, median and most"), rows))
@@ -333,7 +333,7 @@ def _memory(verdict: Verdict, plan: Plan, samples: list[Sample]) -> None:
         "growth",
     )
     verdict.parts.append(
-        "Over the last three quarters of the time, whoever filled the role:\n\n"
+        "Over the last three quarters of the time, all processes of each role:\n\n"
         + table(header, rows)
     )
 
@@ -460,12 +460,12 @@ def _crawl(
     ]
     if repeated:
         verdict.faults.append(
-            f"{len(repeated)} URLs were asked for twice within the time of one "
-            f"visit, as {list(repeated.items())[:3]}"
+            f"{len(repeated)} URLs were requested twice within the duration of one "
+            f"visit, for example {list(repeated.items())[:3]}"
         )
     if strange:
         verdict.faults.append(
-            f"{len(strange)} requests left no visit though nobody died, as {strange[:3]}"
+            f"{len(strange)} requests have no visit although no process died, for example {strange[:3]}"
         )
     rules = Rules(
         web,
@@ -506,13 +506,13 @@ def _crawl(
             f"{len(log):,}, {len(log) / seconds:.1f} a second, to "
             f"{len({each.host for each in log}):,} hosts",
         ),
-        ("their answers", _counts(statuses)),
-        ("answers lost by deaths", f"{len(unseen):,}"),
+        ("status codes", _counts(statuses)),
+        ("responses lost by killed processes", f"{len(unseen):,}"),
         ("impolite requests", len(rude)),
-        ("asked again before their age", len(early)),
+        ("fetched again too early", len(early)),
         ("URLs known in the end; lost", f"{len(known_urls(root)):,}; {len(lost)}"),
-        ("links of stored pages that nobody took down", len(missing)),
-        ("lycosa check --deep", "no fault" if checked.returncode == 0 else "FAULTS"),
+        ("links of stored pages that are not in links", len(missing)),
+        ("lycosa check --deep", "no errors" if checked.returncode == 0 else "ERRORS"),
     ]
     verdict.parts.append(table(("crawl", ""), rows))
 

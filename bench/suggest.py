@@ -216,7 +216,7 @@ def spelling(name: str, root: str, a_language: int, odd: bool) -> list[str]:
                 "typos",
                 "set right first",
                 "language not named",
-                "nothing said",
+                "no suggestion",
                 "found as typed",
             ],
             rows,

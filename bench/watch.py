@@ -187,7 +187,9 @@ def main() -> None:
     )
     parser.add_argument("--sites", type=Path, default=SITES)
     parser.add_argument(
-        "--folder", default="", help="where the pages for find are kept; else they are made anew"
+        "--folder",
+        default="",
+        help="where the pages for find are kept; otherwise they are created again",
     )
     options = parser.parse_args()
     print(f"load {load_average():.1f} of 1 minute")

@@ -124,7 +124,7 @@ def main() -> int:
             path.write_text(str(made) + "\n", encoding="utf-8")
         print(
             f"{path.stem}: {len(made) - len(missing)} of {len(made)} messages"
-            + (", not gathered anew" if stale and "--check" in sys.argv else "")
+            + (", not collected again" if stale and "--check" in sys.argv else "")
         )
         for text in missing:
             print(f"  {text}")

@@ -21,7 +21,8 @@ MAX_COLUMNS = 100
 MAX_SENTENCE_WORDS = 25
 
 ALLOWED: Mapping[str, tuple[str, ...]] = {
-    "whole": ("a whole number", "whole day"),
+    "faults": ("faults list[text]",),
+    "grant": ("grant this account access",),
 }
 """Phrase -> parts of the texts in which it is used in its ordinary sense."""
 
@@ -147,8 +148,8 @@ def _prose_lines(path: Path) -> Iterator[tuple[int, str]]:
 
 
 def code_texts(path: Path) -> Iterator[Text]:
-    """The string constants of a module that read like sentences, and the docstrings that become
-    help.
+    """The strings and f-strings of a module that read like sentences, and the docstrings that
+    become help.
     """
     name = str(path.relative_to(ROOT))
     tree = ast.parse(path.read_text(encoding="utf-8"))
@@ -162,30 +163,57 @@ def code_texts(path: Path) -> Iterator[Text]:
     of_constants = {
         id(node.value) for node in tree.body if isinstance(node, ast.Expr)
     } - docstrings.keys()
+    parts_of_templates = {
+        id(part)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.JoinedStr)
+        for part in node.values
+    }
     for node in ast.walk(tree):
-        if not isinstance(node, ast.Constant) or not isinstance(node.value, str):
+        content = _string(node)
+        if content is None or id(node) in of_constants | parts_of_templates:
             continue
         owner = docstrings.get(id(node))
-        if id(node) in of_constants or (owner is not None and not _is_help(path, owner)):
+        if owner is not None and not _is_help(path, owner):
             continue
-        if len(re.findall(r"[A-Za-z]{2,}", node.value)) >= 2 and " " in node.value.strip():
-            yield Text(name, node.lineno, node.value)
+        if len(re.findall(r"[A-Za-z]{2,}", content)) >= 2 and " " in content.strip():
+            yield Text(name, getattr(node, "lineno", 0), content)
+
+
+def _string(node: ast.AST) -> str | None:
+    """The text of a string constant or an f-string, with `…` in place of each value."""
+    if isinstance(node, ast.JoinedStr):
+        return "".join(_string(part) or "…" for part in node.values)
+    if isinstance(node, ast.Constant) and isinstance(node.value, str):
+        return node.value
+    return None
 
 
 def _is_help(path: Path, owner: ast.AST) -> bool:
     """Whether a docstring is shown to users: commands, sections of the configuration, the Python
-    API.
+    API, and routes and models of the JSON API.
     """
-    if path.name == "api.py" and path.parent.name == "lycosa":
+    package = path.parent.name
+    if (package, path.name) == ("lycosa", "api.py"):
         return True
-    if path.parent.name == "cli" and isinstance(owner, ast.FunctionDef):
-        return not owner.name.startswith("_")
+    if isinstance(owner, ast.FunctionDef | ast.AsyncFunctionDef):
+        return (package == "cli" and not owner.name.startswith("_")) or (
+            package == "serve" and any(map(_is_route, owner.decorator_list))
+        )
     bases = (
-        [base.id for base in owner.bases if isinstance(base, ast.Name)]
+        {base.id for base in owner.bases if isinstance(base, ast.Name)}
         if isinstance(owner, ast.ClassDef)
-        else []
+        else set()
     )
-    return "Section" in bases
+    return "Section" in bases or (package == "serve" and "BaseModel" in bases)
+
+
+def _is_route(decorator: ast.expr) -> bool:
+    return (
+        isinstance(decorator, ast.Call)
+        and isinstance(decorator.func, ast.Attribute)
+        and decorator.func.attr in {"get", "post", "put", "delete"}
+    )
 
 
 def template_texts(path: Path) -> Iterator[Text]:
@@ -206,8 +234,12 @@ def all_texts() -> Iterator[Text]:
     for document in documents():
         yield from document_texts(document)
     source = ROOT / "src" / "lycosa"
-    for module in sorted(source.rglob("*.py")):
-        yield from code_texts(module)
+    for folder in (source, ROOT / "bench", ROOT / "scripts"):
+        for module in sorted(folder.rglob("*.py")):
+            yield from code_texts(module)
+    for path in (ROOT / "Makefile", ROOT / "pyproject.toml", *sorted(source.rglob("*.xsd"))):
+        for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
+            yield Text(str(path.relative_to(ROOT)), number, line)
     for template in sorted((source / "serve" / "templates").glob("*")):
         yield from template_texts(template)
     for script in sorted((source / "serve" / "static").glob("*.js")):

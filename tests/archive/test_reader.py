@@ -257,13 +257,13 @@ def test_a_torn_tail_is_reported_to_those_who_check(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (b"<html>hello</html>", "is no WARC file (offset 0"),
+        (b"<html>hello</html>", "is not a WARC file (offset 0"),
         (b"WARC/1.1\r\nWARC-Type: warcinfo\r\n\r\n", "warcio recompress"),
         (
             gzip.compress(b"a text, not a WARC\r\n\r\n", mtime=0),
-            "is no WARC file (offset 0: a gzip member without a WARC record)",
+            "is not a WARC file (offset 0: a gzip member without a WARC record)",
         ),
-        (gzip.compress(bytes(10_000_000), mtime=0), "is no WARC file"),
+        (gzip.compress(bytes(10_000_000), mtime=0), "is not a WARC file"),
         (
             gzip.compress(
                 b"WARC/1.1\r\nContent-Length: 99999999999\r\n\r\n" + bytes(5_000_000), mtime=0

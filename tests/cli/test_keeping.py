@@ -103,7 +103,7 @@ def test_wrong_exclusions_change_nothing(here: Lycosa, root: str) -> None:
 
 def test_merge_folds_everything_on_request(lycosa: Lycosa, here: Lycosa, root: str) -> None:
     pages = here("-w", root, "sql", "SELECT url, title FROM pages ORDER BY url", "--json").out
-    said = lycosa("-w", root, "merge", "--whole", "--json").json
+    said = lycosa("-w", root, "merge", "--full", "--json").json
     assert said["merged"]["files_after"] < said["merged"]["files_before"]  # type: ignore[index]
     assert (
         here("-w", root, "sql", "SELECT url, title FROM pages ORDER BY url", "--json").out == pages

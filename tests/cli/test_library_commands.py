@@ -30,7 +30,7 @@ def test_from_a_crawl_to_a_library_and_back_to_nothing(
         ).code
         == 0
     )
-    assert lycosa("-w", workspace, "merge", "--whole").code == 0
+    assert lycosa("-w", workspace, "merge", "--full").code == 0
     ranked = lycosa("-w", workspace, "rank", "--json")
     assert (ranked.code, ranked.json["duplicates"]) == (0, 0)
     said = lycosa("-w", workspace, "export", "xml", str(out), "--json")

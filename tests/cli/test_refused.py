@@ -29,5 +29,5 @@ def test_a_full_disk_and_a_read_only_one(tmp_path: Path, lycosa: Lycosa, workspa
         with read_only(disk):
             assert "Read-only file system" in refused("exclude", "host:gone.example")
             assert "Compound eyes" in lycosa("-w", str(copy), "search", "eye").out
-            assert "no faults" in lycosa("-w", str(copy), "check", "--deep").out
+            assert "no errors" in lycosa("-w", str(copy), "check", "--deep").out
         assert lycosa("-w", str(copy), "rank").code == 0

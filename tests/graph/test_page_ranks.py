@@ -220,7 +220,7 @@ def test_what_excluded_pages_said_leaves_the_index(corpus: Corpus) -> None:
         indexer.update()
         assert urls(corpus, "inanchor:blackmail") == urls(corpus, "inanchor:spaceport") == [HUB]
         exclude(corpus.workspace, ["host:foe.test"])
-        assert indexer.update().rebuilt == "something was excluded"
+        assert indexer.update().rebuilt == "exclusions were added"
         assert urls(corpus, "inanchor:blackmail") == urls(corpus, "inanchor:spaceport") == []
         assert not indexer.update().changed
         make_generation(corpus.workspace)

@@ -159,7 +159,7 @@ def test_another_number_of_shards_builds_anew_beside_the_old(
     searcher = Searcher(corpus.root)
     with Indexer(corpus.root, settings(after)) as indexer:
         report = indexer.update()
-    assert report.rebuilt == "there was none"
+    assert report.rebuilt == "no index existed"
     assert layout(corpus.root) == after
     assert searcher.search(SearchRequest("common")).total == 36  # who has the old one open keeps it
     assert searcher.reload()

@@ -47,7 +47,7 @@ def test_pages_beside_a_crawl(tmp_path: Path) -> None:
                 [*RUN, "-w", str(workspace), "run", "--serve", "--port", "0"], stderr=said
             )
         try:
-            until(lambda: "The search page is at" in errors.read_text())
+            until(lambda: "Serving the search page at" in errors.read_text())
             found = re.search(r"at (http://127\.0\.0\.1:\d+/)", errors.read_text())
             assert found
 
@@ -69,7 +69,7 @@ def test_pages_beside_a_crawl(tmp_path: Path) -> None:
             )
             os.kill(pages.pid, signal.SIGKILL)
             until(lambda: "the web server process ended: killed by signal 9" in errors.read_text())
-            until(lambda: errors.read_text().count("The search page is at") == 2)
+            until(lambda: errors.read_text().count("Serving the search page at") == 2)
             process.send_signal(signal.SIGTERM)
             assert process.wait(60) == 0, errors.read_text()
             assert "stopped: all fetched data is committed" in errors.read_text()

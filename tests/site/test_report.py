@@ -62,7 +62,7 @@ def _check(report: SiteReport, origin: str, planted: Planted) -> None:
         "/lonely/2.html",
         *by_hreflang_alone,
     }
-    assert (report.waiting, report.mixed, report.slow, report.heavy) == (0, [], [], [])
+    assert (report.waiting, report.mixed, report.slow, report.large) == (0, [], [], [])
 
 
 def test_all_that_was_planted_is_found_and_nothing_else(site: Site) -> None:

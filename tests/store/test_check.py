@@ -94,7 +94,7 @@ def test_a_sound_workspace_has_no_faults(crawled: Workspace, deep: bool) -> None
     assert report.ok
     assert report.counts["log entries"] == 4
     assert report.counts["pages rows"] == 8
-    assert report.summary().endswith("no faults")
+    assert report.summary().endswith("no errors")
 
 
 def test_an_empty_workspace_has_no_faults(workspace: Workspace) -> None:
@@ -448,7 +448,7 @@ def merged(crawled: Workspace) -> Workspace:
 def test_a_merged_workspace_has_no_faults(merged: Workspace) -> None:
     report = verify(merged, deep=True)
     assert report.findings == []
-    assert report.counts["files replaced or never named"] == 0
+    assert report.counts["unreferenced files"] == 0
     assert report.counts["table files"] == 5
 
 
@@ -473,7 +473,7 @@ def change_merged(workspace: Workspace, change: Callable[[pl.DataFrame], pl.Data
 
 def test_a_merged_file_whose_rows_do_not_say_when_they_came(merged: Workspace) -> None:
     change_merged(merged, lambda frame: frame.drop("entry"))
-    assert any("it was merged, but has no column entry" in error for error in errors(merged))
+    assert any("it was compacted, but has no column entry" in error for error in errors(merged))
 
 
 def test_a_merged_file_with_rows_that_came_later_than_it_says(merged: Workspace) -> None:
@@ -498,7 +498,7 @@ def test_replaced_files_may_be_gone_and_merged_ones_may_be_left(merged: Workspac
     Path(merged.path("delta/00000001-left/urls.parquet")).write_bytes(b"half")
     report = verify(merged, deep=True)
     assert report.findings == []
-    assert report.counts["files replaced or never named"] == 1
+    assert report.counts["unreferenced files"] == 1
 
 
 def test_excluded_rows_that_are_still_stored_are_noted(crawled: Workspace) -> None:

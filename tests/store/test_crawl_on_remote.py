@@ -154,7 +154,7 @@ def test_a_crawl_that_is_killed_ends_with_the_same_results_as_in_a_folder(
         assert json.loads(second.run("sql", "SELECT count(*) AS n FROM pages", "--json")) == [
             {"n": PAGES}
         ]
-        report = second.run("merge", "--whole")
+        report = second.run("merge", "--full")
         assert "became" in report
         expected, out = answers(folder, tmp_path / "out-folder"), tmp_path / "out-remote"
         assert answers(second, out) == expected
@@ -169,4 +169,4 @@ def test_a_crawl_that_is_killed_ends_with_the_same_results_as_in_a_folder(
         exchanges = first.rows("SELECT DISTINCT record_id FROM visits WHERE kind = 'page'")
         assert last["exported"] == len(exchanges)
         assert len(exchanges) <= sum(asked.values()) + fetched
-        assert "no faults" in first.run("check", "--deep")
+        assert "no errors" in first.run("check", "--deep")

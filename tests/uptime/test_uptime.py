@@ -148,7 +148,7 @@ def test_planted_outages_are_found_told_once_over_a_kill_and_told_to_be_over(
         fine.url: set(),
     }
     assert all(outage["until"] for each in listed["monitors"] for outage in each["outages"])
-    assert "no faults" in call(workspace, "check", "--deep")
+    assert "no errors" in call(workspace, "check", "--deep")
     assert len(list(workspace.rglob("*.warc.gz"))) <= 1  # the killed one's, which was replayed
     assert f"{broken.url}: up" in call(workspace, "uptime", broken.url)
 
@@ -198,7 +198,7 @@ def test_a_daemon_checks_beside_its_crawl_takes_monitors_while_it_runs_and_goes_
         report = json.loads(call(tmp_path / "ws", "uptime", f"127.0.3.90:{server.port}", "--json"))
         assert report["pages"]["pages"] == 9
         assert [each["url"] for each in report["monitors"]] == [home]
-        assert "no faults" in call(tmp_path / "ws", "check", "--deep")
+        assert "no errors" in call(tmp_path / "ws", "check", "--deep")
 
 
 def test_what_cannot_be_watched_is_said(tmp_path: Path) -> None:
@@ -275,4 +275,4 @@ def test_a_kill_right_behind_a_commit_leaves_a_journal_that_is_counted_once(
         session.close()
     rows = LiveTables(workspace).scan("visits").collect()
     assert (rows.height, rows["record_id"].n_unique(), set(rows["warc_file"])) == (3, 3, {""})
-    assert "no faults" in call(tmp_path / "ws", "check", "--deep")
+    assert "no errors" in call(tmp_path / "ws", "check", "--deep")

@@ -115,8 +115,8 @@ class History:
             except FileNotFoundError as error:  # a merge took a file away: read the log again
                 if attempt == _ATTEMPTS:
                     raise WorkError(
-                        f"table files were deleted three times by merges ({error}): try again "
-                        "when no merge is running"
+                        f"table files were deleted three times by compactions ({error}): try again "
+                        "when no compaction is running"
                     ) from None
         raise AssertionError
 

@@ -28,14 +28,17 @@ def command(
         typer.Argument(metavar="URL", help="URLs to fetch. Known URLs are fetched again."),
     ],
     collection: Annotated[
-        str, typer.Option("--collection", metavar="NAME", help="Collection, if there are several.")
+        str,
+        typer.Option(
+            "--collection", metavar="NAME", help="Collection; required if there are several."
+        ),
     ] = "",
     find: Annotated[
         list[str] | None,
         typer.Option(
             "--find",
             metavar="TEXT",
-            help="Search these pages, and all pages they lead to, for a text; repeatable.",
+            help="Search these pages, and all pages reachable from them, for a text; repeatable.",
         ),
     ] = None,
     ignore: IgnoreOption = None,

@@ -32,15 +32,17 @@ def command(
         str,
         typer.Option(
             "--since",
-            metavar="DATE|T",
-            help="Date, for example 2026-11-21, or age, for example 7d.",
+            metavar="DATE|TIME",
+            help="Start: a date, for example 2026-11-21, or an age, for example 7d.",
         ),
     ] = "7d",
     site: SiteOption = "",
     no_diff: Annotated[
         bool, typer.Option("--no-diff", help="List only the pages, without text differences.")
     ] = False,
-    every: Annotated[bool, typer.Option("--all", help="Print every page and every line.")] = False,
+    every: Annotated[
+        bool, typer.Option("--all", help="Print all pages and complete differences.")
+    ] = False,
     workspace: WorkspaceOption = "",
     overrides: SetOption = None,
     json_output: JsonOption = False,

@@ -17,7 +17,8 @@ def command(
     repair: Annotated[
         bool,
         typer.Option(
-            "--repair", help="Repair what can be derived again: leftover files, CDXJ, index, graph."
+            "--repair",
+            help="Delete leftover files and rebuild derived data: CDXJ, index, link graph.",
         ),
     ] = False,
     workspace: WorkspaceOption = "",

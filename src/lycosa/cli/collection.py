@@ -70,7 +70,7 @@ def copy(
     target: Annotated[
         str,
         typer.Argument(
-            metavar="DIR", help="Target workspace: new, or without a collection of this name."
+            metavar="DIR", help="Target workspace. It must not contain this collection."
         ),
     ],
     workspace: WorkspaceOption = "",
@@ -122,7 +122,7 @@ def purge(
     overrides: SetOption = None,
     json_output: JsonOption = False,
 ) -> None:
-    """Delete a collection removed from the configuration.
+    """Delete a collection that was removed from the configuration.
 
     Deletes its rows and the archived records that no other collection uses. No crawl may be
     running.

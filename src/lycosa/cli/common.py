@@ -97,7 +97,8 @@ SinceOption = Annotated[
         "--since",
         metavar="DATE",
         parser=date_ms,
-        help="Only what was fetched since this date, for example 2026-11-21.",
+        show_default=False,
+        help="Only pages fetched since this date, for example 2026-11-21 (default: all).",
     ),
 ]
 

@@ -86,7 +86,8 @@ def command(
         typer.Option(
             "--from",
             metavar="URL|unvisited",
-            help="Fetch only unvisited URLs: those reached from this URL, or all.",
+            help="Fetch only known unvisited URLs: those found through this URL, or all "
+            "(`unvisited`).",
         ),
     ] = "",
     scope: Annotated[
@@ -312,14 +313,12 @@ def _summary(progress: Progress, root: str) -> None:
             f"{number_of(progress.hosts, 'host')}",
         ),
         ("URLs", counts(progress.states)),
-        (
-            "status",
-            counts(
-                {status or "no response": number for status, number in progress.statuses.items()}
-            ),
-        ),
-        ("languages", counts(progress.languages)),
     ]
+    if progress.statuses:
+        statuses = {code or "no response": n for code, n in progress.statuses.items()}
+        rows.append(("status", counts(statuses)))
+    if progress.languages:
+        rows.append(("languages", counts(progress.languages)))
     if progress.replayed:
         rows.append(("recovered", f"{progress.replayed:,} archived captures of an interrupted run"))
     if progress.damaged:

@@ -1,10 +1,12 @@
-"""Examples at the end of each command's help."""
+"""Layout of the help of a command, and the examples at its end."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 import typer
+from typer.core import TyperCommand
 
 EXAMPLES: Mapping[str, tuple[str, ...]] = {
     "crawl": (
@@ -42,7 +44,7 @@ EXAMPLES: Mapping[str, tuple[str, ...]] = {
         "exclude domain:example.org",
         "exclude --purge prefix:https://example.org/private/",
     ),
-    "merge": ("merge", "merge --whole"),
+    "merge": ("merge", "merge --full"),
     "rank": ("rank",),
     "check": ("check --deep", "check --repair"),
     "init": ("-w news init", "init --template news27"),
@@ -101,9 +103,27 @@ def epilog(name: str) -> str:
     return "\n".join(["\b", "Examples:", *(f"  lycosa {line}" for line in EXAMPLES[name])])
 
 
+class PlainHelpCommand(TyperCommand):
+    """A command whose help lists arguments without their Python types."""
+
+    def format_options(self, ctx: Any, formatter: Any) -> None:
+        """Write the sections Arguments and Options."""
+        for title, kind in (("Arguments", "argument"), ("Options", "option")):
+            records = [
+                (record[0].partition(" <")[0], record[1])
+                for parameter in self.get_params(ctx)
+                if parameter.param_type_name == kind
+                and (record := parameter.get_help_record(ctx)) is not None
+            ]
+            if records:
+                with formatter.section(title):
+                    formatter.write_dl(records)
+
+
 def add_to_group(group: typer.Typer, name: str) -> None:
     """Give a group of commands, and each command in it, its examples."""
     group.info.epilog = epilog(name)
     for command in group.registered_commands:
+        command.cls = PlainHelpCommand
         word = command.name or getattr(command.callback, "__name__", "")
         command.epilog = epilog(f"{name} {word}")

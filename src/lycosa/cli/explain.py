@@ -61,7 +61,9 @@ def _collection(entry: Mapping[str, Any]) -> list[tuple[str, str]]:
     name = entry["collection"] + (f" ({entry['operation']})" if entry.get("operation") else "")
     rows = [(f"in {name}", f"{entry['state'] or 'not known'}: {entry['why']}")]
     if entry["state"]:
-        rows.append(("  depth", f"{entry['depth']} (limit: {entry.get('depth_limit', 'unknown')})"))
+        rows.append(
+            ("  depth", f"{entry['depth']} (depth limit: {entry.get('depth_limit', 'unknown')})")
+        )
         if "due_by" in entry:
             rows.append(("  due", f"{entry['due_at'] or 'not automatically'}: {entry['due_by']}"))
         if entry["referrer"]:
@@ -180,14 +182,14 @@ def _visits(facts: Mapping[str, Any]) -> list[tuple[str, str]]:
         rows.append(
             (
                 "page",
-                f"{page['title'] or '(no title)'} [{page['language'] or '?'} "
-                f"{page['language_score']:.2f}, {page['charset']}]",
+                f"{page['title'] or '(no title)'} (language {page['language'] or 'unknown'}, "
+                f"{page['charset']})",
             )
         )
         if not page["may_index"]:
             rows.append(("", "noindex: the page is not in the index"))
         if page["faults"]:
-            rows.append(("  faults", ", ".join(page["faults"])))
+            rows.append(("  errors", ", ".join(page["faults"])))
     rows.extend(("same text as", url) for url in facts["same_text"])
     referrers = facts["referrers"]
     rows.append(("linked from", f"{number_of(referrers['total'], 'link')}"))

@@ -56,16 +56,24 @@ FromDayOption = Annotated[
         "--since",
         metavar="DATE",
         parser=date_ms,
-        help="First day to export, for example 2026-11-21 (UTC).",
+        show_default=False,
+        help="First day to export, for example 2026-11-21 in UTC (default: all).",
     ),
 ]
 UntilOption = Annotated[
-    int, typer.Option("--until", metavar="DATE", parser=date_ms, help="Last day to export.")
+    int,
+    typer.Option(
+        "--until",
+        metavar="DATE",
+        parser=date_ms,
+        show_default=False,
+        help="Last day to export (default: today).",
+    ),
 ]
 FullOption = Annotated[
     bool,
     typer.Option(
-        "--full", help="Export a page on each day it was fetched, not only when it changed."
+        "--full", help="Export a page on each day it was fetched (default: only when it changed)."
     ),
 ]
 SizeOption = Annotated[
@@ -115,15 +123,15 @@ def _library_command(kind: str, size: str, about: str) -> None:
 _library_command(
     "xml",
     "64MB",
-    "Export pages as an XML library by language and day. Files are valid against the schema "
+    "Export pages as an XML library by language and day.\n\nThe schema is written to "
     "DIR/xml/library.xsd.",
 )
 _library_command("jsonl", "64MB", "Export pages as JSON Lines by language and day.")
 _library_command(
     "parquet",
     "256MB",
-    "Export pages as Parquet files by language and day. --max-size limits the rows as JSON: files "
-    "are about a third of it.",
+    "Export pages as Parquet files by language and day.\n\n--max-size is the size of the rows as "
+    "JSON. The Parquet files are about a third as large.",
 )
 _library_command(
     "text", "64MB", "Export visible text by language and day as WARC conversion records (WET)."

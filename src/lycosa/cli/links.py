@@ -28,7 +28,7 @@ def command(
     to: Annotated[str, typer.Option("--to", metavar="URL", help="Links to this URL.")] = "",
     source: Annotated[str, typer.Option("--from", metavar="URL", help="Links on this page.")] = "",
     broken: Annotated[
-        bool, typer.Option("--broken", help="Only links whose target was fetched without success.")
+        bool, typer.Option("--broken", help="Only links to pages that could not be fetched.")
     ] = False,
     site: SiteOption = "",
     every: Annotated[

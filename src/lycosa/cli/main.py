@@ -48,7 +48,7 @@ from lycosa.cli import (
     versions,
     watch,
 )
-from lycosa.cli.examples import add_to_group, epilog
+from lycosa.cli.examples import PlainHelpCommand, add_to_group, epilog
 from lycosa.cli.output import escape_output
 from lycosa.core.errors import LycosaError
 from lycosa.core.version import VERSION
@@ -98,7 +98,7 @@ COMMANDS: dict[str, Callable[..., None]] = {
 }
 _OPTIONS_WITH_A_VALUE = frozenset({"-w", "--workspace", "--set"})  # those of `_main`
 for _name, _function in COMMANDS.items():
-    app.command(_name, epilog=epilog(_name))(_function)
+    app.command(_name, cls=PlainHelpCommand, epilog=epilog(_name))(_function)
 for _name, _group in {
     "export": export.app,
     "collection": collection.app,
@@ -148,7 +148,7 @@ def app_for(arguments: Sequence[str]) -> typer.Typer:
         elif word in COMMANDS:
             only = _new_app()
             only.callback()(_main)
-            only.command(word, epilog=epilog(word))(COMMANDS[word])
+            only.command(word, cls=PlainHelpCommand, epilog=epilog(word))(COMMANDS[word])
             return only
         else:
             break  # help, a group of commands, something wrong: all have to be known

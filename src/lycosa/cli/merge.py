@@ -26,7 +26,7 @@ def command(
     whole: Annotated[
         bool,
         typer.Option(
-            "--whole", help="Compact each table completely, even if there are few small files."
+            "--full", help="Compact all files of each table (default: only many small files)."
         ),
     ] = False,
     engine: EngineOption = "",

@@ -64,8 +64,8 @@ def command(
         f"{number_of(info.duplicates, 'duplicate page')} reached by redirects"
     )
     print(
-        f"{number_of(info.grouped, 'page')} with the same or nearly the same text as another, "
-        f"in {number_of(info.groups, 'group')}; a search shows one page per group"
+        f"{number_of(info.grouped, 'near-duplicate page')} in {number_of(info.groups, 'group')}; "
+        "a search shows one page per group"
     )
     if copies:
         print(

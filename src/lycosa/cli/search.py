@@ -93,7 +93,7 @@ def command(
             "--per-host",
             metavar="N",
             min=0,
-            help="Results per host before those of other hosts; 0: no limit.",
+            help="Maximum number of results per host before those of other hosts; 0: no limit.",
         ),
     ] = 2,
     copies: Annotated[

@@ -23,16 +23,16 @@ def command(
     host: Annotated[
         str, typer.Argument(metavar="HOST", help="Host, host:port or URL of the site.")
     ],
-    every: Annotated[bool, typer.Option("--all", help="Print complete lists.")] = False,
+    every: Annotated[bool, typer.Option("--all", help="Print all entries of each list.")] = False,
     slow: Annotated[
         str,
         typer.Option(
-            "--slow", metavar="T", help="Response time from which a page is listed as slow."
+            "--slow", metavar="TIME", help="Response time from which a page is listed as slow."
         ),
     ] = "1s",
-    heavy: Annotated[
+    large: Annotated[
         str,
-        typer.Option("--heavy", metavar="SIZE", help="Size from which a page is listed as large."),
+        typer.Option("--large", metavar="SIZE", help="Size from which a page is listed as large."),
     ] = "1MB",
     csv: Annotated[
         str,
@@ -57,7 +57,7 @@ def command(
     from lycosa.site.site_report import report_of
     from lycosa.site.text_report import site_text
 
-    limits = Thresholds(parse_duration_ms(slow), parse_size(heavy))
+    limits = Thresholds(parse_duration_ms(slow), parse_size(large))
     root = workspace_root(context, workspace)
     report = report_of(root, host, limits, load_config(context, root, overrides))
     if csv:

@@ -28,14 +28,14 @@ def command(
     collection: CollectionOption = "",
     since: SinceOption = 0,
     until: Annotated[
-        str, typer.Option("--until", metavar="DATE", help="Only pages before this date.")
+        str, typer.Option("--until", metavar="DATE", help="Only pages fetched before this date.")
     ] = "",
     rising: Annotated[
         bool, typer.Option("--rising", help="Only words that are more frequent in recent pages.")
     ] = False,
     period: Annotated[
         str,
-        typer.Option("--period", metavar="TIME", help="Age up to which a page counts as recent."),
+        typer.Option("--period", metavar="TIME", help="Maximum age of a recent page."),
     ] = "7d",
     every: Annotated[
         bool,

@@ -104,7 +104,7 @@ def add(
             metavar="N",
             min=0,
             max=10,
-            help="Number of further failed checks that confirm an outage.",
+            help="Number of repeated checks that must fail before an outage is reported.",
         ),
     ] = 3,
     pause: Annotated[

@@ -212,8 +212,8 @@ class CrawlSettings(SettingsSection):
     remind_pages: int = Field(
         500,
         ge=0,
-        description="`lycosa crawl` asks for `fetch.contact` when it has fetched more "
-        "than this many pages from public hosts.",
+        description="`lycosa crawl` recommends setting `fetch.contact` after this many "
+        "pages from public hosts.",
     )
 
 
@@ -738,7 +738,7 @@ def parse_config(
         ):
             messages = [message for _, message in problems[:_MAX_PLACED]]
             if len(problems) > len(messages):
-                messages.append(f"{source}: {len(problems) - len(messages)} further faults")
+                messages.append(f"{source}: {len(problems) - len(messages)} further errors")
             raise ConfigError("\n".join(messages)) from None
         _leave_out(data, problems, bad)
         config = Config.model_validate(data)
@@ -914,7 +914,7 @@ def _shown(value: object) -> str:
     try:
         return _SHORT.repr(value)
     except ValueError:  # a hexadecimal number may have more digits than Python writes
-        return "a number of very many digits"
+        return "a number with too many digits"
 
 
 def _fields_at(names: Sequence[str]) -> Mapping[str, FieldInfo]:

@@ -18,9 +18,8 @@ def configuration_template() -> str:
     example.
     """
     parts = [
-        "# Lycosa's configuration. Every setting is shown at its default: remove the # and change "
-        "it.\n"
-        "# Durations and sizes carry their unit.\n"
+        "# Lycosa configuration. All settings are shown with their defaults. To change a setting, "
+        "remove the #\n# and edit the value. Durations and sizes need a unit.\n"
     ]
     config = Config()
     for section in SECTIONS:
@@ -28,8 +27,8 @@ def configuration_template() -> str:
         parts.append(f"[{section}]\n" + "\n".join(setting_lines(type(model), model)))
     example = Collection()
     parts.append(
-        "# A collection is a named task; repeat the section for more.\n# [[collection]]\n"
-        + "\n".join(setting_lines(Collection, example))
+        "# A collection is a set of seeds with its own rules and schedule. Repeat the section for "
+        "each collection.\n# [[collection]]\n" + "\n".join(setting_lines(Collection, example))
     )
     text = "\n".join(parts)
     parse_config(text)

@@ -53,8 +53,7 @@ def _span(part: str) -> tuple[int, int]:
     end = _minutes(part, match[3], match[4])
     if start % _DAY == end % _DAY and (start, end) != (0, _DAY):
         raise UsageError(
-            f"{part!r} is an empty time range: begin and end must differ; the whole "
-            "day is 00:00-24:00"
+            f"{part!r} is an empty time range: begin and end must differ; a full day is 00:00-24:00"
         )
     return start % _DAY, end or _DAY
 

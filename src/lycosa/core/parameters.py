@@ -36,7 +36,7 @@ def duration_ms(name: str, value: Duration | None) -> int | None:
 def whole_number(name: str, value: int | None) -> int | None:
     """A number from 0 on, or None. Raises UsageError."""
     if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value < 0):
-        raise UsageError(f"{name}: {value!r} is not a whole number from 0 on")
+        raise UsageError(f"{name}: {value!r} is not an integer of at least 0")
     return value
 
 

@@ -151,7 +151,7 @@ class Dispatcher:
 
     def _closed_collections(self) -> frozenset[str]:
         """The collections that have as many requests in flight as they may, are paused, or have
-        used up their page budget.
+        used up their page quota.
         """
         return frozenset(
             name

@@ -184,7 +184,7 @@ class Worker:
 
     def nothing_to_do(self, until: int) -> bool:
         """Whether nothing is in flight, and nothing is due up to `until` or may be fetched because
-        the page budget is used up.
+        the page quota is used up.
         """
         if self._fetcher.active:
             return False

@@ -331,9 +331,7 @@ def _write_cluster(page: _Page, cluster: Mapping[str, Any]) -> None:
         ([("collection", name)], _figure(pages))
         for name, pages in sorted((cluster.get("granted") or {}).items())
     ]
-    page.add(
-        "granted_pages", "gauge", "Pages of a collection's budget granted to workers.", granted
-    )
+    page.add("granted_pages", "gauge", "Page quota of a collection leased to workers.", granted)
 
 
 @dataclass(slots=True, frozen=True)

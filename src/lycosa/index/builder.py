@@ -141,7 +141,9 @@ class IndexBuilder:
                 return target
             for name in names:
                 (target / name).unlink()
-        raise OSError(f"{self.path}: tantivy's files did not stand still")
+        raise OSError(
+            f"{self.path}: the files of tantivy changed repeatedly while they were copied"
+        )
 
     def close(self) -> None:
         """Stop tantivy's threads and remove the working folder."""

@@ -205,7 +205,7 @@ class ShardIndexer:
 
     def rebuild(self) -> IndexReport:
         """Build the index from the tables alone. Raises what `update` raises."""
-        return self._update(rebuild="asked for")
+        return self._update(rebuild="requested")
 
     def close(self) -> None:
         """Stop the threads, remove the working folder, let another indexer in. A later update
@@ -238,7 +238,7 @@ class ShardIndexer:
             and self._current is not None
             and self._excluded_since(self._current.info.log_entry)
         ):
-            rebuild = "something was excluded"
+            rebuild = "exclusions were added"
         current = None if rebuild else self._current
         after = current.info.log_entry if current else 0
         ranked = self._ranked()
@@ -308,15 +308,15 @@ class ShardIndexer:
             self._current = None
             return str(error)
         if self._current is None:
-            return "there was none"
+            return "no index existed"
         info = self._current.info
         if info.analyzers != self._versions:
-            return "its analyzers or fields are of another version"
+            return "it was built with other analyzers or fields"
         if info.log_entry > self._state.head:
-            return "it has read entries that the log does not have"
+            return "it contains entries that are missing in the log"
         entry = self._workspace.log.read(info.log_entry) if info.log_entry else None
         if entry is not None and entry.attempt != info.attempt:
-            return "it was made from another log"
+            return "it was built from another log"
         return ""
 
     def _start(self, base: Generation | None) -> IndexBuilder:

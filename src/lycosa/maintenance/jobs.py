@@ -52,7 +52,7 @@ def merge_on(
     with maintenance(workspace.storage) as alone:
         if not alone:
             return MergeReport(
-                gave_up="another process is merging, vacuuming or purging this "
+                gave_up="another process is compacting, vacuuming or purging this "
                 "workspace; run the command again later"
             )
         return combined(
@@ -101,7 +101,7 @@ def rank_workspace(location: str) -> GraphInfo:
             gone = error
     raise WorkError(
         f"table files were replaced during all {_RANK_ATTEMPTS} attempts ({gone}): run the "
-        "command again when no merge is running"
+        "command again when no compaction is running"
     )
 
 

@@ -124,7 +124,7 @@ def create_app(
 
     @app.get("/healthz", tags=["workspace"])
     def healthz() -> dict[str, str]:
-        """Whether the server answers; says nothing about the index."""
+        """Return 200 if the server responds. The state of the index is not checked."""
         return {"status": "ok"}
 
     @app.get("/robots.txt", include_in_schema=False)

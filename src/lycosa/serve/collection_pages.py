@@ -47,7 +47,7 @@ class CollectionLine(BaseModel):
     sites: int
     bytes: int = Field(description="Decoded size of its pages in bytes.")
     urls: dict[str, int] = Field(description="URLs by state.")
-    pages_ever: int = Field(description="Number of pages counted by the page budget (`max_pages`).")
+    pages_ever: int = Field(description="Number of pages counted by the page quota (`max_pages`).")
     on_disk: int = Field(
         description="Size in bytes of the base files that contain only this collection."
     )

@@ -78,7 +78,7 @@ def create_feeds(source: Source) -> APIRouter:
         collection: Collection = "",
         sort: Sort = "",
     ) -> Response:
-        """What a search finds, the newest first, as RSS 2.0."""
+        """Return search results, newest first, as RSS 2.0."""
         filters = Filters(q, lang, site, collection, sort)
         return Response(
             rss(filters, found(filters, n), str(request.base_url)),
@@ -97,7 +97,7 @@ def create_feeds(source: Source) -> APIRouter:
         collection: Collection = "",
         sort: Sort = "",
     ) -> Response:
-        """What a search finds, the newest first, as Atom."""
+        """Return search results, newest first, as Atom."""
         filters = Filters(q, lang, site, collection, sort)
         return Response(
             atom(filters, found(filters, n), str(request.base_url)),

@@ -12,14 +12,14 @@ PROBLEM_TYPE = "application/problem+json"
 
 
 class Fault(BaseModel):
-    """One parameter that is wrong."""
+    """An invalid parameter."""
 
     parameter: str
     message: str
 
 
 class Problem(BaseModel):
-    """What went wrong (RFC 9457 section 3.1)."""
+    """An error (RFC 9457 section 3.1)."""
 
     type: str = Field(
         "about:blank", description="`about:blank`: the problem is described by title and status."

@@ -80,7 +80,8 @@ def run_server(
         )
         address = address_of(listener)
         announce(
-            f"The search page is at {address} and the API under {address}api/v1; Ctrl-C ends it."
+            f"Serving the search page at {address} and the API at {address}api/v1. "
+            "Press Ctrl-C to stop."
         )
         # uvicorn has already ended its connections and raises the signal again
         with contextlib.suppress(KeyboardInterrupt):
@@ -147,7 +148,7 @@ def listen(host: str, port: int, *, shared: bool = False) -> socket.socket:
         )[0]
     except (socket.gaierror, UnicodeError) as error:
         # the latter for a name with a label of more than 63 bytes, or an empty one
-        reason = error.strerror if isinstance(error, OSError) else "this is no name of a host"
+        reason = error.strerror if isinstance(error, OSError) else "not a valid host name"
         raise UsageError(
             f"cannot listen on {host[:200]!r}: {reason}; serve.host must be an "
             "address of this machine"

@@ -103,7 +103,7 @@ LISTS: tuple[Listing, ...] = (
         lambda each: (each.url, each.duration_ms, each.title),
     ),
     Listing(
-        "heavy",
+        "large",
         message("Large pages"),
         (message("Page"), message("Size (bytes)"), message("Title")),
         lambda each: (each.url, each.size, each.title),

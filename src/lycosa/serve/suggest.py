@@ -22,24 +22,22 @@ from lycosa.url.normalise import MAX_URL_LENGTH
 SUGGESTIONS = "application/x-suggestions+json"
 SUGGESTED = 10
 
-Typed = Annotated[str, Query(max_length=MAX_QUERY, description="What was typed so far.")]
+Typed = Annotated[str, Query(max_length=MAX_QUERY, description="Text typed so far.")]
 Lang = Annotated[str, Query(max_length=16, description="Only phrases of pages in this language.")]
-N = Annotated[int, Query(ge=1, le=MAX_SUGGESTIONS, description="How many suggestions.")]
+N = Annotated[int, Query(ge=1, le=MAX_SUGGESTIONS, description="Maximum number of suggestions.")]
 
 
 class SuggestedPhrase(BaseModel):
     """A phrase of the pages."""
 
     text: str
-    language: str = Field(description="ISO 639 code of pages that hold it; empty: unknown.")
-    kind: str = Field(
-        description="What it is on most of them: title, heading, link (the text of one) or word."
-    )
-    pages: int = Field(description="How many pages hold it, about.")
+    language: str = Field(description="ISO 639 code of the pages that contain it; empty: unknown.")
+    kind: str = Field(description="Most frequent role: title, heading, link (anchor text) or word.")
+    pages: int = Field(description="Approximate number of pages that contain it.")
 
 
 class Suggested(BaseModel):
-    """What somebody who types may want to type, the best first."""
+    """Completions of the typed text, best first."""
 
     query: str
     took_ms: float
@@ -52,8 +50,8 @@ def create_suggest(source: Source) -> APIRouter:
 
     @router.get("/api/v1/suggest", responses=ERRORS)
     def suggest(q: Typed, lang: Lang = "", n: N = SUGGESTED) -> Suggested:
-        """Titles, headings, texts of links and frequent words that go on as what was typed, from
-        the beginning of any of their words.
+        """Return titles, headings, anchor texts and frequent words that contain the typed text at
+        the beginning of a word.
         """
         started = time.perf_counter()
         found = source.suggest(SuggestRequest(q, n, lang.lower()))
@@ -72,9 +70,7 @@ def create_suggest(source: Source) -> APIRouter:
         response_class=JSONResponse,
     )
     def browser_suggestions(q: Typed = "", lang: Lang = "") -> JSONResponse:
-        """The same as OpenSearch has it (OpenSearch Suggestions 1.1): the query, and what may be
-        meant.
-        """
+        """Return the query and its completions (OpenSearch Suggestions 1.1)."""
         found = source.suggest(SuggestRequest(q, SUGGESTED, lang.lower()))
         return JSONResponse([q, [each.text for each in found]], media_type=SUGGESTIONS)
 
@@ -85,7 +81,7 @@ def create_suggest(source: Source) -> APIRouter:
             Query(
                 min_length=1,
                 max_length=MAX_URL_LENGTH,
-                description="The address of a page that was crawled.",
+                description="URL of a crawled page.",
             ),
         ],
         n: Annotated[int, Query(ge=1, le=MAX_COUNT, description="Number of results.")] = 10,
@@ -95,14 +91,18 @@ def create_suggest(source: Source) -> APIRouter:
         lang: Annotated[
             str,
             Query(
-                max_length=16, description="Only pages in this language, instead of the page's own."
+                max_length=16,
+                description="Only pages in this language (default: the language of the page).",
             ),
         ] = "",
         per_host: Annotated[
-            int, Query(ge=0, le=MAX_COUNT, description="As of a search.")
+            int,
+            Query(
+                ge=0, le=MAX_COUNT, description="Maximum number of results per host; 0: no limit."
+            ),
         ] = PER_HOST,
     ) -> Answer:
-        """Pages like one page: the search `similar:URL`. Its own copies are not among them."""
+        """Return pages similar to a page, without its duplicates (the query `similar:URL`)."""
         request = SearchRequest(
             similar_query(url), n, offset, language=lang or None, per_host=per_host, spelling=False
         )

@@ -19,27 +19,28 @@ _DAY_MS = 86_400_000
 
 
 class TermCount(BaseModel):
-    """One word."""
+    """A word with its frequencies."""
 
-    text: str = Field(description="As it is mostly written.")
+    text: str = Field(description="Most frequent spelling.")
     language: str
-    documents: int = Field(description="Pages that hold it.")
-    total: int = Field(description="How often they hold it.")
-    recent: int = Field(description="Of the pages those that are newest.")
+    documents: int = Field(description="Number of pages that contain it.")
+    total: int = Field(description="Number of occurrences.")
+    recent: int = Field(description="Number of recent pages that contain it.")
     surprise: float = Field(
-        description="Log-likelihood of its share of the newest pages; negative: it fell."
+        description="Log-likelihood ratio of its share in recent and earlier pages; "
+        "negative: less frequent."
     )
 
 
 class Terms(BaseModel):
-    """The words, the most frequent first, or those that rise most."""
+    """The most frequent words, or the words with the largest increase."""
 
-    pages: int = Field(description="Pages that were looked at.")
+    pages: int = Field(description="Number of pages counted.")
     recent_pages: int
-    recent_since: str = Field(description="UTC, ISO 8601: pages from then on are the newest.")
+    recent_since: str = Field(description="UTC, ISO 8601: start of the recent period.")
     languages: dict[str, int]
     missed: int = Field(
-        description="Of words on up to so many pages some may be missing; 0: all were counted."
+        description="Words on at most this many pages may be missing; 0: the list is complete."
     )
     terms: list[TermCount]
 
@@ -51,26 +52,28 @@ def create_terms(count: Callable[[TermsRequest], TermsReport]) -> APIRouter:
 
     @router.get("/terms", responses=ERRORS)
     def terms(
-        n: Annotated[int, Query(ge=1, le=MAX_TERMS, description="How many words.")] = 50,
+        n: Annotated[int, Query(ge=1, le=MAX_TERMS, description="Number of words.")] = 50,
         lang: Annotated[str, Query(max_length=16, description="Only pages in this language.")] = "",
         site: Annotated[str, Query(max_length=255, description="Only pages of this host.")] = "",
         collection: Annotated[
             str, Query(max_length=64, description="Only pages of this collection.")
         ] = "",
         since: Annotated[
-            date | None, Query(description="Only pages from this day on (UTC).")
+            date | None, Query(description="Only pages fetched since this day (UTC).")
         ] = None,
-        until: Annotated[date | None, Query(description="Only pages from before this day.")] = None,
+        until: Annotated[
+            date | None, Query(description="Only pages fetched before this day.")
+        ] = None,
         rising: Annotated[
             bool,
-            Query(description="Words that the newest pages hold more often than the earlier ones."),
+            Query(description="Only words that are more frequent in recent pages."),
         ] = False,
         days: Annotated[
             float,
             Query(
                 gt=0,
                 le=10_000,
-                description="Which pages are the newest: those of so many last days.",
+                description="Length of the recent period in days.",
             ),
         ] = 7,
     ) -> Terms:

@@ -28,7 +28,7 @@ NOT_FOUND: dict[int | str, dict[str, Any]] = {
     404: {
         "model": Problem,
         "content": {"application/problem+json": {}},
-        "description": "Nothing is kept of that page",
+        "description": "No copy of this page is archived",
     }
 }
 Before = Annotated[

@@ -31,7 +31,7 @@ def write_csv(report: SiteReport, folder: str) -> list[Path]:
         "duplicates": (Duplicates, report.duplicates),
         "untitled": (PageLine, report.untitled),
         "slow": (PageLine, report.slow),
-        "heavy": (PageLine, report.heavy),
+        "large": (PageLine, report.large),
         "hreflang": (Unanswered, report.hreflang),
         "mixed": (MixedContent, report.mixed),
         "faults": (Fault, report.faults),

@@ -26,12 +26,10 @@ _HTML = ("text/html", "application/xhtml+xml")
 
 @dataclass(slots=True, frozen=True)
 class Thresholds:
-    """From where a page is told as slow (its newest fetch, ms) or heavy (bytes of its decoded
-    body).
-    """
+    """Limits from which a page is listed as slow (newest fetch) or large (decoded body)."""
 
     slow_ms: int = 1_000
-    heavy_bytes: int = 1_000_000
+    large_bytes: int = 1_000_000
 
 
 @dataclass(slots=True, frozen=True)
@@ -76,7 +74,7 @@ class SiteReport:
     """A site. `urls` are those known of it, `waiting` those never fetched: while there are any,
     links to a page may be missing.
 
-    `by_depth`: pages by links from `home`; -1: not reached by links. `slow` and `heavy`: the worst
+    `by_depth`: pages by links from `home`; -1: not reached by links. `slow` and `large`: the worst
     first.
     """
 
@@ -97,7 +95,7 @@ class SiteReport:
     duplicates: list[Duplicates]
     untitled: list[PageLine]
     slow: list[PageLine]
-    heavy: list[PageLine]
+    large: list[PageLine]
     hreflang: list[Unanswered]
     mixed: list[MixedContent]
     faults: list[Fault]
@@ -144,8 +142,8 @@ def site_report(
                 "duration_ms", descending=True
             )
         ),
-        heavy=_lines(
-            pages.filter(pl.col("size") >= limits.heavy_bytes).sort("size", descending=True)
+        large=_lines(
+            pages.filter(pl.col("size") >= limits.large_bytes).sort("size", descending=True)
         ),
         hreflang=unanswered(tables, facts),
         mixed=mixed_content(tables, name),

@@ -47,7 +47,7 @@ def _lines(report: SiteReport, thresholds: Thresholds, most: int, *, every: bool
     yield from _tree(report.tree, _FOLDERS if not every else most)
     yield from _broken(report, most)
     yield from _list(
-        "orphan pages (listed, but not linked)",
+        "orphan pages (in the sitemap, not linked)",
         [f"{each.url}  in {each.listed_in}" for each in report.orphans],
         most,
     )
@@ -62,8 +62,8 @@ def _lines(report: SiteReport, thresholds: Thresholds, most: int, *, every: bool
     yield from _list("pages without a title", [page.url for page in report.untitled], most)
     slow = [f"{format_duration(page.duration_ms or 0)}  {page.url}" for page in report.slow]
     yield from _list(f"slow pages ({format_duration(thresholds.slow_ms)} or more)", slow, most)
-    heavy = [f"{format_size(page.size)}  {page.url}" for page in report.heavy]
-    yield from _list(f"large pages ({format_size(thresholds.heavy_bytes)} or more)", heavy, most)
+    large = [f"{format_size(page.size)}  {page.url}" for page in report.large]
+    yield from _list(f"large pages ({format_size(thresholds.large_bytes)} or more)", large, most)
     pairs = [
         f"{each.source}  {each.language} {each.target}  {each.reason}" for each in report.hreflang
     ]

@@ -128,17 +128,17 @@ def _describe(source: RecordFile, damage: Damage, following: int | None) -> str:
         start = source.peek(0, 8)
         if start.startswith(b"WARC/"):
             return (
-                f"{source.path} is an uncompressed WARC: make it one gzip member a record "
-                "first, with `warcio recompress`"
+                f"{source.path} is an uncompressed WARC file: compress it first with "
+                "`warcio recompress`"
             )
         return (
-            f"{source.path} is no WARC file (offset 0: {damage.reason}): give a .warc.gz with "
-            "one gzip member a record"
+            f"{source.path} is not a WARC file (offset 0: {damage.reason}): specify a .warc.gz "
+            "file with one gzip member per record"
         )
     return (
         f"{source.path} is damaged from offset {damage.offset} to {damage.end}: {damage.reason}. "
-        "What lies before and behind can be read: run `lycosa check`, or restore the file from a "
-        "copy"
+        "The records before and after this range can be read: run `lycosa check`, or restore the "
+        "file from a backup"
     )
 
 

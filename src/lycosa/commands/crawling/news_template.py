@@ -17,7 +17,7 @@ SEEDS = "seeds"
 _SPREAD_MINUTES = 24 * 60 // len(LANGUAGES)  # between two collections' daily times
 _SECTION = re.compile(r"^/([a-z0-9-]+)/?$")
 _GLOBAL = """# Media and government sites in 27 languages, one collection per language,
-# named by its ISO code. Entire sites are crawled: no page budget, no depth limit.
+# named by its ISO code. Entire sites are crawled: no page quota, no depth limit.
 # `lycosa status` shows what traps and limits excluded.
 # Before the first `lycosa run`, set contact in [fetch], so that webmasters can reach you.
 
@@ -29,7 +29,7 @@ def news_template(seed_folder: str | None) -> tuple[str, dict[str, str]]:
     seeds stand in the lycosa.toml.
     """
     domains = Domains(bundled_suffix_list())
-    head, _, _ = configuration_template().partition("# A collection is a named task")
+    head, _, _ = configuration_template().partition("# A collection is a set of seeds")
     parts = [_GLOBAL + head.rstrip() + "\n"]
     files = {}
     for number, (code, name) in enumerate(LANGUAGES.items()):

@@ -55,17 +55,17 @@ _REASONS = {
     "redirect": Message("reason_redirect", "it redirects"),
     "host_budget": Message(
         "reason_host_budget",
-        "the page budget of the host is used up; checked again after {days} days",
+        "the page quota of the host is used up; checked again after {days} days",
         days=_DEFERRAL_DAYS,
     ),
     "domain_budget": Message(
         "reason_domain_budget",
-        "the page budget of the registrable domain is used up; checked again after {days} days",
+        "the page quota of the registrable domain is used up; checked again after {days} days",
         days=_DEFERRAL_DAYS,
     ),
     "prefix_budget": Message(
         "reason_prefix_budget",
-        "its part of the site has used up its share of the host's page budget; checked again "
+        "its part of the site has used up its share of the host's page quota; checked again "
         "after {days} days",
         days=_DEFERRAL_DAYS,
     ),

@@ -66,7 +66,7 @@ def repair_workspace(root: str, *, deep: bool = False) -> Repaired:
         with maintenance(workspace.storage) as alone:
             if not alone:
                 raise OwnedError(
-                    "another process is merging, vacuuming or purging "
+                    "another process is compacting, vacuuming or purging "
                     f"{workspace.root}: run the command again later"
                 )
             for kind in (kind for kind in _ORDER if kind in due):

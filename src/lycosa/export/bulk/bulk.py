@@ -119,7 +119,7 @@ def export_jsonl(workspace: Workspace, chosen: Selection, output: BinaryIO) -> i
                 written += 1
     except FileNotFoundError as error:
         raise WorkspaceError(
-            f"a table file was deleted by a concurrent merge, or is missing: {error}; run the "
+            f"a table file was deleted by a concurrent compaction, or is missing: {error}; run the "
             "same command again"
         ) from None
     return written
@@ -287,7 +287,7 @@ class _Export:
         if len(batch) == 1:
             self._count(
                 batch[0],
-                Outcome(Verdict.FAILED, f"413: its {size} bytes are more than the server takes"),
+                Outcome(Verdict.FAILED, f"413: {size} bytes are more than the server accepts"),
             )
             return
         self._batch_bytes = min(self._batch_bytes, max(_MIN_BYTES, size // 2))

@@ -83,7 +83,7 @@ class ReplicaKeeper:
         for replica in [
             replica for replicas in self._shards for replica in replicas if not replica.alive()
         ]:
-            self._say(f"search replica {replica.name} died; another one takes its place")
+            self._say(f"search replica {replica.name} died; it is replaced")
             self._end(replica)
         nodes = [node.name for node in self._engine.nodes() if node.alive]
         for shard, replicas in zip(shards, self._shards, strict=True):

@@ -58,6 +58,6 @@ class ShardsSide:
 
     def _differs(self) -> Differs:
         return Differs(
-            f"{self._name or 'this index'} has its shards on other machines, and "
-            "returns only complete results"
+            f"{self._name or 'this index'} stores its shards on other machines "
+            "and can only return complete results"
         )

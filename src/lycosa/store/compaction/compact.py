@@ -78,7 +78,7 @@ def merge(
     report = MergeReport()
     with maintenance(workspace.storage) as alone:
         if not alone:
-            report.gave_up = "another process is merging, cleaning up or purging this workspace"
+            report.gave_up = "another process is compacting, vacuuming or purging this workspace"
             return report
         state = workspace.state()
         report.files_before = count_files(state)

@@ -82,7 +82,7 @@ def sweep(
     with maintenance(workspace.storage) as alone:
         if not alone:
             return SweepReport(
-                gave_up="another process is merging, cleaning up or purging this workspace"
+                gave_up="another process is compacting, vacuuming or purging this workspace"
             )
         return sweep_alone(workspace, workspace.state(), keep_replaced_ms, keep_entries_ms, now)
 

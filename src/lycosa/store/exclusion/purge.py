@@ -104,7 +104,7 @@ def purge(
             report.pending.append(
                 (
                     workspace.root,
-                    "another process is merging, cleaning up or purging this workspace: try again",
+                    "another process is compacting, vacuuming or purging this workspace: try again",
                 )
             )
             return report

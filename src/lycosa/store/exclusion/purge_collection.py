@@ -51,7 +51,7 @@ def purge_collection(workspace: Workspace, name: str, *, clock: Clock | None = N
             report.pending.append(
                 (
                     workspace.root,
-                    "another process is merging, cleaning up or purging this workspace: try again",
+                    "another process is compacting, vacuuming or purging this workspace: try again",
                 )
             )
             return report

@@ -126,7 +126,7 @@ class Log:
             raise EntriesGone(_GONE.format(entry_path(entry.number)))
 
 
-_GONE = "{} was deleted, as entries are that a snapshot covers: read the log from the snapshot on"
+_GONE = "{} was deleted because a snapshot replaces it: read the log from the snapshot"
 
 
 def _hundred(number: int) -> int:

@@ -86,7 +86,7 @@ class FileCache:
             fetched = os.stat(aside).st_size
             if fetched != size or (digest and file_digest(aside) != digest):
                 what = (
-                    f"it has {fetched} bytes, {size} are due"
+                    f"it has {fetched} bytes, but {size} according to the log"
                     if fetched != size
                     else "its bytes have changed"
                 )

@@ -63,12 +63,12 @@ _MISSING = frozenset({"404", "NoSuchKey"})
 _WHY = {
     "AccessDenied": "access is denied: the credentials in the environment do not allow it",
     "403": "access is denied: the credentials in the environment do not allow it",
-    "InvalidAccessKeyId": "the credentials in the environment are not known there: check "
+    "InvalidAccessKeyId": "the credentials in the environment are unknown to the endpoint: check "
     "AWS_ACCESS_KEY_ID and AWS_ENDPOINT_URL",
     "SignatureDoesNotMatch": "the credentials in the environment are wrong: check "
     "AWS_SECRET_ACCESS_KEY",
     "ExpiredToken": "the credentials in the environment have expired: renew AWS_SESSION_TOKEN",
-    "NoSuchBucket": "there is no such bucket: make it first",
+    "NoSuchBucket": "the bucket does not exist: create it first",
     "NoCredentialsError": "there are no credentials in the environment: set AWS_ACCESS_KEY_ID and "
     "AWS_SECRET_ACCESS_KEY",
     "EndpointConnectionError": "the endpoint cannot be reached: check AWS_ENDPOINT_URL and the "

@@ -77,7 +77,7 @@ def list_faults(folder: Path) -> Iterator[tuple[str, str]]:
             if not path.is_file():
                 yield name, "it is missing"
             elif path.stat().st_size != size:
-                yield name, f"it has {path.stat().st_size} bytes, {LIST} says {size}"
+                yield name, f"it has {path.stat().st_size} bytes, but {size} according to {LIST}"
             elif digest and file_digest(str(path)) != digest:
                 yield name, "its bytes have changed since it was published"
     except FileNotFoundError:

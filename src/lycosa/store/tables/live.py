@@ -368,6 +368,6 @@ def read_live(root: str, read: Callable[[LiveTables], _Answer]) -> _Answer:
             if attempt == _ATTEMPTS:
                 raise WorkError(
                     f"table files were replaced during all three attempts ({error}): run the "
-                    "command again when no merge is running"
+                    "command again when no compaction is running"
                 ) from None
     raise AssertionError

@@ -141,7 +141,7 @@ def _table_problem(path: str, table: str, file: LiveFile) -> str:
         if tuple(schema.names()[: len(SORT)]) != SORT:
             return f"it does not start with the columns {', '.join(SORT)}"
         if file.merged and schema.get(ENTRY) != pl.Int64():
-            return f"it was merged, but has no column {ENTRY}"
+            return f"it was compacted, but has no column {ENTRY}"
         return _rows_problem(frame, file)
     except (pl.exceptions.PolarsError, OSError) as error:
         return f"it cannot be read: {str(error).partition(chr(10))[0]}"
@@ -191,7 +191,7 @@ def _check_leftovers(storage: Storage, state: LogState, report: Report) -> None:
     """Folders and files that no entry names: harmless, or waiting for replay."""
     named = {file.path for files in state.files.values() for file in files} | set(state.warcs)
     for top in (BASE, DELTA):
-        report.counts["files replaced or never named"] += sum(
+        report.counts["unreferenced files"] += sum(
             path not in named for path in storage.files_below(top)
         )
     for path in sorted(state.retired):
@@ -201,7 +201,7 @@ def _check_leftovers(storage: Storage, state: LogState, report: Report) -> None:
                 NOTE,
                 path,
                 what,
-                "purge again, or wait for the next cleanup; `lycosa check --repair` deletes it",
+                "purge again, or wait for the next vacuum; `lycosa check --repair` deletes it",
                 SWEEP,
             )
     for name in sorted({*storage.names(DATA), *storage.drafts(DATA)}):
@@ -307,5 +307,5 @@ def _check_records(live: LiveTables, storage: Storage, state: LogState) -> Itera
                 ERROR,
                 path,
                 f"exchanges without a row in visits: {unread:,}",
-                "report this: a commit must contain exactly its exchanges",
+                "report this as a defect of Lycosa: a commit must contain exactly its exchanges",
             )

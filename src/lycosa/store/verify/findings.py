@@ -48,10 +48,10 @@ class Report:
         return all(finding.severity != ERROR for finding in self.findings)
 
     def summary(self) -> str:
-        """One line for people: `7 log entries, 12 table files, …: no faults`."""
+        """Return one line: `7 log entries, 12 table files, …: no errors`."""
         looked = ", ".join(f"{number:,} {what}" for what, number in self.counts.items())
-        faults = sum(finding.severity == ERROR for finding in self.findings)
+        errors = sum(finding.severity == ERROR for finding in self.findings)
         return (
             f"checked {looked}: "
-            f"{f'{faults} faults' if faults > 1 else '1 fault' if faults else 'no faults'}"
+            f"{f'{errors} errors' if errors > 1 else '1 error' if errors else 'no errors'}"
         )

@@ -100,7 +100,10 @@ def check_counters(entries: list[Entry], report: Report) -> None:
             if counted != rows:
                 what = f"its counter of {table} is {counted}, but its files have {rows} rows"
                 report.add(
-                    ERROR, entry_path(entry.number), what, "report this: the counts must add up"
+                    ERROR,
+                    entry_path(entry.number),
+                    what,
+                    "report this as a defect of Lycosa: the counts must add up",
                 )
 
 
@@ -166,7 +169,7 @@ def _start(
                 "deletion was interrupted"
             )
             remedy = (
-                "nothing to do: the snapshot has the same content; the next cleanup, or "
+                "nothing to do: the snapshot has the same content; the next vacuum, or "
                 "`lycosa check --repair`, deletes the rest"
             )
             report.add(WARNING, FOLDER, what, remedy, ENTRIES)

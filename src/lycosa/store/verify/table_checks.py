@@ -19,7 +19,7 @@ from lycosa.store.workspace import Workspace
 from lycosa.url.keys import Identifier, host_key
 from lycosa.url.scope import hostname
 
-_REPORT = "report this: it is a defect in Lycosa"
+_REPORT = "report this as a defect of Lycosa"
 _VOCABULARIES: tuple[tuple[str, str, frozenset[str]], ...] = (
     ("urls", "state", frozenset(UrlState)),
     ("visits", "kind", frozenset(VisitKind)),
