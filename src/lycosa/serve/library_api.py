@@ -206,13 +206,9 @@ def create_library_api(root: str, access: Access, library: Library) -> APIRouter
         select the entries of each list.
         """
         table = library.groups(by, sites=sites)
-        lists = {"rows": table.rows, "sites": table.sites if sites else []}
-        cut = replace(
-            table,
-            rows=lists["rows"][offset : offset + n],
-            sites=lists["sites"][offset : offset + n],
-        )
-        totals = {name: len(entries) for name, entries in lists.items()}
+        rows, hosts = table.rows, table.sites if sites else []
+        cut = replace(table, rows=rows[offset : offset + n], sites=hosts[offset : offset + n])
+        totals = {"rows": len(rows), "sites": len(hosts)}
         return LibraryTable.model_validate(asdict(cut) | {"totals": totals})
 
     @router.get("/hosts", responses=ERRORS)
