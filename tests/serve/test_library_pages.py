@@ -130,7 +130,7 @@ def test_the_same_as_json(client: Client, copy: str) -> None:
     assert (table["rows"][0]["name"], table["total"]["pages"]) == ("default", pages.height)
     assert sum(site["pages"] for site in table["sites"]) == pages.height
     assert table["totals"] == {"rows": len(table["rows"]), "sites": len(table["sites"])}
-    asked = {"by": "collection", "sites": "true", "offset": 1, "n": 2}
+    asked: dict[str, str | int] = {"by": "collection", "sites": "true", "offset": 1, "n": 2}
     assert client.get("/api/v1/library", asked).json()["sites"] == table["sites"][1:3]
     assert client.get("/api/v1/library/hosts").json()["total"] == table["total"]["sites"]
     held = client.get("/api/v1/library/collections/default").json()
