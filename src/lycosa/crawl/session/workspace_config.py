@@ -8,8 +8,8 @@ from typing import Any
 
 from lycosa.config.settings import Collection, Config, parse_config
 from lycosa.core.errors import ConfigError, UsageError
-from lycosa.crawl.session.seeds import typed_url
 from lycosa.store.storage import open_storage
+from lycosa.url.normalise import typed_url
 
 CONFIGURATION = "lycosa.toml"
 SCOPES = ("host", "domain", "prefix", "any")
