@@ -230,8 +230,9 @@ def test_a_configuration_that_is_not_utf8_is_named_with_its_line(
 ) -> None:
     assert here("-w", str(tmp_path / "w"), "init").code == 0
     (tmp_path / "w" / "lycosa.toml").write_bytes(b'[fetch]\ncontact = "caf\xe9"\n')
-    said = here("-w", str(tmp_path / "w"), "crawl", "http://127.0.0.1:1/")
-    assert (said.code, "lycosa.toml, line 2: not valid UTF-8" in said.err) == (2, True)
+    for command in (("crawl", "http://127.0.0.1:1/"), ("run",), ("serve",), ("add", "127.0.0.1:1")):
+        said = here("-w", str(tmp_path / "w"), *command)
+        assert (said.code, "lycosa.toml, line 2: not valid UTF-8" in said.err) == (2, True), command
 
 
 def test_a_damaged_workspace_is_not_an_empty_one(here: Lycosa, tmp_path: Path) -> None:
