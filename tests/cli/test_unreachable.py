@@ -93,13 +93,13 @@ def test_an_earlier_crawl_does_not_delay_the_end(
     dead = f"http://127.0.0.2:{closed_port()}/"
     with hostile_site() as site:
         limit = ("--depth", "0") if command == "crawl" else ("--max-pages", "1")
-        first = here("-w", root, "crawl", site, *limit, "--set", "crawl.patience=0")
+        first = here("-w", root, "crawl", site, *limit, "--delay", "0")
         assert first.code == 0, first.err
-    called = (
-        ("crawl", dead, "--depth", "0") if command == "crawl" else ("hunt", "x", "--seed", dead)
-    )
-    started = time.monotonic()
-    said = here("-w", root, *called)
+        called = (
+            ("crawl", dead, "--depth", "0") if command == "crawl" else ("hunt", "x", "--seed", dead)
+        )
+        started = time.monotonic()
+        said = here("-w", root, *called)
     assert time.monotonic() - started < 28  # a hunt lasts 30 s, the host is paused for 60 s
     assert said.code == 1
     assert f"{dead}robots.txt: connect_refused" in said.err + said.out
