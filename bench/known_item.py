@@ -98,7 +98,7 @@ def weighted_bm25(site: Site) -> Ask:
 
     def ask(query: str) -> list[str]:
         parsed = index.parse_query(
-            re.sub(r"[^\w\\s]", " ", query), ["title", "body"], field_boosts={"title": TITLE_WEIGHT}
+            re.sub(r"[^\w\s]", " ", query), ["title", "body"], field_boosts={"title": TITLE_WEIGHT}
         )
         return [
             str(searcher.doc(address).get_first("url"))

@@ -47,7 +47,7 @@ from lycosa.text.analyze import analyzer_for
 from lycosa.url.keys import Identifier
 
 DATA = Path("/work/shared/data")
-DEPTH = 1_000
+DEPTH, MRR_DEPTH = 1_000, 10
 FIRST_AT = 1_700_000_000_000
 K1, B = 1.2, 0.75
 _NUMBER = re.compile(r"\d+")
@@ -81,7 +81,17 @@ class Collection:
     @property
     def measure(self) -> Callable[[Sequence[str], set[str]], float]:
         """Average precision, or reciprocal rank where one document answers."""
-        return reciprocal_rank if self.name.startswith("xquad") else average_precision
+        return reciprocal_rank if self.has_one_answer else average_precision
+
+    @property
+    def has_one_answer(self) -> bool:
+        """Whether one document answers each question."""
+        return self.name.startswith("xquad")
+
+    @property
+    def depth(self) -> int:
+        """The number of results that the measure looks at."""
+        return MRR_DEPTH if self.has_one_answer else DEPTH
 
 
 def cranfield(folder: Path) -> Collection:
@@ -200,7 +210,7 @@ def rankings(
     searcher: Searcher,
     collection: Collection,
     numbers: Iterable[str] | None = None,
-    depth: int = DEPTH,
+    depth: int | None = None,
     *,
     language: str = "",
     **request: object,
@@ -210,7 +220,7 @@ def rankings(
     for number in collection.questions if numbers is None else numbers:
         asked = SearchRequest(
             collection.questions[number],
-            depth,
+            collection.depth if depth is None else depth,
             language=language or None,
             per_host=0,
             folded=False,
@@ -295,7 +305,12 @@ def average_precision(ranking: Sequence[str], relevant: set[str]) -> float:
 
 def reciprocal_rank(ranking: Sequence[str], relevant: set[str]) -> float:
     return next(
-        (1 / place for place, document in enumerate(ranking[:10], 1) if document in relevant), 0.0
+        (
+            1 / place
+            for place, document in enumerate(ranking[:MRR_DEPTH], 1)
+            if document in relevant
+        ),
+        0.0,
     )
 
 
@@ -450,7 +465,7 @@ def mixed_rows(root: str, data: Path, questions: int) -> list[tuple[str, ...]]:
     )
 
     def rank(collection: Collection, numbers: Sequence[str], language: str) -> float:
-        found = rankings(searcher, collection, numbers, 10, language=language)
+        found = rankings(searcher, collection, numbers, MRR_DEPTH, language=language)
         return sum(
             reciprocal_rank(found[number], collection.relevant[number]) for number in numbers
         ) / len(numbers)
