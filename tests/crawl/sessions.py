@@ -12,7 +12,6 @@ from lycosa.core.clock import Clock, SystemClock
 from lycosa.crawl.session.session import CrawlSession, SessionOptions, open_session
 from lycosa.crawl.state.task import Job
 from lycosa.crawl.worker import Limits
-from lycosa.matching.plugins import PLUGINS
 from lycosa.store.tables.live import LiveTables
 from lycosa.store.workspace import Workspace
 from tests.crawl.conftest import AS_ROOT, Crawled
@@ -62,7 +61,7 @@ def work(
             parse_config("", overrides=(*QUICK, *settings)),
             [Job(chosen, tuple(seeds)) for chosen, seeds in jobs],
             SessionOptions(
-                limits=limits, tick=lambda: tick(sessions[0]) if tick else None, plugins=PLUGINS
+                limits=limits, tick=lambda: tick(sessions[0]) if tick else None
             ),
             command="test",
             clock=clock or SystemClock(),

@@ -28,7 +28,6 @@ from lycosa.crawl.state.task import Job
 from lycosa.crawl.worker import Observer
 from lycosa.index.follower import IndexFollower
 from lycosa.maintenance.upkeep import Upkeep
-from lycosa.matching.plugins import PLUGINS
 from lycosa.processes.memory import tune_memory
 from lycosa.store.log.state import LogState
 from lycosa.store.tables.live import LiveTables
@@ -169,7 +168,6 @@ def crawl_together(
             clock=clock,
             ends=True,
             walk=guide.order if guide is not None else None,
-            plugins=PLUGINS,
         )
         follower: IndexFollower | None = None
         head = state.head

@@ -23,7 +23,6 @@ from lycosa.crawl.worker import Limits, Observer, Worker
 from lycosa.fetch.fetcher import Fetcher
 from lycosa.index.follower import IndexFollower
 from lycosa.maintenance.upkeep import Upkeep
-from lycosa.matching.plugins import PLUGINS
 from lycosa.matching.site_scope import Site
 from lycosa.processes.memory import tune_memory
 from lycosa.site.only_site import OnlySite, wake_site
@@ -121,7 +120,6 @@ def crawl(
                 committed=lambda entry: follower.committed(entry) if follower else None,
                 tick=lambda: _call(ticks),
                 fetcher=fetcher,
-                plugins=PLUGINS,
             ),
             command=order.command,
             clock=clock,

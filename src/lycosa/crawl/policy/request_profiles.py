@@ -50,6 +50,8 @@ class RequestProfiles:
         domains: Domains,
         clock: Clock,
         environment: Mapping[str, str],
+        *,
+        plugins: Plugins | None = None,
     ) -> None:
         """
         Raises:
@@ -57,6 +59,7 @@ class RequestProfiles:
             UrlError: a URL of `auth` cannot be used.
         """
         self._clock = clock
+        self._plugins = plugins if plugins is not None and plugins.has("request_headers") else None
         self._profiles = {
             name: _manner(each, domains, environment) for name, each in collections.items()
         }
@@ -82,6 +85,10 @@ class RequestProfiles:
             fields.append(("Authorization", authorization))
         if manner.jar is not None and (cookies := manner.jar.header(url, self._clock.now_ms())):
             fields.append(("Cookie", cookies))
+        if self._plugins is not None:
+            fields += self._plugins.merged(
+                "request_headers", url=url, collection=collection
+            ).items()
         return tuple(fields)
 
     def robots_fields(self, url: str) -> Fields:

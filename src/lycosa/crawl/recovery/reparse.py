@@ -57,6 +57,7 @@ def reparse(
         ArchiveError: a record cannot be read.
         ClaimLost: somebody else took the partitions.
     """
+    plugins = installed_plugins()
     report = Reparsed()
     buffers = Buffers()
     places = _places(tables)
@@ -72,12 +73,13 @@ def reparse(
                 parsed.append((row, _visit(row), page))
         fresh_links = _fresh_links((visit, page) for _, visit, page in parsed)
         for row, visit, page in parsed:
+            values = plugins.merged("page_parsed", page=page, visit=visit)
             key = (visit.host_key, visit.url_key)
-            if not _differs(row, visit, page) and fresh_links.get(key) == stored_links.get(key):
+            if not _differs(row, visit, page, values) and fresh_links.get(key) == stored_links.get(key):
                 continue
             report.changed += 1
             report.text_changed += page.text_digest != row["text_digest"]
-            buffers.add_page(visit, page, str(row["redirect_from"] or ""))
+            buffers.add_page(visit, page, str(row["redirect_from"] or ""), values)
             buffers.links.add_links(visit, page.links)
         if buffers.pages.rows >= _COMMIT_PAGES:
             claim.commit(

@@ -111,11 +111,19 @@ class Batch:
         self.archive(exchange, visit)
         self._checked.append(visit)
 
-    def add_page(self, visit: Visit, page: Page, redirect_from: str, *, links: bool = True) -> None:
-        """A page of one collection. Its links are the exchange's: `links` only with the first of
+    def add_page(
+        self,
+        visit: Visit,
+        page: Page,
+        redirect_from: str,
+        values: Mapping[str, Any],
+        *,
+        links: bool = True,
+    ) -> None:
+        """A page of one collection, with the values of plug-ins. Its links are the exchange's: `links` only with the first of
         several collections.
         """
-        self._buffers.add_page(visit, page, redirect_from)
+        self._buffers.add_page(visit, page, redirect_from, values)
         if links:
             self._buffers.links.add_links(visit, page.links)
         self.text_bytes += len(page.text) + len(page.main_text)

@@ -223,11 +223,17 @@ class Buffers:
     def add_visit(self, visit: Visit) -> None:
         self.visits.add(visit_row(visit))
 
-    def add_page(self, visit: Visit, page: Page, redirect_from: str = "") -> None:
+    def add_page(
+        self,
+        visit: Visit,
+        page: Page,
+        redirect_from: str = "",
+        values: Mapping[str, Any] = NO_VALUES,
+    ) -> None:
         """The pages row of a visit. Its links are the exchange's: `links.add_links` once, however
         many collections.
         """
-        self.pages.add(page_row(visit, page, redirect_from))
+        self.pages.add(page_row(visit, page, redirect_from, values))
 
     def add_url(self, row: UrlRow) -> None:
         self.urls.add(url_row(row))
