@@ -26,7 +26,7 @@ ALLOWED: Mapping[str, tuple[str, ...]] = {
 }
 """Phrase -> parts of the texts in which it is used in its ordinary sense."""
 
-_DOCUMENTS = ("*.md", "docs/**/*.md", "bench/*.md", "src/lycosa/app/demo_web/*.md")
+_DOCUMENTS = ("*.md", "docs/**/*.md", "bench/*.md", "src/lycosa/commands/demo/web/*.md")
 _CODE_SPAN = re.compile(r"`[^`]*`")
 _LINK = re.compile(r"\[([^\]]*)\]\([^)]*\)")
 _NUMBER_WITHOUT_ZERO = re.compile(r"(?<![\w.\])/*:])\.\d+(?!\d*em)")

@@ -95,6 +95,16 @@ def test_what_refuses_a_url_that_was_never_admitted(
     assert says in said.out
 
 
+def test_documents_are_refused_where_the_crawl_reads_none(
+    here: Lycosa, workspace: str, site: Nginx
+) -> None:
+    url = f"http://127.0.4.3:{site.port}/report.pdf"
+    said = here("-w", workspace, "explain", url)
+    assert "no rule would refuse it" in said.out
+    said = here("-w", workspace, "--set", "crawl.documents=0", "explain", url)
+    assert "refused (unindexable_document)" in said.out
+
+
 def test_the_other_order_of_a_query_is_named(here: Lycosa, workspace: str, site: Nginx) -> None:
     said = [
         here("-w", workspace, "explain", f"http://127.0.4.3:{site.port}/list.html?{query}").out

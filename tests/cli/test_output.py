@@ -4,18 +4,28 @@ from __future__ import annotations
 
 import io
 import json
+import os
+import pty
 import re
+import subprocess
+import sys
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any, cast
 
 import pytest
+import typer
 
-from lycosa.cli.output import EscapingStream, json_text, styled
-from tests.cli.conftest import Lycosa
+from lycosa.cli.crawl import _Bar
+from lycosa.cli.main import app
+from lycosa.cli.output import json_text
+from lycosa.crawl.state.progress import Progress
+from lycosa.processes.children import Child, News
+from lycosa.processes.terminal import EscapingStream, styled
+from tests.cli.conftest import LYCOSA, Lycosa, run_here
 
 HOSTILE = "\x1b]0;owned\x07\x1b[2J\x9b31m\u202egnp\x08\x7fword"
 CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u202a-\u202e\u2066-\u2069\ufdd0-\ufdd3]")
@@ -50,66 +60,169 @@ def hostile_site() -> Iterator[str]:
 
 @pytest.fixture(scope="module")
 def crawled(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, str]]:
-    from tests.cli.conftest import run_here
-
+    """A workspace and the site that it holds; one page was fetched before the watch was added."""
     root = str(tmp_path_factory.mktemp("hostile") / "w")
     with hostile_site() as url:
-        said = run_here(
-            "-w",
-            root,
-            "crawl",
-            url,
-            "--delay",
-            "0",
-            "--max-pages",
-            "3",
-            "--set",
-            "crawl.patience=1s",
-        )
-        assert said.code == 0, said.err
-        assert not CONTROLS.search(said.out + said.err)
+        crawl = ["crawl", url, "--delay", "0", "--set", "crawl.patience=1s", "--max-pages"]
+        for words in ([*crawl, "1"], ["watch", "add", "word"], [*crawl, "2"]):
+            said = run_here("-w", root, *words)
+            assert said.code == 0, said.err
+            assert not CONTROLS.search(said.out + said.err)
         yield root, url
 
 
 COMMANDS = [
     "search word",
     "search word --explain --json",
-    "search spiders --facet host",
+    "search spiders --facets host",
     "explain URL",
     "explain URL --json",
     "site HOST",
-    "links URL",
-    "changes HOST",
+    "links --to URL",
+    "links --from URL",
+    "links --broken",
+    "changes --since 2020-01-01 --site HOST",
     "versions URL",
     "status",
     "status --by host",
+    "status --by type",
     "sql SELECT*FROM/**/pages",
     "sql SELECT/**/title,text/**/FROM/**/pages",
     "sql SELECT*FROM/**/links --json",
     "terms",
     "parse URL",
-    "fetch URL --headers",
+    "validate URL",
+    "fetch URL",
     "robots URL",
-    "find word --stored",
+    "find word",
+    "hunt word --seed URL --time 4s",
+    "hunt word --seed URL --time 4s --json",
+    "watch list",
+    "watch matches",
+    "watch matches --json",
+    "uptime add URL",
+    "uptime list",
+    "uptime show HOST",
+    "add URL",
     "rank",
     "check",
+    "index",
+    "reparse",
+    "merge",
+    "exclude host:bad.example",
     "collection list",
+    "export warc OUT/warc",
+    "import OUT/warc --collection copy",
+    "export wacz OUT/all.wacz",
+    "export mirror HOST OUT/mirror --collection default",
+    "export xml OUT/xml",
+    "export jsonl OUT/jsonl",
+    "export parquet OUT/parquet",
+    "export text OUT/text",
+    "export bulk --to jsonl --out OUT/bulk.jsonl",
+    "collection copy default OUT/other",
 ]
+WITHOUT_TEXT_OF_PAGES = {
+    *("run", "serve", "init", "demo", "collection pause", "collection resume", "collection purge"),
+    *("token add", "token list", "token remove", "uptime remove", "uptime watch"),
+    *("translate add", "translate learn", "translate list", "translate remove"),
+    *("translate lookup", "translate encode", "watch remove"),
+}
+
+
+def test_every_command_is_tried() -> None:
+    def names(group: Any, before: str = "") -> Iterator[str]:
+        for name, command in group.commands.items():
+            if hasattr(command, "commands"):
+                yield from names(command, f"{before}{name} ")
+            else:
+                yield before + name
+
+    tried = {*COMMANDS, "crawl", "watch add"}
+    untried = [
+        name
+        for name in names(typer.main.get_command(app))
+        if not any(f"{each} ".startswith(f"{name} ") for each in tried)
+    ]
+    assert sorted(untried) == sorted(WITHOUT_TEXT_OF_PAGES)
 
 
 @pytest.mark.parametrize("command", COMMANDS)
 def test_no_command_lets_control_characters_through(
-    here: Lycosa, crawled: tuple[str, str], command: str
+    lycosa: Lycosa, here: Lycosa, crawled: tuple[str, str], command: str
 ) -> None:
     root, url = crawled
     words = [
-        word.replace("URL", url).replace("HOST", url.split("/")[2]).replace("/**/", " ")
+        word.replace("URL", url)
+        .replace("HOST", url.split("/")[2])
+        .replace("OUT", str(Path(root).parent))
+        .replace("/**/", " ")
         for word in command.split()
     ]
-    said = here("-w", root, *words)
+    said = (lycosa if words[0] == "hunt" else here)("-w", root, *words)
+    assert said.code in (0, 1), said.err
+    assert "Usage" not in said.err
     assert not CONTROLS.search(said.out + said.err)
     if "--json" in words:
         json.loads(said.out)
+
+
+def _on_a_terminal(*words: str) -> str:
+    """What a command writes to a terminal."""
+    ours, theirs = pty.openpty()
+    with subprocess.Popen([*LYCOSA, *words], stdout=theirs, stderr=subprocess.PIPE) as command:
+        os.close(theirs)
+        written = bytearray()
+        with suppress(OSError):  # EIO: the other end is closed
+            while piece := os.read(ours, 65_536):
+                written += piece
+    os.close(ours)
+    assert command.returncode == 0
+    return written.decode().replace("\r\n", "\n")
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "fetch URL --body",
+        "sql SELECT*FROM/**/pages --csv",
+        "export bulk --to jsonl",
+    ],
+)
+def test_data_is_escaped_on_a_terminal(crawled: tuple[str, str], command: str) -> None:
+    root, url = crawled
+    words = [word.replace("URL", url).replace("/**/", " ") for word in command.split()]
+    written = _on_a_terminal("-w", root, *words)
+    assert not CONTROLS.search(written)
+    assert "gnp" in written
+
+
+def test_the_progress_bar_escapes_what_is_printed_beside_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    terminal = _Terminal()
+    monkeypatch.setattr(sys, "stderr", EscapingStream(terminal))
+    bar = _Bar()
+    bar.update(Progress(0, failures={"http://a.test/": HOSTILE}))
+    bar.close()
+    printed = terminal.getvalue()
+    assert "\\x1b]0;owned\\x07" in printed
+    assert not re.search("[\x07\x9b\u202e]|\x1b]|\x1b\\[31m", printed)
+
+
+def _print_hostile(report: Callable[[News, str], None]) -> None:
+    print(HOSTILE, flush=True)
+    print(HOSTILE, file=sys.stderr, flush=True)
+
+
+def test_child_processes_escape_what_they_print(capfd: pytest.CaptureFixture[str]) -> None:
+    child = Child("hostile", _print_hostile)
+    assert child.wait(60)
+    assert child.end() == ""
+    printed = capfd.readouterr()
+    assert "\\x1b]0;owned" in printed.out
+    assert "\\x1b]0;owned" in printed.err
+    assert not CONTROLS.search(printed.out + printed.err)
 
 
 class _Terminal(io.StringIO):

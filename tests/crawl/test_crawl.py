@@ -8,6 +8,7 @@ import errno
 import itertools
 import threading
 from collections import Counter
+from pathlib import Path
 
 import pytest
 
@@ -200,6 +201,24 @@ def test_robots_redirects_are_followed_to_another_host(serve: ServeWeb, run: Run
     crawled = run(moved.url(), there)
     assert crawled.states()["/1.html"] == ("excluded", "robots")
     assert "/2.html" in crawled.pages()
+
+
+def test_robots_redirects_do_not_lead_to_an_excluded_host(
+    serve: ServeWeb, run: RunCrawl, tmp_path: Path
+) -> None:
+    web = serve(
+        CHAIN,
+        {"/there.txt": "User-agent: *\nDisallow: /\n"},
+        extra=[
+            "location = /robots.txt { return 302 http://127.0.3.2:$server_port/there.txt; }",
+            "",
+        ],
+    )
+    rules = tmp_path / "never.txt"
+    rules.write_text("host 127.0.3.2\n")
+    crawled = run(web.url(), settings=(f"crawl.exclusions={rules}",))
+    assert len(crawled.pages()) == 5, "as without a robots.txt"
+    assert not [each for each in web.server.requests() if each.uri == "/there.txt"]
 
 
 def test_redirects_are_urls_of_their_own(serve: ServeWeb, run: RunCrawl) -> None:

@@ -8,6 +8,7 @@ import gzip
 import json
 import os
 import random
+import resource
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -22,7 +23,13 @@ from lycosa.core.records import Exchange
 from lycosa.crawl.documents import pool as document_pool
 from lycosa.crawl.documents.pool import DocumentLimits, DocumentPool
 from lycosa.crawl.documents.queue import DocumentQueue
-from lycosa.crawl.documents.wire import CLOCK_SHARE, BadReply, decode_reply, encode_reply
+from lycosa.crawl.documents.wire import (
+    CLOCK_SHARE,
+    MAX_REPLY,
+    BadReply,
+    decode_reply,
+    encode_reply,
+)
 from lycosa.crawl.processing.page_reader import Reader
 from lycosa.http.decode import parse_head
 from lycosa.page.documents.kinds import kind_of
@@ -80,6 +87,15 @@ def costs_itself_only(pool: DocumentPool, body: bytes, fault: str) -> None:
     after = pool.read(_exchange(docx()))
     assert after.page is not None
     assert (after.page.faults, after.page.headline) == ([], "Wolf spiders")
+
+
+def test_a_child_may_start_no_process_and_write_little(pool: DocumentPool) -> None:
+    pool.read(_exchange(docx()))
+    pid = pool._children[0].process.pid
+    assert resource.prlimit(pid, resource.RLIMIT_NPROC) == (0, 0)
+    assert resource.prlimit(pid, resource.RLIMIT_CORE) == (0, 0)
+    assert resource.prlimit(pid, resource.RLIMIT_FSIZE)[0] == MAX_REPLY
+    assert resource.prlimit(pid, resource.RLIMIT_AS)[0] == pool.limits.memory
 
 
 def test_a_child_that_is_killed_costs_its_document_only(pool: DocumentPool) -> None:

@@ -76,6 +76,22 @@ def test_while_it_runs(serve: ServeWeb, tmp_path: Path) -> None:
     assert not sent[0].exists()
 
 
+def test_names_of_committed_files_are_forgotten(serve: ServeWeb, tmp_path: Path) -> None:
+    web = serve(SITE)
+    remembered: list[int] = []
+
+    def tick(session: CrawlSession) -> None:
+        for number in range(5 if not remembered else 0):
+            file = send(tmp_path / "w", str(number), web.url("/a.html"))
+            session.inbox.apply()
+            session.worker.commit_now()
+            assert not file.exists()
+            remembered.append(len(session.inbox._settled))
+
+    work(tmp_path / "w", [(collection("default", delay=0), [web.url()])], tick=tick)
+    assert remembered == [1] * 5
+
+
 def test_a_crowd_of_submissions_is_looked_up_at_once(
     serve: ServeWeb, run: RunCrawl, monkeypatch: pytest.MonkeyPatch
 ) -> None:

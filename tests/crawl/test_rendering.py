@@ -8,6 +8,7 @@ import sys
 import threading
 import time
 from collections import Counter
+from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -15,13 +16,18 @@ import pytest
 
 from lycosa.archive.warc.reader import read_exchanges
 from lycosa.commands.crawling.reparse import reparse_workspace
-from lycosa.config.settings import Config
-from lycosa.core.records import Link, Page
+from lycosa.config.settings import Config, parse_config
+from lycosa.core.clock import SystemClock
+from lycosa.core.records import Exchange, Link, Page
+from lycosa.crawl.processing.page_reader import ParsedExchange, ParseFunction, Reader
 from lycosa.crawl.rendering.learning import FIRST_SAMPLES, RenderLearner, RenderPlan, gains
+from lycosa.crawl.session.session import SessionOptions, open_session
 from lycosa.crawl.state.progress import Progress
+from lycosa.crawl.state.task import Job
+from lycosa.http.decode import Headers, parse_head
 from lycosa.store.verify.check import verify
 from lycosa.store.workspace import Workspace
-from tests.crawl.conftest import Crawled, RunCrawl
+from tests.crawl.conftest import AS_ROOT, Crawled, RunCrawl
 from tests.crawl.sessions import LaterClock, collection, work
 from tests.fetch.test_browser import HOSTILE
 from tests.servers.members import Asked, members
@@ -268,6 +274,32 @@ def page(text: str = "", links: int = 0) -> Page:
         main_text=text,
         links=[Link(f"http://h/{number}", "", "", "a", number) for number in range(links)],
     )
+
+
+def test_rendered_pages_are_read_by_the_reader_that_a_daemon_watches(tmp_path: Path) -> None:
+    read: list[str] = []
+
+    def watched(reader: Reader) -> ParseFunction:
+        def parse(exchange: Exchange, headers: Headers) -> ParsedExchange:
+            read.append(exchange.url)
+            return reader(exchange, headers)
+
+        return parse
+
+    session = open_session(
+        Workspace.open_or_create(str(tmp_path / "w")),
+        parse_config("", overrides=AS_ROOT),
+        [Job(collection("default", render="auto"), ("http://127.0.0.1:1/",))],
+        SessionOptions(wrap_reader=watched),
+        command="test",
+        clock=SystemClock(),
+    )
+    with closing(session):
+        renders = session.worker.dispatcher._renders
+        assert renders is not None
+        exchange = Exchange("http://127.0.0.1:1/", "page", 1, 1, body=b"<p>word", status=200)
+        renders._parse(exchange, parse_head(b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n\r\n"))
+    assert read == ["http://127.0.0.1:1/"]
 
 
 def test_what_counts_as_a_gain() -> None:

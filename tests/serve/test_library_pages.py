@@ -129,10 +129,15 @@ def test_the_same_as_json(client: Client, copy: str) -> None:
     table = client.get("/api/v1/library", {"by": "collection", "sites": "true"}).json()
     assert (table["rows"][0]["name"], table["total"]["pages"]) == ("default", pages.height)
     assert sum(site["pages"] for site in table["sites"]) == pages.height
+    assert table["totals"] == {"rows": len(table["rows"]), "sites": len(table["sites"])}
+    asked: dict[str, str | int] = {"by": "collection", "sites": "true", "offset": 1, "n": 2}
+    assert client.get("/api/v1/library", asked).json()["sites"] == table["sites"][1:3]
     assert client.get("/api/v1/library/hosts").json()["total"] == table["total"]["sites"]
     held = client.get("/api/v1/library/collections/default").json()
     assert (held["documents"], held["links"]) == (pages.height, holdings(copy, "default").links)
     assert held["days"] == client.get("/api/v1/library/days").json()
+    assert client.get("/api/v1/library/days", {"offset": 1, "n": 1}).json() == held["days"][1:2]
+    assert client.get("/api/v1/library/days", {"n": 1_001}).status_code == 422
     (day,) = client.get("/api/v1/library/days", {"lang": "de"}).json()
     assert day in held["days"]
     shelf = {"lang": "de", "day": day["day"]}

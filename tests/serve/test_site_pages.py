@@ -76,5 +76,7 @@ def test_changes(client: Client, workspace: str, site: str) -> None:
     assert len(page.all("tr")) - 1 == len(here)
     found = client.get("/api/v1/changes", {"name": site, "days": 3650}).json()
     assert {change["kind"] for change in found} == {"new"}
+    asked: dict[str, str | int] = {"name": site, "days": 3650, "offset": 1, "n": 2}
+    assert client.get("/api/v1/changes", asked).json() == found[1:3]
     assert client.get("/api/v1/site", {"name": site}).json()["pages"] == len(here)
     assert client.get("/site/changes", {"name": site, "days": 0}).status_code == 422

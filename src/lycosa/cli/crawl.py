@@ -27,9 +27,9 @@ from lycosa.cli.common import (
     with_scheme,
     workspace_root,
 )
-from lycosa.cli.output import raw
 from lycosa.core.errors import UsageError, WorkError
 from lycosa.core.units import format_duration, format_size, number_of, parse_duration_ms
+from lycosa.processes.terminal import escape_output, raw
 
 if TYPE_CHECKING:
     from lycosa.commands.crawling.crawl import CrawlOrder, Stoppable
@@ -261,6 +261,7 @@ class _Bar:
         self._task = self._display.add_task("starting", total=None)
         self._failures = _Failures()
         self._display.start()
+        escape_output()  # rich has put streams of its own in place of ours, until it stops
 
     def update(self, progress: Progress) -> None:
         import time

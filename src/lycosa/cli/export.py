@@ -29,6 +29,7 @@ from lycosa.cli.common import (
     print_json,
     workspace_root,
 )
+from lycosa.cli.output import data_stream
 from lycosa.core.errors import UsageError, WorkError
 from lycosa.core.units import format_size, number_of, parse_size
 
@@ -370,8 +371,8 @@ def _jsonl(root: str, chosen: Selection, out: str, *, quiet: bool) -> None:
 
     opened = Workspace.open(root)
     if out == "-":
-        written = export_jsonl(opened, chosen, sys.stdout.buffer)
-        sys.stdout.buffer.flush()
+        written = export_jsonl(opened, chosen, data_stream())
+        sys.stdout.flush()
     else:
         aside = f"{out}.part"
         try:

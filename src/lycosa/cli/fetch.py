@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import sys
 from typing import Annotated
 
 import typer
 
 from lycosa.cli.common import JsonOption, SetOption, load_config, note, print_json
+from lycosa.cli.output import data_stream
 from lycosa.core.units import number_of
 
 
@@ -60,7 +60,7 @@ def command(
             ]
         )
     elif body and last is not None:
-        sys.stdout.buffer.write(decode_body(last, settings.max_decoded).payload)
+        data_stream().write(decode_body(last, settings.max_decoded).payload)
     else:
         for hop in hops:
             if hop.exchange is None:

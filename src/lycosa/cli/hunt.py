@@ -23,9 +23,10 @@ from lycosa.cli.common import (
     typed_url,
     workspace_root,
 )
-from lycosa.cli.output import json_text, raw, styled
+from lycosa.cli.output import json_text
 from lycosa.core.errors import UsageError
 from lycosa.core.units import format_duration, format_size, number_of, parse_duration_ms
+from lycosa.processes.terminal import raw, styled
 
 if TYPE_CHECKING:
     from lycosa.config.settings import Config

@@ -49,9 +49,9 @@ from lycosa.cli import (
     watch,
 )
 from lycosa.cli.examples import PlainHelpCommand, add_to_group, epilog
-from lycosa.cli.output import escape_output
 from lycosa.core.errors import LycosaError
 from lycosa.core.version import VERSION
+from lycosa.processes.terminal import escape_output
 
 
 def _new_app() -> typer.Typer:

@@ -1,6 +1,4 @@
-"""What commands print. All of it passes `EscapingStream`, so that text from the web cannot control
-the terminal.
-"""
+"""What commands print: JSON, and data for programs."""
 
 from __future__ import annotations
 
@@ -8,77 +6,26 @@ import io
 import json
 import re
 import sys
-from collections.abc import Mapping
-from typing import Any, TextIO, cast
-
-_STYLES: Mapping[str, tuple[str, str]] = {
-    "bold": ("\ufdd0", "1"),
-    "link": ("\ufdd1", "32"),
-    "match": ("\ufdd2", "1;33"),
-}
-_END = "\ufdd3"
-_CODES = {mark: f"\x1b[{code}m" for mark, code in _STYLES.values()} | {_END: "\x1b[0m"}
-_MARKS = dict.fromkeys(map(ord, _CODES))
-_CONTROLS = re.compile(
-    r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u202a-\u202e\u2066-\u2069\ufdd0-\ufdd3]"
-)
-"""Control characters but tab and line feed, those that change the direction of text, and our own
-marks of style.
-"""
+from typing import Any, BinaryIO, cast
 
 _NOT_IN_JSON = re.compile(r"[\x7f-\x9f\u061c\u202a-\u202e\u2066-\u2069]")
-"""Of these, those that `json` leaves as they are."""
-
-
-class EscapingStream:
-    """A text stream that writes control characters as `\\x1b` or `\\u202e`, and styles (`styled`)
-    in colour on a terminal.
-    """
-
-    def __init__(self, stream: TextIO) -> None:
-        self.raw = stream
-        self._colours = stream.isatty()
-
-    def write(self, text: str) -> int:
-        self.raw.write(_CONTROLS.sub(self._written, text))
-        return len(text)
-
-    def writelines(self, lines: Any) -> None:
-        for line in lines:
-            self.write(line)
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self.raw, name)
-
-    def _written(self, found: re.Match[str]) -> str:
-        character = found[0]
-        if character in _CODES:
-            return _CODES[character] if self._colours else ""
-        return f"\\x{ord(character):02x}" if character < "\u0100" else f"\\u{ord(character):04x}"
-
-
-def escape_output() -> None:
-    """Let everything that this process prints be escaped."""
-    if isinstance(sys.stdout, io.TextIOWrapper) and sys.stdout.errors == "strict":
-        # a terminal of ISO 8859-1 or ASCII cannot show every page's title
-        sys.stdout.reconfigure(errors="replace")
-    if not isinstance(sys.stdout, EscapingStream):
-        sys.stdout = cast("TextIO", EscapingStream(sys.stdout))
-    if not isinstance(sys.stderr, EscapingStream):
-        sys.stderr = cast("TextIO", EscapingStream(sys.stderr))
-
-
-def raw(stream: TextIO) -> TextIO:
-    """The stream without escaping: for data that a program reads, and for what moves the cursor."""
-    return stream.raw if isinstance(stream, EscapingStream) else stream
-
-
-def styled(style: str, text: str) -> str:
-    """Text in a style (bold, link or match) on a terminal, plain elsewhere."""
-    return f"{_STYLES[style][0]}{text.translate(_MARKS)}{_END}"
+"""Control characters that `json` leaves as they are."""
 
 
 def json_text(document: object, *, indent: int | None = None) -> str:
     """JSON without control characters, those of C1 and bidirectional ones included."""
     text = json.dumps(document, ensure_ascii=False, indent=indent, default=str)
     return _NOT_IN_JSON.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+
+
+class _Escaped(io.RawIOBase):
+    """Data shown to a person: text, with control characters escaped."""
+
+    def write(self, data: Any) -> int:
+        sys.stdout.write(bytes(data).decode("utf-8", "replace"))
+        return len(data)
+
+
+def data_stream() -> BinaryIO:
+    """Standard output for data that a program reads. On a terminal it is escaped like all text."""
+    return cast("BinaryIO", _Escaped() if sys.stdout.isatty() else sys.stdout.buffer)

@@ -21,10 +21,10 @@ from lycosa.cli.common import (
     print_json,
     workspace_roots,
 )
-from lycosa.cli.output import styled
 from lycosa.cli.translate import document as translation_document
 from lycosa.core.errors import UsageError
 from lycosa.core.units import format_time, number_of
+from lycosa.processes.terminal import styled
 
 if TYPE_CHECKING:
     from lycosa.config.settings import Config

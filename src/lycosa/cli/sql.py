@@ -8,8 +8,9 @@ from typing import Annotated, Any
 import typer
 
 from lycosa.cli.common import JsonOption, WorkspaceOption, print_json, table, workspace_root
-from lycosa.cli.output import raw
+from lycosa.cli.output import json_text
 from lycosa.core.units import number_of
+from lycosa.processes.terminal import raw
 
 _MOST, _WIDE, _CELL = 100, 8, 500
 """Rows shown, columns from which a row is shown as a block, characters of a value in such a block.
@@ -19,7 +20,7 @@ _MOST, _WIDE, _CELL = 100, 8, 500
 def command(
     context: typer.Context,
     query: Annotated[str, typer.Argument(metavar="QUERY", help="SQL query.")],
-    csv: Annotated[bool, typer.Option("--csv", help="Print CSV.")] = False,
+    csv: Annotated[bool, typer.Option("--csv", help="Print CSV; lists are JSON.")] = False,
     workspace: WorkspaceOption = "",
     json_output: JsonOption = False,
 ) -> None:
@@ -37,7 +38,12 @@ def command(
         print_json(answer.to_dicts())
         return
     if csv:
-        (sys.stdout if sys.stdout.isatty() else raw(sys.stdout)).write(answer.write_csv())
+        flat = answer.with_columns(
+            pl.Series(name, [json_text(value) for value in answer[name].to_list()])
+            for name, kind in answer.schema.items()
+            if kind.is_nested()
+        )
+        (sys.stdout if sys.stdout.isatty() else raw(sys.stdout)).write(flat.write_csv())
         return
     if answer.width > _WIDE:
         _print_records(answer.head(_MOST).to_dicts())

@@ -16,6 +16,7 @@ from multiprocessing.connection import Connection
 from typing import Any
 
 from lycosa.processes.parentage import OneThread, die_with_parent, interrupts_held
+from lycosa.processes.terminal import escape_output
 
 
 class News(StrEnum):
@@ -121,6 +122,7 @@ def _live(
     arguments: tuple[Any, ...],
 ) -> None:
     die_with_parent(parent, name)
+    escape_output()
     signal.signal(signal.SIGHUP, signal.SIG_IGN)  # for the parent, which reads its settings again
 
     def tell(news: News, text: str = "") -> None:
@@ -148,6 +150,7 @@ def job_order(name: str) -> dict[str, Any]:
     """
     order: dict[str, Any] = json.loads(sys.argv[1])
     die_with_parent(order.pop("parent"), name)
+    escape_output()
     return order
 
 

@@ -24,6 +24,7 @@ from lycosa.hunt.hunts import begin_hunt
 from lycosa.serve.access import Access
 from lycosa.serve.api import create_router
 from lycosa.serve.archived import Archived
+from lycosa.serve.bodies import BufferedBodies
 from lycosa.serve.cached import create_cached
 from lycosa.serve.changes_api import create_changes
 from lycosa.serve.collection_pages import create_collection_pages
@@ -137,6 +138,7 @@ def create_app(
         signed_in=lambda scope: access.is_signed_in(Request(scope)),
         asking=not isinstance(source, SearchSource),
     )
+    app.add_middleware(BufferedBodies)
     app.add_middleware(Limited, rate=limits.rate)
     app.add_middleware(Guarded, hosts=hosts)
     app.add_middleware(TrustedProxies, trusted=limits.trusted_proxies)

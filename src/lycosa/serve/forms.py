@@ -30,11 +30,9 @@ async def form_fields(request: Request) -> Mapping[str, str]:
 
 
 async def _read(request: Request) -> Mapping[str, str]:
-    body = bytearray()
-    async for piece in request.stream():
-        body += piece
-        if len(body) > MAX_FORM_BYTES:
-            raise HTTPException(413, "This form is too large")
+    body = await request.body()
+    if len(body) > MAX_FORM_BYTES:
+        raise HTTPException(413, "This form is too large")
     try:
         return dict(
             parse_qsl(

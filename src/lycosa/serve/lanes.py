@@ -74,7 +74,7 @@ _LONG = frozenset({"/api/v1/exclusions", "/crawl/exclude", "/api/v1/library/file
 _REPORTS = re.compile(
     r"(?:/api/v1)?/(?:terms|sites?|changes|library|versions|crawl/explain|explain|crawl/hosts?|hosts)(?:/|$)"
 )
-_READING = frozenset({"GET", "HEAD", "OPTIONS"})
+READING = frozenset({"GET", "HEAD", "OPTIONS"})
 
 
 def lane_of(method: str, path: str) -> Lane:
@@ -83,7 +83,7 @@ def lane_of(method: str, path: str) -> Lane:
         return Lane.NONE
     if path.startswith(f"{PEERS}/"):
         return Lane.PEER
-    if method not in _READING:
+    if method not in READING:
         return Lane.OTHER if path in _LONG else Lane.CHANGE
     if path in _TYPING:
         return Lane.TYPING

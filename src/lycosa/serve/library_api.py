@@ -21,7 +21,7 @@ from lycosa.serve.library import COLLECTION, LANGUAGE, Library
 from lycosa.serve.problems import Problem
 from lycosa.url.normalise import MAX_URL_LENGTH
 
-MAX_DOCUMENTS = 1_000
+MAX_ENTRIES = 1_000  # of a list in one answer
 _BUSY: dict[int | str, dict[str, Any]] = {
     409: {
         "model": Problem,
@@ -37,6 +37,8 @@ AnyLanguage = Annotated[
     str, Query(alias="lang", pattern=f"^$|{LANGUAGE}", description="Only this language.")
 ]
 OfCollection = Annotated[str, Query(pattern=COLLECTION, description="Only this collection.")]
+Offset = Annotated[int, Query(ge=0, le=100_000_000, description="Number of entries to skip.")]
+Count = Annotated[int, Query(ge=1, le=MAX_ENTRIES, description="Maximum number of entries.")]
 Day = Annotated[date, Query(description="UTC, ISO 8601.")]
 
 
@@ -75,6 +77,7 @@ class LibraryTable(BaseModel):
     rows: list[GroupLine]
     total: GroupLine
     sites: list[SiteLine] = Field(description="Hosts of the group (with parameter `sites`).")
+    totals: dict[str, int] = Field(description="Length of each list.")
 
 
 class HostStatistics(BaseModel):
@@ -104,7 +107,9 @@ class HoldingsAnswer(BaseModel):
     pages: int
     links: int = Field(description="Number of links in its live pages.")
     documents: int = Field(description="Number of documents in the XML library, over all days.")
-    days: list[ShelfLine]
+    days: list[ShelfLine] = Field(
+        description=f"The {MAX_ENTRIES:,} newest; `/api/v1/library/days` lists all."
+    )
 
 
 class DocumentLine(BaseModel):
@@ -194,10 +199,17 @@ def create_library_api(root: str, access: Access, library: Library) -> APIRouter
             Literal["language", "collection", "type"], Query(description="What to group by.")
         ] = "language",
         sites: Annotated[bool, Query(description="Also list the hosts of each group.")] = False,
+        offset: Offset = 0,
+        n: Count = MAX_ENTRIES,
     ) -> LibraryTable:
-        """Return pages, sites, sizes and days by language, collection or type."""
+        """Return pages, sites, sizes and days by language, collection or type. `offset` and `n`
+        select the entries of each list.
+        """
         table = library.groups(by, sites=sites)
-        return LibraryTable.model_validate(asdict(table if sites else replace(table, sites=[])))
+        rows, hosts = table.rows, table.sites if sites else []
+        cut = replace(table, rows=rows[offset : offset + n], sites=hosts[offset : offset + n])
+        totals = {"rows": len(rows), "sites": len(hosts)}
+        return LibraryTable.model_validate(asdict(cut) | {"totals": totals})
 
     @router.get("/hosts", responses=ERRORS)
     def hosts() -> HostStatistics:
@@ -219,21 +231,29 @@ def create_library_api(root: str, access: Access, library: Library) -> APIRouter
         shelves = _row_readers(library, "", name)
         documents = sum(shelf.documents for shelf in shelves)
         return HoldingsAnswer(
-            name=name, **asdict(library.holdings(name)), documents=documents, days=shelves
+            name=name,
+            **asdict(library.holdings(name)),
+            documents=documents,
+            days=shelves[:MAX_ENTRIES],
         )
 
     @router.get("/days", responses=ERRORS)
-    def days(language: AnyLanguage = "", collection: OfCollection = "") -> list[ShelfLine]:
+    def days(
+        language: AnyLanguage = "",
+        collection: OfCollection = "",
+        offset: Offset = 0,
+        n: Count = MAX_ENTRIES,
+    ) -> list[ShelfLine]:
         """List the days of the library, newest first."""
-        return _row_readers(library, language, collection)
+        return _row_readers(library, language, collection)[offset : offset + n]
 
     @router.get("/documents", responses=ERRORS)
     def documents(
         language: Language,
         day: Day,
         collection: OfCollection = "",
-        offset: Annotated[int, Query(ge=0, le=100_000_000)] = 0,
-        n: Annotated[int, Query(ge=1, le=MAX_DOCUMENTS)] = 100,
+        offset: Offset = 0,
+        n: Count = 100,
     ) -> Documents:
         """List the pages of a day."""
         rows = library.documents(language, day, collection)

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from dataclasses import replace
 from datetime import date
 from typing import Annotated
 
@@ -27,6 +28,7 @@ PAGES_SHOWN = 100
 SITES_SHOWN = 100
 _DAYS_DRAWN = 60
 _MAX_SERVERS = 20
+_MAX_TYPES = 100  # servers may claim any number
 
 Language = Annotated[str, Query(alias="lang", pattern=LANGUAGE)]
 Collection = Annotated[str, Query(pattern=COLLECTION)]
@@ -38,13 +40,13 @@ def create_library_pages(root: str, frame: Frame, access: Access, library: Libra
 
     @router.get("/library", response_class=HTMLResponse)
     def languages(request: Request) -> HTMLResponse:
-        hosts = library.hosts()
+        hosts, types = library.hosts(), library.groups("type")
         return frame.page(
             request,
             "library.html",
             groups=library.groups("language"),
             collections=library.groups("collection"),
-            types=library.groups("type"),
+            types=replace(types, rows=types.rows[:_MAX_TYPES]),
             hosts=hosts,
             found=_by_day(hosts.found.items(), frame.words(request)),
             servers=list(hosts.servers.items())[:_MAX_SERVERS],

@@ -42,8 +42,6 @@ from lycosa.search.federation.wire import (
 from lycosa.search.ranking.statistics import ToldStatistics
 from lycosa.serve.api import ERRORS
 
-MAX_REQUEST_BYTES = 4 * 2**20
-
 _Asked = TypeVar("_Asked", bound=BaseModel)
 _Result = TypeVar("_Result")
 
@@ -127,14 +125,9 @@ def create_peers(own: Callable[[], LocalSide | None]) -> APIRouter:
 async def _carried_out(
     request: Request, kind: type[_Asked], act: Callable[[_Asked], BaseModel]
 ) -> Response:
-    """Read a message of a bounded size, and do what it asks in a thread."""
-    content = bytearray()
-    async for piece in request.stream():
-        content += piece
-        if len(content) > MAX_REQUEST_BYTES:
-            raise HTTPException(413, "The message is too large")
+    """Read a message, and do what it asks in a thread."""
     try:
-        asked = kind.model_validate_json(bytes(content))
+        asked = kind.model_validate_json(await request.body())
     except ValidationError:
         raise HTTPException(422, "The message is not valid") from None
     return await run_in_threadpool(lambda: _answer(_told(lambda: act(asked))))

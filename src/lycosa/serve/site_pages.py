@@ -245,12 +245,15 @@ def create_site_pages(root: str, frame: Frame) -> APIRouter:
 
     @router.get("/api/v1/changes", responses=_ERRORS, tags=["sites"])
     def changes_json(
-        name: Name, days: Annotated[int, Query(ge=1, le=_MAX_DAYS)] = 7
+        name: Name,
+        days: Annotated[int, Query(ge=1, le=_MAX_DAYS)] = 7,
+        offset: Annotated[int, Query(ge=0, le=10_000_000)] = 0,
+        n: Annotated[int, Query(ge=1, le=_MOST_ENTRIES)] = _MOST_ENTRIES,
     ) -> list[Change]:
         """List new, gone and changed pages of a site, as printed by `lycosa changes --no-diff
         --json`.
         """
-        return _changes(root, name, days)
+        return _changes(root, name, days)[offset : offset + n]
 
     return router
 

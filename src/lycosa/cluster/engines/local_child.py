@@ -20,6 +20,7 @@ from lycosa.cluster.engines.object_host import CallResult, ObjectHost
 from lycosa.core.errors import WorkError
 from lycosa.processes.parentage import OneThread, die_with_parent
 from lycosa.processes.stopping import StopFlag
+from lycosa.processes.terminal import escape_output
 from lycosa.processes.threads import OnError, start_thread
 
 _CLOSE_S = 8.0
@@ -52,6 +53,7 @@ def live(
     signal.signal(signal.SIGTERM, end)
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
     die_with_parent(parent, name)
+    escape_output()
     where = f"process {os.getpid()} ({name})"
     try:
         host = ObjectHost(where, make, arguments)

@@ -67,14 +67,14 @@ class Inbox:
         self._storage = storage
         self._crawl = crawl
         self._operations = operations
-        # applied, or of a collection that this worker does not work
+        # names of files that wait for a commit, or for a worker of their collection
         self._settled: set[str] = set()
 
     def admit(self) -> None:
         """Admit the new URLs of what waits, before replay: an earlier worker may have fetched some
         of them and died.
         """
-        for name in self._names():
+        for name in self._own(self._claim.inbox()):
             submission = self._read(name)
             if submission is None or submission.collection not in self._crawl.assignments:
                 continue
@@ -89,7 +89,9 @@ class Inbox:
         """
         applied = 0
         renewals: list[RepeatedSubmission] = []
-        for name in self._names():
+        waiting = self._claim.inbox()
+        self._settled.intersection_update(waiting)
+        for name in self._own(waiting):
             if name in self._settled:
                 continue
             submission = self._read(name)
@@ -108,12 +110,12 @@ class Inbox:
             self._crawl.buffer.batch.inbox.append(name)
         return applied + self._renew(renewals)
 
-    def _names(self) -> list[str]:
+    def _own(self, names: list[str]) -> list[str]:
         """The files that are this worker's to apply: a file belongs to a partition, by its name."""
         held_partitions = self._crawl.held_partitions
         return [
             name
-            for name in self._claim.inbox()
+            for name in names
             if held_partitions.holds(partition_of(name, held_partitions.total))
         ]
 

@@ -17,6 +17,7 @@ from lycosa.core.errors import FetchError
 from lycosa.core.records import Exchange
 from lycosa.crawl.processing.page_reader import ParsedExchange, Reader
 from lycosa.http.decode import Headers, parse_head
+from lycosa.processes.terminal import escape_output
 
 _CHILDREN_A_PAGE = 2
 
@@ -27,6 +28,7 @@ core.
 
 
 def _serve(reader: Reader, pipe: Connection) -> None:
+    escape_output()
     while True:
         try:
             exchange = pipe.recv()

@@ -97,7 +97,7 @@ class LoginManager:
         crawl = self._crawl
         if login.step is not LoginStep.OUT or crawl.clock.monotonic_ms() < login.next_try:
             return None
-        if not crawl.robots.allowed(login.url, login.origin):
+        if not self._allowed(login.url, login):
             self._failed(login, REJECTED_MS)
             return None
         login.step, login.body = LoginStep.PAGE, None
@@ -187,7 +187,7 @@ class LoginManager:
         if (
             form is None
             or url_origin(form.action) != login.origin
-            or not self._crawl.robots.allowed(form.action, login.origin)
+            or not self._allowed(form.action, login)
         ):
             return self._failed(login, REJECTED_MS)
         login.body = form.filled({**settings.fields, settings.password_field: login.password})
@@ -199,13 +199,13 @@ class LoginManager:
         if login.step is LoginStep.SENT:
             login.body = None
         allowed = not isinstance(target, Refusal) and url_origin(target) == login.origin
-        if (
-            not allowed
-            or hop > MOST_HOPS
-            or not self._crawl.robots.allowed(str(target), login.origin)
-        ):
+        if not allowed or hop > MOST_HOPS or not self._allowed(str(target), login):
             return self._failed(login, REJECTED_MS)
         return self._task(login, str(target), hop)
+
+    def _allowed(self, url: str, login: Login) -> bool:
+        """Whether neither robots.txt nor the operator's exclusions forbid a URL of its origin."""
+        return self._crawl.robots.allowed(url, login.origin) and not self._crawl.excluded(url)
 
     def _failed(self, login: Login, wait_ms: int) -> Task | None:
         login.step, login.body = LoginStep.OUT, None

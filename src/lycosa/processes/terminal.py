@@ -1,0 +1,73 @@
+"""What a process prints. All of it passes `EscapingStream`, so that text from the web cannot
+control the terminal: in the command (`lycosa.cli.main`) and in every child process.
+"""
+
+from __future__ import annotations
+
+import io
+import re
+import sys
+from typing import Any, TextIO, cast
+
+_STYLES = {
+    "bold": ("\ufdd0", "1"),
+    "link": ("\ufdd1", "32"),
+    "match": ("\ufdd2", "1;33"),
+}
+_END = "\ufdd3"
+_CODES = {mark: f"\x1b[{code}m" for mark, code in _STYLES.values()} | {_END: "\x1b[0m"}
+_MARKS = dict.fromkeys(map(ord, _CODES))
+_CONTROLS = re.compile(
+    r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u202a-\u202e\u2066-\u2069\ufdd0-\ufdd3]"
+)
+"""Control characters but tab and line feed, those that change the direction of text, and our own
+marks of style.
+"""
+
+
+class EscapingStream:
+    """A text stream that writes control characters as `\\x1b` or `\\u202e`, and styles (`styled`)
+    in colour on a terminal.
+    """
+
+    def __init__(self, stream: TextIO) -> None:
+        self.raw = stream
+        self._colours = stream.isatty()
+
+    def write(self, text: str) -> int:
+        self.raw.write(_CONTROLS.sub(self._written, text))
+        return len(text)
+
+    def writelines(self, lines: Any) -> None:
+        for line in lines:
+            self.write(line)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.raw, name)
+
+    def _written(self, found: re.Match[str]) -> str:
+        character = found[0]
+        if character in _CODES:
+            return _CODES[character] if self._colours else ""
+        return f"\\x{ord(character):02x}" if character < "\u0100" else f"\\u{ord(character):04x}"
+
+
+def escape_output() -> None:
+    """Let everything that this process prints be escaped."""
+    if isinstance(sys.stdout, io.TextIOWrapper) and sys.stdout.errors == "strict":
+        # a terminal of ISO 8859-1 or ASCII cannot show every page's title
+        sys.stdout.reconfigure(errors="replace")
+    if not isinstance(sys.stdout, EscapingStream):
+        sys.stdout = cast("TextIO", EscapingStream(sys.stdout))
+    if not isinstance(sys.stderr, EscapingStream):
+        sys.stderr = cast("TextIO", EscapingStream(sys.stderr))
+
+
+def raw(stream: TextIO) -> TextIO:
+    """The stream without escaping: for data that a program reads, and for what moves the cursor."""
+    return stream.raw if isinstance(stream, EscapingStream) else stream
+
+
+def styled(style: str, text: str) -> str:
+    """Text in a style (bold, link or match) on a terminal, plain elsewhere."""
+    return f"{_STYLES[style][0]}{text.translate(_MARKS)}{_END}"
