@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
@@ -52,6 +53,36 @@ def test_a_site_is_a_host_a_host_with_port_or_a_url(
     wrong = here("-w", str(workspace), *SITE_COMMANDS[name]("http://[", str(tmp_path / "wrong")))
     assert wrong.code == 2
     assert "http://[" in wrong.err
+
+
+URL_COMMANDS: dict[str, tuple[str, ...]] = {
+    "explain": ("explain",),
+    "versions": ("versions",),
+    "validate": ("validate",),
+    "links": ("links", "--to"),
+    "fetch": ("fetch",),
+    "parse": ("parse",),
+    "robots": ("robots",),
+    "from": ("crawl", "-q", "--max-pages", "0", "--from"),
+    "uptime": ("uptime", "add"),
+    "add": ("add",),
+}
+"""Name -> a command that ends with the URL of an archived page."""
+
+
+@pytest.mark.parametrize("name", URL_COMMANDS)
+def test_a_url_needs_no_scheme_and_a_mail_address_is_no_host(
+    name: str, here: Lycosa, workspace: Path, site: str, tmp_path: Path
+) -> None:
+    root = tmp_path / "w"
+    shutil.copytree(workspace, root)
+    before = () if name in ("fetch", "parse", "robots") else ("-w", str(root))
+    page = f"{site}/eyes.html".removeprefix("http://")
+    typed = here(*before, *URL_COMMANDS[name], page)
+    assert typed.code == (1 if name == "validate" else 0), typed.err  # the page has errors
+    refused = here(*before, *URL_COMMANDS[name], "mailto:a@127.0.0.1")
+    assert refused.code == 2, refused.out
+    assert "127.0.0.1/" not in refused.err
 
 
 @pytest.mark.parametrize(
@@ -199,8 +230,9 @@ def test_a_configuration_that_is_not_utf8_is_named_with_its_line(
 ) -> None:
     assert here("-w", str(tmp_path / "w"), "init").code == 0
     (tmp_path / "w" / "lycosa.toml").write_bytes(b'[fetch]\ncontact = "caf\xe9"\n')
-    said = here("-w", str(tmp_path / "w"), "crawl", "http://127.0.0.1:1/")
-    assert (said.code, "lycosa.toml, line 2: not valid UTF-8" in said.err) == (2, True)
+    for command in (("crawl", "http://127.0.0.1:1/"), ("run",), ("serve",), ("add", "127.0.0.1:1")):
+        said = here("-w", str(tmp_path / "w"), *command)
+        assert (said.code, "lycosa.toml, line 2: not valid UTF-8" in said.err) == (2, True), command
 
 
 def test_a_damaged_workspace_is_not_an_empty_one(here: Lycosa, tmp_path: Path) -> None:

@@ -85,6 +85,27 @@ def test_a_seed_that_is_refused(
     assert f"nothing was fetched: {seed}: {reason}" in said.err
 
 
+@pytest.mark.parametrize("command", ["crawl", "hunt"])
+def test_an_earlier_crawl_does_not_delay_the_end(
+    here: Lycosa, tmp_path: Path, command: str
+) -> None:
+    root = str(tmp_path / "w")
+    dead = f"http://127.0.0.2:{closed_port()}/"
+    with hostile_site() as site:
+        limit = ("--depth", "0") if command == "crawl" else ("--max-pages", "1")
+        first = here("-w", root, "crawl", site, *limit, "--delay", "0")
+        assert first.code == 0, first.err
+        called = (
+            ("crawl", dead, "--depth", "0") if command == "crawl" else ("hunt", "x", "--seed", dead)
+        )
+        started = time.monotonic()
+        said = here("-w", root, *called)
+    assert time.monotonic() - started < 28  # a hunt lasts 30 s, the host is paused for 60 s
+    assert said.code == 1
+    assert f"{dead}robots.txt: connect_refused" in said.err + said.out
+    assert "search WORDS" not in said.out
+
+
 def test_one_seed_of_two(here: Lycosa, tmp_path: Path) -> None:
     with hostile_site() as site:
         dead = f"http://127.0.0.2:{closed_port()}/"

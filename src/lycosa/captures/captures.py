@@ -29,7 +29,7 @@ from lycosa.store.tables.schema import TABLES
 from lycosa.store.tables.visible import is_excluded
 from lycosa.store.workspace import Workspace
 from lycosa.url.keys import Identifier
-from lycosa.url.normalise import normalise
+from lycosa.url.normalise import normalise, typed_url
 
 _HIDDEN_KINDS = [VisitKind.CHECK.value, VisitKind.LOGIN.value]
 _COLUMNS = (
@@ -123,7 +123,7 @@ class History:
     def identify(self, url: str) -> UrlId:
         """The identity of a URL as people type it. Raises UsageError."""
         try:
-            return self._identifier.identify(normalise(url if "://" in url else f"http://{url}"))
+            return self._identifier.identify(normalise(typed_url(url)))
         except UrlError as error:
             raise UsageError(f"{url!r} is not the URL of a page: {error}") from None
 

@@ -13,7 +13,6 @@ from lycosa.cli.common import (
     WorkspaceOption,
     load_config,
     print_json,
-    typed_url,
     workspace_root,
 )
 from lycosa.cli.watch import IgnoreOption
@@ -55,6 +54,7 @@ def command(
     A running crawl fetches them within seconds, otherwise the next one does.
     """
     from lycosa.crawl.session.submission import submit
+    from lycosa.url.normalise import typed_url
 
     root = workspace_root(context, workspace)
     bad: dict[str, str] = {}  # a collection that is wrong does not keep others from being added to

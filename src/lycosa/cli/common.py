@@ -162,6 +162,13 @@ def note(message: str) -> None:
     print(message, file=sys.stderr)
 
 
+def is_file(source: str) -> bool:
+    """Whether an argument that may be a URL names an existing file, or standard input (`-`)."""
+    from pathlib import Path
+
+    return source == "-" or ("://" not in source and Path(source).exists())
+
+
 def read_input(source: str) -> bytes:
     """A file's bytes, or those of standard input (`-`).
 
@@ -178,22 +185,16 @@ def read_input(source: str) -> bytes:
         return Path(source).read_bytes()
     except OSError as error:
         raise UsageError(
-            f"{source} cannot be read: {error.strerror}; give a file, or a URL that "
-            "starts with http:// or https://"
+            f"{source} cannot be read: {error.strerror}; give a file or a URL"
         ) from None
-
-
-def typed_url(text: str) -> str:
-    """A URL as people type it; without a scheme it is http."""
-    from lycosa.crawl.session import seeds
-
-    return seeds.typed_url(text)
 
 
 def with_scheme(text: str) -> str:
     """A seed as people type it: without a scheme it is https if the server speaks TLS there, else
     http.
     """
+    from lycosa.url.normalise import typed_url
+
     if typed_url(text) == text:
         return text
     from lycosa.fetch.tls_probe import speaks_tls

@@ -344,7 +344,7 @@ def _summary(progress: Progress, root: str) -> None:
     )
     print(table(rows))
     where = "" if root == "lycosa-data" else f" -w {root}"
-    if progress.pages or progress.states["visited"]:
+    if not progress.has_nothing and (progress.pages or progress.states["visited"]):
         print(f"\nNext: lycosa{where} search WORDS   or   lycosa{where} serve")
 
 

@@ -20,7 +20,6 @@ from lycosa.cli.common import (
     load_config,
     note,
     print_json,
-    typed_url,
     workspace_root,
 )
 from lycosa.cli.output import json_text
@@ -147,6 +146,7 @@ def command(
     """
     from lycosa.hunt.hunt import STRATEGIES
     from lycosa.hunt.session import HuntRequest
+    from lycosa.url.normalise import typed_url
 
     root = workspace_root(context, workspace)
     if strategy not in STRATEGIES:

@@ -6,7 +6,15 @@ from typing import Annotated
 
 import typer
 
-from lycosa.cli.common import JsonOption, SetOption, load_config, print_json, read_input, table
+from lycosa.cli.common import (
+    JsonOption,
+    SetOption,
+    is_file,
+    load_config,
+    print_json,
+    read_input,
+    table,
+)
 from lycosa.core.errors import WorkError
 from lycosa.core.units import number_of
 
@@ -32,14 +40,16 @@ def command(
     from dataclasses import asdict
 
     from lycosa.crawl.session.single_fetch import OneOff, file_exchange, read_page
+    from lycosa.url.normalise import typed_url
 
     settings = load_config(context, None, overrides).fetch
-    if source.startswith(("http://", "https://", "ftp://", "gopher://")):
+    if not is_file(source) and "://" in typed_url(source):
         with OneOff(settings, source) as one:
             last = list(one.hops())[-1]
         if last.exchange is None or last.exchange.error:
             raise WorkError(
                 f"{last.url}: {last.refused or (last.exchange and last.exchange.error)}"
+                + ("" if "://" in source else f"; there is no file {source}")
             )
         page = read_page(last.exchange, settings)
     else:

@@ -26,7 +26,7 @@ def command(
     settings = load_config(context, None, overrides).fetch
     with OneOff(settings, url) as one:
         entry = one.robots(one.url)
-        target = one.url
+        target, problem = one.url, one.robots_problem
     verdict = robots_verdict(entry.status, "" if entry.status else "no response")
     if verdict == "parse":
         robots = Robots(entry.body, settings.user_agent, entry.origin)
@@ -48,7 +48,7 @@ def command(
     if json_output:
         print_json({**facts, "body": entry.body})
     else:
-        answer = f"HTTP {entry.status}" if entry.status else "no response"
+        answer = f"HTTP {entry.status}" if entry.status else problem or "no response"
         means = {
             "allow_all": ": there is no robots.txt, so every URL is allowed",
             "deny_all": ": robots.txt is unreachable, so no URL is allowed",

@@ -14,7 +14,6 @@ from lycosa.cli.common import (
     load_config,
     note,
     print_json,
-    typed_url,
     workspace_root,
 )
 
@@ -135,6 +134,7 @@ def add(
 ) -> None:
     """Add a monitor."""
     from lycosa.uptime.monitors import add_monitor
+    from lycosa.url.normalise import typed_url
 
     root = workspace_root(context, workspace)
     given = {
@@ -180,9 +180,12 @@ def remove(
 ) -> None:
     """Remove a monitor and keep its history."""
     from lycosa.uptime.monitors import remove_monitor
+    from lycosa.url.normalise import typed_url
 
     root = workspace_root(context, workspace)
-    remove_monitor(root, load_config(context, root, overrides, bad={}), typed_url(url))
+    url = typed_url(url)
+    remove_monitor(root, load_config(context, root, overrides, bad={}), url)
+    note(f"{url} is no longer monitored; its history is kept")
 
 
 @app.command("list")

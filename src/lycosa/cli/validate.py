@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -11,6 +10,7 @@ from lycosa.cli.common import (
     JsonOption,
     SetOption,
     WorkspaceOption,
+    is_file,
     load_config,
     note,
     print_json,
@@ -44,7 +44,7 @@ def command(
     from lycosa.site.validate import html_faults
     from lycosa.site.validate_archived import Validated, validate_archived
 
-    if source == "-" or ("://" not in source and Path(source).exists()):
+    if is_file(source):
         content = read_input(source)
         checked = Validated(source, None, len(content), html_faults(content))
     else:

@@ -17,7 +17,6 @@ from lycosa.cli.common import (
     load_config,
     note,
     print_json,
-    typed_url,
     workspace_root,
 )
 from lycosa.core.units import number_of
@@ -65,7 +64,7 @@ def command(
 
     root = workspace_root(context, workspace)
     with closing(Versions(root, load_config(context, root, overrides))) as versions:
-        captures = versions.history.captures(typed_url(url))
+        captures = versions.history.captures(url)
         if diff is not None:
             chosen = sorted((_named(captures, each) for each in diff), key=lambda each: each.at)
             compared = versions.compare(captures, chosen[0], chosen[1])

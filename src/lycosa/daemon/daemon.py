@@ -81,7 +81,7 @@ def run(
     watch.watch([source])
     try:
         text = read_text(source)
-    except (OSError, UnicodeDecodeError) as error:
+    except OSError as error:
         raise ConfigError(f"{source} cannot be read: {error}") from None
     before: Mapping[str, Any] = {}
     monitors = False
@@ -233,7 +233,7 @@ class Daemon:
                 before=self._workspace.state().settings,
                 monitors=has_monitors(self._workspace.storage),
             )
-        except (UsageError, OSError, UnicodeDecodeError) as error:
+        except (UsageError, OSError) as error:
             self._report(
                 f"{self._source} has changed but cannot be used; the previous settings stay "
                 f"in force: {error}"

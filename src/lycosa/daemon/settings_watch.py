@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from lycosa.core.clock import Clock
+from lycosa.crawl.session.workspace_config import decode_config
 from lycosa.store.storage.storage import open_storage
 
 LOOK_EVERY_MS = 1_000
@@ -50,13 +51,13 @@ class SettingsWatch:
 
 def read_text(path: str) -> str:
     """A settings file's text, of a workspace on S3 or HDFS too; empty if there is none. Raises
-    OSError, UnicodeDecodeError.
+    OSError, ConfigError.
     """
     place, name = os.path.split(path)
     if "://" in place:
-        return (open_storage(place).read(name) or b"").decode()
+        return decode_config(open_storage(place).read(name) or b"", path)
     file = Path(path)
-    return file.read_text(encoding="utf-8") if file.is_file() else ""
+    return decode_config(file.read_bytes(), path) if file.is_file() else ""
 
 
 def _look(path: str) -> _Signature:

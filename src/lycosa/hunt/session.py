@@ -268,7 +268,10 @@ def _hunt(
         if session.worker.progress.replayed:
             # pages that a killed run had fetched: the hunt goes through them by the tables
             session.worker.commit_now()
-        ears.started(_start(request, seeds, hunt, session))
+        started = _start(request, seeds, hunt, session)
+        if len(hunt.listed) <= len(seeds):
+            session.worker.progress.start_only_from(seeds)
+        ears.started(started)
         dealer.begin()
         follower = IndexFollower(order.root, order.config.index, clock) if order.index else None
         ears.worker(session.worker)

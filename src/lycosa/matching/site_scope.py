@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 import polars as pl
 
 from lycosa.core.errors import UsageError
-from lycosa.url.normalise import normalise
+from lycosa.url.normalise import normalise, typed_url
 from lycosa.url.site_name import SiteName, site_name
 
 
@@ -32,7 +32,7 @@ class Site:
         """
         if not text.strip():
             raise UsageError("no site given: specify a host or a URL")
-        return cls(normalise(text if "://" in text else f"http://{text}"))
+        return cls(normalise(typed_url(text)))
 
     @property
     def path(self) -> str:

@@ -9,7 +9,7 @@ from lycosa.site.report import SiteReport, Thresholds, site_report
 from lycosa.site.sitemap_entries import Archive
 from lycosa.store.tables.live import read_live
 from lycosa.store.workspace import Workspace
-from lycosa.url.normalise import normalise
+from lycosa.url.normalise import normalise, typed_url
 from lycosa.url.site_name import site_name
 
 
@@ -40,10 +40,7 @@ def links_of(root: str, to: str, source: str, *, broken: bool, site: str) -> lis
         UsageError: one of them is no URL.
         WorkError: table files were deleted repeatedly while they were read.
     """
-    given = [
-        normalise(each if "://" in each else f"http://{each}") if each else ""
-        for each in (to, source)
-    ]
+    given = [normalise(typed_url(each)) if each else "" for each in (to, source)]
     name = site_name(site) if site else None
     return read_live(
         root, lambda tables: links_between(tables, given[0], given[1], broken=broken, site=name)

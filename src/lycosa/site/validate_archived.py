@@ -17,7 +17,7 @@ from lycosa.site.validate import HtmlFault, html_faults
 from lycosa.store.tables.live import LiveTables, read_live
 from lycosa.store.workspace import Workspace
 from lycosa.url.keys import url_key
-from lycosa.url.normalise import normalise
+from lycosa.url.normalise import normalise, typed_url
 
 _OTHERS = [kind.value for kind in KINDS_WITHOUT_ROWS]
 _HTML = ("text/html", "application/xhtml+xml")
@@ -40,7 +40,7 @@ def validate_archived(root: str, config: Config, url: str) -> Validated:
         UsageError: nothing is archived of the URL, or it is no HTML; html5lib is not installed.
         WorkError: the record cannot be read, or the document is too large.
     """
-    address = normalise(url if "://" in url else f"http://{url}")
+    address = normalise(typed_url(url))
     workspace = Workspace.open(root)
     rows = read_live(root, lambda tables: _records(tables, address))
     for row in rows.iter_rows(named=True):

@@ -28,7 +28,7 @@ from lycosa.uptime.report import (
     urls_of_host,
 )
 from lycosa.uptime.session import LIVE
-from lycosa.url.normalise import normalise
+from lycosa.url.normalise import normalise, typed_url
 from lycosa.url.scope import hostname
 
 
@@ -61,7 +61,7 @@ def host_report(root: str, config: Config, what: str, clock: Clock | None = None
     monitors = _monitors(workspace.storage, config)
     since_ms = now_ms - WINDOWS["30d"]
     pages: Pages | None = None
-    url = normalise(what if "://" in what else f"http://{what}")
+    url = normalise(typed_url(what))
     if (url in monitors and "://" in what) or urlsplit(url).path not in ("", "/"):
         name, urls = url, [url]
     else:

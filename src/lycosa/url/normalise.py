@@ -29,6 +29,7 @@ parameters of the API.
 
 _SCHEMES = ("http", "https", "ftp", "gopher")
 _SCHEME = re.compile(r"[\x00-\x20]*([A-Za-z][A-Za-z0-9+.\-\t\n\r]*):")
+_HOST = re.compile(r"([\w.-]+|\[[\da-fA-F:.]+\])(:\d+)?([/?#]|$)")
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
 # An escape, and before it what is left of a broken one: in `%%34` or `%2%45` decoding would
@@ -43,6 +44,13 @@ _WRITTEN = {
     for high in _DIGITS
     for low in _DIGITS
 }
+
+
+def typed_url(text: str) -> str:
+    """Return a URL as people type it with a scheme: `example.org/x` and `localhost:8000` are http
+    URLs. Other texts, such as `mailto:x@y`, are returned unchanged.
+    """
+    return f"http://{text.strip()}" if _HOST.match(text.strip()) else text
 
 
 def normalise(url: str) -> str:

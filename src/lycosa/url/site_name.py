@@ -9,7 +9,7 @@ import polars as pl
 
 from lycosa.core.errors import UsageError
 from lycosa.url.keys import host_key
-from lycosa.url.normalise import normalise
+from lycosa.url.normalise import normalise, typed_url
 from lycosa.url.scope import hostname
 
 
@@ -56,7 +56,7 @@ def site_name(text: str) -> SiteName:
     if "[" not in text and re.match(r"[^/?#]*:(?!\d|//)", text):
         raise UsageError(f"{problem} (the port is missing)")
     try:
-        url = normalise(text if "://" in text else f"http://{text}")
+        url = normalise(typed_url(text))
     except UsageError as error:
         raise UsageError(f"{problem} ({error})") from None
     host = hostname(url)

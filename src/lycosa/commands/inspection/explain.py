@@ -22,7 +22,7 @@ from lycosa.store.tables.live import LiveTables
 from lycosa.store.workspace import Workspace
 from lycosa.url.exclusions import ExclusionFile
 from lycosa.url.keys import Identifier, host_key
-from lycosa.url.normalise import normalise
+from lycosa.url.normalise import normalise, typed_url
 from lycosa.url.rules import Rules
 
 _MOST = 10
@@ -72,7 +72,7 @@ def explain_url(
     domains = workspace.domains
     state = workspace.state()
     tables = LiveTables(workspace, state)
-    plain = normalise(url if "://" in url else f"http://{url}")
+    plain = normalise(typed_url(url))
     settings = state.settings
     candidates = {
         plain,

@@ -12,13 +12,13 @@ from typing import Any
 from lycosa.config.credentials import without_user
 from lycosa.config.settings import Collection, Config, FetchSettings, parse_config
 from lycosa.core.errors import ConfigError, UsageError
-from lycosa.crawl.session.seeds import check_seeds, read_seeds, typed_url
+from lycosa.crawl.session.seeds import check_seeds, read_seeds
 from lycosa.crawl.session.single_fetch import named_pair
 from lycosa.crawl.state.task import Job
 from lycosa.fetch.connect_to import find_detour, parse_connect_to
 from lycosa.fetch.guard import is_public
 from lycosa.url.contact import CONTACT_NEEDED, is_reachable_contact
-from lycosa.url.normalise import normalise
+from lycosa.url.normalise import normalise, typed_url
 
 _SEEDS_TOLD = 3
 

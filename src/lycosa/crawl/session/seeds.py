@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -10,19 +9,11 @@ from typing import Any
 from lycosa.config.credentials import without_user
 from lycosa.config.settings import Collection
 from lycosa.core.errors import Refusal, UrlError, UsageError
-from lycosa.url.normalise import normalise
+from lycosa.url.normalise import normalise, typed_url
 from lycosa.url.rules import Rules
 from lycosa.url.scope import url_origin
 
 _SHOWN = 3
-_HOST = re.compile(r"[\w.-]+(:\d+)?(/|\?|$)")
-
-
-def typed_url(text: str) -> str:
-    """A URL as people type it: `example.org/x` and `localhost:8000` are meant as http URLs;
-    `mailto:x@y` is not.
-    """
-    return f"http://{text}" if _HOST.match(text) else text
 
 
 def read_seeds(path: str) -> list[str]:

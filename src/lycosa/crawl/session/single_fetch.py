@@ -22,7 +22,7 @@ from lycosa.fetch.client import CurlFetcher
 from lycosa.fetch.guard import AddressGuard
 from lycosa.fetch.robots_txt import product_token, robots_url
 from lycosa.http.decode import parse_head
-from lycosa.url.normalise import LinkResolver, normalise
+from lycosa.url.normalise import LinkResolver, normalise, typed_url
 from lycosa.url.schemes import DEFAULT_PORTS, OTHERS
 from lycosa.url.scope import hostname, url_origin
 
@@ -42,12 +42,14 @@ class OneOff:
     """A fetcher for single URLs, with its own robots; a context manager."""
 
     def __init__(self, settings: FetchSettings, url: str) -> None:
-        self.url = normalise(url if "://" in url else f"http://{url}")
+        self.url = normalise(typed_url(url))
         self._settings = settings
         self._fetcher = CurlFetcher(
             fetching_of([self.url], settings), AddressGuard([named_pair(self.url)]), SystemClock()
         )
         self._robots = RobotsCache(settings.user_agent)
+        self.robots_problem = ""
+        """Why the last robots.txt was not received, as `reason: description`."""
 
     def __enter__(self) -> OneOff:
         return self
@@ -65,6 +67,7 @@ class OneOff:
                     "robots.txt disallows it"
                     if self._robots.reachable(entry.origin)
                     else "robots.txt is unreachable, so no URL is allowed"
+                    + (f" ({self.robots_problem})" if self.robots_problem else "")
                 )
                 yield Hop(url, None, f"{Exclusion.ROBOTS}: {why}")
                 return
@@ -94,6 +97,7 @@ class OneOff:
             if isinstance(following, Refusal):
                 break
             target = following
+        self.robots_problem = f"{exchange.error}: {exchange.error_text}" if exchange.error else ""
         return self._robots.received(origin, exchange)
 
     def page(self, exchange: Exchange) -> Page:

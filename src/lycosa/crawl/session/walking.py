@@ -26,7 +26,7 @@ from lycosa.frontier.scheduler.reach import Keys, Reach, Unvisited
 from lycosa.store.tables.live import LiveTables
 from lycosa.store.workspace import Workspace
 from lycosa.url.keys import Identifier
-from lycosa.url.normalise import normalise
+from lycosa.url.normalise import normalise, typed_url
 from lycosa.url.rules import Rules
 
 UNVISITED = "unvisited"
@@ -73,7 +73,7 @@ def start_of(
         )
     if text == UNVISITED:
         return WalkStart()
-    plain = normalise(text if "://" in text else f"http://{text}")
+    plain = normalise(typed_url(text))
     candidates = list(dict.fromkeys([Rules(collection).apply(plain), plain]))
     rows = (
         LiveTables(workspace, state)

@@ -8,8 +8,8 @@ from typing import Any
 
 from lycosa.config.settings import Collection, Config, parse_config
 from lycosa.core.errors import ConfigError, UsageError
-from lycosa.crawl.session.seeds import typed_url
 from lycosa.store.storage.storage import open_storage
+from lycosa.url.normalise import typed_url
 
 CONFIGURATION = "lycosa.toml"
 SCOPES = ("host", "domain", "prefix", "any")
@@ -36,16 +36,23 @@ def read_config(
         path, content = f"{root}/{CONFIGURATION}", open_storage(root).read(CONFIGURATION) or b""
     elif root and (file := Path(root) / CONFIGURATION).is_file():
         path, content = str(file), file.read_bytes()
-    try:
-        text = content.decode("utf-8")
-    except UnicodeDecodeError as error:
-        line = content.count(b"\n", 0, error.start) + 1
-        raise ConfigError(f"{path}, line {line}: not valid UTF-8; save the file as UTF-8") from None
+    text = decode_config(content, path)
     if collection and not any(
         entry.name == collection for entry in parse_config(text, path).collection
     ):
         text = f'{text}\n[[collection]]\nname = "{collection}"\n'
     return parse_config(text, path, tuple(overrides), bad)
+
+
+def decode_config(content: bytes, path: str) -> str:
+    """Return the text of a settings file. Raises ConfigError, which names the line, if it is not
+    UTF-8.
+    """
+    try:
+        return content.decode("utf-8")
+    except UnicodeDecodeError as error:
+        line = content.count(b"\n", 0, error.start) + 1
+        raise ConfigError(f"{path}, line {line}: not valid UTF-8; save the file as UTF-8") from None
 
 
 def called_collection(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from lycosa.url.scope import url_origin
@@ -24,7 +24,7 @@ class Progress:
     damaged: Counter[str] = field(default_factory=Counter)
     # seeds and robots.txt files that could not be fetched -> why; the first 100
     failures: dict[str, str] = field(default_factory=dict)
-    seed_origins: set[str] = field(default_factory=set)
+    seed_origins: set[str] = field(default_factory=set)  # of hosts with unvisited URLs
     errors: Counter[str] = field(default_factory=Counter)  # by FetchError or http_NNN
     refused: Counter[str] = field(default_factory=Counter)  # links, by Refusal
     statuses: Counter[int] = field(default_factory=Counter)
@@ -44,6 +44,10 @@ class Progress:
         """A seed, or the robots.txt of a host, could not be fetched."""
         if len(self.failures) < _MAX_FAILURES:
             self.failures.setdefault(url, why)
+
+    def start_only_from(self, urls: Iterable[str]) -> None:
+        """Decide by these URLs alone, not by the seeds, whether everything failed."""
+        self.seed_origins = set(map(url_origin, urls))
 
     @property
     def all_failed(self) -> bool:

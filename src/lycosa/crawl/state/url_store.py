@@ -261,7 +261,17 @@ class UrlStore:
         """
         gate = self._assignments[name].gate
         for seed in seeds:
-            self._progress.seed_origins.add(url_origin(gate.seed(seed, self._clock.now_ms()).url))
+            identity = gate.seed(seed, self._clock.now_ms())
+            if self._has_unvisited(identity.host_key):
+                self._progress.seed_origins.add(url_origin(identity.url))
+
+    def _has_unvisited(self, host_key: int) -> bool:
+        queue = self._frontier.hosts.get(host_key)
+        if queue is not None:
+            return queue.row.known > 0
+        directory = self._scheduler.parked.directory
+        slot = directory.slot(host_key)
+        return slot is not None and int(directory.waiting[slot]) > 0
 
 
 def recorded_depth(assignments: Mapping[str, Assignment], row: UrlRow) -> int:
