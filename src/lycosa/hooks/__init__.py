@@ -4,3 +4,7 @@
 installed plug-ins, and calls their hooks. A plug-in that raises is reported and switched off; the
 caller continues. Nothing here knows what a plug-in does.
 """
+
+from lycosa.hooks.specs import hook
+
+__all__ = ["hook"]

@@ -13,6 +13,7 @@ import traceback
 from collections.abc import Iterable
 from functools import cache
 from importlib import import_module, util
+from importlib.metadata import entry_points
 from typing import Any
 
 import pluggy
@@ -88,21 +89,33 @@ def installed_plugins() -> Plugins:
     Raises:
         UsageError: a plug-in cannot be loaded.
     """
-    plugins: list[tuple[str, object]] = [
-        (name, import_module(name)) for name in _FEATURES if _exists(name)
-    ]
-    if os.environ.get(_VARIABLE) != "off":
-        from importlib.metadata import entry_points
+    features = [(name, import_module(name)) for name in _FEATURES if _exists(name)]
+    return Plugins([*features, *_entry_points()])
 
-        for entry in entry_points(group=specs.PROJECT):
-            try:
-                plugins.append((entry.name, entry.load()))
-            except Exception as error:
-                raise UsageError(
-                    f"plug-in {entry.name} ({entry.value}) cannot be loaded: {error}; repair or "
-                    f"uninstall it, or set {_VARIABLE}=off"
-                ) from error
-    return Plugins(plugins)
+
+def add_plugin_commands(app: object) -> None:
+    """Add the commands of installed plug-ins to the command line, a `typer.Typer`.
+
+    Raises:
+        UsageError: a plug-in cannot be loaded.
+    """
+    if entries := _entry_points():  # features have no commands here, and importing them is slow
+        Plugins(entries).call("add_commands", app=app)
+
+
+def _entry_points() -> list[tuple[str, object]]:
+    if os.environ.get(_VARIABLE) == "off":
+        return []
+    plugins = []
+    for entry in entry_points(group=specs.PROJECT):
+        try:
+            plugins.append((entry.name, entry.load()))
+        except Exception as error:
+            raise UsageError(
+                f"plug-in {entry.name} ({entry.value}) cannot be loaded: {error}; repair or "
+                f"uninstall it, or set {_VARIABLE}=off"
+            ) from error
+    return plugins
 
 
 def _exists(name: str) -> bool:

@@ -17,6 +17,7 @@ from lycosa.core.records import Exchange, UrlRow
 from lycosa.crawl.policy.referrer import referer_for
 from lycosa.fetch.auth import BasicCredentials, secret_from
 from lycosa.fetch.cookies import CookieJar
+from lycosa.hooks.plugins import Plugins
 from lycosa.http.decode import parse_head
 from lycosa.http.redact import without_sessions
 from lycosa.url.domain import Domains

@@ -37,8 +37,8 @@ from lycosa.fetch.browser.process import find_browser
 from lycosa.fetch.client import CurlFetcher
 from lycosa.fetch.fetcher import Fetcher
 from lycosa.fetch.guard import AddressGuard
-from lycosa.processes.memory import give_back_code
 from lycosa.hooks.plugins import Plugins, installed_plugins
+from lycosa.processes.memory import give_back_code
 from lycosa.store.log.claim import Claim
 from lycosa.store.log.state import LogState
 from lycosa.store.tables.live import LiveTables
@@ -295,7 +295,7 @@ def _compose(
 
     def committed(entry: int) -> None:
         give_back_code()
-        crawl.plugins.call("commit_done", entry=entry, location=storage.location)
+        crawl.plugins.call("commit_done", entry=entry, location=workspace.root)
         if options.committed is not None:
             options.committed(entry)
 

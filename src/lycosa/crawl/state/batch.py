@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Mapping
 from pathlib import Path
+from typing import Any
 
 from lycosa.archive.cdxj import write_cdxj
 from lycosa.archive.warc.writer import RevisitTarget, WarcWriter
@@ -120,8 +121,9 @@ class Batch:
         *,
         links: bool = True,
     ) -> None:
-        """A page of one collection, with the values of plug-ins. Its links are the exchange's: `links` only with the first of
-        several collections.
+        """Add a page of one collection, with the values of plug-ins.
+
+        Its links are those of the exchange: pass `links` only for the first of several collections.
         """
         self._buffers.add_page(visit, page, redirect_from, values)
         if links:

@@ -11,7 +11,7 @@ import errno
 import json
 import os
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from operator import itemgetter
 from typing import Any
@@ -20,7 +20,7 @@ import numpy as np
 import polars as pl
 
 from lycosa.core.records import HostRow, Link, Page, UrlRow, Visit
-from lycosa.store.tables.rows import Row, host_row, page_row, url_row, visit_row
+from lycosa.store.tables.rows import NO_VALUES, Row, host_row, page_row, url_row, visit_row
 from lycosa.store.tables.schema import SORT, TABLES, Table
 
 GROUP_BYTES = 8 * 2**20

@@ -213,7 +213,9 @@ class LiveTables:
         # What is not named is not fetched.
         named = {name for name in TABLES if re.search(rf"\b{name}\b", query, re.IGNORECASE)}
         tables = {
-            name: self._with_plugin_columns(name) if name in named else pl.LazyFrame(schema=polars_schema(table))
+            name: self._with_plugin_columns(name)
+            if name in named
+            else pl.LazyFrame(schema=polars_schema(table))
             for name, table in TABLES.items()
         }
         context = pl.SQLContext(tables, eager=False)
@@ -232,7 +234,10 @@ class LiveTables:
         rows = self.scan(name)
         columns = installed_plugins().merged("page_columns") if name == "pages" else {}
         return rows.with_columns(
-            pl.col("plugin_values").str.json_path_match(f"$.{column}").cast(_TYPES[type_]).alias(column)
+            pl.col("plugin_values")
+            .str.json_path_match(f"$.{column}")
+            .cast(_TYPES[type_])
+            .alias(column)
             for column, type_ in columns.items()
         )
 

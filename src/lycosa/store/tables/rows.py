@@ -6,8 +6,10 @@ rows for every page.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import json
+from collections.abc import Mapping, Sequence
 from operator import attrgetter
+from types import MappingProxyType
 from typing import Any
 
 from lycosa.core.records import HostRow, Page, RobotsEntry, UrlId, UrlRow, Visit
