@@ -15,15 +15,15 @@ from tests.crawl.conftest import AS_ROOT, ServeWeb, page
 
 _ROOT = Path(__file__).resolve().parents[2]
 _FEATURES = (
-    "captures",
-    "export",
-    "find",
-    "hunt",
-    "matching",
-    "notify",
-    "site",
-    "uptime",
-    "watch",
+    ("captures",),
+    ("export",),
+    ("find",),
+    ("hunt",),
+    ("site",),
+    ("uptime",),
+    ("watch",),
+    ("find", "watch", "matching"),  # shared by the two
+    ("uptime", "watch", "notify"),
 )
 _LIMIT_S = 120
 _PIP = (sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--no-build-isolation")
@@ -92,14 +92,14 @@ def test_a_plugin_that_cannot_be_loaded_is_named(tmp_path: Path, example: Path) 
     assert "no_such_package" in answer.stderr
 
 
-@pytest.mark.parametrize("feature", _FEATURES)
-def test_the_core_works_without(feature: str, serve: ServeWeb, tmp_path: Path) -> None:
+@pytest.mark.parametrize("features", _FEATURES, ids=" ".join)
+def test_the_core_works_without(features: tuple[str, ...], serve: ServeWeb, tmp_path: Path) -> None:
     web = serve({"/index.html": page(text="The wolf spider hunts at night")})
     package = Path(lycosa.__file__).parent
     shutil.copytree(
         package,
         tmp_path / "core" / "lycosa",
-        ignore=lambda folder, _: [feature] if Path(folder) == package else ["__pycache__"],
+        ignore=lambda folder, _: features if Path(folder) == package else ["__pycache__"],
     )
     crawled = _crawl(tmp_path, web.url(), tmp_path / "core")
     assert crawled.returncode == 0, crawled.stderr

@@ -21,7 +21,7 @@ import pluggy
 from lycosa.core.errors import UsageError
 from lycosa.hooks import specs
 
-_FEATURES = ("lycosa.matching.plugin",)
+_FEATURES = ("lycosa.matching.plugin", "lycosa.watch.plugin")
 _VARIABLE = "LYCOSA_PLUGINS"
 
 

@@ -33,7 +33,10 @@ def admit_url(url: str, collection: str) -> bool | None:
 
 @_spec
 def request_headers(url: str, collection: str) -> Mapping[str, str] | None:
-    """Return header fields to add to the request for a URL."""
+    """Return header fields to add to the request for a URL.
+
+    One request may serve several collections; `collection` is the first of them.
+    """
 
 
 @_spec
@@ -79,3 +82,11 @@ def page_matcher(storage: Any, clock: Clock) -> Any:
 @_spec
 def operation_types(storage: Any) -> Mapping[str, Any] | None:
     """Return the `OperationType` of each operation on URLs that the plug-in performs, by name."""
+
+
+@_spec
+def crawl_service(root: str, config: Any, report: Callable[[str], None]) -> Any:
+    """Return a `lycosa.hooks.services.CrawlService` that runs beside a crawl of a workspace.
+
+    `config` is a `lycosa.config.settings.Config`; `report` shows a line to the user.
+    """

@@ -64,7 +64,9 @@ class RequestProfiles:
         self._profiles = {
             name: _manner(each, domains, environment) for name, each in collections.items()
         }
-        self.plain = all(each.shared == ("", "") for each in self._profiles.values())
+        self.plain = self._plugins is None and all(
+            each.shared == ("", "") for each in self._profiles.values()
+        )
 
     def together(self, rows: tuple[UrlRow, ...]) -> tuple[tuple[UrlRow, ...], tuple[UrlRow, ...]]:
         """(rows of one URL that are fetched by one request, the others)."""
