@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import re
 from functools import cache
 from importlib import import_module
@@ -14,6 +15,7 @@ from typer.testing import CliRunner
 from lycosa.cli.main import COMMANDS, app, app_for
 from lycosa.commands.inspection.reference import PAGES
 from lycosa.config.settings import Config, parse_config
+from lycosa.hooks import specs
 
 ROOT = Path(__file__).resolve().parent.parent
 DOCS = ROOT / "docs"
@@ -268,3 +270,14 @@ def test_modules_that_the_architecture_page_names_exist() -> None:
     named = {name for name in names if name.partition(".")[0] in packages}
     assert len(named) > 50
     assert not [name for name in sorted(named) if not _exists(name)]
+
+
+def test_the_page_about_plugins_lists_every_hook() -> None:
+    page = (ROOT / "docs" / "plugins.md").read_text()
+    described = dict(re.findall(r"^\| `(\w+)\(([\w, ]*)\)` \|", page, re.MULTILINE))
+    defined = {
+        name: ", ".join(inspect.signature(function).parameters)
+        for name, function in vars(specs).items()
+        if inspect.isfunction(function) and hasattr(function, f"{specs.PROJECT}_spec")
+    }
+    assert described == defined

@@ -16,7 +16,6 @@ from lycosa.crawl.membership import Lease
 from lycosa.crawl.session.session import CrawlSession, SessionOptions, open_session
 from lycosa.crawl.state.task import Job
 from lycosa.fetch.fetcher import Fetcher
-from lycosa.matching.plugins import PLUGINS
 from lycosa.store.tables.live import LiveTables
 from lycosa.store.workspace import Workspace
 
@@ -72,7 +71,6 @@ class Crew:
                 worker=name,
                 lease=lease,
                 granted=granted,
-                plugins=PLUGINS,
             ),
             command="test",
             clock=self.clock,

@@ -12,7 +12,7 @@ from lycosa.core.clock import Clock, SystemClock
 from lycosa.crawl.session.session import CrawlSession, SessionOptions, open_session
 from lycosa.crawl.state.task import Job
 from lycosa.crawl.worker import Limits
-from lycosa.matching.plugins import PLUGINS
+from lycosa.hooks.plugins import Plugins
 from lycosa.store.tables.live import LiveTables
 from lycosa.store.workspace import Workspace
 from tests.crawl.conftest import AS_ROOT, Crawled
@@ -50,9 +50,10 @@ def work(
     clock: Clock | None = None,
     limits: Limits | None = None,
     tick: Callable[[CrawlSession], None] | None = None,
+    plugins: Plugins | None = None,
 ) -> Crawled:
     """One session of all these collections with their seeds, to the end. `tick` is called once a
-    second.
+    second. `plugins` replace the installed ones.
     """
     workspace = Workspace.open_or_create(str(root))
     sessions: list[CrawlSession] = []
@@ -62,7 +63,9 @@ def work(
             parse_config("", overrides=(*QUICK, *settings)),
             [Job(chosen, tuple(seeds)) for chosen, seeds in jobs],
             SessionOptions(
-                limits=limits, tick=lambda: tick(sessions[0]) if tick else None, plugins=PLUGINS
+                limits=limits,
+                tick=lambda: tick(sessions[0]) if tick else None,
+                plugins=plugins,
             ),
             command="test",
             clock=clock or SystemClock(),

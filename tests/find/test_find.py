@@ -20,10 +20,10 @@ from lycosa.core.errors import UsageError
 from lycosa.crawl.session.submission import submit
 from lycosa.find.find import Ordered, Results, find_stored, order_in_site, submit_find
 from lycosa.matching.orders import remove_order
-from lycosa.matching.site_scope import Site
 from lycosa.store.tables.live import LiveTables
 from lycosa.store.verify.check import verify
 from lycosa.store.workspace import Workspace
+from lycosa.url.site_scope import Site
 from tests.site.paper import Paper, crawled, paper
 
 QUIET = parse_config("", overrides=("crawl.patience=1s",))

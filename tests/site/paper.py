@@ -16,7 +16,7 @@ from typing import Any
 from lycosa.commands.crawling.crawl import CrawlOrder, crawl
 from lycosa.config.settings import Collection, Config, parse_config
 from lycosa.crawl.state.progress import Progress
-from lycosa.matching.site_scope import Site
+from lycosa.url.site_scope import Site
 
 QUICK = {"name": "default", "delay": 0, "courtesy_factor": 0.0, "traps": False}
 

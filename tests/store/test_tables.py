@@ -125,6 +125,7 @@ def test_every_table_starts_with_the_keys_and_describes_every_column() -> None:
         "collection",
         "redirect_from",
         "record_id",
+        "plugin_values",
     }
     assert set(PAGES.names) - derived == set(Page.__dataclass_fields__) - {"links", "refused"}
 

@@ -9,6 +9,7 @@ import gc
 import os
 import sys
 from collections.abc import Callable, Sequence
+from importlib.metadata import entry_points
 
 import typer
 
@@ -152,6 +153,10 @@ def app_for(arguments: Sequence[str]) -> typer.Typer:
             return only
         else:
             break  # help, a group of commands, something wrong: all have to be known
+    if entry_points(group="lycosa"):  # without plug-ins, loading the hooks is a fifth of the help
+        from lycosa.hooks.plugins import add_plugin_commands
+
+        add_plugin_commands(app)
     return app
 
 
@@ -187,7 +192,11 @@ def main() -> None:
             argument
         ):
             sys.exit(_refuse_bytes(argument))
-    program = app_for(sys.argv[1:])
+    try:
+        program = app_for(sys.argv[1:])
+    except LycosaError as error:
+        print(f"lycosa: {error}", file=sys.stderr)
+        sys.exit(error.exit_code)
     if [command.name for command in program.registered_commands] == ["crawl"]:
         # As `OneThread` has it for the children of `lycosa run`. Who asks a question gets all
         # cores.

@@ -25,7 +25,6 @@ from lycosa.cluster.worker_supervision import WorkerSupervision
 from lycosa.config.settings import Config
 from lycosa.core.clock import Clock
 from lycosa.core.errors import OwnedError
-from lycosa.crawl.plugins import NO_PLUGINS, CrawlPlugins
 from lycosa.crawl.session.worker_status import WorkerStatus
 from lycosa.crawl.state.task import Job
 from lycosa.store.workspace import Workspace
@@ -61,7 +60,6 @@ class Cluster:
         ends: bool = False,
         walk: WalkOrder | None = None,
         identity: str = "",
-        plugins: CrawlPlugins = NO_PLUGINS,
     ) -> None:
         self._engine = engine
         self._workspace = workspace
@@ -104,7 +102,6 @@ class Cluster:
             command,
             ends,
             walk,
-            plugins,
         )
         self.crew = WorkerSupervision(
             engine, member, workers, config.run, self._gone, report, clock

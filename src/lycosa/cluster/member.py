@@ -25,7 +25,6 @@ from lycosa.core.errors import ClaimLost, LycosaError, UsageError
 from lycosa.core.system_errors import is_disk_full
 from lycosa.core.units import format_time
 from lycosa.crawl.membership import Lease, Ping, PingReply
-from lycosa.crawl.plugins import NO_PLUGINS, CrawlPlugins
 from lycosa.crawl.processing.page_mark import MAX_PAGE_MS, MarkingReader, PageMark
 from lycosa.crawl.session.session import CrawlSession, SessionOptions, open_session
 from lycosa.crawl.session.worker_status import (
@@ -68,7 +67,6 @@ class MemberOrder:
     command: str = "run"
     ends: bool = False
     walk: WalkOrder | None = None
-    plugins: CrawlPlugins = NO_PLUGINS
 
 
 @dataclass(slots=True, frozen=True)
@@ -262,7 +260,6 @@ class ClusterWorker:
                 partitions=partitions,
                 worker=self.name,
                 lease=self._lease,
-                plugins=self._order.plugins,
                 wrap_reader=partial(MarkingReader, mark=self._mark),
             ),
             command=self._order.command,

@@ -78,7 +78,9 @@ class Dispatcher:
             )
             self.fetcher = RenderFetcher(documents, self._renders)
         collections = {name: each.collection for name, each in crawl.assignments.items()}
-        profiles = RequestProfiles(collections, crawl.domains, clock, os.environ)
+        profiles = RequestProfiles(
+            collections, crawl.domains, clock, os.environ, plugins=crawl.plugins
+        )
         self._logins = LoginManager(crawl, os.environ)
         expects = self._renders.expects if self._renders is not None else None
         self._requests = RequestBuilder(crawl, profiles, self._logins, expects=expects)

@@ -20,7 +20,6 @@ from lycosa.crawl.session.live_status import write_live
 from lycosa.crawl.session.planning import CrawlPlan
 from lycosa.crawl.session.worker_status import figures
 from lycosa.daemon.worker_supervisor import OF_STOP_TIMEOUT
-from lycosa.matching.plugins import PLUGINS
 from lycosa.processes.disk_space import DiskSpace
 from lycosa.store.log.state import LogState
 from lycosa.store.workspace import Workspace
@@ -146,7 +145,6 @@ class ClusterSupervisor:
             report=self._report,
             clock=self._clock,
             identity=self._identity,
-            plugins=PLUGINS,
         )
         self._identity = cluster.identity
         self.child = ClusterChild(cluster)

@@ -31,6 +31,7 @@ from lycosa.daemon.index_supervisor import IndexSupervisor
 from lycosa.daemon.log_messages import LogMessages
 from lycosa.daemon.settings_watch import SettingsWatch, read_text
 from lycosa.daemon.worker_supervisor import OF_STOP_TIMEOUT, WorkerSupervisor
+from lycosa.hooks.services import CrawlServices
 from lycosa.maintenance.upkeep import Upkeep
 from lycosa.processes.disk_space import DiskSpace
 from lycosa.processes.memory import tidy
@@ -38,7 +39,6 @@ from lycosa.store.coordination.leadership import require_no_leader
 from lycosa.store.coordination.owner import Owner
 from lycosa.store.workspace import CONFIGURATION, Workspace
 from lycosa.uptime.monitors import has_monitors
-from lycosa.watch.delivery import WatchPost
 
 _LOOK_EVERY_S = 0.1
 _ROOM_EVERY_MS = 1_000
@@ -149,7 +149,7 @@ class Daemon:
         )
         self._hunts = HuntSupervisor(workspace, report, alone=engine is None)
         self._index = IndexSupervisor(workspace.root, report)
-        self._post = WatchPost(workspace.root, plan.config, report)
+        self._services = CrawlServices(workspace.root, plan.config, report)
         self._stop = self._reload = False
         self._signals = 0
 
@@ -165,7 +165,7 @@ class Daemon:
                 f"{', '.join(self._plan.names) or 'monitors only'}"
             )
             self._report_bad({})
-            self._post.start()
+            self._services.start()
             while not self._stop:
                 self._look()
                 time.sleep(_LOOK_EVERY_S)
@@ -268,9 +268,9 @@ class Daemon:
         if plan.config.index != old.config.index:
             self._index.end()
         if (plan.config.notify, plan.config.fetch) != (old.config.notify, old.config.fetch):
-            self._post.close()
-            self._post = WatchPost(self._workspace.root, plan.config, self._report)
-            self._post.start()
+            self._services.close()
+            self._services = CrawlServices(self._workspace.root, plan.config, self._report)
+            self._services.start()
         self._worker.renew(self._clock.monotonic_ms(), plan.config.run)
 
     def _go_back(self, refused: SettingsRefused) -> None:
@@ -345,7 +345,7 @@ class Daemon:
             if how:
                 self._report(f"the {name}: {how}")
         self._hunts.child = self._worker.child = self._index.child = None
-        self._post.finish()
+        self._services.finish()
         with suppress(LycosaError, OSError):
             self._news.tick()
             self._workspace.storage.remove(FILE)

@@ -24,7 +24,6 @@ from lycosa.crawl.session.session import CrawlSession, SessionOptions, open_sess
 from lycosa.crawl.session.worker_status import CrawlPause, Rate, WorkerStatus, cpu_s, figures
 from lycosa.crawl.state.task import Job
 from lycosa.crawl.worker import Worker
-from lycosa.matching.plugins import PLUGINS
 from lycosa.processes.children import News
 from lycosa.processes.disk_space import DiskSpace
 from lycosa.processes.memory import tune_memory
@@ -98,7 +97,6 @@ def _work(
             forever=True,
             committed=committed,
             tick=lambda: _call(ticks),
-            plugins=PLUGINS,
             wrap_reader=partial(MarkingReader, mark=mark),
         ),
         command="run",

@@ -24,11 +24,11 @@ from lycosa.matching.matches import Found, found_of
 from lycosa.matching.normalise import folding_of
 from lycosa.matching.orders import Order, new_order, remove_order, write_order
 from lycosa.matching.patterns import as_looked_for
-from lycosa.matching.site_scope import Site
 from lycosa.store.log.claim import INBOX
 from lycosa.store.log.state import LogState
 from lycosa.store.tables.live import LiveTables
 from lycosa.store.workspace import Workspace
+from lycosa.url.site_scope import Site
 
 
 def find_stored(

@@ -21,8 +21,8 @@ from lycosa.matching.matches import Found
 from lycosa.matching.normalise import Folded, Folding, fold
 from lycosa.matching.page_watcher import MAX_POSITIONS, context_of
 from lycosa.matching.patterns import Needles
-from lycosa.matching.site_scope import Site
 from lycosa.store.tables.live import LiveTables
+from lycosa.url.site_scope import Site
 
 _SIGNS = frozenset(r"\.+*?()|[]{}^$#&-~")
 _SEVERAL = "".join(

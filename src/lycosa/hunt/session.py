@@ -31,7 +31,6 @@ from lycosa.hunt.leads import Lead
 from lycosa.hunt.relevance import Question
 from lycosa.hunt.starts import Started, recall, start_from_index
 from lycosa.index.follower import IndexFollower
-from lycosa.matching.plugins import PLUGINS
 from lycosa.processes.memory import tune_memory
 from lycosa.store.coordination.leadership import require_no_leader
 from lycosa.store.coordination.owner import Owner
@@ -229,7 +228,6 @@ def _hunt(
             committed=lambda entry: follower.committed(entry) if follower else None,
             tick=ticks,
             fetcher=fetcher,
-            plugins=PLUGINS,
         ),
         command=COMMAND,
         clock=clock,

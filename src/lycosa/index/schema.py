@@ -26,6 +26,7 @@ import tantivy
 from xxhash import xxh3_64_intdigest
 
 from lycosa.core.records import TITLE_DIFFERS_TOO
+from lycosa.hooks.plugins import installed_plugins
 from lycosa.index.snippets.texts import joined
 from lycosa.text.analyze import Analysis, Analyzer, analyzer_for
 
@@ -236,6 +237,7 @@ def document(
     if text_key:
         made.add_integer(TEXT, text_key - _SIGNED)
     headings = list(page.headings[:MOST_HEADINGS])
+    further = installed_plugins().call("index_text", url=page.url, title=page.title, text=page.body)
     if page.title:
         title = prefixed(analyzer, page.title)
         # separate values, so that no phrase matches across two of them
@@ -245,7 +247,7 @@ def document(
         (TITLE_ROLE, page.title),
         (HEADINGS_ROLE, "\n".join(headings)),
         (BODY_ROLE, page.body),
-        (FULL_ROLE, f"{page.full}\n{page.description}" if page.description else page.full),
+        (FULL_ROLE, "\n".join(filter(None, (page.full, page.description, *further)))),
         (ANCHOR_ROLE, page.anchors),
     ):
         if text:

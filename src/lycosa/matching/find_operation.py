@@ -9,8 +9,8 @@ from lycosa.crawl.policy.operations import OperationType
 from lycosa.crawl.processing.page_matcher import PatternMatch
 from lycosa.matching.orders import Order, read_order
 from lycosa.matching.page_watcher import Group, match_of
-from lycosa.matching.site_scope import Site
 from lycosa.store.storage.storage import Storage
+from lycosa.url.site_scope import Site
 
 FIND = "find"
 """The name of this type of operation; the operation of an order is `find:` and its id."""

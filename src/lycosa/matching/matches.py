@@ -8,8 +8,8 @@ from datetime import datetime
 
 import polars as pl
 
-from lycosa.matching.site_scope import Site
 from lycosa.store.tables.live import LiveTables
+from lycosa.url.site_scope import Site
 
 _COLUMNS = ("url", "watch", "text", "positions", "count", "found_at", "collection", "context")
 

@@ -4,8 +4,8 @@ them.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import datetime
 
 import numpy as np
@@ -100,6 +100,8 @@ class SiteReport:
     mixed: list[MixedContent]
     faults: list[Fault]
     page_list: list[PageLine]
+    sections: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    """Sections of plug-ins: title and lines."""
 
 
 def site_report(

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from lycosa.config.settings import Config
 from lycosa.core.errors import UsageError
+from lycosa.hooks.plugins import installed_plugins
 from lycosa.site.links import FoundLink, links_between
 from lycosa.site.report import SiteReport, Thresholds, site_report
 from lycosa.site.sitemap_entries import Archive
@@ -30,7 +33,8 @@ def report_of(
         raise UsageError(
             f"no data about {report.site}; list the known hosts with `lycosa status --by host`"
         )
-    return report
+    sections = installed_plugins().merged("report_rendered", site=report.site, report=report)
+    return replace(report, sections=sections)
 
 
 def links_of(root: str, to: str, source: str, *, broken: bool, site: str) -> list[FoundLink]:

@@ -79,6 +79,8 @@ def _lines(report: SiteReport, thresholds: Thresholds, most: int, *, every: bool
         [f"{name}: {len(urls):,}, for example {urls[0]}" for name, urls in faults],
         most,
     )
+    for title, lines in report.sections.items():
+        yield from _list(title, list(lines), most)
 
 
 def _depths(report: SiteReport) -> Iterator[str]:

@@ -19,11 +19,11 @@ from lycosa.matching.orders import (
     remove_order,
     write_order,
 )
-from lycosa.matching.site_scope import Site
 from lycosa.notify.outbox import Outbox, Standing
 from lycosa.notify.transports import Notifier, checked_target, notifier_of
 from lycosa.store.tables.live import LiveTables
 from lycosa.store.workspace import Workspace
+from lycosa.url.site_scope import Site
 from lycosa.watch.delivery import NAME
 
 

@@ -26,14 +26,13 @@ from lycosa.crawl.session.worker_status import added
 from lycosa.crawl.state.progress import Progress
 from lycosa.crawl.state.task import Job
 from lycosa.crawl.worker import Observer
+from lycosa.hooks.services import CrawlServices
 from lycosa.index.follower import IndexFollower
 from lycosa.maintenance.upkeep import Upkeep
-from lycosa.matching.plugins import PLUGINS
 from lycosa.processes.memory import tune_memory
 from lycosa.store.log.state import LogState
 from lycosa.store.tables.live import LiveTables
 from lycosa.store.workspace import Workspace
-from lycosa.watch.delivery import WatchPost
 
 _LOOK_S = 0.05
 _LOG_EVERY_MS = 1_000
@@ -156,7 +155,7 @@ def crawl_together(
             else None
         )
         upkeep = Upkeep(workspace, order.config, clock, engine)
-        post = WatchPost(workspace.root, order.config, say)
+        services = CrawlServices(workspace.root, order.config, say)
         cluster = Cluster(
             engine,
             workspace,
@@ -169,7 +168,6 @@ def crawl_together(
             clock=clock,
             ends=True,
             walk=guide.order if guide is not None else None,
-            plugins=PLUGINS,
         )
         follower: IndexFollower | None = None
         head = state.head
@@ -186,20 +184,20 @@ def crawl_together(
 
         try:
             follower = IndexFollower(order.root, order.config.index, clock) if order.index else None
-            post.start()
+            services.start()
             under_way = _Crawl(cluster, workspace, state, clock)
             if started is not None:
                 started(under_way)
             progress = under_way.run(order, tick, observer)
             cluster.close()
-            post.finish()
+            services.finish()
             if follower is not None:
                 follower.finish()
             return progress
         finally:
             with suppress(LycosaError):
                 cluster.close()
-            post.close()
+            services.close()
             upkeep.close()
             if guide is not None:
                 guide.close()

@@ -12,6 +12,7 @@ from typing import Protocol
 from lycosa.config.settings import Collection, Config
 from lycosa.core.clock import Clock, SystemClock
 from lycosa.core.errors import UsageError
+from lycosa.crawl.session.only_site import OnlySite, wake_site
 from lycosa.crawl.session.pausing import PauseFollower, require_not_paused
 from lycosa.crawl.session.seeds import check_seeds, seeds_of
 from lycosa.crawl.session.session import CrawlSession, SessionOptions, open_session
@@ -21,15 +22,13 @@ from lycosa.crawl.state.progress import Progress
 from lycosa.crawl.state.task import Job
 from lycosa.crawl.worker import Limits, Observer, Worker
 from lycosa.fetch.fetcher import Fetcher
+from lycosa.hooks.services import CrawlServices
 from lycosa.index.follower import IndexFollower
 from lycosa.maintenance.upkeep import Upkeep
-from lycosa.matching.plugins import PLUGINS
-from lycosa.matching.site_scope import Site
 from lycosa.processes.memory import tune_memory
-from lycosa.site.only_site import OnlySite, wake_site
 from lycosa.store.coordination.leadership import require_no_leader
 from lycosa.store.workspace import Workspace
-from lycosa.watch.delivery import WatchPost
+from lycosa.url.site_scope import Site
 
 
 def _to_stderr(message: str) -> None:
@@ -110,7 +109,7 @@ def crawl(
         upkeep = Upkeep(workspace, order.config, clock)
         ticks: list[Callable[[], object]] = [owner.touch, upkeep.tick]
         follower: IndexFollower | None = None
-        post = WatchPost(workspace.root, order.config, order.say)
+        services = CrawlServices(workspace.root, order.config, order.say)
         session = open_session(
             workspace,
             order.config,
@@ -121,7 +120,6 @@ def crawl(
                 committed=lambda entry: follower.committed(entry) if follower else None,
                 tick=lambda: _call(ticks),
                 fetcher=fetcher,
-                plugins=PLUGINS,
             ),
             command=order.command,
             clock=clock,
@@ -132,7 +130,7 @@ def crawl(
         )
         try:
             follower = IndexFollower(order.root, order.config.index, clock) if order.index else None
-            post.start()
+            services.start()
             if order.site is not None:
                 session.crawl.scheduler.agenda.only = OnlySite(order.site)
             progress = _work(
@@ -142,13 +140,13 @@ def crawl(
                 order.site,
             )
             session.claim.release()
-            post.finish()
+            services.finish()
             if follower is not None:
                 follower.finish()
             return progress
         finally:
             session.close()
-            post.close()
+            services.close()
             upkeep.close()
             if follower is not None:
                 follower.close()

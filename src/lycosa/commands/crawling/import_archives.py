@@ -17,7 +17,6 @@ from lycosa.crawl.session.seeds import seeds_of
 from lycosa.crawl.session.session import CrawlSession, SessionOptions, open_session
 from lycosa.crawl.state.task import Job
 from lycosa.index.follower import IndexFollower
-from lycosa.matching.plugins import PLUGINS
 from lycosa.processes.memory import tune_memory
 from lycosa.store.coordination.leadership import require_no_leader
 from lycosa.store.tables.live import LiveTables
@@ -72,7 +71,6 @@ def import_files(
             [Job(collection, seeds_of(before, collection))],
             SessionOptions(
                 committed=lambda entry: follower.committed(entry) if follower else None,
-                plugins=PLUGINS,
             ),
             command="import",
             clock=clock,

@@ -13,7 +13,6 @@ from lycosa.core.clock import Clock, SystemClock
 from lycosa.core.errors import UsageError
 from lycosa.crawl.session.session import SessionOptions, open_session
 from lycosa.maintenance.upkeep import Upkeep
-from lycosa.matching.plugins import PLUGINS
 from lycosa.processes.disk_space import DiskSpace
 from lycosa.processes.memory import tune_memory
 from lycosa.store.coordination.leadership import require_no_leader
@@ -60,7 +59,7 @@ def watch(
             workspace,
             config,
             (),
-            SessionOptions(forever=True, tick=tick, plugins=PLUGINS),
+            SessionOptions(forever=True, tick=tick),
             command="uptime",
             clock=clock,
         )

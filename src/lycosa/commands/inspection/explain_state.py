@@ -18,6 +18,7 @@ from lycosa.crawl.admission.url_filter import PUT_OFF_MS, ExclusionCheck, UrlFil
 from lycosa.crawl.state.assignment import recrawl_rules
 from lycosa.frontier.recrawl.due import Policy, due_at
 from lycosa.frontier.traps.detector import clause
+from lycosa.hooks.plugins import installed_plugins
 from lycosa.store.tables.live import LiveTables
 from lycosa.url.domain import Domains
 from lycosa.url.scope import Admission
@@ -44,6 +45,7 @@ _REASONS = {
         "reason_address_refused",
         "its host has a private address that neither a seed nor fetch.connect_to names",
     ),
+    "plugin": Message("reason_plugin", "a plug-in refuses it"),
     "excluded": Message("reason_excluded", "excluded by the operator"),
     "media_type": Message(
         "reason_media_type", "its media type is not one that the collection accepts"
@@ -317,7 +319,13 @@ def unknown_facts(
     scope = Admission(known.collection, known.seeds, domains, other_schemes=other_schemes).explain(
         url
     )
-    screen = UrlFilter(known.collection, excluded, clock, documents=documents)
+    screen = UrlFilter(
+        known.collection,
+        excluded,
+        clock,
+        documents=documents,
+        plugins=installed_plugins(),
+    )
     screened = screen(url)
     refusals = [scope] if scope.startswith("refused") else []
     if screened.reason:

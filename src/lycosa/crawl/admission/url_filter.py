@@ -17,6 +17,7 @@ from lycosa.config.settings import Collection
 from lycosa.core.clock import Clock
 from lycosa.core.records import HostRow, Page, UrlId
 from lycosa.frontier.traps.detector import ObservedPage, PrefixBook
+from lycosa.hooks.plugins import Plugins
 from lycosa.store.log.state import LogState
 from lycosa.url.domain import Domains
 from lycosa.url.exclusions import ExclusionFile, ExclusionRule
@@ -97,11 +98,14 @@ class UrlFilter:
         clock: Clock,
         *,
         documents: bool = True,
+        plugins: Plugins | None = None,
     ) -> None:
         """`documents`: PDF, office files and the like are read, so their names are no reason to
         refuse them.
         """
         self._documents = documents
+        self._name = collection.name
+        self._plugins = plugins if plugins is not None and plugins.has("admit_url") else None
         self._traps = collection.traps
         self._skip = not collection.media_types
         self._needed = REQUISITE_GROUPS if collection.requisites else frozenset()
@@ -121,6 +125,10 @@ class UrlFilter:
         """What the URL's text alone says, whatever was met before."""
         if self._excluded(url):
             return FilterResult("excluded")
+        if self._plugins is not None and False in self._plugins.call(
+            "admit_url", url=url, collection=self._name
+        ):
+            return FilterResult("plugin")
         if self._skip:
             reason = unindexable(url, documents=self._documents)
             if reason and reason not in self._needed:

@@ -17,6 +17,7 @@ from lycosa.core.records import Exchange, UrlRow
 from lycosa.crawl.policy.referrer import referer_for
 from lycosa.fetch.auth import BasicCredentials, secret_from
 from lycosa.fetch.cookies import CookieJar
+from lycosa.hooks.plugins import Plugins
 from lycosa.http.decode import parse_head
 from lycosa.http.redact import without_sessions
 from lycosa.url.domain import Domains
@@ -50,6 +51,8 @@ class RequestProfiles:
         domains: Domains,
         clock: Clock,
         environment: Mapping[str, str],
+        *,
+        plugins: Plugins | None = None,
     ) -> None:
         """
         Raises:
@@ -57,10 +60,13 @@ class RequestProfiles:
             UrlError: a URL of `auth` cannot be used.
         """
         self._clock = clock
+        self._plugins = plugins if plugins is not None and plugins.has("request_headers") else None
         self._profiles = {
             name: _manner(each, domains, environment) for name, each in collections.items()
         }
-        self.plain = all(each.shared == ("", "") for each in self._profiles.values())
+        self.plain = self._plugins is None and all(
+            each.shared == ("", "") for each in self._profiles.values()
+        )
 
     def together(self, rows: tuple[UrlRow, ...]) -> tuple[tuple[UrlRow, ...], tuple[UrlRow, ...]]:
         """(rows of one URL that are fetched by one request, the others)."""
@@ -82,6 +88,10 @@ class RequestProfiles:
             fields.append(("Authorization", authorization))
         if manner.jar is not None and (cookies := manner.jar.header(url, self._clock.now_ms())):
             fields.append(("Cookie", cookies))
+        if self._plugins is not None:
+            fields += self._plugins.merged(
+                "request_headers", url=url, collection=collection
+            ).items()
         return tuple(fields)
 
     def robots_fields(self, url: str) -> Fields:

@@ -141,6 +141,7 @@ class ResponseProcessor(CrawlListener):
             replayed.revisit_of if replayed is not None else _revisit(exchange, verdict, task.rows)
         )
         crawl.buffer.batch.archive(exchange, visit, revisit_of)
+        crawl.plugins.call("response_archived", exchange=exchange, visit=visit)
         self._count(visit)
         if task.kind is VisitKind.ROBOTS:
             self._read_robots(exchange, task, visit, verdict)
@@ -469,7 +470,8 @@ class ResponseProcessor(CrawlListener):
         for fault in FAULTS.intersection(page.faults):
             progress.errors[fault] += 1
         crawl.urls.settle(row, UrlState.VISITED)
-        crawl.buffer.batch.add_page(visit, page, row.redirect_from, links=first)
+        values = crawl.plugins.merged("page_parsed", page=page, visit=visit)
+        crawl.buffer.batch.add_page(visit, page, row.redirect_from, values, links=first)
         if (
             visit.changed
             and self._page_matcher is not None

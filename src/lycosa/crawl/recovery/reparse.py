@@ -7,8 +7,9 @@ New links are admitted by the next crawl.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import polars as pl
 import polars.selectors as cs
@@ -16,6 +17,7 @@ import polars.selectors as cs
 from lycosa.archive.warc.reader import read_rendered, read_response
 from lycosa.core.records import Exchange, Page, UrlState, Visit
 from lycosa.crawl.processing.page_reader import FAULT_RENDERED, Reader
+from lycosa.hooks.plugins import installed_plugins
 from lycosa.http.decode import parse_head
 from lycosa.store.log.claim import Claim
 from lycosa.store.tables.buffers import Buffers, LinksBuffer
@@ -57,6 +59,7 @@ def reparse(
         ArchiveError: a record cannot be read.
         ClaimLost: somebody else took the partitions.
     """
+    plugins = installed_plugins()
     report = Reparsed()
     buffers = Buffers()
     places = _places(tables)
@@ -72,12 +75,14 @@ def reparse(
                 parsed.append((row, _visit(row), page))
         fresh_links = _fresh_links((visit, page) for _, visit, page in parsed)
         for row, visit, page in parsed:
+            values = plugins.merged("page_parsed", page=page, visit=visit)
             key = (visit.host_key, visit.url_key)
-            if not _differs(row, visit, page) and fresh_links.get(key) == stored_links.get(key):
+            same_links = fresh_links.get(key) == stored_links.get(key)
+            if same_links and not _differs(row, visit, page, values):
                 continue
             report.changed += 1
             report.text_changed += page.text_digest != row["text_digest"]
-            buffers.add_page(visit, page, str(row["redirect_from"] or ""))
+            buffers.add_page(visit, page, str(row["redirect_from"] or ""), values)
             buffers.links.add_links(visit, page.links)
         if buffers.pages.rows >= _COMMIT_PAGES:
             claim.commit(
@@ -187,6 +192,6 @@ def _read(row: dict[str, object], reader: Reader, locate: Callable[[str], str]) 
     return reader(exchange, parse_head(response.head)).page
 
 
-def _differs(row: dict[str, object], visit: Visit, page: Page) -> bool:
-    fresh = page_row(visit, page, str(row["redirect_from"] or ""))
+def _differs(row: dict[str, object], visit: Visit, page: Page, values: Mapping[str, Any]) -> bool:
+    fresh = page_row(visit, page, str(row["redirect_from"] or ""), values)
     return any(row[name] != value for name, value in zip(_NAMES, fresh, strict=True))

@@ -17,7 +17,6 @@ from lycosa.crawl.admission.inbox import Inbox
 from lycosa.crawl.admission.received_links import ReceivedLinks
 from lycosa.crawl.admission.url_filter import ExclusionCheck
 from lycosa.crawl.membership import Lease
-from lycosa.crawl.plugins import NO_PLUGINS, CrawlPlugins
 from lycosa.crawl.policy.operations import Operations
 from lycosa.crawl.policy.request_profiles import require_secrets
 from lycosa.crawl.processing.link_walk import find_again
@@ -38,6 +37,7 @@ from lycosa.fetch.browser.process import find_browser
 from lycosa.fetch.client import CurlFetcher
 from lycosa.fetch.fetcher import Fetcher
 from lycosa.fetch.guard import AddressGuard
+from lycosa.hooks.plugins import Plugins, installed_plugins
 from lycosa.processes.memory import give_back_code
 from lycosa.store.log.claim import Claim
 from lycosa.store.log.state import LogState
@@ -190,7 +190,8 @@ class SessionOptions:
     `worker`: its name in the log. `lease`: it fetches only while that holds, and adds no more pages
     than its answers grant. `granted`: without a lease, how many pages this claim may add by
     collection, instead of their budgets (`LeaseQuota.grant` raises it); a collection that is
-    missing has none. `plugins`: what features add. `wrap_reader`: makes the parser of pages from
+    missing has none. `plugins`: instead of the features and the
+    installed plug-ins. `wrap_reader`: makes the parser of pages from
     the usual one. `fetcher`: instead of the one that the settings describe. `observer`, `committed`
     and `tick`: see `WorkerOptions`.
     """
@@ -206,7 +207,7 @@ class SessionOptions:
     worker: str = ""
     lease: Lease | None = None
     granted: Mapping[str, int] | None = None
-    plugins: CrawlPlugins = NO_PLUGINS
+    plugins: Plugins | None = None
     wrap_reader: Callable[[Reader], ParseFunction] | None = None
 
 
@@ -249,6 +250,7 @@ def open_session(
                 held if held is not None and len(held) < workspace.partitions else None,
             ),
             ExclusionCheck(file, workspace.domains, claim.state),
+            options.plugins or installed_plugins(),
         ),
         workspace.storage.scratch(),
     )
@@ -277,13 +279,12 @@ def _compose(
     """Build the worker and what feeds it."""
     storage, clock = workspace.storage, crawl.clock
     shared = options.partitions is not None
-    plugins = options.plugins
     schedule = RecrawlSchedule(
         crawl,
         _ranker(workspace, crawl.config, clock, options.worker if shared else None),
         crawl.config.run.rank_interval,
     )
-    matcher = plugins.page_matcher(storage, clock) if plugins.page_matcher is not None else None
+    matcher = next(iter(crawl.plugins.call("page_matcher", storage=storage, clock=clock)), None)
 
     def ticks() -> None:
         schedule.tick()
@@ -292,8 +293,14 @@ def _compose(
         if options.tick is not None:
             options.tick()
 
+    def committed(entry: int) -> None:
+        give_back_code()
+        crawl.plugins.call("commit_done", entry=entry, location=workspace.root)
+        if options.committed is not None:
+            options.committed(entry)
+
     discovery = Discovery(crawl)
-    types = {name: make(storage) for name, make in plugins.operations.items()}
+    types = crawl.plugins.merged("operation_types", storage=storage)
     operations = Operations(crawl, discovery, StoredPages(workspace), types)
     processor = ResponseProcessor(
         crawl, discovery, page_matcher=matcher, wrap_reader=options.wrap_reader
@@ -308,7 +315,7 @@ def _compose(
             limits=options.limits or Limits(),
             forever=options.forever or shared,
             observer=options.observer,
-            committed=lambda entry: _after_commit(entry, options.committed),
+            committed=committed,
             tick=ticks,
             longest_wait_ms=options.longest_wait_ms,
             lease=options.lease,
@@ -389,12 +396,6 @@ def _changed(
         for name, chosen in settings.items()
         if name in before and (look_again(before[name], chosen) or oldest <= chosen.get(SINCE, 0))
     )
-
-
-def _after_commit(entry: int, committed: Callable[[int], None] | None) -> None:
-    give_back_code()
-    if committed is not None:
-        committed(entry)
 
 
 def look_again(before: dict[str, Any], settings: dict[str, Any]) -> bool:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Mapping
 from pathlib import Path
+from typing import Any
 
 from lycosa.archive.cdxj import write_cdxj
 from lycosa.archive.warc.writer import RevisitTarget, WarcWriter
@@ -111,11 +112,20 @@ class Batch:
         self.archive(exchange, visit)
         self._checked.append(visit)
 
-    def add_page(self, visit: Visit, page: Page, redirect_from: str, *, links: bool = True) -> None:
-        """A page of one collection. Its links are the exchange's: `links` only with the first of
-        several collections.
+    def add_page(
+        self,
+        visit: Visit,
+        page: Page,
+        redirect_from: str,
+        values: Mapping[str, Any],
+        *,
+        links: bool = True,
+    ) -> None:
+        """Add a page of one collection, with the values of plug-ins.
+
+        Its links are those of the exchange: pass `links` only for the first of several collections.
         """
-        self._buffers.add_page(visit, page, redirect_from)
+        self._buffers.add_page(visit, page, redirect_from, values)
         if links:
             self._buffers.links.add_links(visit, page.links)
         self.text_bytes += len(page.text) + len(page.main_text)

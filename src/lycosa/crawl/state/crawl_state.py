@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 
 from lycosa.archive.warc.writer import crawl_info
@@ -33,6 +33,7 @@ from lycosa.frontier.scheduler.queue import CollectionOrder
 from lycosa.frontier.scheduler.scheduler import Scheduler, SchedulerLimits
 from lycosa.frontier.scheduler.strategy import STRATEGIES
 from lycosa.frontier.seen.seen_urls import SeenUrls
+from lycosa.hooks.plugins import Plugins
 from lycosa.store.log.claim import Claim
 from lycosa.store.log.state import LogState
 from lycosa.url.domain import Domains
@@ -51,6 +52,7 @@ class CrawlPlace:
     domains: Domains
     held_partitions: HeldPartitions
     excluded: ExclusionCheck | None = None
+    plugins: Plugins = field(default_factory=Plugins)
 
 
 class CrawlState(CrawlListener):
@@ -75,6 +77,7 @@ class CrawlState(CrawlListener):
         self.domains = place.domains
         self.held_partitions = place.held_partitions
         self.identifier = Identifier(place.domains, place.held_partitions.total)
+        self.plugins = place.plugins
         self.excluded = place.excluded or ExclusionCheck(None, place.domains)
         self.traps = HostTraps()
         self.robots = RobotsCache(config.fetch.user_agent)
@@ -128,7 +131,11 @@ class CrawlState(CrawlListener):
         seen = SeenUrls(folder)
         listens = job.collection.recrawl == "age" and "on_link" in job.collection.recrawl_triggers
         screen = UrlFilter(
-            job.collection, self.excluded, self.clock, documents=self.config.crawl.documents > 0
+            job.collection,
+            self.excluded,
+            self.clock,
+            documents=self.config.crawl.documents > 0,
+            plugins=self.plugins,
         )
         remote_links = None
         if self.held_partitions.held is not None:

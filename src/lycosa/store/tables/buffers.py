@@ -11,7 +11,7 @@ import errno
 import json
 import os
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from operator import itemgetter
 from typing import Any
@@ -20,7 +20,7 @@ import numpy as np
 import polars as pl
 
 from lycosa.core.records import HostRow, Link, Page, UrlRow, Visit
-from lycosa.store.tables.rows import Row, host_row, page_row, url_row, visit_row
+from lycosa.store.tables.rows import NO_VALUES, Row, host_row, page_row, url_row, visit_row
 from lycosa.store.tables.schema import SORT, TABLES, Table
 
 GROUP_BYTES = 8 * 2**20
@@ -223,11 +223,17 @@ class Buffers:
     def add_visit(self, visit: Visit) -> None:
         self.visits.add(visit_row(visit))
 
-    def add_page(self, visit: Visit, page: Page, redirect_from: str = "") -> None:
+    def add_page(
+        self,
+        visit: Visit,
+        page: Page,
+        redirect_from: str = "",
+        values: Mapping[str, Any] = NO_VALUES,
+    ) -> None:
         """The pages row of a visit. Its links are the exchange's: `links.add_links` once, however
         many collections.
         """
-        self.pages.add(page_row(visit, page, redirect_from))
+        self.pages.add(page_row(visit, page, redirect_from, values))
 
     def add_url(self, row: UrlRow) -> None:
         self.urls.add(url_row(row))

@@ -15,6 +15,7 @@ from typing import TypeVar
 import polars as pl
 
 from lycosa.core.errors import UsageError, WorkError, WorkspaceError
+from lycosa.hooks.plugins import installed_plugins
 from lycosa.store.compaction.plan import base_place
 from lycosa.store.log.state import LiveFile, LogState
 from lycosa.store.storage.local import Wanted
@@ -27,6 +28,7 @@ from lycosa.store.tables.schema import SORT, TABLES, Table
 from lycosa.store.tables.visible import is_excluded
 from lycosa.store.workspace import Workspace
 
+_TYPES = {str: pl.String, int: pl.Int64, float: pl.Float64, bool: pl.Boolean}
 _BATCH_BYTES = 48 * 2**20
 _ATTEMPTS = 3
 _Answer = TypeVar("_Answer")
@@ -211,7 +213,9 @@ class LiveTables:
         # What is not named is not fetched.
         named = {name for name in TABLES if re.search(rf"\b{name}\b", query, re.IGNORECASE)}
         tables = {
-            name: self.scan(name) if name in named else pl.LazyFrame(schema=polars_schema(table))
+            name: self._with_plugin_columns(name)
+            if name in named
+            else pl.LazyFrame(schema=polars_schema(table))
             for name, table in TABLES.items()
         }
         context = pl.SQLContext(tables, eager=False)
@@ -225,6 +229,17 @@ class LiveTables:
             raise UsageError(
                 f"the SQL query failed: {_first_line(error)}; {_known(query)}"
             ) from None
+
+    def _with_plugin_columns(self, name: str) -> pl.LazyFrame:
+        rows = self.scan(name)
+        columns = installed_plugins().merged("page_columns") if name == "pages" else {}
+        return rows.with_columns(
+            pl.col("plugin_values")
+            .str.json_path_match(f"$.{column}")
+            .cast(_TYPES[type_])
+            .alias(column)
+            for column, type_ in columns.items()
+        )
 
     def _all(self, table: Table) -> pl.LazyFrame:
         files = self.state.files.get(table.name, [])

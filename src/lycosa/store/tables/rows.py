@@ -6,8 +6,10 @@ rows for every page.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import json
+from collections.abc import Mapping, Sequence
 from operator import attrgetter
+from types import MappingProxyType
 from typing import Any
 
 from lycosa.core.records import HostRow, Page, RobotsEntry, UrlId, UrlRow, Visit
@@ -19,7 +21,21 @@ visit_row: attrgetter[Row] = attrgetter(*VISITS.names)
 """Visit -> row of `visits`."""
 
 
-def page_row(visit: Visit, page: Page, redirect_from: str = "") -> Row:
+NO_VALUES: Mapping[str, Any] = MappingProxyType({})
+
+
+def encode_values(values: Mapping[str, Any]) -> str:
+    """Return the values of plug-ins as they are stored: a JSON object, "" if there are none.
+
+    Raises:
+        TypeError, ValueError: a value is not a string, number, Boolean or None.
+    """
+    return json.dumps(values, ensure_ascii=False, allow_nan=False) if values else ""
+
+
+def page_row(
+    visit: Visit, page: Page, redirect_from: str = "", values: Mapping[str, Any] = NO_VALUES
+) -> Row:
     """The row of `pages` for what was parsed from a visit's exchange. `redirect_from`: the URL
     whose redirect led here.
     """
@@ -53,6 +69,7 @@ def page_row(visit: Visit, page: Page, redirect_from: str = "") -> Row:
         page.faults,
         [alternate._asdict() for alternate in page.alternates],
         visit.record_id,
+        encode_values(values),
     )
 
 

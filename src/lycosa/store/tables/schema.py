@@ -142,6 +142,7 @@ simhash u64 64-bit simhash of the words
 faults list[text] errors in the document
 alternates list[language:text,url:text] declared translations (hreflang)
 record_id text WARC-Record-ID of the parsed response
+plugin_values text values of the columns that plug-ins add, as a JSON object; empty: none
 """
     ),
     key=("collection", "host_key", "url_key"),

@@ -1,0 +1,125 @@
+"""Load plug-ins and call their hooks.
+
+Features of Lycosa attach to a crawl in the same way. They are named in `_FEATURES`, and a feature
+whose package is not there is skipped. Other plug-ins are installed packages with an entry point in
+the group `lycosa`. `LYCOSA_PLUGINS=off` disables those.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import traceback
+from collections.abc import Iterable
+from functools import cache
+from importlib import import_module, util
+from importlib.metadata import entry_points
+from typing import Any
+
+import pluggy
+
+from lycosa.core.errors import UsageError
+from lycosa.hooks import specs
+
+_FEATURES = ("lycosa.matching.plugin", "lycosa.watch.plugin")
+_VARIABLE = "LYCOSA_PLUGINS"
+
+
+class Plugins:
+    """Registered plug-ins. Hooks are called in the order of registration."""
+
+    def __init__(self, plugins: Iterable[tuple[str, object]] = ()) -> None:
+        """
+        Raises:
+            UsageError: a hook does not exist, or has an argument that does not.
+        """
+        self._manager = pluggy.PluginManager(specs.PROJECT)
+        self._manager.add_hookspecs(specs)
+        for name, plugin in plugins:
+            try:
+                self._manager.register(plugin, name)
+                self._manager.check_pending()
+            except pluggy.PluginValidationError as error:
+                raise UsageError(f"plug-in {name}: {error}; see docs/plugins.md") from None
+
+    def has(self, name: str) -> bool:
+        """Return whether a plug-in implements a hook. Cheap enough for hot paths."""
+        return bool(getattr(self._manager.hook, name).get_hookimpls())
+
+    def call(self, name: str, **arguments: Any) -> list[Any]:
+        """Return what the implementations of a hook return, without None.
+
+        A plug-in that raises is reported on standard error and not called again.
+        """
+        results = []
+        for implementation in getattr(self._manager.hook, name).get_hookimpls():
+            try:
+                result = implementation.function(
+                    *(arguments[argument] for argument in implementation.argnames)
+                )
+            except Exception as error:  # noqa: BLE001  code of others
+                self._switch_off(implementation, name, error)
+            else:
+                if result is not None:
+                    results.append(result)
+        return results
+
+    def merged(self, name: str, **arguments: Any) -> dict[str, Any]:
+        """Return the mappings that the implementations of a hook return, as one."""
+        merged: dict[str, Any] = {}
+        for mapping in self.call(name, **arguments):
+            merged.update(mapping)
+        return merged
+
+    def _switch_off(self, implementation: pluggy.HookImpl, name: str, error: Exception) -> None:
+        self._manager.unregister(implementation.plugin)
+        frame = traceback.extract_tb(error.__traceback__)[-1]
+        print(
+            f"plug-in {implementation.plugin_name} is switched off: {name} raised "
+            f"{type(error).__name__}: {error} ({frame.filename}:{frame.lineno})",
+            file=sys.stderr,
+            flush=True,
+        )
+
+
+@cache
+def installed_plugins() -> Plugins:
+    """Return the features and the installed plug-ins of this process.
+
+    Raises:
+        UsageError: a plug-in cannot be loaded.
+    """
+    features = [(name, import_module(name)) for name in _FEATURES if _exists(name)]
+    return Plugins([*features, *_entry_points()])
+
+
+def add_plugin_commands(app: object) -> None:
+    """Add the commands of installed plug-ins to the command line, a `typer.Typer`.
+
+    Raises:
+        UsageError: a plug-in cannot be loaded.
+    """
+    if entries := _entry_points():  # features have no commands here, and importing them is slow
+        Plugins(entries).call("add_commands", app=app)
+
+
+def _entry_points() -> list[tuple[str, object]]:
+    if os.environ.get(_VARIABLE) == "off":
+        return []
+    plugins = []
+    for entry in entry_points(group=specs.PROJECT):
+        try:
+            plugins.append((entry.name, entry.load()))
+        except Exception as error:
+            raise UsageError(
+                f"plug-in {entry.name} ({entry.value}) cannot be loaded: {error}; repair or "
+                f"uninstall it, or set {_VARIABLE}=off"
+            ) from error
+    return plugins
+
+
+def _exists(name: str) -> bool:
+    try:
+        return util.find_spec(name) is not None
+    except ModuleNotFoundError:  # its package is not there
+        return False

@@ -1,0 +1,14 @@
+"""What content alerts add to a crawl: the delivery of their matches."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from lycosa.config.settings import Config
+from lycosa.hooks import hook
+from lycosa.watch.delivery import WatchPost
+
+
+@hook
+def crawl_service(root: str, config: Config, report: Callable[[str], None]) -> WatchPost:
+    return WatchPost(root, config, report)

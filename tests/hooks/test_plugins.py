@@ -1,0 +1,117 @@
+"""Plug-ins: registration, failures, and what they may change in a session."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from lycosa.core.errors import UsageError
+from lycosa.core.records import Page, Visit
+from lycosa.hooks import hook
+from lycosa.hooks.plugins import Plugins
+from lycosa.store.tables.live import LiveTables
+from lycosa.store.workspace import Workspace
+from tests.crawl.conftest import ServeWeb, page
+from tests.crawl.sessions import collection, work
+
+
+def test_without_plugins_no_hook_is_implemented() -> None:
+    assert not Plugins().has("admit_url")
+    assert Plugins().call("admit_url", url="http://a/", collection="c") == []
+    assert Plugins().merged("page_columns") == {}
+
+
+def test_an_unknown_argument_is_refused_at_registration() -> None:
+    def admit_url(address: str) -> bool:
+        return bool(address)
+
+    with pytest.raises(UsageError, match=r"(?s)plug-in wrong: .*address"):
+        Plugins([("wrong", SimpleNamespace(admit_url=hook(admit_url)))])
+
+
+def test_a_plugin_that_raises_is_reported_and_switched_off(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    calls = []
+
+    def admit_url(url: str) -> bool | None:
+        calls.append(url)
+        raise KeyError("no such key")
+
+    def good(url: str) -> bool | None:
+        return not url.endswith("/no")
+
+    plugins = Plugins(
+        [
+            ("bad", SimpleNamespace(admit_url=hook(admit_url))),
+            ("good", SimpleNamespace(admit_url=hook(good))),
+        ]
+    )
+    assert plugins.call("admit_url", url="http://a/no", collection="c") == [False]
+    assert plugins.call("admit_url", url="http://a/yes", collection="c") == [True]
+    assert calls == ["http://a/no"]
+    error = capsys.readouterr().err
+    assert error.count("\n") == 1
+    assert "plug-in bad is switched off: admit_url raised KeyError: 'no such key'" in error
+    assert "test_plugins.py" in error
+
+
+class _Recorder:
+    def __init__(self) -> None:
+        self.archived: list[str] = []
+        self.commits: list[int] = []
+
+    @hook
+    def admit_url(self, url: str) -> bool | None:
+        return False if url.endswith("/print.html") else None
+
+    @hook
+    def request_headers(self, url: str) -> dict[str, str]:
+        return {"X-Plugin": "yes" if "index" not in url else "home"}
+
+    @hook
+    def response_archived(self, visit: Visit) -> None:
+        self.archived.append(visit.url)
+
+    @hook
+    def page_parsed(self, page: Page) -> dict[str, Any]:
+        return {"words": len(page.text.split()), "loud": page.title.isupper()}
+
+    @hook
+    def commit_done(self, entry: int) -> None:
+        self.commits.append(entry)
+
+
+def test_a_plugin_takes_part_in_a_crawl(serve: ServeWeb, tmp_path: Path) -> None:
+    refuse = 'location = /secret.html { if ($http_x_plugin != "yes") { return 403; } }'
+    web = serve(
+        {
+            "/index.html": page("secret.html", "print.html", text="LOUD"),
+            "/secret.html": page(text="quiet one"),
+            "/print.html": page(text="printed"),
+        },
+        extra=[refuse],
+    )
+    recorder = _Recorder()
+    plugins = Plugins([("recorder", recorder)])
+    work(tmp_path / "w", [(collection("c"), [web.url()])], plugins=plugins)
+    assert sorted(web.asked()) == ["/", "/secret.html"]
+    rows = LiveTables(Workspace.open(str(tmp_path / "w"))).scan("pages").collect()
+    values = dict(zip(rows["title"], rows["plugin_values"], strict=True))
+    assert json.loads(values["LOUD"]) == {"words": 5, "loud": True}
+    assert json.loads(values["quiet one"]) == {"words": 2, "loud": False}
+    assert set(recorder.archived) == {
+        web.url(path) for path in ("/", "/secret.html", "/robots.txt")
+    }
+    assert recorder.commits
+
+
+def test_what_a_plugin_refuses_is_counted(serve: ServeWeb, tmp_path: Path) -> None:
+    web = serve({"/index.html": page("print.html")})
+    plugins = Plugins([("recorder", _Recorder())])
+    crawled = work(tmp_path / "w", [(collection("c"), [web.url()])], plugins=plugins)
+    assert crawled.progress.refused["plugin"] == 1
