@@ -7,8 +7,7 @@ from __future__ import annotations
 import functools
 
 from lycosa.core.records import LinkKind
-from lycosa.page.html.tags import TAG
-from lycosa.page.html.tree import Node
+from lycosa.page.html.tree import TAG, Node
 from lycosa.page.page_parts import ANCHOR_LENGTH, FoundLink, PageParts, fold
 
 _MAX_TIMES = 20
