@@ -607,6 +607,11 @@ class Collection(SettingsSection):
         "registrable domain of the page is always allowed.",
     )
 
+    @property
+    def recrawled_on_link(self) -> bool:
+        """Whether a link to an old page makes it due."""
+        return self.recrawl == "age" and "on_link" in self.recrawl_triggers
+
 
 ADMISSION_SETTINGS = (
     *(

@@ -158,8 +158,9 @@ class LoginManager:
         if again or not self._is_logged_out(login, exchange):
             login.served = True
         elif login.served or login.step is not LoginStep.IN:
-            exchange.error = FetchError.LOGGED_OUT.value
-            exchange.error_text = "the page indicates that the session is not logged in"
+            exchange.fail(
+                FetchError.LOGGED_OUT, "the page indicates that the session is not logged in"
+            )
             if login.step is LoginStep.IN:
                 login.step = LoginStep.OUT
 

@@ -108,7 +108,7 @@ class RequestProfiles:
                 self._clock.now_ms(),
             )
         if manner.private:
-            exchange.response_head = without_sessions(exchange.response_head)
+            exchange.replace_head(without_sessions(exchange.response_head))
 
 
 def require_secrets(collections: Iterable[Collection], environment: Mapping[str, str]) -> None:

@@ -6,7 +6,7 @@ can be made again from the archive. Live exchanges and replayed ones take the sa
 
 from __future__ import annotations
 
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -121,27 +121,23 @@ class ResponseProcessor(CrawlListener):
         )
         first = task.rows[0] if task.rows else None
         name = first.collection if first else task.collection or self._collection_of(task)
-        visit = build_visit(exchange, headers, task.identity, name, first, task.attempt)
-        if first is None:
-            # what replay needs to know of a robots.txt
-            visit.referrer, visit.depth = task.origin, task.hop
-        if replayed is not None:
-            visit.record_id = replayed.visit.record_id
         aside = self._aside.pop(id(exchange), None)
         if aside is not None:
-            visit.record_id = aside.record_id
-            crawl.hosts.queue(task.identity)  # it may have been sent back since
+            crawl.hosts.queue(task.identity)  # the host may have been parked since
+        archived = aside or (replayed.visit if replayed is not None else None)
+        record_id = archived.record_id if archived is not None else ""
+        visit = build_visit(exchange, headers, task, name, record_id)
         if verdict.outcome is FetchOutcome.REDIRECT:
-            visit.redirect_to = self._redirect_target(task, verdict)
+            visit.record_redirect(self._redirect_target(task, verdict))
             if not visit.redirect_to:
                 verdict = Judgement(FetchOutcome.LATER, FetchError.BAD_REDIRECT)
         if not visit.error and verdict.reason == FetchError.BAD_REDIRECT:
-            visit.error = FetchError.BAD_REDIRECT
+            visit.record_fault(FetchError.BAD_REDIRECT)
         revisit_of = (
             replayed.revisit_of if replayed is not None else _revisit(exchange, verdict, task.rows)
         )
         crawl.buffer.batch.archive(exchange, visit, revisit_of)
-        self._count(visit)
+        crawl.progress.add_visit(visit)
         if task.kind is VisitKind.ROBOTS:
             self._read_robots(exchange, task, visit, verdict)
             crawl.buffer.batch.add_visit(visit)
@@ -151,7 +147,7 @@ class ResponseProcessor(CrawlListener):
         else:
             crawl.in_flight.pop(task.key, None)
             self._read_rows(exchange, headers, task, visit, verdict, revisit_of)
-        self._host_row(task).bytes += len(exchange.body)
+        self._host_row(task).add_bytes(len(exchange.body))
         if aside is None or not aside.booked:
             self._rest.book(task, exchange, verdict, visit.server)
         if verdict.reason == FetchError.NAME_UNKNOWN:
@@ -189,9 +185,7 @@ class ResponseProcessor(CrawlListener):
             and all(row.record_id and row.digest == revisit.digest for row in task.rows)
         ):
             return None
-        visit = build_visit(
-            exchange, headers, task.identity, task.rows[0].collection, task.rows[0], task.attempt
-        )
+        visit = build_visit(exchange, headers, task, task.rows[0].collection)
         crawl.buffer.unparsed.archive(exchange, visit)
         key = task.identity.host_key
         booked = to_render or self._unparsed[key] < _UNREAD_A_HOST
@@ -262,9 +256,7 @@ class ResponseProcessor(CrawlListener):
     def replay(self, exchange: Exchange, task: Task, replayed: Replayed) -> None:
         """Absorb an exchange that an earlier worker had archived."""
         if task.kind is VisitKind.ROBOTS:
-            self.crawl.prerequisites = deque(
-                waiting for waiting in self.crawl.prerequisites if waiting.origin != task.origin
-            )
+            self.crawl.drop_prerequisites(task.origin)
         self.crawl.frontier.start(task.identity.host_key, self._clock.monotonic_ms())
         self.process(exchange, task, replayed)
         if any(waiting.origin == task.origin for waiting in self.crawl.prerequisites):
@@ -275,22 +267,12 @@ class ResponseProcessor(CrawlListener):
         """Archive an exchange that is older than what the tables hold of its URL: it was made, and
         nothing follows from it.
         """
-        row = task.rows[0]
-        visit = build_visit(
-            exchange,
-            parse_head(exchange.response_head),
-            task.identity,
-            row.collection,
-            row,
-            task.attempt,
-        )
-        visit.record_id, visit.redirect_to, visit.changed = (
-            replayed.visit.record_id,
-            replayed.visit.redirect_to,
-            False,
-        )
+        headers, collection = parse_head(exchange.response_head), task.rows[0].collection
+        visit = build_visit(exchange, headers, task, collection, replayed.visit.record_id)
+        visit.record_redirect(replayed.visit.redirect_to)
+        visit.record_content(0, changed=False)
         self.crawl.buffer.batch.archive(exchange, visit, replayed.revisit_of)
-        self._count(visit)
+        self.crawl.progress.add_visit(visit)
         self.crawl.buffer.batch.add_visit(visit)
 
     def overhear(self, exchange: Exchange, visit: Visit) -> None:
@@ -312,19 +294,19 @@ class ResponseProcessor(CrawlListener):
             return
         headers = parse_head(exchange.response_head)
         verdict = judge(exchange, headers, now_ms=now_ms, last_attempt=True)
-        before, gate.refused = gate.refused, Counter()  # its owner counts them
-        if (
-            verdict.outcome is FetchOutcome.REDIRECT
-            and not operation
-            and visit.redirect_to
-            and gate.here(visit.redirect_to)
-        ):
-            gate.redirect(row, visit.redirect_to, now_ms)
-        elif verdict.outcome is FetchOutcome.PAGE and not operation:
-            page = self.parse(exchange, headers).page
-            if page is not None and page.may_follow:
-                gate.follow(row, [link for link in page.links if gate.here(link.target)], now_ms)
-        gate.refused = before
+        with gate.uncounted():  # the other worker counts refused links
+            if (
+                verdict.outcome is FetchOutcome.REDIRECT
+                and not operation
+                and visit.redirect_to
+                and gate.here(visit.redirect_to)
+            ):
+                gate.redirect(row, visit.redirect_to, now_ms)
+            elif verdict.outcome is FetchOutcome.PAGE and not operation:
+                page = self.parse(exchange, headers).page
+                if page is not None and page.may_follow:
+                    here = [link for link in page.links if gate.here(link.target)]
+                    gate.follow(row, here, now_ms)
 
     # -- pages
     # ------------------------------------------------------------
@@ -393,39 +375,25 @@ class ResponseProcessor(CrawlListener):
             return
         visited_before = row.visited_at > 0
         self._interval_ms = visit.fetched_at - row.visited_at
-        row.checks += visited_before
-        row.visited_at = visit.fetched_at
-        row.fails = (
-            0
-            if outcome is not FetchOutcome.GONE
-            else row.fails + 1
-            if row.state == UrlState.GONE
-            else 1
-        )
-        row.not_before = 0
+        row.record_visit(visit.fetched_at, gone=outcome is FetchOutcome.GONE)
         if outcome is FetchOutcome.GONE:
             crawl.urls.settle(row, UrlState.GONE, verdict.reason)
         elif outcome is FetchOutcome.EXCLUDED:
             crawl.urls.settle(row, UrlState.EXCLUDED, verdict.reason)
         elif outcome is FetchOutcome.REDIRECT:
             if visited_before:
-                visit.changed = False  # where it leads to is no text
+                visit.record_content(0, changed=False)  # a redirect has no text
                 self._learn(row, visit)
             self._redirect(row, visit, first=first)
         elif row.operation:
             if outcome is FetchOutcome.PAGE:
-                row.etag, row.last_modified, row.digest = (
-                    visit.etag,
-                    visit.last_modified,
-                    visit.digest,
-                )
-                row.captured_at, row.record_id = visit.fetched_at, visit.record_id
+                row.record_capture(visit)
                 self.discovery.read(exchange, headers, row, visit)
             else:
-                visit.changed = False
+                visit.record_content(0, changed=False)
             self.discovery.settle(row, changed=visit.changed)
         elif outcome is FetchOutcome.UNCHANGED:
-            visit.changed = False
+            visit.record_content(0, changed=False)
             self._learn(row, visit)
             crawl.urls.settle(row, UrlState.VISITED)
         else:
@@ -444,28 +412,24 @@ class ResponseProcessor(CrawlListener):
     ) -> None:
         crawl = self.crawl
         progress = crawl.progress
-        row.etag, row.last_modified, row.digest = visit.etag, visit.last_modified, visit.digest
-        row.captured_at, row.record_id = visit.fetched_at, visit.record_id
-        if parsed.truncated and not visit.truncated:
-            visit.truncated = "decoded"
+        row.record_capture(visit)
+        visit.record_fault(parsed.error, truncated=parsed.truncated)
         if parsed.error:
-            visit.error = parsed.error
             progress.errors[parsed.error] += 1
         if parsed.error == FetchError.PARSE_CRASHED:
             crawl.urls.settle(row, UrlState.EXCLUDED, Exclusion.PARSE_CRASHED)
             return
         page = parsed.page
+        was_held = is_held(row)
         text_digest = page.text_digest if page is not None else 0
-        visit.changed = not visited_before or row.text_digest != text_digest
-        row.changes += visited_before and visit.changed
+        links_count = len(page.links if page is not None else parsed.links)
+        changed = row.record_text(text_digest, first=not visited_before)
+        visit.record_content(links_count, changed=changed)
         if visited_before:
             self._learn(row, visit)
-        was_held = is_held(row)
-        row.text_digest = text_digest
         if page is None:
             self._process_links(row, visit, parsed, first=first)
             return
-        visit.links_count = len(page.links)
         for fault in FAULTS.intersection(page.faults):
             progress.errors[fault] += 1
         crawl.urls.settle(row, UrlState.VISITED)
@@ -482,16 +446,14 @@ class ResponseProcessor(CrawlListener):
         host = crawl.hosts.queue(row.id).row
         if first and not visited_before and assignment.collection.traps:
             crawl.traps.observe(host, row.id, page, visit.http_status)
-        progress.pages += 1
-        progress.public_pages += _public(visit.ip)
-        progress.languages[page.language] += 1
+        progress.add_page(page.language, public=_public(visit.ip))
         for reason, number in page.refused.items():
-            assignment.gate.refused[reason] += number
+            assignment.gate.refuse(reason, number)
         if page.may_follow:
             assignment.gate.follow(row, page.links, self._clock.now_ms())
             self.discovery.from_page(row, page.links)
         else:
-            assignment.gate.refused[Refusal.NOFOLLOW] += len(page.links)
+            assignment.gate.refuse(Refusal.NOFOLLOW, len(page.links))
 
     def _process_links(
         self, row: UrlRow, visit: Visit, parsed: ParsedExchange, *, first: bool
@@ -500,16 +462,14 @@ class ResponseProcessor(CrawlListener):
         crawl = self.crawl
         crawl.urls.settle(row, UrlState.VISITED, parsed.error or "media_type")
         if parsed.links:
-            visit.links_count = len(parsed.links)
             if first:
                 crawl.buffer.batch.add_links(visit, parsed.links)
             crawl.assignments[row.collection].gate.follow(row, parsed.links, self._clock.now_ms())
 
     def _learn(self, row: UrlRow, visit: Visit) -> None:
         """The visit says one bit about how often the page changes."""
-        # the date was set back since the last visit: how long ago that was is not known
-        if self._interval_ms < 0:
-            row.claim = 0.0
+        if self._interval_ms < 0:  # the clock was set back: the interval is unknown
+            row.weigh_claims(0.0)
             return
         stats, interval_ms = ChangeStats(*row.history), max(self._interval_ms, 1)
         claimed = row.claim > 0
@@ -522,12 +482,9 @@ class ResponseProcessor(CrawlListener):
         )
         if claimed or row.silence > 0:
             host = self.crawl.hosts.queue(row.id).row
-            trust = observe_claim(claim_trust(host), claimed, visit.changed)
-            host.claims_right, host.claims_wrong, host.claims_missed = trust
-        row.history = tuple(stats)
+            host.record_claims(*observe_claim(claim_trust(host), claimed, visit.changed))
         prior = self.crawl.assignments[row.collection].prior
-        row.change_rate = rate(stats, prior)
-        row.claim = 0.0
+        row.learn_changes(tuple(stats), rate(stats, prior))
 
     def _redirect(self, row: UrlRow, visit: Visit, *, first: bool) -> None:
         crawl = self.crawl
@@ -559,8 +516,7 @@ class ResponseProcessor(CrawlListener):
     def _defer(self, row: UrlRow, verdict: Judgement) -> None:
         settings = self.crawl.config.fetch
         now_ms = self._clock.now_ms()
-        row.fails += 1
-        row.reason = verdict.reason
+        row.record_failure(verdict.reason, now_ms)
         self.crawl.progress.errors[verdict.reason] += 1
         more = verdict.outcome is FetchOutcome.RETRY and row.fails <= settings.retries
         wait = (
@@ -569,8 +525,7 @@ class ResponseProcessor(CrawlListener):
             else retry_wait_ms(self._failing, row.fails - self._retries)
         )
         wait = max(wait, verdict.wait_ms)
-        row.not_before = now_ms + max(wait, 1)
-        row.state_at = now_ms
+        row.defer_until(now_ms + max(wait, 1))
         self.crawl.urls.change(row)
         self.crawl.scheduler.heads.wait_for(row)
 
@@ -611,22 +566,13 @@ class ResponseProcessor(CrawlListener):
             crawl.frontier.release(origin_id.host_key)
         elif queue is not None:
             entry = crawl.robots.received(task.origin, exchange)
-            queue.row.robots = [
-                *(old for old in queue.row.robots if old.origin != task.origin),
-                entry,
-            ]
+            queue.row.replace_robots(entry)
             # the fetch is booked on the host that answered
             if origin_id.host_key != task.identity.host_key:
                 self._rest.heed(queue, crawl.robots.crawl_delay_ms(task.origin))
             crawl.buffer.batch.change_host(queue.row)
             crawl.frontier.release(origin_id.host_key)
             self.discovery.from_robots(task.origin, crawl.robots.sitemaps(task.origin))
-
-    def _count(self, visit: Visit) -> None:
-        progress = self.crawl.progress
-        progress.visits += 1
-        progress.bytes += visit.content_length
-        progress.statuses[visit.http_status] += 1
 
 
 def _revisit(

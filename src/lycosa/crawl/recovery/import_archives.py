@@ -253,7 +253,7 @@ class Importer:
         pages = self._crawl.progress.pages
         self._processor.replay(exchange, task, replayed)
         if capture.own is None:  # how fast it was is not known
-            queue.latency, queue.row.latency_ms = latency, latency_ms
+            queue.restore_latency(latency, latency_ms)
         self.report.pages += self._crawl.progress.pages - pages
 
     def _visit(self, capture: ImportedCapture, identity: UrlId) -> Visit:
@@ -263,13 +263,12 @@ class Importer:
         visit = capture.visit
         if visit is None:
             exchange = capture.exchange(identity.url, VisitKind.PAGE)
-            visit = build_visit(
-                exchange, parse_head(capture.head), identity, self._collection, None, 1
-            )
-            location = parse_head(capture.head).get("location") or ""
+            headers, task = parse_head(capture.head), Task(identity, (), "", VisitKind.PAGE)
+            visit = build_visit(exchange, headers, task, self._collection)
+            location = headers.get("location") or ""
             if exchange.status in REDIRECTS and location:
                 target = LinkResolver(identity.url).resolve(location)
-                visit.redirect_to = "" if isinstance(target, Refusal) else target
+                visit.record_redirect("" if isinstance(target, Refusal) else target)
         visit.record_id, visit.collection = capture.record_id, self._collection
         return visit
 

@@ -102,7 +102,7 @@ def replay(
             crawl.progress.damaged[orphan.path] += len(damages)
         if not foreign:
             crawl.buffer.used(orphan.path)
-    crawl.progress.replayed += report.processed
+    crawl.progress.add_replayed(report.processed)
     return report
 
 

@@ -37,6 +37,7 @@ from lycosa.store.log.claim import Claim
 from lycosa.store.log.state import LogState
 from lycosa.url.domain import Domains
 from lycosa.url.keys import Identifier
+from lycosa.url.scope import Admission
 
 _RESENT_SHARE = 4
 """A link to a remote partition is sent again after this part of the age at which its page is
@@ -105,6 +106,12 @@ class CrawlState(CrawlListener):
             self.assignments[job.collection.name] = self._assignment(job, folder)
         self.events.add(self)
 
+    def drop_prerequisites(self, origin: str) -> None:
+        """Remove the waiting requests that belong to an origin's robots.txt or login."""
+        others = [task for task in self.prerequisites if task.origin != origin]
+        self.prerequisites.clear()
+        self.prerequisites.extend(others)
+
     def before_commit(self) -> None:
         """Add the numbers of refused links to the batch."""
         for assignment in self.assignments.values():
@@ -126,13 +133,16 @@ class CrawlState(CrawlListener):
     def _assignment(self, job: Job, folder: str | None) -> Assignment:
         name = job.collection.name
         seen = SeenUrls(folder)
-        listens = job.collection.recrawl == "age" and "on_link" in job.collection.recrawl_triggers
         screen = UrlFilter(
             job.collection, self.excluded, self.clock, documents=self.config.crawl.documents > 0
         )
         remote_links = None
         if self.held_partitions.held is not None:
-            again_ms = job.collection.max_age // _RESENT_SHARE if listens else None
+            again_ms = (
+                job.collection.max_age // _RESENT_SHARE
+                if job.collection.recrawled_on_link
+                else None
+            )
             remote_links = RemoteLinks(
                 name,
                 self.held_partitions.held,
@@ -142,20 +152,17 @@ class CrawlState(CrawlListener):
             )
         gate = LinkGate(
             job.collection,
-            job.seeds,
-            domains=self.domains,
-            identifier=self.identifier,
-            seen=seen,
-            admitted=self.urls.admitted,
-            on_depth_decreased=lambda identity, depth: self.urls.depth_decreased(
-                name, identity, depth
+            Admission(
+                job.collection,
+                job.seeds,
+                self.domains,
+                other_schemes=self.config.fetch.other_schemes,
             ),
-            linked=(lambda identity, source: self.urls.linked(name, identity, source))
-            if listens
-            else None,
+            self.identifier,
+            seen,
+            self.urls,
             screen=screen,
             remote_links=remote_links,
-            other_schemes=self.config.fetch.other_schemes,
         )
         return Assignment(
             job.collection, gate, seen, DelayRules.of(job.collection, job.collection.backoff)

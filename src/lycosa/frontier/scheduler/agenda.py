@@ -26,6 +26,10 @@ class Agenda:
         self.only: Unvisited | None = None
         self.budgets: dict[str, Budget] = {}
 
+    def restrict_to(self, only: Unvisited) -> None:
+        """Fetch nothing but what `only` admits."""
+        self.only = only
+
     def due_at(self, row: UrlRow) -> int | None:
         """When a URL is to be fetched (0: now); None: never, as things are."""
         rules = self.rules.get(row.collection)

@@ -106,7 +106,7 @@ class Scheduler:
 
     def load(self, row_readers: RowReaders) -> Iterator[pl.DataFrame]:
         """`ParkedHosts.load`; the heads are filled from the same tables."""
-        self.heads.row_reader = row_readers.urls
+        self.heads.read_from(row_readers.urls)
         return self.parked.load(row_readers)
 
     def log_advanced(self, state: LogState) -> None:
@@ -203,7 +203,7 @@ class Scheduler:
             if fresh:
                 self.parked.open(fresh)
             self._next_fresh = now + max(_REFILL_EVERY_MS, 1_000 * len(fresh) // _REFILL_HOSTS)
-            self.frontier.unvisited_only = (
+            self.frontier.prefer_unvisited(
                 self.parked.unvisited_first and self.parked.directory.unvisited_rest(now_ms)
             )
         keys = dry[:_REFILL_HOSTS]
