@@ -173,7 +173,7 @@ class BlockWalker:
         return self.open_region(node, child, NEVER)
 
     def start_article(self, node: Node, tag: int, child: Node | None) -> Node | None:
-        self.parts.has_article = True
+        self.parts.begin_article()
         return self.start_block(node, tag, child)
 
     def end_block(self, outer: int) -> None:

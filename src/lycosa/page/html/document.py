@@ -44,7 +44,7 @@ def _read(data: bytes, xml: bool) -> PageParts:
     parts = walk(root, *_marked(root)) if root is not None else PageParts()
     if root is not None:
         attributes = root.attributes
-        parts.language = attributes.get("lang") or attributes.get("xml:lang") or ""
+        parts.set_language(attributes.get("lang") or attributes.get("xml:lang") or "")
     parts.faults.extend(faults)
     return parts
 

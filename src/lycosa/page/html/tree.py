@@ -14,7 +14,7 @@ from selectolax.lexbor import LexborNode as Node
 
 from lycosa.page.html.nesting import bounded
 
-__all__ = ["Node", "Tree", "parse_html", "text_of_markup"]
+__all__ = ["Node", "Tree", "parse_html"]
 
 
 def parse_html(markup: bytes | str) -> tuple[Tree, tuple[str, ...]]:
@@ -23,12 +23,6 @@ def parse_html(markup: bytes | str) -> tuple[Tree, tuple[str, ...]]:
     """
     data, faults = bounded(markup.encode("utf-8", "replace") if isinstance(markup, str) else markup)
     return Tree(data, options=LexborDocumentOptions.WO_EVENTS), faults
-
-
-def text_of_markup(text: str) -> str:
-    """The text of a fragment, elements separated by spaces."""
-    body = parse_html(text)[0].body
-    return body.text(separator=" ") if body is not None else text
 
 
 def _ids(names: str) -> frozenset[int]:
