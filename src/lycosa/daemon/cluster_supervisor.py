@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 
-from lycosa.cluster.cluster import Cluster
+from lycosa.cluster.cluster import Cluster, ClusterOptions
 from lycosa.cluster.engine import Engine
 from lycosa.cluster.quota_leases import PageBudget
 from lycosa.config.settings import RunSettings
@@ -90,6 +90,10 @@ class ClusterSupervisor:
         self.proven: CrawlPlan | None = None
         self.trouble = ""
 
+    def forget(self) -> None:
+        """The cluster was ended elsewhere."""
+        self.child = None
+
     def look(self, now: int, plan: CrawlPlan, room: DiskSpace) -> None:
         """Do what is due at `now` (monotonic ms): start it by this plan if there is none, see how
         it is. Call it as often as you like.
@@ -140,13 +144,9 @@ class ClusterSupervisor:
             self._workspace,
             plan.config,
             plan.jobs,
-            command="run",
-            workers=self._workers,
-            budgets=budgets,
-            report=self._report,
-            clock=self._clock,
-            identity=self._identity,
-            plugins=PLUGINS,
+            ClusterOptions("run", self._workers, budgets, identity=self._identity, plugins=PLUGINS),
+            self._report,
+            self._clock,
         )
         self._identity = cluster.identity
         self.child = ClusterChild(cluster)

@@ -344,7 +344,8 @@ class Daemon:
             how = child.end()
             if how:
                 self._report(f"the {name}: {how}")
-        self._hunts.child = self._worker.child = self._index.child = None
+        for supervisor in (self._hunts, self._worker, self._index):
+            supervisor.forget()
         self._post.finish()
         with suppress(LycosaError, OSError):
             self._news.tick()

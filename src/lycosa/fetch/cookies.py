@@ -13,7 +13,6 @@ from __future__ import annotations
 import re
 from collections import OrderedDict
 from collections.abc import Iterable
-from dataclasses import dataclass
 from itertools import count
 from typing import NamedTuple
 from urllib.parse import urlsplit
@@ -44,8 +43,7 @@ class _Place(NamedTuple):
     path: str
 
 
-@dataclass(slots=True)
-class _Cookie:
+class _Cookie(NamedTuple):
     value: str
     secure: bool
     expires_at: int | None  # None: until the jar goes
@@ -157,7 +155,7 @@ class CookieJar:
     def _put(self, key: str, place: _Place, cookie: _Cookie, now_ms: int) -> None:
         domain = self._held.setdefault(key, {})
         old = domain.pop(place, None)
-        cookie.born = old.born if old else next(self._births)
+        cookie = cookie._replace(born=old.born if old else next(self._births))
         self._bytes -= _size(place, old) if old else 0
         if cookie.expires_at is None or cookie.expires_at > now_ms:
             domain[place] = cookie

@@ -7,6 +7,7 @@ New links are admitted by the next crawl.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
@@ -57,17 +58,17 @@ def reparse(
         ArchiveError: a record cannot be read.
         ClaimLost: somebody else took the partitions.
     """
-    report = Reparsed()
+    counts: Counter[str] = Counter()
     buffers = Buffers()
     places = _places(tables)
     stored_links = _hash_links(tables.scan("links"))
     for rows in _slices(tables, places, collection, since_ms):
         parsed = []
         for row in rows:
-            report.pages += 1
+            counts["pages"] += 1
             page = _read(row, reader, locate)
             if page is None:
-                report.unreadable += 1
+                counts["unreadable"] += 1
             else:
                 parsed.append((row, _visit(row), page))
         fresh_links = _fresh_links((visit, page) for _, visit, page in parsed)
@@ -75,8 +76,8 @@ def reparse(
             key = (visit.host_key, visit.url_key)
             if not _differs(row, visit, page) and fresh_links.get(key) == stored_links.get(key):
                 continue
-            report.changed += 1
-            report.text_changed += page.text_digest != row["text_digest"]
+            counts["changed"] += 1
+            counts["text_changed"] += page.text_digest != row["text_digest"]
             buffers.add_page(visit, page, str(row["redirect_from"] or ""))
             buffers.links.add_links(visit, page.links)
         if buffers.pages.rows >= _COMMIT_PAGES:
@@ -85,12 +86,12 @@ def reparse(
             )
             buffers = Buffers()
         if observer is not None:
-            observer(report)
+            observer(Reparsed(**counts))
     if buffers.pages.rows:
         claim.commit(
             claim.next_folder(), buffers.mapping(), counters={"reparsed": buffers.pages.rows}
         )
-    return report
+    return Reparsed(**counts)
 
 
 _LinkHashes = dict[tuple[int, int], int]

@@ -25,7 +25,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import ArrayLike
 
-from lycosa.core.records import UrlState
+from lycosa.core.records import UrlRow, UrlState
 from lycosa.frontier.recrawl.change_rate import DAY_MS, Floats
 from lycosa.frontier.recrawl.fresh import (
     claimed_interval,
@@ -122,29 +122,15 @@ class RecrawlRules:
         return 1 + math.ceil(math.log2(self.gone_longest_ms / self.gone_first_ms))
 
 
-def due_at(
-    rules: RecrawlRules,
-    *,
-    now: int | None = None,
-    state: str,
-    visited_at: int,
-    not_before: int = 0,
-    fails: int = 0,
-    depth: int = 0,
-    importance: float = 0.0,
-    change_rate: float = 0.0,
-    claim: float = 0.0,
-    silence: float = 0.0,
-) -> int | None:
-    """When the URL of a row of `urls` is due, in ms since 1970; None: never.
+def due_at(rules: RecrawlRules, row: UrlRow, now: int | None = None) -> int | None:
+    """Return when a URL is due, in ms since 1970; None: never.
 
-    `fails`: failures in a row, and for gone pages how often in a row they were gone, at least 1.
-    `importance`, `change_rate`: 0 where not known. `claim`, `silence`: see
-    `fresh.claimed_interval`; `claim` goes back to 0 with each visit.
+    Of gone pages `fails` counts how often in a row they were gone, at least 1.
 
     With `now`, dates that were written while the clock was ahead of it make nothing wait: a visit
     farther ahead than the interval, and a `not_before` farther than any, count as long past.
     """
+    state, visited_at, not_before = row.state, row.visited_at, row.not_before
     if state == UrlState.EXCLUDED or (state == UrlState.VISITED and visited_at <= 0):
         return None
     if now is not None and not_before > now + _MAX_PUT_OFF_MS:
@@ -156,13 +142,13 @@ def due_at(
         case Policy.NEVER:
             return None
         case _ if state == UrlState.GONE:
-            wait = _gone_wait(rules, fails)
+            wait = _gone_wait(rules, row.fails)
         case Policy.AGE:
             wait = rules.max_age_ms if rules.timer else None
         case Policy.DAILY:
             wait = DAY_MS - (visited_at - rules.daily_at * MINUTE_MS) % DAY_MS
         case Policy.FRESH:
-            wait = _fresh_wait(rules, depth, importance, change_rate, claim, silence)
+            wait = _fresh_wait(rules, row)
         case _:
             assert_never(rules.policy)
     if wait is None:
@@ -309,12 +295,11 @@ def _gone_wait_expr(rules: RecrawlRules) -> pl.Expr:
     )
 
 
-def _fresh_wait(
-    rules: RecrawlRules, depth: int, weight: float, change_rate: float, claim: float, silence: float
-) -> int | None:
-    weight = weight if weight > 0 else importance(0.0, depth)
-    changes = change_rate if change_rate > 0 else rules.default_rate
-    days = claimed_interval(interval_of(weight, changes, rules.threshold), changes, claim, silence)
+def _fresh_wait(rules: RecrawlRules, row: UrlRow) -> int | None:
+    weight = row.importance if row.importance > 0 else importance(0.0, row.depth)
+    changes = row.change_rate if row.change_rate > 0 else rules.default_rate
+    interval = interval_of(weight, changes, rules.threshold)
+    days = claimed_interval(interval, changes, row.claim, row.silence)
     longest = _MAX_MS if rules.longest_ms is None else rules.longest_ms
     if days * DAY_MS >= longest:
         return rules.longest_ms

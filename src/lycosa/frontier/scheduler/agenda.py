@@ -37,19 +37,7 @@ class Agenda:
             return None
         if row.state == UrlState.KNOWN and not row.not_before:
             return 0
-        return due_at(
-            rules,
-            now=self._clock.now_ms(),
-            state=row.state,
-            visited_at=row.visited_at,
-            not_before=row.not_before,
-            fails=row.fails,
-            depth=row.depth,
-            importance=row.importance,
-            change_rate=row.change_rate,
-            claim=row.claim,
-            silence=row.silence,
-        )
+        return due_at(rules, row, self._clock.now_ms())
 
     def earliest(self, row: UrlRow, due_at: int) -> int:
         """When a URL that is due may be fetched as far as its collection's budget goes."""

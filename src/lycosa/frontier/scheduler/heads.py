@@ -25,7 +25,7 @@ import polars.selectors as cs
 from lycosa.core.clock import Clock
 from lycosa.core.records import UrlId, UrlRow
 from lycosa.frontier.politeness.domain_clock import BUSY
-from lycosa.frontier.rows.row_reader import HostRowReader
+from lycosa.frontier.rows.row_reader import HostRowReader, RowChoice
 from lycosa.frontier.scheduler.agenda import Agenda
 from lycosa.frontier.scheduler.frontier import Frontier
 from lycosa.frontier.scheduler.pending import Pending
@@ -273,11 +273,7 @@ class Heads:
             self._partitions(keys),
             np.array(keys, np.uint64),
             (pl.col("collection") == collection) & is_required,
-            order=order,
-            limit=limit + far,
-            near=near,
-            far=far,
-            kind=kind,
+            RowChoice(order, limit + far, near, far, kind),
         )
         hosts = self._frontier.hosts
         for row in _rows(frame):

@@ -249,8 +249,7 @@ class PrefixBook:
                     cost = (cost if own else min(cost, COST_FIRST)) * (
                         2 if path.count("/") > _DEEP else 1
                     )
-                group.titled_missing += titled_missing
-                group.add_repeated(matched_rule, cost, self.requests)
+                group.add_repeated(matched_rule, cost, self.requests, titled_missing)
                 self.has_stopped = self.has_stopped or group.is_stopped
             else:
                 group.add_novel(page)
@@ -338,11 +337,15 @@ class PrefixBook:
         for name, count in counters.items():
             if name.startswith(_STOPPED):
                 rule, _, group = name.removeprefix(_STOPPED).partition(":")
-                book.groups[group] = TrapGroup(0, repeated=count, rule=rule, stopped_at=0)
-                book.has_stopped = True
+                book.restore(group, rule, count)
             else:
                 book.refused[name] = count
         return book
+
+    def restore(self, group: str, rule: str, pages: int) -> None:
+        """Add a group that was stopped earlier."""
+        self.groups[group] = TrapGroup(0, repeated=pages, rule=rule, stopped_at=0)
+        self.has_stopped = True
 
 
 def _cost(path: str, shape: Shape, seen: ObservedPage, titled_missing: bool) -> float:

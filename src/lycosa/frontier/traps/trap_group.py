@@ -115,9 +115,12 @@ class TrapGroup:
         self.seen.append(page.simhash)
         self.lengths.append(page.length)
 
-    def add_repeated(self, rule: str, cost: float, pages: int) -> None:
-        """Book a page without new text. `pages`: addresses of the host asked about so far."""
+    def add_repeated(
+        self, rule: str, cost: float, pages: int, titled_missing: bool = False
+    ) -> None:
+        """Count a page without new text. `pages`: URLs of the host that were checked so far."""
         self.repeated += 1
+        self.titled_missing += titled_missing
         self.rule = rule
         self.credit -= cost
         if self.is_stopped:
