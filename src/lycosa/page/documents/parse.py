@@ -22,8 +22,7 @@ from lycosa.page.documents.sink import (
     Sink,
     TextFull,
 )
-from lycosa.page.documents.workbook import read_xlsx
-from lycosa.page.documents.xls import read_xls
+from lycosa.page.documents.workbook import read_xls, read_xlsx
 from lycosa.page.parse import PageSource, build_page
 
 
