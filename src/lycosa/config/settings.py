@@ -20,10 +20,8 @@ from pydantic.fields import FieldInfo
 
 from lycosa.config.credentials import BasicAuth, FormLogin, without_user
 from lycosa.config.monitor import Monitor
-from lycosa.config.notices import NotifySettings
-from lycosa.config.peering import SearchSettings
 from lycosa.config.section import DurationMs, SettingsSection, SizeBytes, fault_text
-from lycosa.config.serving import ServeSettings
+from lycosa.config.serving import NotifySettings, SearchSettings, ServeSettings
 from lycosa.config.toml_lines import line_of
 from lycosa.core.errors import ConfigError, UsageError
 from lycosa.core.hours import parse_hours

@@ -134,7 +134,7 @@ class Page:
     other_languages: list[str] = field(default_factory=list)
     # code from <html lang>, <meta http-equiv> or Content-Language; "" none
     declared_language: str = ""
-    # 1; less if declaration (else URL) and title do not fit `language`: lycosa.text.consistency
+    # 1; less if declaration (else URL) and title do not fit `language`: lycosa.text.identify
     language_share: float = 1.0
     charset: str = ""
     published_at: int | None = None

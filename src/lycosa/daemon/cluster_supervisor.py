@@ -16,9 +16,8 @@ from lycosa.config.settings import RunSettings
 from lycosa.core.clock import Clock
 from lycosa.core.errors import LycosaError
 from lycosa.core.units import format_time, number_of
-from lycosa.crawl.session.live_status import write_live
 from lycosa.crawl.session.planning import CrawlPlan
-from lycosa.crawl.session.worker_status import figures
+from lycosa.crawl.session.worker_status import figures, write_live
 from lycosa.daemon.worker_supervisor import OF_STOP_TIMEOUT
 from lycosa.matching.plugins import PLUGINS
 from lycosa.processes.disk_space import DiskSpace

@@ -32,8 +32,7 @@ from lycosa.fetch.resolver import Names, Place, Resolution, is_name
 from lycosa.fetch.transfer import Transfer, split_url
 from lycosa.http.chunked import dechunk
 from lycosa.http.decode import parse_head
-from lycosa.http.fields import default_fields, field_lines, head_end, with_fields
-from lycosa.http.redact import redacted_fields
+from lycosa.http.fields import default_fields, field_lines, head_end, redacted_fields, with_fields
 from lycosa.processes.stopping import StopFlag
 
 # CURL_HTTP_VERSION_*

@@ -20,9 +20,8 @@ from lycosa.page.html.main_text import main_text
 from lycosa.page.media import MediaFormat
 from lycosa.page.page_parts import PageParts, fold
 from lycosa.page.robots_directives import permission
-from lycosa.text.consistency import language_share
 from lycosa.text.digest import simhash, text_digest
-from lycosa.text.identify import identify
+from lycosa.text.identify import identify, language_share
 from lycosa.url.languages import language_code, language_of_url
 from lycosa.url.normalise import LinkResolver
 

@@ -26,9 +26,8 @@ from lycosa.crawl.state.url_store import UrlStore, is_in_flight, recorded_depth
 from lycosa.frontier.hosts.directory import HostDirectory
 from lycosa.frontier.politeness.clocks import ClockRules, Clocks
 from lycosa.frontier.politeness.delay import DelayRules
-from lycosa.frontier.scheduler.agenda import Agenda
+from lycosa.frontier.scheduler.agenda import Agenda, Pending
 from lycosa.frontier.scheduler.frontier import Frontier
-from lycosa.frontier.scheduler.pending import Pending
 from lycosa.frontier.scheduler.queue import CollectionOrder
 from lycosa.frontier.scheduler.scheduler import Scheduler, SchedulerLimits
 from lycosa.frontier.scheduler.strategy import STRATEGIES

@@ -26,9 +26,8 @@ from lycosa.core.clock import Clock
 from lycosa.core.records import UrlId, UrlRow
 from lycosa.frontier.politeness.domain_clock import BUSY
 from lycosa.frontier.rows.row_reader import HostRowReader, RowChoice
-from lycosa.frontier.scheduler.agenda import Agenda
+from lycosa.frontier.scheduler.agenda import Agenda, Pending
 from lycosa.frontier.scheduler.frontier import Frontier
-from lycosa.frontier.scheduler.pending import Pending
 from lycosa.frontier.scheduler.queue import FIRST, KINDS, HostQueue, kind_expr
 from lycosa.frontier.scheduler.strategy import Rank
 from lycosa.store.tables.rows import url_record

@@ -18,10 +18,9 @@ from lycosa.core.records import HostRow
 from lycosa.fetch.robots_txt import MAX_CRAWL_DELAY_MS
 from lycosa.frontier.hosts.directory import NEVER, HostDirectory, HostOrder
 from lycosa.frontier.rows.row_reader import HostRowReader, summary
-from lycosa.frontier.scheduler.agenda import Agenda
+from lycosa.frontier.scheduler.agenda import Agenda, Pending
 from lycosa.frontier.scheduler.frontier import Frontier
 from lycosa.frontier.scheduler.heads import HORIZON_MS
-from lycosa.frontier.scheduler.pending import Pending
 from lycosa.frontier.scheduler.queue import HostQueue
 from lycosa.store.log.state import LogState
 from lycosa.store.tables.rows import host_record

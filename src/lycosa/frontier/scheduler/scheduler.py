@@ -17,11 +17,10 @@ from lycosa.core.clock import Clock, ClockStep
 from lycosa.core.records import UrlRow
 from lycosa.frontier.hosts.directory import HostDirectory
 from lycosa.frontier.rows.row_reader import summary
-from lycosa.frontier.scheduler.agenda import Agenda
+from lycosa.frontier.scheduler.agenda import Agenda, Pending
 from lycosa.frontier.scheduler.frontier import Frontier
 from lycosa.frontier.scheduler.heads import Heads
 from lycosa.frontier.scheduler.parked_hosts import ParkedHosts, RowReaders
-from lycosa.frontier.scheduler.pending import Pending
 from lycosa.frontier.scheduler.queue import HostQueue
 from lycosa.frontier.scheduler.turnover import Turnover
 from lycosa.store.log.state import LogState

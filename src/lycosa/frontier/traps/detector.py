@@ -24,8 +24,7 @@ from typing import Final, NamedTuple
 from xxhash import xxh3_64_intdigest
 
 from lycosa.core.messages import Message
-from lycosa.frontier.traps.shapes import Shape, shape_of
-from lycosa.frontier.traps.soft_404 import NEAR, titled_as_missing
+from lycosa.frontier.traps.shapes import NEAR, Shape, shape_of, titled_as_missing
 from lycosa.frontier.traps.trap_group import (
     COST,
     COST_FIRST,

@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 
 from xxhash import xxh3_64_intdigest
 
-from lycosa.frontier.traps.soft_404 import NEAR
+from lycosa.frontier.traps.shapes import NEAR
 
 START = 6  # credit of a new group
 START_WIDE = 18  # of a folder's: it holds others, and mirrors of one another may lie side by side

@@ -7,11 +7,13 @@ by which readers skip them, and bytes become escapes, which striprtf decodes by 
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 
 from striprtf.striprtf import rtf_to_text
 
 from lycosa.page.documents.sink import Sink
 
+_text_of: Callable[..., str] = rtf_to_text
 _HYPERLINK = re.compile(r'HYPERLINK\s+(?:\\[a-z]\s+)*"?([^"\s]+)')
 _CREATED = re.compile(r"\\creatim\\yr(\d{4})\\mo(\d{1,2})\\dy(\d{1,2})")
 _CODE_PAGE = re.compile(r"\\ansicpg\d+")
@@ -34,13 +36,13 @@ def read_rtf(payload: bytes, sink: Sink) -> None:
     start = "{\\rtf1\\ansi" + (page[0] if page else "")
     for word, name in _INFO.items():
         if text := _group(source, word):
-            sink.describe(name, rtf_to_text(f"{start} {text}}}", errors="replace"))
+            sink.describe(name, _text_of(f"{start} {text}}}", errors="replace"))
     if created := _CREATED.search(source):
         sink.describe("date", "{}-{:0>2}-{:0>2}".format(*created.groups()))
     for link in _HYPERLINK.finditer(source):
         sink.link(link[1])
     source = _HIDDEN.sub("", _SHOWN.sub("", source.replace("HYPERLINK", "")))
-    for line in rtf_to_text(source, errors="replace").splitlines():
+    for line in _text_of(source, errors="replace").splitlines():
         sink.line(line)
 
 
