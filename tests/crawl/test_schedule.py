@@ -18,7 +18,8 @@ import polars as pl
 import pytest
 from warcio.archiveiterator import ArchiveIterator
 
-from lycosa.config.settings import Collection, parse_config
+from lycosa.config.reading import parse_config
+from lycosa.config.settings import Collection
 from lycosa.core.clock import ManualClock, SystemClock
 from lycosa.core.records import FOLLOWED_KINDS, UrlState
 from lycosa.crawl.recrawl.ranking import CHANGED, Solved, rank

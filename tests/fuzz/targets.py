@@ -21,7 +21,7 @@ from lycosa.archive.warc import metadata
 from lycosa.archive.warc.members import Damage
 from lycosa.archive.warc.reader import read_exchanges
 from lycosa.archive.warc.writer import WarcWriter
-from lycosa.config.settings import parse_config
+from lycosa.config.reading import parse_config
 from lycosa.core.errors import ArchiveError, ConfigError, Refusal, UrlError, WorkspaceError
 from lycosa.core.records import Page, UrlId, Visit
 from lycosa.fetch.robots_txt import Robots

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 from lycosa.config.settings import Collection
 from lycosa.core.errors import Refusal, UrlError
@@ -211,15 +211,10 @@ class LinkGate:
                     identity = self._identifier.identify(form)
                     if self._reach.put(identity.url_key, distance + step):
                         admitted.append(identity)
-                        if self._is_recorded(identity):
-                            self._reach.wake(identity.host_key)
+                        with suppress(KeyError):
+                            if self._seen.depth(identity) is not None:
+                                self._reach.wake(identity.host_key)
         return admitted
-
-    def _is_recorded(self, identity: UrlId) -> bool:
-        try:
-            return self._seen.depth(identity) is not None
-        except KeyError:
-            return False
 
     def _is_followed(self, link: Link) -> bool:
         return link.kind in _FOLLOWED and not (

@@ -304,16 +304,7 @@ def _compose(
         operations,
         fetcher,
         clock,
-        WorkerOptions(
-            limits=options.limits or Limits(),
-            forever=options.forever or shared,
-            observer=options.observer,
-            committed=lambda entry: _after_commit(entry, options.committed),
-            tick=ticks,
-            longest_wait_ms=options.longest_wait_ms,
-            lease=options.lease,
-            follow=(lambda: session.follow()) if shared else None,
-        ),
+        _worker_options(options, ticks, (lambda: session.follow()) if shared else None),
     )
     if options.lease is None and options.granted is not None:
         worker.quota.grant(options.granted)
@@ -334,6 +325,21 @@ def _compose(
         received_links,
     )
     return session
+
+
+def _worker_options(
+    options: SessionOptions, tick: Callable[[], None], follow: Callable[[], int] | None
+) -> WorkerOptions:
+    return WorkerOptions(
+        limits=options.limits or Limits(),
+        forever=options.forever or options.partitions is not None,
+        observer=options.observer,
+        committed=lambda entry: _after_commit(entry, options.committed),
+        tick=tick,
+        longest_wait_ms=options.longest_wait_ms,
+        lease=options.lease,
+        follow=follow,
+    )
 
 
 def _settings_of(

@@ -61,22 +61,21 @@ def submit(
     state = workspace.state()
     chosen, seeds = _collection(collection, config, state.settings)
     rules = Rules(chosen)
-    admission = Admission(
-        chosen, seeds, workspace.domains, other_schemes=config.fetch.other_schemes
-    )
+    schemes = config.fetch.other_schemes
+    admission = Admission(chosen, seeds, workspace.domains, other_schemes=schemes)
     exclusions = _exclusions(config)
     usable: list[str] = []
     wrong: list[str] = []
-    for given in urls:
+    for each in urls:
         try:
-            url = rules.apply(normalise(given))
+            url = rules.apply(normalise(each))
         except UrlError as error:
             wrong.append(str(error))
             continue
         # patterns are for links: an operator may name a hub outside them
         if admission.refuse(url) not in (None, Refusal.PATTERN):
             wrong.append(
-                f"{without_user(given)} is not accepted by collection {chosen.name!r}: "
+                f"{without_user(each)} is not accepted by collection {chosen.name!r}: "
                 f"{admission.explain(url)}"
             )
             continue
@@ -84,7 +83,7 @@ def submit(
         if state.excluded(url, host) or exclusions.excluded(
             url, host, workspace.domains.registrable(host)
         ):
-            wrong.append(f"{without_user(given)} is excluded by the operator")
+            wrong.append(f"{without_user(each)} is excluded by the operator")
         else:
             usable.append(url)
     if wrong:
