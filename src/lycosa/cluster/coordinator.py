@@ -24,9 +24,10 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
+from lycosa.cluster.member_state import MemberState
 from lycosa.cluster.placement import deal, moves, weights
 from lycosa.cluster.quota_leases import Grants, PageBudget
 from lycosa.config.settings import ClusterSettings
@@ -46,51 +47,6 @@ hand-over costs little.
 """
 
 _NUMBERS = 10**9  # of answers in one epoch
-
-
-@dataclass(slots=True)
-class MemberState:
-    """A worker that this life of the coordinator knows."""
-
-    worker: str
-    node: str
-    ping: Ping
-    answered_at: int
-    assigned: set[int] = field(default_factory=set)  # what its answers say
-    # what it might hold -> number of the last answer that told it so
-    exposed: dict[int, int] = field(default_factory=dict)
-    gone: bool = False  # the engine says that its process is dead
-    # pages that it had fetched when the last worker came or went: from then on all are to do the
-    # same
-    fetched_before: int = 0
-
-    def answer(self, now: int) -> None:
-        """The worker has pinged."""
-        self.answered_at = now
-        self.gone = False
-
-    def assign(self, partitions: set[int]) -> None:
-        """Set the partitions that the next reply names."""
-        self.assigned = partitions
-
-    def record(self, ping: Ping) -> None:
-        """Take the newest ping."""
-        self.ping = ping
-
-    def die(self) -> None:
-        """The engine reports that the process is dead."""
-        self.gone = True
-
-    def mark_fetched(self) -> None:
-        """Count fetches from now on."""
-        self.fetched_before = self.ping.fetched
-
-    @property
-    def settled(self) -> bool:
-        """Whether it has done what it was told."""
-        return self.ping.partitions == self.assigned and (
-            bool(self.ping.claim) or not self.assigned
-        )
 
 
 @dataclass(slots=True, frozen=True)

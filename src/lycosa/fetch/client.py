@@ -30,8 +30,6 @@ from lycosa.fetch.guard import AddressGuard
 from lycosa.fetch.handle import authorities_file, new_handle
 from lycosa.fetch.resolver import Names, Place, Resolution, is_name
 from lycosa.fetch.transfer import Transfer, split_url
-from lycosa.http.chunked import dechunk
-from lycosa.http.decode import parse_head
 from lycosa.http.fields import default_fields, field_lines, head_end, redacted_fields, with_fields
 from lycosa.processes.stopping import StopFlag
 
@@ -319,7 +317,7 @@ class CurlFetcher:
                 and not transfer.body[-1].endswith(_LAST_CHUNK)
                 and b"chunked" in head.lower()
             ):
-                _cut_after_chunks(transfer, head)
+                transfer.cut_after_chunks(head)
             self._finish(transfer, head, "", "", "")
         elif head or not transfer.head:
             self._end(transfer, FetchError.BAD_HTTP, "no valid status line", "")
@@ -365,7 +363,7 @@ class CurlFetcher:
                 return FetchError.HEADERS_TOO_LARGE
             if failure.TLS_EOF_TEXT in text:
                 return FetchError.INCOMPLETE if transfer.head else FetchError.EMPTY_REPLY
-            if _broken_chunk(transfer):
+            if transfer.has_broken_chunk():
                 return FetchError.INCOMPLETE
         return failure.curl_error(code)
 
@@ -447,20 +445,3 @@ class CurlFetcher:
         return Transfer(
             curl, self._guard, self._detours, settings.max_header, settings.max_body, self._head_end
         )
-
-
-def _cut_after_chunks(transfer: Transfer, head: bytes) -> None:
-    """Drop what came after the last chunk: libcurl, told not to decode, hands on all that it
-    read.
-    """
-    if "chunked" in parse_head(head).tokens("transfer-encoding"):
-        body = b"".join(transfer.body)
-        transfer.body[:] = [body[: dechunk(body).end]]
-
-
-def _broken_chunk(transfer: Transfer) -> bool:
-    if not transfer.body or "chunked" not in parse_head(transfer.final_head()).tokens(
-        "transfer-encoding"
-    ):
-        return False
-    return dechunk(b"".join(transfer.body)).broken

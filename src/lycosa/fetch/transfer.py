@@ -18,6 +18,7 @@ from lycosa.core.records import Request
 from lycosa.fetch.connect_to import Detour, find_detour
 from lycosa.fetch.driver import monotonic_ms
 from lycosa.fetch.guard import AddressGuard
+from lycosa.http.chunked import dechunk
 from lycosa.http.decode import parse_head
 
 _URL = re.compile(r"(https?)://([^\s/?#@\\]+)([/?][!\"$-~]*|)")
@@ -295,6 +296,17 @@ class Transfer:
         if self.final[0] != len(self.head):
             self.final = len(self.head), self._final_head()
         return self.final[1]
+
+    def cut_after_chunks(self, head: bytes) -> None:
+        """Drop what follows the last chunk: without decoding, libcurl returns all that it read."""
+        if "chunked" in parse_head(head).tokens("transfer-encoding"):
+            body = b"".join(self.body)
+            self.body[:] = [body[: dechunk(body).end]]
+
+    def has_broken_chunk(self) -> bool:
+        """Return whether the chunk framing of the body is invalid."""
+        chunked = "chunked" in parse_head(self.final_head()).tokens("transfer-encoding")
+        return bool(self.body) and chunked and dechunk(b"".join(self.body)).broken
 
     def _final_head(self) -> bytes:
         lines = self.head

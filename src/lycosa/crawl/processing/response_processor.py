@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 
-from lycosa.archive.warc.writer import RevisitTarget, payload_digest
+from lycosa.archive.warc.writer import RevisitTarget
 from lycosa.core.errors import Exclusion, FetchError, Refusal
 from lycosa.core.records import Exchange, HostRow, UrlRow, UrlState, Visit, VisitKind
 from lycosa.crawl.admission.discovery import KINDS, Discovery
@@ -22,10 +22,11 @@ from lycosa.crawl.documents.sandbox import ChildReader
 from lycosa.crawl.policy.host_delay import HostRest
 from lycosa.crawl.policy.outcome import FetchOutcome, Judgement, judge
 from lycosa.crawl.policy.page_budgets import is_held
-from lycosa.crawl.policy.robots_cache import MAX_HOPS
 from lycosa.crawl.processing.page_matcher import PageMatcher
 from lycosa.crawl.processing.page_reader import ParsedExchange, ParseFunction, Reader
 from lycosa.crawl.processing.requisites import understand_requisites
+from lycosa.crawl.processing.revisits import revisit_target
+from lycosa.crawl.processing.robots_responses import RobotsProcessor
 from lycosa.crawl.state.crawl_state import CrawlState
 from lycosa.crawl.state.events import CrawlListener
 from lycosa.crawl.state.host_registry import claim_trust
@@ -99,6 +100,7 @@ class ResponseProcessor(CrawlListener):
         self._page_matcher = page_matcher
         crawl.events.add(self)
         self._rest = HostRest(crawl)
+        self._robots = RobotsProcessor(crawl, discovery, self._rest)
         self._retries = fetch.retries
         first = max(fetch.retry_later, 1)
         self._failing = RecrawlRules(
@@ -134,12 +136,14 @@ class ResponseProcessor(CrawlListener):
         if not visit.error and verdict.reason == FetchError.BAD_REDIRECT:
             visit.record_fault(FetchError.BAD_REDIRECT)
         revisit_of = (
-            replayed.revisit_of if replayed is not None else _revisit(exchange, verdict, task.rows)
+            replayed.revisit_of
+            if replayed is not None
+            else revisit_target(exchange, verdict, task.rows)
         )
         crawl.buffer.batch.archive(exchange, visit, revisit_of)
         crawl.progress.add_visit(visit)
         if task.kind is VisitKind.ROBOTS:
-            self._read_robots(exchange, task, visit, verdict)
+            self._robots.process(exchange, task, visit, verdict)
             crawl.buffer.batch.add_visit(visit)
         elif first is None:
             # nothing follows from it but what whoever asked makes of it
@@ -178,7 +182,7 @@ class ResponseProcessor(CrawlListener):
         )
         if verdict.outcome is not FetchOutcome.PAGE or not task.rows:
             return None
-        revisit = _revisit(exchange, verdict, task.rows)
+        revisit = revisit_target(exchange, verdict, task.rows)
         if (
             not to_render
             and revisit is not None
@@ -529,82 +533,8 @@ class ResponseProcessor(CrawlListener):
         self.crawl.urls.change(row)
         self.crawl.scheduler.heads.wait_for(row)
 
-    # -- robots
-    # ------------------------------------------------------------
-
     def _collection_of(self, task: Task) -> str:
         """Whose visit a robots.txt is: the first collection that has URLs of the host."""
         queue = self.crawl.frontier.hosts.get(task.identity.host_key)
         names = list(queue.heads) if queue is not None else []
         return names[0] if names else next(iter(self.crawl.assignments))
-
-    def _read_robots(
-        self, exchange: Exchange, task: Task, visit: Visit, verdict: Judgement
-    ) -> None:
-        crawl = self.crawl
-        origin_id = crawl.identifier.identify(f"{task.origin}/")
-        if verdict.outcome is FetchOutcome.REDIRECT and task.hop < MAX_HOPS:
-            target = crawl.identifier.identify(visit.redirect_to)
-            # else as if it redirected too often: nothing of an excluded host is requested
-            if not crawl.excluded(target.url):
-                crawl.hosts.queue(target)
-                crawl.prerequisites.append(
-                    Task(target, (), task.origin, VisitKind.ROBOTS, 1, task.hop + 1)
-                )
-                return
-        if verdict.outcome is FetchOutcome.RETRY and task.attempt <= self._retries:
-            crawl.prerequisites.append(
-                Task(task.identity, (), task.origin, VisitKind.ROBOTS, task.attempt + 1, task.hop)
-            )
-            wait = max(backoff_ms(crawl.config.fetch.retry_wait, task.attempt), verdict.wait_ms)
-            now = self._clock.monotonic_ms()
-            crawl.frontier.delay(task.identity.host_key, now, now + wait)
-            return
-        queue = crawl.frontier.hosts.get(origin_id.host_key)
-        if exchange.error == FetchError.ADDRESS_REFUSED and task.hop == 0:
-            crawl.refused_origins.add(task.origin)
-            crawl.frontier.release(origin_id.host_key)
-        elif queue is not None:
-            entry = crawl.robots.received(task.origin, exchange)
-            queue.row.replace_robots(entry)
-            # the fetch is booked on the host that answered
-            if origin_id.host_key != task.identity.host_key:
-                self._rest.heed(queue, crawl.robots.crawl_delay_ms(task.origin))
-            crawl.buffer.batch.change_host(queue.row)
-            crawl.frontier.release(origin_id.host_key)
-            self.discovery.from_robots(task.origin, crawl.robots.sitemaps(task.origin))
-
-
-def _revisit(
-    exchange: Exchange, verdict: Judgement, rows: tuple[UrlRow, ...]
-) -> RevisitTarget | None:
-    """The earlier capture of this URL whose payload the answer is, by status 304 or by its digest;
-    None: it is another.
-    """
-    for row in rows:
-        if not row.record_id or exchange.rendered:
-            continue
-        if exchange.status == 304 or (
-            verdict.outcome is FetchOutcome.PAGE
-            and not exchange.error
-            and not exchange.truncated
-            and payload_digest(exchange) == row.digest
-        ):
-            return RevisitTarget(row.id.url, row.captured_at, row.record_id, row.digest)
-    return None
-
-
-def conditions(rows: tuple[UrlRow, ...]) -> tuple[tuple[str, str], ...]:
-    """The header fields that ask for a page only if it changed (RFC 9110 section 13.1): ETag, else
-    Last-Modified.
-
-    Only where every collection that wants the page holds what the server would leave out.
-    """
-    if not rows or not all(row.record_id for row in rows):
-        return ()
-    row = rows[0]
-    if any(other.etag != row.etag or other.last_modified != row.last_modified for other in rows):
-        return ()
-    if row.etag:
-        return (("If-None-Match", row.etag),)
-    return (("If-Modified-Since", row.last_modified),) if row.last_modified else ()

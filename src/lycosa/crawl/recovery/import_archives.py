@@ -64,7 +64,7 @@ class Imported:
         self.imported += 1
         self.pages += pages
 
-    def count_known(self) -> None:
+    def count_repeated(self) -> None:
         """A capture had been imported before."""
         self.already_there += 1
 
@@ -149,7 +149,7 @@ class Importer:
         stored = self._look_up(usable)
         for capture, identity in usable:
             if capture.record_id in stored.ids or capture.record_id in self._recent:
-                self.report.count_known()
+                self.report.count_repeated()
             elif self._take(capture, identity, stored):
                 self._commit_if_due()
         if self._crawl.scheduler.full:
@@ -336,7 +336,7 @@ class Importer:
         for capture in later:
             assert capture.revisit is not None
             if capture.record_id in stored.ids or capture.record_id in self._recent:
-                self.report.count_known()
+                self.report.count_repeated()
                 continue
             place = next((places[key] for key in _names(capture.revisit) if key in places), None)
             if place is None or capture.status == 304:

@@ -107,19 +107,19 @@ def _collection(
     With all its seeds.
     """
     configured = {each.name: each for each in config.collection}
-    known = sorted({*configured, *before})
-    if not known:
+    names = sorted({*configured, *before})
+    if not names:
         raise UsageError(
             "there is no collection yet: add one to lycosa.toml (`lycosa init`) or "
             "run `lycosa crawl URL`"
         )
     if not name:
-        if len(known) > 1:
+        if len(names) > 1:
             raise UsageError(
                 "there are several collections: choose one with --collection NAME "
-                f"(available: {', '.join(known)})"
+                f"(available: {', '.join(names)})"
             )
-        name = known[0]
+        name = names[0]
     settings: Mapping[str, Any] = before.get(name, {})
     if name in configured:
         collection = configured[name]
@@ -127,7 +127,7 @@ def _collection(
             dict.fromkeys((*seeds_for(collection, settings), *settings.get("seeds", ())))
         )
     if name not in before:
-        raise UsageError(f"unknown collection {name!r}; {nearest(name, known)}")
+        raise UsageError(f"unknown collection {name!r}; {nearest(name, names)}")
     fields = {key: value for key, value in settings.items() if key in Collection.model_fields}
     return Collection.model_validate(fields), tuple(settings.get("seeds", ()))
 
