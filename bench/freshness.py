@@ -38,7 +38,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from bench.measure import append_results, table
-from lycosa.core.records import UrlState
+from lycosa.core.records import UrlId, UrlRow, UrlState
 from lycosa.frontier.recrawl import change_rate, fresh
 from lycosa.frontier.recrawl.change_rate import DAY_MS, ChangeStats, ClaimTrust, Floats
 from lycosa.frontier.recrawl.due import Policy, RecrawlRules, due_at, due_expr
@@ -306,8 +306,10 @@ class FreshPolicy:
     def _schedule(self, pages: Indices) -> None:
         rules, simulation = self._steered(), self._simulation
         for page in pages.tolist():
-            due = due_at(
-                rules,
+            row = UrlRow(
+                UrlId("", "", 0, 0, 0),
+                "",
+                0,
                 state=UrlState.VISITED,
                 visited_at=round((float(simulation.visited[page]) + ORIGIN) * DAY_MS),
                 importance=float(simulation.web.importance[page]),
@@ -315,6 +317,7 @@ class FreshPolicy:
                 claim=float(self._claim[page]),
                 silence=float(self._silence[page]),
             )
+            due = due_at(rules, row)
             self._due[page] = math.inf if due is None else due / DAY_MS - ORIGIN
 
     def _listen(self, start: float) -> None:

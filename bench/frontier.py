@@ -32,7 +32,7 @@ from tests.frontier.large import COLLECTION, START_MS, Plan, build
 from bench.measure import load_average, machine, table
 from lycosa.core.records import UrlId
 from lycosa.frontier.hosts.directory import HostDirectory, HostOrder
-from lycosa.frontier.rows.row_reader import HostRowReader, summary
+from lycosa.frontier.rows.row_reader import HostRowReader, RowChoice, summary
 from lycosa.frontier.seen.seen_urls import SeenUrls
 from lycosa.processes.memory import tune_memory
 from lycosa.store.workspace import Workspace
@@ -220,7 +220,7 @@ def _refills(
         partitions, host_keys = hosts.partition[slots], hosts.host_key[slots]
         host_rows.rows(partitions, host_keys)
         hosts.activate(slots)
-        return urls.rows(partitions, host_keys, _KNOWN, order=_BREADTH, limit=_HEAD)
+        return urls.rows(partitions, host_keys, _KNOWN, RowChoice(_BREADTH, _HEAD))
 
     def note(rows: pl.DataFrame, cpu: float) -> str:
         return f"{rows.height:,} URLs, {1e3 * cpu / max(rows.height, 1):.3f} ms each"

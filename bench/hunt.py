@@ -35,7 +35,8 @@ from tests.servers.synthetic.web import Web
 from bench.hunt_questions import ASKED, TUNED, Written
 from bench.measure import append_results, load_average, table
 from lycosa.commands.crawling.crawl import CrawlOrder, crawl
-from lycosa.config.settings import Collection, parse_config
+from lycosa.config.reading import parse_config
+from lycosa.config.settings import Collection
 from lycosa.crawl.worker import Limits
 from lycosa.hunt.hunt import STRATEGIES, StrategyName
 from lycosa.hunt.session import Ears, HuntOrder, HuntRequest, hunt

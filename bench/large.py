@@ -47,7 +47,8 @@ import polars as pl
 from tests.frontier.large import COLLECTION, START_MS, Plan, build
 
 from bench.measure import load_average, machine, table
-from lycosa.config.settings import Collection, parse_config
+from lycosa.config.reading import parse_config
+from lycosa.config.settings import Collection
 from lycosa.core.clock import ManualClock
 from lycosa.core.records import Exchange, Link, LinkKind, Page, Request, Visit
 from lycosa.crawl.processing.page_reader import ParsedExchange

@@ -40,7 +40,8 @@ from tests.frontier.large import COLLECTION, Plan, build
 from bench.large import NOW_MS, Meter
 from bench.measure import append_results, load_average, machine, table
 from bench.scale_web import Known, SharedWeb, Turns
-from lycosa.config.settings import Collection, parse_config
+from lycosa.config.reading import parse_config
+from lycosa.config.settings import Collection
 from lycosa.core.clock import ManualClock
 from lycosa.crawl.session.session import CrawlSession, SessionOptions, open_session
 from lycosa.crawl.state.task import Job

@@ -14,7 +14,8 @@ from typer.testing import CliRunner
 
 from lycosa.cli.main import COMMANDS, app, app_for
 from lycosa.commands.inspection.reference import PAGES
-from lycosa.config.settings import Config, parse_config
+from lycosa.config.reading import parse_config
+from lycosa.config.settings import Config
 from lycosa.hooks import specs
 
 ROOT = Path(__file__).resolve().parent.parent

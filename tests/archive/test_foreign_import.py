@@ -17,7 +17,8 @@ from warcio.statusandheaders import StatusAndHeaders
 from lycosa.archive.warc.reader import read_exchanges
 from lycosa.commands.crawling.crawl import CrawlOrder, crawl
 from lycosa.commands.crawling.import_archives import import_files
-from lycosa.config.settings import Collection, parse_config
+from lycosa.config.reading import parse_config
+from lycosa.config.settings import Collection
 from lycosa.core.errors import UsageError
 from lycosa.crawl.recovery.import_archives import Imported
 from lycosa.export.archives.warc import export_warc

@@ -15,7 +15,7 @@ from lycosa.cluster.status import FILE as CLUSTER
 from lycosa.commands.inspection.status import _traps, workspace_status
 from lycosa.core.clock import ManualClock, SystemClock
 from lycosa.core.units import format_time
-from lycosa.crawl.session.live_status import write_live
+from lycosa.crawl.session.worker_status import write_live
 from lycosa.store.workspace import Workspace
 from tests.cli.conftest import Lycosa
 

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 import lycosa
-from lycosa.fetch.tls_probe import speaks_tls
+from lycosa.fetch.handle import speaks_tls
 from tests.cli.conftest import Lycosa
 from tests.cli.test_output import hostile_site
 from tests.servers.certificates import make_certificate

@@ -11,7 +11,7 @@ from __future__ import annotations
 import random
 from dataclasses import dataclass, field
 
-from lycosa.cluster.coordinator import Coordinator
+from lycosa.cluster.coordinator import Coordinator, CoordinatorPlan
 from lycosa.config.settings import ClusterSettings
 from lycosa.core.clock import ManualClock
 from lycosa.crawl.membership import Lease, Ping
@@ -176,8 +176,7 @@ class Crawl:
             SETTINGS,
             self.clock,
             leadership,
-            expected=self.workers,
-            ends=True,
+            CoordinatorPlan(expected=self.workers, ends=True),
         )
         self.members = [Worker(f"w{number + 1}", self) for number in range(self.workers)]
         for site in self.sites if self.known else ():

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from lycosa.cluster.coordinator import Coordinator
+from lycosa.cluster.coordinator import Coordinator, CoordinatorPlan
 from lycosa.config.settings import ClusterSettings
 from lycosa.crawl.membership import Lease, Ping
 from lycosa.store.coordination.leadership import Candidate, Timing
@@ -59,7 +59,7 @@ class Steered:
             SETTINGS,
             self.clock,
             self.leadership,
-            **options,  # type: ignore[arg-type]
+            CoordinatorPlan(**options),  # type: ignore[arg-type]
         )
         self.leases = {name: Lease(self.clock, SETTINGS.hold) for name in NAMES}
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from lycosa.cluster.coordinator import Coordinator
+from lycosa.cluster.coordinator import Coordinator, CoordinatorPlan
 from lycosa.cluster.placement import moves
 from lycosa.cluster.quota_leases import PageBudget
 from lycosa.config.settings import ClusterSettings
@@ -107,7 +107,7 @@ class Cluster:
             SETTINGS,
             self.clock,
             self.leadership,
-            **{"expected": len(self.workers), **self.options},  # type: ignore[arg-type]
+            CoordinatorPlan(**{"expected": len(self.workers), **self.options}),  # type: ignore[arg-type]
         )
 
     def turn(self, seconds: float, silent: str = "") -> None:

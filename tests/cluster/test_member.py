@@ -16,7 +16,7 @@ from lycosa.cluster.coordinator_service import CoordinatorOrder, CoordinatorServ
 from lycosa.cluster.engine import Remote, Unreachable
 from lycosa.cluster.engines.local import LocalEngine
 from lycosa.cluster.member import ClusterWorker, MemberOrder, MemberStatus
-from lycosa.config.settings import parse_config
+from lycosa.config.reading import parse_config
 from lycosa.crawl.session.session import CrawlSession
 from lycosa.crawl.state.task import Job
 from lycosa.store.log.entry import COMMIT, RELEASE

@@ -10,7 +10,8 @@ import pytest
 from lycosa.cluster.engines.local import LocalEngine
 from lycosa.commands.crawling.cluster_crawl import crawl_together
 from lycosa.commands.crawling.crawl import CrawlOrder, crawl
-from lycosa.config.settings import Collection, Config, parse_config
+from lycosa.config.reading import parse_config
+from lycosa.config.settings import Collection, Config
 from lycosa.crawl.worker import Limits
 from lycosa.store.workspace import Workspace
 from tests.crawl.test_walking import HOSTS, Page, RandomWeb

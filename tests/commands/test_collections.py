@@ -16,7 +16,8 @@ from lycosa.archive.warc.reader import read_exchanges
 from lycosa.commands.crawling.crawl import CrawlOrder, crawl
 from lycosa.commands.maintenance.collections import copy_to, list_collections, purge
 from lycosa.commands.maintenance.libraries import library_languages
-from lycosa.config.settings import Collection, parse_config
+from lycosa.config.reading import parse_config
+from lycosa.config.settings import Collection
 from lycosa.core.errors import UsageError
 from lycosa.export.library.editions import LibrarySelection
 from lycosa.export.library.formats import FORMATS

@@ -19,7 +19,7 @@ from typer.testing import CliRunner
 from lycosa.cli.main import app
 from lycosa.commands.crawling.news27 import LANGUAGES, SITES
 from lycosa.commands.crawling.news_template import news_template, seeds_of
-from lycosa.config.settings import parse_config
+from lycosa.config.reading import parse_config
 from lycosa.core.errors import ConfigError
 from lycosa.crawl.session.planning import make_plan
 from lycosa.crawl.session.seeds import read_seeds

@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 from lycosa.cli.main import app
 from lycosa.commands.inspection.status_by import groups_of, hosts_of
 from lycosa.commands.inspection.tally import Tally
-from lycosa.config.settings import parse_config
+from lycosa.config.reading import parse_config
 from lycosa.core.records import HostRow
 from lycosa.store.compaction.compact import merge
 from lycosa.store.tables.buffers import Buffers

@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import BaseModel
 
+from lycosa.config.reading import parse_config
 from lycosa.config.serving import ServeSettings
 from lycosa.config.settings import (
     ClusterSettings,
@@ -18,7 +19,6 @@ from lycosa.config.settings import (
     CrawlSettings,
     FetchSettings,
     IndexSettings,
-    parse_config,
 )
 from lycosa.core.errors import ConfigError
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from lycosa import open_workspace
-from lycosa.config.settings import parse_config
+from lycosa.config.reading import parse_config
 from lycosa.core.errors import LycosaError, UsageError
 from lycosa.core.parameters import duration_ms, overrides_of, texts, whole_number
 

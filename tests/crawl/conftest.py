@@ -12,7 +12,8 @@ import polars as pl
 import pytest
 
 from lycosa.commands.crawling.crawl import CrawlOrder, crawl
-from lycosa.config.settings import Collection, parse_config
+from lycosa.config.reading import parse_config
+from lycosa.config.settings import Collection
 from lycosa.crawl.state.progress import Progress
 from lycosa.crawl.worker import Limits, Worker
 from lycosa.store.tables.live import LiveTables

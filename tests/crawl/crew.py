@@ -9,7 +9,8 @@ from pathlib import Path
 
 import polars as pl
 
-from lycosa.config.settings import Collection, parse_config
+from lycosa.config.reading import parse_config
+from lycosa.config.settings import Collection
 from lycosa.core.clock import Clock
 from lycosa.core.errors import ClaimLost
 from lycosa.crawl.membership import Lease

@@ -10,7 +10,8 @@ import signal
 import sys
 
 from lycosa.commands.crawling.crawl import CrawlOrder, crawl
-from lycosa.config.settings import Collection, parse_config
+from lycosa.config.reading import parse_config
+from lycosa.config.settings import Collection
 from lycosa.core.records import Page
 from lycosa.crawl.processing import page_reader as parse
 from lycosa.page.parse import parse_page

@@ -15,7 +15,8 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 
-from lycosa.config.settings import Collection, Config, parse_config
+from lycosa.config.reading import parse_config
+from lycosa.config.settings import Collection, Config
 from lycosa.crawl.session.session import SessionOptions, open_session
 from lycosa.crawl.state.task import Job
 from lycosa.crawl.worker import Limits

@@ -23,7 +23,8 @@ from pathlib import Path
 import polars as pl
 
 from lycosa.commands.crawling.crawl import CrawlOrder, crawl
-from lycosa.config.settings import Collection, parse_config
+from lycosa.config.reading import parse_config
+from lycosa.config.settings import Collection
 from lycosa.core.records import Exchange
 from lycosa.crawl.state.progress import Progress
 from lycosa.crawl.worker import Limits

@@ -17,7 +17,7 @@ from pathlib import Path
 
 import polars as pl
 
-from lycosa.cluster.coordinator import Coordinator
+from lycosa.cluster.coordinator import Coordinator, CoordinatorPlan
 from lycosa.cluster.quota_leases import PageBudget
 from lycosa.config.settings import ClusterSettings
 from lycosa.core.errors import ClaimLost
@@ -215,9 +215,11 @@ class CoordinatorProcess(Process):
                 SETTINGS,
                 self.clock,
                 self.leadership,
-                expected=self.world.expected,
-                budgets=[PageBudget("default", self.world.budget)] if self.world.budget else [],
-                ends=True,
+                CoordinatorPlan(
+                    self.world.expected,
+                    [PageBudget("default", self.world.budget)] if self.world.budget else [],
+                    ends=True,
+                ),
             )
         if not self.leadership.lost:
             self.leadership.touch()

@@ -14,8 +14,9 @@ from lycosa.commands.inspection.explain_state import Known, row_facts, unknown_f
 from lycosa.config.settings import Collection
 from lycosa.core.clock import ManualClock
 from lycosa.core.errors import UrlError
-from lycosa.core.records import Link, UrlRow
-from lycosa.crawl.admission.link_gate import LinkGate
+from lycosa.core.records import Link, UrlId, UrlRow
+from lycosa.crawl.admission.link_gate import AdmissionListener, LinkGate
+from lycosa.crawl.admission.remote_links import Way
 from lycosa.crawl.admission.url_filter import ExclusionCheck, UrlFilter
 from lycosa.frontier.seen.seen_urls import SeenUrls
 from lycosa.store.tables.buffers import polars_schema
@@ -23,6 +24,7 @@ from lycosa.store.tables.schema import TABLES
 from lycosa.url.domain import Domains, bundled_suffix_list
 from lycosa.url.keys import Identifier
 from lycosa.url.normalise import normalise
+from lycosa.url.scope import Admission
 
 
 class _NoTables:
@@ -36,7 +38,7 @@ NO_TABLES: Any = _NoTables()
 DOMAINS = Domains(bundled_suffix_list())
 
 
-class Gate:
+class Gate(AdmissionListener):
     """A link gate with what it reported."""
 
     def __init__(self, *, screened: bool = False, **settings: object) -> None:
@@ -46,12 +48,10 @@ class Gate:
         self.risen: list[tuple[str, int]] = []
         self.gate = LinkGate(
             collection,
-            ["http://h/"],
-            domains=DOMAINS,
-            identifier=Identifier(DOMAINS, 64),
-            seen=SeenUrls(),
-            admitted=self._admitted,
-            on_depth_decreased=lambda identity, depth: self.risen.append((identity.url, depth)),
+            Admission(collection, ["http://h/"], DOMAINS),
+            Identifier(DOMAINS, 64),
+            SeenUrls(),
+            self,
             screen=UrlFilter(collection, ExclusionCheck(None, DOMAINS), ManualClock())
             if screened
             else None,
@@ -60,12 +60,15 @@ class Gate:
         self.source = self.rows["http://h/"]
 
     @property
-    def admitted(self) -> list[str]:
+    def urls(self) -> list[str]:
         return list(self.rows)
 
-    def _admitted(self, row: UrlRow) -> None:
+    def admitted(self, row: UrlRow) -> None:
         assert row.id.url not in self.rows
         self.rows[row.id.url] = row
+
+    def depth_decreased(self, collection: str, identity: UrlId, depth: int) -> None:
+        self.risen.append((identity.url, depth))
 
     def follow(self, *links: Link, depth: int = 0) -> None:
         self.source.depth = depth
@@ -87,7 +90,7 @@ def test_new_links_in_scope_are_admitted_once_and_the_rest_is_counted() -> None:
     ]
     gate.follow(*page)
     gate.follow(*page)
-    assert gate.admitted == ["http://h/", "http://h/a"]
+    assert gate.urls == ["http://h/", "http://h/a"]
     assert dict(gate.gate.take_refused()) == {"scope": 2, "nofollow": 2}
     assert dict(gate.gate.take_refused()) == {}
 
@@ -98,22 +101,22 @@ def test_new_links_in_scope_are_admitted_once_and_the_rest_is_counted() -> None:
 def test_followed_kinds(kind: str) -> None:
     gate = Gate()
     gate.follow(link("http://h/x", kind))
-    assert gate.admitted == ["http://h/", "http://h/x"]
+    assert gate.urls == ["http://h/", "http://h/x"]
 
 
 @pytest.mark.parametrize("kind", ["image", "requisite", "feed", "sitemap"])
 def test_kinds_that_are_only_stored(kind: str) -> None:
     gate = Gate()
     gate.follow(link("http://h/x", kind))
-    assert gate.admitted == ["http://h/"]
+    assert gate.urls == ["http://h/"]
 
 
 def test_depth_limit_is_not_remembered_against_a_shorter_way() -> None:
     gate = Gate(depth=2)
     gate.follow(link("http://h/x"), depth=2)
-    assert gate.admitted == ["http://h/"]
+    assert gate.urls == ["http://h/"]
     gate.follow(link("http://h/x"), depth=1)
-    assert gate.admitted == ["http://h/", "http://h/x"]
+    assert gate.urls == ["http://h/", "http://h/x"]
     assert dict(gate.gate.take_refused()) == {"depth": 1}
 
 
@@ -150,7 +153,7 @@ def test_rules_change_what_is_admitted_and_equal_results_are_one_url() -> None:
     gate.follow(
         link("http://h/a?utm_source=x"), link("http://h/a?utm_source=y"), link("http://h/a")
     )
-    assert gate.admitted == ["http://h/", "http://h/a"]
+    assert gate.urls == ["http://h/", "http://h/a"]
 
 
 @pytest.mark.parametrize("url", ["mailto:x@h", "http://", "http://other/", ""])
@@ -163,7 +166,7 @@ def test_a_seed_that_cannot_be_used_is_an_error(url: str) -> None:
 def test_a_seed_need_not_match_the_patterns_but_links_must() -> None:
     gate = Gate(allow=["/docs/"])
     gate.follow(link("http://h/docs/a"), link("http://h/other"))
-    assert gate.admitted == ["http://h/", "http://h/docs/a"]
+    assert gate.urls == ["http://h/", "http://h/docs/a"]
     assert gate.gate.refuses(gate.source) is None
     assert dict(gate.gate.take_refused()) == {"pattern": 1}
 
@@ -174,7 +177,7 @@ def test_equal_keys_of_unequal_urls_are_refused_and_counted(
     monkeypatch.setattr("lycosa.url.keys.xxh3_64_intdigest", lambda data: 7)
     gate = Gate()
     gate.follow(link("http://h/other"))
-    assert gate.admitted == ["http://h/"]
+    assert gate.urls == ["http://h/"]
     assert dict(gate.gate.take_refused()) == {"key_collision": 1}
 
 
@@ -188,7 +191,7 @@ def test_a_session_id_is_left_out_and_the_page_taken_without_it() -> None:
         link(f"http://h/a?PHPSESSID={SESSION[::-1]}&id=3"),
     )
     gate.follow(link(f"http://h/sid-{SESSION}/b"), link("http://h/b"))
-    assert gate.admitted == ["http://h/", "http://h/a?id=3", "http://h/b"]
+    assert gate.urls == ["http://h/", "http://h/a?id=3", "http://h/b"]
     assert dict(gate.gate.take_refused()) == {"trap_session_id": 3}
 
 
@@ -200,7 +203,7 @@ def test_what_stands_instead_of_a_session_must_be_wanted_too() -> None:
         link("http://h/c/"),
     )
     gate.follow(link(f"http://h/private;jsessionid={SESSION}/a"))
-    assert gate.admitted == ["http://h/", f"http://h/private{SESSION}/a", "http://h/c/"]
+    assert gate.urls == ["http://h/", f"http://h/private{SESSION}/a", "http://h/c/"]
     assert dict(gate.gate.take_refused()) == {"pattern": 2, "trap_session_id": 1}
 
 
@@ -209,10 +212,10 @@ def test_a_page_that_redirects_to_itself_with_a_session_is_taken_with_it() -> No
     gate.follow(link("http://h/a"))
     source = gate.rows["http://h/a"]
     assert gate.gate.redirect(source, f"http://h/a;jsessionid={SESSION}", 0) == ""
-    assert gate.admitted[-1] == f"http://h/a;jsessionid={SESSION}"
-    again = gate.rows[gate.admitted[-1]]
+    assert gate.urls[-1] == f"http://h/a;jsessionid={SESSION}"
+    again = gate.rows[gate.urls[-1]]
     gate.gate.redirect(again, f"http://h/a;jsessionid={SESSION[::-1]}", 0)
-    assert len(gate.admitted) == 3, "and not again and again"
+    assert len(gate.urls) == 3, "and not again and again"
 
 
 def test_the_same_parameters_in_another_order_are_refused_but_not_where_order_may_count() -> None:
@@ -222,7 +225,7 @@ def test_the_same_parameters_in_another_order_are_refused_but_not_where_order_ma
         link("http://h/x?one&two"), link("http://h/y?three&four"), link("http://h/x?two&one")
     )
     assert dict(gate.gate.take_refused()) == {"trap_query_permutation": 1}
-    assert len(gate.admitted) == 6
+    assert len(gate.urls) == 6
 
 
 MANY = "?" + "&".join(f"p{n}=1" for n in range(40))
@@ -288,19 +291,17 @@ def test_explain_refuses_what_the_crawl_refuses(
     excluded, clock = ExclusionCheck(None, DOMAINS), ManualClock()
     gate = LinkGate(
         collection,
-        ["http://h/"],
-        domains=DOMAINS,
-        identifier=Identifier(DOMAINS, 64),
-        seen=SeenUrls(),
-        admitted=lambda row: None,
-        on_depth_decreased=lambda identity, depth: None,
+        Admission(collection, ["http://h/"], DOMAINS),
+        Identifier(DOMAINS, 64),
+        SeenUrls(),
+        AdmissionListener(),
         screen=UrlFilter(collection, excluded, clock, documents=documents),
     )
     try:
         target = normalise(url)
     except UrlError:
         return
-    refused = gate.admit(target, 1, 0, referrer="http://h/")
+    refused = gate.admit(target, 1, 0, Way("http://h/"))
     facts = unknown_facts(
         "c",
         Known(collection, ("http://h/",)),

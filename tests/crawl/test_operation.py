@@ -5,7 +5,7 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any
 
-from lycosa.core.records import UrlState
+from lycosa.core.records import UrlId, UrlRow, UrlState
 from lycosa.crawl.policy.operations import Operations
 
 
@@ -23,12 +23,7 @@ def test_a_row_that_ended_does_not_run_again_when_its_page_comes() -> None:
     )
     nothing: Any = None
     operations = Operations(crawl, nothing, nothing, {})
-    row: Any = SimpleNamespace(
-        collection="c",
-        id=SimpleNamespace(url_key=1, host_key=2, url="http://a.test/"),
-        operation="find:x",
-        not_before=0,
-    )
+    row = UrlRow(UrlId("http://a.test/", "a.test", 2, 1, 0), "c", 0, operation="find:x")
     operations._wait(row, 1_000)
     operations._end(row, UrlState.VISITED)
     page: Any = SimpleNamespace(

@@ -26,7 +26,8 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from lycosa.cluster.coordinator import Coordinator, MemberState
+from lycosa.cluster.coordinator import Coordinator
+from lycosa.cluster.member_state import MemberState
 from lycosa.cluster.quota_leases import Grants
 from lycosa.core.errors import WorkspaceError
 from lycosa.crawl.membership import Lease

@@ -16,7 +16,8 @@ import pytest
 
 from lycosa.archive.warc.reader import read_exchanges
 from lycosa.commands.crawling.reparse import reparse_workspace
-from lycosa.config.settings import Config, parse_config
+from lycosa.config.reading import parse_config
+from lycosa.config.settings import Config
 from lycosa.core.clock import SystemClock
 from lycosa.core.records import Exchange, Link, Page
 from lycosa.crawl.processing.page_reader import ParsedExchange, ParseFunction, Reader

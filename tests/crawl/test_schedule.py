@@ -18,7 +18,8 @@ import polars as pl
 import pytest
 from warcio.archiveiterator import ArchiveIterator
 
-from lycosa.config.settings import Collection, parse_config
+from lycosa.config.reading import parse_config
+from lycosa.config.settings import Collection
 from lycosa.core.clock import ManualClock, SystemClock
 from lycosa.core.records import FOLLOWED_KINDS, UrlState
 from lycosa.crawl.recrawl.ranking import CHANGED, Solved, rank
@@ -30,10 +31,9 @@ from lycosa.frontier.recrawl.change_rate import DEFAULT_PRIOR
 from lycosa.frontier.recrawl.due import RecrawlRules, importance
 from lycosa.frontier.recrawl.fresh import interval_of
 from lycosa.frontier.rows.row_reader import HostRowReader
-from lycosa.frontier.scheduler.agenda import Agenda
+from lycosa.frontier.scheduler.agenda import Agenda, Pending
 from lycosa.frontier.scheduler.frontier import Frontier
 from lycosa.frontier.scheduler.parked_hosts import RowReaders
-from lycosa.frontier.scheduler.pending import Pending
 from lycosa.frontier.scheduler.scheduler import Scheduler, SchedulerLimits
 from lycosa.graph.generation import newest
 from lycosa.maintenance.upkeep import Upkeep

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from lycosa.config.settings import ADMISSION_SETTINGS, OTHER_SETTINGS, Collection, parse_config
+from lycosa.config.reading import parse_config
+from lycosa.config.settings import ADMISSION_SETTINGS, OTHER_SETTINGS, Collection
 from lycosa.core.clock import SystemClock
 from lycosa.core.errors import ClaimLost, ConfigError, UrlError, UsageError
 from lycosa.crawl.session.seeds import seeds_of

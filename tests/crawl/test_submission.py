@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from lycosa.config.settings import parse_config
+from lycosa.config.reading import parse_config
 from lycosa.core.errors import UsageError
 from lycosa.crawl.session.submission import Submitted, submit
 from lycosa.store.workspace import Workspace

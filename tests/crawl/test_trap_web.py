@@ -15,7 +15,8 @@ import polars as pl
 import pytest
 
 from lycosa.commands.crawling.crawl import CrawlOrder, crawl
-from lycosa.config.settings import Collection, parse_config
+from lycosa.config.reading import parse_config
+from lycosa.config.settings import Collection
 from lycosa.crawl.admission.url_filter import FREE_SUSPECTS
 from lycosa.crawl.state.progress import Progress
 from lycosa.crawl.worker import Limits

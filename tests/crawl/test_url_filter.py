@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from lycosa.crawl.admission.url_filter import FREE_SUSPECTS, free_suspects
-from lycosa.crawl.recovery import resume
 from lycosa.crawl.session.session import CrawlSession
+from lycosa.crawl.state import assignment
 from lycosa.crawl.state.url_store import UrlStore
 from lycosa.store.exclusion.purge import exclude
 from lycosa.url import exclusions
@@ -180,7 +180,7 @@ def test_each_lexical_trap_is_refused_and_counted_by_its_name(
 def test_pages_without_new_text_are_put_off_after_a_number_that_is_free(
     serve: ServeWeb, run: RunCrawl, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(resume, "FREE_SUSPECTS", 20)
+    monkeypatch.setattr(assignment, "FREE_SUSPECTS", 20)
     same = {
         f"/list/{number}.html": page(text="The same words on every page of a list.")
         for number in range(100)

@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from lycosa.commands.crawling.crawl import CrawlOrder, crawl
-from lycosa.config.settings import Collection, Config, parse_config
+from lycosa.config.reading import parse_config
+from lycosa.config.settings import Collection, Config
 from lycosa.crawl.worker import Limits
 from tests.servers.nginx import Nginx, Server, nginx
 

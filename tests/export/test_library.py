@@ -21,7 +21,7 @@ from lxml import etree
 from warcio.archiveiterator import ArchiveIterator
 
 from lycosa.commands.maintenance.exclude import exclude_and_purge
-from lycosa.config.settings import parse_config
+from lycosa.config.reading import parse_config
 from lycosa.core.errors import WorkError
 from lycosa.export.library.editions import LibrarySelection
 from lycosa.export.library.formats import FORMATS

@@ -17,7 +17,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lycosa.commands.crawling.crawl import CrawlOrder, crawl
-from lycosa.config.settings import Collection, parse_config
+from lycosa.config.reading import parse_config
+from lycosa.config.settings import Collection
 from lycosa.core.errors import UsageError
 from lycosa.export.mirror.file_names import Named, file_names
 from lycosa.export.mirror.mirror import MirrorReport, export_mirror

@@ -20,7 +20,7 @@ from fastwarc.warc import ArchiveIterator
 
 from lycosa.archive.import_formats import read_captures
 from lycosa.commands.crawling.import_archives import import_files
-from lycosa.config.settings import parse_config
+from lycosa.config.reading import parse_config
 from lycosa.export.archives import wacz as export_module
 from lycosa.export.archives.wacz import WaczReport, export_wacz
 from lycosa.export.archives.warc import Selection

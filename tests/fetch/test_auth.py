@@ -8,9 +8,9 @@ import pytest
 
 from lycosa.config.credentials import BasicAuth
 from lycosa.core.errors import ConfigError
-from lycosa.crawl.policy.referrer import referer_for
+from lycosa.crawl.policy.request_profiles import referer_for
 from lycosa.fetch.auth import BasicCredentials
-from lycosa.http.redact import without_sessions
+from lycosa.http.fields import without_sessions
 from tests.fetch.fetching import allowed, fetch, impatient_listener, open_fetcher
 
 SETTINGS = [

@@ -6,8 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lycosa.fetch.cookies import MAX_A_DOMAIN, CookieJar
-from lycosa.http.cookie_date import parse_cookie_date
+from lycosa.fetch.cookies import MAX_A_DOMAIN, CookieJar, parse_cookie_date
 from lycosa.url.domain import Domains, bundled_suffix_list
 
 DOMAINS = Domains(bundled_suffix_list())

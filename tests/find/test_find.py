@@ -15,7 +15,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from lycosa.config.settings import parse_config
+from lycosa.config.reading import parse_config
 from lycosa.core.errors import UsageError
 from lycosa.crawl.session.submission import submit
 from lycosa.find.find import Ordered, Results, find_stored, order_in_site, submit_find
@@ -195,7 +195,7 @@ def test_only_the_site_is_fetched(tmp_path: Path) -> None:
 CRAWL = """
 import sys
 from tests.site.paper import crawled
-from lycosa.config.settings import parse_config
+from lycosa.config.reading import parse_config
 crawled(sys.argv[1], sys.argv[2], site=sys.argv[2], config=parse_config("", overrides=("crawl.patience=1s", "crawl.commit_pages=7")))
 """
 

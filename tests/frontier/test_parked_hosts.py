@@ -15,7 +15,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from lycosa.config.settings import Collection, parse_config
+from lycosa.config.reading import parse_config
+from lycosa.config.settings import Collection
 from lycosa.core.clock import ManualClock
 from lycosa.core.records import Exchange, HostRow, Request, UrlId, UrlRow, UrlState
 from lycosa.crawl.session.session import CrawlSession, SessionOptions, open_session

@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lycosa.core.records import UrlId, UrlRow
+from lycosa.frontier.rows.row_reader import RowChoice
 from lycosa.frontier.scheduler.queue import (
     AGAIN,
     FIRST,
@@ -121,11 +122,13 @@ def test_the_tables_give_first_what_has_its_turn_first(
     found = opened(workspace).rows(
         partitions,
         hosts,
-        order=[(due > horizon).cast(pl.Int8), *order],
-        limit=limit,
-        near=due <= horizon,
-        far=2,
-        kind=kind_expr(),
+        choice=RowChoice(
+            [(due > horizon).cast(pl.Int8), *order],
+            limit=limit,
+            near=due <= horizon,
+            far=2,
+            kind=kind_expr(),
+        ),
     )
     turns = drained(
         CollectionOrder(revisits=True), [each for each in rows if each.not_before <= horizon]

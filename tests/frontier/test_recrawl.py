@@ -5,13 +5,15 @@ by their rules.
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import polars as pl
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lycosa.core.records import UrlState
+from lycosa.core.records import UrlId, UrlRow, UrlState
+from lycosa.frontier.recrawl import due as policy
 from lycosa.frontier.recrawl.change_rate import DAY_MS
 from lycosa.frontier.recrawl.due import (
     HOUR_MS,
@@ -19,7 +21,6 @@ from lycosa.frontier.recrawl.due import (
     LinkAction,
     Policy,
     RecrawlRules,
-    due_at,
     due_expr,
     importance,
     on_link,
@@ -27,6 +28,13 @@ from lycosa.frontier.recrawl.due import (
     weights_and_rates,
 )
 from lycosa.frontier.recrawl.fresh import solve, value
+
+
+def due_at(
+    rules: RecrawlRules, *, now: int | None = None, depth: int = 0, **values: Any
+) -> int | None:
+    return policy.due_at(rules, UrlRow(UrlId("", "", 0, 0, 0), "c", depth, **values), now)
+
 
 NOON = 20_000 * DAY_MS + 12 * HOUR_MS  # some day, 12:00 UTC
 times = st.one_of(st.just(0), st.integers(1, 4_000_000_000_000))

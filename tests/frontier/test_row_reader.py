@@ -15,7 +15,7 @@ from lycosa.core.errors import WorkspaceError
 from lycosa.core.records import HostRow, RobotsEntry, UrlId, UrlRow, UrlState
 from lycosa.frontier.hosts.directory import HostDirectory
 from lycosa.frontier.rows import row_reader as module
-from lycosa.frontier.rows.row_reader import HostRowReader, summary
+from lycosa.frontier.rows.row_reader import HostRowReader, RowChoice, summary
 from lycosa.frontier.seen.seen_urls import SeenUrls
 from lycosa.store.log.state import LiveFile
 from lycosa.store.tables.buffers import Buffers
@@ -148,7 +148,7 @@ def test_a_shelf_agrees_with_the_live_tables(
             .group_by("partition", "host_key", maintain_order=True)
             .head(2)
         )
-        assert row_reader.rows(partitions, keys_of, due, order=order, limit=2).equals(
+        assert row_reader.rows(partitions, keys_of, due, RowChoice(order, limit=2)).equals(
             first.select(live.columns)
         )
 
@@ -311,7 +311,7 @@ def test_a_resume_from_a_large_state(large: Workspace, tmp_path: Path) -> None:
             hosts.partition[slots],
             hosts.host_key[slots],
             pl.col("state") == "known",
-            order=[pl.col("depth")],
+            RowChoice([pl.col("depth")]),
         )
         assert set(rows["host_key"]) == set(hosts.host_key[slots].tolist())
         taken += rows.height

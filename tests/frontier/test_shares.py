@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from lycosa.config.settings import Collection, parse_config
+from lycosa.config.reading import parse_config
+from lycosa.config.settings import Collection
 from lycosa.core.clock import ManualClock
 from lycosa.crawl.session.session import SessionOptions, open_session
 from lycosa.crawl.state.task import Job

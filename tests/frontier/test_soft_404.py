@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from lycosa.frontier.traps.soft_404 import titled_as_missing
+from lycosa.frontier.traps.shapes import titled_as_missing
 
 
 @pytest.mark.parametrize(

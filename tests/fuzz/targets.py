@@ -21,7 +21,7 @@ from lycosa.archive.warc import metadata
 from lycosa.archive.warc.members import Damage
 from lycosa.archive.warc.reader import read_exchanges
 from lycosa.archive.warc.writer import WarcWriter
-from lycosa.config.settings import parse_config
+from lycosa.config.reading import parse_config
 from lycosa.core.errors import ArchiveError, ConfigError, Refusal, UrlError, WorkspaceError
 from lycosa.core.records import Page, UrlId, Visit
 from lycosa.fetch.robots_txt import Robots
@@ -115,13 +115,12 @@ def encodings(data: bytes) -> None:
 
 def feeds(data: bytes) -> None:
     """Feeds: every entry has a URL in its final form, once."""
-    feed = read_feed(data, BASE)
+    feed = read_feed(data, LinkResolver(BASE), 10_000)
     addresses = [entry.url for entry in feed.entries]
     assert len(set(addresses)) == len(addresses)
     assert all(normalise(address) == address for address in addresses)
     for entry in feed.entries:
-        for at in (entry.published_at, entry.updated_at):
-            assert at is None or abs(at) < 2**53
+        assert entry.last_modified_at is None or abs(entry.last_modified_at) < 2**53
 
 
 def sitemaps(data: bytes) -> None:

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from lycosa.commands.maintenance.tokens import Tokens
-from lycosa.config.settings import parse_config
+from lycosa.config.reading import parse_config
 from lycosa.core.errors import OwnedError, UsageError
 from lycosa.crawl.worker import Worker
 from lycosa.hunt.session import Ears, Hit, HuntOrder, HuntReport, HuntRequest, hunt

@@ -19,7 +19,7 @@ from bench.hunt import (
     plan_of,
 )
 
-from lycosa.config.settings import parse_config
+from lycosa.config.reading import parse_config
 from lycosa.hunt.hunt import StrategyName
 from lycosa.hunt.session import HuntOrder, HuntRequest, hunt
 from tests.crawl.polite import BACKOFF_MS, COURTESY, DELAY_MS, PLACES, promises, without_visit

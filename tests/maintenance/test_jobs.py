@@ -13,7 +13,8 @@ import psutil
 
 from lycosa.cluster.engines.local import LocalEngine
 from lycosa.commands.maintenance.export import LibraryTask, export_on, export_task
-from lycosa.config.settings import IndexSettings, StoreSettings, parse_config
+from lycosa.config.reading import parse_config
+from lycosa.config.settings import IndexSettings, StoreSettings
 from lycosa.export.library.editions import LibrarySelection
 from lycosa.maintenance.jobs import index_on, merge_on, rank_on, rank_workspace, sweep_on
 from lycosa.store.compaction.compact import maintenance, merge_is_due

@@ -13,7 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from lycosa.config.settings import Config, parse_config
+from lycosa.config.reading import parse_config
+from lycosa.config.settings import Config
 from lycosa.core.errors import UsageError
 from lycosa.notify.transports import DeliveryError, Notice, checked_target, notifier_of, told
 from tests.site.paper import hook

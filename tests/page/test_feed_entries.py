@@ -1,4 +1,4 @@
-"""Entries of feeds: addresses, dates and titles, in each format; nothing raised."""
+"""Entries of feeds: addresses and dates, in each format; nothing raised."""
 
 from __future__ import annotations
 
@@ -8,7 +8,9 @@ from datetime import UTC, datetime
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from lycosa.page.feeds.feed_entries import Feed, FeedEntry, read_feed
+from lycosa.page.feeds.feed_entries import read_feed
+from lycosa.page.feeds.sitemap_xml import Sitemap, SitemapEntry
+from lycosa.url.normalise import LinkResolver
 
 BASE = "https://news.example.org/rss/all.xml"
 SITE = "https://news.example.org"
@@ -18,8 +20,8 @@ def ms(*parts: int) -> int:
     return int(datetime(*parts, tzinfo=UTC).timestamp()) * 1000  # type: ignore[misc,arg-type]
 
 
-def read(text: str, limit: int = 100) -> Feed:
-    return read_feed(text.encode(), BASE, limit=limit)
+def read(text: str, limit: int = 100) -> Sitemap:
+    return read_feed(text.encode(), LinkResolver(BASE), limit)
 
 
 def test_rss_2() -> None:
@@ -33,10 +35,10 @@ def test_rss_2() -> None:
         <item><guid isPermaLink="false">https://news.example.org/no</guid><title>Without address</title></item>
         <item><link>/one?a=1&amp;b=2</link><title>Again</title></item></channel></rss>"""
     )
-    assert (feed.kind, feed.title, feed.home, feed.faults) == ("rss", "All & news", f"{SITE}/", [])
+    assert (feed.kind, feed.faults) == ("feed", [])
     assert feed.entries == [
-        FeedEntry(f"{SITE}/one?a=1&b=2", "One bold", ms(2026, 11, 19, 7, 30, 15)),
-        FeedEntry(f"{SITE}/two", "Two", ms(2026, 11, 18)),
+        SitemapEntry(f"{SITE}/one?a=1&b=2", ms(2026, 11, 19, 7, 30, 15)),
+        SitemapEntry(f"{SITE}/two", ms(2026, 11, 18)),
     ]
 
 
@@ -44,17 +46,17 @@ def test_rss_0_91_and_rdf() -> None:
     old = read(
         "<rss version='0.91'><channel><title>Old</title><item><title>A</title><link>/a</link></item></channel></rss>"
     )
-    assert (old.kind, old.entries) == ("rss", [FeedEntry(f"{SITE}/a", "A")])
+    assert (old.kind, old.entries) == ("feed", [SitemapEntry(f"{SITE}/a")])
     rdf = read(
         """<rdf:RDF xmlns:rdf="r" xmlns="http://purl.org/rss/1.0/" xmlns:dc="d">
         <channel rdf:about="/"><title>RDF</title><link>/</link></channel>
         <item rdf:about="https://news.example.org/a"><title>A</title><link>/a</link><dc:date>2026-11-01</dc:date></item>
         <item rdf:about="https://news.example.org/b"><title>B</title></item></rdf:RDF>"""
     )
-    assert (rdf.kind, rdf.title, rdf.home) == ("rdf", "RDF", f"{SITE}/")
+    assert rdf.kind == "feed"
     assert rdf.entries == [
-        FeedEntry(f"{SITE}/a", "A", ms(2026, 11, 1)),
-        FeedEntry(f"{SITE}/b", "B"),
+        SitemapEntry(f"{SITE}/a", ms(2026, 11, 1)),
+        SitemapEntry(f"{SITE}/b"),
     ]
 
 
@@ -67,18 +69,16 @@ def test_atom() -> None:
         <updated>2026-11-03T10:00:00Z</updated><source><title>Other</title><id>http://o/</id><updated>2020-01-01</updated></source></entry>
         <entry xml:base="/y/"><link href="b"/><title>B</title></entry><entry><id>https://blog.example.org/c</id></entry></feed>"""
     )
-    assert (feed.kind, feed.title, feed.home) == ("atom", "Blog", "https://blog.example.org/")
+    assert feed.kind == "feed"
     assert feed.entries == [
-        FeedEntry(
-            "https://blog.example.org/x/a", "An entry", ms(2026, 11, 2, 10), ms(2026, 11, 3, 10)
-        ),
-        FeedEntry("https://blog.example.org/y/b", "B"),
-        FeedEntry("https://blog.example.org/c"),
+        SitemapEntry("https://blog.example.org/x/a", ms(2026, 11, 3, 10)),
+        SitemapEntry("https://blog.example.org/y/b"),
+        SitemapEntry("https://blog.example.org/c"),
     ]
     prefixed = read(
         '<a:feed xmlns:a="x"><a:entry><a:link href="/p"/><a:title>P</a:title></a:entry></a:feed>'
     )
-    assert prefixed.entries == [FeedEntry(f"{SITE}/p", "P")]
+    assert prefixed.entries == [SitemapEntry(f"{SITE}/p")]
 
 
 def test_json() -> None:
@@ -102,10 +102,10 @@ def test_json() -> None:
         "items": items,
     }
     feed = read(json.dumps(said))
-    assert (feed.kind, feed.title, feed.home, feed.faults) == ("json", "J", f"{SITE}/", [])
+    assert (feed.kind, feed.faults) == ("feed", [])
     assert feed.entries == [
-        FeedEntry(f"{SITE}/a", "A b", ms(2026, 11, 2, 9), ms(2026, 11, 3)),
-        FeedEntry(f"{SITE}/b"),
+        SitemapEntry(f"{SITE}/a", ms(2026, 11, 3)),
+        SitemapEntry(f"{SITE}/b"),
     ]
     for other in (
         '{"items": []}',
@@ -113,14 +113,14 @@ def test_json() -> None:
         '{"version": "https://jsonfeed.org/version/1", "items": 3}',
         '{"a":' * 100_000,
     ):
-        assert read(other) == Feed(faults=["not_a_feed"])
+        assert read(other) == Sitemap(faults=["not_a_sitemap"])
 
 
 def test_what_is_no_feed_broken_or_too_long() -> None:
-    assert read("<html><body><item><link>/a</link></item></body></html>") == Feed(
-        faults=["not_a_feed"]
+    assert read("<html><body><item><link>/a</link></item></body></html>") == Sitemap(
+        faults=["not_a_sitemap"]
     )
-    assert read("hello") == Feed(faults=["not_a_feed"])
+    assert read("hello") == Sitemap(faults=["not_a_sitemap"])
     broken = read("<rss><channel><item><link>/a</link></item><item><link>/b</link></channel></rss>")
     assert ([entry.url for entry in broken.entries], broken.faults) == (
         [f"{SITE}/a"],
@@ -128,11 +128,11 @@ def test_what_is_no_feed_broken_or_too_long() -> None:
     )
     items = "".join(f"<item><link>/{number}</link></item>" for number in range(5))
     cut = read(f"<rss><channel>{items}</channel></rss>", limit=3)
-    assert (len(cut.entries), cut.faults) == (3, ["entries_cut"])
+    assert (len(cut.entries), cut.faults) == (3, ["too_many_urls"])
     mended = read(
         "<rss><channel><item><title>Q&A&nbsp;now</title><link>/a?b=1&c=2</link></item></channel></rss>"
     )
-    assert mended.entries == [FeedEntry(f"{SITE}/a?b=1&c=2", "Q&A now")]
+    assert mended.entries == [SitemapEntry(f"{SITE}/a?b=1&c=2")]
 
 
 PIECES = st.sampled_from(
@@ -172,4 +172,4 @@ PIECES = st.sampled_from(
 @example(b'{"version":"jsonfeed.org","items":[' + b"[" * 100_000)
 @example(b"{" + b"\xff")
 def test_no_bytes_raise(data: bytes) -> None:
-    assert len(read_feed(data, BASE, limit=2).entries) <= 2
+    assert len(read_feed(data, LinkResolver(BASE), 2).entries) <= 2

@@ -12,8 +12,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from lycosa.page.feeds.sitemap import read_sitemap, speaks_for
-from lycosa.page.feeds.sitemap_parts import MAX_BYTES, Sitemap, SitemapEntry, SitemapReference
-from lycosa.page.feeds.sitemap_xml import parse_w3c_date
+from lycosa.page.feeds.sitemap_xml import MAX_BYTES, Sitemap, SitemapEntry, parse_w3c_date
 
 BASE = "https://www.example.org/maps/sitemap.xml"
 HEAD = (
@@ -59,8 +58,8 @@ def test_an_index() -> None:
     )
     assert (sitemap.kind, sitemap.entries, sitemap.faults) == ("index", [], [])
     assert sitemap.sitemaps == [
-        SitemapReference("https://www.example.org/1.xml.gz", ms(2026, 11, 1)),
-        SitemapReference("https://www.example.org/2.xml"),
+        SitemapEntry("https://www.example.org/1.xml.gz", ms(2026, 11, 1)),
+        SitemapEntry("https://www.example.org/2.xml"),
     ]
 
 

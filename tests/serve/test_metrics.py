@@ -18,7 +18,7 @@ from lycosa.cluster.status import FILE
 from lycosa.commands.inspection.status import workspace_status
 from lycosa.core.clock import ManualClock
 from lycosa.core.units import format_time
-from lycosa.crawl.session.live_status import write_live
+from lycosa.crawl.session.worker_status import write_live
 from lycosa.daemon.metrics import CONTENT_TYPE, Measured, Meter, metrics_text
 from lycosa.index.indexer import Indexer
 from lycosa.serve.app import create_app

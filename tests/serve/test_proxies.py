@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from starlette.types import Message, Receive, Scope, Send
 
-from lycosa.config.settings import parse_config
+from lycosa.config.reading import parse_config
 from lycosa.core.errors import ConfigError
 from lycosa.serve.proxies import TrustedProxies
 

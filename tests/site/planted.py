@@ -10,7 +10,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from lycosa.commands.crawling.crawl import CrawlOrder, crawl
-from lycosa.config.settings import Collection, parse_config
+from lycosa.config.reading import parse_config
+from lycosa.config.settings import Collection
 from tests.servers.nginx import Server, nginx
 
 ADDRESS = "127.0.7.61"

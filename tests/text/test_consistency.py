@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from lycosa.page.parse import parse_page
-from lycosa.text.consistency import language_share
+from lycosa.text.identify import language_share
 from lycosa.url.languages import language_code, language_of_url
 
 ENGLISH = (

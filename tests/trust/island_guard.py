@@ -17,7 +17,8 @@ from pathlib import Path
 import pytest
 
 from lycosa.commands.crawling.moderation import propose
-from lycosa.config.settings import Config, FetchSettings, parse_config
+from lycosa.config.reading import parse_config
+from lycosa.config.settings import Config, FetchSettings
 from lycosa.core.clock import SystemClock
 from lycosa.core.errors import UrlError, UsageError
 from lycosa.crawl.session.submission import submit

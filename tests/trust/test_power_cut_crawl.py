@@ -16,7 +16,8 @@ import pytest
 
 from lycosa.archive.warc.reader import read_exchanges
 from lycosa.commands.crawling.crawl import CrawlOrder, crawl
-from lycosa.config.settings import Collection, parse_config
+from lycosa.config.reading import parse_config
+from lycosa.config.settings import Collection
 from lycosa.core.errors import ArchiveError
 from lycosa.index.shards.shards import current_generation
 from lycosa.store.log.claim import Claim

@@ -17,7 +17,8 @@ from typing import Any
 import pytest
 
 from lycosa.commands.maintenance.exclude import exclude_and_purge
-from lycosa.config.settings import Config, parse_config
+from lycosa.config.reading import parse_config
+from lycosa.config.settings import Config
 from lycosa.core.clock import SystemClock
 from lycosa.core.errors import UsageError
 from lycosa.core.records import CHECKS, Exchange, Visit, VisitKind

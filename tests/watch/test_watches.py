@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from lycosa.commands.maintenance.exclude import exclude_and_purge
-from lycosa.config.settings import parse_config
+from lycosa.config.reading import parse_config
 from lycosa.core.errors import UsageError
 from lycosa.crawl.session.submission import submit
 from lycosa.matching.orders import FOLDER
@@ -188,7 +188,7 @@ def test_removed_and_damaged_ones_stop_nothing(root: str) -> None:
 CRAWL = """
 import sys
 from tests.site.paper import crawled
-from lycosa.config.settings import parse_config
+from lycosa.config.reading import parse_config
 crawled(sys.argv[1], sys.argv[2], config=parse_config("", overrides=("crawl.patience=1s", "crawl.commit_pages=7")))
 """
 

@@ -13,7 +13,7 @@ import uuid
 import zipfile
 from collections import Counter, OrderedDict
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from lzma import LZMAError
 from pathlib import Path
@@ -84,9 +84,7 @@ class ImportedCapture:
     def exchange(self, url: str, kind: str) -> Exchange:
         """The exchange that it was, of this (normalised) URL."""
         if self.own is not None:
-            exchange = self.own.exchange
-            exchange.url, exchange.kind = url, kind
-            return exchange
+            return replace(self.own.exchange, url=url, kind=kind, started_at=self.fetched_at)
         version = _STATUS.match(self.head)
         protocol = self.protocol or (
             f"http/{version[1].decode()}" if version and version[1] in (b"1.0", b"1.1") else ""
@@ -95,6 +93,25 @@ class ImportedCapture:
             url, kind, self.fetched_at, 0, self.ip, protocol, self.request_head, self.head,
             self.body, self.status, truncated=self.truncated,
         )  # fmt: skip
+
+    def add_request(self, head: bytes) -> None:
+        """The archive has the request too."""
+        self.request_head = head
+
+    def add_own(self, own: metadata.ParsedMetadata) -> None:
+        """This program wrote the record: its metadata was read."""
+        self.own = own
+
+    def limit_date(self, latest: int) -> None:
+        """A date in the future is wrong."""
+        self.fetched_at = min(self.fetched_at, latest)
+
+    def complete(self, head: bytes, body: bytes) -> None:
+        """Turn a revisit into a capture, with the body of the original and, if it has no head of
+        its own, the original's.
+        """
+        self.head = self.head if self.status else head
+        self.body, self.revisit, self.own = body, None, None
 
     @property
     def visit(self) -> Visit | None:
@@ -280,11 +297,11 @@ def _warc(source: Inflated, limit: int, others: Counter[str]) -> Iterator[Import
             if held is not None:
                 yield held
             held = capture
-            capture.request_head = requests.pop(capture.record_id, b"") or requests.pop(about, b"")
+            capture.add_request(requests.pop(capture.record_id, b"") or requests.pop(about, b""))
         elif kind == "request":
             head = split_message(record.block[:_REQUEST_LIMIT])[0]
             if held is not None and about == held.record_id:
-                held.request_head = head
+                held.add_request(head)
             else:
                 requests[about or record.uri("warc-record-id")] = head
                 requests[record.uri("warc-record-id")] = head
@@ -296,7 +313,7 @@ def _warc(source: Inflated, limit: int, others: Counter[str]) -> Iterator[Import
             and record.uri("warc-refers-to") == held.record_id
         ):
             if metadata.is_ours(record.headers.get("content-type", ""), record.block):
-                held.own = metadata.decode(record.block, held.request_head, held.head, held.body)
+                held.add_own(metadata.decode(record.block, held.request_head, held.head, held.body))
         elif kind not in ("warcinfo", "metadata"):
             others[kind or "without a type"] += 1
     if held is not None:
@@ -320,7 +337,16 @@ def _answer(kind: str, record: _Record, others: Counter[str]) -> ImportedCapture
     fetched_at = parse_time(record.headers.get("warc-date", ""))
     truncated = record.headers.get("warc-truncated", "") if record.whole else "length"
     protocol = record.headers.get("warc-protocol", "")
-    capture = ImportedCapture(
+    revisit = None
+    if kind == "revisit":
+        body = b""
+        revisit = Original(
+            record.uri("warc-refers-to"),
+            record.uri("warc-refers-to-target-uri"),
+            parse_time(record.headers.get("warc-refers-to-date", "")),
+            record.headers.get("warc-payload-digest", ""),
+        )
+    return ImportedCapture(
         url,
         fetched_at,
         record.uri("warc-record-id") or made_up_id(url, fetched_at, sha1_digest(record.block)),
@@ -329,16 +355,8 @@ def _answer(kind: str, record: _Record, others: Counter[str]) -> ImportedCapture
         ip=record.headers.get("warc-ip-address", ""),
         protocol=protocol if protocol in ("h2", "h3", "ftp", "gopher") else "",
         truncated=truncated,
+        revisit=revisit,
     )
-    if kind == "revisit":
-        capture.body = b""
-        capture.revisit = Original(
-            record.uri("warc-refers-to"),
-            record.uri("warc-refers-to-target-uri"),
-            parse_time(record.headers.get("warc-refers-to-date", "")),
-            record.headers.get("warc-payload-digest", ""),
-        )
-    return capture
 
 
 def parse_time(text: str) -> int:

@@ -197,7 +197,7 @@ def with_scheme(text: str) -> str:
 
     if typed_url(text) == text:
         return text
-    from lycosa.fetch.tls_probe import speaks_tls
+    from lycosa.fetch.handle import speaks_tls
 
     return f"https://{text}" if speaks_tls(text) else f"http://{text}"
 

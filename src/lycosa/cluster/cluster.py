@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import secrets
 import socket
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from lycosa.cluster.coordinator_service import CoordinatorOrder, CoordinatorService
@@ -38,12 +38,25 @@ anything away.
 """
 
 
-class Cluster:
-    """A coordinator and its workers. Call `look` often, `close` in any case.
+@dataclass(slots=True, frozen=True)
+class ClusterOptions:
+    """What a cluster does.
 
-    `workers`: how many; None: one for each CPU of the engine's nodes. `ends`: a crawl that ends
-    when nothing is left to do. `walk`: as `MemberOrder` has it.
+    `workers`: how many; None: one for each CPU of the engine's nodes. `ends`: the crawl ends when
+    nothing is left to do. `walk`: see `MemberOrder`. `identity`: of an earlier cluster that this
+    one replaces.
     """
+
+    command: str
+    workers: int | None
+    budgets: Sequence[PageBudget] = ()
+    ends: bool = False
+    walk: WalkOrder | None = None
+    identity: str = ""
+
+
+class Cluster:
+    """A coordinator and its workers. Call `look` often, `close` in any case."""
 
     def __init__(
         self,
@@ -51,37 +64,29 @@ class Cluster:
         workspace: Workspace,
         config: Config,
         jobs: Sequence[Job],
-        *,
-        command: str,
-        workers: int | None,
-        budgets: Iterable[PageBudget],
+        options: ClusterOptions,
         report: Callable[[str], None],
         clock: Clock,
-        ends: bool = False,
-        walk: WalkOrder | None = None,
-        identity: str = "",
     ) -> None:
         self._engine = engine
         self._workspace = workspace
         self._clock = clock
         self._next_report_ms = 0
         self._stop = ""
-        self.identity = identity or f"{socket.gethostname()}-{secrets.token_hex(8)}"
+        self.identity = options.identity or f"{socket.gethostname()}-{secrets.token_hex(8)}"
         self._threads = ThreadPoolExecutor(1, thread_name_prefix="poll")
-        expected = (
-            workers
-            if workers is not None
-            else max(1, round(sum(node.cpus for node in engine.nodes())))
-        )
+        workers = options.workers
+        if workers is None:
+            workers = max(1, round(sum(node.cpus for node in engine.nodes())))
         order = CoordinatorOrder(
             workspace.root,
             config.cluster,
             self.identity,
             engine.name,
             engine.dashboard,
-            expected=expected,
-            budgets=tuple(budgets),
-            ends=ends,
+            expected=workers,
+            budgets=tuple(options.budgets),
+            ends=options.ends,
         )
         self.coordinator = engine.start(
             "coordinator", CoordinatorService, order, restarts=_COORDINATORS
@@ -99,12 +104,12 @@ class Cluster:
             self.coordinator,
             "",
             "",
-            command,
-            ends,
-            walk,
+            options.command,
+            options.ends,
+            options.walk,
         )
         self.crew = WorkerSupervision(
-            engine, member, workers, config.run, self._gone, report, clock
+            engine, member, options.workers, config.run, self._gone, report, clock
         )
 
     def look(self) -> None:
@@ -126,7 +131,7 @@ class Cluster:
                 "stop it or use another workspace (-w DIR)"
             )
         if status.get("why"):
-            self.crew.stopping = True
+            self.crew.start_no_more()
 
     @property
     def working(self) -> bool:

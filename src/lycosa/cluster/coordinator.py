@@ -24,9 +24,10 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
+from lycosa.cluster.member_state import MemberState
 from lycosa.cluster.placement import deal, moves, weights
 from lycosa.cluster.quota_leases import Grants, PageBudget
 from lycosa.config.settings import ClusterSettings
@@ -48,28 +49,14 @@ hand-over costs little.
 _NUMBERS = 10**9  # of answers in one epoch
 
 
-@dataclass(slots=True)
-class MemberState:
-    """A worker that this life of the coordinator knows."""
+@dataclass(slots=True, frozen=True)
+class CoordinatorPlan:
+    """What a cluster is to do. `expected`: number of workers; `ends`: stop when all are idle."""
 
-    worker: str
-    node: str
-    ping: Ping
-    answered_at: int
-    assigned: set[int] = field(default_factory=set)  # what its answers say
-    # what it might hold -> number of the last answer that told it so
-    exposed: dict[int, int] = field(default_factory=dict)
-    gone: bool = False  # the engine says that its process is dead
-    # pages that it had fetched when the last worker came or went: from then on all are to do the
-    # same
-    fetched_before: int = 0
-
-    @property
-    def settled(self) -> bool:
-        """Whether it has done what it was told."""
-        return self.ping.partitions == self.assigned and (
-            bool(self.ping.claim) or not self.assigned
-        )
+    expected: int = 1
+    budgets: Sequence[PageBudget] = ()
+    ends: bool = False
+    settle_ms: int = SETTLE_MS
 
 
 class Coordinator:
@@ -84,20 +71,16 @@ class Coordinator:
         settings: ClusterSettings,
         clock: Clock,
         leadership: Leadership,
-        *,
-        expected: int = 1,
-        budgets: Sequence[PageBudget] = (),
-        ends: bool = False,
-        settle_ms: int = SETTLE_MS,
+        plan: CoordinatorPlan,
     ) -> None:
         self._state = state
         self._partitions = partitions
         self._settings = settings
         self._clock = clock
         self._leadership = leadership
-        self._expected = expected
-        self._ends = ends
-        self._settle_ms = settle_ms
+        self._expected = plan.expected
+        self._ends = plan.ends
+        self._settle_ms = plan.settle_ms
         self._lock = threading.Lock()
         self._number = leadership.epoch * _NUMBERS
         self._gives_from = leadership.gives_from
@@ -109,7 +92,7 @@ class Coordinator:
         # partition on its way -> its taker, and since when
         self._reserved: dict[int, tuple[str, int]] = {}
         self._loads: dict[int, int] = {}
-        self._grants = Grants(budgets, partitions)
+        self._grants = Grants(plan.budgets, partitions)
         self.members: dict[str, MemberState] = {}
         self.head = 0
         self.holders: dict[int, int] = {}
@@ -139,7 +122,7 @@ class Coordinator:
         with self._lock:
             member = self.members.get(worker)
             if member is not None:
-                member.gone = True
+                member.die()
                 self._dismiss(member)
                 if certain:
                     self._forget(member)
@@ -251,14 +234,10 @@ class Coordinator:
             if self._first_join is None:
                 self._first_join = now
             member = self.members[ping.worker] = MemberState(ping.worker, ping.node, ping, now)
-            member.assigned = {
-                partition
-                for partition in ping.partitions
-                if not self._is_occupied(partition, ping.worker)
-            }
+            free = (each for each in ping.partitions if not self._is_occupied(each, ping.worker))
+            member.assign(set(free))
             self._begin_anew()
-        member.answered_at = now
-        member.gone = False
+        member.answer(now)
         for partition in ping.partitions:
             member.exposed.setdefault(partition, 0)
         for partition, number in list(member.exposed.items()):
@@ -271,7 +250,7 @@ class Coordinator:
         if ping.acknowledged >= member.ping.acknowledged:
             if member.ping.claim != ping.claim:
                 self._grants.end(member.ping.claim)
-            member.ping = ping
+            member.record(ping)
             self._grants.record_usage(ping)
             if ping.claim and (ping.ready or ping.waiting):
                 self._loads.update(
@@ -356,7 +335,7 @@ class Coordinator:
         not make good what others did before.
         """
         for each in self.members.values():
-            each.fetched_before = each.ping.fetched
+            each.mark_fetched()
 
     # -- placement
     # ------------------------------------------------------------

@@ -14,10 +14,10 @@ import threading
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
-from lycosa.cluster.coordinator import Coordinator
+from lycosa.cluster.coordinator import Coordinator, CoordinatorPlan
 from lycosa.cluster.quota_leases import PageBudget
 from lycosa.config.settings import ClusterSettings
 from lycosa.core.clock import Clock, SystemClock
@@ -97,19 +97,19 @@ class CoordinatorService:
 
     def stop(self, reason: str = "stopped") -> None:
         """Have every worker commit, release and end."""
-        self._instructions.stop = self._instructions.stop or reason
+        self._instructions = replace(self._instructions, stop=self._instructions.stop or reason)
         if self._coordinator is not None:
             self._coordinator.stop(reason)
 
     def expect(self, workers: int) -> None:
         """See `Coordinator.expect`."""
-        self._instructions.expected = workers
+        self._instructions = replace(self._instructions, expected=workers)
         if self._coordinator is not None:
             self._coordinator.expect(workers)
 
     def nodes(self, nodes: Sequence[Mapping[str, Any]]) -> None:
         """What `run/cluster.json` says of the machines: name, address, cpus, alive."""
-        self._instructions.nodes = list(nodes)
+        self._instructions = replace(self._instructions, nodes=list(nodes))
 
     def status(self) -> dict[str, Any]:
         """What `run/cluster.json` says, and: `leads`, `why` (why all were told to stop), `done`
@@ -181,9 +181,7 @@ class CoordinatorService:
             self._order.settings,
             self._clock,
             leadership,
-            expected=self._instructions.expected,
-            budgets=self._order.budgets,
-            ends=self._order.ends,
+            CoordinatorPlan(self._instructions.expected, self._order.budgets, self._order.ends),
         )
         if self._instructions.stop:
             coordinator.stop(self._instructions.stop)

@@ -282,7 +282,7 @@ class ClusterWorker:
             session.worker.run()
             if self._order.ends and self._lease.answer.stop:
                 progress, crawl = session.worker.progress, session.crawl
-                progress.later = left_for_later(crawl, session.tables, crawl.assignments)
+                progress.defer(left_for_later(crawl, session.tables, crawl.assignments))
             done = True
         except ClaimLost:
             pass

@@ -61,6 +61,22 @@ class _Grant:
     hungry: bool = True
     added: Mapping[str, int] = field(default_factory=dict)
 
+    def record(self, ping: Ping, reported: Mapping[str, int]) -> None:
+        """The worker has pinged. `reported`: what it may add as far as it knows."""
+        confirmed = self.granted if ping.acknowledged >= self.number else self.most
+        self.most = {name: max(reported[name], confirmed[name]) for name in reported}
+        self.observe(ping)
+
+    def observe(self, ping: Ping) -> None:
+        self.ready = self.ready or ping.ready
+        self.hungry = not ping.idle and not ping.leaving
+        self.added = dict(ping.added)
+
+    def give(self, granted: dict[str, int], number: int) -> None:
+        """The answer of that number names these quotas."""
+        self.granted, self.number = granted, number
+        self.most = {name: max(self.most[name], granted[name]) for name in granted}
+
 
 class Grants:
     """Not thread-safe: the coordinator's lock covers it."""
@@ -136,13 +152,9 @@ class Grants:
             grant = self._living[ping.claim] = _Grant(
                 ping.partitions, dict(reported), dict(reported)
             )
-        elif ping.acknowledged >= grant.number:
-            grant.most = {name: max(reported[name], grant.granted[name]) for name in reported}
+            grant.observe(ping)
         else:
-            grant.most = {name: max(reported[name], grant.most[name]) for name in reported}
-        grant.ready = grant.ready or ping.ready
-        grant.hungry = not ping.idle and not ping.leaving
-        grant.added = dict(ping.added)
+            grant.record(ping, reported)
         self._reported[ping.claim] = dict(ping.committed)
         self._settle()
 
@@ -167,8 +179,7 @@ class Grants:
             if grant.ready and not self._unheard
             else dict(grant.granted)
         )
-        grant.granted, grant.number = granted, number
-        grant.most = {name: max(grant.most[name], granted[name]) for name in granted}
+        grant.give(granted, number)
         return dict(granted)
 
     def used_up(self) -> bool:

@@ -25,7 +25,7 @@ import polars as pl
 from lycosa.config.settings import Config
 from lycosa.core.clock import Clock
 from lycosa.core.records import UrlId
-from lycosa.crawl.admission.link_gate import LinkGate
+from lycosa.crawl.admission.link_gate import AdmissionListener, LinkGate
 from lycosa.crawl.session.session import CrawlSession
 from lycosa.crawl.session.walking import Reached, Walk, WalkStart, followed_links
 from lycosa.crawl.state.task import Job
@@ -35,6 +35,7 @@ from lycosa.store.coordination.owner import FOLDER as RUN
 from lycosa.store.tables.live import LiveTables
 from lycosa.store.workspace import Workspace
 from lycosa.url.keys import Identifier
+from lycosa.url.scope import Admission
 
 _PREFIX = "walk-"
 _HEAD = "head.json"
@@ -132,15 +133,12 @@ class Walker:
         self._reach = Reach(start.depth, _wake_nobody)
         self._gate = LinkGate(
             job.collection,
-            job.seeds,
-            domains=workspace.domains,
-            identifier=identifier,
-            seen=SeenUrls(),
-            admitted=lambda row: None,
-            on_depth_decreased=lambda identity, depth: None,
-            other_schemes=other_schemes,
+            Admission(job.collection, job.seeds, workspace.domains, other_schemes=other_schemes),
+            identifier,
+            SeenUrls(),
+            AdmissionListener(),
         )
-        self._gate.reach = self._reach
+        self._gate.restrict_to(self._reach)
         self._folder = folder
         self._sources: Keys = np.zeros(0, np.uint64)  # that have stored links, sorted
         self._walked = self._files = 0

@@ -66,6 +66,34 @@ class WorkerSlot:
     # of its earlier lives, as they were heard of last
     former: list[WorkerStatus] = field(default_factory=list)
 
+    def begin(self, node: str, remote: Remote, poll: Poll[MemberStatus]) -> None:
+        """A worker was started."""
+        self.node, self.remote, self.poll = node, remote, poll
+
+    def notice_end(self, now: int) -> int:
+        """The worker has ended. Return when that was first seen."""
+        if self.ended_at is None:
+            self.ended_at = now
+        return self.ended_at
+
+    def clear(self) -> None:
+        """The worker is gone: keep its counters."""
+        if self.status is not None:
+            vitals = self.status.vitals
+            progress = continued(vitals.progress, Progress(vitals.progress.started_ms))
+            self.former.append(replace(vitals, progress=progress))
+        self.remote = self.poll = self.ended_at = None
+
+    def start_later(self, at: int) -> None:
+        """Start a worker at that time at the earliest."""
+        self.start_at = at
+
+    def leave(self) -> None:
+        """Have the worker end; it is not replaced."""
+        self.leaving = True
+        if self.remote is not None:
+            self.remote.send("leave")
+
     @property
     def status(self) -> MemberStatus | None:
         return self.poll.answer if self.poll is not None else None
@@ -148,8 +176,12 @@ class WorkerSupervision:
             if place.status is not None:
                 yield place.status.vitals
 
+    def start_no_more(self) -> None:
+        """Replace no worker that ends."""
+        self.stopping = True
+
     def leave(self) -> None:
-        """Have all commit and end; nobody is started any more."""
+        """Have all workers commit and end; none is started any more."""
         self.stopping = True
         for place in self.places:
             if place.remote is not None:
@@ -167,14 +199,13 @@ class WorkerSupervision:
     # ------------------------------------------------------------
 
     def _start(self, place: WorkerSlot) -> None:
-        place.node = self._least_loaded()
-        if not place.node:
+        node = self._least_loaded()
+        if not node:
             return
-        order = replace(self._order, name=place.name, node=place.node)
-        place.remote = self._engine.start(
-            f"worker-{place.name}", ClusterWorker, order, node=place.node
-        )
-        place.poll = Poll(partial(_ask, place.remote), _POLL_MS, self._threads, self._clock)
+        order = replace(self._order, name=place.name, node=node)
+        remote = self._engine.start(f"worker-{place.name}", ClusterWorker, order, node=node)
+        poll = Poll(partial(_ask, remote), _POLL_MS, self._threads, self._clock)
+        place.begin(node, remote, poll)
 
     def _look_at(self, place: WorkerSlot, now: int) -> None:
         remote, poll = place.remote, place.poll
@@ -203,14 +234,14 @@ class WorkerSupervision:
         """It committed, released and ended: asked by us, or by the coordinator, of which we hear
         soon.
         """
-        place.ended_at = now if place.ended_at is None else place.ended_at
+        ended_at = place.notice_end(now)
         if place.leaving:
             remote.kill()
-            self._clear(place)
+            place.clear()
             self._remove(place)
-        elif not self.stopping and now - place.ended_at >= _UNASKED_MS:
+        elif not self.stopping and now - ended_at >= _UNASKED_MS:
             remote.kill()
-            self._clear(place)
+            place.clear()
 
     def _failed(
         self, place: WorkerSlot, now: int, news: News, how: str, *, node_died: bool = False
@@ -221,7 +252,7 @@ class WorkerSupervision:
             self._gone(life, False)
             self._dying.append((life, place.remote))
         node = place.node
-        self._clear(place)
+        place.clear()
         if place.leaving or (node_died and self._size is None):
             self._remove(place)
             if node_died:
@@ -234,9 +265,9 @@ class WorkerSupervision:
         self.trouble = f"worker {place.name} died: {how or 'its process exited'}"
         if news is News.DISK:
             self._report(f"{self.trouble}; it is restarted when the disk has enough free space")
-            place.start_at = now + _NO_ROOM_PAUSE_MS
+            place.start_later(now + _NO_ROOM_PAUSE_MS)
             return
-        place.start_at = now + _RESTART_PAUSE_MS
+        place.start_later(now + _RESTART_PAUSE_MS)
         if node_died:
             self._report(
                 f"node {node} was lost, and worker {place.name} with it; the worker is "
@@ -260,17 +291,6 @@ class WorkerSupervision:
                 f"({self._settings.restarts}) allows. Last failure: {self.trouble}. No data is "
                 "lost: fix the cause and start again"
             )
-
-    def _clear(self, place: WorkerSlot) -> None:
-        if place.status is not None:
-            vitals = place.status.vitals
-            place.former.append(
-                replace(
-                    vitals,
-                    progress=continued(vitals.progress, Progress(vitals.progress.started_ms)),
-                )
-            )
-        place.remote = place.poll = place.ended_at = None
 
     def _remove(self, place: WorkerSlot) -> None:
         self.ended += place.former
@@ -331,9 +351,7 @@ class WorkerSupervision:
             for place in reversed(self.places)
             if place.node == fullest.name and not place.leaving
         )
-        place.leaving = True
-        if place.remote is not None:
-            place.remote.send("leave")
+        place.leave()
         self._report(
             f"node {empty[0].name} joined the cluster: worker {place.name} stops, and a new "
             "worker starts on that node"

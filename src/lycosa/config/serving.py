@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import ipaddress
+import re
+from typing import Annotated
 
-from pydantic import Field, field_validator
+from pydantic import AfterValidator, Field, field_validator
 
-from lycosa.config.section import SettingsSection
+from lycosa.config.section import DurationMs, SettingsSection, Variable
 
 
 class ServeSettings(SettingsSection):
@@ -63,4 +65,58 @@ class ServeSettings(SettingsSection):
 
     writes: int = Field(
         600, ge=1, le=1_000_000, description="Maximum number of changes per minute and token."
+    )
+
+
+class NotifySettings(SettingsSection):
+    """Delivery of notifications of watches and monitors."""
+
+    timeout: DurationMs = Field(
+        10_000, ge=100, description="Time limit for the response of a webhook, and for a command."
+    )
+    private: tuple[Annotated[str, Field(pattern=r"^[^\s/@]+:\d{1,5}$")], ...] = Field(
+        (),
+        description="Webhooks with non-public addresses that are allowed, as `HOST:PORT`, for "
+        "example `127.0.0.1:9000`.",
+    )
+    secret_env: Variable = Field(
+        "LYCOSA_WEBHOOK_SECRET",
+        description="Environment variable with the secret that signs webhooks (HMAC-SHA256, "
+        "Standard Webhooks). The value is "
+        "`whsec_` followed by base64, or any text. If the variable is not set, webhooks are not "
+        "signed.",
+    )
+
+
+def _server(value: str) -> str:
+    if not re.fullmatch(r"https?://[^/@\s?#]+(?:/[^@\s?#]*)?", value):
+        raise ValueError("write it as http://HOST:PORT, without user, password, ? or #")
+    return value.rstrip("/")
+
+
+class SearchSettings(SettingsSection):
+    """Other workspaces and Lycosa servers that searches include."""
+
+    workspaces: tuple[str, ...] = Field(
+        (), description="Further workspaces to search, each a folder or a URL."
+    )
+    peers: tuple[Annotated[str, AfterValidator(_server)], ...] = Field(
+        (),
+        description="Other Lycosa servers to search, as `http://HOST:PORT` of their `lycosa "
+        "serve`. They can influence the "
+        "ranking but nothing else.",
+    )
+    peer_timeout: DurationMs = Field(
+        2_000,
+        ge=50,
+        le=60_000,
+        description="Time limit for all peers together per search. "
+        "Results of peers that are late are omitted.",
+    )
+    hops: int = Field(
+        1,
+        ge=0,
+        le=3,
+        description="How far searches are forwarded. 0: to no peer. "
+        "1: to the peers. 2: also to their peers.",
     )

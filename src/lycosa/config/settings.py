@@ -7,25 +7,15 @@ nearest known key.
 
 from __future__ import annotations
 
-import difflib
-import re
-import reprlib
-import tomllib
-from collections import Counter
-from collections.abc import Container, Mapping, MutableMapping, Sequence
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
-from pydantic import AfterValidator, Field, ValidationError
-from pydantic.fields import FieldInfo
+from pydantic import AfterValidator, Field
 
 from lycosa.config.credentials import BasicAuth, FormLogin, without_user
 from lycosa.config.monitor import Monitor
-from lycosa.config.notices import NotifySettings
-from lycosa.config.peering import SearchSettings
-from lycosa.config.section import DurationMs, SettingsSection, SizeBytes, fault_text
-from lycosa.config.serving import ServeSettings
-from lycosa.config.toml_lines import line_of
-from lycosa.core.errors import ConfigError, UsageError
+from lycosa.config.section import DurationMs, SettingsSection, SizeBytes
+from lycosa.config.serving import NotifySettings, SearchSettings, ServeSettings
+from lycosa.core.errors import UsageError
 from lycosa.core.hours import parse_hours
 from lycosa.core.version import VERSION
 
@@ -607,6 +597,11 @@ class Collection(SettingsSection):
         "registrable domain of the page is always allowed.",
     )
 
+    @property
+    def recrawled_on_link(self) -> bool:
+        """Whether a link to an old page makes it due."""
+        return self.recrawl == "age" and "on_link" in self.recrawl_triggers
+
 
 ADMISSION_SETTINGS = (
     *(
@@ -689,241 +684,3 @@ class Config(SettingsSection):
         (), description="Collections, one `[[collection]]` each."
     )
     monitor: tuple[Monitor, ...] = Field((), description="Monitored URLs, one `[[monitor]]` each.")
-
-
-# faults whose line is told: to find one takes as long as the file has lines, squared
-_MAX_PLACED = 20
-_MAX_SHOWN = 200  # characters of a key or value in a message
-_SHORT = reprlib.Repr()
-_SHORT.maxstring = _SHORT.maxlong = _SHORT.maxother = _MAX_SHOWN
-
-
-def parse_config(
-    text: str,
-    source: str = "lycosa.toml",
-    overrides: tuple[str, ...] = (),
-    bad: MutableMapping[str, str] | None = None,
-) -> Config:
-    """Read a configuration and apply `section.key=value` overrides (values are TOML, bare words are
-    strings).
-
-    `collection.key=value` holds for every collection, and makes the collection `default` where none
-    is configured. With `bad` a collection that is wrong is left out instead: `bad` gets its name
-    and what is wrong with it, and the others count.
-
-    Raises:
-        ConfigError: not TOML, an unknown key (with its line and the nearest known one), or a value
-        out of bounds.
-    """
-    try:
-        data = tomllib.loads(text.removeprefix("\ufeff"))  # some editors write a byte order mark
-    except (ValueError, RecursionError) as error:
-        # a number of thousands of digits is a ValueError that is no TOMLDecodeError
-        raise ConfigError(f"{source}: {error}") from None
-    for override in overrides:
-        _apply_override(data, override, source)
-    _require_no_nul(data, source)
-    try:
-        config = Config.model_validate(data)
-    except ValidationError as error:
-        problems = [
-            (
-                problem["loc"],
-                _explain(problem, text if number < _MAX_PLACED else "", source, overrides),
-            )
-            for number, problem in enumerate(error.errors())
-        ]
-        if bad is None or not all(
-            len(location) > 1 and location[0] == "collection" for location, _ in problems
-        ):
-            messages = [message for _, message in problems[:_MAX_PLACED]]
-            if len(problems) > len(messages):
-                messages.append(f"{source}: {len(problems) - len(messages)} further errors")
-            raise ConfigError("\n".join(messages)) from None
-        _leave_out(data, problems, bad)
-        config = Config.model_validate(data)
-    good: dict[str, Collection] = {}
-    for number, collection in enumerate(config.collection, 1):
-        problem = _problem_of(collection, good, source, overrides)
-        if not problem:
-            good[collection.name] = collection
-        elif bad is None:
-            raise ConfigError(problem)
-        else:
-            bad[
-                f"{collection.name} (number {number})"
-                if collection.name in good
-                else collection.name
-            ] = problem
-    twice = [
-        url for url, number in Counter(each.url for each in config.monitor).items() if number > 1
-    ]
-    if twice:
-        raise ConfigError(f"{source}: two monitors have the URL {twice[0]}; remove one")
-    return config.model_copy(update={"collection": tuple(good.values())})
-
-
-def _leave_out(
-    data: dict[str, Any], problems: Sequence[tuple[Any, str]], bad: MutableMapping[str, str]
-) -> None:
-    """Remove the collections that are wrong; `bad` gets their names and problems."""
-    tables = data["collection"]
-    for location, message in problems:
-        label = _label(tables, int(location[1]))
-        bad[label] = f"{bad[label]}\n{message}" if label in bad else message
-    wrong = {location[1] for location, _ in problems}
-    data["collection"] = [table for number, table in enumerate(tables) if number not in wrong]
-
-
-def _label(tables: Sequence[Any], number: int) -> str:
-    name = tables[number].get("name") if isinstance(tables[number], dict) else None
-    return name if isinstance(name, str) else f"number {number + 1}"
-
-
-def _problem_of(
-    collection: Collection, before: Container[str], source: str, overrides: Sequence[str]
-) -> str:
-    """What the schema cannot say of a collection that it takes; "" if all is well."""
-    if collection.name in before:
-        return f"{source}: two collections are named {collection.name!r}; names must differ"
-    for name in ("allow", "deny"):
-        for pattern in getattr(collection, name):
-            try:
-                re.compile(pattern)
-            except (re.error, OverflowError, RecursionError) as error:
-                override = next(
-                    (
-                        each
-                        for each in reversed(overrides)
-                        if each.startswith(f"collection.{name}=")
-                    ),
-                    None,
-                )
-                where = (
-                    f"{source}: collection {collection.name!r}: {name}"
-                    if override is None
-                    else f"--set {override}"
-                )
-                return f"{where}: {_shown(pattern)} is not a regular expression: {error}"
-    return ""
-
-
-def _require_no_nul(data: dict[str, Any], source: str) -> None:
-    """No name of a file or host and no header holds a NUL: the system and libcurl would refuse it
-    later, and not in words.
-    """
-    waiting: list[Any] = [data]
-    while waiting:  # tables can be nested deeper than functions
-        value = waiting.pop()
-        if isinstance(value, dict):
-            waiting += [*value, *value.values()]
-        elif isinstance(value, list):
-            waiting += value
-        elif isinstance(value, str) and "\0" in value:
-            raise ConfigError(
-                f"{source}: {_shown(value)} contains the character NUL, which is "
-                "not allowed in settings"
-            )
-
-
-def _apply_override(data: dict[str, Any], override: str, source: str) -> None:
-    path, equals, value = override.partition("=")
-    parts = path.strip().split(".")
-    if not equals or len(parts) != 2 or not all(parts):
-        raise ConfigError(f"--set {override}: write section.key=value, as in fetch.max_body=5MiB")
-    section, key = parts
-    model = _sections().get(section)
-    if model is None:
-        raise ConfigError(
-            f"--set {override}: there is no section {section!r}; "
-            f"{_nearest(section, list(_sections()))}"
-        )
-    if key not in model.model_fields:
-        raise ConfigError(
-            f"--set {override}: [{section}] has no setting {key!r}; "
-            f"{_nearest(key, list(model.model_fields))}"
-        )
-    try:
-        parsed = tomllib.loads(f"value = {value}")["value"]
-    except (ValueError, RecursionError):
-        parsed = value.strip()
-    annotation = str(model.model_fields[key].annotation)
-    if annotation.startswith("tuple") and not isinstance(parsed, list):
-        parsed = [parsed]
-    several = section in ("collection", "monitor")
-    if section == "monitor" and section not in data:
-        return  # there is none that it could hold for
-    tables = data.setdefault(section, [{}] if several else {})
-    for table in tables if several and isinstance(tables, list) else [tables]:
-        if not isinstance(table, dict) or (several and table is tables):
-            brackets = f"[[{section}]]" if several else f"[{section}]"
-            raise ConfigError(
-                f"{source}: {section} is a table: write {brackets} and its settings below it"
-            )
-        table[key] = parsed
-
-
-def _sections() -> dict[str, type[SettingsSection]]:
-    return {
-        "fetch": FetchSettings,
-        "crawl": CrawlSettings,
-        "render": RenderSettings,
-        "index": IndexSettings,
-        "store": StoreSettings,
-        "run": RunSettings,
-        "cluster": ClusterSettings,
-        "serve": ServeSettings,
-        "search": SearchSettings,
-        "notify": NotifySettings,
-        "collection": Collection,
-        "monitor": Monitor,
-    }
-
-
-def _nearest(word: str, names: list[str]) -> str:
-    close = difflib.get_close_matches(word, names, n=1, cutoff=0.5)
-    return f"did you mean {close[0]!r}?" if close else f"known: {', '.join(names)}"
-
-
-def _explain(problem: Any, text: str, source: str, overrides: tuple[str, ...]) -> str:
-    location = problem["loc"]
-    names = [part for part in location if isinstance(part, str)]
-    setting = ".".join(names[:2])
-    override = next(
-        (
-            assignment
-            for assignment in reversed(overrides)
-            if assignment.partition("=")[0].strip() == setting
-        ),
-        None,
-    )
-    where = f"{source}{line_of(text, location)}" if override is None else f"--set {override}"
-    where = f"{where}: {'.'.join(str(part)[:_MAX_SHOWN] for part in location)}"
-    if problem["type"] == "extra_forbidden":
-        names_here = list(_fields_at(names[:-1]))
-        return f"{where}: unknown setting {_shown(names[-1])}; {_nearest(names[-1], names_here)}"
-    fields = _fields_at(names[:-1]) if names else {}
-    message = fault_text(problem, fields.get(names[-1]) if names else None)
-    if len(message) > 2 * _MAX_SHOWN:
-        message = f"{message[:_MAX_SHOWN]} ... {message[-_MAX_SHOWN:]}"
-    return f"{where}: {message} (given: {_shown(problem.get('input'))})"
-
-
-def _shown(value: object) -> str:
-    """As TOML's reader has it, in few characters."""
-    try:
-        return _SHORT.repr(value)
-    except ValueError:  # a hexadecimal number may have more digits than Python writes
-        return "a number with too many digits"
-
-
-def _fields_at(names: Sequence[str]) -> Mapping[str, FieldInfo]:
-    """The settings of the table that these names lead to."""
-    if not names:
-        return Config.model_fields
-    tables: dict[tuple[str, ...], type[SettingsSection]] = {
-        ("collection", "auth"): BasicAuth,
-        ("collection", "login"): FormLogin,
-    }
-    section = tables.get(tuple(names)) or _sections().get(names[0])
-    return section.model_fields if section else Config.model_fields

@@ -8,7 +8,8 @@ from typing import Any
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
-from lycosa.config.settings import Collection, Config, parse_config
+from lycosa.config.reading import parse_config
+from lycosa.config.settings import Collection, Config
 
 SECTIONS = ("fetch", "crawl", "index", "store", "run", "cluster", "serve", "search", "notify")
 

@@ -134,7 +134,7 @@ class Page:
     other_languages: list[str] = field(default_factory=list)
     # code from <html lang>, <meta http-equiv> or Content-Language; "" none
     declared_language: str = ""
-    # 1; less if declaration (else URL) and title do not fit `language`: lycosa.text.consistency
+    # 1; less if declaration (else URL) and title do not fit `language`: lycosa.text.identify
     language_share: float = 1.0
     charset: str = ""
     published_at: int | None = None
@@ -199,6 +199,26 @@ class Exchange:
     connect_ms: int = 0  # of it, until the request was sent: looking up the name, connecting, TLS
     token: object = None
 
+    def fail(self, error: str, text: str) -> None:
+        """The response turned out to be an error."""
+        self.error, self.error_text = error, text
+
+    def replace_head(self, head: bytes) -> None:
+        """Remove what the archive must not contain from the response head."""
+        self.response_head = head
+
+    def set_rendered(self, html: bytes) -> None:
+        """A browser rendered the page; b"": what it rendered is not used."""
+        self.rendered = html
+
+    def drop_body(self) -> None:
+        """The body is stored elsewhere: free its memory."""
+        self.body = b""
+
+    def restore_body(self, body: bytes) -> None:
+        """Undo `drop_body`."""
+        self.body = body
+
 
 @dataclass(slots=True)
 class Visit:
@@ -241,6 +261,32 @@ class Visit:
     tls_ms: float | None = None
     first_byte_ms: float | None = None
     certificate_until: int | None = None
+
+    def set_location(self, record_id: str, file: str, offset: int, length: int) -> None:
+        """The exchange was archived, or read from an archive."""
+        self.record_id = record_id
+        self.warc_file = file
+        self.warc_offset = offset
+        self.warc_length = length
+
+    def set_digest(self, digest: str) -> None:
+        """The payload digest was computed."""
+        self.digest = digest
+
+    def record_content(self, links_count: int, *, changed: bool) -> None:
+        """The content was parsed. `changed`: since the last visit."""
+        self.links_count = links_count
+        self.changed = changed
+
+    def record_fault(self, error: str = "", *, truncated: bool = False) -> None:
+        """Decoding or parsing met an error, or stopped at the size limit."""
+        self.error = error or self.error
+        if truncated and not self.truncated:
+            self.truncated = "decoded"
+
+    def record_redirect(self, target: str) -> None:
+        """The response redirects to `target`; "": its Location cannot be used."""
+        self.redirect_to = target
 
 
 @dataclass(slots=True)
@@ -285,6 +331,78 @@ class UrlRow:
             if not self.operation
             else operation_key(self.id.url_key, self.operation)
         )
+
+    def change_state(self, state: str, reason: str, now_ms: int) -> None:
+        """Enter a state. A URL that leaves the index also forgets its capture: if it comes back,
+        it must be fetched whole.
+        """
+        if state in (UrlState.GONE, UrlState.EXCLUDED):
+            self.etag = self.last_modified = self.digest = self.record_id = ""
+        self.state = state
+        self.reason = reason
+        self.state_at = now_ms
+
+    def record_visit(self, at: int, *, gone: bool = False) -> None:
+        """A fetch succeeded, or showed that the URL is `gone`."""
+        self.checks += self.visited_at > 0
+        self.visited_at = at
+        self.fails = 0 if not gone else self.fails + 1 if self.state == UrlState.GONE else 1
+        self.not_before = 0
+
+    def record_capture(self, visit: Visit) -> None:
+        """The payload was archived whole."""
+        self.etag = visit.etag
+        self.last_modified = visit.last_modified
+        self.digest = visit.digest
+        self.captured_at = visit.fetched_at
+        self.record_id = visit.record_id
+
+    def record_text(self, text_digest: int, *, first: bool) -> bool:
+        """The text was extracted. Return whether it differs from that of the last visit; the
+        `first` text counts as a change.
+        """
+        changed = first or self.text_digest != text_digest
+        self.changes += changed and not first
+        self.text_digest = text_digest
+        return changed
+
+    def record_failure(self, reason: str, now_ms: int) -> None:
+        """A fetch failed and is repeated later; the state remains."""
+        self.fails += 1
+        self.reason = reason
+        self.state_at = now_ms
+
+    def defer_until(self, not_before: int, reason: str | None = None) -> None:
+        """Do not fetch the URL before that time. `reason`: why, where the row has to name it."""
+        self.not_before = not_before
+        if reason is not None:
+            self.reason = reason
+
+    def renew(self, now_ms: int) -> None:
+        """A link or list shows that the URL still exists."""
+        self.state_at = now_ms
+
+    def learn_changes(self, history: tuple[float, ...], change_rate: float) -> None:
+        """A visit refined the estimate of the change rate. A claim of a change is answered."""
+        self.history = history
+        self.change_rate = change_rate
+        self.claim = 0.0
+
+    def weigh_claims(self, claim: float, silence: float | None = None) -> None:
+        """A sitemap or feed names the URL: set the chances that it changed, or did not."""
+        self.claim = claim
+        if silence is not None:
+            self.silence = silence
+
+    def rank(self, importance: float, change_rate: float | None) -> None:
+        """Set what the daily ranking computed. `change_rate` None: a visit has a newer estimate."""
+        self.importance = importance
+        if change_rate is not None:
+            self.change_rate = change_rate
+
+    def reduce_depth(self, depth: int) -> None:
+        """A shorter path to the URL is known."""
+        self.depth = min(self.depth, depth)
 
 
 def operation_key(url_key: int, operation: str) -> int:
@@ -340,3 +458,54 @@ class HostRow:
     claims_right: float = 0.0
     claims_wrong: float = 0.0
     claims_missed: float = 0.0  # changes of listed pages that nothing had announced
+
+    def record_visit(self, exchange: Exchange, server: str, fails: int) -> None:
+        """A fetch from the host has ended. `fails`: failures in a row, this one included."""
+        self.last_visit_at = exchange.started_at
+        self.ip = exchange.ip or self.ip
+        self.server = server or self.server
+        self.fails = fails
+
+    def set_pause(self, delay_ms: int, not_before: int) -> None:
+        """Set the usual delay, and when the host may be requested again."""
+        self.delay_ms = delay_ms
+        self.not_before = not_before
+
+    def defer_until(self, not_before: int, delay_ms: int = 0) -> None:
+        """Request nothing before that time; use at least this delay from then on."""
+        self.not_before = max(self.not_before, not_before)
+        self.delay_ms = max(self.delay_ms, delay_ms)
+
+    def record_latency(self, latency_ms: float) -> None:
+        """A response refined the usual latency."""
+        self.latency_ms = latency_ms
+
+    def change_state(self, before: str, after: str) -> None:
+        """One of the host's URLs has changed its state."""
+        self.visited += (after == UrlState.VISITED) - (before == UrlState.VISITED)
+        self.known += (after == UrlState.KNOWN) - (before == UrlState.KNOWN)
+
+    def add_url(self) -> None:
+        """A new URL of the host was admitted."""
+        self.known += 1
+
+    def add_page(self) -> None:
+        """A collection stored a page of the host for the first time."""
+        self.pages += 1
+
+    def add_bytes(self, size: int) -> None:
+        """A response body was transferred."""
+        self.bytes += size
+
+    def replace_robots(self, entry: RobotsEntry) -> None:
+        """The robots.txt of one of the host's origins was fetched."""
+        others = (old for old in self.robots if old.origin != entry.origin)
+        self.robots = [*others, entry]
+
+    def record_claims(self, right: float, wrong: float, missed: float) -> None:
+        """A visit showed whether sitemaps and feeds had announced a change correctly."""
+        self.claims_right, self.claims_wrong, self.claims_missed = right, wrong, missed
+
+    def record_traps(self, counters: dict[str, int]) -> None:
+        """Trap detection has new counters."""
+        self.traps = counters

@@ -49,7 +49,7 @@ class Ping:
     added: Mapping[str, int] = field(default_factory=dict)
     # partition -> known URLs that wait there: its load
     waiting: Mapping[int, int] = field(default_factory=dict)
-    # for people: as `lycosa.crawl.session.live_status` says of one worker
+    # for people: as `lycosa.crawl.session.worker_status` says of one worker
     progress: Mapping[str, Any] = field(default_factory=dict)
     acknowledged: int = 0  # `Lease.heard`: the number of the answer by which it acts
     # its claim has taken up what earlier ones had archived in its partitions, as far as it ever

@@ -151,9 +151,9 @@ class Worker:
 
     def end(self, ended: str) -> Progress:
         """Finish the fetches in flight and commit. `ended`: the reason, as in `Progress`."""
-        self.progress.ended = ended
+        self.progress.end(ended)
         self._drain()
-        self.progress.ended_ms = self.clock.monotonic_ms()
+        self.progress.stop_clock(self.clock.monotonic_ms())
         return self.progress
 
     def close(self) -> None:
@@ -301,8 +301,10 @@ class Worker:
             return
         self._last_observed = now
         progress = self.progress
-        progress.queue = max(progress.states[UrlState.KNOWN] - self.dispatcher.pages_in_flight, 0)
-        progress.in_flight = self._fetcher.active
-        progress.hosts = len(self.crawl.scheduler.parked.directory)
+        progress.measure(
+            queue=max(progress.states[UrlState.KNOWN] - self.dispatcher.pages_in_flight, 0),
+            in_flight=self._fetcher.active,
+            hosts=len(self.crawl.scheduler.parked.directory),
+        )
         if self._options.observer is not None:
             self._options.observer(progress)

@@ -9,16 +9,15 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 
-from lycosa.cluster.cluster import Cluster
+from lycosa.cluster.cluster import Cluster, ClusterOptions
 from lycosa.cluster.engine import Engine
 from lycosa.cluster.quota_leases import PageBudget
 from lycosa.config.settings import RunSettings
 from lycosa.core.clock import Clock
 from lycosa.core.errors import LycosaError
 from lycosa.core.units import format_time, number_of
-from lycosa.crawl.session.live_status import write_live
 from lycosa.crawl.session.planning import CrawlPlan
-from lycosa.crawl.session.worker_status import figures
+from lycosa.crawl.session.worker_status import figures, write_live
 from lycosa.daemon.worker_supervisor import OF_STOP_TIMEOUT
 from lycosa.processes.disk_space import DiskSpace
 from lycosa.store.log.state import LogState
@@ -89,6 +88,10 @@ class ClusterSupervisor:
         self.proven: CrawlPlan | None = None
         self.trouble = ""
 
+    def forget(self) -> None:
+        """The cluster was ended elsewhere."""
+        self.child = None
+
     def look(self, now: int, plan: CrawlPlan, room: DiskSpace) -> None:
         """Do what is due at `now` (monotonic ms): start it by this plan if there is none, see how
         it is. Call it as often as you like.
@@ -139,12 +142,9 @@ class ClusterSupervisor:
             self._workspace,
             plan.config,
             plan.jobs,
-            command="run",
-            workers=self._workers,
-            budgets=budgets,
-            report=self._report,
-            clock=self._clock,
-            identity=self._identity,
+            ClusterOptions("run", self._workers, budgets, identity=self._identity),
+            self._report,
+            self._clock,
         )
         self._identity = cluster.identity
         self.child = ClusterChild(cluster)

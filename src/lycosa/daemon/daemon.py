@@ -22,9 +22,9 @@ from lycosa.cluster.engine import Engine
 from lycosa.core.clock import Clock, SystemClock
 from lycosa.core.errors import ConfigError, LycosaError, SettingsRefused, UsageError, WorkspaceError
 from lycosa.core.units import format_time
-from lycosa.crawl.session.live_status import COMMAND, FILE, write_live
-from lycosa.crawl.session.live_status import live_status as live_status
 from lycosa.crawl.session.planning import CrawlPlan, make_plan
+from lycosa.crawl.session.worker_status import COMMAND, FILE, write_live
+from lycosa.crawl.session.worker_status import live_status as live_status
 from lycosa.daemon.cluster_supervisor import ClusterSupervisor
 from lycosa.daemon.hunt_supervisor import HuntSupervisor
 from lycosa.daemon.index_supervisor import IndexSupervisor
@@ -344,7 +344,8 @@ class Daemon:
             how = child.end()
             if how:
                 self._report(f"the {name}: {how}")
-        self._hunts.child = self._worker.child = self._index.child = None
+        for supervisor in (self._hunts, self._worker, self._index):
+            supervisor.forget()
         self._services.finish()
         with suppress(LycosaError, OSError):
             self._news.tick()

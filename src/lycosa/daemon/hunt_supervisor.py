@@ -34,6 +34,10 @@ class HuntSupervisor:
         self._next_look = self._next_sweep = 0
         self.child: Child | None = None
 
+    def forget(self) -> None:
+        """The process was ended elsewhere."""
+        self.child = None
+
     @property
     def message(self) -> str:
         """Why nobody crawls, if that is why."""

@@ -26,6 +26,10 @@ class IndexSupervisor:
         self._pause = _PAUSE_MS
         self.child: Child | None = None
 
+    def forget(self) -> None:
+        """The process was ended elsewhere."""
+        self.child = None
+
     def look(self, now: int, settings: IndexSettings, *, room: bool) -> None:
         """Do what is due at `now` (monotonic ms); without `room` on the disk none is started. Call
         it as often as you like.

@@ -19,7 +19,7 @@ from typing import Any
 from lycosa.cluster.status import cluster_status
 from lycosa.core.clock import Clock, SystemClock
 from lycosa.core.version import VERSION
-from lycosa.crawl.session.live_status import live_status
+from lycosa.crawl.session.worker_status import live_status
 from lycosa.export.bulk.bulk import EXPORTS
 from lycosa.index.generation import GenerationInfo
 from lycosa.index.shards.shards import current_generation
@@ -36,7 +36,7 @@ _LOCAL = "local"  # the label of the one worker of a machine's own daemon
 @dataclass(slots=True)
 class Measured:
     """What is known of a workspace at a moment. `live`, `cluster`: as in
-    `lycosa.crawl.session.live_status` and `cluster_view`; None: nobody works it.
+    `lycosa.crawl.session.worker_status` and `cluster_view`; None: nobody works it.
     """
 
     now_ms: int

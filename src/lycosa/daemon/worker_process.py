@@ -19,9 +19,15 @@ from lycosa.core.errors import ClaimLost, LycosaError, UsageError
 from lycosa.core.system_errors import is_disk_full
 from lycosa.core.units import format_time
 from lycosa.crawl.processing.page_mark import MarkingReader, PageMark
-from lycosa.crawl.session.live_status import write_live
 from lycosa.crawl.session.session import CrawlSession, SessionOptions, open_session
-from lycosa.crawl.session.worker_status import CrawlPause, Rate, WorkerStatus, cpu_s, figures
+from lycosa.crawl.session.worker_status import (
+    CrawlPause,
+    Rate,
+    WorkerStatus,
+    cpu_s,
+    figures,
+    write_live,
+)
 from lycosa.crawl.state.task import Job
 from lycosa.crawl.worker import Worker
 from lycosa.processes.children import News

@@ -46,6 +46,10 @@ class WorkerSupervisor:
         self.proven: CrawlPlan | None = None
         self.trouble = ""
 
+    def forget(self) -> None:
+        """The process was ended elsewhere."""
+        self.child = None
+
     def look(self, now: int, plan: CrawlPlan, room: DiskSpace) -> None:
         """Do what is due at `now` (monotonic ms): start it by this plan if there is none, see how
         it is. Call it as often as you like.

@@ -50,6 +50,28 @@ class Check:
     first_byte_ms: float | None = None
     certificate_until: int | None = None  # ms since 1970
 
+    def end(self, exchange: Exchange) -> None:
+        """The check is done."""
+        self.exchange = exchange
+
+    def measure(self, curl: Any, looked_up_ms: int) -> None:
+        """Take the time of each step from libcurl, and the certificate."""
+        dns, connected, encrypted, first = (
+            curl.getinfo(name) / 1000
+            for name in (
+                pycurl.NAMELOOKUP_TIME_T,
+                pycurl.CONNECT_TIME_T,
+                pycurl.APPCONNECT_TIME_T,
+                pycurl.STARTTRANSFER_TIME_T,
+            )
+        )
+        self.dns_ms = looked_up_ms + dns or None
+        self.connect_ms = connected - dns if connected else None
+        self.tls_ms = encrypted - connected if encrypted else None
+        self.first_byte_ms = first - (encrypted or connected) if first and connected else None
+        if encrypted:
+            self.certificate_until = _certificate_until(curl)
+
 
 class CheckFetcher(CurlFetcher):
     """A fetcher that opens a connection for every request and takes its steps' times. The request's
@@ -112,13 +134,13 @@ class CheckFetcher(CurlFetcher):
     ) -> None:
         check = _check_of(transfer.request)
         if transfer.looking_up is None:
-            _take_times(check, transfer.curl, transfer.looked_up_ms)
+            check.measure(transfer.curl, transfer.looked_up_ms)
         super()._finish(transfer, head, error, text, truncated)
-        check.exchange = self._finished[-1]
+        check.end(self._finished[-1])
 
     def _not_started(self, request: Request, error: FetchError, text: str) -> None:
         super()._not_started(request, error, text)
-        _check_of(request).exchange = self._finished[-1]
+        _check_of(request).end(self._finished[-1])
 
 
 class CheckRunner:
@@ -185,25 +207,6 @@ _OPTIONS = {
 def _check_of(request: Request) -> Check:
     assert isinstance(request.token, Check)
     return request.token
-
-
-def _take_times(check: Check, curl: Any, looked_up_ms: int) -> None:
-    """What libcurl measured, from step to step."""
-    dns, connected, encrypted, first = (
-        curl.getinfo(name) / 1000
-        for name in (
-            pycurl.NAMELOOKUP_TIME_T,
-            pycurl.CONNECT_TIME_T,
-            pycurl.APPCONNECT_TIME_T,
-            pycurl.STARTTRANSFER_TIME_T,
-        )
-    )
-    check.dns_ms = looked_up_ms + dns or None
-    check.connect_ms = connected - dns if connected else None
-    check.tls_ms = encrypted - connected if encrypted else None
-    check.first_byte_ms = first - (encrypted or connected) if first and connected else None
-    if encrypted:
-        check.certificate_until = _certificate_until(curl)
 
 
 def _certificate_until(curl: Any) -> int | None:

@@ -30,10 +30,7 @@ from lycosa.fetch.guard import AddressGuard
 from lycosa.fetch.handle import authorities_file, new_handle
 from lycosa.fetch.resolver import Names, Place, Resolution, is_name
 from lycosa.fetch.transfer import Transfer, split_url
-from lycosa.http.chunked import dechunk
-from lycosa.http.decode import parse_head
-from lycosa.http.fields import default_fields, field_lines, head_end, with_fields
-from lycosa.http.redact import redacted_fields
+from lycosa.http.fields import default_fields, field_lines, head_end, redacted_fields, with_fields
 from lycosa.processes.stopping import StopFlag
 
 # CURL_HTTP_VERSION_*
@@ -114,31 +111,22 @@ class CurlFetcher:
             return
         transfer = self._free.pop() if self._free else self._new_transfer()
         curl = transfer.curl
-        transfer.request = request
-        transfer.url = url
-        if request.headers:
-            fields = with_fields(self._fields, field_lines(request.headers))
-            recorded = redacted_fields(request.headers)
-            curl.setopt(pycurl.HTTPHEADER, fields)
-            transfer.fields = head_end(
-                fields
-                if recorded is request.headers
-                else with_fields(self._fields, field_lines(recorded))
-            )
-            transfer.custom_headers = True
-        elif transfer.custom_headers:
-            curl.setopt(pycurl.HTTPHEADER, self._fields)
-            transfer.fields = self._head_end
-            transfer.custom_headers = False
-        transfer.started_at = self._clock.now_ms()
-        transfer.started_ms = monotonic_ms()
-        curl.setopt(pycurl.URL, request.url)
-        curl.setopt(pycurl.REQUEST_TARGET, transfer.target())
         if request.form is not None:
             curl.setopt(pycurl.POSTFIELDS, request.form)
         elif transfer.posted:
             curl.setopt(pycurl.HTTPGET, 1)
-        transfer.posted = request.form is not None
+        transfer.begin(request, url, self._clock.now_ms())
+        if request.headers:
+            fields = with_fields(self._fields, field_lines(request.headers))
+            recorded = redacted_fields(request.headers)
+            shown = fields
+            if recorded is not request.headers:
+                shown = with_fields(self._fields, field_lines(recorded))
+            transfer.set_fields(fields, head_end(shown), custom=True)
+        elif transfer.custom_headers:
+            transfer.set_fields(self._fields, self._head_end, custom=False)
+        curl.setopt(pycurl.URL, request.url)
+        curl.setopt(pycurl.REQUEST_TARGET, transfer.target())
         self._prepare(transfer)
         self._set_out(transfer)
 
@@ -163,7 +151,7 @@ class CurlFetcher:
 
     def _look_up(self, transfer: Transfer, place: Place) -> None:
         """Begin a request by the look-up of its host's name."""
-        transfer.looking_up = place
+        transfer.wait_for_name(place)
         others = self._looking_up.get(place)
         if others is None:
             others = self._looking_up[place] = []
@@ -178,14 +166,11 @@ class CurlFetcher:
                 error = FetchError.NAME_UNKNOWN if resolution.unknown else FetchError.DNS
                 self._end(transfer, error, f"Could not resolve host: {host} ({resolution.why})", "")
                 continue
-            transfer.looking_up = None
-            transfer.looked_up_ms = max(monotonic_ms() - transfer.started_ms, 1)
             listed = ",".join(
                 f"[{address}]" if ":" in address else address for address in resolution.addresses
             )
-            transfer.curl.setopt(pycurl.RESOLVE, [f"{self._resolve_prefix}{host}:{port}:{listed}"])
-            self._limit(transfer, transfer.looked_up_ms)
-            transfer.has_addresses = True
+            entry = f"{self._resolve_prefix}{host}:{port}:{listed}"
+            self._limit(transfer, transfer.use_addresses(entry))
             self._driver.add(transfer.curl)
 
     def _longest_look_up_ms(self, transfer: Transfer) -> int:
@@ -207,9 +192,7 @@ class CurlFetcher:
         transfer = FileTransfer(
             curl, self._guard, self._detours, self._settings, url, self._controls
         )
-        transfer.request = request
-        transfer.started_at = self._clock.now_ms()
-        transfer.started_ms = monotonic_ms()
+        transfer.begin(request, None, self._clock.now_ms())
         transfer.only_if_modified(request.headers)
         curl.setopt(pycurl.URL, request.url)
         self._set_out(transfer)
@@ -334,7 +317,7 @@ class CurlFetcher:
                 and not transfer.body[-1].endswith(_LAST_CHUNK)
                 and b"chunked" in head.lower()
             ):
-                _cut_after_chunks(transfer, head)
+                transfer.cut_after_chunks(head)
             self._finish(transfer, head, "", "", "")
         elif head or not transfer.head:
             self._end(transfer, FetchError.BAD_HTTP, "no valid status line", "")
@@ -380,7 +363,7 @@ class CurlFetcher:
                 return FetchError.HEADERS_TOO_LARGE
             if failure.TLS_EOF_TEXT in text:
                 return FetchError.INCOMPLETE if transfer.head else FetchError.EMPTY_REPLY
-            if _broken_chunk(transfer):
+            if transfer.has_broken_chunk():
                 return FetchError.INCOMPLETE
         return failure.curl_error(code)
 
@@ -436,9 +419,8 @@ class CurlFetcher:
             curl.close()
             return
         if transfer.has_addresses:
-            curl.unsetopt(pycurl.RESOLVE)
+            transfer.forget_addresses()
             self._limit(transfer, 0)
-            transfer.has_addresses = False
         transfer.reset()
         self._free.append(transfer)
 
@@ -463,20 +445,3 @@ class CurlFetcher:
         return Transfer(
             curl, self._guard, self._detours, settings.max_header, settings.max_body, self._head_end
         )
-
-
-def _cut_after_chunks(transfer: Transfer, head: bytes) -> None:
-    """Drop what came after the last chunk: libcurl, told not to decode, hands on all that it
-    read.
-    """
-    if "chunked" in parse_head(head).tokens("transfer-encoding"):
-        body = b"".join(transfer.body)
-        transfer.body[:] = [body[: dechunk(body).end]]
-
-
-def _broken_chunk(transfer: Transfer) -> bool:
-    if not transfer.body or "chunked" not in parse_head(transfer.final_head()).tokens(
-        "transfer-encoding"
-    ):
-        return False
-    return dechunk(b"".join(transfer.body)).broken

@@ -13,12 +13,11 @@ from __future__ import annotations
 import re
 from collections import OrderedDict
 from collections.abc import Iterable
-from dataclasses import dataclass
+from datetime import UTC, datetime
 from itertools import count
 from typing import NamedTuple
 from urllib.parse import urlsplit
 
-from lycosa.http.cookie_date import parse_cookie_date
 from lycosa.url.domain import Domains
 
 MOST_BYTES = 4 * 2**20
@@ -44,8 +43,7 @@ class _Place(NamedTuple):
     path: str
 
 
-@dataclass(slots=True)
-class _Cookie:
+class _Cookie(NamedTuple):
     value: str
     secure: bool
     expires_at: int | None  # None: until the jar goes
@@ -157,7 +155,7 @@ class CookieJar:
     def _put(self, key: str, place: _Place, cookie: _Cookie, now_ms: int) -> None:
         domain = self._held.setdefault(key, {})
         old = domain.pop(place, None)
-        cookie.born = old.born if old else next(self._births)
+        cookie = cookie._replace(born=old.born if old else next(self._births))
         self._bytes -= _size(place, old) if old else 0
         if cookie.expires_at is None or cookie.expires_at > now_ms:
             domain[place] = cookie
@@ -260,3 +258,41 @@ def _shadows(place: _Place, cookie: _Cookie, new: _Place) -> bool:
 
 def _size(place: _Place, cookie: _Cookie) -> int:
     return len(place.name) + len(place.domain) + len(place.path) + len(cookie.value) + _OVERHEAD
+
+
+_DELIMITERS = re.compile(r"[\x09\x20-\x2f\x3b-\x40\x5b-\x60\x7b-\x7e]+")
+_TIME = re.compile(r"(\d{1,2}):(\d{1,2}):(\d{1,2})(?:\D.*)?", re.DOTALL)
+_DAY = re.compile(r"(\d{1,2})(?:\D.*)?", re.DOTALL)
+_YEAR = re.compile(r"(\d{2,4})(?:\D.*)?", re.DOTALL)
+_MONTHS = {
+    name: number
+    for number, name in enumerate(re.findall("...", "janfebmaraprmayjunjulaugsepoctnovdec"), 1)
+}
+
+
+def parse_cookie_date(text: str) -> int | None:
+    """Milliseconds since 1970, or None for what is no date."""
+    clock: tuple[int, int, int] | None = None
+    day = month = year = None
+    for token in _DELIMITERS.split(text):
+        if clock is None and (match := _TIME.fullmatch(token)):
+            clock = (int(match[1]), int(match[2]), int(match[3]))
+        elif day is None and (match := _DAY.fullmatch(token)):
+            day = int(match[1])
+        elif month is None and token[:3].lower() in _MONTHS:
+            month = _MONTHS[token[:3].lower()]
+        elif year is None and (match := _YEAR.fullmatch(token)):
+            year = int(match[1])
+    if clock is None or day is None or month is None or year is None:
+        return None
+    if 70 <= year <= 99:
+        year += 1900
+    elif year <= 69:
+        year += 2000
+    if year < 1601:
+        return None
+    try:
+        at = datetime(year, month, day, *clock, tzinfo=UTC)
+    except ValueError:
+        return None
+    return int(at.timestamp()) * 1000

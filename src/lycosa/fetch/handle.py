@@ -4,8 +4,11 @@ and what it may not.
 
 from __future__ import annotations
 
+import socket
+import ssl
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import pycurl
 
@@ -81,3 +84,25 @@ def authorities_file(configured: str) -> str:
             raise ConfigError(f"fetch.ca_file: {configured} is not a file")
         return configured
     return next((path for path in _CERTIFICATE_FILES if Path(path).is_file()), "")
+
+
+HTTPS_PORT = 443
+TIMEOUT_S = 5.0
+
+
+def speaks_tls(authority: str, timeout_s: float = TIMEOUT_S) -> bool:
+    """Try a TLS handshake with `host`, `host:port` or what begins with it; nothing is requested.
+    Whether the certificate is valid is no question here: the crawl says so. Never raises.
+    """
+    try:
+        parts = urlsplit(f"//{authority}")
+        host, port = parts.hostname, parts.port
+        if host is None:
+            return False
+        context = ssl.create_default_context()
+        context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+        connection = socket.create_connection((host, port or HTTPS_PORT), timeout_s)
+        with connection, context.wrap_socket(connection, server_hostname=host):
+            return True
+    except (OSError, ValueError):
+        return False

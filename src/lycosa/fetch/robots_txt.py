@@ -126,7 +126,14 @@ class Robots:
 
     __slots__ = ("_allowed_without_rules", "_body", "_delay_ms", "_matcher", "_sitemaps", "_token")
 
-    def __init__(self, body: str, user_agent: str, origin: str = "") -> None:
+    def __init__(
+        self,
+        body: str,
+        user_agent: str,
+        origin: str = "",
+        *,
+        allowed_without_rules: bool = True,
+    ) -> None:
         """`body`: the file's text. Only its first 512 KiB are read. `origin`: whose it is, where
         that is no site of the web.
         """
@@ -138,7 +145,7 @@ class Robots:
         rules = groups.rules()
         self._delay_ms = groups.delay_ms()
         self._sitemaps = tuple(groups.sitemaps)
-        self._allowed_without_rules = True
+        self._allowed_without_rules = allowed_without_rules
         self._matcher = _matcher(rules) if rules else None
 
     @classmethod
@@ -149,9 +156,7 @@ class Robots:
     @classmethod
     def nothing(cls) -> Robots:
         """robots.txt cannot be had: nothing is allowed."""
-        robots = cls("", "*")
-        robots._allowed_without_rules = False
-        return robots
+        return cls("", "*", allowed_without_rules=False)
 
     def allowed(self, url: str) -> bool:
         """Whether we may fetch an absolute URL of this origin; /robots.txt always. Hot path."""

@@ -18,6 +18,7 @@ from lycosa.core.records import Request
 from lycosa.fetch.connect_to import Detour, find_detour
 from lycosa.fetch.driver import monotonic_ms
 from lycosa.fetch.guard import AddressGuard
+from lycosa.http.chunked import dechunk
 from lycosa.http.decode import parse_head
 
 _URL = re.compile(r"(https?)://([^\s/?#@\\]+)([/?][!\"$-~]*|)")
@@ -104,11 +105,45 @@ class Transfer:
         self.has_addresses = (
             False  # libcurl was told of addresses, and how long it may take to connect
         )
+        self.looking_up: tuple[str, int] | None = None  # its name, before libcurl has the request
         self.reset()
         curl.setopt(pycurl.HEADERFUNCTION, self.head.append)
         curl.setopt(pycurl.WRITEFUNCTION, self.write)
         curl.setopt(pycurl.OPENSOCKETFUNCTION, self.open_socket)
         curl.setopt(pycurl.PREREQFUNCTION, self.may_send)
+
+    def begin(self, request: Request, url: re.Match[str] | None, at_ms: int) -> None:
+        """Take a request. `at_ms`: the current time since 1970."""
+        self.request = request
+        self.url = url or self.url
+        self.started_at = at_ms
+        self.started_ms = monotonic_ms()
+        self.posted = request.form is not None
+
+    def set_fields(self, fields: list[bytes], recorded: bytes, *, custom: bool) -> None:
+        """Send these header fields. `recorded`: how they are archived."""
+        self.curl.setopt(pycurl.HTTPHEADER, fields)
+        self.fields = recorded
+        self.custom_headers = custom
+
+    def wait_for_name(self, place: tuple[str, int]) -> None:
+        """The host name is being looked up."""
+        self.looking_up = place
+
+    def use_addresses(self, entry: str) -> int:
+        """Give libcurl the addresses of the host (in the form of its option RESOLVE). Return the
+        milliseconds that the look-up took.
+        """
+        self.looking_up = None
+        self.looked_up_ms = max(monotonic_ms() - self.started_ms, 1)
+        self.curl.setopt(pycurl.RESOLVE, [entry])
+        self.has_addresses = True
+        return self.looked_up_ms
+
+    def forget_addresses(self) -> None:
+        """Undo `use_addresses` for the next request."""
+        self.curl.unsetopt(pycurl.RESOLVE)
+        self.has_addresses = False
 
     def reset(self) -> None:
         """Make ready for the next request. The head's list stays the same object: its `append` is
@@ -126,7 +161,7 @@ class Transfer:
         self.head_too_large = False
         self.refused = ""
         self.dialled = False
-        self.looking_up: tuple[str, int] | None = None  # its name, before libcurl has the request
+        self.looking_up = None
         self.looked_up_ms = 0  # what that took; 0: it was not
         self.sent_ms = 0
         self.repeated = False
@@ -261,6 +296,17 @@ class Transfer:
         if self.final[0] != len(self.head):
             self.final = len(self.head), self._final_head()
         return self.final[1]
+
+    def cut_after_chunks(self, head: bytes) -> None:
+        """Drop what follows the last chunk: without decoding, libcurl returns all that it read."""
+        if "chunked" in parse_head(head).tokens("transfer-encoding"):
+            body = b"".join(self.body)
+            self.body[:] = [body[: dechunk(body).end]]
+
+    def has_broken_chunk(self) -> bool:
+        """Return whether the chunk framing of the body is invalid."""
+        chunked = "chunked" in parse_head(self.final_head()).tokens("transfer-encoding")
+        return bool(self.body) and chunked and dechunk(b"".join(self.body)).broken
 
     def _final_head(self) -> bytes:
         lines = self.head

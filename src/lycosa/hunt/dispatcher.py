@@ -15,6 +15,7 @@ import polars as pl
 
 from lycosa.core.errors import UrlError
 from lycosa.core.records import Link, Page, UrlId, UrlRow, UrlState, Visit
+from lycosa.crawl.admission.remote_links import Way
 from lycosa.crawl.state.assignment import Assignment
 from lycosa.crawl.state.crawl_state import CrawlState
 from lycosa.crawl.state.events import CrawlListener
@@ -235,7 +236,7 @@ class HuntDealer(CrawlListener):
         if via:
             source = assignment.gate.identify(via)
             depth = (assignment.seen.depth(source) or 0) + 1 if assignment.knows(source) else 1
-        assignment.gate.admit(url, depth, crawl.clock.now_ms(), referrer=via, anchor=anchor)
+        assignment.gate.admit(url, depth, crawl.clock.now_ms(), Way(via, anchor=anchor))
         return crawl.urls.find(assignment.name, identity)
 
     def _visited_elsewhere(self, identity: UrlId) -> bool:

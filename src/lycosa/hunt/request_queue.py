@@ -24,7 +24,7 @@ from typing import Protocol
 from pydantic import TypeAdapter, ValidationError
 
 from lycosa.core.errors import OwnedError, UsageError, WorkError
-from lycosa.crawl.session.live_status import COMMAND as DAEMON
+from lycosa.crawl.session.worker_status import COMMAND as DAEMON
 from lycosa.hunt.events import Event
 from lycosa.hunt.session import HuntRequest
 from lycosa.store.coordination.owner import owner_of

@@ -14,7 +14,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from lycosa.config.settings import Collection, Config, parse_config
+from lycosa.config.reading import parse_config
+from lycosa.config.settings import Collection, Config
 from lycosa.core.clock import Clock, SystemClock
 from lycosa.core.errors import UsageError
 from lycosa.core.units import parse_duration_ms

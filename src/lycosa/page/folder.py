@@ -42,7 +42,7 @@ def read_listing(form: MediaFormat, payload: bytes, url: str) -> tuple[PageParts
         if form is MediaFormat.GOPHER_MENU
         else ""
     )
-    parts.title = words or f"Index of {path}"
+    parts.set_title(words or f"Index of {path}")
     return parts, decoded
 
 

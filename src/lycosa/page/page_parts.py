@@ -1,9 +1,11 @@
-"""What the walk over a tree collects, as found: nothing resolved, nothing chosen."""
+"""What readers of documents collect, before links are resolved and the main text is selected."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 from typing import ClassVar
+
+from lycosa.core.records import LinkKind
 
 ANCHOR_LENGTH = 500  # characters kept of an anchor
 
@@ -75,6 +77,32 @@ class PageParts:
             *(each[1] for each in self.alternates),
         )
         return "\ufffd" in "".join(seen)
+
+    def set_title(self, text: str) -> None:
+        """Set the title; the first one counts."""
+        self.title = self.title or text
+
+    def set_base(self, href: str | None) -> None:
+        """Set the base of links; the first one counts."""
+        if self.base is None:
+            self.base = href
+
+    def set_language(self, code: str) -> None:
+        """Set the declared language."""
+        self.language = code
+
+    def begin_article(self) -> None:
+        """An article element begins."""
+        self.has_article = True
+
+    def add_canonical(self, href: str, rel: str) -> None:
+        """Add a link to the canonical URL."""
+        self.links.append((LinkKind.CANONICAL.value, href, rel, ""))
+        self.has_canonical = True
+
+    def count_cut_anchor(self) -> None:
+        """An anchor was longer than ANCHOR_LENGTH."""
+        self.anchors_cut += 1
 
     def add_heading(self, text: str, is_h1: bool) -> None:
         """Take a heading; the first h1 is the headline."""

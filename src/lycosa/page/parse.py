@@ -1,12 +1,14 @@
-"""From bytes to a `Page`: the room's door. Pure: the same bytes give the same page."""
+"""From bytes to a `Page`. Pure: the same bytes give the same page."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
 
 from lycosa.core.errors import Refusal
-from lycosa.core.records import Alternate, LinkKind, Page
+from lycosa.core.records import Alternate, Link, LinkKind, Page
 from lycosa.page import media
 from lycosa.page.dates import parse_date
 from lycosa.page.encoding import decode
@@ -18,16 +20,15 @@ from lycosa.page.html.main_text import main_text
 from lycosa.page.media import MediaFormat
 from lycosa.page.page_parts import PageParts, fold
 from lycosa.page.robots_directives import permission
-from lycosa.text.consistency import language_share
 from lycosa.text.digest import simhash, text_digest
-from lycosa.text.identify import identify
+from lycosa.text.identify import identify, language_share
 from lycosa.url.languages import language_code, language_of_url
 from lycosa.url.normalise import LinkResolver
 
 FAULT_BINARY = "binary"  # declared as text, but no text in any encoding
 FAULT_LINKS_CUT = "links_cut"
 FAULT_ANCHOR_CUT = "anchor_cut"
-# characters of main text from which the rest of the page is not asked for the language
+# Characters of main text from which it alone decides the language.
 _ENOUGH_MAIN_TEXT = 200
 _TITLE_LENGTH = 1_000
 _DESCRIPTION_LENGTH = 5_000
@@ -56,6 +57,17 @@ _DATE_METAS = (
 _PUBLISHED = re.compile(r'"datePublished"\s*:\s*"([^"]{8,80})"')
 
 
+@dataclass(slots=True, frozen=True)
+class PageSource:
+    """Where a document came from, and what its response says of it. See `parse_page`."""
+
+    url: str
+    link_headers: tuple[str, ...] = ()
+    x_robots_tag: tuple[str, ...] = ()
+    product_token: str = "lycosa"
+    content_language: str = ""
+
+
 def understands(content_type: str, payload: bytes) -> bool:
     """Whether `parse_page` reads this kind of document: HTML, XHTML, plain text, feeds and other
     XML.
@@ -73,8 +85,7 @@ def parse_page(
     product_token: str = "lycosa",
     content_language: str = "",
 ) -> Page:
-    """Understand one document. Never raises on any bytes; what is wrong with them stands in
-    `faults`.
+    """Parse one document. Never raises on any bytes; `faults` lists what is wrong with them.
 
     Args:
         payload: the decoded body.
@@ -85,12 +96,18 @@ def parse_page(
         product_token: the robot name that pages may address.
         content_language: the Content-Language header, for documents that declare no language.
     """
-    page = Page(size=len(payload))
+    source = PageSource(
+        url,
+        tuple(link_headers),
+        tuple(x_robots_tag),
+        product_token,
+        content_language,
+    )
     form = media.format_of(content_type, payload)
+    size = len(payload)
     if form in (MediaFormat.BINARY, MediaFormat.OTHER):
-        page.faults.append(FAULT_BINARY)
-        page.may_index, page.may_follow = permission((), x_robots_tag, product_token)
-        return page
+        may_index, may_follow = permission((), x_robots_tag, product_token)
+        return Page(size=size, faults=[FAULT_BINARY], may_index=may_index, may_follow=may_follow)
     whole = form in _READERS or form in LISTINGS
     if form in LISTINGS:
         parts, decoded = read_listing(form, payload, url)
@@ -101,44 +118,65 @@ def parse_page(
         parts = _READERS[form](decoded.data)
     else:
         parts, decoded = read_html(payload, content_type, xml=form is MediaFormat.XHTML)
-    page.charset = decoded.charset
-    page.faults.extend(decoded.faults)
-    fill_page(
-        page, parts, url, link_headers, x_robots_tag, product_token, content_language, whole=whole
+    return build_page(
+        parts, source, size=size, charset=decoded.charset, faults=decoded.faults, whole=whole
     )
-    return page
 
 
-def fill_page(
-    page: Page,
+def build_page(
     parts: PageParts,
-    url: str,
-    link_headers: Sequence[str],
-    x_robots_tag: Sequence[str],
-    product_token: str,
-    content_language: str = "",
+    source: PageSource,
     *,
+    size: int,
     whole: bool,
-) -> None:
-    """Make of what a document says what we understand of it. `whole`: all of its text is main text.
-    Arguments as for `parse_page`.
-    """
-    page.faults.extend(parts.faults)
-    _fill_texts(page, parts, whole=whole)
-    _fill_links(page, parts, url, link_headers)
-    page.published_at = _published(parts)
-    page.may_index, page.may_follow = permission(parts.robots, x_robots_tag, product_token)
-    page.declared_language = language_code(
-        parts.language or parts.meta.get("http-equiv:content-language") or content_language
+    charset: str = "",
+    faults: Sequence[str] = (),
+) -> Page:
+    """Return the page that the parts of a document make. `whole`: all of its text is main text."""
+    meta, text = parts.meta, parts.text()
+    main = text if whole else main_text(parts)
+    og_title = fold(meta.get("og:title", ""))
+    title = (parts.title or og_title)[:_TITLE_LENGTH]
+    description = fold(
+        meta.get("description") or meta.get("og:description") or meta.get("dc.description") or ""
+    )[:_DESCRIPTION_LENGTH]
+    links = _read_links(parts, source, charset)
+    may_index, may_follow = permission(parts.robots, source.x_robots_tag, source.product_token)
+    declared = language_code(
+        parts.language or meta.get("http-equiv:content-language") or source.content_language
     )
-    _fill_language(page, url)
+    sample = main if len(main) >= _ENOUGH_MAIN_TEXT else text
+    language = _identify(sample or f"{title}\n{description}".strip(), title, declared, source.url)
+    return Page(
+        title=title,
+        headline=(parts.headline or og_title)[:_TITLE_LENGTH],
+        description=description,
+        headings=parts.headings,
+        main_text=main,
+        text=text,
+        language=language.language,
+        language_score=language.score,
+        other_languages=language.others,
+        declared_language=declared,
+        language_share=language.share,
+        charset=charset,
+        published_at=_published(parts),
+        canonical=links.canonical,
+        may_index=may_index,
+        may_follow=may_follow,
+        size=size,
+        text_digest=text_digest(text),
+        simhash=simhash(sample) if sample else 0,
+        faults=[*faults, *parts.faults, *links.faults],
+        alternates=links.alternates,
+        links=links.links,
+        refused=links.refused,
+    )
 
 
 def _plain(data: bytes) -> PageParts:
-    parts = PageParts()
     text = data.decode(errors="replace").replace("\0", "")
-    parts.lines = [line for line in map(fold, text.splitlines()) if line]
-    return parts
+    return PageParts(lines=[line for line in map(fold, text.splitlines()) if line])
 
 
 _READERS = {
@@ -148,50 +186,50 @@ _READERS = {
 }
 
 
-def _fill_texts(page: Page, parts: PageParts, whole: bool) -> None:
-    page.text = parts.text()
-    page.main_text = page.text if whole else main_text(parts)
-    meta = parts.meta
-    page.title = (parts.title or fold(meta.get("og:title", "")))[:_TITLE_LENGTH]
-    page.headline = (parts.headline or fold(meta.get("og:title", "")))[:_TITLE_LENGTH]
-    description = (
-        meta.get("description") or meta.get("og:description") or meta.get("dc.description") or ""
-    )
-    page.description = fold(description)[:_DESCRIPTION_LENGTH]
-    page.headings = parts.headings
+class _Links(NamedTuple):
+    links: list[Link]
+    refused: dict[str, int]
+    alternates: list[Alternate]
+    canonical: str | None
+    faults: list[str]
 
 
-def _fill_links(page: Page, parts: PageParts, url: str, link_headers: Sequence[str]) -> None:
+def _read_links(parts: PageParts, source: PageSource, charset: str) -> _Links:
+    """Resolve the links of a document and of its headers."""
+    collected, alternates = parts.links, parts.alternates
+    has_canonical = parts.has_canonical
     refresh = parts.meta.get("http-equiv:refresh")
     if refresh and (target := refresh_target(refresh)):
-        parts.links.append((LinkKind.REFRESH.value, target, "", ""))
-    alternates = parts.alternates
-    for target, parameters in header_links(link_headers) if link_headers else ():
+        collected.append((LinkKind.REFRESH.value, target, "", ""))
+    for target, parameters in header_links(source.link_headers) if source.link_headers else ():
         relations = parameters.get("rel", "").lower().split()
         if "canonical" in relations:
-            parts.links.append((LinkKind.CANONICAL.value, target, " ".join(relations), ""))
-            parts.has_canonical = True
+            collected.append((LinkKind.CANONICAL.value, target, " ".join(relations), ""))
+            has_canonical = True
         elif "alternate" in relations:
-            parts.links.append((LinkKind.ALTERNATE.value, target, " ".join(relations), ""))
+            collected.append((LinkKind.ALTERNATE.value, target, " ".join(relations), ""))
             if parameters.get("hreflang"):
                 alternates.append((parameters["hreflang"], target))
-    base = url
+    base = source.url
     if parts.base is not None:
-        resolved = LinkResolver(url).resolve(parts.base)
+        resolved = LinkResolver(base).resolve(parts.base)
         if type(resolved) is not Refusal:
             base = resolved
-    resolver = LinkResolver(base, page.charset or "utf-8")
-    page.links, page.refused, cut = resolve_links(parts.links, resolver, parts.base is not None)
-    if cut:
-        page.faults.append(FAULT_LINKS_CUT)
+    resolver = LinkResolver(base, charset or "utf-8")
+    links, refused, cut = resolve_links(collected, resolver, parts.base is not None)
+    faults = [FAULT_LINKS_CUT] if cut else []
     if parts.anchors_cut:
-        page.faults.append(FAULT_ANCHOR_CUT)
-    if parts.has_canonical:
-        page.canonical = first_target(page.links, LinkKind.CANONICAL)
-    for language, href in alternates[:_MAX_ALTERNATES]:
-        target = resolver.resolve(href)
-        if type(target) is not Refusal:
-            page.alternates.append(Alternate(language, target))
+        faults.append(FAULT_ANCHOR_CUT)
+    targets = [
+        (language, resolver.resolve(href)) for language, href in alternates[:_MAX_ALTERNATES]
+    ]
+    return _Links(
+        links,
+        refused,
+        [Alternate(code, target) for code, target in targets if type(target) is not Refusal],
+        first_target(links, LinkKind.CANONICAL) if has_canonical else None,
+        faults,
+    )
 
 
 def _published(parts: PageParts) -> int | None:
@@ -210,16 +248,16 @@ def _published(parts: PageParts) -> int | None:
     return None
 
 
-def _fill_language(page: Page, url: str) -> None:
-    sample = page.main_text if len(page.main_text) >= _ENOUGH_MAIN_TEXT else page.text
-    text = sample or f"{page.title}\n{page.description}".strip()
-    if text:
-        identified = identify(text)
-        page.language, page.language_score = identified.language, identified.score
-        page.other_languages = list(identified.others)
-        page.language_share = language_share(
-            page.language, page.declared_language or language_of_url(url), page.title
-        )
-    if sample:
-        page.simhash = simhash(sample)
-    page.text_digest = text_digest(page.text)
+class _Language(NamedTuple):
+    language: str
+    score: float
+    others: list[str]
+    share: float
+
+
+def _identify(text: str, title: str, declared: str, url: str) -> _Language:
+    if not text:
+        return _Language("", 0.0, [], 1.0)
+    identified = identify(text)
+    share = language_share(identified.language, declared or language_of_url(url), title)
+    return _Language(identified.language, identified.score, list(identified.others), share)

@@ -92,7 +92,7 @@ def _blocks(text: str) -> list[str]:
 
 
 def _changes(old: Sequence[str], new: Sequence[str]) -> list[_Change]:
-    found: list[_Change] = []
+    changes: list[_Change] = []
     budget = _MAX_WORK_IN_ALL
     passes = _MAX_PASSES * (len(old) + len(new))
     waiting = [(0, len(old), 0, len(new))]
@@ -104,7 +104,7 @@ def _changes(old: Sequence[str], new: Sequence[str]) -> list[_Change]:
             b, d = b - 1, d - 1
         if a == b or c == d:
             if a < b or c < d:
-                found.append((a, b, c, d))
+                changes.append((a, b, c, d))
             continue
         passes -= b - a + d - c
         anchors = _anchors(old, new, a, b, c, d) if passes > 0 else []
@@ -115,12 +115,12 @@ def _changes(old: Sequence[str], new: Sequence[str]) -> list[_Change]:
             continue
         work = _work(old[a:b], new[c:d])
         if work > min(_MAX_WORK, budget):
-            found.append((a, b, c, d))
+            changes.append((a, b, c, d))
             continue
         budget -= work
         opcodes = SequenceMatcher(None, old[a:b], new[c:d], autojunk=False).get_opcodes()
-        found += [(a + i, a + j, c + k, c + m) for tag, i, j, k, m in opcodes if tag != "equal"]
-    return found
+        changes += [(a + i, a + j, c + k, c + m) for tag, i, j, k, m in opcodes if tag != "equal"]
+    return changes
 
 
 def _anchors(

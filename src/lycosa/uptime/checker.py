@@ -18,6 +18,7 @@ from lycosa.config.monitor import Monitor
 from lycosa.core.clock import Clock, ClockStep
 from lycosa.core.errors import FetchError
 from lycosa.core.records import CHECKS, Exchange, UrlId, Visit, VisitKind
+from lycosa.crawl.state.task import Task
 from lycosa.crawl.state.visit_rows import build_visit
 from lycosa.fetch.check import Check
 from lycosa.http.decode import parse_head
@@ -259,7 +260,10 @@ class Checker:
         exchange = check.exchange
         verdict = judge_check(watched.monitor, exchange)
         visit = build_visit(
-            exchange, parse_head(exchange.response_head), watched.identity, CHECKS, None, 1
+            exchange,
+            parse_head(exchange.response_head),
+            Task(watched.identity, (), "", VisitKind.CHECK),
+            CHECKS,
         )
         visit.kind, visit.verdict, visit.digest = VisitKind.CHECK, verdict.verdict, verdict.digest
         visit.changed = watched.last is None or (

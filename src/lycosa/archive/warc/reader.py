@@ -80,10 +80,8 @@ def read_exchanges(
             if stored is not None:
                 place = record if answer is None else answer
                 visit = stored.visit
-                visit.record_id = place.id()
-                visit.warc_file = Path(path).name if filename is None else filename
-                visit.warc_offset = place.offset
-                visit.warc_length = place.length
+                file = Path(path).name if filename is None else filename
+                visit.set_location(place.id(), file, place.offset, place.length)
                 yield stored
             answer = request = rendered = None
         elif kind == "warcinfo" and filename is None:
@@ -173,7 +171,8 @@ def _assemble(
         rendered is not None
     ):
         return None  # one of its records was lost to damage
-    understood.exchange.rendered = b"" if rendered is None else rendered.block
+    if rendered is not None:
+        understood.exchange.set_rendered(rendered.block)
     return StoredExchange(understood.exchange, understood.visit, understood.revisit_of)
 
 

@@ -169,10 +169,7 @@ class WarcWriter:
         parts = records.parts()
         offset = self.size
         self._write(b"".join(parts))
-        visit.record_id = records.record_id
-        visit.warc_file = self.relative_path
-        visit.warc_offset = offset
-        visit.warc_length = len(parts[0])
+        visit.set_location(records.record_id, self.relative_path, offset, len(parts[0]))
         if records.record_type != "response":
             self.record_types[records.record_id] = records.record_type
 
@@ -247,7 +244,7 @@ class _ExchangeRecords:
             revisit_of = None
         # the result of a check is archived, not its payload: the visit has the digest
         if visit.kind != VisitKind.CHECK:
-            visit.digest = payload_digest(exchange) if revisit_of is None else revisit_of.digest
+            visit.set_digest(payload_digest(exchange) if revisit_of is None else revisit_of.digest)
         self.record_id = visit.record_id or new_id()
         self.record_type = "metadata"
         self._exchange = exchange

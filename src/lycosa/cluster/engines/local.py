@@ -53,6 +53,24 @@ class _Place:
     process: SpawnProcess | None = None
     start_at: float = math.inf  # by time.monotonic
 
+    def run(self, process: SpawnProcess) -> None:
+        """A process was started."""
+        self.process, self.start_at = process, math.inf
+
+    def end(self) -> int:
+        """The process has ended. Return its exit code."""
+        assert self.process is not None
+        self.process.join()
+        code = self.process.exitcode or 0
+        self.process.close()
+        self.process = None
+        return code
+
+    def restart_at(self, at: float) -> None:
+        """Start another process at that time."""
+        self.restarts -= 1
+        self.start_at = at
+
 
 class LocalEngine:
     """See `lycosa.cluster.engine.Engine`. `processes`: how many carry out a `map` side by side; 0:
@@ -185,7 +203,6 @@ class LocalEngine:
         started.set_result(None)
 
     def _spawn(self, place: _Place) -> None:
-        place.start_at = math.inf
         name = place.remote.name
         address, complaint = (str(self._note(place, kind)) for kind in ("sock", "complaint"))
         process = self._context.Process(
@@ -193,28 +210,20 @@ class LocalEngine:
             args=(
                 OneThread(),
                 os.getpid(),
-                name,
-                address,
-                self._key,
-                complaint,
+                local_child.ChildOrder(name, address, self._key, complaint),
                 place.make,
                 place.arguments,
             ),
             name=name,
         )
         process.start()
-        place.process = process
+        place.run(process)
         self._note(place, "pid").write_text(str(process.pid))
 
     def _ended(self, place: _Place) -> None:
-        assert place.process is not None
-        place.process.join()
-        code = place.process.exitcode or 0
-        place.process.close()
-        place.process = None
+        code = place.end()
         if place.restarts > 0 and not self._note(place, "gone").exists():
-            place.restarts -= 1
-            place.start_at = time.monotonic() + _RESTART_PAUSE_S
+            place.restart_at(time.monotonic() + _RESTART_PAUSE_S)
             return
         how = f"killed by signal {-code}" if code < 0 else f"exit code {code}"
         with contextlib.suppress(FileNotFoundError):

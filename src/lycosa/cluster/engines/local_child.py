@@ -13,7 +13,7 @@ import threading
 from collections.abc import Callable
 from pathlib import Path
 from types import FrameType
-from typing import Any
+from typing import Any, NamedTuple
 
 from lycosa.cluster.engines import wire
 from lycosa.cluster.engines.object_host import CallResult, ObjectHost
@@ -29,18 +29,26 @@ its parent).
 """
 
 
+class ChildOrder(NamedTuple):
+    """How a child serves its object: process name, address, key of its callers, and the file for
+    the error if the object cannot be made.
+    """
+
+    name: str
+    address: str
+    key: bytes
+    complaint: str
+
+
 def live(
     _threads: OneThread,
     parent: int,
-    name: str,
-    address: str,
-    key: bytes,
-    complaint: str,
+    order: ChildOrder,
     make: Callable[..., object],
     arguments: tuple[Any, ...],
 ) -> None:
-    """Make the object and serve it at `address`. If it cannot be made, say why in the file
-    `complaint` and end with code 1.
+    """Make the object and serve it at the address. If it cannot be made, write why into the file
+    `complaint` and exit with code 1.
 
     SIGTERM closes the object and ends the process; so does the death of the parent. Ctrl-C and
     SIGHUP are the parent's affair.
@@ -52,6 +60,7 @@ def live(
 
     signal.signal(signal.SIGTERM, end)
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    name, address, key, complaint = order
     die_with_parent(parent, name)
     escape_output()
     where = f"process {os.getpid()} ({name})"

@@ -44,21 +44,23 @@ class _Hands:
         self._start = start
         self._function = function
         self._attempts = attempts
-        self._own = threading.local()
+        self._remotes: dict[int, Remote] = {}  # by thread
         self._all: list[Remote] = []
         self._lock = threading.Lock()
         self._ended = False
 
     def call(self, item: Any) -> Any:
         name = getattr(self._function, "__name__", type(self._function).__name__)
+        thread = threading.get_ident()
         for _ in range(self._attempts):
-            remote = getattr(self._own, "remote", None)
+            remote = self._remotes.get(thread)
             if remote is None:
-                remote = self._own.remote = self._begin(name)
+                remote = self._remotes[thread] = self._begin(name)
             try:
                 return remote.ask("call", item, timeout_s=math.inf)
             except Unreachable as error:
-                self._own.remote, why = None, str(error)
+                del self._remotes[thread]
+                why = str(error)
                 if self._ended:
                     break
         raise WorkError(

@@ -11,7 +11,7 @@ from contextlib import suppress
 
 import polars as pl
 
-from lycosa.cluster.cluster import Cluster
+from lycosa.cluster.cluster import Cluster, ClusterOptions
 from lycosa.cluster.engine import Engine
 from lycosa.cluster.quota_leases import PageBudget
 from lycosa.cluster.walking_shared import Guide
@@ -161,13 +161,15 @@ def crawl_together(
             workspace,
             order.config,
             [Job(collection, seeds)],
-            command=order.command,
-            workers=workers,
-            budgets=_budgets(collection, order.limits.max_pages, state),
-            report=say,
-            clock=clock,
-            ends=True,
-            walk=guide.order if guide is not None else None,
+            ClusterOptions(
+                order.command,
+                workers,
+                _budgets(collection, order.limits.max_pages, state),
+                ends=True,
+                walk=guide.order if guide is not None else None,
+            ),
+            say,
+            clock,
         )
         follower: IndexFollower | None = None
         head = state.head

@@ -9,7 +9,8 @@ from collections.abc import Sequence
 from urllib.parse import urlsplit
 
 from lycosa.commands.crawling.news27 import LANGUAGES, SITES, Site
-from lycosa.config.settings import Collection, parse_config
+from lycosa.config.reading import parse_config
+from lycosa.config.settings import Collection
 from lycosa.config.template import configuration_template, setting_lines, toml_value
 from lycosa.url.domain import Domains, bundled_suffix_list
 

@@ -13,6 +13,7 @@ import polars as pl
 from lycosa.config.settings import Collection
 from lycosa.core.clock import Clock, SystemClock
 from lycosa.core.messages import Message, listed
+from lycosa.core.records import UrlId, UrlRow
 from lycosa.core.units import format_duration, format_time
 from lycosa.crawl.admission.url_filter import PUT_OFF_MS, ExclusionCheck, UrlFilter
 from lycosa.crawl.state.assignment import recrawl_rules
@@ -223,19 +224,15 @@ def due(
     aside.
     """
     times = {name: _ms(row[name]) for name in _TIMES}
-    at = due_at(
-        recrawl_rules(collection),
-        now=SystemClock().now_ms(),
-        state=row["state"],
+    names = ("state", "fails", "depth", "importance", "change_rate", "claim", "silence")
+    url_row = UrlRow(
+        UrlId("", "", 0, 0, 0),
+        collection.name,
         visited_at=times["visited_at"],
         not_before=times["not_before"],
-        fails=row["fails"],
-        depth=row["depth"],
-        importance=row["importance"],
-        change_rate=row["change_rate"],
-        claim=row["claim"],
-        silence=row["silence"],
+        **{name: row[name] for name in names},
     )
+    at = due_at(recrawl_rules(collection), url_row, SystemClock().now_ms())
     if collection.paused:
         return None, Message(
             "due_paused", "the collection is {paused}", paused="paused = true (lycosa.toml)"

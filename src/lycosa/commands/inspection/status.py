@@ -16,7 +16,7 @@ from lycosa.core.clock import Clock, SystemClock
 from lycosa.core.errors import UsageError
 from lycosa.core.hours import parse_hours
 from lycosa.core.records import UrlState, VisitKind
-from lycosa.crawl.session.live_status import live_status
+from lycosa.crawl.session.worker_status import live_status
 from lycosa.crawl.state.assignment import recrawl_rules
 from lycosa.frontier.recrawl.due import due_expr
 from lycosa.index.shards.shards import current_generation

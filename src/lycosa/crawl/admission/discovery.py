@@ -97,11 +97,11 @@ class Discovery:
         for number, line in enumerate(sitemaps):
             target = resolver.resolve(line)
             for name in names:
-                refused = self._crawl.assignments[name].gate.refused
+                gate = self._crawl.assignments[name].gate
                 if isinstance(target, Refusal):
-                    refused[target] += 1
+                    gate.refuse(target)
                 elif number >= MAX_SITEMAPS:
-                    refused["too_many_sitemaps"] += 1
+                    gate.refuse("too_many_sitemaps")
                 else:
                     self.admit(
                         name,
@@ -141,17 +141,11 @@ class Discovery:
         named_by = [hostname(row.referrer)] if row.referrer.startswith("http") else []
         for entry in sitemap.entries:
             if row.operation == SITEMAP and not speaks_for(row.id.url, entry.url, named_by):
-                gate.refused["foreign_sitemap"] += 1
+                gate.refuse("foreign_sitemap")
                 continue
             modified_at = entry.last_modified_at or 0
-            if gate.admit(
-                entry.url,
-                row.depth + 1,
-                now_ms,
-                referrer=row.id.url,
-                kind=row.operation,
-                modified_at=modified_at,
-            ):
+            way = Way(row.id.url, kind=row.operation, modified_at=modified_at)
+            if gate.admit(entry.url, row.depth + 1, now_ms, way):
                 continue
             if modified_at and gate.holds(identity := crawl.identifier.identify(entry.url)):
                 claims[identity] = modified_at
@@ -159,8 +153,9 @@ class Discovery:
             row,
             [each.url for each in sitemap.sitemaps if speaks_for(row.id.url, each.url, named_by)],
         )
-        visit.links_count = len(sitemap.entries) + len(sitemap.sitemaps)
-        visit.changed = gate.admitted_count > before
+        visit.record_content(
+            len(sitemap.entries) + len(sitemap.sitemaps), changed=gate.admitted_count > before
+        )
         crawl.urls.claimed(row.collection, claims)
 
     def redirect(self, row: UrlRow, target: str) -> None:
@@ -169,7 +164,7 @@ class Discovery:
         """
         gate = self._crawl.assignments[row.collection].gate
         if row.redirects >= MAX_HOPS:
-            gate.refused["sitemap_hops"] += 1
+            gate.refuse("sitemap_hops")
         elif row.operation == SITEMAP or not row.referrer or gate.takes(target):
             identity = self._crawl.identifier.identify(target)
             self.admit(
@@ -182,16 +177,16 @@ class Discovery:
 
     def _follow_index(self, row: UrlRow, sitemaps: list[str]) -> None:
         """Admit the sitemaps that an index names; however it goes on, their number ends."""
-        refused = self._crawl.assignments[row.collection].gate.refused
+        gate = self._crawl.assignments[row.collection].gate
         if row.redirects >= MAX_HOPS:
-            refused["sitemap_hops"] += len(sitemaps)
+            gate.refuse("sitemap_hops", len(sitemaps))
             return
         if len(self._indexed) > _COUNTED:
             self._indexed.clear()
         key = (row.collection, row.referrer)
         for url in sitemaps:
             if self._indexed[key] >= MAX_INDEXED:
-                refused["too_many_sitemaps"] += 1
+                gate.refuse("too_many_sitemaps")
                 continue
             identity = self._crawl.identifier.identify(url)
             self._indexed[key] += self.admit(
@@ -214,8 +209,8 @@ class Discovery:
             if changed
             else min(longest, before * 2 if row.history else first)
         )
-        row.history = (interval,)
-        row.not_before = crawl.clock.now_ms() + round(interval)
+        row.learn_changes((interval,), row.change_rate)
+        row.defer_until(crawl.clock.now_ms() + round(interval))
         crawl.urls.settle(row, UrlState.KNOWN, "scheduled")
 
     def _has_urls(self, name: str, origin: str) -> bool:

@@ -102,7 +102,7 @@ class Inbox:
                 first = next(iter(self._crawl.assignments.values()), None)
                 if first is None:
                     continue
-                first.gate.refused["inbox_unreadable"] += 1
+                first.gate.refuse("inbox_unreadable")
             elif submission.collection not in self._crawl.assignments:
                 continue
             else:
@@ -167,7 +167,7 @@ class Inbox:
             try:
                 identity = gate.seed(url, crawl.clock.now_ms())
             except UrlError as error:
-                gate.refused[error.reason] += 1
+                gate.refuse(error.reason)
                 continue
             if submission.operation:
                 applied += self._operations.admit(

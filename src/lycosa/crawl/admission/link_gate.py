@@ -8,7 +8,8 @@ once a URL.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
 
 from lycosa.config.settings import Collection
 from lycosa.core.errors import Refusal, UrlError
@@ -17,7 +18,6 @@ from lycosa.crawl.admission.remote_links import INBOX_LINK, RemoteLinks, Way
 from lycosa.crawl.admission.url_filter import FilterResult
 from lycosa.frontier.scheduler.reach import Reach
 from lycosa.frontier.seen.seen_urls import SeenUrls
-from lycosa.url.domain import Domains
 from lycosa.url.keys import Identifier
 from lycosa.url.normalise import normalise
 from lycosa.url.rules import Rules
@@ -30,47 +30,67 @@ _REQUISITES = frozenset({LinkKind.IMAGE.value, LinkKind.REQUISITE.value})
 _NAMED = Way()
 
 
+class AdmissionListener:
+    """Receives what a gate decides; does nothing. For one collection each."""
+
+    def admitted(self, row: UrlRow) -> None:
+        """A new URL was admitted."""
+
+    def depth_decreased(self, collection: str, identity: UrlId, depth: int) -> None:
+        """A shorter path to a known URL was found."""
+
+    def linked(self, collection: str, identity: UrlId, source: str) -> None:
+        """The page `source` links to a known URL."""
+
+
 class LinkGate:
     """Decides which URLs one collection takes, and at what depth each is known.
 
-    `admitted` is called with every new row, `on_depth_decreased` with a known URL that turns out to
-    lie at less depth than was thought, `linked` (if given) with a known URL that another link leads
-    to, and the page that holds the link. `screen` (if given) is asked about each new link: whether
-    it is refused (a trap, something that cannot be indexed), and what to take instead.
-    `remote_links` (if given) hands on what lies in partitions that other workers hold; nothing else
-    is done with it here.
+    `screen` (optional) returns for a new link the reason to refuse it (a trap, a type that cannot
+    be indexed) and the URL to take instead. `remote_links` (optional) sends URLs of partitions
+    that other workers hold to these workers.
     """
 
     def __init__(
         self,
         collection: Collection,
-        seeds: Iterable[str],
-        *,
-        domains: Domains,
+        admission: Admission,
         identifier: Identifier,
         seen: SeenUrls,
-        admitted: Callable[[UrlRow], None],
-        on_depth_decreased: Callable[[UrlId, int], None],
-        linked: Callable[[UrlId, str], None] | None = None,
+        listener: AdmissionListener,
+        *,
         screen: Callable[[str], FilterResult] | None = None,
         remote_links: RemoteLinks | None = None,
-        other_schemes: bool = False,
     ) -> None:
         self._collection = collection
         self._rules = Rules(collection)
-        self._admission = Admission(collection, seeds, domains, other_schemes=other_schemes)
+        self._admission = admission
         self._identifier = identifier
         self._seen = seen
-        self._admitted = admitted
-        self._on_depth_decreased = on_depth_decreased
-        self._linked = linked
+        self._listener = listener
+        self._reports_links = collection.recrawled_on_link
         self._screen = screen
         self.remote_links = remote_links
         self._verdicts: dict[str, int | str] = {}
         self.depth_limit = collection.depth
-        self.reach: Reach | None = None  # what a visited page within it leads to is within it too
+        self._reach: Reach | None = None
         self.admitted_count = 0
         self.refused: Counter[str] = Counter()
+
+    def restrict_to(self, reach: Reach) -> None:
+        """Extend a walk by the links of the pages within it; depth is then no limit."""
+        self.depth_limit, self._reach = None, reach
+
+    def refuse(self, reason: str, number: int = 1) -> None:
+        """Count refused links."""
+        self.refused[reason] += number
+
+    @contextmanager
+    def uncounted(self) -> Iterator[None]:
+        """Do not count what is refused in this context."""
+        before = self.refused.copy()
+        yield
+        self.refused = before
 
     def seed(self, url: str, now_ms: int) -> UrlId:
         """Admit a URL that the operator named, at depth 0, if its partition is held here (it is
@@ -103,7 +123,7 @@ class LinkGate:
 
     def follow(self, source: UrlRow, links: Iterable[Link], now_ms: int) -> None:
         """Admit what the links of a visited page lead to, one deeper than the page."""
-        if self.reach is not None:
+        if self._reach is not None:
             links = list(links)
             self.extend(
                 source.id.url_key, (link.target for link in links if self._is_followed(link)), 1
@@ -115,51 +135,33 @@ class LinkGate:
             if kind not in _FOLLOWED:
                 if kind in _REQUISITES and self._collection.requisites:
                     # a part of the page: as deep as it
-                    self.admit(target, source.depth, now_ms, referrer=source.id.url, kind=kind)
+                    self.admit(target, source.depth, now_ms, Way(source.id.url, kind=kind))
                 continue
             if rel and respect_nofollow and "nofollow" in rel:
                 self.refused[Refusal.NOFOLLOW] += 1
                 continue
             verdict = verdicts.get(target)
-            if verdict is None:
-                self.admit(target, depth, now_ms, referrer=source.id.url, anchor=anchor, kind=kind)
-            elif isinstance(verdict, str):
+            if isinstance(verdict, str):
                 self.refused[verdict] += 1
-            elif depth < verdict or self._linked is not None:
-                self.admit(target, depth, now_ms, referrer=source.id.url, anchor=anchor, kind=kind)
+            elif verdict is None or depth < verdict or self._reports_links:
+                way = Way(source.id.url, anchor=anchor, kind=kind)
+                self.admit(target, depth, now_ms, way)
 
     def redirect(self, source: UrlRow, target: str, now_ms: int) -> str:
         """Admit the target of a redirect, at the source's own depth."""
-        if self.reach is not None:
+        if self._reach is not None:
             self.extend(source.id.url_key, (target,), 0)
-        return self.admit(
-            target,
-            source.depth,
-            now_ms,
-            referrer=source.id.url,
-            redirects=source.redirects + 1,
-            redirect_from=source.redirect_from or source.id.url,
+        way = Way(
+            source.id.url,
+            source.redirects + 1,
+            source.redirect_from or source.id.url,
             kind=LinkKind.REDIRECT,
         )
+        return self.admit(target, source.depth, now_ms, way)
 
-    def admit(
-        self,
-        target: str,
-        depth: int,
-        now_ms: int,
-        *,
-        referrer: str,
-        redirects: int = 0,
-        redirect_from: str = "",
-        anchor: str = "",
-        kind: str = "",
-        modified_at: int = 0,
-    ) -> str:
-        """Admit one normalised URL ("" if it is, or was, known, or is handed on), or count why not:
-        the reason.
-
-        `anchor`, `kind` and `modified_at` (ms since 1970, as a list says; 0: nothing) are told to
-        the owner of another partition.
+    def admit(self, target: str, depth: int, now_ms: int, way: Way) -> str:
+        """Admit one normalised URL. Return "", also for a known URL or one of another worker's
+        partition; or the reason why it is refused, which is counted.
         """
         if len(self._verdicts) >= _CACHED_LINKS:
             self._verdicts.clear()
@@ -170,7 +172,6 @@ class LinkGate:
                 # not cached: another page may lead there at less depth
                 self.refused[Refusal.DEPTH] += 1
                 return Refusal.DEPTH
-            way = Way(referrer, redirects, redirect_from, anchor, kind, modified_at)
             refusal = self._enter(self._identifier.identify(url), depth, now_ms, way)
         if refusal is not None:
             self.refused[refusal] += 1
@@ -198,8 +199,8 @@ class LinkGate:
         """With a `reach`: note what a URL within it leads to, `step` links on. Returns what is
         reached now, or by a shorter way.
         """
-        distance = self.reach.distance(source_key) if self.reach is not None else None
-        if self.reach is None or distance is None:
+        distance = self._reach.distance(source_key) if self._reach is not None else None
+        if self._reach is None or distance is None:
             return []
         admitted = []
         for target in targets:
@@ -208,17 +209,12 @@ class LinkGate:
             for form in {url, without_session(url)} if self._collection.traps else (url,):
                 if self._admission.refuse(form) is None:
                     identity = self._identifier.identify(form)
-                    if self.reach.put(identity.url_key, distance + step):
+                    if self._reach.put(identity.url_key, distance + step):
                         admitted.append(identity)
-                        if self._is_recorded(identity):
-                            self.reach.wake(identity.host_key)
+                        with suppress(KeyError):
+                            if self._seen.depth(identity) is not None:
+                                self._reach.wake(identity.host_key)
         return admitted
-
-    def _is_recorded(self, identity: UrlId) -> bool:
-        try:
-            return self._seen.depth(identity) is not None
-        except KeyError:
-            return False
 
     def _is_followed(self, link: Link) -> bool:
         return link.kind in _FOLLOWED and not (
@@ -263,23 +259,27 @@ class LinkGate:
         if before is not None:
             if depth < before and way.referrer:
                 self._seen.put(identity, depth)
-                self._on_depth_decreased(identity, depth)
+                self._listener.depth_decreased(self._collection.name, identity, depth)
             return False
+        self._add(identity, depth, now_ms, way)
+        return True
+
+    def _add(self, identity: UrlId, depth: int, now_ms: int, way: Way) -> None:
         self._seen.put(identity, depth)
         self.admitted_count += 1
-        self._admitted(
+        self._listener.admitted(
             UrlRow(
                 identity,
                 self._collection.name,
                 depth,
                 state_at=now_ms,
-                first_seen_at=now_ms,
+                first_seen_at=way.first_seen_at or now_ms,
                 referrer=way.referrer,
                 redirects=way.redirects,
                 redirect_from=way.redirect_from,
+                priority=way.priority,
             )
         )
-        return True
 
     def take_refused(self) -> Counter[str]:
         """The links refused since the last call, by reason."""
@@ -312,26 +312,13 @@ class LinkGate:
                 return self._enter_instead(reason, instead, depth, now_ms, way)
             if reason and not instead:
                 return reason
-            self._seen.put(identity, depth)
-            row = UrlRow(
-                identity,
-                self._collection.name,
-                depth,
-                state_at=now_ms,
-                first_seen_at=way.first_seen_at or now_ms,
-                referrer=way.referrer,
-                redirects=way.redirects,
-                redirect_from=way.redirect_from,
-                priority=way.priority,
-            )
-            self.admitted_count += 1
-            self._admitted(row)
+            self._add(identity, depth, now_ms, way)
             return None
         if depth < before:
             self._seen.put(identity, depth)
-            self._on_depth_decreased(identity, depth)
-        if self._linked is not None:
-            self._linked(identity, way.referrer)
+            self._listener.depth_decreased(self._collection.name, identity, depth)
+        if self._reports_links:
+            self._listener.linked(self._collection.name, identity, way.referrer)
         return None
 
     def _enter_instead(

@@ -93,7 +93,7 @@ class ReceivedLinks(CrawlListener):
         for partition in self._cursor:
             self._cursor[partition] = min(head, self._left.get(partition, head + 1) - 1)
         if rows:
-            self._crawl.buffer.batch.applied_due = True
+            self._crawl.buffer.batch.require_applied()
             self.rows += rows
         return rows
 
@@ -102,7 +102,7 @@ class ReceivedLinks(CrawlListener):
         then.
         """
         if self._replaced and self._crawl.clock.monotonic_ms() - self._recorded_ms >= SAID_EVERY_MS:
-            self._crawl.buffer.batch.applied_due = True
+            self._crawl.buffer.batch.require_applied()
 
     def applied_entries(self) -> dict[int, int]:
         """What the commit that is cut now says: partition -> entry, of those that are further than

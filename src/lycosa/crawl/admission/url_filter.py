@@ -192,7 +192,7 @@ class HostTraps:
         """A URL was put off: counted in the host's row."""
         book = self._book(host)
         book.count(rule)
-        host.traps = book.counters()
+        host.record_traps(book.counters())
 
     def observe(self, host: HostRow, identity: UrlId, page: Page, status: int) -> None:
         """Learn from a visited page."""
@@ -211,7 +211,7 @@ class HostTraps:
             ),
         )
         if book.has_stopped or host.traps:
-            host.traps = book.counters()
+            host.record_traps(book.counters())
 
     def _book(self, host: HostRow) -> PrefixBook:
         book = self._books.get(host.host_key)

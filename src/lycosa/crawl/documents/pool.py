@@ -85,6 +85,24 @@ class _Child:
     deadline: float = 0.0  # monotonic seconds
     served: int = 0
 
+    def become_ready(self) -> None:
+        """The process has started."""
+        self.ready = True
+
+    def begin(self, document: PendingDocument, reply_file: int, deadline: float) -> None:
+        """The child reads a document."""
+        self.waiting, self.reply_file, self.deadline = document, reply_file, deadline
+
+    def end(self) -> None:
+        """The child reads nothing any more."""
+        if self.reply_file >= 0:
+            os.close(self.reply_file)
+        self.waiting, self.reply_file = None, -1
+
+    def count(self) -> None:
+        """A document was read."""
+        self.served += 1
+
 
 @dataclass(slots=True)
 class DocumentPool:
@@ -115,7 +133,7 @@ class DocumentPool:
         and `load` gives its body again, it is left without one until it is its turn.
         """
         if load is not None and self._held + len(exchange.body) > _BODIES_HELD:
-            exchange.body = b""
+            exchange.drop_body()
         self._waiting.append(PendingDocument(exchange, load))
         self._held += len(exchange.body)
         self._busy_at = time.monotonic()
@@ -205,7 +223,7 @@ class DocumentPool:
         waiting = self._waiting.popleft()
         self._held -= len(waiting.exchange.body)
         if waiting.load is not None and not waiting.exchange.body:
-            waiting.exchange.body = waiting.load()
+            waiting.exchange.restore_body(waiting.load())
         return waiting
 
     def _start(self) -> None:
@@ -245,8 +263,8 @@ class DocumentPool:
             limits.product_token,
         ).encode()
         body_file = os.memfd_create("document")
-        child.waiting, child.reply_file = waiting, os.memfd_create("page")
-        child.deadline = time.monotonic() + CLOCK_SHARE * limits.timeout_ms / 1000 + 2
+        deadline = time.monotonic() + CLOCK_SHARE * limits.timeout_ms / 1000 + 2
+        child.begin(waiting, os.memfd_create("page"), deadline)
         write_all(body_file, order + exchange.body)
         try:
             socket.send_fds(
@@ -266,7 +284,7 @@ class DocumentPool:
         except OSError:
             message = b""
         if message == READY:
-            child.ready = True
+            child.become_ready()
             self._failed_starts = 0
         elif message == DONE and child.waiting is not None:
             self._done(child)
@@ -282,9 +300,8 @@ class DocumentPool:
             self._lose(child, FAULT_BROKEN)
             return
         self._ended.append((child.waiting.exchange, ParsedExchange(page, error, truncated)))
-        os.close(child.reply_file)
-        child.waiting, child.reply_file = None, -1
-        child.served += 1
+        child.end()
+        child.count()
         if child.served >= _DOCUMENTS_A_CHILD:
             self._end(child)
 
@@ -316,9 +333,6 @@ class DocumentPool:
         if self._selector is not None:
             self._selector.unregister(child.channel)
         child.channel.close()
-        if child.reply_file >= 0:
-            os.close(child.reply_file)
-            child.reply_file = -1
-        child.waiting = None
+        child.end()
         child.process.kill()
         return max(-child.process.wait(), 0)

@@ -92,6 +92,8 @@ def decode_reply(data: bytes) -> tuple[Page | None, str, bool]:
             fields_["alternates"] = [
                 Alternate(_as(str, each[0]), _as(str, each[1])) for each in fields_["alternates"]
             ]
+            for name in ("language_score", "language_share"):
+                fields_[name] = float(fields_[name])
             page = Page(**fields_)
             _check(page)
         return page, _as(str, reply["error"]), _as(bool, reply["truncated"])
@@ -130,8 +132,6 @@ def _check(page: Page) -> None:
             _as(int if name == "published_at" else str, getattr(page, name))
     _as(bool, page.may_index)
     _as(bool, page.may_follow)
-    page.language_score = float(page.language_score)
-    page.language_share = float(page.language_share)
     for reason, number in _as(dict, page.refused).items():
         _as(str, reason)
         _as(int, number)

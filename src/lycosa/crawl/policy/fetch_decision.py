@@ -249,7 +249,7 @@ class FetchRules:
                 continue
             rule = crawl.traps.holds(crawl.frontier.hosts[row.id.host_key].row, row.id.url)
             if rule and assignment.doubts() and assignment.gate.is_named(row.id.url):
-                assignment.suspects += 1
+                assignment.count_suspect()
                 crawl.buffer.batch.counters[f"suspects.{row.collection}"] += 1
             elif rule:
                 decisions.append(PutOff((row,), f"trap_{rule}", rule))

@@ -16,7 +16,7 @@ from lycosa.frontier.politeness.delay import (
     transfer_ms,
     usual_ms,
 )
-from lycosa.frontier.politeness.latency import observe, remembered, slow_down
+from lycosa.frontier.politeness.latency import slow_down
 from lycosa.frontier.scheduler.queue import HostQueue
 
 # pauses that are the operator's alone
@@ -35,21 +35,14 @@ class HostRest:
         crawl = self._crawl
         queue = crawl.frontier.hosts[task.identity.host_key]
         host = queue.row
-        host.last_visit_at = exchange.started_at
-        host.ip = exchange.ip or host.ip
-        host.server = server or host.server
-        host.fails = failures_after(host.fails, verdict.host_failed)
+        host.record_visit(exchange, server, failures_after(host.fails, verdict.host_failed))
         spent_ms = transfer_ms(
             exchange.duration_ms,
             exchange.connect_ms,
             sent=bool(exchange.request_head or exchange.response_head),
         )
         if exchange.response_head:
-            queue.latency = observe(
-                queue.latency or remembered(host.latency_ms),
-                max(exchange.first_byte_ms - exchange.connect_ms, 0),
-            )
-            host.latency_ms = queue.latency.usual_ms
+            queue.observe_latency(max(exchange.first_byte_ms - exchange.connect_ms, 0))
         delays: list[tuple[str, int]] = []
         crawl_delay_ms = crawl.hosts.crawl_delay_ms(task.origin, host)
         slower = slow_down(queue.latency) if queue.latency else 1.0
@@ -68,8 +61,8 @@ class HostRest:
                 delays = delay_reasons
         pause = pause_ms(delays)
         now = self._clock.monotonic_ms()
-        host.delay_ms = usual_ms(delays)
-        host.not_before = exchange.started_at + exchange.duration_ms + pause
+        until = exchange.started_at + exchange.duration_ms + pause
+        host.set_pause(usual_ms(delays), until)
         crawl.buffer.batch.change_host(host)
         crawl.frontier.finished(
             task.identity.host_key,
@@ -92,7 +85,7 @@ class HostRest:
     def rest(self, queue: HostQueue, pause: int) -> None:
         """Leave the host alone for that long, once."""
         host = queue.row
-        host.not_before = max(host.not_before, self._clock.now_ms() + pause)
+        host.defer_until(self._clock.now_ms() + pause)
         now = self._clock.monotonic_ms()
         self._crawl.frontier.delay(host.host_key, now, now + pause)
 
@@ -101,7 +94,6 @@ class HostRest:
         redirect on that led there.
         """
         host = queue.row
-        host.delay_ms = max(host.delay_ms, pause)
-        host.not_before = max(host.not_before, self._clock.now_ms() + pause)
+        host.defer_until(self._clock.now_ms() + pause, delay_ms=pause)
         now = self._clock.monotonic_ms()
         self._crawl.frontier.delay(host.host_key, now, now + pause)

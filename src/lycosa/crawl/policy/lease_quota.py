@@ -53,7 +53,7 @@ class LeaseQuota:
         budget. From any thread.
         """
         for name, assignment in self._crawl.assignments.items():
-            assignment.grant = granted.get(name)
+            assignment.set_quota(granted.get(name))
 
     def added(self) -> dict[str, int]:
         """Return how many pages this claim has added by collection, uncommitted ones and those in

@@ -59,6 +59,37 @@ class Login:
     failures: int = 0
     served: bool = False  # a page was fetched since we logged in
 
+    def reset(self) -> None:
+        """The session is logged out; the next page needs a login."""
+        self.step, self.body = LoginStep.OUT, None
+
+    def begin(self) -> None:
+        """The page with the form is requested."""
+        self.step, self.body = LoginStep.PAGE, None
+
+    def send(self, body: bytes) -> None:
+        """The form is sent."""
+        self.step, self.body = LoginStep.SENT, body
+
+    def clear_form(self) -> None:
+        """The form was answered: the next request is a GET."""
+        if self.step is LoginStep.SENT:
+            self.body = None
+
+    def succeed(self) -> None:
+        """The session is logged in."""
+        self.step, self.body, self.failures, self.served = LoginStep.IN, None, 0, False
+
+    def fail(self, next_try: int) -> None:
+        """The login failed; try again at that time at the earliest."""
+        self.reset()
+        self.next_try = next_try
+        self.failures += 1
+
+    def serve(self) -> None:
+        """A page of the session was fetched."""
+        self.served = True
+
     @property
     def origin(self) -> str:
         return url_origin(self.url)
@@ -100,7 +131,7 @@ class LoginManager:
         if not self._allowed(login.url, login):
             self._failed(login, REJECTED_MS)
             return None
-        login.step, login.body = LoginStep.PAGE, None
+        login.begin()
         return self._task(login, login.url, 0)
 
     def request(self, task: Task, fields: Fields) -> Request:
@@ -136,10 +167,9 @@ class LoginManager:
             if success
             else exchange.status < 400 and not asks_for_password(payload)
         )
-        login.body = None
         if not worked:
             return self._failed(login, REJECTED_MS)
-        login.step, login.failures, login.served = LoginStep.IN, 0, False
+        login.succeed()
         return None
 
     def notice(self, exchange: Exchange, rows: tuple[UrlRow, ...]) -> None:
@@ -156,12 +186,13 @@ class LoginManager:
         # we logged in for it, and it still says so: then that is what it says
         again = rows[0].reason == FetchError.LOGGED_OUT
         if again or not self._is_logged_out(login, exchange):
-            login.served = True
+            login.serve()
         elif login.served or login.step is not LoginStep.IN:
-            exchange.error = FetchError.LOGGED_OUT.value
-            exchange.error_text = "the page indicates that the session is not logged in"
+            exchange.fail(
+                FetchError.LOGGED_OUT, "the page indicates that the session is not logged in"
+            )
             if login.step is LoginStep.IN:
-                login.step = LoginStep.OUT
+                login.reset()
 
     def _is_logged_out(self, login: Login, exchange: Exchange) -> bool:
         if exchange.status in REDIRECTS:
@@ -190,14 +221,12 @@ class LoginManager:
             or not self._allowed(form.action, login)
         ):
             return self._failed(login, REJECTED_MS)
-        login.body = form.filled({**settings.fields, settings.password_field: login.password})
-        login.step = LoginStep.SENT
+        login.send(form.filled({**settings.fields, settings.password_field: login.password}))
         return self._task(login, form.action, 0)
 
     def _follow(self, login: Login, url: str, location: str, hop: int) -> Task | None:
         target = LinkResolver(url).resolve(location)
-        if login.step is LoginStep.SENT:
-            login.body = None
+        login.clear_form()
         allowed = not isinstance(target, Refusal) and url_origin(target) == login.origin
         if not allowed or hop > MOST_HOPS or not self._allowed(str(target), login):
             return self._failed(login, REJECTED_MS)
@@ -208,11 +237,8 @@ class LoginManager:
         return self._crawl.robots.allowed(url, login.origin) and not self._crawl.excluded(url)
 
     def _failed(self, login: Login, wait_ms: int) -> Task | None:
-        login.step, login.body = LoginStep.OUT, None
-        login.next_try = self._crawl.clock.monotonic_ms() + min(
-            wait_ms << min(login.failures, 12), _MAX_MS
-        )
-        login.failures += 1
+        wait_ms = min(wait_ms << min(login.failures, 12), _MAX_MS)
+        login.fail(self._crawl.clock.monotonic_ms() + wait_ms)
         self._crawl.progress.errors["login_failed"] += 1
         return None
 

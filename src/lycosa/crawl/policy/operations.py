@@ -22,6 +22,7 @@ from typing import Protocol
 from lycosa.core.errors import Exclusion
 from lycosa.core.records import FOLLOWED_KINDS, Link, Page, UrlId, UrlRow, UrlState, Visit
 from lycosa.crawl.admission.discovery import Discovery
+from lycosa.crawl.admission.remote_links import Way
 from lycosa.crawl.processing.page_matcher import PatternMatch
 from lycosa.crawl.recovery.stored_pages import StoredPages
 from lycosa.crawl.state.crawl_state import CrawlState
@@ -186,7 +187,7 @@ class Operations(CrawlListener):
         now_ms = crawl.clock.now_ms()
         if page is None:
             gate = crawl.assignments[row.collection].gate
-            refused = gate.admit(row.id.url, row.depth, now_ms, referrer=row.referrer)
+            refused = gate.admit(row.id.url, row.depth, now_ms, Way(row.referrer))
             if refused:
                 self._end(
                     row, UrlState.EXCLUDED, refused if refused in _EXCLUSIONS else Exclusion.SCOPE
@@ -275,7 +276,7 @@ class Operations(CrawlListener):
             if link.kind in _FOLLOWED and not (heeds and link.rel and "nofollow" in link.rel)
         )
         self._inherit(row, work, targets)
-        row.visited_at = visit.fetched_at
+        row.record_visit(visit.fetched_at)
         self._end(row, UrlState.VISITED)
 
     def _inherit(
@@ -295,7 +296,7 @@ class Operations(CrawlListener):
                 continue
             identity = self._crawl.identifier.identify(url)
             is_page = not gate.holds(identity) or assignment.knows(identity)
-            if is_page or not gate.admit(url, depth, now_ms, referrer=row.id.url):
+            if is_page or not gate.admit(url, depth, now_ms, Way(row.id.url)):
                 self._discovery.admit(
                     row.collection, identity, row.operation, row.id.url, depth, hops
                 )
@@ -305,14 +306,13 @@ class Operations(CrawlListener):
         `put_off`, a crawl waits for it.
         """
         self._waiting[row.collection, row.id.url_key][row.operation] = row
-        row.not_before = self._crawl.clock.now_ms() + (
-            wait_ms if put_off else min(wait_ms, self._longest_wait_ms)
-        )
+        wait_ms = wait_ms if put_off else min(wait_ms, self._longest_wait_ms)
+        row.defer_until(self._crawl.clock.now_ms() + wait_ms)
         self._crawl.urls.change(row)
         self._crawl.scheduler.heads.wait_for(row)
 
     def _end(self, row: UrlRow, state: UrlState, reason: str = "") -> None:
-        row.not_before = 0
+        row.defer_until(0)
         waiting = self._waiting.get((row.collection, row.id.url_key))
         if waiting is not None and waiting.pop(row.operation, None) is not None and not waiting:
             del self._waiting[row.collection, row.id.url_key]

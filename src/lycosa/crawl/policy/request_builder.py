@@ -10,7 +10,7 @@ from functools import partial
 from lycosa.core.records import Exchange, Request, UrlRow, VisitKind
 from lycosa.crawl.policy.login import LoginManager
 from lycosa.crawl.policy.request_profiles import Fields, RequestProfiles
-from lycosa.crawl.processing.response_processor import conditions
+from lycosa.crawl.processing.revisits import conditions
 from lycosa.crawl.state.crawl_state import CrawlState
 from lycosa.crawl.state.task import Task
 from lycosa.url.indexable import READ_TYPES, REQUISITE_TYPES, TEXT_TYPES, unindexable_type

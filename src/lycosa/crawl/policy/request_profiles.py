@@ -14,14 +14,14 @@ from dataclasses import dataclass
 from lycosa.config.settings import Collection
 from lycosa.core.clock import Clock
 from lycosa.core.records import Exchange, UrlRow
-from lycosa.crawl.policy.referrer import referer_for
 from lycosa.fetch.auth import BasicCredentials, secret_from
 from lycosa.fetch.cookies import CookieJar
 from lycosa.hooks.plugins import Plugins
 from lycosa.http.decode import parse_head
-from lycosa.http.redact import without_sessions
+from lycosa.http.fields import without_sessions
 from lycosa.url.domain import Domains
 from lycosa.url.normalise import normalise
+from lycosa.url.scope import url_origin
 
 Fields = tuple[tuple[str, str], ...]
 
@@ -118,7 +118,7 @@ class RequestProfiles:
                 self._clock.now_ms(),
             )
         if manner.private:
-            exchange.response_head = without_sessions(exchange.response_head)
+            exchange.replace_head(without_sessions(exchange.response_head))
 
 
 def require_secrets(collections: Iterable[Collection], environment: Mapping[str, str]) -> None:
@@ -149,3 +149,21 @@ def _manner(collection: Collection, domains: Domains, environment: Mapping[str, 
         credentials=BasicCredentials(collection.auth, environment),
         private=private,
     )
+
+
+_LONGEST = 4_096
+"""A longer one is cut to its origin (Referrer Policy section 8.3, step 5)."""
+
+
+def referer_for(referrer: str, url: str) -> str:
+    """What to say to `url` of the page that led there, both normalised; "" nothing."""
+    if not referrer.startswith(("http://", "https://")) or not url.startswith(
+        ("http://", "https://")
+    ):
+        return ""
+    origin = url_origin(referrer)
+    if origin == url_origin(url):
+        return referrer if len(referrer) <= _LONGEST else f"{origin}/"
+    if origin.startswith("https:") and url.startswith("http:"):
+        return ""
+    return f"{origin}/"

@@ -14,6 +14,7 @@ import polars as pl
 import polars.selectors as cs
 
 from lycosa.core.records import FOLLOWED_KINDS, LinkKind
+from lycosa.crawl.admission.remote_links import Way
 from lycosa.crawl.state.assignment import Assignment
 from lycosa.crawl.state.crawl_state import CrawlState
 from lycosa.store.tables.live import LiveTables
@@ -88,7 +89,7 @@ def _walk(crawl: CrawlState, assignment: Assignment, links: pl.DataFrame) -> int
     now_ms = crawl.clock.now_ms()
     changed = 0
     for target, reached, source in best_depths.iter_rows():
-        changed += not assignment.gate.admit(target, reached, now_ms, referrer=source)
+        changed += not assignment.gate.admit(target, reached, now_ms, Way(source))
     return changed
 
 
@@ -120,7 +121,7 @@ def _lower(
             record = url_record(row, hostname(row[3]))
             here = crawl.urls.find(assignment.name, record.id) or record
             depth = assignment.seen.depth(record.id)
-            if depth is not None and depth < here.depth:
-                here.depth = depth
+            if depth is not None:
+                here.reduce_depth(depth)
             if here is not record or record.depth != row[6]:
                 crawl.urls.change(here)

@@ -46,11 +46,8 @@ def understand_requisites(
     page = parsed.page
     if page is not None and "html" in media_type:
         body = decode_with(exchange, headers, max_decoded)
-        page.links += _links(
-            exchange.url,
-            chain(style.html_urls(body.payload), style.image_sets(body.payload)),
-            len(page.links),
-        )
+        urls = chain(style.html_urls(body.payload), style.image_sets(body.payload))
+        page.links.extend(_links(exchange.url, urls, len(page.links)))
     return parsed
 
 

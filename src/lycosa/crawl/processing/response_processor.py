@@ -6,13 +6,13 @@ can be made again from the archive. Live exchanges and replayed ones take the sa
 
 from __future__ import annotations
 
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 
-from lycosa.archive.warc.writer import RevisitTarget, payload_digest
+from lycosa.archive.warc.writer import RevisitTarget
 from lycosa.core.errors import Exclusion, FetchError, Refusal
 from lycosa.core.records import Exchange, HostRow, UrlRow, UrlState, Visit, VisitKind
 from lycosa.crawl.admission.discovery import KINDS, Discovery
@@ -22,10 +22,11 @@ from lycosa.crawl.documents.sandbox import ChildReader
 from lycosa.crawl.policy.host_delay import HostRest
 from lycosa.crawl.policy.outcome import FetchOutcome, Judgement, judge
 from lycosa.crawl.policy.page_budgets import is_held
-from lycosa.crawl.policy.robots_cache import MAX_HOPS
 from lycosa.crawl.processing.page_matcher import PageMatcher
 from lycosa.crawl.processing.page_reader import ParsedExchange, ParseFunction, Reader
 from lycosa.crawl.processing.requisites import understand_requisites
+from lycosa.crawl.processing.revisits import revisit_target
+from lycosa.crawl.processing.robots_responses import RobotsProcessor
 from lycosa.crawl.state.crawl_state import CrawlState
 from lycosa.crawl.state.events import CrawlListener
 from lycosa.crawl.state.host_registry import claim_trust
@@ -99,6 +100,7 @@ class ResponseProcessor(CrawlListener):
         self._page_matcher = page_matcher
         crawl.events.add(self)
         self._rest = HostRest(crawl)
+        self._robots = RobotsProcessor(crawl, discovery, self._rest)
         self._retries = fetch.retries
         first = max(fetch.retry_later, 1)
         self._failing = RecrawlRules(
@@ -121,30 +123,28 @@ class ResponseProcessor(CrawlListener):
         )
         first = task.rows[0] if task.rows else None
         name = first.collection if first else task.collection or self._collection_of(task)
-        visit = build_visit(exchange, headers, task.identity, name, first, task.attempt)
-        if first is None:
-            # what replay needs to know of a robots.txt
-            visit.referrer, visit.depth = task.origin, task.hop
-        if replayed is not None:
-            visit.record_id = replayed.visit.record_id
         aside = self._aside.pop(id(exchange), None)
         if aside is not None:
-            visit.record_id = aside.record_id
-            crawl.hosts.queue(task.identity)  # it may have been sent back since
+            crawl.hosts.queue(task.identity)  # the host may have been parked since
+        archived = aside or (replayed.visit if replayed is not None else None)
+        record_id = archived.record_id if archived is not None else ""
+        visit = build_visit(exchange, headers, task, name, record_id)
         if verdict.outcome is FetchOutcome.REDIRECT:
-            visit.redirect_to = self._redirect_target(task, verdict)
+            visit.record_redirect(self._redirect_target(task, verdict))
             if not visit.redirect_to:
                 verdict = Judgement(FetchOutcome.LATER, FetchError.BAD_REDIRECT)
         if not visit.error and verdict.reason == FetchError.BAD_REDIRECT:
-            visit.error = FetchError.BAD_REDIRECT
+            visit.record_fault(FetchError.BAD_REDIRECT)
         revisit_of = (
-            replayed.revisit_of if replayed is not None else _revisit(exchange, verdict, task.rows)
+            replayed.revisit_of
+            if replayed is not None
+            else revisit_target(exchange, verdict, task.rows)
         )
         crawl.buffer.batch.archive(exchange, visit, revisit_of)
         crawl.plugins.call("response_archived", exchange=exchange, visit=visit)
-        self._count(visit)
+        crawl.progress.add_visit(visit)
         if task.kind is VisitKind.ROBOTS:
-            self._read_robots(exchange, task, visit, verdict)
+            self._robots.process(exchange, task, visit, verdict)
             crawl.buffer.batch.add_visit(visit)
         elif first is None:
             # nothing follows from it but what whoever asked makes of it
@@ -152,7 +152,7 @@ class ResponseProcessor(CrawlListener):
         else:
             crawl.in_flight.pop(task.key, None)
             self._read_rows(exchange, headers, task, visit, verdict, revisit_of)
-        self._host_row(task).bytes += len(exchange.body)
+        self._host_row(task).add_bytes(len(exchange.body))
         if aside is None or not aside.booked:
             self._rest.book(task, exchange, verdict, visit.server)
         if verdict.reason == FetchError.NAME_UNKNOWN:
@@ -183,16 +183,14 @@ class ResponseProcessor(CrawlListener):
         )
         if verdict.outcome is not FetchOutcome.PAGE or not task.rows:
             return None
-        revisit = _revisit(exchange, verdict, task.rows)
+        revisit = revisit_target(exchange, verdict, task.rows)
         if (
             not to_render
             and revisit is not None
             and all(row.record_id and row.digest == revisit.digest for row in task.rows)
         ):
             return None
-        visit = build_visit(
-            exchange, headers, task.identity, task.rows[0].collection, task.rows[0], task.attempt
-        )
+        visit = build_visit(exchange, headers, task, task.rows[0].collection)
         crawl.buffer.unparsed.archive(exchange, visit)
         key = task.identity.host_key
         booked = to_render or self._unparsed[key] < _UNREAD_A_HOST
@@ -263,9 +261,7 @@ class ResponseProcessor(CrawlListener):
     def replay(self, exchange: Exchange, task: Task, replayed: Replayed) -> None:
         """Absorb an exchange that an earlier worker had archived."""
         if task.kind is VisitKind.ROBOTS:
-            self.crawl.prerequisites = deque(
-                waiting for waiting in self.crawl.prerequisites if waiting.origin != task.origin
-            )
+            self.crawl.drop_prerequisites(task.origin)
         self.crawl.frontier.start(task.identity.host_key, self._clock.monotonic_ms())
         self.process(exchange, task, replayed)
         if any(waiting.origin == task.origin for waiting in self.crawl.prerequisites):
@@ -276,22 +272,12 @@ class ResponseProcessor(CrawlListener):
         """Archive an exchange that is older than what the tables hold of its URL: it was made, and
         nothing follows from it.
         """
-        row = task.rows[0]
-        visit = build_visit(
-            exchange,
-            parse_head(exchange.response_head),
-            task.identity,
-            row.collection,
-            row,
-            task.attempt,
-        )
-        visit.record_id, visit.redirect_to, visit.changed = (
-            replayed.visit.record_id,
-            replayed.visit.redirect_to,
-            False,
-        )
+        headers, collection = parse_head(exchange.response_head), task.rows[0].collection
+        visit = build_visit(exchange, headers, task, collection, replayed.visit.record_id)
+        visit.record_redirect(replayed.visit.redirect_to)
+        visit.record_content(0, changed=False)
         self.crawl.buffer.batch.archive(exchange, visit, replayed.revisit_of)
-        self._count(visit)
+        self.crawl.progress.add_visit(visit)
         self.crawl.buffer.batch.add_visit(visit)
 
     def overhear(self, exchange: Exchange, visit: Visit) -> None:
@@ -313,19 +299,19 @@ class ResponseProcessor(CrawlListener):
             return
         headers = parse_head(exchange.response_head)
         verdict = judge(exchange, headers, now_ms=now_ms, last_attempt=True)
-        before, gate.refused = gate.refused, Counter()  # its owner counts them
-        if (
-            verdict.outcome is FetchOutcome.REDIRECT
-            and not operation
-            and visit.redirect_to
-            and gate.here(visit.redirect_to)
-        ):
-            gate.redirect(row, visit.redirect_to, now_ms)
-        elif verdict.outcome is FetchOutcome.PAGE and not operation:
-            page = self.parse(exchange, headers).page
-            if page is not None and page.may_follow:
-                gate.follow(row, [link for link in page.links if gate.here(link.target)], now_ms)
-        gate.refused = before
+        with gate.uncounted():  # the other worker counts refused links
+            if (
+                verdict.outcome is FetchOutcome.REDIRECT
+                and not operation
+                and visit.redirect_to
+                and gate.here(visit.redirect_to)
+            ):
+                gate.redirect(row, visit.redirect_to, now_ms)
+            elif verdict.outcome is FetchOutcome.PAGE and not operation:
+                page = self.parse(exchange, headers).page
+                if page is not None and page.may_follow:
+                    here = [link for link in page.links if gate.here(link.target)]
+                    gate.follow(row, here, now_ms)
 
     # -- pages
     # ------------------------------------------------------------
@@ -394,39 +380,25 @@ class ResponseProcessor(CrawlListener):
             return
         visited_before = row.visited_at > 0
         self._interval_ms = visit.fetched_at - row.visited_at
-        row.checks += visited_before
-        row.visited_at = visit.fetched_at
-        row.fails = (
-            0
-            if outcome is not FetchOutcome.GONE
-            else row.fails + 1
-            if row.state == UrlState.GONE
-            else 1
-        )
-        row.not_before = 0
+        row.record_visit(visit.fetched_at, gone=outcome is FetchOutcome.GONE)
         if outcome is FetchOutcome.GONE:
             crawl.urls.settle(row, UrlState.GONE, verdict.reason)
         elif outcome is FetchOutcome.EXCLUDED:
             crawl.urls.settle(row, UrlState.EXCLUDED, verdict.reason)
         elif outcome is FetchOutcome.REDIRECT:
             if visited_before:
-                visit.changed = False  # where it leads to is no text
+                visit.record_content(0, changed=False)  # a redirect has no text
                 self._learn(row, visit)
             self._redirect(row, visit, first=first)
         elif row.operation:
             if outcome is FetchOutcome.PAGE:
-                row.etag, row.last_modified, row.digest = (
-                    visit.etag,
-                    visit.last_modified,
-                    visit.digest,
-                )
-                row.captured_at, row.record_id = visit.fetched_at, visit.record_id
+                row.record_capture(visit)
                 self.discovery.read(exchange, headers, row, visit)
             else:
-                visit.changed = False
+                visit.record_content(0, changed=False)
             self.discovery.settle(row, changed=visit.changed)
         elif outcome is FetchOutcome.UNCHANGED:
-            visit.changed = False
+            visit.record_content(0, changed=False)
             self._learn(row, visit)
             crawl.urls.settle(row, UrlState.VISITED)
         else:
@@ -445,28 +417,24 @@ class ResponseProcessor(CrawlListener):
     ) -> None:
         crawl = self.crawl
         progress = crawl.progress
-        row.etag, row.last_modified, row.digest = visit.etag, visit.last_modified, visit.digest
-        row.captured_at, row.record_id = visit.fetched_at, visit.record_id
-        if parsed.truncated and not visit.truncated:
-            visit.truncated = "decoded"
+        row.record_capture(visit)
+        visit.record_fault(parsed.error, truncated=parsed.truncated)
         if parsed.error:
-            visit.error = parsed.error
             progress.errors[parsed.error] += 1
         if parsed.error == FetchError.PARSE_CRASHED:
             crawl.urls.settle(row, UrlState.EXCLUDED, Exclusion.PARSE_CRASHED)
             return
         page = parsed.page
+        was_held = is_held(row)
         text_digest = page.text_digest if page is not None else 0
-        visit.changed = not visited_before or row.text_digest != text_digest
-        row.changes += visited_before and visit.changed
+        links_count = len(page.links if page is not None else parsed.links)
+        changed = row.record_text(text_digest, first=not visited_before)
+        visit.record_content(links_count, changed=changed)
         if visited_before:
             self._learn(row, visit)
-        was_held = is_held(row)
-        row.text_digest = text_digest
         if page is None:
             self._process_links(row, visit, parsed, first=first)
             return
-        visit.links_count = len(page.links)
         for fault in FAULTS.intersection(page.faults):
             progress.errors[fault] += 1
         crawl.urls.settle(row, UrlState.VISITED)
@@ -484,16 +452,14 @@ class ResponseProcessor(CrawlListener):
         host = crawl.hosts.queue(row.id).row
         if first and not visited_before and assignment.collection.traps:
             crawl.traps.observe(host, row.id, page, visit.http_status)
-        progress.pages += 1
-        progress.public_pages += _public(visit.ip)
-        progress.languages[page.language] += 1
+        progress.add_page(page.language, public=_public(visit.ip))
         for reason, number in page.refused.items():
-            assignment.gate.refused[reason] += number
+            assignment.gate.refuse(reason, number)
         if page.may_follow:
             assignment.gate.follow(row, page.links, self._clock.now_ms())
             self.discovery.from_page(row, page.links)
         else:
-            assignment.gate.refused[Refusal.NOFOLLOW] += len(page.links)
+            assignment.gate.refuse(Refusal.NOFOLLOW, len(page.links))
 
     def _process_links(
         self, row: UrlRow, visit: Visit, parsed: ParsedExchange, *, first: bool
@@ -502,16 +468,14 @@ class ResponseProcessor(CrawlListener):
         crawl = self.crawl
         crawl.urls.settle(row, UrlState.VISITED, parsed.error or "media_type")
         if parsed.links:
-            visit.links_count = len(parsed.links)
             if first:
                 crawl.buffer.batch.add_links(visit, parsed.links)
             crawl.assignments[row.collection].gate.follow(row, parsed.links, self._clock.now_ms())
 
     def _learn(self, row: UrlRow, visit: Visit) -> None:
         """The visit says one bit about how often the page changes."""
-        # the date was set back since the last visit: how long ago that was is not known
-        if self._interval_ms < 0:
-            row.claim = 0.0
+        if self._interval_ms < 0:  # the clock was set back: the interval is unknown
+            row.weigh_claims(0.0)
             return
         stats, interval_ms = ChangeStats(*row.history), max(self._interval_ms, 1)
         claimed = row.claim > 0
@@ -524,12 +488,9 @@ class ResponseProcessor(CrawlListener):
         )
         if claimed or row.silence > 0:
             host = self.crawl.hosts.queue(row.id).row
-            trust = observe_claim(claim_trust(host), claimed, visit.changed)
-            host.claims_right, host.claims_wrong, host.claims_missed = trust
-        row.history = tuple(stats)
+            host.record_claims(*observe_claim(claim_trust(host), claimed, visit.changed))
         prior = self.crawl.assignments[row.collection].prior
-        row.change_rate = rate(stats, prior)
-        row.claim = 0.0
+        row.learn_changes(tuple(stats), rate(stats, prior))
 
     def _redirect(self, row: UrlRow, visit: Visit, *, first: bool) -> None:
         crawl = self.crawl
@@ -561,8 +522,7 @@ class ResponseProcessor(CrawlListener):
     def _defer(self, row: UrlRow, verdict: Judgement) -> None:
         settings = self.crawl.config.fetch
         now_ms = self._clock.now_ms()
-        row.fails += 1
-        row.reason = verdict.reason
+        row.record_failure(verdict.reason, now_ms)
         self.crawl.progress.errors[verdict.reason] += 1
         more = verdict.outcome is FetchOutcome.RETRY and row.fails <= settings.retries
         wait = (
@@ -571,96 +531,12 @@ class ResponseProcessor(CrawlListener):
             else retry_wait_ms(self._failing, row.fails - self._retries)
         )
         wait = max(wait, verdict.wait_ms)
-        row.not_before = now_ms + max(wait, 1)
-        row.state_at = now_ms
+        row.defer_until(now_ms + max(wait, 1))
         self.crawl.urls.change(row)
         self.crawl.scheduler.heads.wait_for(row)
-
-    # -- robots
-    # ------------------------------------------------------------
 
     def _collection_of(self, task: Task) -> str:
         """Whose visit a robots.txt is: the first collection that has URLs of the host."""
         queue = self.crawl.frontier.hosts.get(task.identity.host_key)
         names = list(queue.heads) if queue is not None else []
         return names[0] if names else next(iter(self.crawl.assignments))
-
-    def _read_robots(
-        self, exchange: Exchange, task: Task, visit: Visit, verdict: Judgement
-    ) -> None:
-        crawl = self.crawl
-        origin_id = crawl.identifier.identify(f"{task.origin}/")
-        if verdict.outcome is FetchOutcome.REDIRECT and task.hop < MAX_HOPS:
-            target = crawl.identifier.identify(visit.redirect_to)
-            # else as if it redirected too often: nothing of an excluded host is requested
-            if not crawl.excluded(target.url):
-                crawl.hosts.queue(target)
-                crawl.prerequisites.append(
-                    Task(target, (), task.origin, VisitKind.ROBOTS, 1, task.hop + 1)
-                )
-                return
-        if verdict.outcome is FetchOutcome.RETRY and task.attempt <= self._retries:
-            crawl.prerequisites.append(
-                Task(task.identity, (), task.origin, VisitKind.ROBOTS, task.attempt + 1, task.hop)
-            )
-            wait = max(backoff_ms(crawl.config.fetch.retry_wait, task.attempt), verdict.wait_ms)
-            now = self._clock.monotonic_ms()
-            crawl.frontier.delay(task.identity.host_key, now, now + wait)
-            return
-        queue = crawl.frontier.hosts.get(origin_id.host_key)
-        if exchange.error == FetchError.ADDRESS_REFUSED and task.hop == 0:
-            crawl.refused_origins.add(task.origin)
-            crawl.frontier.release(origin_id.host_key)
-        elif queue is not None:
-            entry = crawl.robots.received(task.origin, exchange)
-            queue.row.robots = [
-                *(old for old in queue.row.robots if old.origin != task.origin),
-                entry,
-            ]
-            # the fetch is booked on the host that answered
-            if origin_id.host_key != task.identity.host_key:
-                self._rest.heed(queue, crawl.robots.crawl_delay_ms(task.origin))
-            crawl.buffer.batch.change_host(queue.row)
-            crawl.frontier.release(origin_id.host_key)
-            self.discovery.from_robots(task.origin, crawl.robots.sitemaps(task.origin))
-
-    def _count(self, visit: Visit) -> None:
-        progress = self.crawl.progress
-        progress.visits += 1
-        progress.bytes += visit.content_length
-        progress.statuses[visit.http_status] += 1
-
-
-def _revisit(
-    exchange: Exchange, verdict: Judgement, rows: tuple[UrlRow, ...]
-) -> RevisitTarget | None:
-    """The earlier capture of this URL whose payload the answer is, by status 304 or by its digest;
-    None: it is another.
-    """
-    for row in rows:
-        if not row.record_id or exchange.rendered:
-            continue
-        if exchange.status == 304 or (
-            verdict.outcome is FetchOutcome.PAGE
-            and not exchange.error
-            and not exchange.truncated
-            and payload_digest(exchange) == row.digest
-        ):
-            return RevisitTarget(row.id.url, row.captured_at, row.record_id, row.digest)
-    return None
-
-
-def conditions(rows: tuple[UrlRow, ...]) -> tuple[tuple[str, str], ...]:
-    """The header fields that ask for a page only if it changed (RFC 9110 section 13.1): ETag, else
-    Last-Modified.
-
-    Only where every collection that wants the page holds what the server would leave out.
-    """
-    if not rows or not all(row.record_id for row in rows):
-        return ()
-    row = rows[0]
-    if any(other.etag != row.etag or other.last_modified != row.last_modified for other in rows):
-        return ()
-    if row.etag:
-        return (("If-None-Match", row.etag),)
-    return (("If-Modified-Since", row.last_modified),) if row.last_modified else ()

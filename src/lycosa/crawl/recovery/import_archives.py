@@ -57,6 +57,17 @@ class Imported:
     others: Counter[str] = field(default_factory=Counter)
     damaged: dict[str, str] = field(default_factory=dict)
 
+    def count_captures(self, number: int) -> None:
+        self.captures += number
+
+    def count_imported(self, pages: int) -> None:
+        self.imported += 1
+        self.pages += pages
+
+    def count_repeated(self) -> None:
+        """A capture had been imported before."""
+        self.already_there += 1
+
 
 @dataclass(slots=True)
 class _StoredRows:
@@ -129,7 +140,7 @@ class Importer:
     def _chunk(self, chunk: list[ImportedCapture]) -> None:
         if not chunk:
             return
-        self.report.captures += len(chunk)
+        self.report.count_captures(len(chunk))
         usable = [
             (capture, identity)
             for capture in chunk
@@ -138,7 +149,7 @@ class Importer:
         stored = self._look_up(usable)
         for capture, identity in usable:
             if capture.record_id in stored.ids or capture.record_id in self._recent:
-                self.report.already_there += 1
+                self.report.count_repeated()
             elif self._take(capture, identity, stored):
                 self._commit_if_due()
         if self._crawl.scheduler.full:
@@ -195,7 +206,7 @@ class Importer:
 
     def _take(self, capture: ImportedCapture, identity: UrlId, stored: _StoredRows) -> bool:
         """False: it waits for its original, or is left out."""
-        capture.fetched_at = min(capture.fetched_at, self._crawl.clock.now_ms())
+        capture.limit_date(self._crawl.clock.now_ms())
         kind = _kind(capture, identity.url)
         revisit_of = None
         if capture.revisit is not None:
@@ -215,12 +226,10 @@ class Importer:
         stored: _StoredRows,
         revisit_of: Revisited | None,
     ) -> None:
-        self.report.imported += 1
         self._recent[capture.record_id] = None
         if len(self._recent) > _RECENT_IDS:
             self._recent.popitem(last=False)
         exchange = capture.exchange(identity.url, kind)
-        exchange.started_at = capture.fetched_at
         visit = self._visit(capture, identity)
         replayed = Replayed(visit, revisit_of)
         origin = url_origin(identity.url)
@@ -234,16 +243,17 @@ class Importer:
                 Task(identity, (row_of_collection,), origin, VisitKind(kind), visit.attempt),
                 replayed,
             )
+            self.report.count_imported(0)
             return
         row = self._enter(identity, visit, stored)
         if row is None:
-            self.report.imported -= 1
             self._leave_out("key_collision")
             return
         task = Task(identity, (row,), origin, VisitKind.PAGE, visit.attempt)
         if row.visited_at >= exchange.started_at:
-            # older than what is known of it: history
+            # older than the last visit: history
             self._processor.record(exchange, task, replayed)
+            self.report.count_imported(0)
             return
         if exchange.status in REDIRECTS:
             self._note_redirect(row, visit.redirect_to)
@@ -253,8 +263,8 @@ class Importer:
         pages = self._crawl.progress.pages
         self._processor.replay(exchange, task, replayed)
         if capture.own is None:  # how fast it was is not known
-            queue.latency, queue.row.latency_ms = latency, latency_ms
-        self.report.pages += self._crawl.progress.pages - pages
+            queue.restore_latency(latency, latency_ms)
+        self.report.count_imported(self._crawl.progress.pages - pages)
 
     def _visit(self, capture: ImportedCapture, identity: UrlId) -> Visit:
         """The visit that it was: as this program wrote it, else what can be told from the
@@ -263,13 +273,12 @@ class Importer:
         visit = capture.visit
         if visit is None:
             exchange = capture.exchange(identity.url, VisitKind.PAGE)
-            visit = build_visit(
-                exchange, parse_head(capture.head), identity, self._collection, None, 1
-            )
-            location = parse_head(capture.head).get("location") or ""
+            headers, task = parse_head(capture.head), Task(identity, (), "", VisitKind.PAGE)
+            visit = build_visit(exchange, headers, task, self._collection)
+            location = headers.get("location") or ""
             if exchange.status in REDIRECTS and location:
                 target = LinkResolver(identity.url).resolve(location)
-                visit.redirect_to = "" if isinstance(target, Refusal) else target
+                visit.record_redirect("" if isinstance(target, Refusal) else target)
         visit.record_id, visit.collection = capture.record_id, self._collection
         return visit
 
@@ -327,7 +336,7 @@ class Importer:
         for capture in later:
             assert capture.revisit is not None
             if capture.record_id in stored.ids or capture.record_id in self._recent:
-                self.report.already_there += 1
+                self.report.count_repeated()
                 continue
             place = next((places[key] for key in _names(capture.revisit) if key in places), None)
             if place is None or capture.status == 304:
@@ -341,9 +350,7 @@ class Importer:
             ):
                 self._leave_out("revisit_without_original")
                 continue
-            capture.body, capture.revisit = original.body, None
-            capture.head = capture.head if capture.status else original.head
-            capture.own = None
+            capture.complete(original.head, original.body)
             identity = self._gate.identify(capture.url)
             self._absorb(capture, identity, _kind(capture, identity.url), stored, None)
             self._commit_if_due()

@@ -7,6 +7,7 @@ New links are admitted by the next crawl.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -60,17 +61,17 @@ def reparse(
         ClaimLost: somebody else took the partitions.
     """
     plugins = installed_plugins()
-    report = Reparsed()
+    counts: Counter[str] = Counter()
     buffers = Buffers()
     places = _places(tables)
     stored_links = _hash_links(tables.scan("links"))
     for rows in _slices(tables, places, collection, since_ms):
         parsed = []
         for row in rows:
-            report.pages += 1
+            counts["pages"] += 1
             page = _read(row, reader, locate)
             if page is None:
-                report.unreadable += 1
+                counts["unreadable"] += 1
             else:
                 parsed.append((row, _visit(row), page))
         fresh_links = _fresh_links((visit, page) for _, visit, page in parsed)
@@ -80,8 +81,8 @@ def reparse(
             same_links = fresh_links.get(key) == stored_links.get(key)
             if same_links and not _differs(row, visit, page, values):
                 continue
-            report.changed += 1
-            report.text_changed += page.text_digest != row["text_digest"]
+            counts["changed"] += 1
+            counts["text_changed"] += page.text_digest != row["text_digest"]
             buffers.add_page(visit, page, str(row["redirect_from"] or ""), values)
             buffers.links.add_links(visit, page.links)
         if buffers.pages.rows >= _COMMIT_PAGES:
@@ -90,12 +91,12 @@ def reparse(
             )
             buffers = Buffers()
         if observer is not None:
-            observer(report)
+            observer(Reparsed(**counts))
     if buffers.pages.rows:
         claim.commit(
             claim.next_folder(), buffers.mapping(), counters={"reparsed": buffers.pages.rows}
         )
-    return report
+    return Reparsed(**counts)
 
 
 _LinkHashes = dict[tuple[int, int], int]

@@ -10,6 +10,7 @@ record ids; today's scope and robots apply; the commit names the orphans used.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
@@ -65,7 +66,7 @@ def replay(
     """
     crawl = processor.crawl
     every = every or tables
-    report = ReplayReport()
+    counts: Counter[str] = Counter()
     seen: set[str] = set()
     for orphan in orphans:
         foreign = False
@@ -75,7 +76,7 @@ def replay(
         for stored in read_exchanges(
             locate(orphan.path), relative_path=orphan.path, on_damage=damages.append
         ):
-            report.exchanges += 1
+            counts["exchanges"] += 1
             if (
                 stored.visit.collection not in crawl.assignments
                 and stored.visit.kind != VisitKind.CHECK
@@ -84,26 +85,26 @@ def replay(
                 foreign = True
                 continue
             if not crawl.held_partitions.holds(_partition(crawl, stored)):
-                report.others += 1
+                counts["others"] += 1
                 if stored.visit.kind != VisitKind.CHECK:
                     processor.overhear(stored.exchange, stored.visit)
                 continue
             if stored.visit.record_id in seen:
-                report.already_committed += 1
+                counts["already_committed"] += 1
                 continue
             seen.add(stored.visit.record_id)
             if _absorb(processor, stored, stored_rows):
-                report.processed += 1
+                counts["processed"] += 1
                 commit_if_due()
             else:
-                report.not_admitted += 1
-        report.damaged += len(damages)
+                counts["not_admitted"] += 1
+        counts["damaged"] += len(damages)
         if damages:
             crawl.progress.damaged[orphan.path] += len(damages)
         if not foreign:
             crawl.buffer.used(orphan.path)
-    crawl.progress.replayed += report.processed
-    return report
+    crawl.progress.add_replayed(counts["processed"])
+    return ReplayReport(**counts)
 
 
 class _Stored:

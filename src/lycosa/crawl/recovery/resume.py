@@ -16,7 +16,6 @@ import polars.selectors as cs
 
 from lycosa.core.errors import Exclusion
 from lycosa.core.records import UrlRow, UrlState, operation_mask
-from lycosa.crawl.admission.url_filter import FREE_SUSPECTS
 from lycosa.crawl.state.assignment import Assignment
 from lycosa.crawl.state.crawl_state import CrawlState
 from lycosa.crawl.state.held_partitions import HeldPartitions
@@ -77,11 +76,10 @@ def load(crawl: CrawlState, tables: LiveTables, path: Callable[[str], str]) -> R
     for name, assignment in crawl.assignments.items():
         assignment.seen.load(_recorded(frames, name, crawl.progress.states))
         urls += len(assignment.seen)
-        assignment.pages = tables.state.counters[f"pages.{name}"]
-        # What all workers have used up to now. Each may then use the rest: shared out, a site would
-        # get less the more workers there are.
-        assignment.suspects = tables.state.counters[f"suspects.{name}"]
-        assignment.free_suspects = FREE_SUSPECTS
+        # Suspects count those of all workers. Each worker may use the rest: shared out, a site
+        # would get less the more workers there are.
+        counters = tables.state.counters
+        assignment.resume(counters[f"pages.{name}"], counters[f"suspects.{name}"])
         # a pass for each collection: the keys of one at a time are in memory
         frames = row_readers.urls.live(("state", "depth"))
     crawl.budgets.load()

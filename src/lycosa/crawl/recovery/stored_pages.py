@@ -59,16 +59,8 @@ class StoredPages:
         )
         hosts = pl.col("host_key").is_in(list({page.host_key for page in pages}))
         is_requested = hosts & pl.col("url_key").is_in([page.url_key for page in pages])
-        columns = (
-            "partition",
-            *_KEY,
-            "url",
-            "fetched_at",
-            "record_id",
-            "text",
-            "may_follow",
-            ENTRY,
-        )
+        content = ("url", "fetched_at", "record_id", "text", "may_follow")
+        columns = ("partition", *_KEY, *content, ENTRY)
         rows = (
             self._tables.all_rows("pages")
             .filter(is_requested & (pl.col("collection") == collection))
@@ -85,37 +77,18 @@ class StoredPages:
             .filter(is_requested)
             .select(*_KEY, ENTRY, pl.col("found_at"), *_LINK)
         )
-        links = every.join(keys, on=_KEY, how="semi", maintain_order="left").collect()
-        of_page = _latest_links(links, live.select(*_KEY, ENTRY))
+        stored_links = every.join(keys, on=_KEY, how="semi", maintain_order="left").collect()
+        of_page = _latest_links(stored_links, live.select(*_KEY, ENTRY))
         latest_copies: dict[int, Copy] = {}
-        for (
-            partition,
-            host_key,
-            url_key,
-            url,
-            fetched_at,
-            record_id,
-            text,
-            may_follow,
-            _,
-        ) in live.iter_rows():
-            at_ms = round(fetched_at.timestamp() * 1000)
+        for row in live.iter_rows(named=True):
+            key = row["host_key"], row["url_key"]
+            at_ms = round(row["fetched_at"].timestamp() * 1000)
+            place = (row["url"], "", row["partition"], *key)
             visit = Visit(
-                url,
-                "",
-                partition,
-                host_key,
-                url_key,
-                VisitKind.PAGE,
-                collection,
-                0,
-                at_ms,
-                0,
-                record_id=record_id,
+                *place, VisitKind.PAGE, collection, 0, at_ms, 0, record_id=row["record_id"]
             )
-            latest_copies[url_key] = Copy(
-                visit, text, of_page[host_key, url_key] if may_follow else []
-            )
+            links = of_page[key] if row["may_follow"] else []
+            latest_copies[row["url_key"]] = Copy(visit, row["text"], links)
         for (_, url_key), targets in of_page.items():
             if targets and targets[0].kind == LinkKind.REDIRECT:
                 latest_copies[url_key] = Copy(links=targets[:1])

@@ -29,6 +29,10 @@ class _File:
     unparsed: set[str] = field(default_factory=set)  # record ids
     last_cut: int = 0  # the batch that the last of the others went into
 
+    def moved(self, record_id: str, cut: int) -> None:
+        self.unparsed.discard(record_id)
+        self.last_cut = cut
+
 
 class UnparsedDocuments:
     """The files of one claim. Not for two threads."""
@@ -72,8 +76,7 @@ class UnparsedDocuments:
     def moved(self, record_id: str, cut: int) -> None:
         """A document was read, and stands in a batch: the one that is cut as number `cut`."""
         file, _, _ = self._of.pop(record_id)
-        file.unparsed.discard(record_id)
-        file.last_cut = cut
+        file.moved(record_id, cut)
 
     def seal(self) -> None:
         """What comes from now on goes into another file, so that this one can come to its end."""

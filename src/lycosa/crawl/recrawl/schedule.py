@@ -78,6 +78,15 @@ class _Plan:
     ranked_at: int | None = None
     pages: int = 0  # that were visited then
     steered_at: int = 0
+
+    def begin_ranking(self, now: int, pages: int) -> None:
+        self.ranked_at, self.pages = now, pages
+
+    def correct(self, used: float, allowed: float, now: int) -> None:
+        """Adjust the threshold to what the last period used of its budget."""
+        self.correction = steer(self.correction, used, allowed)
+        self.steered_at = now
+
     correction: float = 1.0
 
 
@@ -183,7 +192,7 @@ class RecrawlSchedule(CrawlListener):
                 grown = visited >= 2 * plan.pages and now - plan.ranked_at >= _FIRST_MS
                 due = grown or now - plan.ranked_at >= self._interval_ms
             if due:
-                plan.ranked_at, plan.pages = now, max(visited, 1)
+                plan.begin_ranking(now, max(visited, 1))
                 self._ranking = True
                 self._ranker.start(name, plan.rules)
                 return
@@ -194,14 +203,11 @@ class RecrawlSchedule(CrawlListener):
         self._changes = ranked.collection, ranked.changes
         if now - plan.steered_at >= _STEER_MS:
             budget = plan.budget
-            plan.correction = steer(
-                plan.correction, budget.spent + budget.waiting, budget.allowed(now_ms)
-            )
+            plan.correct(budget.spent + budget.waiting, budget.allowed(now_ms), now)
             budget.restart(now_ms)
-            plan.steered_at = now
         if not solved.pages:
             return
-        self._crawl.assignments[ranked.collection].prior = solved.prior
+        self._crawl.assignments[ranked.collection].set_prior(solved.prior)
         rules = replace(
             plan.rules,
             threshold=solved.threshold * plan.correction,
@@ -241,9 +247,8 @@ class RecrawlSchedule(CrawlListener):
                 continue
             row = self._crawl.urls.find(collection, stored.id) or stored
             weight, rate = numbers[row.id.url_key]
-            row.importance = weight
-            if row.visited_at == stored.visited_at:  # else it has learned more since
-                row.change_rate = rate
+            newer = row.visited_at != stored.visited_at  # a visit has refined the rate since
+            row.rank(weight, None if newer else rate)
             self._crawl.urls.reschedule(row)
 
     def _renew(self) -> None:
@@ -314,7 +319,7 @@ class RecrawlSchedule(CrawlListener):
         if action is LinkAction.QUEUE:
             self._crawl.urls.make_due(row, requested=False)
         elif action is LinkAction.REFRESH and row.state == UrlState.KNOWN and row.visited_at:
-            row.state_at = now_ms
+            row.renew(now_ms)
             self._crawl.urls.change(row)
         if len(linked.young) >= _MAX_YOUNG:
             linked.young.clear()

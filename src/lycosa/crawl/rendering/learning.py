@@ -50,6 +50,17 @@ class _Host:
     since: int = 0  # pages since the last sample
     sparing: int = 1
 
+    def count_page(self) -> None:
+        self.since += 1
+
+    def add_sample(self, gained: bool) -> None:
+        self.samples += 1
+        weight = max(_WEIGHT, 1 / self.samples)  # the first samples count alike
+        self.share += weight * (gained - self.share)
+        self.since = 0
+        rarer = not gained and self.samples > FIRST_SAMPLES
+        self.sparing = min(2 * self.sparing, _MAX_SPARING) if rarer else 1
+
 
 def is_shell(plain: Page | None) -> bool:
     """Whether a page says next to nothing as it was sent."""
@@ -79,7 +90,7 @@ class RenderLearner:
         self._hosts.move_to_end((host, shell))
         if len(self._hosts) > _MOST_HOSTS:
             self._hosts.popitem(last=False)
-        stats.since += 1
+        stats.count_page()
         if stats.samples < FIRST_SAMPLES:
             return RenderPlan.COMPARE
         every = _CHECK_PAYING if stats.share >= PAYS else _CHECK_PLAIN * stats.sparing
@@ -92,17 +103,7 @@ class RenderLearner:
         stats = self._hosts.get((host, shell))
         if stats is None:
             return
-        stats.samples += 1
-        weight = max(_WEIGHT, 1 / stats.samples)  # the first samples count alike
-        stats.share += weight * (gained - stats.share)
-        stats.since = 0
-        stats.sparing = (
-            1
-            if gained
-            else min(2 * stats.sparing, _MAX_SPARING)
-            if stats.samples > FIRST_SAMPLES
-            else 1
-        )
+        stats.add_sample(gained)
 
     def pays(self, host: str) -> bool:
         """Whether all pages of a host are rendered, or all its shells."""

@@ -12,7 +12,7 @@ from __future__ import annotations
 import re
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from lycosa.config.settings import Config
 from lycosa.core.errors import Refusal
@@ -156,12 +156,12 @@ class Renders:
         page = _Rendered(exchange, row.collection, task.identity.host)
         if self._modes[row.collection] == "auto":
             plain = self._parse(exchange, headers).page
-            page.shell = is_shell(plain)
-            plan = self._learner.plan(page.host, shell=page.shell)
+            shell = is_shell(plain)
+            plan = self._learner.plan(page.host, shell=shell)
             if plan is RenderPlan.PLAIN:
                 return False
-            if plan is RenderPlan.COMPARE:
-                page.plain, page.compare = plain, True
+            compare = plan is RenderPlan.COMPARE
+            page = replace(page, plain=plain if compare else None, shell=shell, compare=compare)
         if not self._set_aside(exchange):
             return False
         self._begin(page)
@@ -277,7 +277,7 @@ class Renders:
                 del self._awaited[key]
         self._requests = deque(entry for entry in self._requests if entry[1].job is not job)
         exchange = page.exchange
-        exchange.rendered = job.html
+        exchange.set_rendered(job.html)
         counters["rendered" if job.html else f"render_{job.error}"] += 1
         if not job.html:
             self._crawl.progress.errors[f"render_{job.error}"] += 1
@@ -288,7 +288,7 @@ class Renders:
             gained = rendered is not None and gains(page.plain, rendered)
             self._learner.observe(page.host, shell=page.shell, gained=gained)
             if not gained:
-                exchange.rendered = b""
+                exchange.set_rendered(b"")
         return exchange
 
     def _recall(self, key: tuple[str, str]) -> bool:

@@ -10,7 +10,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from lycosa.config.credentials import without_user
-from lycosa.config.settings import Collection, Config, FetchSettings, parse_config
+from lycosa.config.reading import parse_config
+from lycosa.config.settings import Collection, Config, FetchSettings
 from lycosa.core.errors import ConfigError, UsageError
 from lycosa.crawl.session.seeds import check_seeds, read_seeds
 from lycosa.crawl.session.single_fetch import named_pair

@@ -311,16 +311,7 @@ def _compose(
         operations,
         fetcher,
         clock,
-        WorkerOptions(
-            limits=options.limits or Limits(),
-            forever=options.forever or shared,
-            observer=options.observer,
-            committed=committed,
-            tick=ticks,
-            longest_wait_ms=options.longest_wait_ms,
-            lease=options.lease,
-            follow=(lambda: session.follow()) if shared else None,
-        ),
+        _worker_options(options, ticks, committed, (lambda: session.follow()) if shared else None),
     )
     if options.lease is None and options.granted is not None:
         worker.quota.grant(options.granted)
@@ -341,6 +332,24 @@ def _compose(
         received_links,
     )
     return session
+
+
+def _worker_options(
+    options: SessionOptions,
+    tick: Callable[[], None],
+    committed: Callable[[int], None],
+    follow: Callable[[], int] | None,
+) -> WorkerOptions:
+    return WorkerOptions(
+        limits=options.limits or Limits(),
+        forever=options.forever or options.partitions is not None,
+        observer=options.observer,
+        committed=committed,
+        tick=tick,
+        longest_wait_ms=options.longest_wait_ms,
+        lease=options.lease,
+        follow=follow,
+    )
 
 
 def _settings_of(

@@ -61,22 +61,21 @@ def submit(
     state = workspace.state()
     chosen, seeds = _collection(collection, config, state.settings)
     rules = Rules(chosen)
-    admission = Admission(
-        chosen, seeds, workspace.domains, other_schemes=config.fetch.other_schemes
-    )
+    schemes = config.fetch.other_schemes
+    admission = Admission(chosen, seeds, workspace.domains, other_schemes=schemes)
     exclusions = _exclusions(config)
     usable: list[str] = []
     wrong: list[str] = []
-    for given in urls:
+    for each in urls:
         try:
-            url = rules.apply(normalise(given))
+            url = rules.apply(normalise(each))
         except UrlError as error:
             wrong.append(str(error))
             continue
         # patterns are for links: an operator may name a hub outside them
         if admission.refuse(url) not in (None, Refusal.PATTERN):
             wrong.append(
-                f"{without_user(given)} is not accepted by collection {chosen.name!r}: "
+                f"{without_user(each)} is not accepted by collection {chosen.name!r}: "
                 f"{admission.explain(url)}"
             )
             continue
@@ -84,7 +83,7 @@ def submit(
         if state.excluded(url, host) or exclusions.excluded(
             url, host, workspace.domains.registrable(host)
         ):
-            wrong.append(f"{without_user(given)} is excluded by the operator")
+            wrong.append(f"{without_user(each)} is excluded by the operator")
         else:
             usable.append(url)
     if wrong:
@@ -108,19 +107,19 @@ def _collection(
     With all its seeds.
     """
     configured = {each.name: each for each in config.collection}
-    known = sorted({*configured, *before})
-    if not known:
+    names = sorted({*configured, *before})
+    if not names:
         raise UsageError(
             "there is no collection yet: add one to lycosa.toml (`lycosa init`) or "
             "run `lycosa crawl URL`"
         )
     if not name:
-        if len(known) > 1:
+        if len(names) > 1:
             raise UsageError(
                 "there are several collections: choose one with --collection NAME "
-                f"(available: {', '.join(known)})"
+                f"(available: {', '.join(names)})"
             )
-        name = known[0]
+        name = names[0]
     settings: Mapping[str, Any] = before.get(name, {})
     if name in configured:
         collection = configured[name]
@@ -128,7 +127,7 @@ def _collection(
             dict.fromkeys((*seeds_for(collection, settings), *settings.get("seeds", ())))
         )
     if name not in before:
-        raise UsageError(f"unknown collection {name!r}; {nearest(name, known)}")
+        raise UsageError(f"unknown collection {name!r}; {nearest(name, names)}")
     fields = {key: value for key, value in settings.items() if key in Collection.model_fields}
     return Collection.model_validate(fields), tuple(settings.get("seeds", ()))
 

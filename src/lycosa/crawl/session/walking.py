@@ -112,7 +112,7 @@ class Walk:
         self._start = start
         self._reach = Reach(start.depth, scheduler.reached) if start.url else None
         self._begun = False
-        scheduler.agenda.only = Unvisited() if self._reach is None else self._reach
+        scheduler.agenda.restrict_to(self._reach or Unvisited())
         if self._reach is not None:
             self._order_by_distance(self._reach)
 
@@ -170,7 +170,7 @@ class Walk:
         if self._begun:
             return False
         self._begun = True
-        self._assignment.gate.depth_limit, self._assignment.gate.reach = None, reach
+        self._assignment.gate.restrict_to(reach)
         self._session.crawl.scheduler.parked.clear_due()
         return True
 
@@ -193,9 +193,8 @@ class Walk:
                     reached.append(identity.url_key)
                     if not _is_recorded(assignment, identity):
                         depth = assignment.seen.depth(crawl.identifier.identify(source)) or 0
-                        assignment.gate.admit(
-                            target, depth + (not is_redirect), now_ms, referrer=source
-                        )
+                        depth += not is_redirect
+                        assignment.gate.admit(target, depth, now_ms, Way(source))
         return reached
 
     def _reopen(self, reach: Reach) -> bool:

@@ -4,9 +4,11 @@ and the room on its disk.
 
 from __future__ import annotations
 
+import json
 import os
 from collections import Counter, deque
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, fields
 from typing import Any
 
@@ -17,6 +19,8 @@ from lycosa.crawl.session.session import CrawlSession
 from lycosa.crawl.state.progress import Progress
 from lycosa.crawl.state.task import Job
 from lycosa.processes.disk_space import DiskSpace
+from lycosa.store.coordination.owner import FOLDER, owner_of
+from lycosa.store.storage.storage import Storage, open_storage
 
 _RATE_OVER_MS = 60_000
 _CURRENT = ("states", "queue", "in_flight", "hosts", "later")
@@ -96,9 +100,7 @@ class WorkerStatus:
 
 
 def figures(vitals: Iterable[WorkerStatus]) -> dict[str, Any]:
-    """What `lycosa.crawl.session.live_status` says of workers together: of one in a ping, of all of
-    a cluster in the live file.
-    """
+    """Return the figures of workers together: of one in a ping, of all in the live file."""
     columns = list(vitals)
     progress = added(each.progress for each in columns)
     collections: dict[str, dict[str, Any]] = {}
@@ -149,3 +151,36 @@ def _add(total: Progress, more: Progress, name: str) -> None:
         mine.update(theirs)
     elif isinstance(mine, int) and name not in ("started_ms", "ended_ms"):
         setattr(total, name, mine + theirs)
+
+
+FILE = f"{FOLDER}/worker.json"
+COMMAND = "run"
+"""Command of a daemon in the owner file."""
+
+
+def write_live(storage: Storage, document: Mapping[str, object]) -> None:
+    """Write the file; whole for every reader. A disk that does not take it is no reason to stop."""
+    with suppress(OSError):
+        storage.replace(FILE, (json.dumps(document, ensure_ascii=False, indent=1) + "\n").encode())
+
+
+def live_status(root: str) -> dict[str, Any] | None:
+    """What the living daemon of a workspace says of itself; None if there is none.
+
+    Keys: `daemon` and `pid` (processes: the daemon and its worker, 0 if there is none now), `since`
+    (when the worker started, from where it counts; without one, the daemon), `written_at`, `pages`,
+    `visits`, `rate` (pages a second over the last minute), `queue`, `hosts`, `in_flight`, `errors`
+    (by kind), `collections` (by name: `pages` ever held, `in_flight`, `resting`), `message` (why
+    nothing is fetched now; "" while all is well), `last_commit` (`entry`, `at`; null before the
+    first), `bad` (collections that are left out, with the reason). What the worker counts is
+    missing while there is no worker.
+    """
+    storage = open_storage(root)
+    owner = owner_of(storage)
+    if owner is None or owner.command != COMMAND:
+        return None
+    try:
+        document = json.loads(storage.read(FILE) or b"null")
+    except ValueError:
+        return None
+    return document if isinstance(document, dict) and document.get("daemon") == owner.pid else None

@@ -6,7 +6,8 @@ from collections.abc import MutableMapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from lycosa.config.settings import Collection, Config, parse_config
+from lycosa.config.reading import parse_config
+from lycosa.config.settings import Collection, Config
 from lycosa.core.errors import ConfigError, UsageError
 from lycosa.store.storage.storage import open_storage
 from lycosa.url.normalise import typed_url

@@ -44,6 +44,27 @@ class Assignment:
     def name(self) -> str:
         return self.collection.name
 
+    def resume(self, pages: int, suspects: int) -> None:
+        """Set the committed counts."""
+        self.pages, self.suspects, self.free_suspects = pages, suspects, FREE_SUSPECTS
+
+    def count_page(self) -> None:
+        """The collection stored one more page."""
+        self.pages += 1
+        self.added += 1
+
+    def count_suspect(self) -> None:
+        """A URL is fetched though it looks like a trap."""
+        self.suspects += 1
+
+    def set_quota(self, pages: int | None) -> None:
+        """Set how many pages this claim may add; None: no limit."""
+        self.grant = pages
+
+    def set_prior(self, prior: RatePrior) -> None:
+        """Set the prior of change rates that the daily ranking computed."""
+        self.prior = prior
+
     def doubts(self) -> bool:
         """Whether one more URL that looks like a trap may be fetched on a host that was named."""
         return self.suspects < free_suspects(self.gate.named_hosts, self.pages, self.free_suspects)

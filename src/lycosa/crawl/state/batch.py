@@ -196,16 +196,21 @@ class Batch:
         if before is None or before.not_before < not_before:
             self._domains[domain] = row
 
-    def cut(self) -> None:
-        """Fix the rows of URLs and hosts as they are now: what changes later belongs to the next
-        batch.
+    def require_applied(self) -> None:
+        """The read positions are worth a commit of their own."""
+        self.applied_due = True
+
+    def cut(self, applied: dict[int, int]) -> None:
+        """Fix the rows of URLs and hosts as they are now; later changes belong to the next batch.
+        `applied`: read positions in the log, by partition.
 
         A host of another worker's partition, which a robots.txt was redirected to, has its row
         there.
         """
+        self.applied = applied
         for visit in self._checked:
             if self._is_journal:
-                visit.warc_file, visit.warc_offset, visit.warc_length = "", 0, 0
+                visit.set_location(visit.record_id, "", 0, 0)
             self.add_visit(visit)
         for of_host in self._urls.values():
             for url in of_host.values():

@@ -39,8 +39,7 @@ class CommitBuffer:
             self.cut = batch
             self.cuts += 1
             self.unparsed.seal()
-            batch.applied = self._events.applied_entries()
-            batch.cut()
+            batch.cut(self._events.applied_entries())
         return batch
 
     def committed(self) -> None:

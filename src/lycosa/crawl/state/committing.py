@@ -120,6 +120,6 @@ class Commits:
                 "twice"
             ) from error
         self._crawl.buffer.committed()
-        self._crawl.progress.commits += 1
+        self._crawl.progress.add_commit()
         if self._committed is not None:
             self._committed(entry)

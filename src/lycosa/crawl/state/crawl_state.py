@@ -26,9 +26,8 @@ from lycosa.crawl.state.url_store import UrlStore, is_in_flight, recorded_depth
 from lycosa.frontier.hosts.directory import HostDirectory
 from lycosa.frontier.politeness.clocks import ClockRules, Clocks
 from lycosa.frontier.politeness.delay import DelayRules
-from lycosa.frontier.scheduler.agenda import Agenda
+from lycosa.frontier.scheduler.agenda import Agenda, Pending
 from lycosa.frontier.scheduler.frontier import Frontier
-from lycosa.frontier.scheduler.pending import Pending
 from lycosa.frontier.scheduler.queue import CollectionOrder
 from lycosa.frontier.scheduler.scheduler import Scheduler, SchedulerLimits
 from lycosa.frontier.scheduler.strategy import STRATEGIES
@@ -38,6 +37,7 @@ from lycosa.store.log.claim import Claim
 from lycosa.store.log.state import LogState
 from lycosa.url.domain import Domains
 from lycosa.url.keys import Identifier
+from lycosa.url.scope import Admission
 
 _RESENT_SHARE = 4
 """A link to a remote partition is sent again after this part of the age at which its page is
@@ -108,6 +108,12 @@ class CrawlState(CrawlListener):
             self.assignments[job.collection.name] = self._assignment(job, folder)
         self.events.add(self)
 
+    def drop_prerequisites(self, origin: str) -> None:
+        """Remove the waiting requests that belong to an origin's robots.txt or login."""
+        others = [task for task in self.prerequisites if task.origin != origin]
+        self.prerequisites.clear()
+        self.prerequisites.extend(others)
+
     def before_commit(self) -> None:
         """Add the numbers of refused links to the batch."""
         for assignment in self.assignments.values():
@@ -129,7 +135,6 @@ class CrawlState(CrawlListener):
     def _assignment(self, job: Job, folder: str | None) -> Assignment:
         name = job.collection.name
         seen = SeenUrls(folder)
-        listens = job.collection.recrawl == "age" and "on_link" in job.collection.recrawl_triggers
         screen = UrlFilter(
             job.collection,
             self.excluded,
@@ -139,7 +144,11 @@ class CrawlState(CrawlListener):
         )
         remote_links = None
         if self.held_partitions.held is not None:
-            again_ms = job.collection.max_age // _RESENT_SHARE if listens else None
+            again_ms = (
+                job.collection.max_age // _RESENT_SHARE
+                if job.collection.recrawled_on_link
+                else None
+            )
             remote_links = RemoteLinks(
                 name,
                 self.held_partitions.held,
@@ -149,20 +158,17 @@ class CrawlState(CrawlListener):
             )
         gate = LinkGate(
             job.collection,
-            job.seeds,
-            domains=self.domains,
-            identifier=self.identifier,
-            seen=seen,
-            admitted=self.urls.admitted,
-            on_depth_decreased=lambda identity, depth: self.urls.depth_decreased(
-                name, identity, depth
+            Admission(
+                job.collection,
+                job.seeds,
+                self.domains,
+                other_schemes=self.config.fetch.other_schemes,
             ),
-            linked=(lambda identity, source: self.urls.linked(name, identity, source))
-            if listens
-            else None,
+            self.identifier,
+            seen,
+            self.urls,
             screen=screen,
             remote_links=remote_links,
-            other_schemes=self.config.fetch.other_schemes,
         )
         return Assignment(
             job.collection, gate, seen, DelayRules.of(job.collection, job.collection.backoff)

@@ -1,4 +1,4 @@
-"""What a crawl has done so far: plain counters, read by whoever shows them."""
+"""Counters of a crawl, for display."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
+from lycosa.core.records import Visit
 from lycosa.url.scope import url_origin
 
 _MAX_FAILURES = 100
@@ -39,6 +40,42 @@ class Progress:
     public_pages: int = 0  # pages from public addresses
     ended_ms: int = 0  # monotonic
     ended: str = ""  # finished | max_pages | max_time | stopped
+
+    def add_visit(self, visit: Visit) -> None:
+        """Count a finished exchange."""
+        self.visits += 1
+        self.bytes += visit.content_length
+        self.statuses[visit.http_status] += 1
+
+    def add_page(self, language: str, *, public: bool) -> None:
+        """Count a page. `public`: its address is not a private one."""
+        self.pages += 1
+        self.public_pages += public
+        self.languages[language] += 1
+
+    def add_commit(self) -> None:
+        """Count a commit."""
+        self.commits += 1
+
+    def add_replayed(self, exchanges: int) -> None:
+        """Count exchanges that an earlier run had archived."""
+        self.replayed += exchanges
+
+    def measure(self, queue: int, in_flight: int, hosts: int) -> None:
+        """Set the current sizes: URLs that wait, fetches in flight, hosts."""
+        self.queue, self.in_flight, self.hosts = queue, in_flight, hosts
+
+    def end(self, reason: str) -> None:
+        """Set why the crawl ends: finished, max_pages, max_time or stopped."""
+        self.ended = reason
+
+    def stop_clock(self, now_ms: int) -> None:
+        """Everything is committed."""
+        self.ended_ms = now_ms
+
+    def defer(self, reasons: Counter[str]) -> None:
+        """Set what the crawl leaves for later, by reason."""
+        self.later = reasons
 
     def fail(self, url: str, why: str) -> None:
         """A seed, or the robots.txt of a host, could not be fetched."""

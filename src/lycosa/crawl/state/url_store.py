@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 
 from lycosa.core.errors import Exclusion
 from lycosa.core.records import UrlId, UrlRow, UrlState, operation_key
+from lycosa.crawl.admission.link_gate import AdmissionListener
 from lycosa.crawl.admission.url_filter import PUT_OFF_MS
 from lycosa.crawl.policy.page_budgets import PageBudgets
 from lycosa.crawl.state.assignment import Assignment
@@ -27,7 +28,7 @@ policy `fresh` weighs each claim instead.
 """
 
 
-class UrlStore:
+class UrlStore(AdmissionListener):
     """A URL is in exactly one state. Each changed row goes into the buffer."""
 
     def __init__(
@@ -64,15 +65,9 @@ class UrlStore:
             self._progress.states[row.state] -= 1
             self._progress.states[state] += 1
             host = self._hosts.queue(row.id).row
-            host.visited += (state is UrlState.VISITED) - (row.state == UrlState.VISITED)
-            host.known += (state is UrlState.KNOWN) - (row.state == UrlState.KNOWN)
+            host.change_state(row.state, state)
             self._buffer.batch.change_host(host)
-        if state in (UrlState.GONE, UrlState.EXCLUDED):
-            # Its document leaves the index, so if it comes back it must come whole.
-            row.etag = row.last_modified = row.digest = row.record_id = ""
-        row.state = state
-        row.reason = reason
-        row.state_at = self._clock.now_ms()
+        row.change_state(state, reason, self._clock.now_ms())
         self._buffer.batch.change_url(row)
 
     def reopen(self, row: UrlRow) -> None:
@@ -117,18 +112,16 @@ class UrlStore:
         """A URL is not fetched now; it stays known, with the reason, and is looked at again in some
         days.
         """
-        row.reason = reason
-        row.not_before = self._clock.now_ms() + PUT_OFF_MS
+        row.defer_until(self._clock.now_ms() + PUT_OFF_MS, reason)
         self._buffer.batch.change_url(row)
         self._scheduler.heads.wait_for(row)
 
     def count_page(self, row: UrlRow) -> None:
         """The collection has a page that it did not hold."""
         host = self._hosts.queue(row.id).row
-        host.pages += 1
+        host.add_page()
         self._buffer.batch.counters[f"pages.{row.collection}"] += 1
-        self._assignments[row.collection].pages += 1
-        self._assignments[row.collection].added += 1
+        self._assignments[row.collection].count_page()
         self._budgets.count(row, host)
 
     def give_back(self, task: Task, now: int) -> None:
@@ -171,16 +164,16 @@ class UrlStore:
         claim = claim_weight(trust) if claimed else row.claim
         if self._assignments[row.collection].collection.recrawl != "fresh":
             if claimed and claim > MIN_CLAIM:
-                row.claim = claim
+                row.weigh_claims(claim)
                 self.make_due(row, requested=False)
             elif claim != row.claim:
                 # its next visit tells whether the host has learned to say the truth
-                row.claim = claim
+                row.weigh_claims(claim)
                 self.change(row)
             return
         silence = silence_weight(trust)
         if abs(claim - row.claim) > NOTABLE_CLAIM or abs(silence - row.silence) > NOTABLE_CLAIM:
-            row.claim, row.silence = claim, silence
+            row.weigh_claims(claim, silence)
             self.reschedule(row)
 
     def reschedule(self, row: UrlRow) -> None:
@@ -201,7 +194,7 @@ class UrlStore:
             return
         self._hosts.queue(row.id)
         self.settle(row, UrlState.KNOWN)
-        row.not_before = 0 if requested else self._clock.now_ms()
+        row.defer_until(0 if requested else self._clock.now_ms())
         self._scheduler.heads.wait_for(row)
 
     def admitted(self, row: UrlRow) -> None:
@@ -212,19 +205,18 @@ class UrlStore:
         if queue is None:
             if self._scheduler.parked.knows(key):
                 self._scheduler.parked.url_added(key)
-                resting = self._buffer.batch.host(key)
-                # else its row counts this URL when it is written again: a read and a row for each
-                # is too much
-                if resting is not None:
-                    resting.known += 1
+                host = self._buffer.batch.host(key)
+                # Otherwise its row counts this URL when it is next written; reading it now is slow.
+                if host is not None:
+                    host.add_url()
                 return
             if self._scheduler.full:  # every place is taken: the host is known, and rests
                 host = self._hosts.add(row.id)
-                host.known = 1
+                host.add_url()
                 self._scheduler.parked.add(host)
                 return
             queue = self._hosts.queue(row.id)
-        queue.row.known += 1
+        queue.row.add_url()
         self._buffer.batch.change_host(queue.row)
         if self._scheduler.agenda.only is None or self._scheduler.agenda.only.admits(row):
             self._frontier.offer(row, self._scheduler.heads.room)
@@ -233,7 +225,7 @@ class UrlStore:
         """A known URL lies at less depth than was thought."""
         row = self.find(collection, identity)
         if row is not None:
-            row.depth = depth
+            row.reduce_depth(depth)
             self._buffer.batch.change_url(row)
             if row.state == UrlState.KNOWN:
                 if (

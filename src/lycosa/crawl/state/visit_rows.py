@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from lycosa.core.records import Exchange, UrlId, UrlRow, Visit
+from lycosa.core.records import Exchange, Visit
+from lycosa.crawl.state.task import Task
 from lycosa.http.decode import Headers
 
 _HEADER_LIMIT = 1_000
@@ -17,12 +18,16 @@ def media_type(content_type: str) -> str:
 def build_visit(
     exchange: Exchange,
     headers: Headers,
-    identity: UrlId,
+    task: Task,
     collection: str,
-    row: UrlRow | None,
-    attempt: int,
+    record_id: str = "",
 ) -> Visit:
-    """What is known when the exchange ends; the archive and the parser add to it."""
+    """Build the row of an exchange; archive and parser add to it.
+
+    A robots.txt has its origin as referrer and its redirect hops as depth, for replay. `record_id`:
+    of a record that exists already.
+    """
+    identity, row = task.identity, task.rows[0] if task.rows else None
 
     def header(name: str) -> str:
         return (headers.get(name) or "")[:_HEADER_LIMIT]
@@ -35,7 +40,7 @@ def build_visit(
         url_key=identity.url_key,
         kind=exchange.kind,
         collection=collection,
-        depth=row.depth if row else 0,
+        depth=row.depth if row else task.hop,
         fetched_at=exchange.started_at,
         duration_ms=exchange.duration_ms,
         ip=exchange.ip,
@@ -47,7 +52,8 @@ def build_visit(
         server=header("server"),
         etag=header("etag"),
         last_modified=header("last-modified"),
-        referrer=row.referrer if row else "",
-        attempt=attempt,
+        referrer=row.referrer if row else task.origin,
+        attempt=task.attempt,
         truncated=exchange.truncated,
+        record_id=record_id,
     )

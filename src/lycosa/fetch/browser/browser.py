@@ -103,8 +103,7 @@ class Browser:
         page = request.page
         if page not in self._pages:
             return
-        request.job.loaded += len(payload)
-        if request.job.loaded > self._limits.bytes:
+        if request.job.count_loaded(len(payload)) > self._limits.bytes:
             self._end(page, "too_large")
             return
         page.answered(request.request_id, _now_ms())
@@ -141,7 +140,7 @@ class Browser:
     def _open_pages(self, now: int) -> None:
         if now < self._closed_until:
             for job in self._waiting:
-                job.error = "failed"
+                job.fail("failed")
             self._done += self._waiting
             self._waiting.clear()
         if self._rendered >= _PAGES_A_PROCESS and not self._pages:
@@ -182,7 +181,7 @@ class Browser:
     def _context(self, page: RenderPage, result: Message) -> None:
         if page not in self._pages:
             return
-        page.context = str(result.get("browserContextId", ""))
+        page.enter_context(result)
         page.devtools.call(
             "Browser.setDownloadBehavior", {"behavior": "deny", "browserContextId": page.context}
         )
@@ -190,7 +189,7 @@ class Browser:
         page.devtools.call("Target.createTarget", parameters, then=partial(self._created, page))
 
     def _created(self, page: RenderPage, result: Message) -> None:
-        page.target = str(result.get("targetId", ""))
+        page.attach(target=str(result.get("targetId", "")))
         page.devtools.call(
             "Target.attachToTarget",
             {"targetId": page.target, "flatten": True},
@@ -200,7 +199,7 @@ class Browser:
     def _attached(self, page: RenderPage, result: Message) -> None:
         if page not in self._pages:
             return
-        page.session = str(result.get("sessionId", ""))
+        page.attach(session=str(result.get("sessionId", "")))
         self._by_session[page.session] = page
         job = page.job
         agent = {
@@ -240,18 +239,16 @@ class Browser:
         if method == "Fetch.requestPaused":
             self._paused(page, parameters, now)
         elif method == "Page.loadEventFired":
-            page.loaded, page.quiet_at = True, now
+            page.load(now)
         elif (
             method == "Page.frameStoppedLoading"
             and page.served
             and parameters.get("frameId") == page.target
             and not page.loaded
         ):
-            # without a load event: it wanted to go elsewhere
-            page.loaded, page.quiet_at = True, now
+            page.load(now)  # no load event: a script wanted to go elsewhere
         elif method == "Page.javascriptDialogOpening":
-            page.dialogs += 1
-            if page.dialogs > _MAX_DIALOGS:
+            if page.open_dialog() > _MAX_DIALOGS:
                 self._end(page, "failed")
             else:
                 page.call("Page.handleJavaScriptDialog", {"accept": False})
@@ -265,15 +262,13 @@ class Browser:
         url, kind, job = str(request["url"]), str(parameters.get("resourceType", "")), page.job
         if kind == "Document":
             if not page.served and url == job.url:
-                page.served = True
+                page.serve()
                 page.fulfil(identity, job.status, job.head, job.payload)
             else:
-                if (
-                    parameters.get("frameId") == page.target
-                    and not page.led_to
-                    and url.startswith(("http://", "https://"))
+                if parameters.get("frameId") == page.target and url.startswith(
+                    ("http://", "https://")
                 ):
-                    page.led_to = url
+                    page.lead_to(url)
                 page.fail(identity, "Aborted")  # it stays; frames are pages of their own
             return
         if kind == "Stylesheet":
@@ -290,9 +285,7 @@ class Browser:
         if job.requests >= self._limits.requests:
             page.fail(identity)
             return
-        job.requests += 1
-        page.pending.add(identity)
-        page.quiet_at = now
+        page.request(identity, now)
         self._requests.append(ResourceRequest(page, url.partition("#")[0], kind, identity))
 
     # -- time and memory
@@ -308,7 +301,7 @@ class Browser:
             return
         for page in list(self._pages):
             if not page.pending:
-                page.spent += min(since, _MAX_GAP_MS)
+                page.spend(min(since, _MAX_GAP_MS))
             waited = now - page.began
             if (
                 page.spent > self._limits.page_ms
@@ -323,13 +316,12 @@ class Browser:
                 if not page.taking and not page.pending and now - page.skipping_at > _SKIP_BY_MS:
                     self._take_document(page)
             elif page.loaded and not page.pending and now - page.quiet_at > _QUIET_MS:
-                page.skipping_at = now
                 parameters = {
                     "policy": "pauseIfNetworkFetchesPending",
                     "budget": SKIP_MS,
                     "maxVirtualTimeTaskStarvationCount": _STARVATION,
                 }
-                page.call("Emulation.setVirtualTimePolicy", parameters)
+                page.skip_timers(now, parameters)
         if now - self._looked_at > _MEMORY_EVERY_MS:
             self._looked_at = now
             if devtools.process.memory() > self._limits.memory:
@@ -347,24 +339,18 @@ class Browser:
         self.close()
         for job in suspects:
             if job.alone or len(suspects) == 1:
-                job.error = why
+                job.fail(why)
                 self._done.append(job)
             else:
-                job.alone, job.requests, job.loaded = True, 0, 0
+                job.repeat_alone()
                 self._waiting.append(job)
 
     # -- the document
     # ------------------------------------------------------------
 
     def _take_document(self, page: RenderPage) -> None:
-        if page.taking or page not in self._pages:
-            return
-        page.taking = True
-        page.call(
-            "DOM.getDocument",
-            {"depth": 0},
-            then=partial(self._document, page),
-        )
+        if page in self._pages:
+            page.take_document(partial(self._document, page))
 
     def _document(self, page: RenderPage, result: Message) -> None:
         root = result.get("root") or {}
@@ -388,7 +374,7 @@ class Browser:
         elif "<body" not in text and "<frameset" not in text:
             self._end(page, "failed")  # scripts left nothing to read
         else:
-            page.job.html = html
+            page.job.finish(html)
             self._end(page, "")
 
     def _end(self, page: RenderPage, error: str) -> None:
@@ -398,7 +384,7 @@ class Browser:
         self._by_session.pop(page.session, None)
         if page.context:
             page.devtools.call("Target.disposeBrowserContext", {"browserContextId": page.context})
-        page.job.error = error
+        page.job.fail(error)
         self._done.append(page.job)
 
 

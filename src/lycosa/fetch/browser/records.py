@@ -43,6 +43,27 @@ class RenderJob:
     requests: int = 0
     loaded: int = 0
 
+    def fail(self, error: str) -> None:
+        """The page was not rendered."""
+        self.error = error
+
+    def finish(self, html: bytes) -> None:
+        """The page was rendered."""
+        self.html = html
+
+    def count_request(self) -> None:
+        """The page requests a resource."""
+        self.requests += 1
+
+    def count_loaded(self, size: int) -> int:
+        """A resource was given to the page. Return the bytes that it has loaded."""
+        self.loaded += size
+        return self.loaded
+
+    def repeat_alone(self) -> None:
+        """Render the page once more, with no other page in the browser."""
+        self.alone, self.requests, self.loaded = True, 0, 0
+
 
 @dataclass(slots=True, eq=False)
 class RenderPage:
@@ -63,6 +84,53 @@ class RenderPage:
     served: bool = False
     dialogs: int = 0
     led_to: str = ""  # where a script wanted to go
+
+    def enter_context(self, result: Message) -> None:
+        """Chromium created the page's browser context."""
+        self.context = str(result.get("browserContextId", ""))
+
+    def attach(self, target: str = "", session: str = "") -> None:
+        """Chromium created the page's target, or its session."""
+        self.target = target or self.target
+        self.session = session or self.session
+
+    def serve(self) -> None:
+        """Chromium was given the document."""
+        self.served = True
+
+    def load(self, now: int) -> None:
+        """The document is loaded."""
+        self.loaded, self.quiet_at = True, now
+
+    def request(self, request_id: str, now: int) -> None:
+        """The page requests a resource."""
+        self.job.count_request()
+        self.pending.add(request_id)
+        self.quiet_at = now
+
+    def lead_to(self, url: str) -> None:
+        """A script wants to go elsewhere; the first URL counts."""
+        self.led_to = self.led_to or url
+
+    def open_dialog(self) -> int:
+        """A dialog opens. Return how many there were."""
+        self.dialogs += 1
+        return self.dialogs
+
+    def spend(self, ms: int) -> None:
+        """Time has passed in which the page waited for no request."""
+        self.spent += ms
+
+    def skip_timers(self, now: int, parameters: Message) -> None:
+        """Run the timers of the page at once."""
+        self.skipping_at = now
+        self.call("Emulation.setVirtualTimePolicy", parameters)
+
+    def take_document(self, then: Callable[[Message], None]) -> None:
+        """Request the document, once."""
+        if not self.taking:
+            self.taking = True
+            self.call("DOM.getDocument", {"depth": 0}, then=then)
 
     def call(
         self,

@@ -80,6 +80,39 @@ class HostClock:
     owed: int = 0
     rested_at: int = 0
 
+    def started(self, now: int) -> None:
+        """A fetch begins. A burst ends when its pause is over."""
+        if self.burst and self.rested_at <= now:
+            self.burst = self.owed = 0
+        self.in_flight += 1
+
+    def ended(self) -> None:
+        """A fetch has ended, or was not made."""
+        if self.in_flight == 0:
+            raise ValueError("a fetch ended that was not started")
+        self.in_flight -= 1
+
+    def rest(self, now: int, pause: int, rests: int, *, may_burst: bool, max_burst: int) -> int:
+        """Pause after a fetch. `rests`: how long its place in the domain rests without bursts.
+        Return how long it does with them.
+        """
+        self.paced_at = now + rests
+        if max_burst > 1 and (may_burst or self.owed):
+            self.burst += 1
+            self.owed += pause
+            self.rested_at = now + self.owed
+            rests = max(rests, self.owed)
+            if may_burst and self.burst < max_burst:
+                pause = 0
+            else:
+                pause, self.burst, self.owed = self.owed, 0, 0
+        self.delay_until(now + pause)
+        return rests
+
+    def delay_until(self, at: int) -> None:
+        """Request nothing before that time."""
+        self.ready_at = max(self.ready_at, at)
+
 
 class Clocks:
     """The clocks of one worker. Not thread-safe."""
@@ -152,13 +185,10 @@ class Clocks:
         """A fetch of any kind begins: a page, a robots.txt, one that was redirected here."""
         self._tidy_if_grown(now)
         host, place = self._host(host_key), self._domain(domain)
-        if host.burst:
-            if host.rested_at in place.resting:
-                place.resting.remove(host.rested_at)
-            if host.rested_at <= now:
-                host.burst = host.owed = 0
-        host.in_flight += 1
-        place.in_flight += 1
+        if host.burst and host.rested_at in place.resting:
+            place.resting.remove(host.rested_at)
+        host.started(now)
+        place.started()
         if address:
             self._addresses[address] = self._addresses.get(address, 0) + 1
 
@@ -186,17 +216,7 @@ class Clocks:
         host, place = self._hosts[host_key], self._domains[domain]
         self._left(host, place, address)
         rests = pause if domain_pause is None else domain_pause
-        host.paced_at = now + rests
-        if self._rules.burst > 1 and (may_burst or host.owed):
-            host.burst += 1
-            host.owed += pause
-            host.rested_at = now + host.owed
-            rests = max(rests, host.owed)
-            if may_burst and host.burst < self._rules.burst:
-                pause = 0
-            else:
-                pause, host.burst, host.owed = host.owed, 0, 0
-        host.ready_at = max(host.ready_at, now + pause)
+        rests = host.rest(now, pause, rests, may_burst=may_burst, max_burst=self._rules.burst)
         place.rest(now + rests, self.places)
 
     def undone(self, host_key: int, domain: str, address: str = "") -> None:
@@ -209,14 +229,12 @@ class Clocks:
     def delay(self, host_key: int, now: int, until: int) -> None:
         """Ask nothing of the host before `until`."""
         self._tidy_if_grown(now)
-        host = self._host(host_key)
-        host.ready_at = max(host.ready_at, until)
+        self._host(host_key).delay_until(until)
 
     def delay_domain(self, domain: str, now: int, until: int) -> None:
         """Ask nothing of any host of the domain before `until` (`politeness.domain_rest_ms`)."""
         self._tidy_if_grown(now)
-        place = self._domain(domain)
-        place.not_before = max(place.not_before, until)
+        self._domain(domain).delay_until(until)
 
     def take_up(
         self,
@@ -309,10 +327,8 @@ class Clocks:
         self._tidy_at = max(_TIDY_FROM, 2 * len(self))
 
     def _left(self, host: HostClock, place: DomainClock, address: str) -> None:
-        if host.in_flight == 0 or place.in_flight == 0:
-            raise ValueError("a fetch ended that was not started")
-        host.in_flight -= 1
-        place.in_flight -= 1
+        host.ended()
+        place.ended()
         if address:
             left = self._addresses[address] - 1
             if left:

@@ -39,6 +39,18 @@ class DomainClock:
         used = len(self.resting) - spare
         return max(self.not_before, self.resting[used - 1]) if used > 0 else self.not_before
 
+    def started(self) -> None:
+        """A fetch begins."""
+        self.in_flight += 1
+
+    def ended(self) -> None:
+        """A fetch has ended, or was not made."""
+        self.in_flight -= 1
+
+    def delay_until(self, at: int) -> None:
+        """Request nothing of the domain before that time."""
+        self.not_before = max(self.not_before, at)
+
     def rests_until(self) -> int:
         """When the last of the pauses is over."""
         return max(self.not_before, self.resting[-1] if self.resting else 0)

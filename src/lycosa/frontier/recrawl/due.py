@@ -6,26 +6,26 @@ row and the rules.
     the day in UTC fresh    when a fetch is worth the threshold of the near-optimal schedule
     (`lycosa.frontier.recrawl.fresh`)
 
-`due_at` answers for one row, `due_expr` for a table; both say the same. Whatever the policy:
-`not_before` (Retry-After, retries after failures) is kept; a URL that was never visited is due; an
-excluded one never is. A page that is gone is looked at ever more rarely, then never (under `never`:
-not at all).
+`due_at` computes this for one row, `due_expr` for a table. For every policy: nothing is due before
+`not_before` (Retry-After, retries after failures); a URL that was never visited is due; an excluded
+one never is. A page that is gone is checked ever more rarely, then never. `POLICIES` lists the
+policies.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import reduce
-from typing import assert_never
+from typing import TypeVar
 
 import numpy as np
 import polars as pl
 from numpy.typing import ArrayLike
 
-from lycosa.core.records import UrlState
+from lycosa.core.records import UrlRow, UrlState
 from lycosa.frontier.recrawl.change_rate import DAY_MS, Floats
 from lycosa.frontier.recrawl.fresh import (
     claimed_interval,
@@ -122,49 +122,26 @@ class RecrawlRules:
         return 1 + math.ceil(math.log2(self.gone_longest_ms / self.gone_first_ms))
 
 
-def due_at(
-    rules: RecrawlRules,
-    *,
-    now: int | None = None,
-    state: str,
-    visited_at: int,
-    not_before: int = 0,
-    fails: int = 0,
-    depth: int = 0,
-    importance: float = 0.0,
-    change_rate: float = 0.0,
-    claim: float = 0.0,
-    silence: float = 0.0,
-) -> int | None:
-    """When the URL of a row of `urls` is due, in ms since 1970; None: never.
+def due_at(rules: RecrawlRules, row: UrlRow, now: int | None = None) -> int | None:
+    """Return when a URL is due, in ms since 1970; None: never.
 
-    `fails`: failures in a row, and for gone pages how often in a row they were gone, at least 1.
-    `importance`, `change_rate`: 0 where not known. `claim`, `silence`: see
-    `fresh.claimed_interval`; `claim` goes back to 0 with each visit.
+    Of gone pages `fails` counts how often in a row they were gone, at least 1.
 
     With `now`, dates that were written while the clock was ahead of it make nothing wait: a visit
     farther ahead than the interval, and a `not_before` farther than any, count as long past.
     """
+    state, visited_at, not_before = row.state, row.visited_at, row.not_before
     if state == UrlState.EXCLUDED or (state == UrlState.VISITED and visited_at <= 0):
         return None
     if now is not None and not_before > now + _MAX_PUT_OFF_MS:
         not_before = 0
     if state == UrlState.KNOWN:
         return max(not_before, 0)
-    wait: int | None
-    match rules.policy:
-        case Policy.NEVER:
-            return None
-        case _ if state == UrlState.GONE:
-            wait = _gone_wait(rules, fails)
-        case Policy.AGE:
-            wait = rules.max_age_ms if rules.timer else None
-        case Policy.DAILY:
-            wait = DAY_MS - (visited_at - rules.daily_at * MINUTE_MS) % DAY_MS
-        case Policy.FRESH:
-            wait = _fresh_wait(rules, depth, importance, change_rate, claim, silence)
-        case _:
-            assert_never(rules.policy)
+    policy = POLICIES[rules.policy]
+    if state != UrlState.GONE:
+        wait = policy.wait(rules, row)
+    else:
+        wait = _gone_wait(rules, row.fails) if policy.checks_gone else None
     if wait is None:
         return None
     return max(0 if now is not None and visited_at > now + wait else visited_at + wait, not_before)
@@ -182,25 +159,12 @@ def due_expr(rules: RecrawlRules, now: int | None = None) -> pl.Expr:
     if now is not None:
         not_before = pl.when(not_before > now + _MAX_PUT_OFF_MS).then(0).otherwise(not_before)
     never = pl.lit(None, dtype=pl.Int64)
-    wait: pl.Expr
-    match rules.policy:
-        case Policy.NEVER:
-            wait = never
-        case Policy.AGE:
-            wait = pl.lit(rules.max_age_ms, dtype=pl.Int64) if rules.timer else never
-        case Policy.DAILY:
-            wait = DAY_MS - (visited_at - rules.daily_at * MINUTE_MS) % DAY_MS
-        case Policy.FRESH:
-            wait = _fresh_wait_expr(rules)
-        case _:
-            assert_never(rules.policy)
-    state = pl.col("state")
-    gone = never if rules.policy is Policy.NEVER else _gone_wait_expr(rules)
+    policy, state = POLICIES[rules.policy], pl.col("state")
     wait = (
         pl.when(state == UrlState.GONE.value)
-        .then(gone)
+        .then(_gone_wait_expr(rules) if policy.checks_gone else never)
         .when(visited_at > 0)
-        .then(wait)
+        .then(policy.wait_expr(rules, visited_at))
         .otherwise(never)
     )
     again = visited_at + wait
@@ -309,19 +273,18 @@ def _gone_wait_expr(rules: RecrawlRules) -> pl.Expr:
     )
 
 
-def _fresh_wait(
-    rules: RecrawlRules, depth: int, weight: float, change_rate: float, claim: float, silence: float
-) -> int | None:
-    weight = weight if weight > 0 else importance(0.0, depth)
-    changes = change_rate if change_rate > 0 else rules.default_rate
-    days = claimed_interval(interval_of(weight, changes, rules.threshold), changes, claim, silence)
+def _fresh_wait(rules: RecrawlRules, row: UrlRow) -> int | None:
+    weight = row.importance if row.importance > 0 else importance(0.0, row.depth)
+    changes = row.change_rate if row.change_rate > 0 else rules.default_rate
+    interval = interval_of(weight, changes, rules.threshold)
+    days = claimed_interval(interval, changes, row.claim, row.silence)
     longest = _MAX_MS if rules.longest_ms is None else rules.longest_ms
     if days * DAY_MS >= longest:
         return rules.longest_ms
     return max(round(days * DAY_MS), rules.shortest_ms)
 
 
-def _fresh_wait_expr(rules: RecrawlRules) -> pl.Expr:
+def _fresh_wait_expr(rules: RecrawlRules, visited_at: pl.Expr) -> pl.Expr:
     """One call of numpy for each batch: as an expression the formula would have thousands of
     nodes.
     """
@@ -342,3 +305,41 @@ def _fresh_wait_expr(rules: RecrawlRules) -> pl.Expr:
 
     columns = [pl.col(name).cast(pl.Float64).fill_null(0.0) for name in names]
     return pl.map_batches(columns, waits, return_dtype=pl.Int64, is_elementwise=True)
+
+
+@dataclass(slots=True, frozen=True)
+class PolicyWait:
+    """How long after a visit a page is due again, for one row and over the columns of `urls`; None
+    and null: never. Both return the same.
+    """
+
+    wait: Callable[[RecrawlRules, UrlRow], int | None]
+    wait_expr: Callable[[RecrawlRules, pl.Expr], pl.Expr]  # gets the times of the visits
+    checks_gone: bool = True
+
+
+def _milliseconds(value: int | None) -> pl.Expr:
+    return pl.lit(value, dtype=pl.Int64)
+
+
+def _max_age(rules: RecrawlRules) -> int | None:
+    return rules.max_age_ms if rules.timer else None
+
+
+T = TypeVar("T", int, pl.Expr)
+
+
+def _until_daily(rules: RecrawlRules, visited_at: T) -> T:
+    return DAY_MS - (visited_at - rules.daily_at * MINUTE_MS) % DAY_MS
+
+
+POLICIES: Mapping[Policy, PolicyWait] = {
+    Policy.NEVER: PolicyWait(
+        lambda rules, row: None, lambda rules, at: _milliseconds(None), checks_gone=False
+    ),
+    Policy.AGE: PolicyWait(
+        lambda rules, row: _max_age(rules), lambda rules, at: _milliseconds(_max_age(rules))
+    ),
+    Policy.DAILY: PolicyWait(lambda rules, row: _until_daily(rules, row.visited_at), _until_daily),
+    Policy.FRESH: PolicyWait(_fresh_wait, _fresh_wait_expr),
+}

@@ -53,6 +53,21 @@ class _File:
     index: FileIndex
 
 
+@dataclass(slots=True, frozen=True)
+class RowChoice:
+    """Which rows of each host, and in what order.
+
+    At most `limit`; of rows that are not `near` only the first `far`. Rows of each `kind` come in
+    turn, within each kind in the given order.
+    """
+
+    order: Sequence[pl.Expr] = ()
+    limit: int | None = None
+    near: pl.Expr | None = None
+    far: int = 1
+    kind: pl.Expr | None = None
+
+
 class HostRowReader:
     """The live rows of one table that has a key: `urls`, `hosts`, or `pages`. Not thread-safe.
 
@@ -123,31 +138,20 @@ class HostRowReader:
         partitions: npt.NDArray[np.uint16],
         host_keys: npt.NDArray[np.uint64],
         where: pl.Expr | None = None,
-        *,
-        order: Sequence[pl.Expr] = (),
-        limit: int | None = None,
-        near: pl.Expr | None = None,
-        far: int = 1,
-        kind: pl.Expr | None = None,
+        choice: RowChoice | None = None,
     ) -> pl.DataFrame:
-        """The live rows of these hosts for which `where` holds, at most `limit` a host, the first
-        by `order`.
+        """Return the live rows of these hosts for which `where` holds.
 
-        All columns of the table; hosts come in the order of partition and host key, within a host
-        rows in the given order. `where` and `order` are about live rows: a row that was outranked
-        is never seen by them. Of rows that are not `near` only the first `far` a host are given.
-        Rows of each `kind` come in turn, while there are any, in the given order within each.
+        All columns of the table; hosts come in the order of partition and host key. Superseded
+        rows are ignored.
         """
+        choice = choice or RowChoice()
         needed = [*self.table.key, "partition", "host_key"]
-        for expression in (*order, where, near, kind):
+        for expression in (*choice.order, where, choice.near, choice.kind):
             needed += [] if expression is None else expression.meta.root_names()
         columns = list(dict.fromkeys(needed))
         frames = [
-            self._whole(
-                self._choose(
-                    some_places, host_keys[some], columns, where, order, limit, near, far, kind
-                )
-            )
+            self._whole(self._choose(some_places, host_keys[some], columns, where, choice))
             for some, some_places in self._portions(places(partitions, host_keys))
         ]
         return pl.concat(frames) if frames else pl.DataFrame(schema=self._schema)
@@ -208,13 +212,10 @@ class HostRowReader:
         host_keys: npt.NDArray[np.uint64],
         columns: list[str],
         where: pl.Expr | None,
-        order: Sequence[pl.Expr],
-        limit: int | None,
-        near: pl.Expr | None,
-        far: int,
-        kind: pl.Expr | None,
+        choice: RowChoice,
     ) -> pl.DataFrame:
-        """Which rows: file and row numbers, in the order in which they are to be given."""
+        """Return file and row numbers in the order of the choice."""
+        near, kind = choice.near, choice.kind
         reads = []
         for number, file in enumerate(self._files.values()):
             for first, end in spans(*file.index.runs(places), _NEAR_CHOOSING):
@@ -230,19 +231,20 @@ class HostRowReader:
         frame = newest(pl.concat(parts, rechunk=False), self.table.key)
         if where is not None:
             frame = frame.filter(where)
-        frame = frame.sort("partition", "host_key", *order, _FILE, _ROW)
+        frame = frame.sort("partition", "host_key", *choice.order, _FILE, _ROW)
         if near is not None:
             is_far = ~near.fill_null(False)
             frame = frame.filter(
-                ~is_far | (is_far.cast(pl.UInt32).cum_sum().over("partition", "host_key") <= far)
+                ~is_far
+                | (is_far.cast(pl.UInt32).cum_sum().over("partition", "host_key") <= choice.far)
             )
         if kind is not None:
             is_far = pl.lit(False) if near is None else ~near.fill_null(False)
             frame = frame.with_columns(is_far.alias(_FAR), kind.alias(_KIND))
             turn = pl.col("host_key").cum_count().over("partition", "host_key", _FAR, _KIND)
             frame = frame.sort("partition", "host_key", _FAR, turn, maintain_order=True)
-        if limit is not None:
-            frame = frame.group_by("partition", "host_key", maintain_order=True).head(limit)
+        if choice.limit is not None:
+            frame = frame.group_by("partition", "host_key", maintain_order=True).head(choice.limit)
         return frame.select(_FILE, _ROW)
 
     def _whole(self, chosen: pl.DataFrame) -> pl.DataFrame:

@@ -80,7 +80,7 @@ class ActiveHosts:
         others).
         """
         line = self._head(self._queues[host_key], collection).line(kind)
-        line.closed_at = at
+        line.close(at)
         if line.dry:
             self.dry.add(host_key)
 
@@ -110,7 +110,7 @@ class ActiveHosts:
             return False
         if line.closed_at is None and len(line.rows) >= room:
             # what is here already is not worse by much: the next refill sorts it out
-            line.closed_at = rank
+            line.close(rank)
             return False
         self.add(row)
         if len(line.rows) > _OVERFULL * room:
@@ -146,7 +146,7 @@ class ActiveHosts:
         for _, head in heads:
             row = self._pop_head(head, now, several=True)
             if row is not None:
-                head.served_at = now
+                head.serve(now)
                 rows = [row]
                 for name, other in heads:
                     same = self._take_out(row.id.host_key, other, row.key)

@@ -4,12 +4,13 @@ fetch at all, and by what the collection's budget holds back. Times are ms since
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 
 import polars as pl
 
 from lycosa.core.clock import Clock
-from lycosa.core.records import UrlRow, UrlState
+from lycosa.core.records import HostRow, UrlRow, UrlState
 from lycosa.frontier.recrawl.due import RecrawlRules, due_at, due_expr
 from lycosa.frontier.recrawl.refetch_budget import Budget
 from lycosa.frontier.scheduler.reach import Unvisited
@@ -26,6 +27,10 @@ class Agenda:
         self.only: Unvisited | None = None
         self.budgets: dict[str, Budget] = {}
 
+    def restrict_to(self, only: Unvisited) -> None:
+        """Fetch nothing but what `only` admits."""
+        self.only = only
+
     def due_at(self, row: UrlRow) -> int | None:
         """When a URL is to be fetched (0: now); None: never, as things are."""
         rules = self.rules.get(row.collection)
@@ -33,19 +38,7 @@ class Agenda:
             return None
         if row.state == UrlState.KNOWN and not row.not_before:
             return 0
-        return due_at(
-            rules,
-            now=self._clock.now_ms(),
-            state=row.state,
-            visited_at=row.visited_at,
-            not_before=row.not_before,
-            fails=row.fails,
-            depth=row.depth,
-            importance=row.importance,
-            change_rate=row.change_rate,
-            claim=row.claim,
-            silence=row.silence,
-        )
+        return due_at(rules, row, self._clock.now_ms())
 
     def earliest(self, row: UrlRow, due_at: int) -> int:
         """When a URL that is due may be fetched as far as its collection's budget goes."""
@@ -101,3 +94,23 @@ class Agenda:
             .otherwise(budget.earliest_expr(due))
         )
         return is_due, later, (due <= horizon) & (later <= due)
+
+
+@dataclass(slots=True, frozen=True)
+class Pending:
+    """Look-ups of the newest version of each uncommitted row: by host key the rows of its URLs and
+    its own row, and the row of a URL in another collection. `in_flight`: whether a URL is being
+    fetched.
+    """
+
+    urls: Callable[[int], Iterable[UrlRow]]
+    host: Callable[[int], HostRow | None]
+    in_flight: Callable[[UrlRow], bool]
+    row_of_collection: Callable[[UrlRow, str], UrlRow | None] = lambda row, collection: None
+
+    def due_in_collection(self, agenda: Agenda, row: UrlRow, collection: str) -> UrlRow | None:
+        """Return the row that a URL has in another collection, if it is uncommitted and due."""
+        other = self.row_of_collection(row, collection)
+        if other is None or self.in_flight(other) or not agenda.is_due(other):
+            return None
+        return other

@@ -205,12 +205,16 @@ class Frontier:
 
     def hold(self, host_key: int) -> None:
         """Ask nothing of the host until `release` (its robots.txt is on the way)."""
-        self.hosts[host_key].held = True
+        self.hosts[host_key].hold()
 
     def release(self, host_key: int) -> None:
         queue = self.hosts[host_key]
-        queue.held = False
+        queue.release()
         self._schedule.schedule(queue)
+
+    def prefer_unvisited(self, only: bool) -> None:
+        """Give URLs of unvisited hosts only."""
+        self.unvisited_only = only
 
     def next_time(self) -> int | None:
         """Return when something may be due at the earliest; None: every host with URLs has a fetch

@@ -25,10 +25,9 @@ import polars.selectors as cs
 from lycosa.core.clock import Clock
 from lycosa.core.records import UrlId, UrlRow
 from lycosa.frontier.politeness.domain_clock import BUSY
-from lycosa.frontier.rows.row_reader import HostRowReader
-from lycosa.frontier.scheduler.agenda import Agenda
+from lycosa.frontier.rows.row_reader import HostRowReader, RowChoice
+from lycosa.frontier.scheduler.agenda import Agenda, Pending
 from lycosa.frontier.scheduler.frontier import Frontier
-from lycosa.frontier.scheduler.pending import Pending
 from lycosa.frontier.scheduler.queue import FIRST, KINDS, HostQueue, kind_expr
 from lycosa.frontier.scheduler.strategy import Rank
 from lycosa.store.tables.rows import url_record
@@ -124,13 +123,17 @@ class Heads:
             if row[2] in url_keys:
                 yield url_record(row, hostname(row[3]))
 
+    def read_from(self, row_reader: HostRowReader) -> None:
+        """Fill the heads from the table `urls`."""
+        self.row_reader = row_reader
+
     # -- when a host is looked at again
     # ------------------------------------------------------------
 
     def look_at(self, queue: HostQueue, at_ms: int) -> None:
         """See that an active host is looked at again at this time at the latest."""
         if queue.next_due_at is None or at_ms < queue.next_due_at:
-            queue.next_due_at = at_ms
+            queue.look_at(at_ms)
             heapq.heappush(self._wakes, (at_ms, queue.row.host_key))
             if len(self._wakes) > _MAX_STALE + 2 * len(self._frontier.hosts):
                 self._wakes = [
@@ -145,8 +148,9 @@ class Heads:
         self._wakes = []
         for key, queue in self._frontier.hosts.items():
             if queue.next_due_at is not None:
-                queue.next_due_at -= by_ms
-                self._wakes.append((queue.next_due_at, key))
+                at_ms = queue.next_due_at - by_ms
+                queue.look_at(at_ms)
+                self._wakes.append((at_ms, key))
         heapq.heapify(self._wakes)
 
     def next_look(self) -> int | None:
@@ -268,11 +272,7 @@ class Heads:
             self._partitions(keys),
             np.array(keys, np.uint64),
             (pl.col("collection") == collection) & is_required,
-            order=order,
-            limit=limit + far,
-            near=near,
-            far=far,
-            kind=kind,
+            RowChoice(order, limit + far, near, far, kind),
         )
         hosts = self._frontier.hosts
         for row in _rows(frame):
@@ -312,7 +312,7 @@ class Heads:
                 if (head is None or head.get(row.key) is None) and not self._pending.in_flight(row)
             ]
             for row in new_kinds[kind]:
-                row.depth = min(row.depth, self._depth(row))
+                row.reduce_depth(self._depth(row))
             new_kinds[kind].sort(key=rank)
         room = max(room, min(queue.row.known // _SHARE_OF_LARGE, _MAX_OF_LARGE))
         left, lines = room, len(new_kinds)
@@ -368,7 +368,7 @@ class Heads:
 
     def _add_if_due(self, row: UrlRow, horizon: int, now_ms: int) -> None:
         if self._agenda.is_near(row, horizon) and not self._pending.in_flight(row):
-            row.depth = min(row.depth, self._depth(row))
+            row.reduce_depth(self._depth(row))
             self._add(row, now_ms)
 
     def _add(self, row: UrlRow, now_ms: int) -> None:

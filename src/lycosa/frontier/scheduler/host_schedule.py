@@ -48,8 +48,7 @@ class HostSchedule:
         at = queue.due_from(ready_at)
         if at is None or (queue.scheduled and queue.scheduled_at == at):
             return
-        queue.scheduled = next(self._numbers)
-        queue.scheduled_at = at
+        queue.schedule(next(self._numbers), at)
         heapq.heappush(self._times, (at, queue.scheduled, queue.row.host_key))
 
     def next_host(self, now: int, closed: Collection[str]) -> HostQueue | None:
@@ -72,14 +71,14 @@ class HostSchedule:
             return None
         _, _, host_key = heapq.heappop(min(firsts, key=_top) if len(firsts) > 1 else firsts[0])
         queue = self._hosts[host_key]
-        queue.scheduled = 0
+        queue.unschedule()
         return queue
 
     def defer(self, queue: HostQueue, now: int) -> None:
         """Nothing of the host may be asked now but for what its collections may fetch: it comes
         when one of them may.
         """
-        queue.scheduled, queue.scheduled_at = next(self._numbers), _DEFERRED
+        queue.schedule(next(self._numbers), _DEFERRED)
         entry = (self._host_rank(queue, now), queue.scheduled, queue.row.host_key)
         for name, head in queue.heads.items():
             if head.waits:
@@ -95,7 +94,7 @@ class HostSchedule:
 
     def wait_for_domain(self, queue: HostQueue) -> None:
         """Put the host into the line of its registrable domain."""
-        queue.parked = True
+        queue.park()
         self.domain_lines.join(queue.row.host_key, queue.row.registrable_domain)
 
     def wait_for_address(self, queue: HostQueue, now: int) -> None:
@@ -130,7 +129,7 @@ class HostSchedule:
             while (key := self.domain_lines.pop(domain)) is not None:
                 queue = self._hosts.get(key)
                 if queue is not None and queue.parked:
-                    queue.parked = False
+                    queue.unpark()
                     self.schedule(queue)
                     if queue.scheduled and queue.scheduled_at <= now:
                         break

@@ -18,10 +18,9 @@ from lycosa.core.records import HostRow
 from lycosa.fetch.robots_txt import MAX_CRAWL_DELAY_MS
 from lycosa.frontier.hosts.directory import NEVER, HostDirectory, HostOrder
 from lycosa.frontier.rows.row_reader import HostRowReader, summary
-from lycosa.frontier.scheduler.agenda import Agenda
+from lycosa.frontier.scheduler.agenda import Agenda, Pending
 from lycosa.frontier.scheduler.frontier import Frontier
 from lycosa.frontier.scheduler.heads import HORIZON_MS
-from lycosa.frontier.scheduler.pending import Pending
 from lycosa.frontier.scheduler.queue import HostQueue
 from lycosa.store.log.state import LogState
 from lycosa.store.tables.rows import host_record
@@ -148,7 +147,7 @@ class ParkedHosts:
         """Take in a host that was not known, and make it active."""
         self.directory.activate(self.directory.add(row.host_key, row.partition))
         queue = self._frontier.open_host(row)
-        queue.opened_at = self._clock.monotonic_ms()
+        queue.open_at(self._clock.monotonic_ms())
         # whoever held the partitions before may have asked it and not lived to say so
         if self._succeeds:
             self._take_up(row)
@@ -206,7 +205,7 @@ class ParkedHosts:
             self._next_at = NEVER if earliest is None else earliest
             self._next_at_until = now + _RETRY_MS
             if self._next_at > self._clock.now_ms():
-                self._frontier.unvisited_only = False
+                self._frontier.prefer_unvisited(False)
         if self._next_at == NEVER:
             return None
         return now + max(self._next_at - self._clock.now_ms(), 0)
@@ -250,7 +249,7 @@ class ParkedHosts:
                 self.directory.set(slot, next_at=NEVER)
                 continue
             row.known, row.visited = url_count, done
-            self._frontier.open_host(row).opened_at = self._clock.monotonic_ms()
+            self._frontier.open_host(row).open_at(self._clock.monotonic_ms())
             self._take_up(row)
             self.directory.activate(slot)
 
@@ -266,7 +265,7 @@ class ParkedHosts:
             due += [self._wall(at) for line in head.lines for at, _, _ in line.later[:1]]
         row = queue.row
         ready = self._wall(self._frontier.clocks.let_go(host_key))
-        row.not_before = max(row.not_before, ready)
+        row.defer_until(ready)
         # its domain has more hosts than it can be asked for; in its line it would stand for long
         if queue.parked:
             ready = max(ready, self._clock.now_ms() + parked_ms)
@@ -289,7 +288,7 @@ class ParkedHosts:
         self.directory.wake(slot, now_ms)
         self._next_at = min(self._next_at, now_ms)
         if self.unvisited_first and not self.directory.visited[slot]:
-            self._frontier.unvisited_only = True
+            self._frontier.prefer_unvisited(True)
 
     def _take_up(self, row: HostRow) -> None:
         now_ms = self._clock.now_ms()

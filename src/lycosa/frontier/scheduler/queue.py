@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 import polars as pl
 
 from lycosa.core.records import HostRow, UrlRow, VisitKind
-from lycosa.frontier.politeness.latency import LatencyTracker
+from lycosa.frontier.politeness.latency import LatencyTracker, observe, remembered
 from lycosa.frontier.scheduler.strategy import STRATEGIES, Rank, Strategy
 
 FIRST, LIST, AGAIN = 0, 1, 2
@@ -101,6 +101,29 @@ class Line:
     def valid(self, number: int, row: UrlRow) -> bool:
         entry = self.rows.get(row.key)
         return entry is not None and entry[0] == abs(number)
+
+    def close(self, at: Rank | None) -> None:
+        """The tables hold URLs from this rank on; None: no others."""
+        self.closed_at = at
+
+    def serve(self, turn: int) -> None:
+        """The line's first URL was taken, in that turn of its head."""
+        self.served = turn
+
+    def trim(self, room: int, elsewhere: Callable[[int], bool]) -> int:
+        """Keep the first `room` URLs and those that wait elsewhere too. Return how many went."""
+        waiting = sorted(entry for entry in self.waiting if self.valid(entry[1], entry[2]))
+        self.waiting, rest = waiting[:room], waiting[room:]  # sorted, so a heap
+        gone = 0
+        for entry in rest:
+            if elsewhere(entry[2].key):
+                self.waiting.append(entry)
+            else:
+                del self.rows[entry[2].key]
+                gone += 1
+        if rest:
+            self.closed_at = rest[0][0]
+        return gone
 
     def drop_stale(self) -> None:
         rows, waiting, later = self.rows, self.waiting, self.later
@@ -183,6 +206,10 @@ class Head:
             heapq.heappush(line.waiting, (self.rank(row), number, row))
         return new
 
+    def serve(self, now: int) -> None:
+        """One of the head's URLs was taken for a fetch."""
+        self.served_at = now
+
     def remove(self, key: int) -> tuple[UrlRow, Line] | None:
         """Take a URL out."""
         for line in self.lines:
@@ -202,7 +229,7 @@ class Head:
                 rank, _, row = heapq.heappop(line.waiting)
                 del line.rows[row.key]
                 self.turn += 1
-                line.served = self.turn
+                line.serve(self.turn)
                 return row, line, line.closed_at is not None and rank >= line.closed_at
         return None
 
@@ -216,20 +243,7 @@ class Head:
         """Leave the first `room` of its first visits to it, and what waits elsewhere too; the
         tables, or the batches, hold the others. How many have gone.
         """
-        line = self.line(FIRST)
-        waiting = sorted(entry for entry in line.waiting if line.valid(entry[1], entry[2]))
-        head_entries, rest = waiting[:room], waiting[room:]
-        gone = 0
-        for entry in rest:
-            if elsewhere(entry[2].key):
-                head_entries.append(entry)
-            else:
-                del line.rows[entry[2].key]
-                gone += 1
-        if rest:
-            line.closed_at = rest[0][0]
-        line.waiting = head_entries  # sorted, so a heap
-        return gone
+        return self.line(FIRST).trim(room, elsewhere)
 
     def _ripen(self, line: Line, now: int) -> None:
         """Move what had to wait and need not any more; drop stale entries off the top."""
@@ -269,6 +283,48 @@ class HostQueue:
             and not self.held
             and not any(line.rows for head in self.heads.values() for line in head.lines)
         )
+
+    def observe_latency(self, first_byte_ms: int) -> None:
+        """A response of the host has come after that time."""
+        self.latency = observe(self.latency or remembered(self.row.latency_ms), first_byte_ms)
+        self.row.record_latency(self.latency.usual_ms)
+
+    def restore_latency(self, latency: LatencyTracker | None, usual_ms: float) -> None:
+        """Forget a response whose speed is not known."""
+        self.latency = latency
+        self.row.record_latency(usual_ms)
+
+    def open_at(self, now: int) -> None:
+        """The host became active."""
+        self.opened_at = now
+
+    def hold(self) -> None:
+        """Request nothing of the host until `release`."""
+        self.held = True
+
+    def release(self) -> None:
+        """Undo `hold`."""
+        self.held = False
+
+    def park(self) -> None:
+        """The host waits for its domain."""
+        self.parked = True
+
+    def unpark(self) -> None:
+        """The domain has a free place."""
+        self.parked = False
+
+    def schedule(self, number: int, at: int) -> None:
+        """The heap entry of that number is the host's only valid one."""
+        self.scheduled, self.scheduled_at = number, at
+
+    def unschedule(self) -> None:
+        """The host was taken from its heap."""
+        self.scheduled = 0
+
+    def look_at(self, at_ms: int | None) -> None:
+        """Set when the tables hold something that is due; None: never."""
+        self.next_due_at = at_ms
 
     def due_from(self, ready_at: int) -> int | None:
         """When something here may be asked, if the host may be from `ready_at` on; None: nothing

@@ -17,11 +17,10 @@ from lycosa.core.clock import Clock, ClockStep
 from lycosa.core.records import UrlRow
 from lycosa.frontier.hosts.directory import HostDirectory
 from lycosa.frontier.rows.row_reader import summary
-from lycosa.frontier.scheduler.agenda import Agenda
+from lycosa.frontier.scheduler.agenda import Agenda, Pending
 from lycosa.frontier.scheduler.frontier import Frontier
 from lycosa.frontier.scheduler.heads import Heads
 from lycosa.frontier.scheduler.parked_hosts import ParkedHosts, RowReaders
-from lycosa.frontier.scheduler.pending import Pending
 from lycosa.frontier.scheduler.queue import HostQueue
 from lycosa.frontier.scheduler.turnover import Turnover
 from lycosa.store.log.state import LogState
@@ -106,7 +105,7 @@ class Scheduler:
 
     def load(self, row_readers: RowReaders) -> Iterator[pl.DataFrame]:
         """`ParkedHosts.load`; the heads are filled from the same tables."""
-        self.heads.row_reader = row_readers.urls
+        self.heads.read_from(row_readers.urls)
         return self.parked.load(row_readers)
 
     def log_advanced(self, state: LogState) -> None:
@@ -203,7 +202,7 @@ class Scheduler:
             if fresh:
                 self.parked.open(fresh)
             self._next_fresh = now + max(_REFILL_EVERY_MS, 1_000 * len(fresh) // _REFILL_HOSTS)
-            self.frontier.unvisited_only = (
+            self.frontier.prefer_unvisited(
                 self.parked.unvisited_first and self.parked.directory.unvisited_rest(now_ms)
             )
         keys = dry[:_REFILL_HOSTS]

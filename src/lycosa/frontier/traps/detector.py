@@ -24,8 +24,7 @@ from typing import Final, NamedTuple
 from xxhash import xxh3_64_intdigest
 
 from lycosa.core.messages import Message
-from lycosa.frontier.traps.shapes import Shape, shape_of
-from lycosa.frontier.traps.soft_404 import NEAR, titled_as_missing
+from lycosa.frontier.traps.shapes import NEAR, Shape, shape_of, titled_as_missing
 from lycosa.frontier.traps.trap_group import (
     COST,
     COST_FIRST,
@@ -249,8 +248,7 @@ class PrefixBook:
                     cost = (cost if own else min(cost, COST_FIRST)) * (
                         2 if path.count("/") > _DEEP else 1
                     )
-                group.titled_missing += titled_missing
-                group.add_repeated(matched_rule, cost, self.requests)
+                group.add_repeated(matched_rule, cost, self.requests, titled_missing)
                 self.has_stopped = self.has_stopped or group.is_stopped
             else:
                 group.add_novel(page)
@@ -338,11 +336,15 @@ class PrefixBook:
         for name, count in counters.items():
             if name.startswith(_STOPPED):
                 rule, _, group = name.removeprefix(_STOPPED).partition(":")
-                book.groups[group] = TrapGroup(0, repeated=count, rule=rule, stopped_at=0)
-                book.has_stopped = True
+                book.restore(group, rule, count)
             else:
                 book.refused[name] = count
         return book
+
+    def restore(self, group: str, rule: str, pages: int) -> None:
+        """Add a group that was stopped earlier."""
+        self.groups[group] = TrapGroup(0, repeated=pages, rule=rule, stopped_at=0)
+        self.has_stopped = True
 
 
 def _cost(path: str, shape: Shape, seen: ObservedPage, titled_missing: bool) -> float:

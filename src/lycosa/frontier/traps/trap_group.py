@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 
 from xxhash import xxh3_64_intdigest
 
-from lycosa.frontier.traps.soft_404 import NEAR
+from lycosa.frontier.traps.shapes import NEAR
 
 START = 6  # credit of a new group
 START_WIDE = 18  # of a folder's: it holds others, and mirrors of one another may lie side by side
@@ -115,9 +115,12 @@ class TrapGroup:
         self.seen.append(page.simhash)
         self.lengths.append(page.length)
 
-    def add_repeated(self, rule: str, cost: float, pages: int) -> None:
-        """Book a page without new text. `pages`: addresses of the host asked about so far."""
+    def add_repeated(
+        self, rule: str, cost: float, pages: int, titled_missing: bool = False
+    ) -> None:
+        """Count a page without new text. `pages`: URLs of the host that were checked so far."""
         self.repeated += 1
+        self.titled_missing += titled_missing
         self.rule = rule
         self.credit -= cost
         if self.is_stopped:

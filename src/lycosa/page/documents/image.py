@@ -8,10 +8,11 @@ import re
 import struct
 import zlib
 from collections.abc import Iterator
+from contextlib import suppress
 from xml.parsers import expat
 
 from lycosa.page.documents.sink import Sink
-from lycosa.page.feeds.xml_events import Enough, local_name
+from lycosa.page.feeds.xml_events import Enough, EntityDeclared, local_name, new_parser
 
 _MAX_SEGMENTS = 10_000
 _MAX_TEXT = 2**20  # bytes of one unpacked text chunk
@@ -253,17 +254,6 @@ class _Xmp:
 def _xmp(data: bytes) -> list[tuple[str, str]]:
     """An XMP packet (ISO 16684-1): RDF, in elements or in attributes."""
     reader = _Xmp()
-    parser = expat.ParserCreate()
-    parser.buffer_text = True
-    parser.StartElementHandler, parser.EndElementHandler = reader.start, reader.end
-    parser.CharacterDataHandler = reader.text
-    parser.EntityDeclHandler = _refuse_entity
-    try:
-        parser.Parse(data, True)
-    except (expat.ExpatError, Enough):
-        return reader.captions
+    with suppress(expat.ExpatError, EntityDeclared, Enough):
+        new_parser(reader.start, reader).Parse(data, True)
     return reader.captions
-
-
-def _refuse_entity(*_: object) -> None:
-    raise Enough

@@ -1,5 +1,5 @@
-"""From the bytes of a document to a `Page`. Runs in a child process: what is read here may take any
-time, any memory, or crash.
+"""From the bytes of a document to a `Page`. Runs in a child process: a hostile document may take
+any time and memory, or crash its reader.
 """
 
 from __future__ import annotations
@@ -22,9 +22,8 @@ from lycosa.page.documents.sink import (
     Sink,
     TextFull,
 )
-from lycosa.page.documents.workbook import read_xlsx
-from lycosa.page.documents.xls import read_xls
-from lycosa.page.parse import fill_page
+from lycosa.page.documents.workbook import read_xls, read_xlsx
+from lycosa.page.parse import PageSource, build_page
 
 
 def _refuse(payload: bytes, sink: Sink) -> None:
@@ -49,9 +48,7 @@ _READERS: dict[Kind, Callable[[bytes, Sink], None]] = {
 
 
 def read_document(payload: bytes, kind: Kind) -> Sink:
-    """Everything that a document says, as far as it can be read; what is wrong with it stands in
-    `found.faults`.
-    """
+    """Read a document as far as possible; `parts.faults` lists what is wrong with it."""
     sink = Sink()
     faults = sink.parts.faults
     try:
@@ -77,12 +74,10 @@ def parse_document(
     x_robots_tag: Sequence[str] = (),
     product_token: str = "lycosa",
 ) -> Page:
-    """Understand one document as `lycosa.page.parse.parse_page` does a web page. Never raises; the
+    """Parse one document as `lycosa.page.parse.parse_page` does a web page. Never raises; the
     process may die of it.
     """
     parts = read_document(payload, kind).parts
-    if not parts.title:
-        parts.title = parts.headline
-    page = Page(size=len(payload))
-    fill_page(page, parts, url, link_headers, x_robots_tag, product_token, whole=True)
-    return page
+    parts.set_title(parts.headline)
+    source = PageSource(url, tuple(link_headers), tuple(x_robots_tag), product_token)
+    return build_page(parts, source, size=len(payload), whole=True)

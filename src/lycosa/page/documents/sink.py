@@ -87,7 +87,7 @@ class Sink:
         if not text:
             return
         if name == "title":
-            self.parts.title = self.parts.title or text
+            self.parts.set_title(text)
         else:
             self.parts.meta.setdefault(name, text)
 

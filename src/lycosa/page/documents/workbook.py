@@ -1,13 +1,16 @@
-"""XLSX: workbooks of Office Open XML (ECMA-376), read as a stream of elements.
+"""Workbooks: XLSX (ECMA-376) as a stream of elements; XLS (BIFF 5 and 8) and XLSB by calamine.
 
-Cells are taken as they come: a library that fills a table from A1 to the last cell is led to fill
-one of 17 billion cells.
+XLSX cells are read one by one: a library fills a table from A1 to the last cell, which in a hostile
+file has 17 billion cells.
 """
 
 from __future__ import annotations
 
+import io
 import re
 from datetime import datetime, timedelta
+
+import python_calamine
 
 from lycosa.page.documents.office_xml import (
     Attributes,
@@ -17,7 +20,7 @@ from lycosa.page.documents.office_xml import (
     read_charts,
     targets_of,
 )
-from lycosa.page.documents.sink import Sink
+from lycosa.page.documents.sink import Broken, Encrypted, Sink
 from lycosa.page.documents.zipped import Package
 from lycosa.page.feeds.xml_events import local_name
 
@@ -187,3 +190,35 @@ class _Lines(Paragraphs):
         if local_name(tag) == "comment" and self._open:
             self._sink.line("".join(self._open.pop()))
         super().end(tag)
+
+
+def read_xls(payload: bytes, sink: Sink) -> None:
+    """Names of sheets, rows as lines.
+
+    Raises:
+        Encrypted: it asks for a password.
+        Broken: calamine does not open it.
+    """
+    try:
+        book = python_calamine.load_workbook(io.BytesIO(payload))
+    except python_calamine.PasswordError:
+        raise Encrypted from None
+    except (python_calamine.CalamineError, OSError) as error:
+        raise Broken(str(error)) from None
+    with book:
+        for number, name in enumerate(book.sheet_names):
+            sink.line(name, heading=True)
+            for row in book.get_sheet_by_index(number).iter_rows():
+                sink.line(" ".join([text for text in map(_written, row) if text]))
+
+
+def _written(value: object) -> str:
+    if isinstance(value, str):
+        return value
+    if isinstance(value, bool):
+        return ""
+    if isinstance(value, float) and value.is_integer() and abs(value) < 1e15:
+        return str(int(value))
+    if isinstance(value, timedelta):
+        return ""
+    return str(value)

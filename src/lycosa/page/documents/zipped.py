@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from xml.parsers import expat
 
 from lycosa.page.documents.sink import FAULT_BROKEN, FAULT_CUT, Broken, Encrypted, Sink, TextFull
-from lycosa.page.feeds.xml_events import Enough, EventReader
+from lycosa.page.feeds.xml_events import Enough, EntityDeclared, EventReader, new_parser
 
 MAX_PART = 64 * 2**20  # bytes of one part, unpacked
 MAX_ALL = 192 * 2**20  # bytes of all parts together
@@ -89,18 +89,13 @@ class Package:
         Raises:
             TextFull: the sink is full.
         """
-        parser = expat.ParserCreate()
-        parser.buffer_text = True
-        parser.StartElementHandler = reader.start
-        parser.EndElementHandler = reader.end
-        parser.CharacterDataHandler = reader.text
-        parser.EntityDeclHandler = _refuse_entity
+        parser = new_parser(reader.start, reader)
         try:
             for chunk in self.chunks(name):
                 parser.Parse(chunk, False)
             if name in self._names:
                 parser.Parse(b"", True)
-        except (expat.ExpatError, UnicodeError, LookupError):
+        except (expat.ExpatError, EntityDeclared, UnicodeError, LookupError):
             self._fault(FAULT_BROKEN)
         except Enough:
             return
@@ -108,11 +103,6 @@ class Package:
     def _fault(self, fault: str) -> None:
         if fault not in self._sink.parts.faults:
             self._sink.parts.faults.append(fault)
-
-
-def _refuse_entity(*_: object) -> None:
-    """Office files declare no entities; what does is made to grow when it is read."""
-    raise expat.ExpatError("entities")
 
 
 __all__ = ["MAX_ALL", "MAX_PART", "Package", "TextFull"]

@@ -33,25 +33,31 @@ def read(data: bytes) -> PageParts:
 def read_json(data: bytes) -> PageParts:
     """Read a JSON Feed (https://www.jsonfeed.org/version/1.1/) in UTF-8. Never raises."""
     reader = _Reader()
-    try:
-        document: Any = json.loads(data)
-    except (ValueError, RecursionError):
-        document = None
-    items = document.get("items") if isinstance(document, dict) else None
-    if not isinstance(items, list):
+    document = load_json_feed(data)
+    if document is None:
         reader.parts.faults.append(FAULT_JSON)
         return reader.parts
-    reader.parts.title = fold(_string(document, "title"))
+    reader.parts.set_title(fold(string_of(document, "title")))
     for name in ("title", "description"):
-        reader.add_line(_string(document, name))
-    for item in items:
+        reader.add_line(string_of(document, name))
+    for item in document["items"]:
         if isinstance(item, dict):
             reader.add_item(item)
     return reader.parts
 
 
-def _string(item: dict[str, Any], name: str) -> str:
-    """A member that is text, else ""; halves of surrogate pairs, which JSON can write, are
+def load_json_feed(data: bytes) -> dict[str, Any] | None:
+    """Parse JSON; None: it is no JSON Feed. Never raises."""
+    try:
+        document: Any = json.loads(data)
+    except (ValueError, RecursionError):
+        return None
+    is_feed = isinstance(document, dict) and isinstance(document.get("items"), list)
+    return document if is_feed else None
+
+
+def string_of(item: dict[str, Any], name: str) -> str:
+    """Return a member that is a string, or "". Lone surrogates, which JSON can express, are
     replaced.
     """
     value = item.get(name)
@@ -99,7 +105,7 @@ class _Reader:
             if text.strip() and len(self.parts.times) < 1:
                 self.parts.times.append((text.strip(), True))
         elif name == "title" and not self._in_entry and not self.parts.title:
-            self.parts.title = fold(text)
+            self.parts.set_title(fold(text))
             self.add_line(text)
         elif name == "title" and self._in_entry:
             self._title = fold(text)
@@ -126,18 +132,18 @@ class _Reader:
 
     def add_item(self, item: dict[str, Any]) -> None:
         """Take an entry of a JSON Feed."""
-        title = fold(_string(item, "title"))
-        url = _string(item, "url")
+        title = fold(string_of(item, "title"))
+        url = string_of(item, "url")
         if url:
             self.parts.links.append((LinkKind.A.value, url, "", title[:ANCHOR_LENGTH]))
-        if not self.parts.times and _string(item, "date_published"):
-            self.parts.times.append((_string(item, "date_published"), True))
+        if not self.parts.times and string_of(item, "date_published"):
+            self.parts.times.append((string_of(item, "date_published"), True))
         self.add_line(title)
-        markup = _string(item, "content_html")
+        markup = string_of(item, "content_html")
         if markup:
             self._markup(markup)
         else:
-            self.add_line(_string(item, "content_text") or _string(item, "summary"))
+            self.add_line(string_of(item, "content_text") or string_of(item, "summary"))
 
     def add_line(self, text: str) -> None:
         """Take a line of visible text."""

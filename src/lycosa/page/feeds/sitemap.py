@@ -1,21 +1,21 @@
 """Sitemaps (https://www.sitemaps.org/protocol.html): lists of a site's addresses, in XML, as text,
 or as a feed (RSS, Atom or JSON), compressed or not.
 
-What they say of dates, frequencies and priorities is kept and not trusted here. Nothing raises;
-size, number and depth are bounded.
+Dates are read and not trusted here. Nothing raises; size, number and depth are bounded.
 """
 
 from __future__ import annotations
 
 import zlib
 from collections.abc import Collection
+from dataclasses import replace
 from io import BytesIO
 from typing import Final
 
 from lycosa.core.errors import Refusal, UrlError
 from lycosa.page.encoding import decode
-from lycosa.page.feeds.feed_entries import FAULT_NO_FEED, FeedKind, read_feed
-from lycosa.page.feeds.sitemap_parts import (
+from lycosa.page.feeds.feed_entries import ROOTS, read_feed
+from lycosa.page.feeds.sitemap_xml import (
     FAULT_BAD_URL,
     FAULT_GZIP,
     FAULT_NO_SITEMAP,
@@ -26,8 +26,8 @@ from lycosa.page.feeds.sitemap_parts import (
     Sitemap,
     SitemapEntry,
     SitemapKind,
+    SitemapReader,
 )
-from lycosa.page.feeds.sitemap_xml import SitemapReader
 from lycosa.page.feeds.xml_events import FAULT_ENTITIES, read_events
 from lycosa.page.media import HEADER_LENGTH, is_binary
 from lycosa.url.normalise import MAX_URL_LENGTH, LinkResolver
@@ -60,30 +60,28 @@ def read_sitemap(
         UrlError: the base is not an absolute http(s) URL.
     """
     resolver = LinkResolver(base_url)
-    sitemap = Sitemap()
-    data = _plain(payload, max_bytes, sitemap)
+    faults: list[str] = []
+    data = _plain(payload, max_bytes, faults)
     if is_binary(data[:HEADER_LENGTH]):
-        sitemap.fault(FAULT_NO_SITEMAP)
-        return sitemap
+        return Sitemap(faults=[*faults, FAULT_NO_SITEMAP])
     decoded = decode(data, content_type)
-    for name in decoded.faults:
-        sitemap.fault(name)
+    faults += decoded.faults
     first = decoded.data.lstrip()[:1]
     if first == b"{":
-        return _from_feed(decoded.data, base_url, limit, sitemap)
-    if first != b"<":
-        _read_text(decoded.data, resolver, limit, sitemap)
-        return sitemap
-    reader, faults = read_events(decoded.data, lambda: SitemapReader(resolver, limit))
-    if reader.root in ("rss", "feed", "RDF"):
-        return _from_feed(decoded.data, base_url, limit, sitemap)
-    reader.sitemap.faults = list(dict.fromkeys([*sitemap.faults, *reader.sitemap.faults, *faults]))
-    if reader.sitemap.kind is SitemapKind.NONE:
-        reader.sitemap.faults = [
-            FAULT_NO_SITEMAP,
-            *(name for name in faults if name == FAULT_ENTITIES),
-        ]
-    return reader.sitemap
+        sitemap = read_feed(decoded.data, resolver, limit)
+    elif first != b"<":
+        sitemap = _read_text(decoded.data, resolver, limit)
+    else:
+        reader, xml_faults = read_events(decoded.data, lambda: SitemapReader(resolver, limit))
+        sitemap = reader.sitemap()
+        if reader.root in ROOTS:
+            sitemap = read_feed(decoded.data, resolver, limit)
+        elif sitemap.kind is SitemapKind.NONE:
+            entities = [name for name in xml_faults if name == FAULT_ENTITIES]
+            return Sitemap(faults=[FAULT_NO_SITEMAP, *entities])
+        else:
+            faults += [*sitemap.faults, *xml_faults]
+    return replace(sitemap, faults=list(dict.fromkeys([*faults, *sitemap.faults])))
 
 
 def speaks_for(sitemap_url: str, url: str, named_by: Collection[str] = ()) -> bool:
@@ -103,19 +101,19 @@ def speaks_for(sitemap_url: str, url: str, named_by: Collection[str] = ()) -> bo
         return False
 
 
-def _plain(payload: bytes, limit: int, sitemap: Sitemap) -> bytes:
+def _plain(payload: bytes, limit: int, faults: list[str]) -> bytes:
     data = payload
     for _ in range(_LAYERS):
         if not data.startswith(_GZIP_MAGIC):
             break
-        data = _gunzip(data, limit, sitemap)
+        data = _gunzip(data, limit, faults)
     if len(data) > limit:
-        sitemap.fault(FAULT_TOO_LARGE)
+        faults.append(FAULT_TOO_LARGE)
         data = data[:limit]
     return data
 
 
-def _gunzip(data: bytes, limit: int, sitemap: Sitemap) -> bytes:
+def _gunzip(data: bytes, limit: int, faults: list[str]) -> bytes:
     """gzip (RFC 1952), members one after the other, at most `limit` + 1 bytes; what stands before a
     fault stays.
     """
@@ -135,47 +133,32 @@ def _gunzip(data: bytes, limit: int, sitemap: Sitemap) -> bytes:
                     break
                 decoded += member.decompress(left, limit + 1 - len(decoded))
         except zlib.error:
-            sitemap.fault(FAULT_GZIP)
+            faults.append(FAULT_GZIP)
             return bytes(decoded)
     if not member.eof and len(decoded) <= limit:
-        sitemap.fault(FAULT_GZIP)
+        faults.append(FAULT_GZIP)
     return bytes(decoded)
 
 
-def _read_text(data: bytes, resolver: LinkResolver, limit: int, sitemap: Sitemap) -> None:
-    """One address a line."""
-    seen: set[str] = set()
+def _read_text(data: bytes, resolver: LinkResolver, limit: int) -> Sitemap:
+    """Read one URL per line."""
+    entries: dict[str, None] = {}
+    faults: list[str] = []
     for line in BytesIO(data):
         address = line.strip()
         if not address:
             continue
-        if (
-            not address[:8].lower().startswith((b"http://", b"https://"))
-            or len(address) > MAX_URL_LENGTH
-        ):
-            sitemap.fault(FAULT_BAD_URL)
-            continue
-        url = resolver.resolve(address.decode("utf-8", "replace"))
+        is_web = address[:8].lower().startswith((b"http://", b"https://"))
+        url: str | Refusal = Refusal.UNPARSABLE
+        if is_web and len(address) <= MAX_URL_LENGTH:
+            url = resolver.resolve(address.decode("utf-8", "replace"))
         if type(url) is Refusal:
-            sitemap.fault(FAULT_BAD_URL)
-        elif url not in seen:
-            if len(seen) >= limit:
-                sitemap.fault(FAULT_TOO_MANY)
+            faults.append(FAULT_BAD_URL)
+        elif url not in entries:
+            if len(entries) >= limit:
+                faults.append(FAULT_TOO_MANY)
                 break
-            seen.add(url)
-            sitemap.entries.append(SitemapEntry(url))
-    if sitemap.entries:
-        sitemap.kind = SitemapKind.TEXT
-    else:
-        sitemap.faults = [FAULT_NO_SITEMAP]
-
-
-def _from_feed(data: bytes, base_url: str, limit: int, sitemap: Sitemap) -> Sitemap:
-    feed = read_feed(data, base_url, content_type="text/xml; charset=utf-8", limit=limit)
-    if feed.kind is not FeedKind.NONE:
-        sitemap.kind = SitemapKind.FEED
-    for entry in feed.entries:
-        sitemap.entries.append(SitemapEntry(entry.url, entry.updated_at or entry.published_at))
-    for name in feed.faults:
-        sitemap.fault(FAULT_NO_SITEMAP if name == FAULT_NO_FEED else name)
-    return sitemap
+            entries[url] = None
+    if not entries:
+        return Sitemap(faults=[FAULT_NO_SITEMAP])
+    return Sitemap(SitemapKind.TEXT, list(map(SitemapEntry, entries)), faults=faults)

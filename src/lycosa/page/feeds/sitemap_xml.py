@@ -1,38 +1,78 @@
-"""Read the XML of sitemaps: `urlset` and `sitemapindex`, as parser events."""
+"""Sitemaps: their entries, the limits within which they are read, and their XML form (`urlset`
+and `sitemapindex`).
+"""
 
 from __future__ import annotations
 
 import re
-from typing import Final
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Final, NamedTuple
 
 from lycosa.core.errors import Refusal
 from lycosa.page.dates import parse_date
-from lycosa.page.feeds.sitemap_parts import (
-    FAULT_BAD_DATE,
-    FAULT_BAD_URL,
-    FAULT_TOO_MANY,
-    Sitemap,
-    SitemapEntry,
-    SitemapKind,
-    SitemapReference,
-)
 from lycosa.page.feeds.xml_events import MAX_TEXT, Enough, local_name, prefix_of
 from lycosa.url.normalise import LinkResolver
 
+MAX_URLS = 50_000
+"""Addresses of one file, as the protocol says."""
+
+MAX_BYTES = 50 * 2**20
+"""Bytes of one file after decompression, as the protocol says (52,428,800)."""
+
+FAULT_NO_SITEMAP = "not_a_sitemap"
+FAULT_TOO_LARGE = "too_large"
+FAULT_TOO_MANY = "too_many_urls"
+FAULT_GZIP = "gzip_broken"
+FAULT_BAD_URL = "url_unusable"
+FAULT_BAD_DATE = "date_unusable"
+
 _MONTH_ONLY: Final = re.compile(r"\s*(\d{4})(?:-(\d\d))?\s*")
-_WANTED: Final = frozenset({"loc", "lastmod"})
+_FIELDS: Final = frozenset({"loc", "lastmod"})
+
+
+class SitemapKind(StrEnum):
+    """The form of a sitemap; `none`: the document is no sitemap."""
+
+    URLS = "urls"
+    INDEX = "index"
+    TEXT = "text"
+    FEED = "feed"
+    NONE = "none"
+
+
+class SitemapEntry(NamedTuple):
+    """One URL of a sitemap or index, normalised. `last_modified_at`: ms since 1970 UTC, None if
+    absent or not credible.
+    """
+
+    url: str
+    last_modified_at: int | None = None
+
+
+@dataclass(slots=True)
+class Sitemap:
+    """The entries in their order, each URL once (the first). Each fault is listed once."""
+
+    kind: SitemapKind = SitemapKind.NONE
+    entries: list[SitemapEntry] = field(default_factory=list)
+    sitemaps: list[SitemapEntry] = field(default_factory=list)
+    faults: list[str] = field(default_factory=list)
 
 
 class SitemapReader:
-    """Takes the events of one sitemap. Elements count by their prefix: `image:loc` is not the URL
+    """Reads the events of one sitemap. The prefix of elements counts: `image:loc` is not the URL
     of the page.
 
-    `root` is the document's first tag without prefix; what is neither urlset nor sitemapindex is
-    not read on.
+    `root`: the local name of the root element. Other documents than urlset and sitemapindex are
+    not read further.
     """
 
     def __init__(self, resolver: LinkResolver, limit: int) -> None:
-        self.sitemap = Sitemap()
+        self.faults: list[str] = []
+        self._kind = SitemapKind.NONE
+        self._entries: list[SitemapEntry] = []
+        self._sitemaps: list[SitemapEntry] = []
         self.root = ""
         self._resolver = resolver
         self._left = limit
@@ -43,18 +83,22 @@ class SitemapReader:
         self._pieces: list[str] = []
         self._values: dict[str, str] = {}
 
+    def sitemap(self) -> Sitemap:
+        """Return what was read."""
+        return Sitemap(self._kind, self._entries, self._sitemaps, self.faults)
+
     def start(self, tag: str, attributes: dict[str, str]) -> None:
         name = local_name(tag)
         if not self.root:
             self.root = name
             if name not in ("urlset", "sitemapindex"):
                 raise Enough
-            self.sitemap.kind = SitemapKind.URLS if name == "urlset" else SitemapKind.INDEX
+            self._kind = SitemapKind.URLS if name == "urlset" else SitemapKind.INDEX
         elif not self._item:
             if name in ("url", "sitemap"):
                 self._item, self._prefix = name, prefix_of(tag)
                 self._values = {}
-        elif name in _WANTED and prefix_of(tag) == self._prefix:
+        elif name in _FIELDS and prefix_of(tag) == self._prefix:
             self._element, self._pieces = name, []
 
     def end(self, tag: str) -> None:
@@ -72,23 +116,20 @@ class SitemapReader:
             self._pieces.append(text)
 
     def _close(self, item: str) -> None:
-        location = self._values
-        url = self._resolver.resolve(location["loc"]) if location.get("loc") else Refusal.UNPARSABLE
+        location = self._values.get("loc")
+        url = self._resolver.resolve(location) if location else Refusal.UNPARSABLE
         if type(url) is Refusal:
-            self.sitemap.fault(FAULT_BAD_URL)
+            self.faults.append(FAULT_BAD_URL)
             return
         if url in self._seen:
             return
         if not self._left:
-            self.sitemap.fault(FAULT_TOO_MANY)
+            self.faults.append(FAULT_TOO_MANY)
             raise Enough
         self._left -= 1
         self._seen.add(url)
-        changed = self._date("lastmod")
-        if item == "sitemap":
-            self.sitemap.sitemaps.append(SitemapReference(url, changed))
-            return
-        self.sitemap.entries.append(SitemapEntry(url, changed))
+        entries = self._sitemaps if item == "sitemap" else self._entries
+        entries.append(SitemapEntry(url, self._date("lastmod")))
 
     def _date(self, name: str) -> int | None:
         text = self._values.get(name)
@@ -96,7 +137,7 @@ class SitemapReader:
             return None
         moment = parse_w3c_date(text)
         if moment is None:
-            self.sitemap.fault(FAULT_BAD_DATE)
+            self.faults.append(FAULT_BAD_DATE)
         return moment
 
 

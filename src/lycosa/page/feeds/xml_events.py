@@ -81,17 +81,12 @@ def _read(data: bytes, reader: R) -> tuple[R, str]:
             raise _TooManyElements
         start_element(tag, attributes)
 
-    parser = expat.ParserCreate("utf-8")
-    parser.buffer_text = True
-    parser.StartElementHandler = start
-    parser.EndElementHandler = reader.end
-    parser.CharacterDataHandler = reader.text
-    parser.EntityDeclHandler = _refuse_entity
+    parser = new_parser(start, reader, "utf-8")
     try:
         parser.Parse(data, True)
     except expat.ExpatError:
         return reader, FAULT_XML
-    except _EntityDeclared:
+    except EntityDeclared:
         return reader, FAULT_ENTITIES
     except _TooManyElements:
         return reader, FAULT_ELEMENTS
@@ -100,16 +95,29 @@ def _read(data: bytes, reader: R) -> tuple[R, str]:
     return reader, ""
 
 
-class _EntityDeclared(Exception):
-    """Raised through expat, which has no other way to stop."""
+class EntityDeclared(Exception):
+    """Raised through expat: the document declares an entity."""
 
 
 class _TooManyElements(Exception):
     """Raised through expat."""
 
 
+def new_parser(
+    start: Callable[[str, dict[str, str]], None], reader: EventReader, encoding: str | None = None
+) -> expat.XMLParserType:
+    """Return a parser that sends events to a reader and raises EntityDeclared."""
+    parser = expat.ParserCreate(encoding)
+    parser.buffer_text = True
+    parser.StartElementHandler = start
+    parser.EndElementHandler = reader.end
+    parser.CharacterDataHandler = reader.text
+    parser.EntityDeclHandler = _refuse_entity
+    return parser
+
+
 def _refuse_entity(*_: object) -> None:
-    raise _EntityDeclared
+    raise EntityDeclared
 
 
 def _mend(match: re.Match[bytes]) -> bytes:

@@ -7,8 +7,7 @@ import re
 from lycosa.page.encoding import DecodedText, decode, is_assumed_utf_8
 from lycosa.page.encoding_labels import UTF_8
 from lycosa.page.html.region_classes import is_hidden
-from lycosa.page.html.tags import TAG
-from lycosa.page.html.tree import Node, parse_html
+from lycosa.page.html.tree import TAG, Node, parse_html
 from lycosa.page.html.walk import walk
 from lycosa.page.page_parts import PageParts
 
@@ -45,7 +44,7 @@ def _read(data: bytes, xml: bool) -> PageParts:
     parts = walk(root, *_marked(root)) if root is not None else PageParts()
     if root is not None:
         attributes = root.attributes
-        parts.language = attributes.get("lang") or attributes.get("xml:lang") or ""
+        parts.set_language(attributes.get("lang") or attributes.get("xml:lang") or "")
     parts.faults.extend(faults)
     return parts
 

@@ -7,8 +7,7 @@ from __future__ import annotations
 import functools
 
 from lycosa.core.records import LinkKind
-from lycosa.page.html.tags import TAG
-from lycosa.page.html.tree import Node
+from lycosa.page.html.tree import TAG, Node
 from lycosa.page.page_parts import ANCHOR_LENGTH, FoundLink, PageParts, fold
 
 _MAX_TIMES = 20
@@ -49,7 +48,7 @@ def read_special(node: Node, tag: int, parts: PageParts, hidden: bool) -> bool:
     """Take what an element of this kind says; True if its children are to be visited."""
     if tag == _TITLE:
         if not hidden and not parts.title:
-            parts.title = fold(node.text())
+            parts.set_title(fold(node.text()))
         return False
     attributes = node.attributes
     if tag == _SCRIPT:
@@ -69,8 +68,7 @@ def read_special(node: Node, tag: int, parts: PageParts, hidden: bool) -> bool:
             parts.times.append((written, own or parts.has_article))
         return True
     elif tag == _BASE:
-        if parts.base is None:
-            parts.base = attributes.get("href")
+        parts.set_base(attributes.get("href"))
     elif tag == _AREA:
         href = attributes.get("href")
         if href is not None:
@@ -130,8 +128,7 @@ def _read_link(attributes: dict[str, str | None], parts: PageParts) -> None:
     if relation is LinkKind.REQUISITE:
         parts.links.append((_REQUISITE, href, rel, ""))
     elif relation is LinkKind.CANONICAL:
-        parts.links.append((LinkKind.CANONICAL.value, href, rel, ""))
-        parts.has_canonical = True
+        parts.add_canonical(href, rel)
     elif relation is LinkKind.ALTERNATE:
         media_type = (attributes.get("type") or "").partition(";")[0].strip().lower()
         feed = media_type in _FEED_TYPES

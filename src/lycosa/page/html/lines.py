@@ -72,5 +72,5 @@ def anchor_text(pieces: list[str], parts: PageParts) -> str:
     text = fold(text)
     if len(text) <= ANCHOR_LENGTH:
         return text
-    parts.anchors_cut += 1
+    parts.count_cut_anchor()
     return text[:ANCHOR_LENGTH].rstrip()

@@ -18,7 +18,7 @@ less than .005 when one of them is changed by a third, except where said.
 from __future__ import annotations
 
 from lycosa.page.html.region_classes import AWAY, BODY, NEUTRAL, NEVER, SECTION
-from lycosa.page.html.tags import HEADINGS, TAG
+from lycosa.page.html.tree import HEADINGS, TAG
 from lycosa.page.page_parts import ALT, FoundBlock, PageParts
 
 PROSE_LENGTH = 30  # characters of Latin text from which a block counts

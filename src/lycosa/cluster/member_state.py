@@ -1,0 +1,51 @@
+"""A worker as the coordinator sees it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from lycosa.crawl.membership import Ping
+
+
+@dataclass(slots=True)
+class MemberState:
+    """A worker of which this coordinator has received a ping."""
+
+    worker: str
+    node: str
+    ping: Ping
+    answered_at: int
+    assigned: set[int] = field(default_factory=set)  # what the replies to it name
+    # partition that it might hold -> number of the last reply that named it
+    exposed: dict[int, int] = field(default_factory=dict)
+    gone: bool = False  # the engine reports that its process is dead
+    # pages that it had fetched when the last worker joined or left; load is balanced from then on
+    fetched_before: int = 0
+
+    def answer(self, now: int) -> None:
+        """The worker has pinged."""
+        self.answered_at = now
+        self.gone = False
+
+    def assign(self, partitions: set[int]) -> None:
+        """Set the partitions that the next reply names."""
+        self.assigned = partitions
+
+    def record(self, ping: Ping) -> None:
+        """Take the newest ping."""
+        self.ping = ping
+
+    def die(self) -> None:
+        """The engine reports that the process is dead."""
+        self.gone = True
+
+    def mark_fetched(self) -> None:
+        """Count fetches from now on."""
+        self.fetched_before = self.ping.fetched
+
+    @property
+    def settled(self) -> bool:
+        """Whether it holds what the replies to it named."""
+        return self.ping.partitions == self.assigned and (
+            bool(self.ping.claim) or not self.assigned
+        )
