@@ -183,11 +183,11 @@ class Protocol(RuleBasedStateMachine):
 
     @rule()
     def merge(self) -> None:
-        self.world.merge()
+        self.world.compact()
 
     @rule()
     def sweep(self) -> None:
-        self.world.sweep()
+        self.world.vacuum()
 
     # -- the end
     # ------------------------------------------------------------
@@ -283,7 +283,7 @@ def _new_leader_does_not_wait(patch: pytest.MonkeyPatch) -> None:
 
     def init(self: Leadership, *positional: Any, **named: Any) -> None:
         begin(self, *positional, **named)
-        self.speaks_from = self.gives_from = 0
+        self.answers_from = self.assigns_from = 0
 
     patch.setattr(Leadership, "__init__", init)
 

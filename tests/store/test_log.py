@@ -19,12 +19,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lycosa.core.errors import WorkspaceError
-from lycosa.store.log.claim import append
 from lycosa.store.log.entry import (
     CLAIM,
     COMMIT,
     KINDS,
-    DataFile,
     Entry,
     decode_entry,
     encode_entry,
@@ -34,6 +32,8 @@ from lycosa.store.log.entry import (
 )
 from lycosa.store.log.log import Log
 from lycosa.store.log.state import LogState
+from lycosa.store.log.transaction import append
+from lycosa.store.storage.files import DataFile
 from lycosa.store.storage.local import LocalStorage
 from lycosa.store.workspace import Workspace
 
@@ -61,7 +61,9 @@ def no_newer(entry: Entry) -> None:
 
 _names = st.text(max_size=12)
 _numbers = st.integers(0, 2**53)
-_files = st.builds(DataFile, _names, _numbers, _numbers, _names, st.integers(0, 9))
+_files = st.builds(DataFile, _names, _numbers, _numbers, _names, st.integers(0, 9)).map(
+    lambda file: file._replace(merged=file.entry > 0)
+)
 _entries = st.builds(
     Entry,
     kind=st.sampled_from(sorted(KINDS)),
@@ -278,6 +280,7 @@ def test_threads_racing_for_each_number_have_one_winner_and_lose_nothing(
 
 RACE = """
     import sys
+    from lycosa.store.log.transaction import CommitContents
     from lycosa.store.workspace import Workspace
     from tests.store.racing import FakeBuffer
 
@@ -285,7 +288,8 @@ RACE = """
     partition, rounds = int(sys.argv[2]), int(sys.argv[3])
     claim = workspace.claim(f"w{partition}", [partition])
     for number in range(rounds):
-        claim.commit(claim.next_folder(), {"urls": FakeBuffer(b"x" * number)}, counters={"rounds": 1})
+        contents = CommitContents(counters={"rounds": 1})
+        claim.commit(claim.next_folder(), {"urls": FakeBuffer(b"x" * number)}, contents)
 """
 
 
