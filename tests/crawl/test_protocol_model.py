@@ -32,7 +32,7 @@ from lycosa.core.errors import WorkspaceError
 from lycosa.crawl.membership import Lease
 from lycosa.store.compaction import vacuum as sweep
 from lycosa.store.coordination.leadership import Leadership
-from lycosa.store.log import claim, log, snapshot, state
+from lycosa.store.log import log, snapshot, state, transaction
 from lycosa.store.log.state import LogState
 from tests.crawl import protocol
 from tests.crawl.protocol import PAGES, CoordinatorProcess, Violation, WorkerProcess, World
@@ -233,7 +233,7 @@ class Protocol(RuleBasedStateMachine):
 @pytest.fixture
 def short_hundreds(monkeypatch: pytest.MonkeyPatch) -> None:
     """Snapshots come every eighth entry, so that schedules see some."""
-    for module in (snapshot, log, claim, state, sweep):
+    for module in (snapshot, log, transaction, state, sweep):
         monkeypatch.setattr(module, "INTERVAL", 8)
 
 

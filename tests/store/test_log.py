@@ -191,12 +191,6 @@ def test_any_changed_byte_of_an_entry_is_noticed() -> None:
             decode_entry(bytes(changed), 1)
 
 
-def test_an_entry_without_a_digest_is_an_older_one() -> None:
-    document = json.loads(encode_entry(entry := replace(draft(), number=1, claim=1)))
-    del document["digest"]
-    assert decode_entry(json.dumps(document).encode(), 1) == entry
-
-
 def test_a_renamed_entry_is_noticed(log: Log, tmp_path: Path) -> None:
     log.append(draft(), seen=0, on_newer=no_newer)
     (tmp_path / entry_path(1)).rename(tmp_path / entry_path(2))

@@ -281,7 +281,7 @@ def _decode(storage: Storage, content: bytes) -> Workspace:
             f"{where} is damaged: partitions, normaliser or suffix_list is "
             "missing; restore it from a backup"
         )
-    if "digest" in document and content != sealed(content[: content.rfind(_SEAL)] + b"\n}"):
+    if content != sealed(content[: content.rfind(_SEAL)] + b"\n}"):
         raise WorkspaceError(
             f"{where} is damaged: its bytes have changed since it was written; "
             "restore it from a backup"

@@ -126,7 +126,7 @@ def decode_entry(content: bytes, number: int) -> Entry:
         ) from None
     if not isinstance(document, dict):
         raise WorkspaceError(f"{where} is damaged: it is not a JSON object; run `lycosa check`")
-    if "digest" in document and content != sealed(content[: content.rfind(_SEAL)] + b"}"):
+    if content != sealed(content[: content.rfind(_SEAL)] + b"}"):
         raise WorkspaceError(
             f"{where} is damaged: its bytes have changed since it was written; "
             "restore it from a backup"
