@@ -60,8 +60,8 @@ from lycosa.frontier.scheduler.scheduler import Scheduler
 from lycosa.maintenance.upkeep import Upkeep
 from lycosa.processes.memory import tune_memory
 from lycosa.processes.stopping import StopFlag
-from lycosa.store.compaction.compact import merge
-from lycosa.store.compaction.plan import MergeSettings
+from lycosa.store.compaction.compact import compact
+from lycosa.store.compaction.plan import CompactionSettings
 from lycosa.store.workspace import Workspace
 
 T = TypeVar("T")
@@ -278,9 +278,9 @@ def main() -> None:
         if arguments.workspace:
             shutil.copytree(arguments.workspace, folder)
         else:
-            merge(
+            compact(
                 build(str(folder), Plan(arguments.urls, arguments.hosts)),
-                MergeSettings(),
+                CompactionSettings(),
                 whole=True,
             )
         (folder / "known.json").write_text(json.dumps(_sample(Workspace.open(str(folder)))))

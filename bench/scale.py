@@ -49,9 +49,9 @@ from lycosa.crawl.worker import Limits
 from lycosa.fetch.fetcher import Fetcher
 from lycosa.frontier.scheduler.scheduler import Scheduler
 from lycosa.processes.memory import tune_memory
-from lycosa.store.compaction.compact import merge
-from lycosa.store.compaction.plan import MergeSettings
-from lycosa.store.compaction.vacuum import sweep
+from lycosa.store.compaction.compact import compact
+from lycosa.store.compaction.plan import CompactionSettings
+from lycosa.store.compaction.vacuum import vacuum
 from lycosa.store.log.entry import COMMIT, Entry
 from lycosa.store.log.log import Log
 from lycosa.store.workspace import Workspace
@@ -140,8 +140,8 @@ def state(folder: Path, urls: int) -> Path:
         aside = folder / f"{urls}.making"
         shutil.rmtree(aside, ignore_errors=True)
         workspace = build(str(aside), Plan(urls, urls // 10))
-        merge(workspace, MergeSettings(), whole=True)
-        sweep(workspace, keep_replaced_ms=0, keep_entries_ms=86_400_000)
+        compact(workspace, CompactionSettings(), whole=True)
+        vacuum(workspace, keep_replaced_ms=0, keep_entries_ms=86_400_000)
         aside.rename(kept)
     return kept
 

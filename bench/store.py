@@ -32,11 +32,13 @@ from tests.servers.sites import lay_sites
 from lycosa.config.settings import CrawlSettings
 from lycosa.core.records import Page, UrlId, UrlRow, Visit
 from lycosa.page.parse import parse_page
-from lycosa.store.compaction.compact import merge
-from lycosa.store.log.claim import Claim, append
-from lycosa.store.log.entry import COMMIT, DataFile, Entry, new_attempt
+from lycosa.store.compaction.compact import compact
+from lycosa.store.log.claim import Claim
+from lycosa.store.log.entry import COMMIT, Entry, new_attempt
 from lycosa.store.log.snapshot import snapshot_path
 from lycosa.store.log.state import LogState
+from lycosa.store.log.transaction import append
+from lycosa.store.storage.files import DataFile
 from lycosa.store.tables.buffers import Buffers, write_table
 from lycosa.store.tables.live import LiveTables
 from lycosa.store.tables.schema import TABLES
@@ -279,7 +281,7 @@ def _merge_here(root: str) -> dict[str, object]:
     # threads and arenas are polars' own
     pl.scan_parquet(workspace.path(workspace.state().files["urls"][0].path)).head(1).collect()
     base, start = _own_peak_mib(), time.process_time()
-    report = merge(workspace, whole=True)
+    report = compact(workspace, whole=True)
     took, read = time.process_time() - start, report.bytes_written / max(1, report.bytes_read)
     rows = workspace.state().rows("urls")
     return {
@@ -325,7 +327,7 @@ def _log(folder: str, entries: int) -> dict[str, float]:
 
     def fold() -> None:
         for entry in workspace.log.entries():
-            folded.fold(entry)
+            folded.apply(entry)
 
     snapshot = workspace.storage.size(snapshot_path(entries // 100 * 100)) or 0
     return {

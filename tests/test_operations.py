@@ -14,8 +14,8 @@ from pathlib import Path
 
 import pytest
 
-from lycosa.store.compaction.compact import merge
-from lycosa.store.compaction.vacuum import sweep
+from lycosa.store.compaction.compact import compact
+from lycosa.store.compaction.vacuum import vacuum
 from lycosa.store.tables.live import LiveTables
 from lycosa.store.verify.check import verify
 from lycosa.store.workspace import Workspace
@@ -59,8 +59,8 @@ def _work(root: str, stop: Event) -> None:
             commit_pages(workspace, claim, range(number, number + 3))
             number += 3
         claim.next_folder()  # what a killed worker leaves
-        merge(workspace)
-        sweep(workspace)
+        compact(workspace)
+        vacuum(workspace)
 
 
 def test_backup_of_a_living_workspace(tmp_path: Path) -> None:

@@ -26,9 +26,10 @@ from lycosa.captures.content import Show, Versions, shown_as
 from lycosa.config.settings import Config
 from lycosa.core.errors import UsageError
 from lycosa.core.records import UrlState, Visit
-from lycosa.store.compaction.compact import merge
+from lycosa.store.compaction.compact import compact
 from lycosa.store.exclusion.purge import exclude, purge
-from lycosa.store.log.state import LiveFile
+from lycosa.store.log.transaction import CommitContents
+from lycosa.store.storage.files import DataFile
 from lycosa.store.tables.buffers import Buffers
 from lycosa.store.workspace import Workspace
 from tests.store.builders import START_MS, identify, make_exchange, make_visit, url_row
@@ -61,7 +62,7 @@ def archive(workspace: Workspace, taken: Sequence[Taken]) -> list[Visit]:
     claim = workspace.claim("test")
     folder, buffers = claim.next_folder(), Buffers()
     writer = WarcWriter(
-        Path(workspace.storage.place(folder.warc)),
+        Path(workspace.storage.files.draft_path(folder.warc)),
         relative_path=folder.warc,
         info={"software": "test"},
     )
@@ -87,7 +88,7 @@ def archive(workspace: Workspace, taken: Sequence[Taken]) -> list[Visit]:
         buffers.add_url(row)
         visits.append(visit)
     writer.close(sync=True)
-    claim.commit(folder, buffers.mapping(), warc=folder.warc)
+    claim.commit(folder, buffers.mapping(), CommitContents(warc=folder.warc))
     claim.release()
     return visits
 
@@ -133,7 +134,7 @@ def test_captures_come_newest_first_with_what_they_repeat(versions: Versions) ->
         ]
         assert originals == [None, None, None, 0, 0, None]
         assert captures[0].collections == ("news",)
-        merge(versions.history.workspace)
+        compact(versions.history.workspace)
 
 
 def test_a_repetition_is_read_where_its_bytes_are(versions: Versions) -> None:
@@ -232,7 +233,7 @@ def test_a_page_of_many_visits_costs_what_its_rows_do(tmp_path: Path) -> None:
         assert len(captures) == 10_000
         assert captures[0].original == captures[249].at
         assert few - begin < 5.0  # seconds of CPU: a hang, not a measure
-        merge(workspace)
+        compact(workspace)
 
 
 def test_on_s3_only_what_is_needed_is_fetched(
@@ -256,8 +257,8 @@ def test_on_s3_only_what_is_needed_is_fetched(
 
 
 def test_base_files_that_cannot_hold_a_partition_are_left_out() -> None:
-    def file(path: str, entry: int = 9) -> LiveFile:
-        return LiveFile(path, 1, 1, "", entry, merged=True)
+    def file(path: str, entry: int = 9) -> DataFile:
+        return DataFile(path, 1, 1, "", entry, merged=True)
 
     base = [file(f"base/news/p{start:02d}/9-1/visits.parquet") for start in (0, 3, 3, 7)]
     other = file("base/web/p00/9-1/visits.parquet")

@@ -16,6 +16,7 @@ from lycosa.core.clock import ManualClock
 from lycosa.crawl.membership import Lease, Ping, PingReply
 from lycosa.store.coordination.leadership import Candidate, Leadership, Timing
 from lycosa.store.log.claim import Claim
+from lycosa.store.log.transaction import CommitContents
 from lycosa.store.workspace import Workspace
 
 SETTINGS = ClusterSettings.model_validate(
@@ -269,11 +270,11 @@ def test_a_budget_is_granted_in_shares_and_ends_the_crawl(workspace: Workspace) 
     assert cluster.coordinator.status()["granted"] == {"news": 100}
     a = cluster.workers["a"].claim
     assert a is not None
-    a.commit(a.next_folder(), {}, counters={"pages.news": 50})
+    a.commit(a.next_folder(), {}, CommitContents(counters={"pages.news": 50}))
     cluster.turn(2)
     b = cluster.workers["b"].claim
     assert b is not None
-    b.commit(b.next_folder(), {}, counters={"pages.news": 50})
+    b.commit(b.next_folder(), {}, CommitContents(counters={"pages.news": 50}))
     cluster.turn(1)
     assert ended(cluster) == "max_pages"
 

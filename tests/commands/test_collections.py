@@ -24,7 +24,7 @@ from lycosa.export.library.formats import FORMATS
 from lycosa.export.library.library import export_library
 from lycosa.index.indexer import Indexer
 from lycosa.index.shards.shards import current_generation
-from lycosa.store.compaction.compact import merge
+from lycosa.store.compaction.compact import compact
 from lycosa.store.compaction.plan import base_place
 from lycosa.store.tables.live import LiveTables
 from lycosa.store.verify.check import verify
@@ -128,7 +128,7 @@ def records(root: Path | str) -> set[str]:
 
 def test_after_a_merge_they_lie_apart_on_disk(root: Path) -> None:
     workspace = Workspace.open(str(root))
-    merge(workspace, whole=True)
+    compact(workspace, whole=True)
     state = workspace.state()
     for table in ("visits", "pages", "urls"):
         places = [base_place(file.path) for file in state.files[table]]
@@ -169,7 +169,7 @@ def test_they_are_listed(root: Path) -> None:
 @pytest.mark.parametrize("merged", [False, True])
 def test_a_copy_says_the_same_and_is_sound(root: Path, tmp_path: Path, merged: bool) -> None:
     if merged:
-        merge(Workspace.open(str(root)), whole=True)
+        compact(Workspace.open(str(root)), whole=True)
     for name in ("two", "three"):
         report = copy_to(str(root), name, str(tmp_path / "copy"))
         assert report.rows["pages"] == len(rows(root, "pages", name)) > 0
@@ -224,7 +224,7 @@ def test_a_copy_is_crawled_on(root: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize("merged", [False, True])
 def test_a_purge_takes_one_and_leaves_the_others(root: Path, merged: bool) -> None:
     if merged:
-        merge(Workspace.open(str(root)), whole=True)
+        compact(Workspace.open(str(root)), whole=True)
     kept = {
         (table, name): rows(root, table, name)
         for table in ("visits", "pages", "urls")

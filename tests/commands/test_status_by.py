@@ -17,7 +17,7 @@ from lycosa.commands.inspection.status_by import groups_of, hosts_of
 from lycosa.commands.inspection.tally import Tally
 from lycosa.config.reading import parse_config
 from lycosa.core.records import HostRow
-from lycosa.store.compaction.compact import merge
+from lycosa.store.compaction.compact import compact
 from lycosa.store.tables.buffers import Buffers
 from lycosa.store.tables.live import LiveTables
 from lycosa.store.workspace import Workspace
@@ -138,7 +138,7 @@ def test_it_says_what_sql_counts(workspace: Workspace) -> None:
                 "content_type"
             ).iter_rows()
         )
-        merge(workspace, whole=True)
+        compact(workspace, whole=True)
 
 
 def test_means_are_over_calendar_days(workspace: Workspace) -> None:

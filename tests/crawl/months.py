@@ -22,9 +22,9 @@ from lycosa.crawl.state.task import Job
 from lycosa.crawl.worker import Limits
 from lycosa.frontier.recrawl.change_rate import DAY_MS
 from lycosa.frontier.recrawl.fresh import freshness, rates, solve
-from lycosa.store.compaction.compact import merge, merge_is_due
-from lycosa.store.compaction.plan import MergeSettings
-from lycosa.store.compaction.vacuum import sweep
+from lycosa.store.compaction.compact import compact, compaction_is_due
+from lycosa.store.compaction.plan import CompactionSettings
+from lycosa.store.compaction.vacuum import vacuum
 from lycosa.store.tables.live import LiveTables
 from lycosa.store.workspace import Workspace
 from tests.servers.synthetic.plan import WebPlan
@@ -109,12 +109,12 @@ class _Observer:
 
     def tick(self) -> None:
         now = self._clock.now_ms()
-        settings = MergeSettings(self._config.store.merge_commits)
+        settings = CompactionSettings(self._config.store.merge_commits)
         if now >= self._next_upkeep:
             self._next_upkeep = now + _UPKEEP_MS
-            if merge_is_due(self._workspace.state(), settings):
-                merge(self._workspace, settings, clock=self._clock)
-            sweep(
+            if compaction_is_due(self._workspace.state(), settings):
+                compact(self._workspace, settings, clock=self._clock)
+            vacuum(
                 self._workspace,
                 keep_replaced_ms=3_600_000,
                 keep_entries_ms=DAY_MS,

@@ -23,14 +23,15 @@ from lycosa.config.settings import ClusterSettings
 from lycosa.core.errors import ClaimLost
 from lycosa.core.records import UrlId, UrlState
 from lycosa.crawl.membership import Lease, Ping, PingReply
-from lycosa.store.compaction.compact import merge
-from lycosa.store.compaction.plan import MergeSettings
-from lycosa.store.compaction.vacuum import sweep
+from lycosa.store.compaction.compact import compact
+from lycosa.store.compaction.plan import CompactionSettings
+from lycosa.store.compaction.vacuum import vacuum
 from lycosa.store.coordination.leadership import Candidate, Leadership, Timing
 from lycosa.store.log.claim import Claim, DataFolder
 from lycosa.store.log.entry import COMMIT, FOLDER, Entry, decode_entry
 from lycosa.store.log.log import Log
 from lycosa.store.log.state import LogState
+from lycosa.store.log.transaction import CommitContents
 from lycosa.store.storage.local import LocalStorage
 from lycosa.store.tables.buffers import Buffers
 from lycosa.store.tables.live import LiveTables
@@ -484,10 +485,12 @@ class WorkerProcess(Process):
         number = claim.commit(
             folder,
             buffers.mapping(),
-            warc=folder.warc if self.pages else None,
-            orphans_used=self.used,
-            applied=dict.fromkeys(claim.partitions, self.read_to) if self.news else {},
-            counters={"pages.default": len(self.pages)},
+            CommitContents(
+                warc=folder.warc if self.pages else None,
+                orphans_used=self.used,
+                applied=dict.fromkeys(claim.partitions, self.read_to) if self.news else {},
+                counters={"pages.default": len(self.pages)},
+            ),
         )
         self.world.committed(
             folder.attempt, number, claim.entry, self.pages, {target for _, target in self.found}
@@ -599,14 +602,14 @@ class World:
                 worker.do(worker.turn)
         self.check()
 
-    def merge(self) -> None:
-        merge(self.workspace, MergeSettings(gather=2), clock=Ticks(self, 0, 0))
+    def compact(self) -> None:
+        compact(self.workspace, CompactionSettings(gather=2), clock=Ticks(self, 0, 0))
         self._mirror_on()
 
-    def sweep(self) -> None:
+    def vacuum(self) -> None:
         self._mirror_on()
         now = 1_700_000_000_000 + self.now + 10**12
-        sweep(
+        vacuum(
             self.workspace,
             keep_replaced_ms=10**13 if any(worker.claim for worker in self.workers) else 0,
             keep_entries_ms=0,
@@ -712,7 +715,7 @@ class World:
         anew = LogState(Log(self.workspace.storage))
         anew.settings = {}
         for number in range(1, state.head + 1):
-            anew.fold(self.entries[number])
+            anew.apply(self.entries[number])
         if anew.document() != state.document():
             raise Violation("the log from entry 1 and from a snapshot differ")
 

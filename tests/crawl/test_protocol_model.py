@@ -33,7 +33,7 @@ from lycosa.core.errors import WorkspaceError
 from lycosa.crawl.membership import Lease
 from lycosa.store.compaction import vacuum as sweep
 from lycosa.store.coordination.leadership import Leadership
-from lycosa.store.log import claim, log, snapshot, state
+from lycosa.store.log import log, snapshot, state, transaction
 from lycosa.store.log.state import LogState
 from tests.crawl import protocol
 from tests.crawl.protocol import PAGES, CoordinatorProcess, Violation, WorkerProcess, World
@@ -184,11 +184,11 @@ class Protocol(RuleBasedStateMachine):
 
     @rule()
     def merge(self) -> None:
-        self.world.merge()
+        self.world.compact()
 
     @rule()
     def sweep(self) -> None:
-        self.world.sweep()
+        self.world.vacuum()
 
     # -- the end
     # ------------------------------------------------------------
@@ -234,7 +234,7 @@ class Protocol(RuleBasedStateMachine):
 @pytest.fixture
 def short_hundreds(monkeypatch: pytest.MonkeyPatch) -> None:
     """Snapshots come every eighth entry, so that schedules see some."""
-    for module in (snapshot, log, claim, state, sweep):
+    for module in (snapshot, log, transaction, state, sweep):
         monkeypatch.setattr(module, "INTERVAL", 8)
 
 
@@ -284,7 +284,7 @@ def _new_leader_does_not_wait(patch: pytest.MonkeyPatch) -> None:
 
     def init(self: Leadership, *positional: Any, **named: Any) -> None:
         begin(self, *positional, **named)
-        self.speaks_from = self.gives_from = 0
+        self.answers_from = self.assigns_from = 0
 
     patch.setattr(Leadership, "__init__", init)
 

@@ -15,8 +15,9 @@ from lycosa.core.records import Exchange, Request, UrlRow
 from lycosa.crawl.admission.received_links import SAID_EVERY_MS
 from lycosa.crawl.admission.remote_links import Way
 from lycosa.crawl.session.session import CrawlSession
-from lycosa.store.compaction.compact import merge
+from lycosa.store.compaction.compact import compact
 from lycosa.store.log.claim import Claim
+from lycosa.store.log.transaction import CommitContents
 from lycosa.store.tables.buffers import Buffers
 from lycosa.store.tables.rows import found_row
 from lycosa.url.keys import Identifier
@@ -168,12 +169,12 @@ def test_others_entries_alone_make_no_commit_until_a_sweep_may_wait(owner: Owner
     owner.turn()
     said = owner.applied
     for _ in range(3):
-        owner.other.commit(owner.other.next_folder(), {}, counters={"x": 1})
+        owner.other.commit(owner.other.next_folder(), {}, CommitContents(counters={"x": 1}))
     owner.turn(60)
     head = owner.workspace.state().head
     assert owner.applied == said
     assert owner.session.worker.idle()[1] == head
-    merge(owner.workspace, whole=True)
+    compact(owner.workspace, whole=True)
     owner.turn(SAID_EVERY_MS // 1_000 + 10)
     assert owner.applied > head
     head = owner.workspace.state().head

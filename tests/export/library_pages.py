@@ -14,6 +14,7 @@ from lycosa.core.records import Exchange, Page, UrlState, Visit, VisitKind
 from lycosa.crawl.processing.page_reader import Reader
 from lycosa.http.decode import parse_head
 from lycosa.store.log.claim import Claim
+from lycosa.store.log.transaction import CommitContents
 from lycosa.store.tables.buffers import Buffers
 from lycosa.store.workspace import Workspace
 from tests.store.builders import identify, make_exchange, make_visit, url_row
@@ -84,7 +85,7 @@ def commit(
             buffers.add_page(visit, page, redirect_from)
             buffers.links.add_links(visit, page.links)
     writer.close(sync=True)
-    claim.commit(folder, buffers.mapping(), warc=folder.warc)
+    claim.commit(folder, buffers.mapping(), CommitContents(warc=folder.warc))
 
 
 def _parse(exchange: Exchange, visit: Visit) -> Page:

@@ -24,9 +24,9 @@ from lycosa.export.bulk.actions import Selection, actions, document_id, domains_
 from lycosa.export.bulk.bulk import EXPORTS, BulkReport, Destination, export_bulk, export_jsonl
 from lycosa.export.bulk.http import BulkClient, Patience, Waiting, authorization, retry_after_s
 from lycosa.export.bulk.targets import OpenSearch, Quickwit, Target
-from lycosa.store.compaction.compact import merge
-from lycosa.store.compaction.plan import MergeSettings
-from lycosa.store.compaction.vacuum import sweep
+from lycosa.store.compaction.compact import compact
+from lycosa.store.compaction.plan import CompactionSettings
+from lycosa.store.compaction.vacuum import vacuum
 from lycosa.store.exclusion.purge import exclude, purge
 from lycosa.store.log.claim import Claim
 from lycosa.store.tables.buffers import Buffers
@@ -375,8 +375,8 @@ def test_whatever_happens_in_between(
         elif kind == "noindex":
             put(workspace, claim, numbers[:3], round=step, may_index=False)
         elif kind == "merge":
-            merge(workspace, MergeSettings(gather=2), whole=chance.random() < 0.3)
-            sweep(workspace, keep_replaced_ms=0)
+            compact(workspace, CompactionSettings(gather=2), whole=chance.random() < 0.3)
+            vacuum(workspace, keep_replaced_ms=0)
         elif kind == "exclude" and rules and chance.random() < 0.5:
             (purge if chance.random() < 0.5 else exclude)(workspace, [rules.pop()])
         elif kind == "export":
@@ -408,9 +408,9 @@ def test_files_that_are_replaced_and_deleted_under_an_export(
 
     def fold() -> None:
         put(workspace, claim, [0, 1], round=3)
-        merge(workspace, whole=True)
+        compact(workspace, whole=True)
         swept.append(
-            sweep(workspace, keep_replaced_ms=0, now_ms=round(time.time() * 1_000) + 60_000).files
+            vacuum(workspace, keep_replaced_ms=0, now_ms=round(time.time() * 1_000) + 60_000).files
         )
 
     cluster.during = fold

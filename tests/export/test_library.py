@@ -28,7 +28,7 @@ from lycosa.export.library.formats import FORMATS
 from lycosa.export.library.library import LibraryReport, export_library
 from lycosa.export.library.xml import NAMESPACE, SCHEMA
 from lycosa.graph.generation import current_duplicates, make_generation
-from lycosa.store.compaction.compact import merge
+from lycosa.store.compaction.compact import compact
 from lycosa.store.exclusion.purge import exclude
 from lycosa.store.workspace import Workspace
 from tests.export.library_pages import READER, Fetched, commit, day_name
@@ -320,7 +320,7 @@ def test_repeated_it_gives_the_same_bytes_and_writes_nothing(tmp_path: Path, kin
         path: (path.stat().st_ino, path.stat().st_mtime_ns)
         for path in (tmp_path / "a" / kind).glob("*/*/*")
     } == before
-    merge(workspace, whole=True)
+    compact(workspace, whole=True)
     export(workspace, tmp_path / "b", kind, file_bytes=20_000)
     assert content(tmp_path / "a") == content(tmp_path / "b")
     export(workspace, tmp_path / "a", kind, file_bytes=20_000, again=True)

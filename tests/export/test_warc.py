@@ -22,6 +22,7 @@ from lycosa.core.errors import ArchiveError, WorkError
 from lycosa.core.records import Page, Visit
 from lycosa.export.archives import warc as export_module
 from lycosa.export.archives.warc import Selection, export_warc
+from lycosa.store.log.transaction import CommitContents
 from lycosa.store.tables.buffers import TableBuffer
 from lycosa.store.tables.rows import page_row, visit_row
 from lycosa.store.workspace import Workspace
@@ -101,7 +102,11 @@ def workspace(tmp_path: Path) -> Workspace:
             visits.add(visit_row(visit))
         writer.close()
         write_cdxj(workspace.path(folder.cdxj), rows, record_types=writer.record_types)
-        claim.commit(folder, {"visits": visits, "pages": pages}, warc=folder.warc, cdxj=folder.cdxj)
+        claim.commit(
+            folder,
+            {"visits": visits, "pages": pages},
+            CommitContents(warc=folder.warc, cdxj=folder.cdxj),
+        )
     claim.release()
     return workspace
 

@@ -17,7 +17,7 @@ from lycosa.frontier.hosts.directory import HostDirectory
 from lycosa.frontier.rows import row_reader as module
 from lycosa.frontier.rows.row_reader import HostRowReader, RowChoice, summary
 from lycosa.frontier.seen.seen_urls import SeenUrls
-from lycosa.store.log.state import LiveFile
+from lycosa.store.storage.files import DataFile
 from lycosa.store.tables.buffers import Buffers
 from lycosa.store.tables.live import LiveTables
 from lycosa.store.workspace import Workspace
@@ -188,7 +188,7 @@ def test_a_refresh_sees_new_commits_and_reads_files_once(
     opens: list[str] = []
     real = HostRowReader._open
 
-    def spy(self: HostRowReader, file: LiveFile) -> Any:
+    def spy(self: HostRowReader, file: DataFile) -> Any:
         opens.append(file.path)
         return real(self, file)
 

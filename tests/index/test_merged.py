@@ -10,13 +10,13 @@ from lycosa.config.settings import IndexSettings
 from lycosa.index import generation as generations
 from lycosa.index.indexer import Indexer, IndexReport
 from lycosa.search.engine.searcher import Searcher, SearchRequest
-from lycosa.store.compaction.compact import merge
-from lycosa.store.compaction.plan import MergeSettings
+from lycosa.store.compaction.compact import compact
+from lycosa.store.compaction.plan import CompactionSettings
 from lycosa.store.exclusion.purge import purge
 from tests.index.corpus import Corpus, page
 
 SMALL = IndexSettings.model_validate({"heap": "15MiB"})
-EAGER = MergeSettings(gather=2)
+EAGER = CompactionSettings(gather=2)
 
 
 @pytest.fixture
@@ -38,7 +38,7 @@ def test_a_gone_page_stays_gone_when_a_merge_brings_its_row_with_newer_ones(corp
     corpus.commit(states=[("http://a.test/1", "gone")])
     update(corpus)
     corpus.commit([("http://a.test/2", page("words"))], [("http://a.test/2", "visited")])
-    merge(corpus.workspace, EAGER, whole=True)
+    compact(corpus.workspace, EAGER, whole=True)
     update(corpus)
     assert urls(corpus, "words") == ["http://a.test/2"]
     with Indexer(corpus.root, SMALL) as indexer:
@@ -60,7 +60,7 @@ def test_only_what_is_new_in_a_merged_file_is_read(corpus: Corpus) -> None:
         corpus.commit([(f"http://a.test/{number}", page(f"words of{number}"))])
     update(corpus)
     corpus.commit([("http://a.test/5", page("words of5"))])
-    merge(corpus.workspace, EAGER, whole=True)
+    compact(corpus.workspace, EAGER, whole=True)
     report = update(corpus)
     assert (report.put, report.documents, report.rebuilt) == (1, 6, "")
     assert len(urls(corpus, "words")) == 6
@@ -70,7 +70,7 @@ def test_two_collections_after_a_merge_are_one_document(corpus: Corpus) -> None:
     corpus.commit([("http://a.test/1", page("words"))], collection="one")
     update(corpus)
     corpus.commit([("http://a.test/1", page("words"))], collection="two")
-    merge(corpus.workspace, EAGER, whole=True)
+    compact(corpus.workspace, EAGER, whole=True)
     update(corpus)
     hits = Searcher(corpus.root).search(SearchRequest("words", 10, collection="two")).hits
     assert [hit.url for hit in hits] == ["http://a.test/1"]

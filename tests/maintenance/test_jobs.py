@@ -17,13 +17,14 @@ from lycosa.config.reading import parse_config
 from lycosa.config.settings import IndexSettings, StoreSettings
 from lycosa.export.library.editions import LibrarySelection
 from lycosa.maintenance.jobs import index_on, merge_on, rank_on, rank_workspace, sweep_on
-from lycosa.store.compaction.compact import maintenance, merge_is_due
-from lycosa.store.compaction.plan import MergeSettings
+from lycosa.store.compaction.compact import compaction_is_due
+from lycosa.store.compaction.plan import CompactionSettings
+from lycosa.store.coordination.maintenance import maintenance
 from lycosa.store.workspace import Workspace
 from tests.store.builders import commit_pages
 from tests.store.facts import facts, same
 
-SETTINGS = MergeSettings(gather=4)
+SETTINGS = CompactionSettings(gather=4)
 
 
 def filled(root: Path) -> Workspace:
@@ -47,7 +48,7 @@ def test_tables_are_folded_side_by_side_and_hold_the_same(tmp_path: Path) -> Non
         assert report.files_before > report.files_after > 0
         assert len(report.entries) == len(set(report.entries)) > 1
         assert same(before, facts(workspace))
-        assert not merge_is_due(workspace.state(), SETTINGS)
+        assert not compaction_is_due(workspace.state(), SETTINGS)
         whole = merge_on(engine, workspace.root, SETTINGS, whole=True)
         assert (whole.files_before, whole.gave_up) == (report.files_after, "")
         with maintenance(workspace.storage):
@@ -81,7 +82,7 @@ def test_a_merge_whose_processes_are_killed_is_done_all_the_same(tmp_path: Path)
         killer.join()
     assert not report.gave_up
     assert same(before, facts(workspace))
-    assert not merge_is_due(workspace.state(), SETTINGS)
+    assert not compaction_is_due(workspace.state(), SETTINGS)
 
 
 def test_ranks_and_libraries_are_made_on_an_engine_as_in_one_process(tmp_path: Path) -> None:

@@ -22,7 +22,7 @@ from lycosa.crawl.session.worker_status import write_live
 from lycosa.daemon.metrics import CONTENT_TYPE, Measured, Meter, metrics_text
 from lycosa.index.indexer import Indexer
 from lycosa.serve.app import create_app
-from lycosa.store.compaction.compact import merge
+from lycosa.store.compaction.compact import compact
 from lycosa.store.workspace import Workspace
 from tests.serve.client import Client
 from tests.store.builders import commit_pages
@@ -134,7 +134,7 @@ def test_figures_of_the_log_the_index_and_the_disk(workspace: Workspace) -> None
     assert figure(samples, "index_lag_entries") == 1
     assert figure(samples, "disk_free_bytes") > 0
     assert 0 <= figure(samples, "last_commit_age_seconds") < 3_600
-    merge(workspace, whole=True)
+    compact(workspace, whole=True)
     after = parsed(meter.text())
     assert figure(after, "table_files", table="pages") == 1
     assert figure(after, "pages_total") == 9

@@ -10,6 +10,7 @@ from lycosa.commands.maintenance.tokens import Tokens
 from lycosa.config.settings import Config
 from lycosa.core.records import CHECKS, Visit, VisitKind
 from lycosa.serve.app import create_app
+from lycosa.store.log.transaction import CommitContents
 from lycosa.store.tables.buffers import Buffers
 from lycosa.store.workspace import Workspace
 from lycosa.uptime.monitors import monitors_of
@@ -48,7 +49,9 @@ def commit_checks(workspace: Workspace, url: str, verdicts: str, until_ms: int) 
         visit.record_id, visit.first_byte_ms = f"urn:{url}{at}", 5.0
         buffers.add_visit(visit)
     claim = workspace.claim("test")
-    claim.commit(claim.next_folder(), buffers.mapping(), counters={"visits": len(verdicts)})
+    claim.commit(
+        claim.next_folder(), buffers.mapping(), CommitContents(counters={"visits": len(verdicts)})
+    )
     claim.release()
 
 

@@ -13,7 +13,7 @@ from lycosa.cli.main import app
 from lycosa.config.settings import Config
 from lycosa.site.changes import Change
 from lycosa.site.site_changes import changes_of
-from lycosa.store.compaction.compact import merge
+from lycosa.store.compaction.compact import compact
 from lycosa.store.workspace import Workspace
 from tests.export.library_pages import Fetched, at, commit, day_name
 
@@ -92,7 +92,7 @@ def test_what_changed_since_is_told_with_the_difference(root: str) -> None:
             at(6) / 1000, UTC
         )
         assert found["gone", "http://a.example/gone"].reason == "http_404"
-        merge(Workspace.open(root))
+        compact(Workspace.open(root))
 
 
 def test_a_later_time_a_site_and_no_archive(root: str) -> None:

@@ -14,7 +14,7 @@ from lycosa.cli.main import app
 from lycosa.core.errors import UsageError
 from lycosa.site.report import SiteReport
 from lycosa.site.site_report import links_of, report_of
-from lycosa.store.compaction.compact import merge
+from lycosa.store.compaction.compact import compact
 from lycosa.store.workspace import Workspace
 from tests.site.planted import Planted, crawled
 
@@ -68,7 +68,7 @@ def _check(report: SiteReport, origin: str, planted: Planted) -> None:
 def test_all_that_was_planted_is_found_and_nothing_else(site: Site) -> None:
     workspace, origin, planted = site
     _check(report_of(workspace, origin), origin, planted)
-    merge(Workspace.open(workspace))
+    compact(Workspace.open(workspace))
     _check(report_of(workspace, origin.removeprefix("http://")), origin, planted)
 
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
 import polars as pl
 
@@ -23,6 +24,7 @@ from lycosa.core.records import (
     Visit,
 )
 from lycosa.store.log.claim import Claim
+from lycosa.store.log.transaction import CommitContents
 from lycosa.store.tables.buffers import Buffers
 from lycosa.store.tables.live import LiveTables
 from lycosa.store.workspace import Workspace
@@ -98,8 +100,10 @@ def rows_only(workspace: Workspace, urls: Iterable[str]) -> Buffers:
     return buffers
 
 
-def commit_urls(workspace: Workspace, claim: Claim, urls: Iterable[str], **more: object) -> int:
-    return claim.commit(claim.next_folder(), rows_only(workspace, urls).mapping(), **more)  # type: ignore[arg-type]
+def commit_urls(workspace: Workspace, claim: Claim, urls: Iterable[str], **more: Any) -> int:
+    return claim.commit(
+        claim.next_folder(), rows_only(workspace, urls).mapping(), CommitContents(**more)
+    )
 
 
 def commit_pages(
@@ -161,7 +165,5 @@ def commit_pages(
     return claim.commit(
         folder,
         buffers.mapping(),
-        warc=folder.warc,
-        cdxj=folder.cdxj if cdxj else None,
-        counters=counters,
+        CommitContents(warc=folder.warc, cdxj=folder.cdxj if cdxj else None, counters=counters),
     )

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from lycosa.store.log.transaction import CommitContents
 from lycosa.store.workspace import Workspace
 
 
@@ -26,5 +27,7 @@ def commit_rounds(workspace: Workspace, rounds: int, partition: int = 0) -> None
     claim = workspace.claim(f"w{partition}", [partition])
     for number in range(rounds):
         claim.commit(
-            claim.next_folder(), {"urls": FakeBuffer(b"x" * (number + 1))}, counters={"rounds": 1}
+            claim.next_folder(),
+            {"urls": FakeBuffer(b"x" * (number + 1))},
+            CommitContents(counters={"rounds": 1}),
         )

@@ -11,7 +11,7 @@ import pytest
 
 from lycosa.core.errors import WorkspaceError
 from lycosa.store.storage.cache import FileCache
-from lycosa.store.storage.local import file_digest
+from lycosa.store.storage.files import file_digest
 
 
 def holding(content: bytes) -> Callable[[str], None]:
@@ -58,7 +58,7 @@ def test_a_living_process_keeps_its_tables(tmp_path: Path, monkeypatch: pytest.M
     path = put(cache, "data/1/urls.parquet", b"x" * 1_000, age_s=100_000)
     now = time.monotonic()
     monkeypatch.setattr(time, "monotonic", lambda: now + 400)
-    cache.hold()
+    cache.keep_alive()
     assert cache.evict() == 0
     assert os.path.exists(path)
 

@@ -13,15 +13,16 @@ import polars as pl
 import pytest
 
 from lycosa.core.records import HostRow, UrlId
-from lycosa.store.compaction.compact import merge
-from lycosa.store.compaction.vacuum import sweep
+from lycosa.store.compaction.compact import compact
+from lycosa.store.compaction.vacuum import vacuum
 from lycosa.store.exclusion.purge import exclude, purge
 from lycosa.store.log.entry import entry_path, sealed
+from lycosa.store.log.transaction import CommitContents
 from lycosa.store.tables.buffers import Buffers, write_table
 from lycosa.store.tables.rows import found_row
 from lycosa.store.tables.schema import TABLES
 from lycosa.store.verify.check import verify
-from lycosa.store.verify.findings import Report
+from lycosa.store.verify.findings import CheckReport
 from lycosa.store.workspace import Workspace
 from tests.store.builders import commit_pages, identify, make_page, make_visit, url_row
 
@@ -74,7 +75,7 @@ def replace_rows(
         document["files"][table][0] |= {
             "rows": frame.height,
             "bytes": workspace.storage.size(file.path),
-            "digest": workspace.storage.digest(file.path),
+            "digest": workspace.storage.files.digest(file.path),
         }
         if table in document["counters"]:
             document["counters"][table] = frame.height
@@ -84,7 +85,7 @@ def replace_rows(
 
 def commit(workspace: Workspace, buffers: Buffers, **more: Any) -> None:
     claim = workspace.claim("w2")
-    claim.commit(claim.next_folder(), buffers.mapping(), **more)
+    claim.commit(claim.next_folder(), buffers.mapping(), CommitContents(**more))
 
 
 @pytest.mark.parametrize("deep", [False, True])
@@ -178,7 +179,7 @@ def test_rows_out_of_order(crawled: Workspace) -> None:
     file = crawled.state().files["urls"][0]
     path = crawled.path(file.path)
     pl.read_parquet(path).reverse().write_parquet(path)
-    change = {"bytes": os.path.getsize(path), "digest": crawled.storage.digest(file.path)}
+    change = {"bytes": os.path.getsize(path), "digest": crawled.storage.files.digest(file.path)}
     rewrite_entry(crawled, file.entry, lambda document: document["files"]["urls"][0].update(change))
     assert any("not sorted" in error for error in errors(crawled))
 
@@ -272,7 +273,7 @@ def test_an_exchange_that_was_committed_twice(crawled: Workspace) -> None:
         def write(self, path: str) -> None:
             rows.head(1).write_parquet(path)
 
-    claim.commit(folder, {"visits": Again()}, counters={"visits": 1})
+    claim.commit(folder, {"visits": Again()}, CommitContents(counters={"visits": 1}))
     assert any(error.startswith("visits: duplicate exchanges: 1") for error in errors(crawled))
 
 
@@ -404,7 +405,7 @@ def test_a_host_that_counts_wrong(crawled: Workspace, column: str, by: int) -> N
     ]
 
 
-def notes(report: Report) -> list[tuple[str, str]]:
+def notes(report: CheckReport) -> list[tuple[str, str]]:
     return [(finding.severity, finding.where) for finding in report.findings]
 
 
@@ -421,7 +422,11 @@ def test_leftovers_are_noted_and_are_no_faults(crawled: Workspace) -> None:
         ("warning", "data/00000099-1"),
     ]
     heir = crawled.claim("w3")
-    heir.commit(heir.next_folder(), {}, orphans_used=[orphan.path for orphan in heir.orphans()])
+    heir.commit(
+        heir.next_folder(),
+        {},
+        CommitContents(orphans_used=[orphan.path for orphan in heir.orphans()]),
+    )
     report = verify(crawled)
     assert ("note", folder.warc) not in notes(report)
     assert report.counts["replayed archives"] == 1
@@ -441,7 +446,7 @@ def test_a_sample_of_keys_is_spread_over_the_table(crawled: Workspace) -> None:
 
 @pytest.fixture
 def merged(crawled: Workspace) -> Workspace:
-    merge(crawled, whole=True)
+    compact(crawled, whole=True)
     return crawled
 
 
@@ -466,7 +471,7 @@ def change_merged(workspace: Workspace, change: Callable[[pl.DataFrame], pl.Data
     agree = {
         "rows": frame.height,
         "bytes": os.path.getsize(path),
-        "digest": workspace.storage.digest(file.path),
+        "digest": workspace.storage.files.digest(file.path),
     }
     rewrite_entry(workspace, number, lambda document: document["files"]["pages"][0].update(agree))
 
@@ -493,7 +498,7 @@ def test_a_merged_file_that_is_gone(merged: Workspace) -> None:
 
 
 def test_replaced_files_may_be_gone_and_merged_ones_may_be_left(merged: Workspace) -> None:
-    sweep(merged, keep_replaced_ms=0, now_ms=4_000_000_000_000)
+    vacuum(merged, keep_replaced_ms=0, now_ms=4_000_000_000_000)
     merged.storage.make_folder("delta/00000001-left")
     Path(merged.path("delta/00000001-left/urls.parquet")).write_bytes(b"half")
     report = verify(merged, deep=True)

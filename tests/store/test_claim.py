@@ -13,17 +13,18 @@ import pytest
 
 from lycosa.core.clock import ManualClock
 from lycosa.core.errors import ClaimLost, UsageError, WorkspaceError
-from lycosa.store.log.claim import Orphan, append
+from lycosa.store.log.claim import OrphanArchive
 from lycosa.store.log.entry import (
     CLAIM,
     COMMIT,
     MERGE,
     RELEASE,
-    DataFile,
     Entry,
     entry_path,
     new_attempt,
 )
+from lycosa.store.log.transaction import CommitContents, append
+from lycosa.store.storage.files import DataFile
 from lycosa.store.tables.buffers import Buffers
 from lycosa.store.tables.live import LiveTables
 from lycosa.store.workspace import Workspace
@@ -81,19 +82,22 @@ def test_a_commit_names_files_that_are_there_with_their_rows(workspace: Workspac
     }
     for file in (*(file for files in entry.files.values() for file in files), *entry.warcs):
         assert workspace.storage.size(file.path) == file.bytes
-        assert workspace.storage.digest(file.path) == file.digest
+        assert workspace.storage.files.digest(file.path) == file.digest
     assert workspace.state().counters == {"visits": 3, "pages": 3}
 
 
 def test_a_commit_with_nothing_new_writes_nothing(workspace: Workspace) -> None:
     claim = workspace.claim("w1")
     folder = claim.next_folder()
-    assert claim.commit(folder, Buffers().mapping(), counters={"pages": 0}, applied={}) == 1
-    assert claim.commit(folder, {}, applied={3: 0}) == 1
+    assert (
+        claim.commit(folder, Buffers().mapping(), CommitContents(counters={"pages": 0}, applied={}))
+        == 1
+    )
+    assert claim.commit(folder, {}, CommitContents(applied={3: 0})) == 1
     assert workspace.log.numbers() == [1]
     assert os.listdir(folder.absolute) == []
-    assert claim.commit(folder, {}, applied={3: 1}) == 2
-    assert claim.commit(folder, {}, applied={3: 1}) == 2
+    assert claim.commit(folder, {}, CommitContents(applied={3: 1})) == 2
+    assert claim.commit(folder, {}, CommitContents(applied={3: 1})) == 2
 
 
 def test_a_stale_claim_cannot_commit_and_leaves_the_state_unchanged(workspace: Workspace) -> None:
@@ -231,7 +235,9 @@ def test_data_files_are_on_disk_before_the_entry_that_names_them(
     monkeypatch.setattr(os, "link", note_link)
     Path(workspace.path(folder.warc)).write_bytes(b"exchanges")
     claim.commit(
-        folder, rows_only(workspace, ["http://a.example.org/"]).mapping(), warc=folder.warc
+        folder,
+        rows_only(workspace, ["http://a.example.org/"]).mapping(),
+        CommitContents(warc=folder.warc),
     )
     entry = workspace.path(entry_path(2))
     before, after = done[: done.index(entry)], done[done.index(entry) + 1 :]
@@ -255,8 +261,8 @@ def test_orphans_are_the_uncommitted_archives_of_earlier_claims_oldest_first(
     for name in ("00000077-1", "garbage", "00000001-x", "-1"):
         os.mkdir(workspace.path(f"data/{name}"))
         Path(workspace.path(f"data/{name}/archive.warc.gz")).write_bytes(b"foreign")
-    assert claim.orphans() == [Orphan(first, 1, 1, 9), Orphan(second, 2, 1, 9)]
-    claim.commit(own, {}, warc=own.warc, orphans_used=[first])
+    assert claim.orphans() == [OrphanArchive(first, 1, 1, 9), OrphanArchive(second, 2, 1, 9)]
+    claim.commit(own, {}, CommitContents(warc=own.warc, orphans_used=[first]))
     assert [orphan.path for orphan in claim.orphans()] == [second]
     assert [orphan.path for orphan in workspace.claim("w4").orphans()] == [second]
 
@@ -274,11 +280,11 @@ def test_two_new_owners_each_replay_their_share_of_an_orphan(workspace: Workspac
         workspace.claim("w4", [6, 7]),
     )
     assert [orphan.path for orphan in low.orphans()] == [path]
-    low.commit(low.next_folder(), {}, orphans_used=[path])
+    low.commit(low.next_folder(), {}, CommitContents(orphans_used=[path]))
     assert low.orphans() == []
     assert other.orphans() == []
     assert [orphan.path for orphan in high.orphans()] == [path]
-    high.commit(high.next_folder(), {}, orphans_used=[path])
+    high.commit(high.next_folder(), {}, CommitContents(orphans_used=[path]))
     assert workspace.claim("w5").orphans() == []
 
 
@@ -310,9 +316,11 @@ def test_an_inbox_file_is_applied_once_even_if_its_deletion_was_lost(workspace: 
 def test_cursors_settings_and_counters_add_up_over_commits(workspace: Workspace) -> None:
     claim = workspace.claim("w1", settings={"a": {"depth": 1}, "b": {"depth": 1}})
     claim.commit(
-        claim.next_folder(), {}, applied={1: 1, 2: 1}, counters={"pages": 2, "refused.scope": 1}
+        claim.next_folder(),
+        {},
+        CommitContents(applied={1: 1, 2: 1}, counters={"pages": 2, "refused.scope": 1}),
     )
-    claim.commit(claim.next_folder(), {}, applied={2: 2}, counters={"pages": 3})
+    claim.commit(claim.next_folder(), {}, CommitContents(applied={2: 2}, counters={"pages": 3}))
     workspace.claim("w2", settings={"b": {"depth": 9}})
     state = workspace.state()
     assert state.applied == {1: 1, 2: 2}
@@ -326,7 +334,7 @@ def test_a_merge_stands_in_the_place_of_what_it_folded(workspace: Workspace) -> 
         commit_urls(workspace, claim, [url])
     state = workspace.state()
     old = state.files["urls"][:2]
-    merged = DataFile("base/x/urls.parquet", 2, 10, "", as_of=old[-1].entry)
+    merged = DataFile("base/x/urls.parquet", 2, 10, "", old[-1].entry, merged=True)
     draft = Entry(
         kind=MERGE,
         attempt=new_attempt(),

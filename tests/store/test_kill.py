@@ -19,6 +19,7 @@ from tests.store.builders import commit_urls, rows_only
 # call of that number.
 SCRIPT = """
     import json, os, shutil, signal, sys
+    from lycosa.store.log.transaction import CommitContents
     from lycosa.store.workspace import Workspace
     from tests.store.racing import FakeBuffer
 
@@ -44,7 +45,8 @@ SCRIPT = """
         folder = claim.next_folder()
         with open(workspace.path(folder.warc), "wb") as file:
             file.write(b"exchanges")
-        claim.commit(folder, {"urls": FakeBuffer(open(parquet, "rb").read())}, warc=folder.warc, inbox=["a.json"], counters={"n": 1})
+        contents = CommitContents(warc=folder.warc, inbox=["a.json"], counters={"n": 1})
+        claim.commit(folder, {"urls": FakeBuffer(open(parquet, "rb").read())}, contents)
         claim.release()
 
     step, finished = 0, False

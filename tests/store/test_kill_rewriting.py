@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from lycosa.store.compaction.compact import merge
-from lycosa.store.compaction.vacuum import sweep
+from lycosa.store.compaction.compact import compact
+from lycosa.store.compaction.vacuum import vacuum
 from lycosa.store.exclusion.purge import purge
 from lycosa.store.verify.check import verify
 from lycosa.store.workspace import Workspace
@@ -31,10 +31,10 @@ SCRIPT = """
     CALLS = ("fsync", "link", "mkdir", "unlink", "replace", "open", "stat", "listdir", "rmdir")
 
     def work(root, step):
-        from lycosa.store.compaction.compact import merge
-        from lycosa.store.compaction.plan import MergeSettings
+        from lycosa.store.compaction.compact import compact
+        from lycosa.store.compaction.plan import CompactionSettings
         from lycosa.store.exclusion.purge import purge
-        from lycosa.store.compaction.vacuum import sweep
+        from lycosa.store.compaction.vacuum import vacuum
         from lycosa.store.workspace import Workspace
 
         left = [step]
@@ -48,9 +48,9 @@ SCRIPT = """
         for name in CALLS:
             setattr(os, name, guarded(getattr(os, name)))
         workspace = Workspace.open(root)
-        merge(workspace, MergeSettings(gather=2))
+        compact(workspace, CompactionSettings(gather=2))
         purge(workspace, ["host:bad.example.com"])
-        sweep(workspace, keep_replaced_ms=0, now_ms=4_000_000_000_000)
+        vacuum(workspace, keep_replaced_ms=0, now_ms=4_000_000_000_000)
 
     steps, step, finished = [], first, False
     while not finished:
@@ -93,9 +93,9 @@ def test_a_kill_at_any_step_changes_no_fact(tmp_path: Path, first: int, stride: 
         } == dict.fromkeys(before, True)
         assert verify(workspace, deep=True).ok
         assert workspace.claim("heir").orphans() == []
-        assert not merge(workspace, whole=True).gave_up
+        assert not compact(workspace, whole=True).gave_up
         assert purge(workspace, [f"host:{BAD}"]).complete
-        sweep(workspace, keep_replaced_ms=0, now_ms=LATER)
+        vacuum(workspace, keep_replaced_ms=0, now_ms=LATER)
         assert secrets(workspace) == []
         assert_archive_matches(workspace)
         assert verify(workspace, deep=True).ok

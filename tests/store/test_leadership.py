@@ -12,8 +12,8 @@ import pytest
 from lycosa.core.clock import ManualClock, SystemClock
 from lycosa.core.errors import OwnedError
 from lycosa.store.coordination.leadership import (
-    KEPT,
     NOTE,
+    RETAINED_EPOCHS,
     Candidate,
     Leadership,
     Timing,
@@ -41,7 +41,7 @@ def test_the_first_leader_need_not_wait(workspace: Workspace) -> None:
     clock = ManualClock()
     leadership = lead(workspace, clock)
     assert (leadership.epoch, leadership.holds, leadership.clean) == (1, True, True)
-    assert leadership.gives_from == leadership.speaks_from == clock.monotonic_ms()
+    assert leadership.assigns_from == leadership.answers_from == clock.monotonic_ms()
 
 
 def test_leading_runs_out_before_workers_leases_do(workspace: Workspace) -> None:
@@ -70,8 +70,8 @@ def test_another_cluster_waits_until_the_note_stands_still(workspace: Workspace)
     second = other.look()
     assert second is not None
     assert (second.epoch, second.clean) == (2, False)
-    assert second.speaks_from == clock.monotonic_ms() + TIMING.hold
-    assert second.gives_from == clock.monotonic_ms() + TIMING.reassign
+    assert second.answers_from == clock.monotonic_ms() + TIMING.hold
+    assert second.assigns_from == clock.monotonic_ms() + TIMING.reassign
     assert not first.touch()
     assert first.lost
     assert not first.holds
@@ -84,7 +84,7 @@ def test_a_later_life_of_the_same_cluster_takes_over_at_once_and_is_silent(
     first = lead(workspace, clock)
     second = lead(workspace, clock)
     assert second.epoch == 2
-    assert second.speaks_from - clock.monotonic_ms() == TIMING.hold
+    assert second.answers_from - clock.monotonic_ms() == TIMING.hold
     clock.advance(TIMING.reassign // 6)
     assert not first.touch()
     assert second.touch()
@@ -141,11 +141,11 @@ def test_of_many_only_one_wins_an_epoch(workspace: Workspace) -> None:
 
 def test_old_epochs_go_and_the_highest_stays(workspace: Workspace) -> None:
     clock = ManualClock()
-    for epoch in range(1, KEPT + 5):
+    for epoch in range(1, RETAINED_EPOCHS + 5):
         assert lead(workspace, clock).epoch == epoch
     left = sorted(Path(workspace.path("run")).glob("leader-*.json"))
-    assert len(left) == KEPT
-    assert newest_epoch(workspace.storage) == KEPT + 4
+    assert len(left) == RETAINED_EPOCHS
+    assert newest_epoch(workspace.storage) == RETAINED_EPOCHS + 4
 
 
 def test_who_slept_through_many_lives_leads_nothing(
@@ -157,14 +157,14 @@ def test_who_slept_through_many_lives_leads_nothing(
 
     def asleep(storage: object, relative: str, content: bytes, **more: int) -> bool:
         monkeypatch.undo()
-        for _ in range(KEPT + 3):
+        for _ in range(RETAINED_EPOCHS + 3):
             lead(workspace, clock)
         assert workspace.storage.size(epoch_path(1)) is None
         return create(workspace.storage, relative, content, **more)
 
     monkeypatch.setattr(type(workspace.storage), "create", asleep)
     assert sleeper.look() is None
-    assert newest_epoch(workspace.storage) == KEPT + 3
+    assert newest_epoch(workspace.storage) == RETAINED_EPOCHS + 3
 
 
 def test_a_plain_crawl_keeps_out_of_a_living_cluster_and_takes_over_a_dead_one(

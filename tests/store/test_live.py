@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from lycosa.core.errors import UsageError, WorkspaceError
 from lycosa.core.records import HostRow, Link, UrlId, UrlRow, Visit
 from lycosa.store.exclusion.purge import exclude
+from lycosa.store.log.transaction import CommitContents
 from lycosa.store.tables.buffers import Buffers, polars_schema
 from lycosa.store.tables.live import LiveTables
 from lycosa.store.tables.rows import found_row
@@ -99,7 +100,7 @@ def play(
                 )
                 model.found.append((key, value, entry))
         applied = {partition: max(0, entry - distance) for partition, distance in back.items()}
-        claim.commit(claim.next_folder(), buffers.mapping(), applied=applied)
+        claim.commit(claim.next_folder(), buffers.mapping(), CommitContents(applied=applied))
         model.applied.update(applied)
     return model
 

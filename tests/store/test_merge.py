@@ -16,12 +16,14 @@ from hypothesis import strategies as st
 from lycosa.core.errors import WorkspaceError
 from lycosa.core.records import UrlRow
 from lycosa.store.compaction import compact as merging
-from lycosa.store.compaction.compact import maintenance, merge, merge_is_due
-from lycosa.store.compaction.plan import MergeSettings, base_place
+from lycosa.store.compaction.compact import compact, compaction_is_due
+from lycosa.store.compaction.plan import CompactionSettings, base_place
+from lycosa.store.coordination.maintenance import maintenance
+from lycosa.store.log.transaction import Transaction
 from lycosa.store.tables.buffers import Buffers
 from lycosa.store.tables.files import by_partition, write_rows
 from lycosa.store.tables.live import LiveTables
-from lycosa.store.tables.ordered import Source, in_key_order
+from lycosa.store.tables.ordered import SortedFiles, in_key_order
 from lycosa.store.tables.schema import SORT, TABLES
 from lycosa.store.verify.check import verify
 from lycosa.store.workspace import Workspace
@@ -29,7 +31,7 @@ from tests.store.builders import commit_pages, commit_urls, make_page, make_visi
 from tests.store.facts import facts, rows_by_other_ways, same
 from tests.store.test_live import _commits, identity, play
 
-EAGER = MergeSettings(gather=2, memory_bytes=1, split_bytes=1)
+EAGER = CompactionSettings(gather=2, memory_bytes=1, split_bytes=1)
 _steps = st.lists(
     st.tuples(_commits, st.sampled_from(["", "merge", "whole"])), min_size=1, max_size=3
 )
@@ -45,12 +47,15 @@ def quick() -> Iterator[None]:
 
 @settings(max_examples=15)
 @given(
-    _steps, st.sampled_from([EAGER, MergeSettings(gather=3), MergeSettings(gather=2, base_share=1)])
+    _steps,
+    st.sampled_from(
+        [EAGER, CompactionSettings(gather=3), CompactionSettings(gather=2, base_share=1)]
+    ),
 )
 @pytest.mark.usefixtures("quick")
 def test_live_rows_are_the_same_before_and_after_any_merges(
     steps: list[tuple[list[Any], str]],
-    chosen: MergeSettings,
+    chosen: CompactionSettings,
 ) -> None:
     with tempfile.TemporaryDirectory() as merged_root, tempfile.TemporaryDirectory() as plain_root:
         merged, plain = (
@@ -62,7 +67,7 @@ def test_live_rows_are_the_same_before_and_after_any_merges(
             play(plain, commits)
             before = facts(merged)
             if then:
-                report = merge(merged, chosen, whole=then == "whole")
+                report = compact(merged, chosen, whole=then == "whole")
                 assert not report.gave_up
                 assert same(before, facts(merged))
         left, right = facts(merged, entry=False), facts(plain, entry=False)
@@ -80,10 +85,10 @@ def test_a_merge_leaves_few_files_and_a_sound_workspace(workspace: Workspace) ->
             range(number * 2, number * 2 + 4),
             at=1_700_000_000_000 + 1_000 * number,
         )
-    assert not merge_is_due(workspace.state())
-    assert merge_is_due(workspace.state(), MergeSettings(gather=6))
+    assert not compaction_is_due(workspace.state())
+    assert compaction_is_due(workspace.state(), CompactionSettings(gather=6))
     before = facts(workspace)
-    report = merge(workspace, MergeSettings(gather=6))
+    report = compact(workspace, CompactionSettings(gather=6))
     assert (report.files_before, report.files_after, len(report.entries)) == (30, 5, 5)
     # pages, urls, and two links a page; of hosts all but one; visits stay
     assert report.rows_dropped == (6 * 4 - 14) * 4 + 5
@@ -102,11 +107,11 @@ def test_what_is_folded_is_what_is_due(workspace: Workspace) -> None:
     commit_urls(
         workspace, claim, [f"http://h{number}.example.org/{number}" for number in range(3_000)]
     )
-    merge(workspace, whole=True)
-    chosen = MergeSettings(gather=3, base_share=1)
+    compact(workspace, whole=True)
+    chosen = CompactionSettings(gather=3, base_share=1)
     for number in range(3):
         commit_urls(workspace, claim, [f"http://h{number}.example.org/x"])
-    assert not merge(workspace, chosen).gave_up
+    assert not compact(workspace, chosen).gave_up
     paths = [file.path for file in workspace.state().files["urls"]]
     assert [path.split("/")[0] for path in paths] == ["base", "delta"]
     for number in range(2):
@@ -115,7 +120,7 @@ def test_what_is_folded_is_what_is_due(workspace: Workspace) -> None:
             claim,
             [f"http://h{number}.example.org/{number}{place}" for place in range(6_000)],
         )
-    merge(workspace, chosen)
+    compact(workspace, chosen)
     assert [
         path.split("/")[0] for path in (file.path for file in workspace.state().files["urls"])
     ] == ["base"]
@@ -133,11 +138,11 @@ def test_collections_lie_apart_and_one_without_news_stays_as_it_is(workspace: Wo
 
     commit("a", range(14))
     commit("b", range(14))
-    merge(workspace, whole=True)
+    compact(workspace, whole=True)
     first = {base_place(file.path): file for file in workspace.state().files["urls"]}
     assert set(first) == {("a", 0), ("b", 0)}
     commit("a", range(3))
-    merge(workspace, MergeSettings(split_bytes=1), whole=True)
+    compact(workspace, CompactionSettings(split_bytes=1), whole=True)
     files = workspace.state().files["urls"]
     assert [file for file in files if base_place(file.path) == ("b", 0)] == [first["b", 0]]
     # With 1 byte as the limit, files end at the first end of a partition: none is cut.
@@ -166,7 +171,7 @@ def test_commits_that_land_while_a_merge_runs_keep_their_place(
         return write(*arguments, **more)  # type: ignore[arg-type]
 
     monkeypatch.setattr(merging, "write_rows", commit_first)
-    report = merge(workspace, MergeSettings(gather=4))
+    report = compact(workspace, CompactionSettings(gather=4))
     monkeypatch.undo()
     assert len(landed) == 5
     assert not report.gave_up
@@ -174,7 +179,7 @@ def test_commits_that_land_while_a_merge_runs_keep_their_place(
     assert pages.filter(pl.col("title") == "Page 2")["entry"].to_list() == [landed[-1]]
     assert pages.height == 6 + 5
     before = facts(workspace)
-    merge(workspace, whole=True)
+    compact(workspace, whole=True)
     assert same(before, facts(workspace))
     assert verify(workspace, deep=True).ok
 
@@ -190,12 +195,12 @@ def test_a_merge_whose_files_somebody_replaced_gives_up_and_leaves_nothing(
     def merge_elsewhere(*arguments: object, **more: object) -> int:
         """Another machine, where our lock is not seen."""
         monkeypatch.setattr(merging, "write_rows", write)
-        monkeypatch.setattr(merging, "LOCK", "run/other.lock")
-        assert merge(workspace, MergeSettings(gather=4)).entries == [6]
+        monkeypatch.setattr("lycosa.store.coordination.maintenance.LOCK", "run/other.lock")
+        assert compact(workspace, CompactionSettings(gather=4)).entries == [6]
         return write(*arguments, **more)  # type: ignore[arg-type]
 
     monkeypatch.setattr(merging, "write_rows", merge_elsewhere)
-    report = merge(workspace, MergeSettings(gather=4))
+    report = compact(workspace, CompactionSettings(gather=4))
     assert "not live" in report.gave_up
     assert report.entries == []
     live = [file.path for file in workspace.state().files["urls"]]
@@ -207,8 +212,8 @@ def test_only_one_merge_runs_on_a_machine(workspace: Workspace) -> None:
     commit_urls(workspace, workspace.claim("w"), ["http://a.example.org/"])
     with maintenance(workspace.storage) as alone:
         assert alone
-        assert "another process" in merge(workspace, whole=True).gave_up
-    assert merge(workspace, whole=True).gave_up == ""
+        assert "another process" in compact(workspace, whole=True).gave_up
+    assert compact(workspace, whole=True).gave_up == ""
 
 
 def test_a_full_disk_leaves_no_half_file(
@@ -216,15 +221,15 @@ def test_a_full_disk_leaves_no_half_file(
 ) -> None:
     commit_urls(workspace, workspace.claim("w"), ["http://a.example.org/"])
 
-    def fail(*_: object) -> int:
+    def fail(*_: object, **__: object) -> int:
         raise OSError(28, "no space left")
 
-    monkeypatch.setattr(merging, "seal", fail)
+    monkeypatch.setattr(Transaction, "publish", fail)
     with pytest.raises(OSError, match="no space left"):
-        merge(workspace, whole=True)
+        compact(workspace, whole=True)
     monkeypatch.undo()
     assert verify(workspace).ok
-    merge(workspace, whole=True)
+    compact(workspace, whole=True)
     assert workspace.state().rows("urls") == 1
 
 
@@ -233,7 +238,7 @@ def test_a_file_that_cannot_be_read_is_named(workspace: Workspace) -> None:
     commit_urls(workspace, claim, ["http://a.example.org/"])
     os.unlink(workspace.path(workspace.state().files["urls"][0].path))
     with pytest.raises(WorkspaceError, match="lycosa check"):
-        merge(workspace, whole=True)
+        compact(workspace, whole=True)
 
 
 def test_changes_are_given_once_however_files_were_folded(workspace: Workspace) -> None:
@@ -251,7 +256,7 @@ def test_changes_are_given_once_however_files_were_folded(workspace: Workspace) 
 
     expected = {after: changed(after) for after in (0, *numbers)}
     assert [len(urls) for urls in expected.values()] == [4, 3, 2, 1, 0]
-    merge(workspace, whole=True)
+    compact(workspace, whole=True)
     assert {after: changed(after) for after in (0, *numbers)} == expected
 
 
@@ -270,7 +275,7 @@ def test_files_are_merged_in_key_order_with_whole_keys(
         expected: list[tuple[int, int, int, int]] = []
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(os, "fsync", lambda _: None)
-            patch.setattr("lycosa.store.tables.ordered._FEWEST_ROWS", 1)
+            patch.setattr("lycosa.store.tables.ordered._MIN_ROWS", 1)
             for place, keys in enumerate(contents):
                 buffers = Buffers()
                 for number, (partition, host, url) in enumerate(keys):
@@ -283,7 +288,10 @@ def test_files_are_merged_in_key_order_with_whole_keys(
             files = workspace.state().files.get("urls", [])
             frames = list(
                 in_key_order(
-                    workspace.storage, TABLES["urls"], [Source((file,)) for file in files], memory
+                    workspace.storage,
+                    TABLES["urls"],
+                    [SortedFiles((file,)) for file in files],
+                    memory,
                 )
             )
         rows = [row for frame in frames for row in frame.select(*SORT, "depth").iter_rows()]
@@ -339,6 +347,6 @@ def test_links_stay_those_of_the_newest_parse_though_a_clock_went_back_within_a_
     claim.commit(claim.next_folder(), buffers.mapping())
     before = facts(workspace)
     assert (before["links"].height, before["pages"]["title"].to_list()) == (0, ["Page 500"])
-    merge(workspace, whole=True)
+    compact(workspace, whole=True)
     assert same(before, facts(workspace))
     assert rows_by_other_ways(workspace)

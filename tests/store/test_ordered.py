@@ -11,7 +11,7 @@ from lycosa.core.records import UrlId, UrlRow
 from lycosa.store.tables import buffers as tables
 from lycosa.store.tables import ordered
 from lycosa.store.tables.buffers import TableBuffer, group_rows, write_table
-from lycosa.store.tables.ordered import Source, in_key_order
+from lycosa.store.tables.ordered import SortedFiles, in_key_order
 from lycosa.store.tables.rows import url_row
 from lycosa.store.tables.schema import SORT, TABLES
 from lycosa.store.workspace import Workspace
@@ -56,7 +56,7 @@ def test_each_row_group_is_read_once_and_few_are_held(
     claim = workspace.claim("w")
     for batch in batches:
         claim.commit(claim.next_folder(), {"urls": batch})
-    sources = [Source((file,)) for file in workspace.state().files["urls"]]
+    sources = [SortedFiles((file,)) for file in workspace.state().files["urls"]]
     reads, most = 0, 0.0
     read = ordered._Cursor.read
     opened: list[ordered._Cursor] = []
@@ -90,7 +90,7 @@ def test_where_more_files_overlap_than_memory_takes_they_are_read_in_pieces(
     claim = workspace.claim("w")
     for number in range(12):
         claim.commit(claim.next_folder(), {"urls": Frame(range(number, ROWS * 12, 12))})
-    sources = [Source((file,)) for file in workspace.state().files["urls"]]
+    sources = [SortedFiles((file,)) for file in workspace.state().files["urls"]]
     most = 0
     below = ordered._below
 

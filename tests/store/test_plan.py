@@ -11,29 +11,29 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lycosa.store.compaction.plan import (
-    MergeSettings,
+    CompactionSettings,
     base_path,
     base_place,
     delta_path,
     effective_levels,
     plan,
 )
-from lycosa.store.log.state import LiveFile
+from lycosa.store.storage.files import DataFile
 
 KIB = 2**10
 
 
-def loose(number: int, size: int, path: str = "") -> LiveFile:
-    return LiveFile(path or f"data/00000001-{number}/urls.parquet", 1, size, "", number)
+def loose(number: int, size: int, path: str = "") -> DataFile:
+    return DataFile(path or f"data/00000001-{number}/urls.parquet", 1, size, "", number)
 
 
 def simulate(
-    sizes: list[int], *, keeps: float, settings: MergeSettings, table: str = "urls"
+    sizes: list[int], *, keeps: float, settings: CompactionSettings, table: str = "urls"
 ) -> tuple[float, int]:
     """Commits of these sizes; `keeps` of what is folded outlives it. Returns bytes rewritten for
     one that came, most files.
     """
-    files: list[LiveFile] = []
+    files: list[DataFile] = []
     written = most = 0
     for number, size in enumerate(sizes, 1):
         files.append(loose(number, size))
@@ -47,7 +47,7 @@ def simulate(
             )
             rest = [file for file in files if file not in due.files]
             files = sorted(
-                [*rest, LiveFile(path, 1, folded, "", due.as_of)], key=lambda file: file.entry
+                [*rest, DataFile(path, 1, folded, "", due.as_of)], key=lambda file: file.entry
             )
         most = max(most, len(files))
     return written / sum(sizes), most
@@ -62,7 +62,7 @@ def test_what_came_is_written_again_a_bounded_number_of_times(
     """Half a year of commits: 20,000 at this size are 10 to 100 GB of pages."""
     chooser = random.Random(1)
     sizes = [int(size * chooser.uniform(0.1, 3)) for _ in range(20_000)]
-    rewritten, most = simulate(sizes, keeps=keeps, settings=MergeSettings(), table=table)
+    rewritten, most = simulate(sizes, keeps=keeps, settings=CompactionSettings(), table=table)
     assert rewritten < bound
     assert most <= 3 * 32
 
@@ -70,7 +70,7 @@ def test_what_came_is_written_again_a_bounded_number_of_times(
 def test_without_levels_files_would_be_written_again_far_more_often() -> None:
     """The bound above means something: folding two by two into the base breaks it."""
     rewritten, _ = simulate(
-        [500 * KIB] * 2_000, keeps=1.0, settings=MergeSettings(gather=2, base_share=10**6)
+        [500 * KIB] * 2_000, keeps=1.0, settings=CompactionSettings(gather=2, base_share=10**6)
     )
     assert rewritten > 100
 
@@ -92,7 +92,7 @@ def test_what_is_folded_are_neighbours_up_to_the_newest(
         loose(number, size, base_path("c", number, 1, "a" * 32, "urls") if number < based else "")
         for number, size in enumerate(sizes)
     ]
-    due = plan(files, MergeSettings(gather=4), "urls", whole=whole)
+    due = plan(files, CompactionSettings(gather=4), "urls", whole=whole)
     if due is None:
         assert not whole or len(sizes) <= based
         return

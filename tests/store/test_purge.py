@@ -15,13 +15,14 @@ from lycosa.archive.cdxj import write_cdxj
 from lycosa.archive.warc.reader import read_exchanges, read_response
 from lycosa.archive.warc.writer import WarcWriter
 from lycosa.core.records import HostRow, UrlState
-from lycosa.store.compaction.compact import merge
-from lycosa.store.compaction.plan import MergeSettings
-from lycosa.store.compaction.vacuum import sweep
+from lycosa.store.compaction.compact import compact
+from lycosa.store.compaction.plan import CompactionSettings
+from lycosa.store.compaction.vacuum import vacuum
 from lycosa.store.exclusion import purge as purging
 from lycosa.store.exclusion.purge import exclude, purge
 from lycosa.store.log.claim import Claim
 from lycosa.store.log.state import LogState
+from lycosa.store.log.transaction import CommitContents
 from lycosa.store.tables.buffers import Buffers
 from lycosa.store.tables.files import write_rows
 from lycosa.store.tables.live import LiveTables
@@ -80,9 +81,11 @@ def commit_both(
     return claim.commit(
         folder,
         buffers.mapping(),
-        warc=folder.warc,
-        cdxj=folder.cdxj,
-        counters={"visits": count, "pages": count, "urls": count},
+        CommitContents(
+            warc=folder.warc,
+            cdxj=folder.cdxj,
+            counters={"visits": count, "pages": count, "urls": count},
+        ),
     )
 
 
@@ -196,7 +199,7 @@ def test_a_purge_removes_the_last_byte_and_nothing_else(
     workspace: Workspace, claim: Claim, rule: str, first: str
 ) -> None:
     if first != "nothing":
-        merge(workspace, MergeSettings(gather=2), whole=first == "whole")
+        compact(workspace, CompactionSettings(gather=2), whole=first == "whole")
     before = good_facts(workspace)
     kept = {
         stored.visit.record_id: stored
@@ -231,7 +234,7 @@ def test_a_purge_removes_the_last_byte_and_nothing_else(
     assert secrets(workspace) != []
     purge(workspace)
     assert secrets(workspace) == []
-    merge(workspace, whole=True)
+    compact(workspace, whole=True)
     assert_archive_matches(workspace)
     assert verify(workspace, deep=True).ok
 
@@ -308,7 +311,7 @@ def test_what_a_killed_purge_left_is_no_orphan_and_goes_later(
     report = verify(workspace)
     assert report.ok
     assert {finding.where for finding in report.findings} == set(old)
-    sweep(workspace)
+    vacuum(workspace)
     assert secrets(workspace) == []
     assert_archive_matches(workspace)
 
@@ -321,8 +324,8 @@ def test_a_purge_between_whose_looks_a_merge_lands_begins_again(
     def merge_first(*arguments: object, **more: object) -> int:
         monkeypatch.setattr(purging, "write_rows", write)
         with monkeypatch.context() as patch:
-            patch.setattr("lycosa.store.compaction.compact.LOCK", "run/other.lock")
-            assert merge(workspace, whole=True).entries
+            patch.setattr("lycosa.store.coordination.maintenance.LOCK", "run/other.lock")
+            assert compact(workspace, whole=True).entries
         return write(*arguments, **more)  # type: ignore[arg-type]
 
     monkeypatch.setattr(purging, "write_rows", merge_first)

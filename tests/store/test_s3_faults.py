@@ -17,11 +17,11 @@ from pathlib import Path
 import pytest
 
 from lycosa.core.errors import ClaimLost, StorageError
-from lycosa.store.compaction.compact import merge
-from lycosa.store.compaction.vacuum import sweep
+from lycosa.store.compaction.compact import compact
+from lycosa.store.compaction.vacuum import vacuum
 from lycosa.store.exclusion.purge import exclude
-from lycosa.store.log.claim import append
 from lycosa.store.log.entry import COMMIT, EXCLUDE, Entry, new_attempt
+from lycosa.store.log.transaction import CommitContents, append
 from lycosa.store.storage import s3 as s3_storage
 from lycosa.store.storage.storage import open_storage
 from lycosa.store.workspace import Workspace
@@ -63,9 +63,14 @@ def test_answers_lost_again_and_again_leave_one_entry_a_commit(
     claim = workspace.claim("w")
     folder = claim.next_folder()
     server.faults.drop = is_entry
-    number = claim.commit(folder, {"urls": FakeBuffer(b"x")}, counters={"rounds": 1})
+    number = claim.commit(
+        folder, {"urls": FakeBuffer(b"x")}, CommitContents(counters={"rounds": 1})
+    )
     server.faults.clear()
-    assert claim.commit(folder, {"urls": FakeBuffer(b"x")}, counters={"rounds": 1}) == number
+    assert (
+        claim.commit(folder, {"urls": FakeBuffer(b"x")}, CommitContents(counters={"rounds": 1}))
+        == number
+    )
     assert Workspace.open(location).state().counters == {"rounds": 1}
 
 
@@ -116,7 +121,7 @@ def test_a_listing_that_lacks_what_is_new_loses_nothing(location: str, server: S
     state = Workspace.open(location).state()
     assert state.head == 14
     assert len(state.exclusions.rules) == 12
-    swept = sweep(workspace, keep_replaced_ms=0, keep_entries_ms=0)
+    swept = vacuum(workspace, keep_replaced_ms=0, keep_entries_ms=0)
     assert (swept.files, swept.entries) == (0, 0)
     assert claim.commit(claim.next_folder(), {"urls": FakeBuffer(b"x")}) == 15
     assert workspace.claim("next").orphans() == []
@@ -146,7 +151,7 @@ def test_a_stale_listing_after_a_sweep_finds_the_snapshot_all_the_same(
                     exclusions=(f"host:{number}.example",),
                 ),
             )
-    assert sweep(here, keep_replaced_ms=0, keep_entries_ms=0, now_ms=2 * 10**12).entries == 99
+    assert vacuum(here, keep_replaced_ms=0, keep_entries_ms=0, now_ms=2 * 10**12).entries == 99
     storage = open_storage(location)
     for path in here.storage.files_below("."):
         if not path.startswith("./run"):
@@ -231,7 +236,7 @@ def test_no_message_holds_a_credential(
         assert secret not in text
     monkeypatch.setenv("AWS_ENDPOINT_URL", server.endpoint)
     exclude(workspace, ["host:example.org"])
-    merge(workspace)
+    compact(workspace)
     for path in workspace.storage.files_below("."):
         content = workspace.storage.read(path) or b""
         assert KEY_ID.encode() not in content

@@ -13,14 +13,14 @@ import pytest
 from lycosa.core.clock import ManualClock
 from lycosa.core.errors import ClaimLost, UsageError, WorkspaceError
 from lycosa.core.units import format_time
-from lycosa.store.compaction.compact import merge
-from lycosa.store.compaction.vacuum import DAY_MS, sweep
+from lycosa.store.compaction.compact import compact
+from lycosa.store.compaction.vacuum import DAY_MS, vacuum
 from lycosa.store.exclusion.purge import exclude
-from lycosa.store.log.claim import append
 from lycosa.store.log.entry import CLAIM, COMMIT, Entry, entry_path, new_attempt
 from lycosa.store.log.log import EntriesGone, Log
 from lycosa.store.log.snapshot import read_snapshot, snapshot_path
 from lycosa.store.log.state import LogState
+from lycosa.store.log.transaction import CommitContents, append
 from lycosa.store.storage.local import LocalStorage
 from lycosa.store.verify.check import verify
 from lycosa.store.workspace import Workspace
@@ -54,17 +54,19 @@ def aged(workspace: Workspace, monkeypatch: pytest.MonkeyPatch) -> Workspace:
     claim.commit(
         claim.next_folder(),
         {},
-        applied={1: 2},
-        counters={"n": 5},
-        inbox=["x.json"],
-        orphans_used=["data/00000000-1/archive.warc.gz"],
+        CommitContents(
+            applied={1: 2},
+            counters={"n": 5},
+            inbox=["x.json"],
+            orphans_used=["data/00000000-1/archive.warc.gz"],
+        ),
     )
     exclude(
         workspace,
         ["host:gone.example.org", "prefix:http://www.example.org/private/"],
         clock=ManualClock(NOW),
     )
-    merge(workspace, whole=True, clock=ManualClock(NOW))
+    compact(workspace, whole=True, clock=ManualClock(NOW))
     claim.release()
     claim_until(workspace, 350)
     return workspace
@@ -75,7 +77,7 @@ def test_every_hundredth_entry_is_followed_by_a_snapshot_that_says_what_the_entr
 ) -> None:
     folded = LogState(aged.log)
     for entry in aged.log.entries():
-        folded.fold(entry)
+        folded.apply(entry)
         if entry.number % 100 == 0:
             snapshot = read_snapshot(aged.storage, entry.number)
             assert snapshot is not None
@@ -158,8 +160,8 @@ def test_a_snapshot_that_says_something_else_is_found_by_a_check(aged: Workspace
 
 def test_entries_before_a_snapshot_are_deleted_when_they_are_old(aged: Workspace) -> None:
     before = aged.state().document()
-    assert sweep(aged, now_ms=NOW).entries == 0
-    report = sweep(aged, now_ms=LATER)
+    assert vacuum(aged, now_ms=NOW).entries == 0
+    report = vacuum(aged, now_ms=LATER)
     assert report.entries == 199
     assert aged.log.numbers() == list(range(200, 351))
     assert aged.state().document() == before
@@ -168,7 +170,7 @@ def test_entries_before_a_snapshot_are_deleted_when_they_are_old(aged: Workspace
     checked = verify(aged)
     assert checked.ok
     assert checked.counts["older log entries in a snapshot"] == 200
-    assert sweep(aged, now_ms=LATER).entries == 0
+    assert vacuum(aged, now_ms=LATER).entries == 0
     claim = aged.claim("w3")
     commit_urls(aged, claim, ["http://a.example.org/"])
     assert aged.state().head == 352
@@ -177,13 +179,13 @@ def test_entries_before_a_snapshot_are_deleted_when_they_are_old(aged: Workspace
 def test_of_old_snapshots_few_stay_whole(aged: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each names all archive files, and one comes with every hundredth entry."""
     claim_until(aged, 601)
-    monkeypatch.setattr("lycosa.store.compaction.vacuum._WHOLE_NEWEST", 2)
-    monkeypatch.setattr("lycosa.store.compaction.vacuum._WHOLE_EVERY", 300)
+    monkeypatch.setattr("lycosa.store.compaction.vacuum._COMPLETE_NEWEST", 2)
+    monkeypatch.setattr("lycosa.store.compaction.vacuum._COMPLETE_EVERY", 300)
     before, lines = (
         aged.state().document(),
         {number: attempts_of(aged, number) for number in range(100, 700, 100)},
     )
-    assert sweep(aged, now_ms=NOW).entries == 0
+    assert vacuum(aged, now_ms=NOW).entries == 0
     assert [number for number in lines if read_snapshot(aged.storage, number) is not None] == [
         300,
         500,
@@ -201,9 +203,9 @@ def test_of_old_snapshots_few_stay_whole(aged: Workspace, monkeypatch: pytest.Mo
         "read",
         lambda relative: reads.append(relative) or read(relative),  # type: ignore[func-returns-value]
     )
-    sweep(aged, now_ms=NOW)
+    vacuum(aged, now_ms=NOW)
     assert snapshot_path(100) not in reads
-    assert sweep(aged, now_ms=LATER).entries == 499
+    assert vacuum(aged, now_ms=LATER).entries == 499
     assert verify(aged).ok
 
 
@@ -217,8 +219,8 @@ def test_a_follower_older_than_the_oldest_entry_is_told_and_starts_from_the_snap
 ) -> None:
     follower = LogState(aged.log)
     for entry in aged.log.entries()[:50]:
-        follower.fold(entry)
-    sweep(aged, now_ms=LATER)
+        follower.apply(entry)
+    vacuum(aged, now_ms=LATER)
     with pytest.raises(EntriesGone, match=r"log/00000051\.json was deleted"):
         follower.refresh()
     assert follower.head == 50
@@ -239,12 +241,12 @@ def test_a_writer_that_was_away_for_a_week_loses_its_claim(
     stale = workspace.claim("sleeper", [0], clock=ManualClock(NOW))
     folder = stale.next_folder()
     claim_until(workspace, 205)
-    sweep(workspace, now_ms=LATER)
+    vacuum(workspace, now_ms=LATER)
     assert workspace.log.numbers() == list(range(100, 206))
     with pytest.raises(ClaimLost, match="not renewed"):
         stale.check()
     with pytest.raises(ClaimLost, match="claim again"):
-        stale.commit(folder, {}, counters={"n": 1})
+        stale.commit(folder, {}, CommitContents(counters={"n": 1}))
     stale.release()
     assert workspace.log.numbers() == list(range(100, 206))
 
@@ -313,14 +315,14 @@ def test_a_snapshot_that_cannot_be_written_does_not_undo_the_entry(
     monkeypatch.setattr(os, "fsync", lambda _: None)
     assert workspace.storage.size(snapshot_path(100)) is None
     claim_until(workspace, 301)
-    sweep(workspace, now_ms=LATER)
+    vacuum(workspace, now_ms=LATER)
     assert workspace.log.numbers() == list(range(200, 302))
     with pytest.raises(EntriesGone):  # the sweep has put a first line where there was no snapshot
         workspace.log.entries(40)
 
 
 def test_a_log_without_its_start_and_without_a_snapshot_is_damaged(aged: Workspace) -> None:
-    sweep(aged, now_ms=LATER)
+    vacuum(aged, now_ms=LATER)
     for number in (200, 300):
         os.truncate(aged.path(snapshot_path(number)), 40)
     with pytest.raises(WorkspaceError, match="no snapshot can be read"):

@@ -18,7 +18,7 @@ import xxhash
 
 from lycosa.core.errors import StorageError, UsageError, WorkspaceError
 from lycosa.store.storage import s3 as s3_storage
-from lycosa.store.storage.local import Wanted
+from lycosa.store.storage.files import DataFile
 from lycosa.store.storage.storage import Storage, open_storage
 from tests.store.places import KINDS, Places, places, storage
 
@@ -58,10 +58,10 @@ def test_drafts_that_are_settled_dropped_and_read_at_once_are_never_lost(storage
     content = b"rows" * 1_000
     for number in range(1, 21):
         folder = f"data/{number:08d}-1"
-        storage.fresh_folder(folder)
+        storage.files.new_folder(folder)
         path = f"{folder}/pages.parquet"
-        Path(storage.place(path)).write_bytes(content)
-        (published,) = storage.publish([path])
+        Path(storage.files.draft_path(path)).write_bytes(content)
+        (published,) = storage.files.publish({path: 3})
         together = threading.Barrier(4, timeout=60)
         failures: list[Exception] = []
 
@@ -79,13 +79,13 @@ def test_drafts_that_are_settled_dropped_and_read_at_once_are_never_lost(storage
         def read(
             path: str = path, size: int = published.bytes, digest: str = published.digest
         ) -> None:
-            found = storage.local(path, size, digest)
+            found = storage.files.local_path(path, size, digest)
             time.sleep(0.02)  # polars opens a file only when it reads it
             assert Path(found).read_bytes() == content
 
         settle, drop = (
-            functools.partial(storage.settle, folder),
-            functools.partial(storage.drop_drafts, folder),
+            functools.partial(storage.files.finalize, folder),
+            functools.partial(storage.files.drop_drafts, folder),
         )
         threads = [
             threading.Thread(target=act, args=(action,)) for action in (settle, settle, drop, read)
@@ -95,7 +95,7 @@ def test_drafts_that_are_settled_dropped_and_read_at_once_are_never_lost(storage
         for thread in threads:
             thread.join()
         assert failures == []
-        assert storage.drafts(folder) == (["pages.parquet"] if storage.on_disk else [])
+        assert storage.files.draft_names(folder) == (["pages.parquet"] if storage.on_disk else [])
 
 
 @pytest.mark.prove
@@ -169,13 +169,13 @@ def test_what_is_there_and_what_is_not(storage: Storage) -> None:
     ) == (7, 0, None, None)
     assert before < (storage.modified_at("log/x") or 0) < time.time() * 1_000 + 2_000
     assert storage.modified_at("log/y") is None
-    assert storage.digest("log/x") == xxhash.xxh3_128_hexdigest(b"content")
+    assert storage.files.digest("log/x") == xxhash.xxh3_128_hexdigest(b"content")
     assert (storage.names("log"), storage.names("nowhere")) == (["empty", "x"], [])
     storage.remove("log/x")
     storage.remove("log/x")
     assert storage.read("log/x") is None
     with pytest.raises(FileNotFoundError):
-        storage.digest("log/x")
+        storage.files.digest("log/x")
 
 
 def test_replacing_is_all_or_nothing(storage: Storage) -> None:
@@ -220,9 +220,9 @@ def test_names_and_files_below(storage: Storage) -> None:
         "data/00000002-1/urls.parquet",
     ]
     assert storage.files_below("nowhere") == []
-    assert not storage.remove_folder("data")
+    assert not storage.remove_empty_folders("data")
     storage.remove("data/00000002-1/urls.parquet")
-    storage.remove_empty_below("data")
+    storage.remove_empty_folders("data")
     assert storage.names("data") == ["00000001-1"]
 
 
@@ -237,7 +237,13 @@ def test_many_names(storage: Storage, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("path", ["/abs", "..", "log/../../x"])
 def test_paths_stay_inside(storage: Storage, path: str) -> None:
-    for act in (storage.read, storage.local, storage.place, storage.size, storage.remove):
+    for act in (
+        storage.read,
+        storage.files.local_path,
+        storage.files.draft_path,
+        storage.size,
+        storage.remove,
+    ):
         with pytest.raises(WorkspaceError, match="is outside the workspace"):
             act(path)
 
@@ -245,50 +251,51 @@ def test_paths_stay_inside(storage: Storage, path: str) -> None:
 def test_a_commit_is_written_here_and_read_anywhere(
     storage: Storage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    folder = storage.fresh_folder("data/00000001-1")
+    folder = storage.files.new_folder("data/00000001-1")
     with pytest.raises(FileExistsError):
-        storage.fresh_folder("data/00000001-1")
+        storage.files.new_folder("data/00000001-1")
     content = {"urls.parquet": b"u" * 1_000, "archive.warc.gz": b"w" * 10, "pages.parquet": b"p"}
     for name, written in content.items():
         Path(folder, name).write_bytes(written)
-    assert storage.drafts("data") == ["00000001-1"]
-    assert storage.drafts("data/00000001-1") == sorted(content)
-    assert storage.draft_size("data/00000001-1/urls.parquet") == 1_000
+    assert storage.files.draft_names("data") == ["00000001-1"]
+    assert storage.files.draft_names("data/00000001-1") == sorted(content)
+    assert storage.files.draft_size("data/00000001-1/urls.parquet") == 1_000
     paths = [f"data/00000001-1/{name}" for name in content]
-    assert Path(storage.local(paths[0])).read_bytes() == content["urls.parquet"]
-    published = storage.publish(paths)
+    assert Path(storage.files.local_path(paths[0])).read_bytes() == content["urls.parquet"]
+    published = storage.files.publish(dict.fromkeys(paths, 7))
     assert published == [
-        (len(written), xxhash.xxh3_128_hexdigest(written)) for written in content.values()
+        DataFile(path, 7, len(written), xxhash.xxh3_128_hexdigest(written))
+        for path, written in zip(paths, content.values(), strict=True)
     ]
     assert storage.files_below("data") == sorted(paths)
-    storage.settle("data/00000001-1")
+    storage.files.finalize("data/00000001-1")
     if not storage.on_disk:
-        assert storage.drafts("data") == []
+        assert storage.files.draft_names("data") == []
     monkeypatch.setenv("LYCOSA_CACHE", str(tmp_path / "elsewhere"))  # as on another machine
     other = open_storage(storage.root)
-    other.bring([Wanted(path, *file) for path, file in zip(paths, published, strict=True)])
+    other.files.prefetch(published)
     for place in (storage, other):
         for path, written in zip(paths, content.values(), strict=True):
             assert (
                 Path(
-                    place.local(path, len(written), xxhash.xxh3_128_hexdigest(written))
+                    place.files.local_path(path, len(written), xxhash.xxh3_128_hexdigest(written))
                 ).read_bytes()
                 == written
             )
     other.remove(paths[0])
-    assert not os.path.exists(other.local(paths[0]))
+    assert not os.path.exists(other.files.local_path(paths[0]))
     assert other.size(paths[0]) is None
 
 
 def test_what_was_placed_and_never_named_is_withdrawn_or_dropped(storage: Storage) -> None:
-    target = Path(storage.place("base/_/p00/1/urls.parquet"))
+    target = Path(storage.files.draft_path("base/_/p00/1/urls.parquet"))
     target.write_bytes(b"rows")
-    storage.publish(["base/_/p00/1/urls.parquet"])
-    storage.withdraw("base/_/p00/1/urls.parquet")
-    assert storage.draft_size("base/_/p00/1/urls.parquet") == 4
-    storage.drop_drafts("base/_/p00/1")
+    storage.files.publish({"base/_/p00/1/urls.parquet": 1})
+    storage.files.unpublish("base/_/p00/1/urls.parquet")
+    assert storage.files.draft_size("base/_/p00/1/urls.parquet") == 4
+    storage.files.drop_drafts("base/_/p00/1")
     storage.remove("base/_/p00/1/urls.parquet")
-    assert storage.draft_size("base/_/p00/1/urls.parquet") is None
+    assert storage.files.draft_size("base/_/p00/1/urls.parquet") is None
     assert storage.files_below("base") == []
 
 
@@ -301,60 +308,67 @@ def test_big_files_arrive_whole(
     """
     block = os.urandom(1 << 20)
     size = mebibytes * len(block)
-    with open(storage.place("data/00000001-1/archive.warc.gz"), "wb") as file:
+    with open(storage.files.draft_path("data/00000001-1/archive.warc.gz"), "wb") as file:
         for _ in range(mebibytes):
             file.write(block)
-    (published,) = storage.publish(["data/00000001-1/archive.warc.gz"])
+    (published,) = storage.files.publish({"data/00000001-1/archive.warc.gz": 0})
     assert published.bytes == storage.size("data/00000001-1/archive.warc.gz") == size
     monkeypatch.setenv("LYCOSA_CACHE", str(tmp_path / "elsewhere"))
     other = open_storage(storage.root)
-    assert os.path.getsize(other.local("data/00000001-1/archive.warc.gz", *published)) == size
-    assert other.digest("data/00000001-1/archive.warc.gz") == published.digest
+    assert (
+        os.path.getsize(
+            other.files.local_path(
+                "data/00000001-1/archive.warc.gz", published.bytes, published.digest
+            )
+        )
+        == size
+    )
+    assert other.files.digest("data/00000001-1/archive.warc.gz") == published.digest
 
 
 def test_a_folder_is_published_whole_once(
     storage: Storage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def built(content: bytes) -> str:
-        folder = Path(storage.workshop("index")) / f".build-{content.decode()}"
+        folder = Path(storage.folders.staging_dir("index")) / f".build-{content.decode()}"
         folder.mkdir()
         for name in ("meta.json", "segment"):
             (folder / name).write_bytes(content)
         return str(folder)
 
-    assert storage.local_folder("index/00000001") is None
-    assert storage.publish_folder(built(b"first"), "index/00000001")
+    assert storage.folders.local_path("index/00000001") is None
+    assert storage.folders.publish(built(b"first"), "index/00000001")
     loser = built(b"second")
-    assert not storage.publish_folder(loser, "index/00000001")
+    assert not storage.folders.publish(loser, "index/00000001")
     assert (Path(loser) / "segment").read_bytes() == b"second"
-    assert storage.publish_folder(loser, "index/00000002")
+    assert storage.folders.publish(loser, "index/00000002")
     monkeypatch.setenv("LYCOSA_CACHE", str(tmp_path / "elsewhere"))
     other = open_storage(storage.root)
     for place in (storage, other):
         assert [name for name in place.names("index") if name.isdigit()] == ["00000001", "00000002"]
         for number, content in ((1, b"first"), (2, b"second")):
-            found = place.local_folder(f"index/{number:08d}")
+            found = place.folders.local_path(f"index/{number:08d}")
             assert found is not None
             assert {path.name: path.read_bytes() for path in Path(found).iterdir()} == {
                 "meta.json": content,
                 "segment": content,
             }
-    storage.remove_tree("index/00000001")
-    assert storage.local_folder("index/00000001") is None
-    assert other.local_folder("index/00000001") is None
+    storage.folders.remove("index/00000001")
+    assert storage.folders.local_path("index/00000001") is None
+    assert other.folders.local_path("index/00000001") is None
     assert [name for name in storage.names("index") if name.isdigit()] == ["00000002"]
-    storage.remove_tree("index")
+    storage.folders.remove("index")
     assert storage.files_below("index") == []
 
 
 def test_readers_of_a_folder_that_goes_see_all_of_it_or_none(
     storage: Storage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    folder = Path(storage.workshop("index"), ".build-1")
+    folder = Path(storage.folders.staging_dir("index"), ".build-1")
     folder.mkdir()
     for number in range(10):
         (folder / str(number)).write_bytes(b"x" * 10_000)
-    storage.publish_folder(str(folder), "index/00000001")
+    storage.folders.publish(str(folder), "index/00000001")
     monkeypatch.setenv("LYCOSA_CACHE", str(tmp_path / "elsewhere"))
     other = open_storage(storage.root)
     found: list[int | None] = []
@@ -363,7 +377,7 @@ def test_readers_of_a_folder_that_goes_see_all_of_it_or_none(
     def read() -> None:
         begun.set()
         while not found or found[-1] is not None:
-            path = other.local_folder("index/00000001")
+            path = other.folders.local_path("index/00000001")
             try:
                 count = None if path is None else len(os.listdir(path))
             except FileNotFoundError:  # in a folder it went while it was looked at
@@ -375,7 +389,7 @@ def test_readers_of_a_folder_that_goes_see_all_of_it_or_none(
     reader = threading.Thread(target=read)
     reader.start()
     begun.wait()
-    storage.remove_tree("index/00000001")
+    storage.folders.remove("index/00000001")
     reader.join()
     assert set(found) <= {10, None}
 
@@ -383,8 +397,8 @@ def test_readers_of_a_folder_that_goes_see_all_of_it_or_none(
 def test_locks_and_scratch_are_of_this_machine(storage: Storage) -> None:
     storage.make_folder("run")
     Path(storage.lock_path("run/owner.lock")).touch()
-    assert os.path.isdir(storage.scratch())
-    storage.prove()
+    assert os.path.isdir(storage.scratch_dir())
+    storage.verify_conditional_put()
     assert storage.names("log") == []
     assert not [name for name in storage.names(".") if name.startswith(".probe")]
 

@@ -9,9 +9,11 @@ import pytest
 
 from lycosa.core.clock import ManualClock
 from lycosa.core.records import UrlRow
-from lycosa.store.compaction.compact import maintenance, merge
-from lycosa.store.compaction.vacuum import DAY_MS, sweep
+from lycosa.store.compaction.compact import compact
+from lycosa.store.compaction.vacuum import DAY_MS, vacuum
+from lycosa.store.coordination.maintenance import maintenance
 from lycosa.store.log.claim import Claim
+from lycosa.store.log.transaction import CommitContents
 from lycosa.store.tables.buffers import Buffers
 from lycosa.store.tables.live import LiveTables
 from lycosa.store.tables.rows import found_row
@@ -43,21 +45,21 @@ def merged(workspace: Workspace) -> Workspace:
     claim = workspace.claim("w", clock=ManualClock(NOW - 30 * DAY_MS))
     commit_pages(workspace, claim, range(3))
     commit_pages(workspace, claim, range(2, 5), at=1_800_000_000_000)
-    merge(workspace, whole=True, clock=ManualClock(NOW))
+    compact(workspace, whole=True, clock=ManualClock(NOW))
     return workspace
 
 
 def test_replaced_files_go_after_a_day_and_archives_stay(merged: Workspace) -> None:
     before, kept = facts(merged), archives(merged)
     assert len(tables(merged)) == 15
-    assert sweep(merged, now_ms=NOW + DAY_MS - 1).files == 0
-    report = sweep(merged, now_ms=NOW + DAY_MS + 1)
+    assert vacuum(merged, now_ms=NOW + DAY_MS - 1).files == 0
+    report = vacuum(merged, now_ms=NOW + DAY_MS + 1)
     assert (report.files, len(tables(merged))) == (10, 5)
     assert report.bytes > 0
     assert same(before, facts(merged))
     assert archives(merged) == kept
     assert verify(merged, deep=True).ok
-    assert sweep(merged, now_ms=NOW + 9 * DAY_MS).files == 0
+    assert vacuum(merged, now_ms=NOW + 9 * DAY_MS).files == 0
 
 
 def test_what_a_worker_is_writing_is_left_alone(workspace: Workspace) -> None:
@@ -67,7 +69,7 @@ def test_what_a_worker_is_writing_is_left_alone(workspace: Workspace) -> None:
     for name in ("urls.parquet", "archive.warc.gz"):
         Path(folder.absolute, name).write_bytes(b"half")
     empty = claim.next_folder()
-    assert sweep(workspace, keep_replaced_ms=0, keep_entries_ms=0, now_ms=NOW).files == 0
+    assert vacuum(workspace, keep_replaced_ms=0, keep_entries_ms=0, now_ms=NOW).files == 0
     assert os.listdir(folder.absolute) != []
     assert os.path.isdir(empty.absolute)
 
@@ -76,9 +78,9 @@ def test_what_a_killed_merge_left_goes_after_a_day(merged: Workspace) -> None:
     left = Path(merged.storage.make_folder("delta/00000009-abc")) / "urls.parquet"
     left.write_bytes(b"half")
     os.utime(left, (NOW / 1000, NOW / 1000))
-    sweep(merged, now_ms=NOW + DAY_MS - 1)
+    vacuum(merged, now_ms=NOW + DAY_MS - 1)
     assert left.exists()
-    sweep(merged, now_ms=NOW + DAY_MS + 1)
+    vacuum(merged, now_ms=NOW + DAY_MS + 1)
     assert not left.parent.exists()
 
 
@@ -95,17 +97,23 @@ def test_an_orphan_goes_when_it_is_replayed_and_all_its_partitions_were_claimed_
     dead = workspace.claim("dead", [0, 1], clock=ManualClock(NOW))
     folder = orphan(workspace, dead)
     (heir,) = (workspace.claim("heir", [0], clock=ManualClock(NOW)),)
-    heir.commit(heir.next_folder(), {}, orphans_used=[f"data/{folder.name}/archive.warc.gz"])
-    sweep(workspace, now_ms=NOW + 9 * DAY_MS)
+    heir.commit(
+        heir.next_folder(), {}, CommitContents(orphans_used=[f"data/{folder.name}/archive.warc.gz"])
+    )
+    vacuum(workspace, now_ms=NOW + 9 * DAY_MS)
     assert (folder / "archive.warc.gz").exists()  # partition 1 has no later claim
     other = workspace.claim("other", [1], clock=ManualClock(NOW + DAY_MS))
-    sweep(workspace, now_ms=NOW + 9 * DAY_MS)
+    vacuum(workspace, now_ms=NOW + 9 * DAY_MS)
     # its half-written table nobody can name any more; its exchanges wait
     assert os.listdir(folder) == ["archive.warc.gz"]
-    other.commit(other.next_folder(), {}, orphans_used=[f"data/{folder.name}/archive.warc.gz"])
-    sweep(workspace, now_ms=NOW + 8 * DAY_MS - 1)
+    other.commit(
+        other.next_folder(),
+        {},
+        CommitContents(orphans_used=[f"data/{folder.name}/archive.warc.gz"]),
+    )
+    vacuum(workspace, now_ms=NOW + 8 * DAY_MS - 1)
     assert folder.exists()
-    sweep(workspace, now_ms=NOW + 8 * DAY_MS + 1)
+    vacuum(workspace, now_ms=NOW + 8 * DAY_MS + 1)
     assert not folder.exists()
     assert verify(workspace).ok
 
@@ -119,28 +127,28 @@ def test_found_rows_stay_until_their_partition_has_applied_them(workspace: Works
     for url in urls:
         buffers.found.add(found_row(UrlRow(url, "c", 1), source="http://s/", anchor="", kind="a"))
     number = claim.commit(claim.next_folder(), buffers.mapping())
-    merge(workspace, whole=True, clock=ManualClock(NOW))
-    sweep(workspace, now_ms=NOW + 9 * DAY_MS)
+    compact(workspace, whole=True, clock=ManualClock(NOW))
+    vacuum(workspace, now_ms=NOW + 9 * DAY_MS)
     assert len([path for path in tables(workspace) if "found" in path]) == 2
     head = workspace.state().head
-    claim.commit(claim.next_folder(), {}, applied={partitions[0]: head})
+    claim.commit(claim.next_folder(), {}, CommitContents(applied={partitions[0]: head}))
     assert LiveTables(workspace).scan("found").collect().height < len(urls)
-    sweep(workspace, now_ms=NOW + 9 * DAY_MS)
+    vacuum(workspace, now_ms=NOW + 9 * DAY_MS)
     assert len([path for path in tables(workspace) if "found" in path]) == 2
-    claim.commit(claim.next_folder(), {}, applied=dict.fromkeys(partitions, head))
-    sweep(workspace, now_ms=NOW + 9 * DAY_MS)
+    claim.commit(claim.next_folder(), {}, CommitContents(applied=dict.fromkeys(partitions, head)))
+    vacuum(workspace, now_ms=NOW + 9 * DAY_MS)
     assert [path.split("/")[0] for path in tables(workspace) if "found" in path] == ["base"]
     commit_urls(workspace, claim, ["http://a.example/"])
     assert number < head
     buffers = Buffers()
     buffers.found.add(found_row(UrlRow(urls[0], "c", 1), source="http://s/", anchor="", kind="a"))
     claim.commit(claim.next_folder(), buffers.mapping())
-    merge(workspace, whole=True, clock=ManualClock(NOW))
+    compact(workspace, whole=True, clock=ManualClock(NOW))
     assert LiveTables(workspace).scan("found").collect().height == 1
     assert workspace.state().rows("found") == 1  # applied rows are dropped by the merge
 
 
 def test_only_one_process_rewrites_or_deletes(merged: Workspace) -> None:
     with maintenance(merged.storage):
-        assert "another process" in sweep(merged, now_ms=NOW + 9 * DAY_MS).gave_up
+        assert "another process" in vacuum(merged, now_ms=NOW + 9 * DAY_MS).gave_up
     assert len(tables(merged)) == 15

@@ -36,14 +36,6 @@ def test_any_changed_byte_is_noticed(tmp_path: Path) -> None:
             Workspace.open(root)
 
 
-def test_one_without_a_digest_is_an_older_one(tmp_path: Path) -> None:
-    root = Workspace.create(str(tmp_path / "w")).root
-    document = json.loads(Path(root, FILE).read_text())
-    del document["digest"]
-    Path(root, FILE).write_text(json.dumps(document))
-    assert Workspace.open(root).suffix_list == document["suffix_list"]
-
-
 def test_a_workspace_reads_back_what_it_was_created_with(tmp_path: Path) -> None:
     created = Workspace.create(str(tmp_path / "deep" / "w"), partitions=128)
     opened = Workspace.open(str(tmp_path / "deep" / "w"))

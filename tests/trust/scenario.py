@@ -17,13 +17,13 @@ from lycosa.graph.generation import newest as newest_graph
 from lycosa.index.generation import newest
 from lycosa.index.indexer import Indexer
 from lycosa.search.engine.searcher import Searcher, SearchRequest
-from lycosa.store.compaction.compact import merge
-from lycosa.store.compaction.plan import MergeSettings
-from lycosa.store.compaction.vacuum import sweep
+from lycosa.store.compaction.compact import compact
+from lycosa.store.compaction.plan import CompactionSettings
+from lycosa.store.compaction.vacuum import vacuum
 from lycosa.store.exclusion.purge import purge
-from lycosa.store.log.claim import append
 from lycosa.store.log.entry import EXCLUDE, Entry, entry_path, new_attempt
 from lycosa.store.log.snapshot import INTERVAL
+from lycosa.store.log.transaction import CommitContents, append
 from lycosa.store.verify.check import verify
 from lycosa.store.workspace import Workspace
 from tests.store.facts import Facts, facts
@@ -100,13 +100,16 @@ def live(workspace: Workspace, life: Life, recorder: Watcher) -> None:
         recorder.mark("entry", commit_both(workspace, claim, range(1, 3), at=1_700_000_100_000))
         recorder.mark("index", _index(workspace, life))
         recorder.mark(
-            "entry", claim.commit(claim.next_folder(), {}, inbox=["a.json"], counters={"served": 1})
+            "entry",
+            claim.commit(
+                claim.next_folder(), {}, CommitContents(inbox=["a.json"], counters={"served": 1})
+            ),
         )
         recorder.mark("entry", commit_both(workspace, claim, range(2, 4), at=1_700_000_200_000))
         claim.release()
         recorder.mark("entry", life.head)
         recorder.mark("graph", make_generation(workspace).generation)
-        merge(workspace, MergeSettings(gather=2))
+        compact(workspace, CompactionSettings(gather=2))
         recorder.mark("entry", life.head)
         recorder.mark("index", _index(workspace, life))
         assert purge(workspace, [f"host:{BAD}"]).complete
@@ -114,7 +117,7 @@ def live(workspace: Workspace, life: Life, recorder: Watcher) -> None:
         recorder.mark("entry", life.head)
         recorder.mark("purged", 1)
         recorder.mark("index", _index(workspace, life))
-        sweep(workspace, keep_replaced_ms=0, keep_entries_ms=0, now_ms=LATER)
+        vacuum(workspace, keep_replaced_ms=0, keep_entries_ms=0, now_ms=LATER)
         recorder.mark("entry", life.head)
 
 
@@ -164,18 +167,20 @@ def goes_on(workspace: Workspace, why: str) -> None:
     heir.commit(
         heir.next_folder(),
         {},
-        orphans_used=[each.path for each in heir.orphans()],
-        inbox=waiting,
-        counters={"served": served},
+        CommitContents(
+            orphans_used=[each.path for each in heir.orphans()],
+            inbox=waiting,
+            counters={"served": served},
+        ),
     )
     assert heir.orphans() == [], why
     commit_both(workspace, heir, range(7, 9), at=1_700_000_300_000)
     heir.release()
     assert workspace.state().counters["served"] == 1, why
-    assert not merge(workspace, MergeSettings(gather=2), whole=True).gave_up, why
+    assert not compact(workspace, CompactionSettings(gather=2), whole=True).gave_up, why
     assert purge(workspace, [f"host:{BAD}"]).complete, why
     make_anew(workspace)
-    sweep(workspace, keep_replaced_ms=0, keep_entries_ms=0, now_ms=LATER)
+    vacuum(workspace, keep_replaced_ms=0, keep_entries_ms=0, now_ms=LATER)
     assert secrets(workspace) == [], why
     assert_archive_matches(workspace)
     with Indexer(workspace.root, SMALL) as indexer:

@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from lycosa.store.compaction.vacuum import sweep
-from lycosa.store.log.claim import append
+from lycosa.store.compaction.vacuum import vacuum
 from lycosa.store.log.entry import EXCLUDE, Entry, new_attempt
 from lycosa.store.log.snapshot import INTERVAL, read_snapshot, write_header, write_snapshot, wrote
+from lycosa.store.log.transaction import append
 from lycosa.store.verify.check import verify
 from lycosa.store.workspace import Workspace
 from tests.trust.disk import Disk, Leaves, Recorder, lay
@@ -112,7 +112,7 @@ def test_a_power_cut_while_old_entries_are_deleted(tmp_path: Path) -> None:
     recorder, disk, chance = Recorder(workspace.root), Disk(), random.Random(SEED)
     with recorder.recording():
         assert (
-            sweep(workspace, keep_replaced_ms=0, keep_entries_ms=0, now_ms=LATER).entries
+            vacuum(workspace, keep_replaced_ms=0, keep_entries_ms=0, now_ms=LATER).entries
             == 2 * INTERVAL - 1
         )
     moments = {

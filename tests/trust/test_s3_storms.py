@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from lycosa.core.errors import ClaimLost, StorageError
+from lycosa.store.log.transaction import CommitContents
 from lycosa.store.storage import s3 as s3_storage
 from lycosa.store.storage.storage import open_storage
 from lycosa.store.workspace import Workspace
@@ -35,9 +36,9 @@ EMPTY_LIST = (
 def hasty(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """A client that waits a second for an answer instead of thirty."""
     monkeypatch.setattr(s3_storage, "_CLIENT", {**s3_storage._CLIENT, "read_timeout": 1})
-    s3_storage._connected.cache_clear()
+    s3_storage._connect.cache_clear()
     yield
-    s3_storage._connected.cache_clear()
+    s3_storage._connect.cache_clear()
 
 
 def first(number: int) -> Iterator[bool]:
@@ -54,7 +55,7 @@ def commit(workspace: Workspace, rounds: int = 1) -> None:
         claim.commit(
             claim.next_folder(),
             {"urls": FakeBuffer(b"x" * 1_000 * (number + 1))},
-            counters={"rounds": 1},
+            CommitContents(counters={"rounds": 1}),
         )
 
 
@@ -73,7 +74,7 @@ def test_a_body_that_breaks_off_is_fetched_again(
     storage = open_storage(location)
     for file in state.files["urls"]:
         cuts = first(times)
-        assert storage.digest(file.path) == file.digest
+        assert storage.files.digest(file.path) == file.digest
     assert server.faults.cuts >= 1 + times
 
 
@@ -103,7 +104,9 @@ def test_an_answer_that_comes_too_late_is_settled_by_reading(
     server.faults.late = lambda method, key: (
         2.5 if method == "PUT" and "/log/" in key and next(late) else 0.0
     )
-    number = claim.commit(claim.next_folder(), {"urls": FakeBuffer(b"x")}, counters={"rounds": 1})
+    number = claim.commit(
+        claim.next_folder(), {"urls": FakeBuffer(b"x")}, CommitContents(counters={"rounds": 1})
+    )
     state = Workspace.open(location).state()
     assert (state.head, state.counters) == (number, {"rounds": 1})
     assert not next(late)
@@ -124,7 +127,9 @@ def test_an_entry_of_somebody_else_in_that_gap_is_not_taken_for_ours(
         2.5 if method == "PUT" and "/log/" in key and next(late) else 0.0
     )
     with pytest.raises(ClaimLost):
-        ours.commit(ours.next_folder(), {"urls": FakeBuffer(b"x")}, counters={"rounds": 1})
+        ours.commit(
+            ours.next_folder(), {"urls": FakeBuffer(b"x")}, CommitContents(counters={"rounds": 1})
+        )
     assert Workspace.open(location).state().counters == {}
 
 
@@ -148,10 +153,10 @@ def test_a_success_that_holds_an_error_is_none(
     """S3 answers 200 to the end of an upload in parts, and then says in the body that it failed."""
     storage = open_storage(location)
     storage.create("workspace.json", b"{}")
-    draft = Path(storage.place(path))
+    draft = Path(storage.files.draft_path(path))
     content = random.Random(7).randbytes(11 * 2**20)
     draft.write_bytes(content)
-    monkeypatch.setattr(type(storage), "_send", send_in_parts)
+    monkeypatch.setattr(type(storage), "upload", send_in_parts)
     answers = first(2 if "two" in path else 1)
     server.faults.say = lambda method, key: (
         ERROR_IN_A_SUCCESS
@@ -159,20 +164,20 @@ def test_a_success_that_holds_an_error_is_none(
         else None
     )
     try:
-        [published] = storage.publish([path])
+        [published] = storage.files.publish({path: 0})
     except StorageError:
         assert "two" in path
         server.faults.clear()
-        [published] = storage.publish([path])
+        [published] = storage.files.publish({path: 0})
     assert server.faults.said
     assert (published.bytes, storage.size(path)) == (len(content), len(content))
-    assert storage.digest(path) == published.digest
+    assert storage.files.digest(path) == published.digest
 
 
 def send_in_parts(self: s3_storage.S3Storage, source: str, relative: str) -> None:
-    """`_send` by parts of 5 MiB, where 50 are usual."""
+    """`upload` by parts of 5 MiB, where 50 are usual."""
     self._guarded(
-        relative, lambda: self._files.put_file(source, self._at(relative), chunksize=5 * 2**20)
+        relative, lambda: self._client.put_file(source, self._at(relative), chunksize=5 * 2**20)
     )
 
 
@@ -250,7 +255,9 @@ def test_commits_in_a_storm_lose_nothing(location: str, server: S3Server, hasty:
         try:
             claim = Workspace.open(location).claim("w", [0])
             folder = claim.next_folder()
-            claim.commit(folder, {"urls": FakeBuffer(b"x" * 500)}, counters={"rounds": 1})
+            claim.commit(
+                folder, {"urls": FakeBuffer(b"x" * 500)}, CommitContents(counters={"rounds": 1})
+            )
             done += 1
         except StorageError:
             failed += 1
@@ -263,4 +270,4 @@ def test_commits_in_a_storm_lose_nothing(location: str, server: S3Server, hasty:
     )
     assert done <= state.counters["rounds"] <= done + failed
     for file in state.files["urls"]:
-        assert workspace.storage.digest(file.path) == file.digest
+        assert workspace.storage.files.digest(file.path) == file.digest

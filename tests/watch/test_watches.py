@@ -20,7 +20,7 @@ from lycosa.config.reading import parse_config
 from lycosa.core.errors import UsageError
 from lycosa.crawl.session.submission import submit
 from lycosa.matching.orders import FOLDER
-from lycosa.store.compaction.compact import merge
+from lycosa.store.compaction.compact import compact
 from lycosa.store.tables.live import LiveTables
 from lycosa.store.verify.check import verify
 from lycosa.store.workspace import Workspace
@@ -131,7 +131,7 @@ def test_a_merge_changes_nothing_and_an_exclusion_takes_matches_away(root: str) 
         for path in ("/wolf", "/zh", "/sheep"):
             crawled(root, f"{site.origin}{path}")
         before = matches(root)
-        merge(Workspace.open(root), whole=True)
+        compact(Workspace.open(root), whole=True)
         assert matches(root) == before
         post = WatchPost(root, QUIET, print)
         post.start()

@@ -21,8 +21,8 @@ from lycosa.core.errors import UrlError, UsageError, WorkError
 from lycosa.core.records import UrlId, UrlState, VisitKind
 from lycosa.store.compaction.plan import base_place
 from lycosa.store.log.log import EntriesGone
-from lycosa.store.log.state import LiveFile, LogState
-from lycosa.store.storage.local import Wanted
+from lycosa.store.log.state import LogState
+from lycosa.store.storage.files import DataFile
 from lycosa.store.tables.buffers import polars_schema
 from lycosa.store.tables.files import ENTRY, scan_file
 from lycosa.store.tables.schema import TABLES
@@ -177,7 +177,7 @@ class History:
         with self._lock:  # another thread may read the log on meanwhile
             files = files_holding(self._state.files.get(name, []), identity.partition)
             hidden = is_excluded(self._state.exclusions, name)
-        self.workspace.storage.bring([Wanted(file.path, file.bytes, file.digest) for file in files])
+        self.workspace.storage.files.prefetch(files)
         here = (
             (pl.col("partition") == identity.partition)
             & (pl.col("host_key") == pl.lit(identity.host_key, pl.UInt64))
@@ -202,13 +202,13 @@ class History:
             return self._state
 
 
-def files_holding(files: Iterable[LiveFile], partition: int) -> list[LiveFile]:
+def files_holding(files: Iterable[DataFile], partition: int) -> list[DataFile]:
     """Those of a table's live files that may hold rows of a partition: of a collection's base,
     which lies in the order of its partitions, those that begin at or before it and are not followed
     by one that does so too.
     """
-    found: list[LiveFile] = []
-    base: dict[tuple[str, int], list[tuple[int, LiveFile]]] = {}
+    found: list[DataFile] = []
+    base: dict[tuple[str, int], list[tuple[int, DataFile]]] = {}
     for file in files:
         place = base_place(file.path)
         if place is None:

@@ -42,23 +42,23 @@ def command(
     from dataclasses import asdict
 
     from lycosa.maintenance.jobs import merge_on
-    from lycosa.store.compaction.compact import merge
-    from lycosa.store.compaction.plan import MergeSettings
-    from lycosa.store.compaction.vacuum import sweep
+    from lycosa.store.compaction.compact import compact
+    from lycosa.store.compaction.plan import CompactionSettings
+    from lycosa.store.compaction.vacuum import vacuum
     from lycosa.store.workspace import Workspace
 
     root = workspace_root(context, workspace)
     opened = Workspace.open(root)
     config = load_config(context, root, overrides)
-    settings, how = config.store, MergeSettings(config.store.merge_commits)
+    settings, how = config.store, CompactionSettings(config.store.merge_commits)
     if engine:
         with open_engine(engine, address, config) as processes:
             report = merge_on(processes, opened.root, how, whole=whole)
     else:
-        report = merge(opened, how, whole=whole)
+        report = compact(opened, how, whole=whole)
     if report.gave_up:
         raise WorkError(f"nothing was compacted: {report.gave_up}; run the command again later")
-    swept = sweep(
+    swept = vacuum(
         opened, keep_replaced_ms=settings.keep_replaced, keep_entries_ms=settings.keep_entries
     )
     if json_output:

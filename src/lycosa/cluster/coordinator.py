@@ -83,7 +83,7 @@ class Coordinator:
         self._settle_ms = plan.settle_ms
         self._lock = threading.Lock()
         self._number = leadership.epoch * _NUMBERS
-        self._gives_from = leadership.gives_from
+        self._gives_from = leadership.assigns_from
         self._advanced_at = clock.monotonic_ms()
         self._dealt = not leadership.clean  # whoever is there had `reassign` to say so
         self._first_join: int | None = None
@@ -106,7 +106,7 @@ class Coordinator:
         """What this worker is to do. An answer that is `lost` counts for nothing but its number."""
         with self._lock:
             now = self._clock.monotonic_ms()
-            if not self._leadership.holds or now < self._leadership.speaks_from:
+            if not self._leadership.holds or now < self._leadership.answers_from:
                 return PingReply(lost=True, soon=True)
             self._number += 1
             if ping.acknowledged // _NUMBERS != self._leadership.epoch:

@@ -112,7 +112,7 @@ class ClusterWorker:
         self._reads = (0, 0)  # number of the page that is read, and since when
         here = self._workspace.storage
         self._room = DiskSpace(
-            here.root if here.on_disk else here.scratch(), order.config.run.disk_reserve
+            here.root if here.on_disk else here.scratch_dir(), order.config.run.disk_reserve
         )
         self.name = f"{order.name}-{os.getpid()}-{secrets.token_hex(3)}"
         # Without pings the coordinator would give the partitions to others while this process still

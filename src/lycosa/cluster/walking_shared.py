@@ -288,7 +288,7 @@ class Guide:
         with suppress(OSError):
             for name in self._storage.names(RUN):
                 if name.startswith(_PREFIX):
-                    self._storage.remove_tree(f"{RUN}/{name}")
+                    self._storage.folders.remove(f"{RUN}/{name}")
 
 
 def _file(folder: str, number: int) -> str:

@@ -139,7 +139,7 @@ class Daemon:
         self._upkeep = Upkeep(workspace, plan.config, clock, engine, self._state)
         here = workspace.storage
         self._room = DiskSpace(
-            here.root if here.on_disk else here.scratch(), plan.config.run.disk_reserve
+            here.root if here.on_disk else here.scratch_dir(), plan.config.run.disk_reserve
         )
         self._next_room = self._next_live = self._next_tidy = 0
         self._worker: WorkerSupervisor | ClusterSupervisor = (
@@ -263,7 +263,7 @@ class Daemon:
             )
             here = self._workspace.storage
             self._room = DiskSpace(
-                here.root if here.on_disk else here.scratch(), plan.config.run.disk_reserve
+                here.root if here.on_disk else here.scratch_dir(), plan.config.run.disk_reserve
             )
         if plan.config.index != old.config.index:
             self._index.end()

@@ -158,7 +158,7 @@ class WorkerMonitor:
         ]
         here = session.workspace.storage
         room = DiskSpace(
-            here.root if here.on_disk else here.scratch(), order.config.run.disk_reserve
+            here.root if here.on_disk else here.scratch_dir(), order.config.run.disk_reserve
         )
         self._rest = CrawlPause(order.jobs, room, clock)
         self._rate = Rate(clock)

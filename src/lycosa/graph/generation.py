@@ -97,7 +97,7 @@ def make_generation(workspace: Workspace, analysis: Analysis = Analysis()) -> Gr
             )
             (build / _INFO).write_text(json.dumps(asdict(info), indent=1) + "\n", encoding="utf-8")
             write_list(build)
-            if storage.publish_folder(str(build), f"{FOLDER}/{number:08d}"):
+            if storage.folders.publish(str(build), f"{FOLDER}/{number:08d}"):
                 break
             pages = pages.with_columns(
                 since=pl.when(pl.col("since") == number).then(number + 1).otherwise(pl.col("since"))
@@ -105,7 +105,7 @@ def make_generation(workspace: Workspace, analysis: Analysis = Analysis()) -> Gr
             _write_pages(pages, build)
             number += 1  # somebody else ranked at the same time
         for older in _numbers(workspace)[:-_KEPT]:
-            storage.remove_tree(f"{FOLDER}/{older:08d}")
+            storage.folders.remove(f"{FOLDER}/{older:08d}")
     return info
 
 
@@ -119,7 +119,7 @@ def make_anew(workspace: Workspace, analysis: Analysis = Analysis()) -> None:
         info = make_generation(workspace, analysis)
         for older in _numbers(workspace):
             if older < info.generation:
-                workspace.storage.remove_tree(f"{FOLDER}/{older:08d}")
+                workspace.storage.folders.remove(f"{FOLDER}/{older:08d}")
 
 
 def newest(workspace: Workspace) -> tuple[GraphInfo, Path] | None:
@@ -129,7 +129,7 @@ def newest(workspace: Workspace) -> tuple[GraphInfo, Path] | None:
         WorkspaceError: it is damaged, or of a format that this program does not know.
     """
     for number in reversed(_numbers(workspace)):
-        found = workspace.storage.local_folder(f"{FOLDER}/{number:08d}")
+        found = workspace.storage.folders.local_path(f"{FOLDER}/{number:08d}")
         if found is None:
             continue
         path = Path(found)

@@ -27,7 +27,7 @@ from pathlib import Path
 from typing import Any
 
 from lycosa.core.errors import WorkspaceError
-from lycosa.store.storage.local import ASIDE_SUFFIX
+from lycosa.store.storage.files import ASIDE_SUFFIX
 from lycosa.store.storage.staging import write_list
 from lycosa.store.storage.storage import Storage, open_storage
 
@@ -88,7 +88,7 @@ def storage_of(place: Place) -> Storage:
 
 def workshop(place: Place, line: str = FOLDER) -> Path:
     """The folder in which generations are put together; it is there when this returns."""
-    return Path(storage_of(place).workshop(line))
+    return Path(storage_of(place).folders.staging_dir(line))
 
 
 def numbers(place: Place, line: str = FOLDER) -> list[int]:
@@ -118,7 +118,7 @@ def load(place: Place, number: int, line: str = FOLDER) -> Generation | None:
     """One generation; None if it is not there (any more). Raises WorkspaceError as `newest`
     does.
     """
-    found = storage_of(place).local_folder(f"{line}/{number:08d}")
+    found = storage_of(place).folders.local_path(f"{line}/{number:08d}")
     if found is None:
         return None
     path = Path(found)
@@ -149,11 +149,11 @@ def publish(place: Place, build: Path, info: GenerationInfo, line: str = FOLDER)
         document = json.dumps(asdict(info), ensure_ascii=False, indent=1) + "\n"
         (build / INFO).write_text(document, encoding="utf-8")
         write_list(build, without=lambda name: _CHECKED.fullmatch(name) is not None)
-        if storage.publish_folder(str(build), f"{line}/{info.generation:08d}"):
+        if storage.folders.publish(str(build), f"{line}/{info.generation:08d}"):
             break
         info = replace(info, generation=info.generation + 1)
     for number in numbers(storage, line)[:-KEPT]:
-        storage.remove_tree(f"{line}/{number:08d}")
+        storage.folders.remove(f"{line}/{number:08d}")
     published = load(storage, info.generation, line)
     if published is None:
         raise WorkspaceError(
@@ -168,7 +168,7 @@ def remove_older(place: Place, number: int, line: str = FOLDER) -> None:
     storage = storage_of(place)
     for older in numbers(storage, line):
         if older < number:
-            storage.remove_tree(f"{line}/{older:08d}")
+            storage.folders.remove(f"{line}/{older:08d}")
 
 
 def remove_leftovers(place: Place, line: str = FOLDER) -> int:

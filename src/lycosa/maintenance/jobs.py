@@ -13,9 +13,10 @@ from lycosa.core.errors import WorkError
 from lycosa.graph.generation import GraphInfo, make_generation
 from lycosa.index.indexer import IndexReport, combined_report, index_shard, tasks_of
 from lycosa.index.shards.shards import index_analysis
-from lycosa.store.compaction.compact import MergeReport, maintenance, merge_table
-from lycosa.store.compaction.plan import MergeSettings
-from lycosa.store.compaction.vacuum import SweepReport, sweep
+from lycosa.store.compaction.compact import CompactionReport, compact_table
+from lycosa.store.compaction.plan import CompactionSettings
+from lycosa.store.compaction.vacuum import VacuumReport, vacuum
+from lycosa.store.coordination.maintenance import maintenance
 from lycosa.store.tables.schema import TABLES
 from lycosa.store.workspace import Workspace
 
@@ -28,7 +29,7 @@ class TableTask:
 
     location: str
     table: str
-    settings: MergeSettings
+    settings: CompactionSettings
     whole: bool
 
 
@@ -41,8 +42,8 @@ class SweepTask:
 
 
 def merge_on(
-    engine: Engine, location: str, settings: MergeSettings, *, whole: bool = False
-) -> MergeReport:
+    engine: Engine, location: str, settings: CompactionSettings, *, whole: bool = False
+) -> CompactionReport:
     """As `lycosa.store.compaction.compact.merge`, the tables side by side on an engine.
 
     Raises:
@@ -51,7 +52,7 @@ def merge_on(
     workspace = Workspace.open(location)
     with maintenance(workspace.storage) as alone:
         if not alone:
-            return MergeReport(
+            return CompactionReport(
                 gave_up="another process is compacting, vacuuming or purging this "
                 "workspace; run the command again later"
             )
@@ -65,7 +66,7 @@ def merge_on(
         )
 
 
-def sweep_on(engine: Engine, location: str, settings: StoreSettings) -> SweepReport:
+def sweep_on(engine: Engine, location: str, settings: StoreSettings) -> VacuumReport:
     """As `lycosa.store.compaction.vacuum.sweep`, in a process of an engine."""
     (report,) = engine.map(sweep_workspace, [SweepTask(location, settings)])
     return report
@@ -105,22 +106,22 @@ def rank_workspace(location: str) -> GraphInfo:
     )
 
 
-def fold_table(task: TableTask) -> MergeReport:
-    return merge_table(Workspace.open(task.location), task.table, task.settings, whole=task.whole)
+def fold_table(task: TableTask) -> CompactionReport:
+    return compact_table(Workspace.open(task.location), task.table, task.settings, whole=task.whole)
 
 
-def sweep_workspace(task: SweepTask) -> SweepReport:
+def sweep_workspace(task: SweepTask) -> VacuumReport:
     settings = task.settings
-    return sweep(
+    return vacuum(
         Workspace.open(task.location),
         keep_replaced_ms=settings.keep_replaced,
         keep_entries_ms=settings.keep_entries,
     )
 
 
-def combined(reports: Sequence[MergeReport]) -> MergeReport:
+def combined(reports: Sequence[CompactionReport]) -> CompactionReport:
     """What all tables came to."""
-    return MergeReport(
+    return CompactionReport(
         sorted(entry for report in reports for entry in report.entries),
         sum(report.files_before for report in reports),
         sum(report.files_after for report in reports),

@@ -16,9 +16,9 @@ from lycosa.index.shards.shards import index_analysis
 from lycosa.maintenance.jobs import merge_on, sweep_on
 from lycosa.processes.children import job_order, start_job
 from lycosa.processes.threads import OnError, start_thread
-from lycosa.store.compaction.compact import merge, merge_is_due
-from lycosa.store.compaction.plan import MergeSettings
-from lycosa.store.compaction.vacuum import sweep
+from lycosa.store.compaction.compact import compact, compaction_is_due
+from lycosa.store.compaction.plan import CompactionSettings
+from lycosa.store.compaction.vacuum import vacuum
 from lycosa.store.log.state import LogState
 from lycosa.store.workspace import Workspace
 
@@ -67,7 +67,9 @@ class Upkeep:
             return
         self._next = now + self._interval_ms
         self._state.catch_up()
-        due = room and merge_is_due(self._state, MergeSettings(self._settings.merge_commits))
+        due = room and compaction_is_due(
+            self._state, CompactionSettings(self._settings.merge_commits)
+        )
         if due or now >= self._next_sweep:
             self._next_sweep = now + _SWEEP_EVERY_MS
             self._job = self._begin(due)
@@ -113,7 +115,7 @@ class _Job:
         # done again another time; a damaged log is seen by those who crawl
         with suppress(LycosaError):
             if merging:
-                merge_on(engine, root, MergeSettings(settings.merge_commits))
+                merge_on(engine, root, CompactionSettings(settings.merge_commits))
             sweep_on(engine, root, settings)
             list(engine.map(rank_when_due, [root]))
 
@@ -124,8 +126,10 @@ def keep_up(root: str, settings: StoreSettings, merging: bool = True, ranking: b
     """
     workspace = Workspace.open(root)
     if merging:
-        merge(workspace, MergeSettings(settings.merge_commits))
-    sweep(workspace, keep_replaced_ms=settings.keep_replaced, keep_entries_ms=settings.keep_entries)
+        compact(workspace, CompactionSettings(settings.merge_commits))
+    vacuum(
+        workspace, keep_replaced_ms=settings.keep_replaced, keep_entries_ms=settings.keep_entries
+    )
     if ranking:
         rank_when_due(root)
 

@@ -135,7 +135,7 @@ class Library:
             self._making.release()
 
     def _home(self) -> Path:
-        return Path(self._folder or f"{open_storage(self._root).scratch()}/library")
+        return Path(self._folder or f"{open_storage(self._root).scratch_dir()}/library")
 
     def _place(self, kind: str, language: str, day: date) -> Path:
         return self._home() / kind / language / day.isoformat()

@@ -1,7 +1,7 @@
-"""A workspace: the folder, or the place on S3 or HDFS, that holds one crawl.
+"""A workspace: the folder, or the place on S3 or HDFS, that contains one crawl.
 
-`workspace.json` is written once and fixes what can never change under the data: the format, the
-number of partitions, the hash, the normaliser's version, the public suffix list itself. Everything
+`workspace.json` is written once. It contains what must never change: the format, the number of
+partitions, the hash, the version of the URL normalisation, and the public suffix list. Everything
 else is in the log.
 """
 
@@ -21,7 +21,7 @@ from lycosa.core.errors import NewerError, StorageError, UsageError, WorkspaceEr
 from lycosa.core.units import format_time
 from lycosa.store.coordination.leadership import require_no_leader
 from lycosa.store.coordination.owner import Owner, OwnerNote, own, owner_of
-from lycosa.store.log.claim import Claim, take
+from lycosa.store.log.claim import Claim, acquire
 from lycosa.store.log.entry import FOLDER
 from lycosa.store.log.log import Log
 from lycosa.store.log.state import LogState
@@ -30,9 +30,7 @@ from lycosa.url.domain import Domains, bundled_suffix_list
 from lycosa.url.normalise import NORMALISER_VERSION
 
 FORMAT = 1
-"""The format that this program reads and writes. The kinds of log entry, the hash and the meaning
-of columns belong to it.
-"""
+"""The format that this program reads and writes: kinds of log entry, hash, meaning of columns."""
 HASH = "xxh3_64"
 DEFAULT_PARTITIONS, MAX_PARTITIONS = 64, 4096
 FILE = "workspace.json"
@@ -41,9 +39,7 @@ CONFIGURATION = "lycosa.toml"
 
 @dataclass(frozen=True)
 class Workspace:
-    """An open workspace. Cheap: nothing but workspace.json has been read; `state()` reads the
-    log.
-    """
+    """An open workspace. Only workspace.json has been read; `state()` reads the log."""
 
     storage: Storage
     partitions: int
@@ -53,12 +49,11 @@ class Workspace:
 
     @classmethod
     def create(cls, root: str, partitions: int = DEFAULT_PARTITIONS) -> Workspace:
-        """Make a workspace in a folder that is new, empty, or holds a lycosa.toml and nothing else.
+        """Create a workspace in a folder that is new, empty, or has only a lycosa.toml.
 
         Raises:
-            UsageError: `partitions` is out of bounds, or that kind of storage cannot hold a
-            workspace. WorkspaceError: there is a workspace already, or the folder holds something
-            else.
+            UsageError: `partitions` is out of bounds, or the storage is not supported.
+            WorkspaceError: the folder is a workspace already, or not empty.
         """
         if not 1 <= partitions <= MAX_PARTITIONS:
             raise UsageError(f"a workspace has 1 to {MAX_PARTITIONS} partitions, not {partitions}")
@@ -79,7 +74,7 @@ class Workspace:
         }
         try:
             storage.make_folder(".")
-            storage.prove()
+            storage.verify_conditional_put()
             created = storage.create(
                 FILE, sealed(json.dumps(document, ensure_ascii=False, indent=1).encode())
             )
@@ -99,11 +94,11 @@ class Workspace:
 
     @classmethod
     def open(cls, root: str) -> Workspace:
-        """Open what `create` made.
+        """Open an existing workspace.
 
         Raises:
-            UsageError: that kind of storage cannot hold a workspace. WorkspaceError: there is none,
-            it is damaged, or of a format that this program does not know.
+            UsageError: the storage is not supported.
+            WorkspaceError: there is no workspace, it is damaged, or its format is unknown.
         """
         storage = open_storage(root)
         try:
@@ -122,7 +117,7 @@ class Workspace:
 
     @classmethod
     def open_or_create(cls, root: str, partitions: int = DEFAULT_PARTITIONS) -> Workspace:
-        """Open a workspace, or make it if there is none. Raises what `open` and `create` raise."""
+        """Open a workspace, or create it. Raises what `open` and `create` raise."""
         storage = open_storage(root)
         if storage.size(FILE) is None:
             try:
@@ -143,19 +138,15 @@ class Workspace:
 
     @cached_property
     def domains(self) -> Domains:
-        """Registrable domains by the workspace's own public suffix list."""
+        """Registrable domains according to the workspace's public suffix list."""
         return Domains(self.suffix_list)
 
     def path(self, relative: str) -> str:
-        """A path on this machine where a data file can be read (`Storage.local`: ask anew for every
-        use). Raises WorkspaceError if it leads out of the workspace.
-        """
-        return self.storage.local(relative)
+        """Return `DataFiles.local_path` of a data file."""
+        return self.storage.files.local_path(relative)
 
     def state(self) -> LogState:
-        """The log, read and folded up to now. Raises WorkspaceError if it is damaged or newer than
-        this program.
-        """
+        """Return the current state of the log. Raises WorkspaceError: it is damaged or too new."""
         state = LogState(self.log)
         state.refresh()
         return state
@@ -167,15 +158,13 @@ class Workspace:
         settings: Mapping[str, Any] | None = None,
         clock: Clock | None = None,
     ) -> Claim:
-        """Take partitions (all, by default) for a worker; on disk when it returns. Do this before
-        replay and before any fetch.
+        """Claim partitions (default: all) for a worker, durably, before replay and any fetch.
 
-        `settings` are the settings in force by collection name, as JSON values; the log keeps them
-        for `explain`.
+        `settings` are the current settings by collection as JSON values, for `explain`.
 
         Raises:
-            UsageError: a partition that the workspace does not have. WorkspaceError: the log is
-            damaged, or URLs would be written differently than those already stored.
+            UsageError: a partition does not exist.
+            WorkspaceError: the log is damaged, or the URL normalisation has changed.
         """
         if self.normaliser != NORMALISER_VERSION:
             raise WorkspaceError(
@@ -185,17 +174,17 @@ class Workspace:
                 "it, or import its WARC files "
                 "into a new workspace"
             )
-        wanted = range(self.partitions) if partitions is None else sorted(set(partitions))
-        if not wanted or wanted[0] < 0 or wanted[-1] >= self.partitions:
+        claimed = range(self.partitions) if partitions is None else sorted(set(partitions))
+        if not claimed or claimed[0] < 0 or claimed[-1] >= self.partitions:
             raise UsageError(
-                f"partitions are 0 to {self.partitions - 1} in {self.root}, not {list(wanted)}"
+                f"partitions are 0 to {self.partitions - 1} in {self.root}, not {list(claimed)}"
             )
         ticks = clock or SystemClock()
-        return take(
+        return acquire(
             self.storage,
             self.log,
             worker,
-            wanted,
+            claimed,
             settings or {},
             lambda: format_time(ticks.now_ms()),
         )
@@ -203,14 +192,13 @@ class Workspace:
     def own(
         self, command: str, clock: Clock | None = None, *, beside_leader: bool = False
     ) -> Owner:
-        """Become the one process that crawls here on this machine. Waits for `reassign` (30 s)
-        where a cluster was killed.
+        """Become the only process of this machine that crawls here. Waits for `reassign` (30 s)
+        after a cluster was killed.
 
-        `beside_leader`: for a cluster's own process, whose coordinator sees to it that it alone
-        leads.
+        `beside_leader`: for a process of a cluster, whose coordinator elects a leader.
 
         Raises:
-            OwnedError: another process does, or a cluster.
+            OwnedError: another process or a cluster crawls here.
         """
         owner = own(self.storage, command, clock)
         if not beside_leader:
@@ -222,7 +210,7 @@ class Workspace:
         return owner
 
     def owner(self) -> OwnerNote | None:
-        """Who crawls here on this machine now; None if nobody does."""
+        """Return the note of the process of this machine that crawls here, or None."""
         return owner_of(self.storage)
 
 
@@ -230,9 +218,7 @@ _SEAL = b',\n "digest": "'
 
 
 def sealed(document: bytes) -> bytes:
-    """The document with the xxh3_128 of itself as its last member: of 350 KB a changed byte would
-    be seen by nobody.
-    """
+    """Append the xxh3_128 of a JSON document to it as its last member."""
     return b"".join((document[:-2], _SEAL, xxhash.xxh3_128_hexdigest(document).encode(), b'"\n}\n'))
 
 
@@ -295,7 +281,7 @@ def _decode(storage: Storage, content: bytes) -> Workspace:
             f"{where} is damaged: partitions, normaliser or suffix_list is "
             "missing; restore it from a backup"
         )
-    if "digest" in document and content != sealed(content[: content.rfind(_SEAL)] + b"\n}"):
+    if content != sealed(content[: content.rfind(_SEAL)] + b"\n}"):
         raise WorkspaceError(
             f"{where} is damaged: its bytes have changed since it was written; "
             "restore it from a backup"

@@ -67,9 +67,9 @@ def open_tables(storage: Storage) -> OpenTables:
     paths = [
         Path(found) / TABLE
         for name in names
-        if (found := storage.local_folder(f"{FOLDER}/{name}")) is not None
+        if (found := storage.folders.local_path(f"{FOLDER}/{name}")) is not None
     ]
-    if generation and (found := storage.local_folder(f"{GRAPH}/{generation}")) is not None:
+    if generation and (found := storage.folders.local_path(f"{GRAPH}/{generation}")) is not None:
         paths += sorted(path for path in Path(found).iterdir() if OF_CRAWL.match(path.name))
     opened = OpenTables()
     for path in paths:

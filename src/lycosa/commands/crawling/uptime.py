@@ -46,7 +46,7 @@ def watch(
         require_no_leader(workspace.storage)
         upkeep = Upkeep(workspace, config, clock)
         here = workspace.storage
-        room = DiskSpace(here.root if here.on_disk else here.scratch(), config.run.disk_reserve)
+        room = DiskSpace(here.root if here.on_disk else here.scratch_dir(), config.run.disk_reserve)
         ticks: list[Callable[[], object]] = [owner.touch]
 
         def tick() -> None:

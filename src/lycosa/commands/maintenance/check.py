@@ -31,13 +31,13 @@ from lycosa.store.compaction.plan import BASE, DELTA
 from lycosa.store.coordination.owner import FOLDER as RUN
 from lycosa.store.log.claim import DATA, INBOX
 from lycosa.store.log.entry import FOLDER as LOG
-from lycosa.store.storage.local import ASIDE_SUFFIX
+from lycosa.store.storage.files import ASIDE_SUFFIX
 from lycosa.store.storage.staging import PREFIX as BUILD_PREFIX
 from lycosa.store.storage.staging import list_faults
 from lycosa.store.storage.storage import Storage
 from lycosa.store.tables.live import LiveTables
 from lycosa.store.verify.check import verify
-from lycosa.store.verify.findings import ERROR, GRAPH, NOTE, REMOVE, WARNING, Finding, Report
+from lycosa.store.verify.findings import ERROR, GRAPH, NOTE, REMOVE, WARNING, CheckReport, Finding
 from lycosa.store.workspace import FILE, Workspace
 from lycosa.translation.table import TranslationTable
 from lycosa.translation.workspace_tables import FOLDER as TRANSLATIONS
@@ -71,7 +71,7 @@ _NOTES = ("tokens", "monitors", "paused", "moderation", "outbox")
 _OTHERS_MAY_WRITE, _OTHERS_MAY_READ = 0o002, 0o077
 
 
-def check_workspace(root: str, *, deep: bool = False, clock: Clock | None = None) -> Report:
+def check_workspace(root: str, *, deep: bool = False, clock: Clock | None = None) -> CheckReport:
     """Check everything that can be checked; changes nothing. `deep` also reads every archived
     record and every stored text.
 
@@ -106,7 +106,9 @@ def _graph(workspace: Workspace, tables: LiveTables | None) -> Iterator[Finding]
     remedy = "rebuild it from the tables: `lycosa rank` or `lycosa check --repair`"
     for name in workspace.storage.names(graph.FOLDER):
         folder = (
-            workspace.storage.local_folder(f"{graph.FOLDER}/{name}") if name.isdigit() else None
+            workspace.storage.folders.local_path(f"{graph.FOLDER}/{name}")
+            if name.isdigit()
+            else None
         )
         if folder is not None and not Path(folder, "info.json").exists():
             yield Finding(ERROR, f"{graph.FOLDER}/{name}/info.json", "missing", remedy, GRAPH)
@@ -148,7 +150,7 @@ def _graph(workspace: Workspace, tables: LiveTables | None) -> Iterator[Finding]
 
 def _translations(storage: Storage) -> Iterator[Finding]:
     for name in storage.names(TRANSLATIONS):
-        found = storage.local_folder(f"{TRANSLATIONS}/{name}")
+        found = storage.folders.local_path(f"{TRANSLATIONS}/{name}")
         if name.startswith(".") or found is None:
             continue
         problem = _sqlite_problem(Path(found) / "table.sqlite")
@@ -173,7 +175,7 @@ def _sqlite_problem(path: Path) -> str:
 
 def _vectors(storage: Storage) -> Iterator[Finding]:
     names = [name for name in storage.names(VECTORS) if name.isdigit()]
-    found = storage.local_folder(f"{VECTORS}/{names[-1]}") if names else None
+    found = storage.folders.local_path(f"{VECTORS}/{names[-1]}") if names else None
     if found is None:
         return
     path = Path(found)

@@ -22,6 +22,7 @@ from lycosa.store.compaction.plan import base_place
 from lycosa.store.exclusion.purge import PurgeReport
 from lycosa.store.exclusion.purge_collection import purge_collection
 from lycosa.store.log.claim import INBOX
+from lycosa.store.log.transaction import CommitContents
 from lycosa.store.tables.live import LiveTables
 from lycosa.store.workspace import Workspace
 
@@ -149,7 +150,7 @@ def purge(root: str, name: str, config: Config) -> PurgeReport:
             _clear_inbox(workspace, name)
             counters = workspace.state().counters
             used = {key: -counters[key] for key in (f"pages.{name}", f"suspects.{name}")}
-            claim.commit(claim.next_folder(), {}, counters=used)
+            claim.commit(claim.next_folder(), {}, CommitContents(counters=used))
         finally:
             claim.release()
     make_anew(workspace, index_analysis(root))

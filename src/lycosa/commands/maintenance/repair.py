@@ -25,14 +25,23 @@ from lycosa.index import generation as generations
 from lycosa.index.indexer import Indexer
 from lycosa.index.shards.shards import WHOLE, current
 from lycosa.maintenance.jobs import rank_workspace
-from lycosa.store.compaction.compact import maintenance
-from lycosa.store.compaction.vacuum import sweep_alone
+from lycosa.store.compaction.vacuum import vacuum_locked
+from lycosa.store.coordination.maintenance import maintenance
 from lycosa.store.log.entry import entry_path
 from lycosa.store.log.snapshot import INTERVAL, snapshot_path, snapshots_newest_first
-from lycosa.store.verify.findings import CDXJ, ENTRIES, GRAPH, INDEX, REMOVE, SWEEP, Finding, Report
+from lycosa.store.verify.findings import (
+    CDXJ,
+    ENTRIES,
+    GRAPH,
+    INDEX,
+    REMOVE,
+    VACUUM,
+    CheckReport,
+    Finding,
+)
 from lycosa.store.workspace import Workspace
 
-_ORDER = (REMOVE, ENTRIES, CDXJ, SWEEP, GRAPH, INDEX)
+_ORDER = (REMOVE, ENTRIES, CDXJ, VACUUM, GRAPH, INDEX)
 """The index last: it is made of all the rest."""
 
 
@@ -42,7 +51,7 @@ class Repaired:
     `report`: what a check finds after it.
     """
 
-    report: Report
+    report: CheckReport
     done: list[tuple[str, str]] = field(default_factory=list)
     failed: list[tuple[str, str]] = field(default_factory=list)
 
@@ -80,7 +89,7 @@ def _run(workspace: Workspace, kind: str, findings: Sequence[Finding], repaired:
     each: dict[str, Callable[[Workspace, str], str]] = {REMOVE: _remove, CDXJ: _write_cdxj}
     whole: dict[str, Callable[[Workspace], str]] = {
         ENTRIES: _remove_entries,
-        SWEEP: _sweep,
+        VACUUM: _sweep,
         GRAPH: _rank,
         INDEX: _index,
     }
@@ -112,9 +121,9 @@ def _remove(workspace: Workspace, where: str) -> str:
 def _write_cdxj(workspace: Workspace, where: str) -> str:
     """Raises ArchiveError if what the WARC gives is not what was committed."""
     storage, committed = workspace.storage, workspace.state().indexes[where]
-    storage.remove_folder(where)  # whoever put one there
+    storage.remove_empty_folders(where)  # whoever put one there
     warc = where.removesuffix(".cdxj") + ".warc.gz"
-    path = storage.local(warc)
+    path = storage.files.local_path(warc)
     types = {
         record.headers.get("warc-record-id", "").strip("<>"): record.type
         for record in read_records(path)
@@ -126,9 +135,9 @@ def _write_cdxj(workspace: Workspace, where: str) -> str:
     aside = f"{where}.aside"
     storage.remove(aside)
     try:
-        write_cdxj(storage.place(aside), visits, record_types=others)
-        content = Path(storage.place(aside)).read_bytes()
-        if len(content) != committed.bytes or storage.digest(aside) != committed.digest:
+        write_cdxj(storage.files.draft_path(aside), visits, record_types=others)
+        content = Path(storage.files.draft_path(aside)).read_bytes()
+        if len(content) != committed.bytes or storage.files.digest(aside) != committed.digest:
             raise ArchiveError(
                 f"the index rebuilt from {warc} differs from the committed one: "
                 f"restore {where} from a backup"
@@ -165,14 +174,14 @@ def _remove_entries(workspace: Workspace) -> str:
 
 
 def _sweep(workspace: Workspace) -> str:
-    report = sweep_alone(workspace, workspace.state(), 0, 1 << 62, 0)
+    report = vacuum_locked(workspace, workspace.state(), 0, 1 << 62, 0)
     return f"{number_of(report.files, 'obsolete file')} deleted"
 
 
 def _rank(workspace: Workspace) -> str:
     for name in workspace.storage.names(graph.FOLDER):
         if name.isdigit():
-            workspace.storage.remove_tree(f"{graph.FOLDER}/{name}")
+            workspace.storage.folders.remove(f"{graph.FOLDER}/{name}")
     info = rank_workspace(workspace.root)
     if generations.numbers(workspace.storage) or workspace.storage.names(generations.FOLDER):
         _index(workspace)  # it has read the one that was damaged

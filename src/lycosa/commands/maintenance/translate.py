@@ -116,7 +116,7 @@ def remove_table(root: str, name: str) -> None:
             f"there is no added or learned table {name!r} (available: {known}); `lycosa rank` "
             "maintains the tables learned from the crawl"
         )
-    storage.remove_tree(f"{FOLDER}/{name}")
+    storage.folders.remove(f"{FOLDER}/{name}")
 
 
 def encode_pages(root: str, encoder: Encoder) -> VectorsInfo:
@@ -227,7 +227,7 @@ def _put(
             name, kind, source, target, len(made.pairs), analyzers(source, target), told
         )
         write_table(build / TABLE, info, made.pairs, made.source_surfaces, made.target_surfaces)
-        if not storage.publish_folder(str(build), f"{FOLDER}/{name}"):
+        if not storage.folders.publish(str(build), f"{FOLDER}/{name}"):
             raise UsageError(
                 f"table {name} already exists: remove it with `lycosa translate "
                 f"remove {name}`, or choose another --name"

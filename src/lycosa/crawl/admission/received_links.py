@@ -22,7 +22,7 @@ from lycosa.crawl.admission.remote_links import INBOX_LINK, Way
 from lycosa.crawl.state.crawl_state import CrawlState
 from lycosa.crawl.state.events import CrawlListener
 from lycosa.store.log.claim import DATA, Claim
-from lycosa.store.log.state import LiveFile
+from lycosa.store.storage.files import DataFile
 from lycosa.store.storage.storage import Storage
 from lycosa.store.tables.files import scan_file
 from lycosa.store.tables.precedence import unapplied
@@ -118,7 +118,7 @@ class ReceivedLinks(CrawlListener):
             if entry > applied.get(partition, 0)
         }
 
-    def _frames(self, file: LiveFile) -> Iterator[pl.DataFrame]:
+    def _frames(self, file: DataFile) -> Iterator[pl.DataFrame]:
         """The unread rows of a file, the nearest first; of a large one some partitions at a
         time.
         """

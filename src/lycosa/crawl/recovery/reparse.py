@@ -21,6 +21,7 @@ from lycosa.crawl.processing.page_reader import FAULT_RENDERED, Reader
 from lycosa.hooks.plugins import installed_plugins
 from lycosa.http.decode import parse_head
 from lycosa.store.log.claim import Claim
+from lycosa.store.log.transaction import CommitContents
 from lycosa.store.tables.buffers import Buffers, LinksBuffer
 from lycosa.store.tables.live import LiveTables
 from lycosa.store.tables.rows import page_row
@@ -87,14 +88,18 @@ def reparse(
             buffers.links.add_links(visit, page.links)
         if buffers.pages.rows >= _COMMIT_PAGES:
             claim.commit(
-                claim.next_folder(), buffers.mapping(), counters={"reparsed": buffers.pages.rows}
+                claim.next_folder(),
+                buffers.mapping(),
+                CommitContents(counters={"reparsed": buffers.pages.rows}),
             )
             buffers = Buffers()
         if observer is not None:
             observer(Reparsed(**counts))
     if buffers.pages.rows:
         claim.commit(
-            claim.next_folder(), buffers.mapping(), counters={"reparsed": buffers.pages.rows}
+            claim.next_folder(),
+            buffers.mapping(),
+            CommitContents(counters={"reparsed": buffers.pages.rows}),
         )
     return Reparsed(**counts)
 

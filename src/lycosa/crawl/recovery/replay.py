@@ -24,7 +24,7 @@ from lycosa.crawl.admission.discovery import KINDS
 from lycosa.crawl.processing.response_processor import Replayed, ResponseProcessor
 from lycosa.crawl.state.crawl_state import CrawlState
 from lycosa.crawl.state.task import Task
-from lycosa.store.log.claim import Orphan
+from lycosa.store.log.claim import OrphanArchive
 from lycosa.store.tables.live import LiveTables
 from lycosa.store.tables.rows import url_record
 from lycosa.url.scope import hostname, url_origin
@@ -48,7 +48,7 @@ class ReplayReport:
 
 def replay(
     processor: ResponseProcessor,
-    orphans: Iterable[Orphan],
+    orphans: Iterable[OrphanArchive],
     tables: LiveTables,
     locate: Callable[[str], str],
     commit_if_due: Callable[[], None],

@@ -119,7 +119,7 @@ class RankerAmong:
         )
 
     def _info(self, number: int) -> tuple[Path, Mapping[str, Any]] | None:
-        folder = self._storage.local_folder(self._folder(number))
+        folder = self._storage.folders.local_path(self._folder(number))
         if folder is None:
             return None
         try:
@@ -170,9 +170,9 @@ class RankerAmong:
                     "solved": solved,
                 }
                 (build / _INFO).write_text(json.dumps(document))
-                self._storage.publish_folder(str(build), self._folder(number))
+                self._storage.folders.publish(str(build), self._folder(number))
                 for older in self._numbers()[:-_KEPT]:
-                    self._storage.remove_tree(self._folder(older))
+                    self._storage.folders.remove(self._folder(older))
                     self._storage.remove(self._note(older))
         except OSError:
             pass  # the ranking itself is good

@@ -226,7 +226,7 @@ def open_session(
         ConfigError: the exclusion list cannot be read, or a fetch setting is wrong: nothing was
         claimed. UsageError: a partition that the workspace does not have.
     """
-    workspace.storage.limit_cache(config.store.cache)
+    workspace.storage.files.limit_cache(config.store.cache)
     state = workspace.state()
     held = None if options.partitions is None else frozenset(options.partitions)
     settings = _settings_of(jobs, state, shared=held is not None)
@@ -252,7 +252,7 @@ def open_session(
             ExclusionCheck(file, workspace.domains, claim.state),
             options.plugins or installed_plugins(),
         ),
-        workspace.storage.scratch(),
+        workspace.storage.scratch_dir(),
     )
     return _compose(workspace, claim, crawl, fetcher, options, _changed(state, claim, settings))
 
@@ -377,7 +377,7 @@ def _ranker(workspace: Workspace, config: Config, clock: Clock, among: str | Non
     """
     in_real_time = isinstance(clock, SystemClock)
     ranker: Ranker = (
-        RankerProcess(workspace.root, workspace.storage.scratch())
+        RankerProcess(workspace.root, workspace.storage.scratch_dir())
         if in_real_time
         else RankerHere(workspace)
     )

@@ -18,6 +18,7 @@ from lycosa.core.records import Exchange, HostRow, Link, Page, UrlRow, Visit
 from lycosa.crawl.processing.page_matcher import PatternMatch
 from lycosa.store.log.archive_files import CDXJ_NAME, WARC_NAME
 from lycosa.store.log.claim import Claim, DataFolder
+from lycosa.store.log.transaction import CommitContents
 from lycosa.store.tables.buffers import Buffers
 from lycosa.store.tables.rows import Row, match_row
 from lycosa.url.keys import host_key
@@ -241,12 +242,14 @@ class Batch:
         entry = self._claim.commit(
             folder,
             self._buffers.mapping(),
-            warc=warc,
-            cdxj=cdxj,
-            orphans_used=tuple(self.orphans_used),
-            inbox=tuple(self.inbox),
-            applied=self.applied,
-            counters=self.counters,
+            CommitContents(
+                warc=warc,
+                cdxj=cdxj,
+                orphans_used=tuple(self.orphans_used),
+                inbox=tuple(self.inbox),
+                applied=self.applied,
+                counters=self.counters,
+            ),
         )
         if self._warc is not None and warc is None:
             self._claim.drop_journal(folder)

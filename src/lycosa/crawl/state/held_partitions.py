@@ -10,7 +10,8 @@ import polars as pl
 
 from lycosa.store.log.archive_files import folder_numbers
 from lycosa.store.log.claim import DATA
-from lycosa.store.log.state import LiveFile, LogState
+from lycosa.store.log.state import LogState
+from lycosa.store.storage.files import DataFile
 from lycosa.store.tables.live import LiveTables
 from lycosa.store.tables.schema import Table
 from lycosa.store.workspace import Workspace
@@ -47,7 +48,7 @@ class HeldPartitions:
             else between & pl.col("partition").is_in(sorted(self.held))
         )
 
-    def files(self, state: LogState, table: str) -> list[LiveFile]:
+    def files(self, state: LogState, table: str) -> list[DataFile]:
         """The live files of a table of hosts or URLs that may hold rows of these partitions: a
         commit has only its claim's.
         """
@@ -73,6 +74,6 @@ class HeldTables(LiveTables):
         super().__init__(workspace, state)
         self._held = held_partitions.condition()
 
-    def _file(self, table: Table, file: LiveFile) -> pl.LazyFrame:
+    def _file(self, table: Table, file: DataFile) -> pl.LazyFrame:
         rows = super()._file(table, file)
         return rows if self._held is None else rows.filter(self._held)

@@ -25,6 +25,7 @@ from lycosa.core.clock import Clock, SystemClock
 from lycosa.core.errors import UsageError
 from lycosa.core.records import UrlState
 from lycosa.store.log.claim import Claim, DataFolder
+from lycosa.store.log.transaction import CommitContents
 from lycosa.store.tables.buffers import write_table
 from lycosa.store.tables.live import LiveTables
 from lycosa.store.tables.schema import SORT, TABLES
@@ -146,7 +147,7 @@ class _Copy:
         self._copy_hosts(claim)
         counters = self._tables.state.counters
         kept = {f"{kind}.{self._name}": counters[f"{kind}.{self._name}"] for kind in _COUNTERS}
-        claim.commit(claim.next_folder(), {}, counters=kept)
+        claim.commit(claim.next_folder(), {}, CommitContents(counters=kept))
         claim.release()
         return self._report
 
@@ -178,8 +179,7 @@ class _Copy:
         claim.commit(
             folder,
             {"visits": _Rows("visits", placed.sort(SORT, maintain_order=True))},
-            warc=folder.warc,
-            cdxj=folder.cdxj,
+            CommitContents(warc=folder.warc, cdxj=folder.cdxj),
         )
         self._report.rows["visits"] += visits.height
         self._report.exchanges += len(moved)

@@ -41,7 +41,7 @@ from lycosa.graph.generation import current_duplicates
 from lycosa.store.tables.files import ENTRY
 from lycosa.store.tables.live import LiveTables, sources
 from lycosa.store.tables.ordered import in_key_order
-from lycosa.store.tables.precedence import SOURCE, not_outranked
+from lycosa.store.tables.precedence import SOURCE, without_superseded
 from lycosa.store.tables.schema import TABLES
 from lycosa.store.workspace import Workspace
 
@@ -408,7 +408,7 @@ def _newest_links(links: pl.DataFrame, pages: pl.DataFrame) -> pl.DataFrame:
             pl.col(ENTRY).first().alias("parsed_in"), pl.col("fetched_at").max().alias("parsed_at")
         )
     )
-    newest = not_outranked(TABLES["links"], links, {}).join(
+    newest = without_superseded(TABLES["links"], links, {}).join(
         parsed, on=SOURCE, how="left", maintain_order="left"
     )
     at = (pl.col("found_at") >= pl.col("parsed_at")).fill_null(True)

@@ -22,7 +22,7 @@ import polars as pl
 from lycosa.core.errors import WorkspaceError
 from lycosa.core.records import UrlState
 from lycosa.frontier.rows.row_positions import FileIndex, Places, cuts, places, spans, within
-from lycosa.store.log.state import LiveFile
+from lycosa.store.storage.files import DataFile
 from lycosa.store.tables.buffers import polars_schema
 from lycosa.store.tables.schema import TABLES, Table
 
@@ -91,7 +91,7 @@ class HostRowReader:
             if kind == pl.String
         ]
 
-    def refresh(self, files: Sequence[LiveFile]) -> None:
+    def refresh(self, files: Sequence[DataFile]) -> None:
         """Know these files (`LogState.files[table]`) and no others. Reads two columns of those that
         are new.
 
@@ -167,7 +167,7 @@ class HostRowReader:
             partitions, host_keys, pl.col("url_key").is_in(pl.Series(url_keys).implode())
         )
 
-    def _open(self, file: LiveFile) -> _File:
+    def _open(self, file: DataFile) -> _File:
         rows = pl.scan_parquet(
             self._path(file.path),
             schema=self._schema,

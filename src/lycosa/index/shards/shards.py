@@ -199,7 +199,7 @@ def adopt(place: Place, count: int) -> bool:
         storage.replace(f"{FOLDER}/{LAYOUT}", json.dumps({"shards": count}).encode(), sync=True)
     for name in storage.names(FOLDER):
         if _is_of_other_layout(name, count):
-            storage.remove_tree(f"{FOLDER}/{name}")
+            storage.folders.remove(f"{FOLDER}/{name}")
     return True
 
 

@@ -106,11 +106,11 @@ def write_vectors(
         (build / PAGES).write_text("\n".join(ids), encoding="ascii")
         (build / INFO).write_text(json.dumps(asdict(info)))
         number = max(_numbers(storage), default=0) + 1
-        while not storage.publish_folder(str(build), f"{FOLDER}/{number:08d}"):
+        while not storage.folders.publish(str(build), f"{FOLDER}/{number:08d}"):
             number += 1
         for older in _numbers(storage):
             if older < number:
-                storage.remove_tree(f"{FOLDER}/{older:08d}")
+                storage.folders.remove(f"{FOLDER}/{older:08d}")
     return info
 
 
@@ -128,7 +128,7 @@ class FlatIndex:
         found = [
             path
             for number in _numbers(storage)
-            if (path := storage.local_folder(f"{FOLDER}/{number:08d}")) is not None
+            if (path := storage.folders.local_path(f"{FOLDER}/{number:08d}")) is not None
         ]
         if not found:
             raise WorkspaceError("no page has been encoded yet: run `lycosa translate encode`")

@@ -1,9 +1,8 @@
-"""Deleting what the log no longer needs: replaced files, entries behind a snapshot, what dead
-workers and merges left lying.
+"""Delete obsolete files: replaced files, entries before a snapshot, files of killed processes.
 
-Nothing live is ever touched, nor a WARC that counts. A follower that was away for longer than
-entries are kept starts from the snapshot; a reader that holds an older view of the log for longer
-than replaced files are kept must read the log again.
+Live table and WARC files are never deleted. A reader of the log that was away longer than entries
+are retained starts from the snapshot. A reader with an older state than replaced files are retained
+must read the log again.
 """
 
 from __future__ import annotations
@@ -18,8 +17,8 @@ import polars as pl
 
 from lycosa.core.clock import Clock, SystemClock
 from lycosa.core.errors import WorkspaceError
-from lycosa.store.compaction.compact import maintenance
 from lycosa.store.compaction.plan import BASE, DELTA
+from lycosa.store.coordination.maintenance import BUSY, maintenance
 from lycosa.store.log.archive_files import WARC_NAME, folder_numbers
 from lycosa.store.log.claim import DATA
 from lycosa.store.log.entry import FOLDER, PURGE, Entry, at_ms, entry_path
@@ -31,7 +30,7 @@ from lycosa.store.log.snapshot import (
     write_header,
 )
 from lycosa.store.log.state import LogState
-from lycosa.store.storage.local import ASIDE_SUFFIX
+from lycosa.store.storage.files import ASIDE_SUFFIX
 from lycosa.store.storage.storage import Storage
 from lycosa.store.tables.files import ENTRY
 from lycosa.store.workspace import Workspace
@@ -40,17 +39,16 @@ DAY_MS = 86_400_000
 KEEP_REPLACED_MS = DAY_MS
 KEEP_ENTRIES_MS = 7 * DAY_MS
 _TABLE_SUFFIX = ".parquet"
-_WHOLE_NEWEST, _WHOLE_EVERY = 4, 10_000
-"""Snapshots that stay whole: so many of the newest, should one be damaged, and of older ones those
-of such entries, where a check of the entries that are there can begin. Each names all archive
-files: of a million commits one has 35 MB.
+_COMPLETE_NEWEST, _COMPLETE_EVERY = 4, 10_000
+"""Snapshots that stay complete: the newest ones, in case one is damaged, and each 10,000th, where
+a check of the log can start. With a million commits, a snapshot has 35 MB.
 """
 _PURGE_FILE = re.compile(r"archive-[0-9a-f]{12}\.(warc\.gz|cdxj)|.*\.aside")
 
 
 @dataclass(slots=True)
-class SweepReport:
-    """What was deleted. `gave_up` says why nothing was, "" if all was looked at."""
+class VacuumReport:
+    """What was deleted. `gave_up`: why nothing was deleted."""
 
     files: int = 0
     bytes: int = 0
@@ -59,58 +57,55 @@ class SweepReport:
     gave_up: str = ""
 
 
-def sweep(
+def vacuum(
     workspace: Workspace,
     *,
     keep_replaced_ms: int = KEEP_REPLACED_MS,
     keep_entries_ms: int = KEEP_ENTRIES_MS,
     now_ms: int | None = None,
     clock: Clock | None = None,
-) -> SweepReport:
-    """Delete what may go: replaced table files after `keep_replaced_ms` (what a purge replaced: at
-    once), log entries before a snapshot, and the folders of dead claims once their WARC is
-    replayed, after `keep_entries_ms`.
+) -> VacuumReport:
+    """Delete table files that were replaced before `keep_replaced_ms` (by a purge: at once), log
+    entries before a snapshot, and replayed folders of ended claims after `keep_entries_ms`.
 
-    May be killed at any time and called again. Returns at once if another process on this machine
-    merges, sweeps or purges.
+    May be killed at any time. Returns at once if another process on this machine compacts, vacuums
+    or purges.
 
     Raises:
         WorkspaceError: the log is damaged; nothing was deleted.
         OSError: storage failed.
     """
     now = (clock or SystemClock()).now_ms() if now_ms is None else now_ms
-    with maintenance(workspace.storage) as alone:
-        if not alone:
-            return SweepReport(
-                gave_up="another process is compacting, vacuuming or purging this workspace"
-            )
-        return sweep_alone(workspace, workspace.state(), keep_replaced_ms, keep_entries_ms, now)
+    with maintenance(workspace.storage) as locked:
+        if not locked:
+            return VacuumReport(gave_up=BUSY)
+        return vacuum_locked(workspace, workspace.state(), keep_replaced_ms, keep_entries_ms, now)
 
 
-def sweep_alone(
+def vacuum_locked(
     workspace: Workspace, state: LogState, keep_replaced_ms: int, keep_entries_ms: int, now_ms: int
-) -> SweepReport:
-    """`sweep`, for a caller that holds the maintenance lock."""
-    broom = _Broom(
+) -> VacuumReport:
+    """Vacuum; the caller holds the `maintenance` lock."""
+    deletion = _Deletion(
         workspace, state, now_ms - keep_replaced_ms, now_ms - keep_entries_ms, now_ms - DAY_MS
     )
-    broom.tables()
-    broom.archives()
-    broom.settle()
-    broom.folders()
-    broom.log()
-    return broom.report
+    deletion.delete_tables()
+    deletion.delete_archives()
+    deletion.sync()
+    deletion.delete_folders()
+    deletion.delete_entries()
+    return deletion.report
 
 
 @dataclass(slots=True)
-class _Broom:
+class _Deletion:
     workspace: Workspace
     state: LogState
-    replaced_before: int  # ms: what was replaced earlier may go
-    entries_before: int  # ms: entries and orphans from earlier may go
+    replaced_before: int  # ms
+    entries_before: int  # ms, for entries and orphans
     yesterday: int  # ms
-    report: SweepReport = field(default_factory=SweepReport)
-    # path -> the entry that replaced it, of all entries that are there
+    report: VacuumReport = field(default_factory=VacuumReport)
+    # path -> the entry that replaced it, of all existing entries
     _replacements: dict[str, int] | None = None
     _oldest: int = 0
     _removed_in: set[str] = field(default_factory=set)  # folders
@@ -119,93 +114,85 @@ class _Broom:
     def storage(self) -> Storage:
         return self.workspace.storage
 
-    def tables(self) -> None:
-        """Table files that do not count: replaced, or written and never named."""
-        live = {file.path for files in self.state.files.values() for file in files}
+    def delete_tables(self) -> None:
+        """Delete table files that were replaced, or written but never committed."""
+        live = self.state.live_paths()
         committed = {os.path.dirname(path) for path in (*self.state.warcs, *self.state.retired)}
-        recent = self._recent()
+        recent = self._recently_replaced()
         for top in (DATA, BASE, DELTA):
             for path in self.storage.files_below(top):
                 if not path.endswith(_TABLE_SUFFIX) or path in live:
                     continue
-                if not (recent[path] if path in recent else self._settled(path, committed)):
+                if not (recent[path] if path in recent else self._is_obsolete(path, committed)):
                     continue
                 if os.path.basename(path).startswith("found") and not self._applied(path):
                     continue
                 self._remove(path)
 
-    def archives(self) -> None:
-        """What a purge replaced and was killed before it deleted it, and what it wrote and was
-        killed before it named it.
-        """
+    def delete_archives(self) -> None:
+        """Delete archive files that a killed purge replaced, or wrote but did not commit."""
         for path in self.state.retired:
-            for left in (path, path.removesuffix(".warc.gz") + ".cdxj"):
-                if (
-                    left not in self.state.indexes
-                    and left not in self.state.warcs
-                    and self.storage.size(left) is not None
-                ):
-                    self._remove(left)
+            for file in (path, path.removesuffix(".warc.gz") + ".cdxj"):
+                if not self._is_committed(file) and self.storage.size(file) is not None:
+                    self._remove(file)
         for path in self.storage.files_below(DATA):
-            if (
-                path in self.state.warcs
-                or path in self.state.indexes
-                or path.endswith(_TABLE_SUFFIX)
-            ):
+            if self._is_committed(path) or path.endswith(_TABLE_SUFFIX):
                 continue
-            # sent, never named: if it can be replayed, then from the spool
-            if not self.storage.on_disk and self._dead(path):
+            # uploaded but not committed: replay reads the spool
+            if not self.storage.on_disk and self._has_ended(path):
                 self.report.files += 1
                 self.report.bytes += self.storage.size(path) or 0
-                self.storage.withdraw(path)
+                self.storage.files.unpublish(path)
                 continue
             if not _PURGE_FILE.fullmatch(os.path.basename(path)):
                 continue
             if (self.storage.modified_at(path) or 0) < self.replaced_before:
                 self._remove(path)
 
-    def settle(self) -> None:
-        """See to it that no power cut brings back what was deleted: it may be excluded."""
+    def sync(self) -> None:
+        """Make deletions durable: the files may contain excluded pages."""
         for folder in self._removed_in:
             self.storage.sync_folder(folder)
 
-    def folders(self) -> None:
-        """Folders of dead claims, once everything in them is replayed and settled; folders that
-        have become empty.
-        """
-        counting = {os.path.dirname(path) for path in (*self.state.warcs, *self.state.indexes)}
-        counting |= {
-            os.path.dirname(file.path) for files in self.state.files.values() for file in files
-        }
-        for name in self.storage.drafts(DATA):
+    def delete_folders(self) -> None:
+        """Delete replayed folders of ended claims, and empty folders."""
+        committed = {os.path.dirname(path) for path in (*self.state.warcs, *self.state.indexes)}
+        committed |= set(map(os.path.dirname, self.state.live_paths()))
+        for name in self.storage.files.draft_names(DATA):
             numbers = folder_numbers(name)
             folder = f"{DATA}/{name}"
-            if numbers is None or folder in counting or not self._dead(f"{folder}/{WARC_NAME}"):
+            if (
+                numbers is None
+                or folder in committed
+                or not self._has_ended(f"{folder}/{WARC_NAME}")
+            ):
                 continue
-            if self._outlived(numbers[0]) and self._replayed(f"{folder}/{WARC_NAME}", numbers[0]):
+            if self._is_superseded(numbers[0]) and self._replayed(
+                f"{folder}/{WARC_NAME}", numbers[0]
+            ):
                 if self.storage.on_disk:
                     for path in self.storage.files_below(folder):
                         self._remove(path)
-                self.storage.drop_drafts(folder)
+                self.storage.files.drop_drafts(folder)
             self._remove_folder(folder)
         if not self.storage.on_disk:
             for name in self.storage.names(DATA):
                 self._remove_folder(f"{DATA}/{name}")
         for top in (BASE, DELTA):
-            self.report.folders += self.storage.remove_empty_below(top)
+            self._remove_folder(top)
 
-    def log(self) -> None:
-        """Entries before a snapshot, and old snapshots. Last of all, since the rest goes by what
-        they say.
+    def delete_entries(self) -> None:
+        """Delete entries before a snapshot, and reduce old snapshots. Last, because the other steps
+        read them.
         """
         numbers = snapshot_numbers(self.storage)
-        whole = list(islice(filter(self._is_whole, reversed(numbers)), _WHOLE_NEWEST))
-        if not whole:
+        complete = list(islice(filter(self._is_complete, reversed(numbers)), _COMPLETE_NEWEST))
+        if not complete:
             return
-        self._thin([number for number in numbers if number < whole[-1]])
-        # The newest may turn out damaged one day: what is behind the one before it can stand in.
-        start = whole[:2][-1]
-        doomed = []
+        self._reduce([number for number in numbers if number < complete[-1]])
+        # Entries after the second newest snapshot are retained in case the newest is damaged.
+        start = complete[:2][-1]
+        obsolete = []
         for number in (number for number in self.workspace.log.numbers() if number < start):
             entry = self.workspace.log.read(number)
             path = entry_path(number)
@@ -214,12 +201,12 @@ class _Broom:
                 or max(at_ms(entry), self.storage.modified_at(path) or 0) >= self.entries_before
             ):
                 break
-            doomed.append(entry)
-        if not doomed:
+            obsolete.append(entry)
+        if not obsolete:
             return
-        self._remove_asides()
-        for hundred in range(-(-doomed[0].number // INTERVAL) * INTERVAL, start, INTERVAL):
-            if hundred < doomed[-1].number + INTERVAL:
+        self._remove_unfinished()
+        for hundred in range(-(-obsolete[0].number // INTERVAL) * INTERVAL, start, INTERVAL):
+            if hundred < obsolete[-1].number + INTERVAL:
                 entries = (
                     self.workspace.log.read(number)
                     for number in range(hundred - INTERVAL + 1, hundred + 1)
@@ -228,63 +215,61 @@ class _Broom:
                     self.storage, hundred, [entry.attempt if entry else "" for entry in entries]
                 )
         self.storage.sync_folder(FOLDER)
-        for entry in doomed:
+        for entry in obsolete:
             self.storage.remove(entry_path(entry.number))
             self.report.entries += 1
 
-    def _thin(self, numbers: list[int]) -> None:
-        """Leave of these snapshots the first lines, but for every `_WHOLE_EVERY`th. The oldest
-        first: before the last one that is done all are, and none of them is read again.
+    def _reduce(self, numbers: list[int]) -> None:
+        """Reduce these snapshots to their first lines, except every `_COMPLETE_EVERY`th, oldest
+        first: all before the newest reduced one are reduced and not read again.
         """
         waiting = []
         for number in reversed(numbers):
-            if number % _WHOLE_EVERY:
+            if number % _COMPLETE_EVERY:
                 if not (self.storage.read(snapshot_path(number)) or b"").partition(b"\n")[2]:
                     break
                 waiting.append(number)
         for number in reversed(waiting):
             write_header(self.storage, number, ())
 
-    def _recent(self) -> dict[str, bool]:
-        """What was replaced of late, and whether it may go; anything else was replaced before, or
-        never counted.
-        """
-        found: dict[str, bool] = {}
+    def _recently_replaced(self) -> dict[str, bool]:
+        """Return recently replaced files, and whether they may be deleted."""
+        replaced: dict[str, bool] = {}
         horizon = min(self.replaced_before, self.yesterday)
         for entry in self._entries_back():
             if at_ms(entry) < horizon:
                 break
-            may_go = entry.kind == PURGE or at_ms(entry) < self.replaced_before
-            found.update((path, may_go) for path in entry.replaces)
-        return found
+            deletable = entry.kind == PURGE or at_ms(entry) < self.replaced_before
+            replaced.update((path, deletable) for path in entry.replaces)
+        return replaced
 
     def _entries_back(self) -> Iterator[Entry]:
-        """The entries that are there, the newest first."""
+        """Yield the existing entries, newest first."""
         number = self.state.head
         while number and (entry := self.workspace.log.read(number)) is not None:
             yield entry
             number -= 1
 
-    def _settled(self, path: str, committed: set[str]) -> bool:
-        """Whether a file that does not count, and was not replaced of late, will not be named by
-        anybody any more.
+    def _is_obsolete(self, path: str, committed: set[str]) -> bool:
+        """Return whether a file that is not live, and was not replaced recently, can never be
+        committed.
         """
         if (self.storage.modified_at(path) or 0) >= self.replaced_before:
             return False
         numbers = folder_numbers(path.split("/")[1]) if path.startswith(f"{DATA}/") else None
         if numbers is None:
-            # of a merge, which looks for its files before it names them
+            # of a compaction, which checks its files before it commits
             return not path.startswith(f"{DATA}/")
-        if os.path.dirname(path) in committed or self._dead(path):
+        if os.path.dirname(path) in committed or self._has_ended(path):
             return True
-        # of a claim that holds: only what is known to be replaced
+        # of an active claim: only if it was replaced
         return self._replaced_by(path) != self._oldest
 
     def _applied(self, path: str) -> bool:
-        """Whether the owners of all partitions with rows in a replaced `found` file have applied
-        these.
-        """
-        rows = pl.scan_parquet(self.storage.local(path), glob=False, hive_partitioning=False)
+        """Return whether all rows of a replaced file of `found` are applied by their owners."""
+        rows = pl.scan_parquet(
+            self.storage.files.local_path(path), glob=False, hive_partitioning=False
+        )
         last = (
             pl.col(ENTRY).max()
             if ENTRY in rows.collect_schema()
@@ -296,9 +281,7 @@ class _Broom:
         )
 
     def _replaced_by(self, path: str) -> int:
-        """The entry that replaced a file, or a later one where it is deleted: its rows came with
-        earlier ones.
-        """
+        """Return the entry that replaced a file, or the oldest entry if that was deleted."""
         if self._replacements is None:
             entries = list(self._entries_back())
             self._replacements = {
@@ -307,8 +290,8 @@ class _Broom:
             self._oldest = entries[-1].number if entries else self.state.head
         return self._replacements.get(path, self._oldest)
 
-    def _outlived(self, claim: int) -> bool:
-        """Whether every partition of a claim was claimed again, long enough ago."""
+    def _is_superseded(self, claim: int) -> bool:
+        """Return whether all partitions of a claim were claimed again, long enough ago."""
         if self.state.is_forgotten(claim):
             return True
         later = [
@@ -320,8 +303,8 @@ class _Broom:
             *(other.partitions for other in later)
         )
 
-    def _dead(self, path: str) -> bool:
-        """Whether a file of `data` came from a claim that holds no more."""
+    def _has_ended(self, path: str) -> bool:
+        """Return whether a file of `data` belongs to an ended claim."""
         numbers = folder_numbers(path.split("/")[1])
         if numbers is None:
             return False
@@ -330,21 +313,22 @@ class _Broom:
         )
 
     def _replayed(self, warc: str, claim: int) -> bool:
-        """Whether no exchange waits in a WARC that was never committed."""
-        if self.state.is_forgotten(claim) or not self.storage.draft_size(warc):
+        """Return whether all exchanges of an uncommitted WARC file are replayed."""
+        if self.state.is_forgotten(claim) or not self.storage.files.draft_size(warc):
             return True
         return self.state.claims[claim].partitions <= self.state.orphans_used.get(warc, set())
 
-    def _is_whole(self, number: int) -> bool:
+    def _is_complete(self, number: int) -> bool:
         try:
             return read_snapshot(self.storage, number) is not None
         except WorkspaceError:
             return False
 
-    def _remove_asides(self) -> None:
-        """What was begun and not linked: gone before the entries are, so that nobody puts one into
-        a hole.
-        """
+    def _is_committed(self, path: str) -> bool:
+        return path in self.state.warcs or path in self.state.indexes
+
+    def _remove_unfinished(self) -> None:
+        """Remove unfinished entries before the entries, so that none can replace a deleted one."""
         for path in self.storage.files_below(FOLDER):
             if (
                 path.endswith(ASIDE_SUFFIX)
@@ -360,4 +344,4 @@ class _Broom:
         self.report.bytes += size
 
     def _remove_folder(self, path: str) -> None:
-        self.report.folders += self.storage.remove_folder(path)
+        self.report.folders += self.storage.remove_empty_folders(path)

@@ -1,35 +1,31 @@
-"""Who coordinates a workspace: one process at a time, by epochs and a lease, on any storage.
+"""Election of the coordinator of a workspace, by epochs and a lease, on any storage.
 
-`run/leader-00000007.json`, created if absent, says who leads epoch 7; `run/leader.json` is the
-leader's note, rewritten every sixth of `reassign`. A leader speaks (answers pings) only while it
-`holds`: until four fifths of `hold` after the *start* of its last whole touch, which wrote the note
-and then saw that there is no epoch 8 and still an epoch 7. A candidate takes the next epoch when
-the note stood unchanged for `reassign` by its own clock (at once, if the leader said that it ended,
-or was a former life of the candidate's own cluster). The new leader says nothing for `hold` and
-gives nothing away for `reassign` after its epoch was created.
+`run/leader-00000007.json`, created if absent, records the leader of epoch 7. `run/leader.json` is
+the leader's note, rewritten every sixth of `reassign`. A leader answers pings only while it `holds`
+the lease: until 80 % of `hold` after the *start* of its last complete touch, which wrote the note
+and then verified that epoch 7 exists and epoch 8 does not. A candidate creates the next epoch if
+the note was unchanged for `reassign` by its own clock (at once, if the leader ended, or was an
+earlier process of the same cluster). A new leader answers nothing for `hold` and assigns nothing
+for `reassign` after its epoch was created.
 
-Why no worker fetches by the old leader's word when the new leader gives its partitions to another,
-whoever stalls for however long. Let `c` be the moment at which epoch 8 was created.
+Proof that no worker fetches for the old leader when the new one reassigns its partitions, even if
+processes stall. Let `c` be the time at which epoch 8 was created.
 
-1. The old leader's last whole touch looked for epoch 8 before `c`, so it started before `c`; the
-   old leader speaks last before `c + 0.8 hold`. It may stall between looking at its clock and
-   answering: the answer counts for the worker from when it *sent* the ping, which was before the
-   leader looked.
-2. So an exchange by the old leader's word starts before `c + 1.8 hold`, which is before `c +
-   reassign`, as reassign is at least twice
-   hold: clocks may differ by 5 % in speed. The waiting before `c` is not needed for this; it keeps
-       a living leader in office.
-3. Between `c` and `c + 0.8 hold` both may be asked. Were the new one to believe a ping then, the
-   old one might still move a partition away from that worker. So it is silent until `c + hold`, and
-   then believes a worker only once the worker has heard a number from it
-   (`lycosa.cluster.coordinator`): such a ping was sent after the old leader fell silent, and says
-   what it led to in the end.
+1. The old leader's last complete touch checked for epoch 8 before `c`, so it started before `c`,
+   and its last answer is before `c + 0.8 hold`. If it stalls between reading its clock and
+   answering: the worker counts from when it *sent* the ping, which is earlier.
+2. So an exchange permitted by the old leader starts before `c + 1.8 hold`, which is before
+   `c + reassign`, as `reassign` is at least twice `hold`: clocks may differ by 5 %. Waiting before
+   `c` is not needed for this; it keeps a living leader in office.
+3. Between `c` and `c + 0.8 hold` workers may ping both leaders. If the new one believed a ping,
+   the old one might still move a partition away from that worker. So the new leader is silent until
+   `c + hold`, and then believes a worker only after the worker has received a number from it
+   (`lycosa.cluster.coordinator`): such a ping was sent after the old leader's last answer.
 
-Epochs follow each other without a hole: number N+1 is created only by who has seen N, the oldest
-are removed first, and the newest eight stay. Whoever creates a number and then finds its
-predecessor gone had slept through all eight, and leads nothing. A leader that stalls, wakes, and
-finds no successor goes on: nobody led meanwhile. `tests/crawl/test_protocol_model.py` checks all
-this.
+Epochs are consecutive: number N+1 is created only by a process that has read N. The oldest are
+removed first, and the newest eight stay. A process that creates a number and finds its predecessor
+removed was suspended during all eight, and leads nothing. A leader that was suspended and finds no
+successor continues. `tests/crawl/test_protocol_model.py` checks this.
 """
 
 from __future__ import annotations
@@ -51,13 +47,11 @@ from lycosa.store.coordination.owner import FOLDER
 from lycosa.store.storage.storage import Storage
 
 NOTE = f"{FOLDER}/leader.json"
-KEPT = 8
-"""Epoch files that are never removed: a process that sleeps through so many lives of others is
-noticed.
-"""
+RETAINED_EPOCHS = 8
+"""Epoch files that are retained, so that a process that was suspended for long is detected."""
 
-_SPEAKS = 0.8  # of `hold`: leaves 5 % for clocks of unequal speed where reassign = 2 hold
-_TOUCHES = 6  # in `reassign`
+_LEASE_SHARE = 0.8  # of `hold`: tolerates clocks that differ by 5 % if reassign = 2 hold
+_TOUCHES = 6  # per `reassign`
 _NAME = re.compile(r"^leader-(\d{8,})\.json\Z")
 
 
@@ -71,8 +65,8 @@ class Timing:
 
 @dataclass(slots=True, frozen=True)
 class LeaderNote:
-    """What an epoch file and the leader's note say. `cluster` is the same in all lives of one
-    cluster's coordinator.
+    """The content of an epoch file and of the leader's note. `cluster` is the same for all
+    coordinator processes of a cluster.
     """
 
     epoch: int
@@ -84,7 +78,7 @@ class LeaderNote:
     started_at: str = ""
     touched_at: str = ""
     touches: int = 0
-    reassign: int = 30_000  # ms: a note that stands unchanged for so long is a dead leader's
+    reassign: int = 30_000  # ms; the leader is dead if its note is unchanged for this long
     ended: bool = False
 
 
@@ -94,7 +88,7 @@ def epoch_path(epoch: int) -> str:
 
 
 class Leadership:
-    """One epoch, led. `touch` it often, from one thread; any may ask whether it `holds`."""
+    """The lease of a leader. Call `touch` often, from one thread; `holds` from any."""
 
     def __init__(
         self,
@@ -113,13 +107,13 @@ class Leadership:
         self._lock = threading.Lock()
         began = clock.monotonic_ms()
         self.clean = after is None or after.ended
-        """Whether no worker can still act on orders of a former leader."""
-        self.speaks_from = began if self.clean else began + timing.hold
+        """Whether no worker can still act for a former leader."""
+        self.answers_from = began if self.clean else began + timing.hold
         """When pings may be answered (monotonic ms)."""
-        self.gives_from = began if self.clean else began + timing.reassign
+        self.assigns_from = began if self.clean else began + timing.reassign
         """When partitions that a worker might still hold may be reassigned."""
         self.lost = False
-        """Another epoch has started, or this one has ended: it will never hold again."""
+        """Another epoch has started, or this one has ended, permanently."""
 
     @property
     def epoch(self) -> int:
@@ -127,15 +121,14 @@ class Leadership:
 
     @property
     def holds(self) -> bool:
-        """Whether this process may speak as the leader now."""
+        """Whether this process may act as the leader now."""
         return not self.lost and self._clock.monotonic_ms() < self._until
 
     def touch(self) -> bool:
-        """Say that we live and see that nobody else leads, at most every sixth of `reassign`.
-        Returns whether we lead.
+        """Renew the lease, at most every sixth of `reassign`. Return whether this process leads.
 
         Raises:
-            OSError: storage failed; what was held before runs out by itself.
+            OSError: storage failed; the current lease expires.
         """
         with self._lock:
             start = self._clock.monotonic_ms()
@@ -144,24 +137,23 @@ class Leadership:
             ):
                 return self.holds
             self._write()
-            if not self._stands():
+            if not self._is_newest():
                 self.lost = True
                 return False
             self._touched = start
-            self._until = max(self._until, start + int(self._timing.hold * _SPEAKS))
+            self._until = max(self._until, start + int(self._timing.hold * _LEASE_SHARE))
             return self.holds
 
     def end(self) -> None:
-        """Give the lease back: the next leader need not wait. Only when no worker holds anything by
-        our word any more.
+        """End the lease, so that the next leader need not wait. No worker may hold a partition.
 
-        Before `gives_from` one might by a former leader's: then the next one waits all the same.
+        Before `assigns_from` a worker may act for a former leader, so the next one still waits.
         Raises OSError.
         """
         with self._lock:
             if not self.lost:
                 self.lost = True
-                if self._clock.monotonic_ms() >= self.gives_from and self._stands():
+                if self._clock.monotonic_ms() >= self.assigns_from and self._is_newest():
                     self._note = replace(self._note, ended=True)
                     self._write()
 
@@ -171,9 +163,8 @@ class Leadership:
         )
         self._storage.replace(NOTE, _encode(self._note))
 
-    def _stands(self) -> bool:
-        # In this order: where the next epoch's file was there and was removed, ours had been
-        # removed before.
+    def _is_newest(self) -> bool:
+        # In this order: if the next epoch's file was removed, ours was removed before.
         return (
             self._storage.size(epoch_path(self.epoch + 1)) is None
             and self._storage.size(epoch_path(self.epoch)) is not None
@@ -181,7 +172,7 @@ class Leadership:
 
 
 class Candidate:
-    """Who would lead. Call `look` every second or so until it gives a leadership."""
+    """A process that wants to lead. Call `look` about every second until it returns a lease."""
 
     def __init__(
         self,
@@ -206,40 +197,37 @@ class Candidate:
         self._seen: tuple[int, bytes] | None = None
         self._since = 0
         self.rival: LeaderNote | None = None
-        """A living leader of another cluster, if one was seen to be alive."""
+        """The leader of another cluster, if its note has changed."""
 
     def look(self) -> Leadership | None:
-        """Take the next epoch if it is time to. Raises OSError: storage failed; look again.
-
-        A file system's folder must exist: `run` is made here.
-        """
+        """Create the next epoch if permitted. Raises OSError: storage failed; repeat."""
         started = self._clock.monotonic_ms()
         self._storage.make_folder(FOLDER)
         highest = newest_epoch(self._storage)
         if highest == 0:
-            return self._take(1, None)
+            return self._lead(1, None)
         content = self._storage.read(NOTE) or b""
         note, epoch = _decode(content), _decode(self._storage.read(epoch_path(highest)))
         if note is not None and note.epoch == highest and note.ended:
-            return self._take(highest + 1, note)
+            return self._lead(highest + 1, note)
         former = epoch or replace(self._draft, epoch=highest, cluster="")
         if former.cluster == self._draft.cluster:
-            return self._take(highest + 1, former)
+            return self._lead(highest + 1, former)
         if self._seen != (highest, content):
             self.rival = former if self._seen is not None else None
             self._seen, self._since = (highest, content), self._clock.monotonic_ms()
         elif started - self._since >= self._timing.reassign:
-            return self._take(highest + 1, former)
+            return self._lead(highest + 1, former)
         return None
 
-    def _take(self, epoch: int, after: LeaderNote | None) -> Leadership | None:
+    def _lead(self, epoch: int, after: LeaderNote | None) -> Leadership | None:
         self._seen = self.rival = None
         draft = replace(self._draft, epoch=epoch, started_at=format_time(self._clock.now_ms()))
         try:
             created = self._storage.create(epoch_path(epoch), _encode(draft))
         except OSError:
             created = False
-        if not created:  # taken by another, or by us, and the answer was lost
+        if not created:  # it exists, or the answer was lost
             present = _decode(self._storage.read(epoch_path(epoch)))
             if present is None or present.life != draft.life:
                 return None
@@ -247,7 +235,7 @@ class Candidate:
         if (epoch > 1 and self._storage.size(epoch_path(epoch - 1)) is None) or newest_epoch(
             self._storage
         ) != epoch:
-            # we slept through many lives: this number was free because it had been removed
+            # this process was suspended, and the number was free because it was removed
             return None
         if not leadership.touch():
             return None
@@ -255,17 +243,17 @@ class Candidate:
         return leadership
 
     def _remove_old(self, epoch: int) -> None:
-        """The oldest first, by name, whatever a listing leaves out."""
+        """Remove old epochs, the oldest first, by name: listings may be incomplete."""
         oldest = min(_epochs(self._storage), default=epoch)
         while oldest > 1 and self._storage.size(epoch_path(oldest - 1)) is not None:
             oldest -= 1
-        for old in range(oldest, epoch - KEPT + 1):
+        for old in range(oldest, epoch - RETAINED_EPOCHS + 1):
             self._storage.remove(epoch_path(old))
 
 
 def newest_epoch(storage: Storage) -> int:
-    """The highest epoch; 0 before the first. A stale listing may miss the last ones: they are
-    looked for by name.
+    """Return the highest epoch, 0 without one. Listings may be stale: recent epochs are requested
+    by name.
     """
     newest = max(_epochs(storage), default=0)
     while storage.size(epoch_path(newest + 1)) is not None:
@@ -274,9 +262,7 @@ def newest_epoch(storage: Storage) -> int:
 
 
 def leader_of(storage: Storage) -> LeaderNote | None:
-    """Who led last, and did not say that it ended; whether it lives, only time shows. None if
-    nobody did.
-    """
+    """Return the note of the last leader if it did not end; it may be dead. None without one."""
     newest = newest_epoch(storage)
     if newest == 0:
         return None
@@ -290,14 +276,11 @@ def leader_of(storage: Storage) -> LeaderNote | None:
     )
 
 
-def require_no_leader(
-    storage: Storage, clock: Clock | None = None, *, look_every_s: float = 0.2
-) -> None:
-    """For a process that crawls alone: be sure that no cluster works here. Waits for the `reassign`
-    of one that was killed.
+def require_no_leader(storage: Storage, clock: Clock | None = None, *, poll_s: float = 0.2) -> None:
+    """Verify that no cluster crawls here. Waits for `reassign` after one was killed.
 
     Raises:
-        OwnedError: one does.
+        OwnedError: a cluster crawls here.
     """
     clock = clock or SystemClock()
     seen: tuple[int, bytes] | None = None
@@ -315,7 +298,7 @@ def require_no_leader(
             seen, since = now, clock.monotonic_ms()
         elif started - since >= note.reassign:
             return
-        time.sleep(look_every_s)
+        time.sleep(poll_s)
 
 
 def _epochs(storage: Storage) -> list[int]:
@@ -328,7 +311,7 @@ def _encode(note: LeaderNote) -> bytes:
 
 
 def _decode(content: bytes | None) -> LeaderNote | None:
-    """None for what is no note: damaged, or of another program."""
+    """Return a note, None if it is invalid."""
     try:
         document: Any = json.loads(content or b"null")
         if not isinstance(document, dict):

@@ -1,9 +1,7 @@
-"""Who runs a crawl in a workspace on this machine: a lock that the kernel frees, and a note for
-people and programs.
+"""The process that crawls a workspace on this machine: a file lock, and a note about the process.
 
-`run/owner.lock` is held with flock for as long as the process lives, however it dies.
-`run/owner.json` says who it is and, for a daemon, where its loopback API listens; it carries a
-token, so only its user may read it (mode 0600).
+`run/owner.lock` is locked with flock while the process lives. `run/owner.json` describes the
+process and the address of its loopback API; it contains a token, so only its user can read it.
 """
 
 from __future__ import annotations
@@ -24,24 +22,19 @@ FOLDER = "run"
 LOCK = f"{FOLDER}/owner.lock"
 NOTE = f"{FOLDER}/owner.json"
 TOUCH_INTERVAL_MS = 5_000
-"""How often the owner rewrites its note; observers on other machines take one that is unchanged for
-30 s for dead.
-"""
+"""How often the owner rewrites its note."""
 
 SILENT_MS = 30_000
-"""A note on another machine that stands unchanged for so long, by this one's clock, is a dead
-owner's.
-"""
+"""The owner on another machine is dead if its note is unchanged for this long."""
 
-_LOOK_S = 0.2
+_POLL_S = 0.2
 _ATTEMPTS, _ATTEMPT_WAIT_S = 5, 0.05
-# Somebody who only asks whether the lock is held takes it for a moment; a few attempts see past
-# that.
+# `owner_of` holds the lock for a moment; repeated attempts succeed after it.
 
 
 @dataclass(slots=True, frozen=True)
 class OwnerNote:
-    """What owner.json says."""
+    """The content of owner.json."""
 
     pid: int
     host: str
@@ -53,7 +46,7 @@ class OwnerNote:
 
 
 class Owner:
-    """The lock, held. Use as a context manager, or call `release`."""
+    """The held lock. Use as a context manager, or call `release`."""
 
     def __init__(self, storage: Storage, descriptor: int, note: OwnerNote, clock: Clock) -> None:
         self._storage = storage
@@ -64,17 +57,17 @@ class Owner:
         self._write()
 
     def touch(self) -> None:
-        """Say that we live, at most every 5 s; call it as often as you like."""
+        """Rewrite the note, at most every 5 s."""
         if self._clock.monotonic_ms() - self._touched >= TOUCH_INTERVAL_MS:
             self._write()
 
     def publish(self, address: str, token: str) -> None:
-        """Tell other commands where our API listens and what they must show to use it."""
+        """Publish the address of the API and its token for other commands."""
         self.note = OwnerNote(**(asdict(self.note) | {"address": address, "token": token}))
         self._write()
 
     def release(self) -> None:
-        """Take the note away and free the lock. May be called twice."""
+        """Remove the note and release the lock. May be called twice."""
         if self._descriptor >= 0:
             self._storage.remove(NOTE)
             os.close(self._descriptor)
@@ -97,14 +90,12 @@ class Owner:
 
 
 def own(storage: Storage, command: str, clock: Clock | None = None) -> Owner:
-    """Become the owner of a workspace. Takes half a minute where one was killed on another machine
-    and nobody came since.
+    """Become the owner of a workspace. Takes 30 s if the last owner was killed on another machine.
 
-    The lock is not passed on to programs that are started, but a bare `os.fork` shares it: child
-    processes are spawned.
+    Started programs do not inherit the lock, but a bare `os.fork` shares it: spawn child processes.
 
     Raises:
-        OwnedError: a living process is.
+        OwnedError: another process is the owner.
     """
     clock = clock or SystemClock()
     storage.make_folder(FOLDER)
@@ -126,9 +117,7 @@ def own(storage: Storage, command: str, clock: Clock | None = None) -> Owner:
 
 
 def owner_of(storage: Storage) -> OwnerNote | None:
-    """The note of the living owner on this machine; None if there is none (a dead one's note does
-    not count).
-    """
+    """Return the note of the living owner on this machine, None without one."""
     try:
         descriptor = os.open(storage.lock_path(LOCK), os.O_RDONLY | os.O_CLOEXEC)
     except FileNotFoundError:
@@ -142,11 +131,12 @@ def owner_of(storage: Storage) -> OwnerNote | None:
 
 
 def _require_none_elsewhere(storage: Storage, clock: Clock) -> None:
-    """The lock says nothing of other machines; the note of a living owner there changes every 5 s.
-    One that was killed leaves a note that stands still: it is waited for.
+    """Wait until the note of an owner on another machine is unchanged for `SILENT_MS`.
+
+    The lock does not cover other machines.
 
     Raises:
-        OwnedError: the note of a process on another machine changes.
+        OwnedError: the note changed.
     """
     first = _note(storage)
     if first is None or first.host in ("", socket.gethostname()):
@@ -158,7 +148,7 @@ def _require_none_elsewhere(storage: Storage, clock: Clock) -> None:
             return
         if note != first:
             raise OwnedError(_refusal(storage))
-        time.sleep(_LOOK_S)
+        time.sleep(_POLL_S)
 
 
 def _locked(descriptor: int, how: int) -> bool:

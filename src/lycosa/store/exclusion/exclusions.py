@@ -1,9 +1,7 @@
-"""Exclusions: what an operator (or a webmaster who asked) wants gone: hosts, domains, and prefixes
-of URLs.
+"""Exclusions of hosts, domains and URL prefixes, made by the operator.
 
-A rule is text, as the log keeps it: `host:www.example.org` that host alone; `domain:example.org`
-that name and every name below it; `prefix:www.example.org:8080/private/` all URLs that begin so,
-over http and https alike.
+A rule is text, as in the log: `host:www.example.org` (that host), `domain:example.org` (with all
+subdomains), `prefix:www.example.org:8080/private/` (these URLs over http and https).
 """
 
 from __future__ import annotations
@@ -20,7 +18,7 @@ HOST, DOMAIN, PREFIX = "host", "domain", "prefix"
 
 
 def parse_rule(text: str) -> str:
-    """A rule in the form that the log keeps. `prefix:` may be followed by a whole URL.
+    """Return a rule in the form of the log. `prefix:` may be followed by a complete URL.
 
     Without a kind, `example.org` is the host, `example.org:8080` that port of it, and a URL with a
     path is a prefix.
@@ -63,9 +61,7 @@ def parse_rule(text: str) -> str:
 
 @dataclass(slots=True)
 class Exclusions:
-    """The rules in force; `rules` maps each to the log entry that made it. False if there is
-    none.
-    """
+    """The rules in force. `rules` maps each to its log entry. False without rules."""
 
     rules: dict[str, int] = field(default_factory=dict)
     hosts: set[str] = field(default_factory=set)
@@ -77,7 +73,7 @@ class Exclusions:
         return bool(self.rules)
 
     def add(self, rules: Iterable[str], entry: int) -> None:
-        """Take in the rules of a log entry; one that is known keeps its entry."""
+        """Add the rules of a log entry; existing rules keep their entries."""
         for rule in rules:
             if rule in self.rules:
                 continue
@@ -92,9 +88,7 @@ class Exclusions:
                 self.prefixes[authority] = (*self.prefixes.get(authority, ()), value)
 
     def excluded(self, url: str, host: str) -> bool:
-        """Whether a normalised URL of that hostname is excluded. Asked for every link: without
-        rules it costs a call.
-        """
+        """Return whether a normalised URL of that hostname is excluded. Hot path: every link."""
         if not self.rules:
             return False
         if self.host_excluded(host):
@@ -105,7 +99,7 @@ class Exclusions:
         return rest.startswith(self.prefixes.get(rest.partition("/")[0], ()))
 
     def host_excluded(self, host: str) -> bool:
-        """Whether everything of a hostname is excluded."""
+        """Return whether all URLs of a hostname are excluded."""
         name = host.removesuffix(".")
         if name in self.hosts:
             return True

@@ -1,16 +1,15 @@
-"""Purge: what an exclusion names is first invisible, by one log entry, and then gone, file by file.
+"""Purge: exclude URLs by one log entry, then remove their rows and records from all files.
 
-`exclude` is all that readers need. `purge` then writes every table file that holds such rows, and
-every WARC that holds such records, again without them; one entry makes the new files count in place
-of the old ones, which are deleted at once. It may be killed at any time and called again: what it
-left is done then.
+Readers obey the exclusion at once. The purge rewrites every table file with such rows and every
+WARC file with such records; one entry replaces the old files, which are then deleted. It may be
+killed at any time and repeated.
 """
 
 from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 
 import polars as pl
@@ -18,12 +17,12 @@ import polars as pl
 from lycosa.core.clock import Clock, SystemClock
 from lycosa.core.errors import ArchiveError
 from lycosa.core.units import format_time
-from lycosa.store.compaction.compact import maintenance
-from lycosa.store.compaction.plan import MergeSettings
-from lycosa.store.compaction.vacuum import KEEP_ENTRIES_MS, sweep_alone
+from lycosa.store.compaction.plan import CompactionSettings
+from lycosa.store.compaction.vacuum import KEEP_ENTRIES_MS, vacuum_locked
+from lycosa.store.coordination.maintenance import BUSY, maintenance
 from lycosa.store.exclusion.exclusions import parse_rule
 from lycosa.store.exclusion.purge_archive import (
-    Cut,
+    WarcCut,
     copy_index,
     copy_without,
     moved,
@@ -32,31 +31,32 @@ from lycosa.store.exclusion.purge_archive import (
     replace_in_place,
 )
 from lycosa.store.log.archive_files import folder_numbers
-from lycosa.store.log.claim import DATA, NotLive, append, seal
-from lycosa.store.log.entry import EXCLUDE, FOLDER, PURGE, DataFile, Entry, new_attempt
-from lycosa.store.log.state import LiveFile, LogState
+from lycosa.store.log.claim import DATA
+from lycosa.store.log.entry import EXCLUDE, FOLDER, PURGE, Entry, new_attempt
+from lycosa.store.log.state import LogState
+from lycosa.store.log.transaction import NotLive, Transaction, append
+from lycosa.store.storage.files import DataFile
 from lycosa.store.tables.files import scan_file, write_rows
-from lycosa.store.tables.ordered import Source, in_key_order
+from lycosa.store.tables.ordered import SortedFiles, in_key_order
 from lycosa.store.tables.schema import TABLES, Table
 from lycosa.store.tables.visible import is_excluded
 from lycosa.store.workspace import Workspace
 
-ATTEMPTS = 5  # a merge or purge on another machine may come in between
-WARC_SUFFIX = ".warc.gz"
+_ATTEMPTS = 5  # another machine may compact or purge meanwhile
+_WARC_SUFFIX = ".warc.gz"
 
 
 @dataclass(slots=True)
 class PurgeReport:
-    """What a purge did. `pending` are files that still hold excluded records and why; empty: the
-    last byte is gone from the store's tables and archives. (The search index is its own: it follows
-    the exclusion.)
+    """Result of a purge. `pending`: files that still contain excluded records, and why. If empty,
+    tables and archives contain none; the search index follows the exclusion.
     """
 
-    exclusion: int = 0  # the log entry by which the newest of the rules holds
-    entry: int = 0  # the log entry that put new files in place of old ones; 0: none was needed
+    exclusion: int = 0  # log entry by which all rules are in force
+    entry: int = 0  # log entry that replaced files; 0: none was needed
     rows: Counter[str] = field(default_factory=Counter)  # removed, by table
     records: int = 0
-    archives: int = 0  # WARC files written again, or dropped whole
+    archives: int = 0  # rewritten or removed WARC files
     bytes_deleted: int = 0
     pending: list[tuple[str, str]] = field(default_factory=list)
 
@@ -66,146 +66,196 @@ class PurgeReport:
 
 
 def exclude(workspace: Workspace, rules: Iterable[str], *, clock: Clock | None = None) -> int:
-    """Put exclusions into the log; returns the entry by which all of them hold. Rules that hold
-    already are not written again.
+    """Write exclusions to the log unless in force; return the entry by which all are in force.
 
     Raises:
-        UsageError: one is not a rule (`lycosa.store.exclusion.exclusions`).
+        UsageError: invalid rule (`lycosa.store.exclusion.exclusions`).
         WorkspaceError: the log is damaged.
     """
-    wanted = sorted({parse_rule(rule) for rule in rules})
+    parsed = sorted({parse_rule(rule) for rule in rules})
     state = workspace.state()
-    fresh = tuple(rule for rule in wanted if rule not in state.exclusions.rules)
-    if not fresh:
-        return max((state.exclusions.rules[rule] for rule in wanted), default=0)
+    new = tuple(rule for rule in parsed if rule not in state.exclusions.rules)
+    if not new:
+        return max((state.exclusions.rules[rule] for rule in parsed), default=0)
     at = format_time((clock or SystemClock()).now_ms())
-    workspace.storage.make_folder(FOLDER)  # nobody may have crawled here yet
-    return append(state, Entry(kind=EXCLUDE, attempt=new_attempt(), at=at, exclusions=fresh)).number
+    workspace.storage.make_folder(FOLDER)  # a new workspace has none
+    return append(state, Entry(kind=EXCLUDE, attempt=new_attempt(), at=at, exclusions=new)).number
 
 
 def purge(
     workspace: Workspace, rules: Iterable[str] = (), *, clock: Clock | None = None
 ) -> PurgeReport:
-    """Exclude what `rules` name, and remove what all exclusions of the workspace name from tables
-    and archives.
+    """Exclude `rules`, and remove what the workspace's exclusions cover from tables and archives.
 
-    Needs no claim. What a living worker holds uncommitted is `pending`: call again after its next
-    commit.
+    Needs no claim. Uncommitted files of a living worker are `pending`: repeat after its commit.
 
     Raises:
-        UsageError: one is not a rule. ArchiveError: a WARC is damaged where excluded records may
-        lie; what was not reached stays, invisible. WorkspaceError: the log is damaged, or others
-        rewrite files all the time. OSError: storage failed.
+        UsageError: invalid rule.
+        ArchiveError: a WARC file is damaged; what was not reached stays, invisible.
+        WorkspaceError: the log is damaged, or other processes rewrite files continuously.
+        OSError: storage failed.
     """
+    report = PurgeReport(exclusion=exclude(workspace, rules, clock=clock))
+    return run_purge(
+        workspace, report, lambda state, report: Purge(workspace, state, report), clock
+    )
+
+
+def run_purge(
+    workspace: Workspace,
+    report: PurgeReport,
+    new_purge: Callable[[LogState, PurgeReport], Purge],
+    clock: Clock | None,
+) -> PurgeReport:
+    """Run a purge under the maintenance lock, repeat it after conflicts, and vacuum."""
     ticks = clock or SystemClock()
-    report = PurgeReport(exclusion=exclude(workspace, rules, clock=ticks))
-    with maintenance(workspace.storage) as alone:
-        if not alone:
-            report.pending.append(
-                (
-                    workspace.root,
-                    "another process is compacting, vacuuming or purging this workspace: try again",
-                )
-            )
+    with maintenance(workspace.storage) as locked:
+        if not locked:
+            report.pending.append((workspace.root, f"{BUSY}: try again"))
             return report
-        for attempt in range(ATTEMPTS):
-            state = workspace.state()
+        for attempt in range(_ATTEMPTS):
+            purging = new_purge(workspace.state(), report)
             try:
-                Purge(workspace, state, report).run(ticks.now_ms())
+                purging.run(format_time(ticks.now_ms()))
                 break
             except NotLive:
-                if attempt + 1 == ATTEMPTS:
+                if attempt + 1 == _ATTEMPTS:
                     raise
-        swept = sweep_alone(workspace, state, 0, KEEP_ENTRIES_MS, ticks.now_ms())
-        report.bytes_deleted += swept.bytes
-        _purge_orphans(workspace, state, report)
+        vacuumed = vacuum_locked(workspace, purging.state, 0, KEEP_ENTRIES_MS, ticks.now_ms())
+        report.bytes_deleted += vacuumed.bytes
+        purging.purge_orphans()
     return report
 
 
 @dataclass(slots=True)
 class Purge:
-    """One rewriting of what holds excluded rows and records, up to its entry.
-    `lycosa.store.exclusion.purge_collection` chooses otherwise.
+    """Rewrites the files with excluded rows and records in one transaction.
+
+    `lycosa.store.exclusion.purge_collection` selects by collection instead.
     """
 
     workspace: Workspace
     state: LogState
     report: PurgeReport
-    attempt: str = field(default_factory=new_attempt)
+    _transaction: Transaction = field(init=False)
+    _replaced: list[str] = field(init=False, default_factory=list)
+    _warcs: list[DataFile] = field(init=False, default_factory=list)
+    _indexes: list[DataFile] = field(init=False, default_factory=list)
 
-    def run(self, now_ms: int) -> None:
-        """Write anew, append the entry, delete. Raises NotLive, having removed what was written."""
-        storage = self.workspace.storage
+    def run(self, at: str) -> None:
+        """Rewrite, commit, delete. Raises NotLive."""
         cuts = self._cuts()
-        files: dict[str, tuple[DataFile, ...]] = {}
-        warcs: list[DataFile] = []
-        indexes: list[DataFile] = []
-        replaced: list[str] = []
-        gone: Counter[str] = Counter()
-        written: list[str] = []
-        named = False
-        try:
-            for path, (target, cut) in cuts.items():
-                replaced.append(path)
-                index, new_index = _index_of(path), _index_of(target)
-                if index in self.state.indexes:
-                    replaced.append(index)
-                if not cut.kept:
-                    continue
-                written.append(target)
-                copy_without(storage.local(path), storage.place(target), cut)
-                warcs.extend(seal(storage, {target: 0}).values())
-                if index in self.state.indexes:
-                    written.append(new_index)
-                    name = os.path.basename(target)
-                    self._copy_index(storage.local(index), storage.place(new_index), name, cut)
-                    indexes.extend(seal(storage, {new_index: 0}).values())
-            places = moves(cuts)
+        with Transaction(self.state) as self._transaction:
+            for path, cut in cuts.items():
+                self._rewrite_archive(path, cut)
+            places = moves({path: (self._new_warc(path), cut) for path, cut in cuts.items()})
+            files: dict[str, tuple[DataFile, ...]] = {}
+            removed: Counter[str] = Counter()
             for table in TABLES.values():
-                new = []
+                new: list[DataFile] = []
                 for file in self._touched(table, list(cuts)):
-                    replaced.append(file.path)
-                    rewritten = self._rewrite(table, file, places, written)
-                    new.extend(rewritten)
-                    gone[table.name] += file.rows - sum(part.rows for part in rewritten)
+                    self._replaced.append(file.path)
+                    rewritten = self._rewrite(table, file, places)
+                    new += rewritten
+                    removed[table.name] += file.rows - sum(part.rows for part in rewritten)
                 if new:
                     files[table.name] = tuple(new)
-            if replaced:
-                draft = Entry(
-                    kind=PURGE,
-                    attempt=self.attempt,
-                    at=format_time(now_ms),
+            if self._replaced:
+                self.report.entry = self._transaction.commit(
+                    PURGE,
+                    at,
                     files=files,
-                    warcs=tuple(warcs),
-                    indexes=tuple(indexes),
-                    replaces=tuple(replaced),
-                )
-                self.report.entry = append(self.state, draft).number
-                for folder in {os.path.dirname(path) for path in written}:
-                    storage.settle(folder)
-            named = True
-        finally:
-            if not named and self.state.log.read(self.state.head + 1) is None:
-                for path in written:
-                    storage.remove(path)
-        self.report.rows.update(gone)
-        self.report.records += sum(len(cut.removed) for _, cut in cuts.values())
+                    warcs=tuple(self._warcs),
+                    indexes=tuple(self._indexes),
+                    replaces=tuple(self._replaced),
+                ).number
+        self.report.rows.update(removed)
+        self.report.records += sum(len(cut.removed) for cut in cuts.values())
         self.report.archives += len(cuts)
-        for path in replaced:
+        self._delete_replaced()
+
+    def purge_orphans(self) -> None:
+        """Remove excluded records from WARC files that no entry names.
+
+        Those of ended claims are rewritten in place; that of a living worker is its own. On S3 and
+        HDFS only the spool of this machine is visible.
+        """
+        files = self.workspace.storage.files
+        for name in files.draft_names(DATA):
+            numbers = folder_numbers(name)
+            for file in files.draft_names(f"{DATA}/{name}"):
+                path = f"{DATA}/{name}/{file}"
+                if (
+                    numbers is not None
+                    and file.endswith(_WARC_SUFFIX)
+                    and path not in self.state.warcs
+                    and files.draft_size(path)
+                ):
+                    self._purge_orphan(path, numbers[0])
+
+    def _purge_orphan(self, path: str, claim: int) -> None:
+        storage = self.workspace.storage
+        try:
+            cut = plan_cut(self.workspace.path(path), self.state.excluded)
+        except ArchiveError as error:
+            info = self.state.claims.get(claim)
+            if self.state.is_forgotten(claim) or (
+                info and info.partitions <= self.state.orphans_used.get(path, set())
+            ):
+                # damaged by a power cut; its readable part was replayed
+                storage.remove(path)
+                storage.sync_folder(os.path.dirname(path))
+            else:
+                reason = "the next crawl recovers what is readable: purge again after it"
+                self.report.pending.append((path, f"it cannot be read: {error}; {reason}"))
+            return
+        if not cut.removed:
+            return
+        if self.state.holds(claim):
+            reason = "its worker has not committed it yet: call again after the next commit"
+            self.report.pending.append((path, reason))
+            return
+        before = storage.files.draft_size(path) or 0
+        replace_in_place(self.workspace.path(path), cut)
+        self.report.records += len(cut.removed)
+        self.report.archives += 1
+        self.report.bytes_deleted += before - (storage.files.draft_size(path) or 0)
+
+    def _new_warc(self, path: str) -> str:
+        attempt = self._transaction.attempt[:12]
+        return f"{os.path.dirname(path)}/archive-{attempt}{_WARC_SUFFIX}"
+
+    def _rewrite_archive(self, path: str, cut: WarcCut) -> None:
+        """Rewrite a WARC file and its CDXJ file; remove them if no record remains."""
+        files, transaction = self.workspace.storage.files, self._transaction
+        target = self._new_warc(path)
+        index, new_index = _index_of(path), _index_of(target)
+        indexed = index in self.state.indexes
+        self._replaced += [path, index] if indexed else [path]
+        if not cut.remaining:
+            return
+        copy_without(files.local_path(path), transaction.start(target), cut)
+        self._warcs += transaction.publish({target: 0})
+        if indexed:
+            copy_index(
+                files.local_path(index), transaction.start(new_index), os.path.basename(target), cut
+            )
+            self._indexes += transaction.publish({new_index: 0})
+
+    def _delete_replaced(self) -> None:
+        storage = self.workspace.storage
+        for path in self._replaced:
             self.report.bytes_deleted += storage.size(path) or 0
             storage.remove(path)
-        for folder in {os.path.dirname(path) for path in replaced}:
-            storage.sync_folder(folder)  # no power cut brings them back
+        for folder in {os.path.dirname(path) for path in self._replaced}:
+            storage.sync_folder(folder)  # a power cut must not restore them
 
-    def _copy_index(self, path: str, target: str, warc_name: str, cut: Cut) -> None:
-        copy_index(path, target, warc_name, cut, self.state.excluded)
-
-    def _cuts(self) -> dict[str, tuple[str, Cut]]:
-        """Each committed WARC with excluded records, where it goes, and what to take out."""
+    def _cuts(self) -> dict[str, WarcCut]:
+        """Return each committed WARC file with records to remove."""
         hidden = is_excluded(self.state.exclusions, "visits")
-        paths: set[str] = set()
         if hidden is None:
             return {}
+        paths: set[str] = set()
         for file in self.state.files.get("visits", []):
             rows = (
                 scan_file(self.workspace.storage, TABLES["visits"], file)
@@ -213,105 +263,45 @@ class Purge:
                 .select(pl.col("warc_file").unique())
             )
             paths.update(rows.collect()["warc_file"])
-        cuts: dict[str, tuple[str, Cut]] = {}
-        for path in sorted(paths & self.state.warcs.keys()):
-            cut = plan_cut(self.workspace.path(path), self.state.excluded)
-            if cut.removed:
-                cuts[path] = (
-                    f"{os.path.dirname(path)}/archive-{self.attempt[:12]}{WARC_SUFFIX}",
-                    cut,
-                )
-        return cuts
+        cuts = {
+            path: plan_cut(self.workspace.path(path), self.state.excluded)
+            for path in sorted(paths)
+            if path in self.state.warcs
+        }
+        return {path: cut for path, cut in cuts.items() if cut.removed}
 
-    def _touched(self, table: Table, warcs: list[str]) -> list[LiveFile]:
-        """The files of a table that hold excluded rows, or rows of records that move."""
+    def _touched(self, table: Table, warcs: list[str]) -> list[DataFile]:
+        """Return the files of a table with rows to remove, or rows of records that move."""
         test = is_excluded(self.state.exclusions, table.name)
         if test is None:
             return []
         if table.name == "visits":
             test = test | pl.col("warc_file").is_in(warcs)
-        files = self.state.files.get(table.name, [])
         return [
             file
-            for file in files
+            for file in self.state.files.get(table.name, [])
             if scan_file(self.workspace.storage, table, file).select(test.any()).collect().item()
         ]
 
-    def _rewrite(
-        self, table: Table, file: LiveFile, places: pl.DataFrame, written: list[str]
-    ) -> list[DataFile]:
-        """A table file without excluded rows; nothing if none is left."""
-        frames = self._rows(table, file, places)
-        first = next(frames, None)
-        if first is None:
-            return []
-        path = f"{os.path.dirname(file.path)}/{table.name}-{self.attempt[:12]}.parquet"
-        written.append(path)
-        rows = write_rows(self.workspace.storage.place(path), _chain(first, frames), table)
-        return list(seal(self.workspace.storage, {path: rows}, file.entry).values())
-
-    def _rows(self, table: Table, file: LiveFile, places: pl.DataFrame) -> Iterator[pl.DataFrame]:
+    def _remaining(self, table: Table, frame: pl.DataFrame) -> pl.DataFrame:
         hidden = is_excluded(self.state.exclusions, table.name)
-        for frame in in_key_order(
-            self.workspace.storage, table, [Source((file,))], MergeSettings().memory_bytes
-        ):
-            kept = frame if hidden is None else frame.filter(~hidden)
-            if kept.height:
-                yield moved(kept, places) if table.name == "visits" else kept
+        return frame if hidden is None else frame.filter(~hidden)
 
+    def _rewrite(self, table: Table, file: DataFile, places: pl.DataFrame) -> list[DataFile]:
+        """Write the remaining rows of a table file; nothing if there are none."""
+        attempt = self._transaction.attempt[:12]
+        path = f"{os.path.dirname(file.path)}/{table.name}-{attempt}.parquet"
+        rows = write_rows(self._transaction.start(path), self._rows(table, file, places), table)
+        return self._transaction.publish({path: rows}, as_of=file.entry) if rows else []
 
-def _purge_orphans(workspace: Workspace, state: LogState, report: PurgeReport) -> None:
-    """WARCs that no entry names: those of dead claims are written again in place, that of a living
-    one is its worker's. On S3 and HDFS they lie in the spool of the machine that wrote them, and
-    only this machine's are seen.
-    """
-    storage = workspace.storage
-    for name in storage.drafts(DATA):
-        numbers = folder_numbers(name)
-        for path in (
-            f"{DATA}/{name}/{file}"
-            for file in storage.drafts(f"{DATA}/{name}")
-            if file.endswith(WARC_SUFFIX)
-        ):
-            if numbers is None or path in state.warcs or not storage.draft_size(path):
-                continue
-            try:
-                cut = plan_cut(workspace.path(path), state.excluded)
-            except ArchiveError as error:
-                claim = state.claims.get(numbers[0])
-                if state.is_forgotten(numbers[0]) or (
-                    claim and claim.partitions <= state.orphans_used.get(path, set())
-                ):
-                    # a power cut damaged it; what could be read of it was taken up
-                    storage.remove(path)
-                    storage.sync_folder(f"{DATA}/{name}")
-                    continue
-                report.pending.append(
-                    (
-                        path,
-                        f"it cannot be read: {error}; the next crawl "
-                        "recovers what is readable: purge again after it",
-                    )
-                )
-                continue
-            if not cut.removed:
-                continue
-            if state.holds(numbers[0]):
-                report.pending.append(
-                    (path, "its worker has not committed it yet: call again after the next commit")
-                )
-                continue
-            before = storage.draft_size(path) or 0
-            replace_in_place(workspace.path(path), cut)
-            report.records += len(cut.removed)
-            report.archives += 1
-            report.bytes_deleted += before - (storage.draft_size(path) or 0)
+    def _rows(self, table: Table, file: DataFile, places: pl.DataFrame) -> Iterator[pl.DataFrame]:
+        memory_bytes = CompactionSettings().memory_bytes
+        source = SortedFiles((file,))
+        for frame in in_key_order(self.workspace.storage, table, [source], memory_bytes):
+            rows = self._remaining(table, frame)
+            if rows.height:
+                yield moved(rows, places) if table.name == "visits" else rows
 
 
 def _index_of(warc: str) -> str:
-    return warc.removesuffix(WARC_SUFFIX) + ".cdxj"
-
-
-def _chain(first: pl.DataFrame, rest: Iterator[pl.DataFrame]) -> Iterator[pl.DataFrame]:
-    yield first
-    yield from rest
+    return warc.removesuffix(_WARC_SUFFIX) + ".cdxj"

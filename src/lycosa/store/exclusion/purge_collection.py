@@ -1,32 +1,22 @@
-"""Taking one collection out of a workspace: its rows, and the records and links that no other
-collection has.
+"""Remove a collection: its rows, and the records and links that no other collection has.
 
-Whoever calls holds all partitions, so that no worker commits rows of it meanwhile. As with every
-purge, what is rewritten counts from one log entry on, and what it replaces is deleted.
+The caller holds all partitions, so that no worker commits rows of the collection meanwhile.
 """
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 import polars as pl
 
-from lycosa.archive.cdxj import write_lines
 from lycosa.archive.warc.members import read_records
-from lycosa.core.clock import Clock, SystemClock
+from lycosa.core.clock import Clock
 from lycosa.core.records import UrlState
-from lycosa.store.compaction.compact import maintenance
-from lycosa.store.compaction.plan import MergeSettings
-from lycosa.store.compaction.vacuum import KEEP_ENTRIES_MS, sweep_alone
-from lycosa.store.exclusion.purge import ATTEMPTS, WARC_SUFFIX, Purge, PurgeReport
-from lycosa.store.exclusion.purge_archive import Cut, moved
-from lycosa.store.log.claim import NotLive
-from lycosa.store.log.state import LiveFile
+from lycosa.store.exclusion.purge import Purge, PurgeReport, run_purge
+from lycosa.store.exclusion.purge_archive import WarcCut
+from lycosa.store.storage.files import DataFile
 from lycosa.store.tables.files import scan_file
 from lycosa.store.tables.live import LiveTables
-from lycosa.store.tables.ordered import Source, in_key_order
 from lycosa.store.tables.schema import Table
 from lycosa.store.workspace import Workspace
 
@@ -35,43 +25,23 @@ _RECORD = ["warc_file", "warc_offset"]
 
 
 def purge_collection(workspace: Workspace, name: str, *, clock: Clock | None = None) -> PurgeReport:
-    """Remove what a workspace holds of a collection alone. For who holds all partitions.
+    """Remove everything that belongs to one collection alone. The caller holds all partitions.
 
-    Memory: the keys of the collection's URLs and the places of its records.
-
-    Raises:
-        ArchiveError: a WARC is damaged where its records lie; nothing was removed.
-        WorkspaceError: the log is damaged, or others rewrite files all the time.
-        OSError: storage failed.
+    Memory: the keys of the collection's URLs and the positions of its records. Raises what `purge`
+    raises.
     """
-    ticks = clock or SystemClock()
-    report = PurgeReport()
-    with maintenance(workspace.storage) as alone:
-        if not alone:
-            report.pending.append(
-                (
-                    workspace.root,
-                    "another process is compacting, vacuuming or purging this workspace: try again",
-                )
-            )
-            return report
-        for attempt in range(ATTEMPTS):
-            state = workspace.state()
-            try:
-                _Collection(workspace, state, report, name=name).run(ticks.now_ms())
-                break
-            except NotLive:
-                if attempt + 1 == ATTEMPTS:
-                    raise
-        swept = sweep_alone(workspace, state, 0, KEEP_ENTRIES_MS, ticks.now_ms())
-        report.bytes_deleted += swept.bytes
-    return report
+    return run_purge(
+        workspace,
+        PurgeReport(),
+        lambda state, report: _CollectionPurge(workspace, state, report, name=name),
+        clock,
+    )
 
 
 @dataclass(slots=True)
-class _Collection(Purge):
-    """Chooses by collection. `_sources`: URLs that it alone has rows of; `_hosts`: its hosts, with
-    what they hold without it.
+class _CollectionPurge(Purge):
+    """Removes by collection. `_sources`: URLs with rows of this collection only; `_hosts`: its
+    hosts, with their counts without it.
     """
 
     name: str = ""
@@ -96,7 +66,9 @@ class _Collection(Purge):
         )
         urls = tables.scan("urls").select("host_key", "collection", "state")
         visits = tables.all_rows("visits").select("host_key", "collection")
-        pages = tables.scan("pages").filter(~mine).group_by("host_key").agg(pl.len().alias("held"))
+        pages = (
+            tables.scan("pages").filter(~mine).group_by("host_key").agg(pl.len().alias("now_pages"))
+        )
         others = (
             urls.filter(~mine)
             .group_by("host_key")
@@ -118,7 +90,10 @@ class _Collection(Purge):
         )
         self._hosts = joined.rename({"known": "now_known", "visited": "now_visited"}).collect()
 
-    def _cuts(self) -> dict[str, tuple[str, Cut]]:
+    def purge_orphans(self) -> None:
+        """Do nothing: replay skips collections that are not configured."""
+
+    def _cuts(self) -> dict[str, WarcCut]:
         rows = (
             LiveTables(self.workspace, self.state)
             .all_rows("visits")
@@ -131,29 +106,14 @@ class _Collection(Purge):
             .select(_RECORD)
             .collect()
         )
-        cuts: dict[str, tuple[str, Cut]] = {}
-        for (path,), places in only.partition_by(["warc_file"], as_dict=True).items():
-            if path in self.state.warcs:
-                folder = str(path).rpartition("/")[0]
-                cut = _cut_records(self.workspace.path(str(path)), set(places["warc_offset"]))
-                cuts[str(path)] = (f"{folder}/archive-{self.attempt[:12]}{WARC_SUFFIX}", cut)
-        return cuts
+        return {
+            str(path): _cut_records(self.workspace.path(str(path)), set(places["warc_offset"]))
+            for (path,), places in only.partition_by(["warc_file"], as_dict=True).items()
+            if path in self.state.warcs
+        }
 
-    def _copy_index(self, path: str, target: str, warc_name: str, cut: Cut) -> None:
-        removed = {offset for offset, _ in cut.removed}
-        lines = []
-        with open(path, encoding="ascii", newline="\n") as file:
-            for line in file:
-                key, timestamp, rest = line.rstrip("\n").split(" ", 2)
-                fields = json.loads(rest)
-                offset = int(fields["offset"])
-                if offset not in removed:
-                    fields |= {"offset": str(cut.shift(offset)), "filename": warc_name}
-                    lines.append(f"{key} {timestamp} {json.dumps(fields)}")
-        write_lines(target, sorted(lines))
-
-    def _touched(self, table: Table, warcs: list[str]) -> list[LiveFile]:
-        found = []
+    def _touched(self, table: Table, warcs: list[str]) -> list[DataFile]:
+        touched = []
         for file in self.state.files.get(table.name, []):
             rows = scan_file(self.workspace.storage, table, file)
             if "collection" in table.names:
@@ -175,42 +135,34 @@ class _Collection(Purge):
                     > 0
                 )
             if hit:
-                found.append(file)
-        return found
+                touched.append(file)
+        return touched
 
-    def _rows(self, table: Table, file: LiveFile, places: pl.DataFrame) -> Iterator[pl.DataFrame]:
-        for frame in in_key_order(
-            self.workspace.storage, table, [Source((file,))], MergeSettings().memory_bytes
-        ):
-            if "collection" in table.names:
-                kept = frame.filter(pl.col("collection") != self.name)
-            elif table.name == "hosts":
-                kept = self._recounted(frame)
-            else:
-                kept = frame.join(self._sources, on=_SOURCE, how="anti", maintain_order="left")
-            if kept.height:
-                yield moved(kept, places) if table.name == "visits" else kept
+    def _remaining(self, table: Table, frame: pl.DataFrame) -> pl.DataFrame:
+        if "collection" in table.names:
+            return frame.filter(pl.col("collection") != self.name)
+        if table.name == "hosts":
+            return self._recounted(frame)
+        return frame.join(self._sources, on=_SOURCE, how="anti", maintain_order="left")
 
     def _recounted(self, frame: pl.DataFrame) -> pl.DataFrame:
-        """Rows of hosts that others have, with what these hold; rows of registrable domains as they
-        are.
+        """Return rows of hosts that other collections have, with new counts; rows of registrable
+        domains are unchanged.
         """
         joined = frame.join(self._hosts, on="host_key", how="left", maintain_order="left")
         mine = (pl.col("host") != "") & pl.col("left").is_not_null()
-        kept = joined.filter(~(mine & (pl.col("left") == 0)))
-        new = {"known": "now_known", "visited": "now_visited", "pages": "held"}
+        remaining = joined.filter(~(mine & (pl.col("left") == 0)))
+        new = {"known": "now_known", "visited": "now_visited", "pages": "now_pages"}
         counted = [
             pl.when(mine).then(pl.col(now).cast(frame.schema[name])).otherwise(name).alias(name)
             for name, now in new.items()
         ]
-        return kept.with_columns(counted).select(frame.columns)
+        return remaining.with_columns(counted).select(frame.columns)
 
 
-def _cut_records(path: str, offsets: set[int]) -> Cut:
-    """Take out the exchanges whose first records stand at `offsets`: each ends with its metadata
-    record.
-    """
-    cut, inside = Cut(), False
+def _cut_records(path: str, offsets: set[int]) -> WarcCut:
+    """Remove the exchanges whose first records are at `offsets`; each ends with its metadata."""
+    cut, inside = WarcCut(), False
     for record in read_records(path):
         cut.end = record.offset + record.length
         inside = inside or record.offset in offsets
@@ -218,5 +170,5 @@ def _cut_records(path: str, offsets: set[int]) -> Cut:
             cut.removed.append((record.offset, record.length))
             inside = record.type != "metadata"
         elif record.type != "warcinfo":
-            cut.kept += 1
+            cut.remaining += 1
     return cut

@@ -1,270 +1,161 @@
-"""The committed archive files by path, in columns: 44 bytes a file, not 400, for they are never
-merged and a large crawl has a million.
+"""The committed archive files by path, in columns: 40 bytes per file.
 
-A path in a data folder (`data/00000012-3/archive.warc.gz`) is two numbers; any other is kept as it
-is.
+Archive files are never merged, and a large crawl has a million of them. A path in a data folder
+(`data/00000012-3/archive.warc.gz`) is one number; other paths are stored as they are.
 """
 
 from __future__ import annotations
 
-import operator
 import re
-from array import array
-from bisect import bisect_left
-from collections.abc import Iterable, Iterator, Mapping, MutableMapping
-from dataclasses import dataclass
-from itertools import accumulate, chain, pairwise
+from collections.abc import Iterator, Mapping, MutableMapping
 from typing import Any
+
+import numpy as np
+
+from lycosa.store.storage.files import DataFile
 
 WARC_NAME = "archive.warc.gz"
 CDXJ_NAME = "archive.cdxj"
 
 _FOLDER_NAME = re.compile(r"^(\d{8,})-(\d+)\Z")
-_FOLDER = re.compile(r"^data/(\d{8,11})-(0|[1-9]\d{0,6})/(.+)\Z")
+_PATH = re.compile(r"^data/(\d{8,11})-(\d{1,7})/")
 _DIGEST = re.compile(r"^[0-9a-f]{32}\Z")
-_DIGEST_BYTES = 16
-_NUMBERS = 1 << 24  # of folders of one claim
-_ODD = 1 << 63  # keys of paths that are kept as they are
-# so many, or the fourth part, may be new or gone before the columns are put in order
-_FEW, _RECENT = 1_024, 4
+_FOLDERS = 1 << 24  # per claim
+_ROW = np.dtype([("key", "u8"), ("entry", "u8"), ("bytes", "u8"), ("digest", "V16")])
+_MIN_CHANGES, _CHANGES_SHARE = 1_024, 16  # changes that are collected before rows are copied
 
 
-@dataclass(slots=True, frozen=True)
-class ArchiveFile:
-    """A WARC or CDXJ file that counts, and the entry that named it."""
+class ArchiveFiles(MutableMapping[str, DataFile]):
+    """Path -> file, ordered by claim and folder; paths of other forms come last.
 
-    entry: int
-    bytes: int
-    digest: str
-
-
-class ArchiveFiles(MutableMapping[str, ArchiveFile]):
-    """Path -> file, in the order in which they were named. `name`: what files are called in data
-    folders.
+    `name` is the name of the files in data folders.
     """
 
     def __init__(self, name: str) -> None:
         self._name = name
-        self._clear()
-
-    def _clear(self) -> None:
-        self._keys, self._entries, self._sizes = array("Q"), array("Q"), array("Q")
-        self._digests = bytearray()
-        self._odd_paths: list[str] = []
-        self._odd: dict[str, int] = {}  # path -> its place in that list
-        self._odd_digests: dict[int, str] = {}  # by key
-        self._sorted = array("I")  # places, by key, of all but the recent ones
-        self._recent: dict[int, int] = {}  # key -> place
-        self._gone: set[int] = set()  # places
+        self._rows = np.empty(0, _ROW)  # sorted by key
+        self._changes: dict[int, DataFile | None] = {}  # key -> its file now, None: removed
+        self._others: dict[str, DataFile] = {}  # other paths, or without an xxh3_128
 
     def document(self) -> dict[str, Any]:
-        """All files in order, as JSON values: `folders` (`claim << 24 | number`) and `entries` as
-        differences from one file to the next, `bytes`, `digests` in one string; in `odd` those of
-        other forms, each with its place among all: [place, path, entry, bytes, digest]. A tenth of
-        the time and half of the room that rows take: it is written with every hundredth entry.
+        """Return all files as JSON values for a snapshot.
+
+        `folders` (`claim << 24 | number`) and `entries` are differences from one file to the next,
+        `digests` is one string. `others` are [path, entry, bytes, digest] of the other forms. This
+        is written with every 100th entry.
         """
-        places: Iterable[int] = range(len(self._keys))
-        odd: list[list[Any]] = []
-        keys, entries, sizes, digests = self._keys, self._entries, self._sizes, self._digests
-        if self._gone or self._odd_paths or self._odd_digests:
-            live = [place for place in places if place not in self._gone]
-            strange = [
-                self._keys[place] >= _ODD or self._keys[place] in self._odd_digests
-                for place in live
-            ]
-            odd = [
-                _row(number, *self._item(place))
-                for number, place in enumerate(live)
-                if strange[number]
-            ]
-            places = [place for number, place in enumerate(live) if not strange[number]]
-            keys, entries, sizes = (
-                array("Q", map(column.__getitem__, places)) for column in (keys, entries, sizes)
-            )
-            digests = bytearray().join(
-                digests[place * _DIGEST_BYTES : (place + 1) * _DIGEST_BYTES] for place in places
-            )
+        rows = self._merged()
         return {
-            "folders": _differences(keys),
-            "entries": _differences(entries),
-            "bytes": sizes.tolist(),
-            "digests": digests.hex(),
-            "odd": odd,
+            "folders": np.diff(rows["key"], prepend=np.uint64(0)).tolist(),
+            "entries": np.diff(rows["entry"].astype(np.int64), prepend=0).tolist(),
+            "bytes": rows["bytes"].tolist(),
+            "digests": rows["digest"].tobytes().hex(),
+            "others": [
+                [path, file.entry, file.bytes, file.digest]
+                for path, file in sorted(self._others.items())
+            ],
         }
 
     @classmethod
-    def of_document(cls, name: str, document: Mapping[str, Any]) -> ArchiveFiles:
-        """The inverse of `document`. Raises KeyError, TypeError, ValueError, OverflowError: it is
-        none.
-        """
-        plain = cls(name)
-        plain._keys, plain._entries = (
-            array("Q", accumulate(document[column])) for column in ("folders", "entries")
-        )
-        plain._sizes, plain._digests = (
-            array("Q", document["bytes"]),
-            bytearray.fromhex(document["digests"]),
-        )
-        count = len(plain._keys)
-        if (len(plain._entries), len(plain._sizes), len(plain._digests)) != (
-            count,
-            count,
-            count * _DIGEST_BYTES,
-        ):
-            raise ValueError("its columns are of different lengths")
-        ascending = all(earlier < later for earlier, later in pairwise(plain._keys))
-        plain._sorted = array(
-            "I", range(count) if ascending else sorted(range(count), key=plain._keys.__getitem__)
-        )
-        if not document["odd"]:
-            return plain
-        files, others = cls(name), iter(plain.items())
-        for place, path, *rest in document["odd"]:
-            while len(files) < place:
-                path_before, file = next(others)
-                files[path_before] = file
-            files[path] = ArchiveFile(*rest)
-        files.update(others)
+    def from_document(cls, name: str, document: Mapping[str, Any]) -> ArchiveFiles:
+        """Read a `document`. Raises KeyError, TypeError, ValueError or OverflowError."""
+        columns = {
+            "key": np.cumsum(np.array(document["folders"], np.uint64), dtype=np.uint64),
+            "entry": np.cumsum(np.array(document["entries"], np.int64)),
+            "bytes": np.array(document["bytes"], np.uint64),
+            "digest": np.frombuffer(bytes.fromhex(document["digests"]), "V16"),
+        }
+        files = cls(name)
+        files._rows = np.empty(len(columns["key"]), _ROW)
+        for column, values in columns.items():
+            if len(values) != len(files._rows):
+                raise ValueError("its columns have different lengths")
+            files._rows[column] = values
+        if np.any(files._rows["key"][1:] <= files._rows["key"][:-1]):
+            raise ValueError("its folders are not ascending")
+        for path, entry, size, digest in document["others"]:
+            files._others[path] = DataFile(path, 0, size, digest, entry)
         return files
 
     @property
     def total_bytes(self) -> int:
-        """The size of all files together."""
-        return sum(self._sizes) - sum(self._sizes[place] for place in self._gone)
-
-    @property
-    def nbytes(self) -> int:
-        """What the columns take."""
-        return sum(
-            each.itemsize * len(each)
-            for each in (self._keys, self._entries, self._sizes, self._sorted)
-        ) + len(self._digests)
+        """The size of all files."""
+        others = sum(file.bytes for file in self._others.values())
+        return int(self._merged()["bytes"].sum()) + others
 
     def __len__(self) -> int:
-        return len(self._keys) - len(self._gone)
+        return len(self._merged()) + len(self._others)
 
     def __iter__(self) -> Iterator[str]:
-        gone = self._gone
-        return (self._path(key) for place, key in enumerate(self._keys) if place not in gone)
+        yield from map(self._path, self._merged()["key"].tolist())
+        yield from sorted(self._others)
 
-    def __getitem__(self, path: str) -> ArchiveFile:
-        return self._file(self._place(path))
-
-    def __contains__(self, path: object) -> bool:
-        key = self._key(path) if isinstance(path, str) else None
-        return key is not None and self._find(key) is not None
-
-    def __setitem__(self, path: str, file: ArchiveFile) -> None:
+    def __getitem__(self, path: str) -> DataFile:
+        if path in self._others:
+            return self._others[path]
         key = self._key(path)
         if key is None:
-            key = _ODD | len(self._odd_paths)
-            self._odd[path] = len(self._odd_paths)
-            self._odd_paths.append(path)
-        place = self._find(key)
-        is_plain = _DIGEST.match(file.digest) is not None
-        digest = bytes.fromhex(file.digest) if is_plain else bytes(_DIGEST_BYTES)
-        self._odd_digests.pop(key, None)
-        if not is_plain:
-            self._odd_digests[key] = file.digest
-        if place is not None:
-            self._entries[place], self._sizes[place] = file.entry, file.bytes
-            self._digests[place * _DIGEST_BYTES : (place + 1) * _DIGEST_BYTES] = digest
-            return
-        self._recent[key] = len(self._keys)
-        self._keys.append(key)
-        self._entries.append(file.entry)
-        self._sizes.append(file.bytes)
-        self._digests += digest
-        if len(self._recent) > max(_FEW, len(self._sorted) // _RECENT):
-            self._settle()
+            raise KeyError(path)
+        if key in self._changes:
+            file = self._changes[key]
+        else:
+            rows = self._rows
+            place = int(np.searchsorted(rows["key"], np.uint64(key)))
+            file = None
+            if place < len(rows) and rows["key"][place] == key:
+                _, entry, size, digest = rows[place].tolist()
+                file = DataFile(path, 0, size, digest.hex(), entry)
+        if file is None:
+            raise KeyError(path)
+        return file
+
+    def __setitem__(self, path: str, file: DataFile) -> None:
+        if path in self:
+            del self[path]
+        key = self._key(path)
+        if key is None or not _DIGEST.match(file.digest):
+            self._others[path] = file
+        else:
+            self._change(key, file)
 
     def __delitem__(self, path: str) -> None:
-        place = self._place(path)
-        self._recent.pop(self._keys[place], None)
-        self._odd_digests.pop(self._keys[place], None)
-        self._gone.add(place)
-        if len(self._gone) > max(_FEW, len(self._keys) // _RECENT):
-            self._compact()
+        if self[path] is self._others.get(path):
+            del self._others[path]
+        else:
+            self._change(self._key(path) or 0, None)
 
-    # -- places
-    # ------------------------------------------------------------
+    def _change(self, key: int, file: DataFile | None) -> None:
+        self._changes[key] = file
+        if len(self._changes) > max(_MIN_CHANGES, len(self._rows) // _CHANGES_SHARE):
+            self._merged()
 
-    def _place(self, path: str) -> int:
-        """Where a file is. Raises KeyError."""
-        key = self._key(path)
-        place = self._find(key) if key is not None else None
-        if place is None:
-            raise KeyError(path)
-        return place
-
-    def _find(self, key: int) -> int | None:
-        place = self._recent.get(key)
-        if place is not None:
-            return place
-        order, keys = self._sorted, self._keys
-        at = bisect_left(order, key, key=keys.__getitem__)
-        # one that is gone may have been named anew
-        while at < len(order) and keys[order[at]] == key:
-            if order[at] not in self._gone:
-                return order[at]
-            at += 1
-        return None
+    def _merged(self) -> np.ndarray[Any, Any]:
+        """Return the rows with all changes applied."""
+        if self._changes:
+            changed = np.fromiter(self._changes, np.uint64, len(self._changes))
+            added = [
+                (key, file.entry, file.bytes, bytes.fromhex(file.digest))
+                for key, file in self._changes.items()
+                if file is not None
+            ]
+            unchanged = self._rows[~np.isin(self._rows["key"], changed)]
+            rows = np.concatenate([unchanged, np.array(added, _ROW)])
+            self._rows = rows[np.argsort(rows["key"], kind="stable")]
+            self._changes = {}  # after `_rows`, for readers in other threads
+        return self._rows
 
     def _key(self, path: str) -> int | None:
-        """None: it is of another form, and was never named."""
-        match = _FOLDER.match(path)
-        if match is not None and match[3] == self._name:
-            claim, number = int(match[1]), int(match[2])
-            if number < _NUMBERS and len(match[1]) == max(8, len(str(claim))):
-                return claim * _NUMBERS + number
-        odd = self._odd.get(path)
-        return None if odd is None else _ODD | odd
+        """Return the number of a path in a data folder, None for other forms."""
+        match = _PATH.match(path)
+        key = int(match[1]) * _FOLDERS + int(match[2]) if match else None
+        return key if key is not None and self._path(key) == path else None
 
     def _path(self, key: int) -> str:
-        if key & _ODD:
-            return self._odd_paths[key ^ _ODD]
-        claim, number = divmod(key, _NUMBERS)
+        claim, number = divmod(key, _FOLDERS)
         return f"data/{claim:08d}-{number}/{self._name}"
-
-    def _item(self, place: int) -> tuple[str, ArchiveFile]:
-        return self._path(self._keys[place]), self._file(place)
-
-    def _file(self, place: int) -> ArchiveFile:
-        digest = self._odd_digests.get(self._keys[place])
-        if digest is None:
-            digest = self._digests[place * _DIGEST_BYTES : (place + 1) * _DIGEST_BYTES].hex()
-        return ArchiveFile(self._entries[place], self._sizes[place], digest)
-
-    # -- order
-    # ------------------------------------------------------------
-
-    def _settle(self) -> None:
-        """Sort the recent ones in."""
-        keys = self._keys
-        self._sorted = array(
-            "I", sorted((*self._sorted, *self._recent.values()), key=keys.__getitem__)
-        )
-        self._recent = {}
-
-    def _compact(self) -> None:
-        """Leave out what is gone."""
-        rest = list(self.items())
-        self._clear()
-        for path, file in rest:
-            self[path] = file
-
-
-def _differences(numbers: array[int]) -> list[int]:
-    return list(map(operator.sub, numbers, chain((0,), numbers)))
-
-
-def _row(place: int, path: str, file: ArchiveFile) -> list[Any]:
-    return [place, path, file.entry, file.bytes, file.digest]
 
 
 def folder_numbers(name: str) -> tuple[int, int] | None:
-    """`00000003-1` -> (3, 1): the claim and the number of a data folder; None for any other
-    name.
-    """
+    """Return claim and number of a data folder (`00000003-1` -> (3, 1)), None for other names."""
     match = _FOLDER_NAME.match(name)
     return (int(match[1]), int(match[2])) if match else None

@@ -1,45 +1,33 @@
-"""A worker's right to write: claim partitions, collect into data folders, commit, release.
+"""A worker's claim on partitions: create data folders, commit them, release the partitions.
 
-A claim is one log entry; from then on nobody who held those partitions can commit. A commit is one
-log entry that names files which are on disk by then; before it nothing of them counts, after it all
-of it does. There is no third outcome.
+A claim is a log entry. It fences earlier claims of the same partitions: their owners can no longer
+commit.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from lycosa.core.errors import ClaimLost, WorkspaceError
+from lycosa.core.errors import ClaimLost
 from lycosa.store.log.archive_files import CDXJ_NAME, WARC_NAME, folder_numbers
-from lycosa.store.log.entry import (
-    CLAIM,
-    COMMIT,
-    FOLDER,
-    PURGE,
-    RELEASE,
-    DataFile,
-    Entry,
-    new_attempt,
-)
+from lycosa.store.log.entry import CLAIM, COMMIT, FOLDER, PURGE, RELEASE, Entry, new_attempt
 from lycosa.store.log.log import EntriesGone, Log
-from lycosa.store.log.snapshot import INTERVAL, write_snapshot
 from lycosa.store.log.state import LogState
+from lycosa.store.log.transaction import CommitContents, Transaction, append
 from lycosa.store.storage.storage import Storage
 
 DATA = "data"
 INBOX = "inbox"
 
-# folders from this number on are never committed; replay takes them after the batches of their
-# claim
-_UNREAD_FROM = 1_000_000
+# Folders from this number on are never committed; replay reads them after those of their claim.
+_UNPARSED_FROM = 1_000_000
 
 
 class Buffer(Protocol):
-    """What a commit needs of a table's rows (`lycosa.store.tables.buffers.TableBuffer`)."""
+    """The rows of a table in a commit (`lycosa.store.tables.buffers.TableBuffer`)."""
 
     @property
     def rows(self) -> int: ...
@@ -49,16 +37,16 @@ class Buffer(Protocol):
 
 @dataclass(slots=True, frozen=True)
 class DataFolder:
-    """A folder for one commit: its tables and its WARC."""
+    """The folder of one commit, with its tables and its WARC file."""
 
     number: int
     relative: str  # data/00000003-1
     absolute: str
-    attempt: str  # the attempt id of its commit, so that a commit made again knows itself
+    attempt: str  # attempt ID of the commit, so that a repeated commit is recognised
 
     @property
     def warc(self) -> str:
-        """Where the folder's WARC belongs, relative to the workspace."""
+        """The path of the folder's WARC file, relative to the workspace."""
         return f"{self.relative}/{WARC_NAME}"
 
     @property
@@ -67,8 +55,8 @@ class DataFolder:
 
 
 @dataclass(slots=True, frozen=True)
-class Orphan:
-    """A WARC that no commit names: what a worker had fetched when it died."""
+class OrphanArchive:
+    """A WARC file that no commit names: what a worker had fetched when it was killed."""
 
     path: str  # relative to the workspace
     claim: int
@@ -78,7 +66,7 @@ class Orphan:
 
 class Claim:
     """Partitions held by one worker. One thread may commit while another opens the next folder;
-    nothing else runs side by side.
+    other methods must not run concurrently.
     """
 
     def __init__(
@@ -92,36 +80,34 @@ class Claim:
         self._storage = storage
         self._now = now
         self._folders = 0
-        self._unread_folders = _UNREAD_FROM
+        self._unparsed_folders = _UNPARSED_FROM
         self._released = False
         self.state = state
         self.entry = entry.number
         self.worker = entry.worker
         self.partitions = frozenset(entry.partitions)
         self.failed_before = failed_before
-        """Claims in a row before this one that ended without a commit: from two on, parse in a
+        """Number of directly preceding claims without a commit. From two on, pages are parsed in a
         child process.
         """
         self.counted: Counter[str] = Counter()
-        """What this claim's commits have added to the log's counters."""
-        self._attempts: dict[str, int] = {}  # of its commits, and their entries
+        """The increments of this claim's commits to the log's counters."""
+        self._attempts: dict[str, int] = {}  # attempt ID -> entry of this claim's commits
 
     def check(self) -> None:
-        """Read the log on. Raises ClaimLost if a later claim outranks this one, or this worker was
-        out of touch for days.
-        """
-        self._read_on()
+        """Read new log entries. Raises ClaimLost if this claim was fenced or not renewed."""
+        self._refresh()
         self.state.require(self.entry)
 
-    def orphans(self) -> list[Orphan]:
-        """The uncommitted WARCs of earlier claims that may hold exchanges of these partitions,
-        oldest first; on S3 and HDFS those that lie in this machine's spool.
+    def orphans(self) -> list[OrphanArchive]:
+        """Return uncommitted WARC files of earlier claims with exchanges of these partitions.
 
-        What a commit of these partitions' owner has already named as used is left out, per
-        partition: where a claim's partitions went to two workers, each replays its share.
+        Oldest first; on S3 and HDFS only those in this machine's spool. Files that were replayed
+        are omitted, per partition: if the partitions of a claim went to two workers, each replays
+        its own.
         """
-        found = []
-        for name in self._storage.drafts(DATA):
+        orphans = []
+        for name in self._storage.files.draft_names(DATA):
             numbers = folder_numbers(name)
             if numbers is None:
                 continue
@@ -130,20 +116,18 @@ class Claim:
             if claim == self.entry or info is None:
                 continue
             if path in self.state.warcs or path in self.state.retired:
-                # of a worker that died just behind its commit
-                self._storage.drop_drafts(f"{DATA}/{name}")
+                # its worker was killed directly after the commit
+                self._storage.files.drop_drafts(f"{DATA}/{name}")
                 continue
             if not (info.partitions & self.partitions) - self.state.orphans_used.get(path, set()):
                 continue
-            size = self._storage.draft_size(path)
+            size = self._storage.files.draft_size(path)
             if size:
-                found.append(Orphan(path, claim, number, size))
-        return sorted(found, key=lambda orphan: (orphan.claim, orphan.number))
+                orphans.append(OrphanArchive(path, claim, number, size))
+        return sorted(orphans, key=lambda orphan: (orphan.claim, orphan.number))
 
     def inbox(self) -> list[str]:
-        """Names of inbox files that no commit has applied. Applied ones that a crash left behind
-        are removed.
-        """
+        """Return the names of inbox files that no commit has applied; remove applied ones."""
         waiting = []
         for name in self._storage.names(INBOX):
             if name in self.state.inbox:
@@ -153,33 +137,29 @@ class Claim:
         return waiting
 
     def next_folder(self, *, unparsed: bool = False) -> DataFolder:
-        """Create the folder for the next commit. One that is never committed stays: its WARC is
-        then an orphan.
+        """Create the folder for the next commit. An uncommitted folder leaves an orphan WARC file.
 
-        `unparsed`: it is for what is archived and not understood yet, and will not be committed
+        `unparsed`: for exchanges that are archived but not parsed yet; it is never committed
         (`lycosa.crawl.recovery.unparsed`).
         """
         if unparsed:
-            number = self._unread_folders = self._unread_folders + 1
+            number = self._unparsed_folders = self._unparsed_folders + 1
         else:
             number = self._folders = self._folders + 1
         relative = f"{DATA}/{self.entry:08d}-{number}"
-        absolute = self._storage.fresh_folder(relative)
+        absolute = self._storage.files.new_folder(relative)
         return DataFolder(number, relative, absolute, new_attempt())
 
     def discard(self, folder: DataFolder) -> None:
-        """Remove a folder of this claim that no commit names: whatever its WARC holds is committed
-        elsewhere, under the same record ids.
-        """
+        """Remove an uncommitted folder of this claim whose records are committed elsewhere."""
+        self.drop_journal(folder)
         if self._storage.on_disk:
-            self._storage.remove(folder.warc)
-            self._storage.remove_folder(folder.relative)
-        self._storage.drop_drafts(folder.relative)
+            self._storage.remove_empty_folders(folder.relative)
+        self._storage.files.drop_drafts(folder.relative)
 
     def drop_journal(self, folder: DataFolder) -> None:
-        """Remove the WARC of a folder whose commit did not name it, for all that it holds stands in
-        the tables. A kill before this leaves it as an orphan, of which everything is found to be
-        committed.
+        """Remove the WARC file of a commit that did not name it, because the tables contain
+        everything. If the process is killed before, replay skips all of its records.
         """
         if self._storage.on_disk:
             self._storage.remove(folder.warc)
@@ -188,91 +168,69 @@ class Claim:
         self,
         folder: DataFolder,
         buffers: Mapping[str, Buffer],
-        *,
-        warc: str | None = None,
-        cdxj: str | None = None,
-        orphans_used: Sequence[str] = (),
-        inbox: Sequence[str] = (),
-        applied: Mapping[int, int] | None = None,
-        counters: Mapping[str, int] | None = None,
+        contents: CommitContents = CommitContents(),
     ) -> int:
-        """Make results true, all or nothing. Returns the log entry's number; with nothing new, the
-        log's head.
+        """Write the tables and make them and `contents` valid, all or nothing, durably.
 
-        `warc` and `cdxj` (relative paths) are closed files of `folder`; `orphans_used` names the
-        WARCs whose exchanges were replayed into this commit; `applied` says, per partition, up to
-        which entry found rows are applied; `counters` are increments. When it returns, everything
-        is on disk.
+        Returns the number of the log entry, or of the last entry if nothing is new.
 
         Raises:
-            ClaimLost: a later claim outranks this one; nothing was committed. OSError: storage
-            failed. The same call may be made again: it finds out whether the first one counted.
+            ClaimLost: this claim was fenced; nothing was committed.
+            OSError: storage failed. Repeat the call: it detects whether the first one succeeded.
         """
-        self._read_on()
-        if folder.attempt in self._attempts:
-            self._storage.settle(folder.relative)
-            return self._attempts[folder.attempt]
-        self.state.require(self.entry)
-        increments = {name: count for name, count in (counters or {}).items() if count}
-        filled = {table: buffer for table, buffer in buffers.items() if buffer.rows}
-        news = (filled, warc, orphans_used, inbox, increments)
-        if not any(news) and all(
-            self.state.applied.get(partition, 0) == number
-            for partition, number in (applied or {}).items()
-        ):
-            return self.state.head
-        for table, buffer in filled.items():
-            buffer.write(f"{folder.absolute}/{table}.parquet")
-        rows = {
-            f"{folder.relative}/{table}.parquet": buffer.rows for table, buffer in filled.items()
-        }
-        archives = [path for path in (warc, cdxj) if path]
-        sealed = seal(self._storage, rows | dict.fromkeys(archives, 0))
-        draft = Entry(
-            kind=COMMIT,
-            attempt=folder.attempt,
-            at=self._now(),
-            claim=self.entry,
-            worker=self.worker,
-            files={table: (sealed[f"{folder.relative}/{table}.parquet"],) for table in filled},
-            warcs=(sealed[warc],) if warc else (),
-            indexes=(sealed[cdxj],) if cdxj else (),
-            orphans=tuple(orphans_used),
-            inbox=tuple(inbox),
-            applied=dict(applied or {}),
-            counters=increments,
-        )
-        entry = append(self.state, draft)
-        number = entry.number
-        self._note(entry)
-        self._storage.settle(folder.relative)
-        for name in inbox:
+        self._refresh()
+        if folder.attempt not in self._attempts:
+            self.state.require(self.entry)
+            tables = {table: buffer for table, buffer in buffers.items() if buffer.rows}
+            if not tables and not contents.is_new(self.state):
+                return self.state.head
+            self._note(self._write(folder, tables, contents))
+        self._storage.files.finalize(folder.relative)
+        for name in contents.inbox:
             self._storage.remove(f"{INBOX}/{name}")
-        return number
+        return self._attempts[folder.attempt]
 
     def release(self) -> None:
-        """Give the partitions back. What was not committed stays as an orphan. May be called twice,
-        or after the claim is lost.
+        """Release the partitions. Uncommitted WARC files become orphans. May be repeated, or called
+        after the claim was lost.
         """
         if self._released:
             return
         self._released = True
         try:
             self.check()
-            append(
-                self.state,
-                Entry(
-                    kind=RELEASE,
-                    attempt=new_attempt(),
-                    at=self._now(),
-                    claim=self.entry,
-                    worker=self.worker,
-                ),
+            Transaction(self.state).commit(
+                RELEASE, self._now(), claim=self.entry, worker=self.worker
             )
         except ClaimLost:
             return
 
-    def _read_on(self) -> list[Entry]:
+    def _write(
+        self, folder: DataFolder, tables: Mapping[str, Buffer], contents: CommitContents
+    ) -> Entry:
+        for table, buffer in tables.items():
+            buffer.write(f"{folder.absolute}/{table}.parquet")
+        paths = {table: f"{folder.relative}/{table}.parquet" for table in tables}
+        rows = {paths[table]: buffer.rows for table, buffer in tables.items()}
+        archives = [path for path in (contents.warc, contents.cdxj) if path]
+        transaction = Transaction(self.state, folder.attempt)
+        transaction.publish(rows | dict.fromkeys(archives, 0))
+        files = transaction.files
+        return transaction.commit(
+            COMMIT,
+            self._now(),
+            claim=self.entry,
+            worker=self.worker,
+            files={table: (files[path],) for table, path in paths.items()},
+            warcs=(files[contents.warc],) if contents.warc else (),
+            indexes=(files[contents.cdxj],) if contents.cdxj else (),
+            orphans=tuple(contents.orphans_used),
+            inbox=tuple(contents.inbox),
+            applied=dict(contents.applied),
+            counters=contents.increments,
+        )
+
+    def _refresh(self) -> None:
         try:
             entries = self.state.refresh()
         except EntriesGone as error:
@@ -281,9 +239,8 @@ class Claim:
             ) from None
         for entry in entries:
             if entry.kind == PURGE:
-                self._storage.forget(entry.replaces)
+                self._storage.files.drop_copies(entry.replaces)
             self._note(entry)
-        return entries
 
     def _note(self, entry: Entry) -> None:
         if (
@@ -295,59 +252,7 @@ class Claim:
             self.counted.update(entry.counters)
 
 
-def seal(storage: Storage, rows: Mapping[str, int], as_of: int = 0) -> dict[str, DataFile]:
-    """Put files (path -> rows) where they are safe, and note their sizes and digests, as an entry
-    names them; by path.
-    """
-    published = storage.publish(list(rows))
-    return {
-        path: DataFile(path, count, file.bytes, file.digest, as_of)
-        for (path, count), file in zip(rows.items(), published, strict=True)
-    }
-
-
-class NotLive(WorkspaceError):
-    """A file that the entry would replace has been replaced by somebody else: nothing was written,
-    the job may be done anew.
-    """
-
-
-def append(state: LogState, draft: Entry) -> Entry:
-    """Append an entry by the protocol's rule: only having read all before it, only while it may be
-    written.
-
-    Every 100th is followed by a snapshot.
-
-    Raises:
-        ClaimLost: the draft's claim was outranked.
-        NotLive: a file that it replaces is no longer live.
-        WorkspaceError: the log is damaged.
-    """
-
-    def admit() -> None:
-        if draft.claim:
-            state.require(draft.claim)
-        objection = state.objection(draft)
-        if objection:
-            raise NotLive(
-                f"the entry was not written: {objection}; read the log again and restart the job"
-            )
-
-    def on_newer(entry: Entry) -> None:
-        state.fold(entry)
-        admit()
-
-    admit()
-    entry = state.log.append(draft, seen=state.head, on_newer=on_newer)
-    state.fold(entry)
-    if entry.number % INTERVAL == 0:
-        # The entry counts already, whatever becomes of the snapshot; the next hundred has its own.
-        with suppress(OSError):
-            write_snapshot(state.log.storage, entry.number, state.attempts, state.document())
-    return entry
-
-
-def take(
+def acquire(
     storage: Storage,
     log: Log,
     worker: str,
@@ -355,26 +260,20 @@ def take(
     settings: Mapping[str, Any],
     now: Callable[[], str],
 ) -> Claim:
-    """Claim partitions: from the moment this returns nobody who held them can commit."""
+    """Claim partitions. When this returns, their previous owners can no longer commit."""
     storage.make_folder(FOLDER)
     storage.make_folder(DATA)
     state = LogState(log)
     state.refresh()
-    wanted = tuple(sorted(set(partitions)))
+    claimed = tuple(sorted(set(partitions)))
     draft = Entry(
         kind=CLAIM,
         attempt=new_attempt(),
         at=now(),
         worker=worker,
-        partitions=wanted,
+        partitions=claimed,
         settings=dict(settings),
     )
     entry = append(state, draft)
-    storage.retain(
-        {
-            *(file.path for files in state.files.values() for file in files),
-            *state.warcs,
-            *state.indexes,
-        }
-    )
-    return Claim(storage, state, entry, now, state.unfruitful_claims(wanted) - 1)
+    storage.files.retain_copies({*state.live_paths(), *state.warcs, *state.indexes})
+    return Claim(storage, state, entry, now, state.unfruitful_claims(claimed) - 1)

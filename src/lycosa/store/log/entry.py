@@ -1,4 +1,4 @@
-"""Log entries: their fields, and their form on disk, one JSON object each."""
+"""Log entries: their fields, and their JSON form."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from typing import Any
 import xxhash
 
 from lycosa.core.errors import NewerError, WorkspaceError
+from lycosa.store.storage.files import DataFile
 
 FOLDER = "log"
 CLAIM, COMMIT, RELEASE, MERGE, EXCLUDE, PURGE = (
@@ -24,37 +25,17 @@ CLAIM, COMMIT, RELEASE, MERGE, EXCLUDE, PURGE = (
     "purge",
 )
 KINDS = frozenset({CLAIM, COMMIT, RELEASE, MERGE, EXCLUDE, PURGE})
-"""The kinds of entry of workspace format 1, closed: a further kind is a further format.
+"""The kinds of entry of workspace format 1. A new kind or field requires a new format.
 
-A program refuses a log with a kind that it does not know, and must: one that passed over an
-exclusion would publish what its operator had excluded. `exclude` and `purge` could still join
-format 1 because no released program reads it; from the first release on a new kind, a new field or
-a new way to delete moves FORMAT to 2, and the newer program migrates.
+Unknown kinds are refused: a program that ignored an exclusion would publish excluded pages.
 """
 
 _HIGHEST_PARTITION = 2**16 - 1
 
 
 @dataclass(slots=True, frozen=True)
-class DataFile:
-    """A file that an entry makes count. `rows` is 0 for files without rows (WARC, CDXJ).
-
-    `as_of` is the entry whose place its rows have; 0: the entry that names the file. A merge names
-    the last entry that it folded.
-    """
-
-    path: str  # relative to the workspace
-    rows: int
-    bytes: int
-    digest: str  # xxh3_128 of the file's bytes, hexadecimal
-    as_of: int = 0
-
-
-@dataclass(slots=True, frozen=True)
 class Entry:
-    """One log entry. `number` is its place; 0 while it has none. `claim` is the claim it was
-    written under (a claim's own number).
-    """
+    """One log entry. `number` is 0 for a draft. `claim` is the claim under which it was written."""
 
     kind: str
     attempt: str
@@ -62,20 +43,20 @@ class Entry:
     number: int = 0
     claim: int = 0
     worker: str = ""
-    partitions: tuple[int, ...] = ()  # claim: those taken
+    partitions: tuple[int, ...] = ()  # claim: those acquired
     files: Mapping[str, tuple[DataFile, ...]] = field(default_factory=dict)  # table -> files
     warcs: tuple[DataFile, ...] = ()
     indexes: tuple[DataFile, ...] = ()  # CDXJ beside the WARCs
-    # paths of files that stop counting (a purge: WARCs and CDXJ too)
+    # paths of files that are no longer live (a purge: WARC and CDXJ files too)
     replaces: tuple[str, ...] = ()
-    orphans: tuple[str, ...] = ()  # WARCs of earlier claims whose exchanges are in this commit
+    orphans: tuple[str, ...] = ()  # WARC files of earlier claims replayed into this commit
     inbox: tuple[str, ...] = ()  # names of inbox files applied in this commit
-    # partition -> entry up to which its found rows are applied
+    # partition -> entry up to which rows of `found` are applied
     applied: Mapping[int, int] = field(default_factory=dict)
     counters: Mapping[str, int] = field(default_factory=dict)  # increments
-    # claim: collection -> the settings in force
+    # claim: collection -> its settings
     settings: Mapping[str, Any] = field(default_factory=dict)
-    # exclude: rules (`lycosa.store.exclusion.exclusions`) that hold from now on
+    # exclude: new rules (`lycosa.store.exclusion.exclusions`)
     exclusions: tuple[str, ...] = ()
 
 
@@ -85,9 +66,7 @@ def entry_path(number: int) -> str:
 
 
 def at_ms(entry: Entry) -> int:
-    """When an entry says that it was written, in milliseconds since 1970; 0 if it does not say. For
-    deleting, never for order.
-    """
+    """Return the time of an entry (ms since 1970), 0 if invalid. For retention, never for order."""
     try:
         return round(datetime.fromisoformat(entry.at).timestamp() * 1000)
     except ValueError:
@@ -95,12 +74,12 @@ def at_ms(entry: Entry) -> int:
 
 
 def new_attempt() -> str:
-    """An id by which a writer knows its own entry again."""
+    """Return an ID by which a writer recognises its own entry."""
     return uuid.uuid4().hex
 
 
 def encode_entry(entry: Entry) -> bytes:
-    """An entry as JSON, `sealed`; empty fields are left out, partitions are written as ranges."""
+    """Return an entry as sealed JSON, without empty fields, with partitions as ranges."""
     document: dict[str, Any] = {
         "kind": entry.kind,
         "number": entry.number,
@@ -122,20 +101,20 @@ def encode_entry(entry: Entry) -> bytes:
         "settings": dict(entry.settings),
         "exclusions": list(entry.exclusions),
     }
-    kept = {
+    fields = {
         key: value
         for key, value in document.items()
         if key in _REQUIRED or value not in ("", [], {})
     }
-    return sealed(json.dumps(kept, ensure_ascii=False, separators=(",", ":")).encode())
+    return sealed(json.dumps(fields, ensure_ascii=False, separators=(",", ":")).encode())
 
 
 def decode_entry(content: bytes, number: int) -> Entry:
-    """The inverse of `encode_entry`.
+    """Decode an entry.
 
     Raises:
-        WorkspaceError: not JSON, an unknown kind or field, a missing or mistyped one, another
-        number than its name says.
+        WorkspaceError: the content is not JSON, has an unknown kind or field, a missing field, a
+            wrong type, or a number other than that of the file name.
     """
     where = entry_path(number)
     try:
@@ -147,7 +126,7 @@ def decode_entry(content: bytes, number: int) -> Entry:
         ) from None
     if not isinstance(document, dict):
         raise WorkspaceError(f"{where} is damaged: it is not a JSON object; run `lycosa check`")
-    if "digest" in document and content != sealed(content[: content.rfind(_SEAL)] + b"}"):
+    if content != sealed(content[: content.rfind(_SEAL)] + b"}"):
         raise WorkspaceError(
             f"{where} is damaged: its bytes have changed since it was written; "
             "restore it from a backup"
@@ -190,7 +169,7 @@ def decode_entry(content: bytes, number: int) -> Entry:
             exclusions=tuple(map(_text, _list(document.get("exclusions", [])))),
         )
         if b"\\u" in content:
-            encode_entry(entry)  # half a surrogate pair is no text: no snapshot could hold it
+            encode_entry(entry)  # unpaired surrogates cannot be stored in a snapshot
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise WorkspaceError(
             f"{where} is damaged: {type(error).__name__}: {error}; run `lycosa check`"
@@ -207,9 +186,7 @@ _SEAL = b',"digest":"'
 
 
 def sealed(document: bytes) -> bytes:
-    """An object of JSON with the xxh3_128 of itself as its last member, so that a changed byte is
-    seen.
-    """
+    """Append the xxh3_128 of a JSON object to it as its last member."""
     return b"".join((document[:-1], _SEAL, xxhash.xxh3_128_hexdigest(document).encode(), b'"}\n'))
 
 
@@ -224,16 +201,18 @@ def _file_out(file: DataFile) -> dict[str, Any]:
         "bytes": file.bytes,
         "digest": file.digest,
     }
-    return item | {"as_of": file.as_of} if file.as_of else item
+    return item | {"as_of": file.entry} if file.merged else item
 
 
 def _file_in(item: dict[str, Any]) -> DataFile:
+    as_of = _integer(item.get("as_of", 0))
     return DataFile(
         _text(item["path"]),
         _integer(item["rows"]),
         _integer(item["bytes"]),
         _text(item["digest"]),
-        _integer(item.get("as_of", 0)),
+        as_of,
+        as_of > 0,
     )
 
 
@@ -270,17 +249,17 @@ def _object(value: object) -> dict[str, Any]:
 
 
 def partitions_of(ranges: list[list[int]]) -> tuple[int, ...]:
-    """The inverse of `ranges_of`. Raises ValueError or TypeError on what it never wrote."""
-    found: list[int] = []
+    """Return the partitions of `ranges_of`. Raises ValueError or TypeError."""
+    partitions: list[int] = []
     for first, last in ranges:
         if not 0 <= _integer(first) <= _integer(last) <= _HIGHEST_PARTITION:
             raise ValueError(f"{first} to {last} is not a range of partitions")
-        found.extend(range(first, last + 1))
-    return tuple(found)
+        partitions.extend(range(first, last + 1))
+    return tuple(partitions)
 
 
 def ranges_of(partitions: Iterable[int]) -> list[list[int]]:
-    """Partitions as ranges [first, last], in order."""
+    """Return partitions as sorted ranges [first, last]."""
     ranges: list[list[int]] = []
     for partition in sorted(partitions):
         if ranges and ranges[-1][1] == partition - 1:

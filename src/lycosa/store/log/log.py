@@ -1,12 +1,12 @@
-"""The workspace's log: one numbered file an entry, created if absent, never changed.
+"""The log of a workspace: one numbered, immutable file per entry, created if absent.
 
-The rule that everything rests on: entry N+1 may be created only by a process that has read all
-entries up to N. So whoever writes an entry has seen every claim and every commit before it, and can
-say whether it may still write. Order is the log's, never the clock's; `at` is there for people.
+Entry N+1 may be created only by a process that has read all entries up to N. So a writer has seen
+every earlier claim and commit, and can decide whether it may write. Entry numbers define the order;
+the times in entries are informative.
 
-Old entries are deleted (`lycosa.store.compaction.vacuum`), never without leaving the snapshot of
-their hundred, or its first line, behind. So a number without a file means "not written yet" exactly
-if the snapshot of its hundred is not there: one look at a name.
+Old entries are deleted (`lycosa.store.compaction.vacuum`), but the snapshot of their hundred, or at
+least its first line, stays. So a missing file means "not written yet" exactly if the snapshot of
+its hundred is missing too.
 """
 
 from __future__ import annotations
@@ -24,64 +24,54 @@ _NAME = re.compile(r"^(\d{8,})\.json\Z")
 
 
 class EntriesGone(WorkspaceError):
-    """The entry after the last one that was read has been deleted: start again from the newest
-    snapshot (`Workspace.state`).
-    """
+    """The next entry was deleted: start again from the newest snapshot (`Workspace.state`)."""
 
 
 class Log:
-    """The entries of one workspace. `head` is nothing it keeps: ask `entries`."""
+    """The entries of one workspace. Stateless."""
 
     def __init__(self, storage: Storage) -> None:
         self.storage = storage
 
     def read(self, number: int) -> Entry | None:
-        """The entry of that number, or None if there is none yet.
-
-        Raises:
-            WorkspaceError: the file is not an entry that this program understands.
-        """
+        """Return an entry, None if it does not exist. Raises WorkspaceError: it is invalid."""
         content = self.storage.read(entry_path(number))
         return None if content is None else decode_entry(content, number)
 
     def entries(self, after: int = 0) -> list[Entry]:
-        """All entries after that number, in order, up to the first number that is free. Called at
-        every commit: lists no folder.
+        """Return all entries after a number, in order. Lists no folder: called at every commit.
 
         Raises:
-            EntriesGone: the next one was there and has been deleted.
+            EntriesGone: the next entry was deleted.
         """
-        found: list[Entry] = []
+        entries: list[Entry] = []
         while True:
-            number = after + len(found) + 1
+            number = after + len(entries) + 1
             entry = self.read(number)
             if entry is None and self._was_written(number):
-                entry = self.read(number)  # written since we looked, or deleted
+                entry = self.read(number)  # written meanwhile, or deleted
                 if entry is None:
                     raise EntriesGone(_GONE.format(entry_path(number)))
             if entry is None:
-                return found
-            found.append(entry)
+                return entries
+            entries.append(entry)
 
     def numbers(self) -> list[int]:
-        """The numbers of the files in the log's folder, sorted: what a check compares with
-        `entries`.
-        """
+        """Return the sorted numbers of the entry files in the log's folder."""
         matches = (_NAME.match(name) for name in self.storage.names(FOLDER))
         return sorted(int(match[1]) for match in matches if match)
 
     def append(self, draft: Entry, *, seen: int, on_newer: Callable[[Entry], None]) -> Entry:
-        """Write `draft` as the next entry and return it with its number, on disk.
+        """Write `draft` durably as the next entry; return it with its number.
 
-        `seen` is the last entry that the caller has read, and by which the draft may be written.
-        `on_newer` is called, in order, with every entry that turns out to be there already; it
-        folds the entry into the caller's state and raises (`ClaimLost`, …) if the draft may no
-        longer be written: then nothing was.
+        `seen` is the last entry that the caller has read. `on_newer` is called in order with every
+        later entry; it applies the entry to the caller's state, and raises if the draft may no
+        longer be written.
 
         Raises:
-            EntriesGone: the caller was away for so long that entries it never read are deleted.
-            WorkspaceError: an entry in the way cannot be read.
-            OSError: storage failed and the entry is not there.
+            EntriesGone: entries that the caller has not read were deleted.
+            WorkspaceError: a later entry cannot be read.
+            OSError: storage failed, and the entry does not exist.
         """
         if draft.kind not in KINDS:
             raise ValueError(f"unknown kind of entry: {draft.kind!r}")
@@ -96,8 +86,8 @@ class Log:
                     return entry
             except OSError as error:
                 failure = error
-            # Every answer but a clear success is settled by reading back: the name may be taken by
-            # our own write, whose answer was lost.
+            # Anything but success is decided by reading back: the existing entry may be our own,
+            # if the answer was lost.
             present = self.read(number)
             if present is not None and present.attempt == draft.attempt:
                 self.storage.sync_folder(FOLDER)
@@ -112,12 +102,12 @@ class Log:
             on_newer(present)
 
     def _was_written(self, number: int) -> bool:
-        """Whether that entry was ever written, if its file is not there."""
+        """Return whether an entry without a file was ever written."""
         return self.storage.size(snapshot_path(_hundred(number))) is not None
 
     def _require_counted(self, entry: Entry) -> None:
-        """A process may be stopped for days between looking and writing, and write into a hole,
-        where nobody reads. Raises EntriesGone then, and takes the entry back.
+        """Remove an entry that replaced a deleted one, which no reader would see, and raise
+        EntriesGone. That happens if a process is suspended for days before it writes.
         """
         if self._was_written(entry.number) and not wrote(
             self.storage, _hundred(entry.number), entry.number, entry.attempt

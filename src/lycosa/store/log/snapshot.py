@@ -1,10 +1,9 @@
-"""Snapshots: after every 100th entry, what the log says up to there, in one file beside it.
+"""Snapshots of the log's state, one after every 100th entry.
 
-`log/00000100.snapshot` is one line of JSON (number, the start of the attempt id of each of its
-hundred entries, xxh3_128 of what follows) and then, compressed with zstd, the document of
-`LogState.document`. It is a function of the entries, so whoever writes it writes the same. Of an
-old snapshot only the first line is kept: it says that its hundred entries were written, and by
-whom.
+`log/00000100.snapshot` is one line of JSON (number, prefixes of the attempt IDs of its hundred
+entries, xxh3_128 of the rest) followed by `LogState.document`, compressed with zstd. It is a
+function of the entries, so all writers write the same. Old snapshots are reduced to the first line,
+which records that the entries were written, and by which attempts.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ from lycosa.store.log.entry import FOLDER
 from lycosa.store.storage.storage import Storage
 
 INTERVAL = 100
-"""Entries from one snapshot to the next; belongs to the format."""
+"""Entries between snapshots; part of the format."""
 
 _NAME = re.compile(r"^(\d{8,})\.snapshot\Z")
 _LEVEL = 3
@@ -31,9 +30,7 @@ _LEVEL = 3
 
 @dataclass(slots=True, frozen=True)
 class Snapshot:
-    """A snapshot that was read: the entry it stands behind, the attempts of its hundred entries
-    (`brief`), the folded log.
-    """
+    """A snapshot: its entry, the attempts of its hundred entries (`brief`), the log's state."""
 
     number: int
     attempts: list[str]
@@ -46,16 +43,14 @@ def snapshot_path(number: int) -> str:
 
 
 def brief(attempt: str) -> str:
-    """As much of an attempt id as tells it from all others of a hundred."""
+    """Return a prefix of an attempt ID that is unique within a hundred entries."""
     return attempt[:12]
 
 
 def write_snapshot(
     storage: Storage, number: int, attempts: Sequence[str], document: dict[str, Any]
 ) -> bool:
-    """Create the snapshot behind entry `number` if there is none; True if this call did. Raises
-    OSError.
-    """
+    """Create the snapshot after entry `number`; False if it exists. Raises OSError."""
     body = zstandard.ZstdCompressor(level=_LEVEL).compress(
         json.dumps(document, ensure_ascii=False, separators=(",", ":")).encode()
     )
@@ -63,8 +58,8 @@ def write_snapshot(
 
 
 def write_header(storage: Storage, number: int, attempts: Sequence[str]) -> None:
-    """Leave of a snapshot its first line; or, where none was written, put one with these attempts
-    there. Raises OSError.
+    """Reduce a snapshot to its first line, or write a first line with these attempts if there is no
+    snapshot. Raises OSError.
     """
     path = snapshot_path(number)
     content = storage.read(path)
@@ -75,17 +70,13 @@ def write_header(storage: Storage, number: int, attempts: Sequence[str]) -> None
 
 
 def snapshot_numbers(storage: Storage) -> list[int]:
-    """The numbers of all snapshots, first lines among them, sorted. Lists the log's folder."""
+    """Return the sorted numbers of all snapshots, reduced ones included."""
     matches = (_NAME.match(name) for name in storage.names(FOLDER))
     return sorted(int(match[1]) for match in matches if match)
 
 
 def read_snapshot(storage: Storage, number: int) -> Snapshot | None:
-    """The snapshot of that number; None if there is none, or only its first line.
-
-    Raises:
-        WorkspaceError: it is damaged.
-    """
+    """Return a snapshot, None if it is absent or reduced. Raises WorkspaceError: it is damaged."""
     content = storage.read(snapshot_path(number))
     if content is None:
         return None
@@ -107,10 +98,10 @@ def read_snapshot(storage: Storage, number: int) -> Snapshot | None:
 
 
 def snapshots_newest_first(storage: Storage) -> Iterator[Snapshot]:
-    """Whole, sound snapshots; damaged ones are passed over, since an older one and the entries
-    after it say the same.
+    """Yield complete snapshots. Damaged ones are skipped: an older one with its later entries is
+    equivalent.
 
-    A listing may lack the newest: they are asked for by their names.
+    A listing may lack the newest snapshots, so they are requested by name.
     """
     numbers = snapshot_numbers(storage)
     while (
@@ -120,15 +111,15 @@ def snapshots_newest_first(storage: Storage) -> Iterator[Snapshot]:
         numbers.append(following)
     for number in reversed(numbers):
         try:
-            found = read_snapshot(storage, number)
+            snapshot = read_snapshot(storage, number)
         except WorkspaceError:
-            continue  # `lycosa check` names it
-        if found is not None:
-            yield found
+            continue  # `lycosa check` reports it
+        if snapshot is not None:
+            yield snapshot
 
 
 def wrote(storage: Storage, hundred: int, number: int, attempt: str) -> bool:
-    """Whether the snapshot `hundred` says that entry `number` was written by this attempt."""
+    """Return whether snapshot `hundred` records this attempt for entry `number`."""
     try:
         attempts, _ = _read_header(
             (storage.read(snapshot_path(hundred)) or b"").partition(b"\n")[0], hundred

@@ -1,9 +1,7 @@
-"""What the log says, folded: who holds what, which files count, what was used up.
+"""The state that results from the log: claims, live files, and what commits have applied.
 
-A `LogState` is read-only knowledge of the log up to `head`; `refresh` reads what was appended
-since. It refuses a log that breaks its own rules (a commit under a claim that was outranked),
-because that is the one thing that must never be built on. A state that has read nothing yet starts
-from the newest snapshot.
+A `LogState` contains the log up to entry `head`; `refresh` reads later entries. It starts from the
+newest snapshot. It refuses a log that breaks the protocol, such as a commit under a fenced claim.
 """
 
 from __future__ import annotations
@@ -15,20 +13,13 @@ from typing import Any
 
 from lycosa.core.errors import ClaimLost, NewerError, WorkspaceError
 from lycosa.store.exclusion.exclusions import Exclusions
-from lycosa.store.log.archive_files import (
-    CDXJ_NAME,
-    WARC_NAME,
-    ArchiveFile,
-    ArchiveFiles,
-    folder_numbers,
-)
+from lycosa.store.log.archive_files import CDXJ_NAME, WARC_NAME, ArchiveFiles, folder_numbers
 from lycosa.store.log.entry import (
     CLAIM,
     COMMIT,
     EXCLUDE,
     PURGE,
     RELEASE,
-    DataFile,
     Entry,
     at_ms,
     entry_path,
@@ -37,35 +28,15 @@ from lycosa.store.log.entry import (
 )
 from lycosa.store.log.log import EntriesGone, Log
 from lycosa.store.log.snapshot import INTERVAL, Snapshot, snapshots_newest_first
+from lycosa.store.storage.files import DataFile
 
 KEPT_ENTRIES = 10_000
-"""Entries after which ended claims and applied inbox files are forgotten: hours of a busy crawl,
-months of a quiet one.
-"""
-
-
-@dataclass(slots=True, frozen=True)
-class LiveFile:
-    """A table file that counts. `entry` is the entry whose place its rows have: newer rows of a key
-    outrank older ones.
-
-    Rows of a `merged` file have a last column `entry` that says which entry each came with; none is
-    later than the file's.
-    """
-
-    path: str
-    rows: int
-    bytes: int
-    digest: str
-    entry: int
-    merged: bool = False
+"""Entries after which ended claims and applied inbox files are removed from the state."""
 
 
 @dataclass(slots=True)
 class ClaimInfo:
-    """A claim as the log tells it. `partitions` are those it took; what it still holds is in
-    `LogState.holders`.
-    """
+    """A claim and the partitions that it acquired; `LogState.holders` has the current holders."""
 
     number: int
     worker: str
@@ -78,7 +49,7 @@ class ClaimInfo:
 
 @dataclass(slots=True)
 class LogState:
-    """The log up to entry `head`. Everything here is derived and can be thrown away."""
+    """The state after entry `head`, derived from the log."""
 
     log: Log
     head: int = 0
@@ -86,38 +57,37 @@ class LogState:
     holders: dict[int, int] = field(default_factory=dict)
     claims: dict[int, ClaimInfo] = field(default_factory=dict)
     # table -> live files in the order of their entries
-    files: dict[str, list[LiveFile]] = field(default_factory=dict)
+    files: dict[str, list[DataFile]] = field(default_factory=dict)
     # committed WARCs by path
     warcs: ArchiveFiles = field(default_factory=lambda: ArchiveFiles(WARC_NAME))
     # the CDXJ beside them
     indexes: ArchiveFiles = field(default_factory=lambda: ArchiveFiles(CDXJ_NAME))
-    # WARCs that a purge replaced: no orphans, should one still be there
+    # WARC files that a purge replaced: not orphans, even if one still exists
     retired: set[str] = field(default_factory=set)
     exclusions: Exclusions = field(default_factory=Exclusions)
     # WARC -> partitions whose owners have replayed it
     orphans_used: dict[str, set[int]] = field(default_factory=dict)
-    # names of inbox files applied lately -> entry that did it
+    # recently applied inbox file -> entry of the commit
     inbox: dict[str, int] = field(default_factory=dict)
-    # partition -> entry up to which found rows are applied
+    # partition -> entry up to which rows of `found` are applied
     applied: dict[int, int] = field(default_factory=dict)
     counters: Counter[str] = field(default_factory=Counter)
-    # collection -> settings of the latest claim that named it
+    # collection -> settings of its latest claim
     settings: dict[str, Any] = field(default_factory=dict)
-    # of the entries since the last multiple of 100, or of the hundred up to it
+    # attempt IDs of the entries since the last snapshot
     attempts: list[str] = field(default_factory=list)
+    # partition -> consecutive claims without a commit or release
     _unfruitful: dict[int, int] = field(default_factory=dict)
 
     def refresh(self) -> list[Entry]:
-        """Read what was appended since `head`, fold it, and return it (after a start from a
-        snapshot: what came after that).
+        """Read, apply and return the entries after `head` (initially: after the snapshot).
 
         Raises:
-            EntriesGone: entries that this state has not read are deleted; it stays as it is. Begin
-            a new one. WorkspaceError: the log is damaged, of a newer format, or breaks its own
-            rules.
+            EntriesGone: unread entries were deleted; this state is unchanged. Create a new one.
+            WorkspaceError: the log is damaged, of a newer format, or breaks the protocol.
         """
         if self.head == 0:
-            self._start()
+            self._load(next(snapshots_newest_first(self.log.storage), None))
         try:
             entries = self.log.entries(self.head)
         except EntriesGone:
@@ -128,34 +98,32 @@ class LogState:
                 "be read: run `lycosa check`"
             ) from None
         for entry in entries:
-            self.fold(entry)
+            self.apply(entry)
         return entries
 
     def catch_up(self) -> None:
-        """As `refresh`, for who wants to know how things stand and not what happened: where entries
-        that it never read are deleted, it begins anew from the newest snapshot.
-        """
+        """Refresh; restart from the newest snapshot if unread entries were deleted."""
         try:
             self.refresh()
         except EntriesGone:
-            anew = LogState(self.log)
-            anew.refresh()
+            new = LogState(self.log)
+            new.refresh()
             for each in fields(self):
-                setattr(self, each.name, getattr(anew, each.name))
+                setattr(self, each.name, getattr(new, each.name))
 
-    def fold(self, entry: Entry) -> None:
-        """Take in the entry after `head`."""
+    def apply(self, entry: Entry) -> None:
+        """Apply the entry after `head`."""
         if entry.number != self.head + 1:
             raise ValueError(f"entry {entry.number} does not follow {self.head}")
-        problem = self.objection(entry)
+        problem = self.conflict(entry)
         if problem:
             raise WorkspaceError(
                 f"{entry_path(entry.number)}: {problem}; the log is damaged: run `lycosa check`"
             )
         if entry.kind == CLAIM:
-            self._fold_claim(entry)
+            self._apply_claim(entry)
         elif entry.kind == COMMIT:
-            self._fold_commit(entry)
+            self._apply_commit(entry)
         elif entry.kind == RELEASE:
             claim = self.claims[entry.claim]
             claim.released = True
@@ -164,7 +132,7 @@ class LogState:
                 self._unfruitful[partition] = 0
         elif entry.kind == EXCLUDE:
             self.exclusions.add(entry.exclusions, entry.number)
-        self._fold_files(entry)
+        self._apply_files(entry)
         if self.head % INTERVAL == 0:
             self.attempts = []
         self.attempts.append(entry.attempt)
@@ -173,7 +141,7 @@ class LogState:
             self._forget()
 
     def document(self) -> dict[str, Any]:
-        """Everything that the log says up to `head`, as JSON values: what a snapshot holds."""
+        """Return the state as JSON values, as a snapshot stores it."""
         holders: dict[int, list[int]] = {}
         for partition, number in self.holders.items():
             holders.setdefault(number, []).append(partition)
@@ -194,12 +162,7 @@ class LogState:
                 for claim in self.claims.values()
             ],
             "files": {
-                table: [
-                    [file.path, file.rows, file.bytes, file.digest, file.entry, file.merged]
-                    for file in files
-                ]
-                for table, files in self.files.items()
-                if files
+                table: list(map(list, files)) for table, files in self.files.items() if files
             },
             "warcs": self.warcs.document(),
             "indexes": self.indexes.document(),
@@ -223,40 +186,39 @@ class LogState:
 
     @classmethod
     def from_snapshot(cls, log: Log, snapshot: Snapshot) -> LogState:
-        """The state behind a snapshot's entry.
-
-        Raises:
-            WorkspaceError: the snapshot does not hold what `document` gives.
-        """
+        """Return the state after a snapshot. Raises WorkspaceError: its format is unknown."""
         state = cls(log)
-        state._take(snapshot)
+        state._load(snapshot)
         return state
 
     def excluded(self, url: str, host: str) -> bool:
-        """Whether an exclusion names a normalised URL of that hostname."""
+        """Return whether a normalised URL of that hostname is excluded."""
         return self.exclusions.excluded(url, host)
 
-    def objection(self, entry: Entry) -> str:
-        """Why this entry may not be the next one; "" if it may."""
+    def conflict(self, entry: Entry) -> str:
+        """Return why this entry may not be the next one, "" if it may."""
         if entry.kind in (COMMIT, RELEASE) and not self.holds(entry.claim):
             return (
                 f"a {entry.kind} under claim {entry.claim}, which does not hold its partitions then"
             )
         if entry.replaces:
-            live = {file.path for files in self.files.values() for file in files}
+            live = self.live_paths()
             for path in entry.replaces:
-                if path not in live and not (
-                    entry.kind == PURGE and (path in self.warcs or path in self.indexes)
-                ):
+                archive = entry.kind == PURGE and (path in self.warcs or path in self.indexes)
+                if path not in live and not archive:
                     return f"it replaces {path}, which is not live"
         return ""
 
+    def live_paths(self) -> set[str]:
+        """Return the paths of the live table files."""
+        return {file.path for files in self.files.values() for file in files}
+
     def is_forgotten(self, claim: int) -> bool:
-        """Whether a claim of the log ended so long ago that nothing is kept of it (`_forget`)."""
+        """Return whether a claim ended so long ago that the state no longer contains it."""
         return claim not in self.claims and claim <= self.head - KEPT_ENTRIES
 
     def holds(self, claim: int) -> bool:
-        """Whether a claim still holds every partition that it took."""
+        """Return whether a claim still holds every partition that it acquired."""
         info = self.claims.get(claim)
         return (
             info is not None
@@ -265,7 +227,7 @@ class LogState:
         )
 
     def require(self, claim: int) -> None:
-        """Raises ClaimLost if a claim does not hold all its partitions any more."""
+        """Raises ClaimLost if a claim does not hold all of its partitions."""
         if self.holds(claim):
             return
         info = self.claims.get(claim)
@@ -282,41 +244,40 @@ class LogState:
         )
 
     def unfruitful_claims(self, partitions: Iterable[int]) -> int:
-        """How many claims in a row, up to now, took one of these partitions and ended without a
-        commit or a release.
+        """Return how many of the latest claims of one of these partitions, in a row, ended without
+        a commit or release.
         """
         return max((self._unfruitful.get(partition, 0) for partition in partitions), default=0)
 
     def rows(self, table: str) -> int:
-        """Rows in all live files of a table, outdated ones included."""
+        """Return the rows in all live files of a table, superseded ones included."""
         return sum(file.rows for file in self.files.get(table, ()))
 
     def _forget(self) -> None:
-        """Drop what concerns nobody any more, so that the state does not grow with the log's age:
-        names of inbox files that were applied long ago (any worker has deleted the files since),
-        and claims that ended long ago and whose partitions were all claimed again (the new owners
-        have replayed what they left).
+        """Remove old names of applied inbox files (the files are deleted), and ended claims whose
+        partitions were all claimed again (the new owners have replayed their files). This bounds
+        the size of the state.
         """
         before = self.head - KEPT_ENTRIES
         self.inbox = {name: number for name, number in self.inbox.items() if number > before}
         later = set[int]()
-        over = set[int]()
+        ended = set[int]()
         for number in sorted(self.claims, reverse=True):
             partitions = self.claims[number].partitions
             if number <= before and not self.holds(number) and partitions <= later:
-                over.add(number)
+                ended.add(number)
             later |= partitions
-        if over:
+        if ended:
             self.claims = {
-                number: claim for number, claim in self.claims.items() if number not in over
+                number: claim for number, claim in self.claims.items() if number not in ended
             }
             self.orphans_used = {
                 path: used
                 for path, used in self.orphans_used.items()
-                if _claim_of(path) not in over
+                if _claim_of(path) not in ended
             }
 
-    def _fold_claim(self, entry: Entry) -> None:
+    def _apply_claim(self, entry: Entry) -> None:
         self.claims[entry.number] = ClaimInfo(
             entry.number, entry.worker, entry.at, frozenset(entry.partitions), at_ms=at_ms(entry)
         )
@@ -325,7 +286,7 @@ class LogState:
             self._unfruitful[partition] = self._unfruitful.get(partition, 0) + 1
         self.settings.update(entry.settings)
 
-    def _fold_commit(self, entry: Entry) -> None:
+    def _apply_commit(self, entry: Entry) -> None:
         claim = self.claims[entry.claim]
         claim.commits += 1
         for partition in claim.partitions:
@@ -336,31 +297,27 @@ class LogState:
         self.applied.update(entry.applied)
         self.counters.update(entry.counters)
 
-    def _fold_files(self, entry: Entry) -> None:
+    def _apply_files(self, entry: Entry) -> None:
         if entry.replaces:
-            gone = set(entry.replaces)
+            replaced = set(entry.replaces)
             for table, files in self.files.items():
-                self.files[table] = [file for file in files if file.path not in gone]
-            self.retired.update(path for path in gone if self.warcs.pop(path, None) is not None)
-            for path in gone:
+                self.files[table] = [file for file in files if file.path not in replaced]
+            self.retired.update(path for path in replaced if self.warcs.pop(path, None) is not None)
+            for path in replaced:
                 self.indexes.pop(path, None)
         for table, added in entry.files.items():
             files = self.files.setdefault(table, [])
-            files.extend(_live(file, entry.number) for file in added)
-            if any(file.as_of for file in added):
+            files.extend(
+                file if file.merged else file._replace(entry=entry.number) for file in added
+            )
+            if any(file.merged for file in added):
                 files.sort(key=lambda file: file.entry)
-        for warc in entry.warcs:
-            self.warcs[warc.path] = ArchiveFile(entry.number, warc.bytes, warc.digest)
-        for index in entry.indexes:
-            self.indexes[index.path] = ArchiveFile(entry.number, index.bytes, index.digest)
+        for archives, added in ((self.warcs, entry.warcs), (self.indexes, entry.indexes)):
+            archives.update((file.path, file._replace(entry=entry.number)) for file in added)
 
-    def _start(self) -> None:
-        """Take the newest snapshot that is sound, if there is any."""
-        newest = next(snapshots_newest_first(self.log.storage), None)
-        if newest is not None:
-            self._take(newest)
-
-    def _take(self, snapshot: Snapshot) -> None:
+    def _load(self, snapshot: Snapshot | None) -> None:
+        if snapshot is None:
+            return
         document = snapshot.document
         try:
             self.holders = {
@@ -375,11 +332,11 @@ class LogState:
                 for number, worker, at, ranges, commits, released, at_ms in document["claims"]
             }
             self.files = {
-                table: [LiveFile(*file) for file in files]
+                table: [DataFile(*file) for file in files]
                 for table, files in document["files"].items()
             }
-            self.warcs = ArchiveFiles.of_document(WARC_NAME, document["warcs"])
-            self.indexes = ArchiveFiles.of_document(CDXJ_NAME, document["indexes"])
+            self.warcs = ArchiveFiles.from_document(WARC_NAME, document["warcs"])
+            self.indexes = ArchiveFiles.from_document(CDXJ_NAME, document["indexes"])
             self.retired = set(document["retired"])
             self.orphans_used = {
                 path: set(partitions_of(ranges))
@@ -410,9 +367,3 @@ class LogState:
 def _claim_of(path: str) -> int:
     numbers = folder_numbers(path.split("/")[1])
     return numbers[0] if numbers else 0
-
-
-def _live(file: DataFile, entry: int) -> LiveFile:
-    return LiveFile(
-        file.path, file.rows, file.bytes, file.digest, file.as_of or entry, bool(file.as_of)
-    )

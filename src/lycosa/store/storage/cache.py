@@ -1,9 +1,8 @@
-"""Copies of a remote workspace's data files on this machine's disk, bounded by bytes, shared by all
-processes of the machine.
+"""Cache of a remote workspace's data files on this machine's disk, shared by all processes.
 
-A copy appears by one rename, whole and verified. When they pass the bound, those go first that were
-asked for longest ago; never one that was asked for just now (`_GRACE_S`), for polars opens a file
-only when it reads it. What is open stays readable.
+A copy appears by one rename, complete and verified. The cache is bounded by bytes and evicts the
+least recently used copies, but none that was requested within `_GRACE_S`: polars opens a file only
+when it reads it. Open files stay readable.
 """
 
 from __future__ import annotations
@@ -17,20 +16,20 @@ from collections.abc import Callable, Collection
 from pathlib import Path
 
 from lycosa.core.errors import WorkspaceError
-from lycosa.store.storage.local import ASIDE_SUFFIX, file_digest
+from lycosa.store.storage.files import ASIDE_SUFFIX, file_digest
 
 DEFAULT_BYTES = 10 * 2**30
 
 _GRACE_S = {".parquet": 1_800.0}
-_SHORT_GRACE_S = 60.0  # of other files (WARC, CDXJ): readers open them at once
-_ASIDE_S = 86_400.0  # a file that was begun so long ago is a dead process's
-_LOOK_SHARE = 64  # the bound is looked at when a 1/64 of it has come since
-_HELD_S = 86_400.0  # how long a process that lives keeps what it was given from leaving
+_SHORT_GRACE_S = 60.0  # WARC, CDXJ: readers open them immediately
+_ASIDE_S = 86_400.0  # older unfinished files belong to dead processes
+_CHECK_SHARE = 64  # the bound is checked after each 1/64 of it was added
+_USE_S = 86_400.0  # how long a living process protects copies that it requested
 _TOUCH_S = 300.0
 
 
 def cache_root() -> Path:
-    """Where all copies and drafts of this user lie: `LYCOSA_CACHE`, else `lycosa` in
+    """Return the folder of this user's copies and drafts: `LYCOSA_CACHE`, else `lycosa` in
     `XDG_CACHE_HOME` (`~/.cache`).
     """
     own = os.environ.get("LYCOSA_CACHE")
@@ -40,44 +39,43 @@ def cache_root() -> Path:
 
 
 class FileCache:
-    """The copies of one workspace's files, by their paths in it. Any thread may use it."""
+    """Copies of one workspace's files, by their paths in it. Thread-safe."""
 
     def __init__(self, folder: Path) -> None:
         self._files = folder / "files"
         self._limit_file = folder / "limit"
-        self._since = -1  # bytes that came since the bound was looked at; -1: never looked
-        # table files that this process may still read by path, and when it asked
-        self._given: dict[str, float] = {}
+        self._added = -1  # bytes since the bound was checked; -1: never checked
+        self._in_use: dict[str, float] = {}  # table files -> when this process requested them
         self._touched = time.monotonic()
         self._lock = threading.Lock()
 
     def limit(self, size: int) -> None:
-        """Set the bound, for every process of this machine."""
+        """Set the bound for all processes of this machine."""
         self._files.mkdir(parents=True, exist_ok=True)
         aside = self._limit_file.with_name(f".{uuid.uuid4().hex}{ASIDE_SUFFIX}")
         aside.write_text(str(size))
         os.replace(aside, self._limit_file)
 
     def path(self, relative: str) -> str:
-        """Where a file's copy lies, or would lie."""
+        """Return the path of a file's copy, whether it exists or not."""
         return os.path.join(self._files, relative)
 
     def find(self, relative: str) -> str | None:
-        """A file's copy, if there is one; it was asked for now."""
+        """Return the path of a file's copy if it exists, and mark it as used."""
         path = self.path(relative)
         try:
             os.utime(path)
         except FileNotFoundError:
             return None
-        self._note(path)
+        self._mark(path)
         return path
 
     def fetch(self, relative: str, download: Callable[[str], None], size: int, digest: str) -> str:
-        """Copy a file here. `size` and `digest` (if not "") must be its own.
+        """Download a file and return its path.
 
         Raises:
-            WorkspaceError: they are not.
-            whatever `download` raises.
+            WorkspaceError: `size`, or `digest` if given, are not those of the file.
+            Errors of `download`.
         """
         path = self.path(relative)
         aside = self._aside(path)
@@ -96,13 +94,13 @@ class FileCache:
             os.replace(aside, path)
         finally:
             Path(aside).unlink(missing_ok=True)
-        self._note(path)
-        self._came(fetched)
+        self._mark(path)
+        self._count(fetched)
         return path
 
     def adopt(self, relative: str, source: str) -> str | None:
-        """Link a file of this machine's disk as the copy, unless there is one. Returns its path,
-        None if neither is there any more: another process was first.
+        """Link a file of this machine as the copy unless there is one; return the path of the copy,
+        None if another process removed both.
         """
         path = self.path(relative)
         os.makedirs(os.path.dirname(path), exist_ok=True)
@@ -110,7 +108,7 @@ class FileCache:
             os.link(source, path)
         except (FileExistsError, FileNotFoundError):
             return self.find(relative)
-        except OSError:  # no hard links here
+        except OSError:  # no hard links
             aside = self._aside(path)
             try:
                 shutil.copyfile(source, aside)
@@ -120,8 +118,8 @@ class FileCache:
             finally:
                 Path(aside).unlink(missing_ok=True)
         os.utime(path)
-        self._note(path)
-        self._came(os.stat(path).st_size)
+        self._mark(path)
+        self._count(os.stat(path).st_size)
         return path
 
     def drop(self, relative: str) -> None:
@@ -129,45 +127,41 @@ class FileCache:
         path = self.path(relative)
         Path(path).unlink(missing_ok=True)
         with self._lock:
-            self._given.pop(path, None)
+            self._in_use.pop(path, None)
 
-    def hold(self) -> None:
-        """Keep what this process was given from being taken for forgotten. Call it now and then: it
-        does something every few minutes.
-        """
+    def keep_alive(self) -> None:
+        """Mark the copies in use by this process every few minutes against eviction."""
         now = time.monotonic()
         with self._lock:
             if now - self._touched < _TOUCH_S:
                 return
             self._touched = now
-            self._given = {
-                path: asked for path, asked in self._given.items() if now - asked < _HELD_S
-            }
-            held = list(self._given)
-        for path in held:
+            self._in_use = {path: at for path, at in self._in_use.items() if now - at < _USE_S}
+            paths = list(self._in_use)
+        for path in paths:
             try:
                 os.utime(path)
             except FileNotFoundError:
                 with self._lock:
-                    self._given.pop(path, None)
+                    self._in_use.pop(path, None)
 
     def retain(self, paths: Collection[str]) -> None:
-        """Remove the copies of all files but these, as far as their grace allows."""
-        kept = {self.path(path) for path in paths}
+        """Remove the copies of all other files after their grace period."""
+        retained = {self.path(path) for path in paths}
         now = time.time()
         for used, _, path in self._copies():
-            if path not in kept and now - used > _grace_s(path):
+            if path not in retained and now - used > _grace_s(path):
                 Path(path).unlink(missing_ok=True)
 
     def evict(self) -> int:
-        """Bring the copies below the bound, as far as their grace allows. Returns the bytes
+        """Remove copies until the bound is met, as far as grace periods allow. Returns the bytes
         removed.
         """
-        found = self._copies()
-        over = sum(size for _, size, _ in found) - self._limit()
+        copies = self._copies()
+        over = sum(size for _, size, _ in copies) - self._limit()
         removed = 0
         now = time.time()
-        for used, size, path in sorted(found):
+        for used, size, path in sorted(copies):
             if removed >= over:
                 break
             if now - used > _grace_s(path):
@@ -176,10 +170,11 @@ class FileCache:
         return removed
 
     def _copies(self) -> list[tuple[float, int, str]]:
-        """(last use in s since 1970, bytes, path) of every copy; what dead processes had begun is
-        removed.
+        """Return (last use in s since 1970, bytes, path) of every copy.
+
+        Remove unfinished files of dead processes.
         """
-        found: list[tuple[float, int, str]] = []
+        copies: list[tuple[float, int, str]] = []
         now = time.time()
         for folder, _, names in os.walk(self._files):
             for name in names:
@@ -189,10 +184,10 @@ class FileCache:
                 except FileNotFoundError:
                     continue  # another process evicts too
                 if not name.endswith(ASIDE_SUFFIX):
-                    found.append((status.st_mtime, status.st_size, path))
+                    copies.append((status.st_mtime, status.st_size, path))
                 elif now - status.st_mtime > _ASIDE_S:
                     Path(path).unlink(missing_ok=True)
-        return found
+        return copies
 
     def _limit(self) -> int:
         try:
@@ -205,19 +200,19 @@ class FileCache:
         os.makedirs(folder, exist_ok=True)
         return os.path.join(folder, f".{uuid.uuid4().hex}{ASIDE_SUFFIX}")
 
-    def _note(self, path: str) -> None:
+    def _mark(self, path: str) -> None:
         if path.endswith(".parquet"):
             with self._lock:
-                self._given[path] = time.monotonic()
+                self._in_use[path] = time.monotonic()
 
-    def _came(self, size: int) -> None:
+    def _count(self, size: int) -> None:
         with self._lock:
-            first = self._since < 0
-            self._since = max(0, self._since) + size
-            look = first or self._since * _LOOK_SHARE >= self._limit()
-            if look:
-                self._since = 0
-        if look:
+            first = self._added < 0
+            self._added = max(0, self._added) + size
+            check = first or self._added * _CHECK_SHARE >= self._limit()
+            if check:
+                self._added = 0
+        if check:
             self.evict()
 
 

@@ -1,10 +1,9 @@
-"""A workspace on HDFS, by fsspec's WebHDFS: create-if-absent is write aside, then RENAME, whose
-boolean says who was first.
+"""A workspace on HDFS, by fsspec's WebHDFS. Create-if-absent: write aside, then RENAME.
 
-The user is HADOOP_USER_NAME, or HADOOP_DELEGATION_TOKEN holds a token. The NameNode sends every
-reader and writer of bytes to a DataNode, and for a while also to one that is dead: then it is asked
-again, with that one's address left out. A file counts as safe when HDFS has closed it: as many
-DataNodes as its replication have it in memory, or on disk with `dfs.datanode.synconclose`.
+The user is HADOOP_USER_NAME, or HADOOP_DELEGATION_TOKEN contains a token. The NameNode redirects
+readers and writers to a DataNode, for a while also to a dead one: then the request is repeated
+without that address. A file is durable when HDFS has closed it: all of its replicas are in memory,
+or on disk with `dfs.datanode.synconclose`.
 """
 
 from __future__ import annotations
@@ -24,22 +23,20 @@ import requests
 from fsspec.implementations.webhdfs import WebHDFS
 
 from lycosa.core.errors import StorageError, UsageError
-from lycosa.store.storage.local import ASIDE_SUFFIX, inside
+from lycosa.store.storage.files import ASIDE_SUFFIX, inside
 from lycosa.store.storage.redaction import without_secrets
 from lycosa.store.storage.remote import RemoteStorage
 
 _Result = TypeVar("_Result")
 _Failure = (OSError, RuntimeError, ValueError, requests.RequestException)
-_TIMEOUT_S = (5.0, 60.0)  # to connect; without a byte
+_TIMEOUT_S = (5.0, 60.0)  # connect, read
 _ATTEMPTS, _FIRST_WAIT_S, _MAX_WAIT_S = 10, 0.1, 5.0
-"""About 25 s in all: the NameNode gives a DataNode up, or leaves it out as stale, after 30 s or as
-it is configured.
-"""
+"""About 25 s in total: the NameNode treats a DataNode as stale after 30 s by default."""
 _CHUNK = 1 << 20
 
 
 def open_at(scheme: str, rest: str) -> HdfsStorage:
-    """The storage at `HOST:PORT/PATH`. Raises UsageError if there is no port or no path."""
+    """Return the storage at `HOST:PORT/PATH`. Raises UsageError without port or path."""
     address, _, path = rest.partition("/")
     host, _, port = address.rpartition(":")
     path = path.strip("/")
@@ -57,7 +54,7 @@ class HdfsStorage(RemoteStorage):
     def __init__(self, scheme: str, host: str, port: int, path: str) -> None:
         super().__init__(f"{scheme}://{host}:{port}/{path}")
         token = os.environ.get("HADOOP_DELEGATION_TOKEN")
-        who = (
+        user = (
             {"token": token}
             if token
             else {"user": os.environ.get("HADOOP_USER_NAME") or getpass.getuser()}
@@ -66,23 +63,23 @@ class HdfsStorage(RemoteStorage):
             "host": host,
             "port": port,
             "use_https": scheme == "swebhdfs",
-            **who,
+            **user,
         }
         self._path = f"/{path}"
-        self._own = threading.local()  # a session of `requests` is not for several threads
+        self._per_thread = threading.local()  # sessions of `requests` are not thread-safe
 
     def create(self, relative: str, content: bytes, *, mode: int = 0o644) -> bool:
-        """Write aside and rename: false if there is one already.
+        """Write aside and rename; False if the name exists.
 
-        Where the rename's answer is lost, removing the file aside tells: it is gone exactly if it
-        was renamed, and what is removed can not be renamed any more.
+        If the answer to the rename is lost, the file aside is deleted: that fails exactly if it was
+        renamed.
         """
         aside = self._aside(relative)
         self._write(aside, content)
         try:
             done = self._guarded(
                 relative,
-                lambda: self._files._call(
+                lambda: self._client._call(
                     "RENAME", "put", aside, destination=self._at(relative)
                 ).json()["boolean"],
             )
@@ -97,74 +94,59 @@ class HdfsStorage(RemoteStorage):
     def replace(
         self, relative: str, content: bytes, *, mode: int = 0o644, sync: bool = False
     ) -> None:
-        """Write aside and rename over the old one."""
         aside = self._aside(relative)
         self._write(aside, content)
         target = self._at(relative)
         self._guarded(
             relative,
-            lambda: self._files._call(
+            lambda: self._client._call(
                 "RENAME", "put", aside, destination=target, renameoptions="OVERWRITE"
             ),
         )
 
     def size(self, relative: str) -> int | None:
-        """Bytes of a file; None for a folder too."""
+        """Return the bytes of a file; None for a folder."""
         status = self._status(relative)
         return int(status["length"]) if status and status["type"] == "FILE" else None
 
     def modified_at(self, relative: str) -> int | None:
-        """A file's time."""
         status = self._status(relative)
         return int(status["modificationTime"]) if status else None
 
     def names(self, relative: str) -> list[str]:
-        """One listing."""
-        found = (str(status["pathSuffix"]) for status in self._list(relative))
-        return sorted(name for name in found if name and not name.endswith(ASIDE_SUFFIX))
+        names = (str(status["pathSuffix"]) for status in self._list(relative))
+        return sorted(name for name in names if name and not name.endswith(ASIDE_SUFFIX))
 
     def files_below(self, relative: str) -> list[str]:
-        """A listing a folder."""
-        found: list[str] = []
+        paths: list[str] = []
         for status in self._list(relative):
             path = f"{relative}/{status['pathSuffix']}".removeprefix("./")
             if not status["pathSuffix"]:
                 continue
-            found.extend([path] if status["type"] == "FILE" else self.files_below(path))
-        return sorted(found)
+            paths.extend([path] if status["type"] == "FILE" else self.files_below(path))
+        return sorted(paths)
 
     def make_folder(self, relative: str) -> str:
-        """MKDIRS."""
-        self._guarded(relative, lambda: self._files._call("MKDIRS", "put", self._at(relative)))
+        self._guarded(relative, lambda: self._client._call("MKDIRS", "put", self._at(relative)))
         return f"{self.root}/{relative}"
 
-    def remove_folder(self, relative: str) -> bool:
-        """DELETE that is not recursive."""
+    def remove_empty_folders(self, relative: str) -> int:
+        below = [status for status in self._list(relative) if status["type"] != "FILE"]
+        removed = sum(
+            self.remove_empty_folders(f"{relative}/{status['pathSuffix']}") for status in below
+        )
+        return removed + self._remove_empty(relative)
+
+    def _remove_empty(self, relative: str) -> bool:
         status = self._status(relative)
         if status is None or status["type"] == "FILE" or self._list(relative):
             return False
         try:
             return self._delete(self._at(relative))
         except StorageError:
-            return False  # somebody put a file into it meanwhile
+            return False  # another process created a file in it
 
-    def remove_empty_below(self, relative: str) -> int:
-        """Bottom up."""
-        below = [status for status in self._list(relative) if status["type"] != "FILE"]
-        removed = sum(
-            self.remove_empty_below(f"{relative}/{status['pathSuffix']}") for status in below
-        )
-        return removed + self.remove_folder(relative)
-
-    def remove_tree(self, relative: str) -> None:
-        """What counts first, then all of it."""
-        super().remove_tree(relative)
-        self._guarded(
-            relative,
-            lambda: self._files._call("DELETE", "delete", self._at(relative), recursive="true"),
-        )
-
-    def _read(self, relative: str) -> bytes | None:
+    def read_object(self, relative: str) -> bytes | None:
         try:
             return bytes(
                 self._with_bytes(relative, "OPEN", lambda session, url: session.get(url)).content
@@ -172,17 +154,17 @@ class HdfsStorage(RemoteStorage):
         except FileNotFoundError:
             return None
 
-    def _remove(self, relative: str) -> None:
+    def remove_object(self, relative: str) -> None:
         self._delete(self._at(relative))
 
-    def _send(self, source: str, relative: str) -> None:
+    def upload(self, source: str, relative: str) -> None:
         def put(session: requests.Session, url: str) -> requests.Response:
             with open(source, "rb") as file:
                 return session.put(url, data=file, headers=_BYTES)
 
         self._with_bytes(relative, "CREATE", put, overwrite="true")
 
-    def _fetch(self, relative: str, target: str) -> None:
+    def download(self, relative: str, target: str) -> None:
         def get(session: requests.Session, url: str) -> requests.Response:
             with session.get(url, stream=True) as answer, open(target, "wb") as file:
                 if answer.ok:
@@ -201,7 +183,7 @@ class HdfsStorage(RemoteStorage):
     def _delete(self, path: str) -> bool:
         answer: bool = self._guarded(
             path,
-            lambda: self._files._call("DELETE", "delete", path, recursive="false").json()[
+            lambda: self._client._call("DELETE", "delete", path, recursive="false").json()[
                 "boolean"
             ],
         )
@@ -209,31 +191,31 @@ class HdfsStorage(RemoteStorage):
 
     def _status(self, relative: str) -> dict[str, Any] | None:
         try:
-            found: dict[str, Any] = self._again(
+            status: dict[str, Any] = self._retry(
                 relative,
-                lambda: self._files._call("GETFILESTATUS", path=self._at(relative)).json()[
+                lambda: self._client._call("GETFILESTATUS", path=self._at(relative)).json()[
                     "FileStatus"
                 ],
             )
         except FileNotFoundError:
             return None
-        return found
+        return status
 
     def _list(self, relative: str) -> list[dict[str, Any]]:
         try:
-            found: list[dict[str, Any]] = self._again(
+            statuses: list[dict[str, Any]] = self._retry(
                 relative,
-                lambda: self._files._call("LISTSTATUS", path=self._at(relative)).json()[
+                lambda: self._client._call("LISTSTATUS", path=self._at(relative)).json()[
                     "FileStatuses"
                 ]["FileStatus"],
             )
         except FileNotFoundError:
             return []
-        return found
+        return statuses
 
     def _at(self, relative: str) -> str:
         if relative.startswith(f"{self._path}/"):
-            return relative  # it is a file aside
+            return relative  # a file aside
         path = inside(relative, self.root).strip("/")
         return self._path if path in ("", ".") else f"{self._path}/{path}"
 
@@ -241,12 +223,12 @@ class HdfsStorage(RemoteStorage):
         return f"{os.path.dirname(self._at(relative))}/.{uuid.uuid4().hex}{ASIDE_SUFFIX}"
 
     @property
-    def _files(self) -> WebHDFS:
-        files: WebHDFS | None = getattr(self._own, "files", None)
+    def _client(self) -> WebHDFS:
+        files: WebHDFS | None = getattr(self._per_thread, "files", None)
         if files is None:
             files = WebHDFS(**self._arguments, skip_instance_cache=True, use_listings_cache=False)
             files.session.request = functools.partial(files.session.request, timeout=_TIMEOUT_S)
-            self._own.files = files
+            self._per_thread.files = files
         return files
 
     def _with_bytes(
@@ -256,57 +238,56 @@ class HdfsStorage(RemoteStorage):
         act: Callable[[requests.Session, str], requests.Response],
         **query: str,
     ) -> requests.Response:
-        """Ask the NameNode where to go, and go there; somewhere else if nobody answers there. `act`
-        may be done several times.
+        """Get a DataNode from the NameNode and run `act` there, on another one after a failure.
 
         Raises:
             FileNotFoundError: there is no such file.
-            StorageError: no DataNode did it.
+            StorageError: no DataNode succeeded.
         """
-        away: list[str] = []
+        failed_nodes: list[str] = []
         method = "put" if operation == "CREATE" else "get"
 
         def once() -> requests.Response:
-            asked: requests.Response = self._files._call(
+            redirect_answer: requests.Response = self._client._call(
                 operation,
                 method,
                 self._at(relative),
                 redirect=False,
                 **query,
-                **({"excludedatanodes": ",".join(away)} if away else {}),
+                **({"excludedatanodes": ",".join(failed_nodes)} if failed_nodes else {}),
             )
-            where = asked.headers.get("Location")
-            if where is None:
-                return asked  # an empty file has no DataNode
+            location = redirect_answer.headers.get("Location")
+            if location is None:
+                return redirect_answer  # an empty file has no DataNode
             try:
-                answer = act(self._files.session, where)
+                answer = act(self._client.session, location)
                 answer.raise_for_status()
             except requests.RequestException:
-                away[:] = [_address(where)]
+                failed_nodes[:] = [_address(location)]
                 raise
             return answer
 
-        return self._again(relative, once)
+        return self._retry(relative, once)
 
-    def _again(self, relative: str, act: Callable[[], _Result]) -> _Result:
+    def _retry(self, relative: str, act: Callable[[], _Result]) -> _Result:
         """What `act` gives, at the latest at its last attempt. Raises as `_guarded` does."""
         wait = _FIRST_WAIT_S
         for _ in range(_ATTEMPTS - 1):
             try:
                 return self._guarded(relative, act)
             except StorageError as error:
-                if not isinstance(error, _Passing):
+                if not isinstance(error, _TransientError):
                     raise
             time.sleep(wait)
             wait = min(2 * wait, _MAX_WAIT_S)
         return self._guarded(relative, act)
 
     def _guarded(self, relative: str, act: Callable[[], _Result]) -> _Result:
-        """What `act` gives.
+        """Return the result of `act`.
 
         Raises:
-            FileNotFoundError: there is no such file. StorageError: anything else; with no other
-            error behind it, whose text might tell a secret.
+            FileNotFoundError: there is no such file.
+            StorageError: anything else, without the original error, which may contain secrets.
         """
         try:
             return act()
@@ -323,21 +304,21 @@ class HdfsStorage(RemoteStorage):
             )
         message = f"{place}: {type(failure).__name__}: {without_secrets(str(failure))}"
         raise (
-            _Passing(message)
+            _TransientError(message)
             if isinstance(failure, requests.RequestException)
             else StorageError(message)
         )
 
 
-class _Passing(StorageError):
-    """Nobody answered, or said that it cannot now: another attempt may help."""
+class _TransientError(StorageError):
+    """No answer, or a temporary failure: another attempt may succeed."""
 
 
 _BYTES = {"Content-Type": "application/octet-stream"}
 
 
 def _address(url: str) -> str:
-    """The address of a DataNode, as the NameNode knows it."""
+    """Return the address of a DataNode, as the NameNode knows it."""
     host = urlsplit(url).hostname or ""
     try:
         return socket.gethostbyname(host)

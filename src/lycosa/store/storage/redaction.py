@@ -1,6 +1,4 @@
-"""Keeping credentials out of messages: libraries quote URLs, and signatures, tokens and keys stand
-in them.
-"""
+"""Remove credentials from messages: libraries quote URLs with signatures, tokens and keys."""
 
 from __future__ import annotations
 
@@ -17,7 +15,7 @@ _SECRETS = (
     ),
     *("HADOOP_DELEGATION_TOKEN", "HADOOP_HTTP_PASSWORD"),
 )
-"""Environment variables whose values no message may hold."""
+"""Environment variables whose values no message may contain."""
 
 _QUERY = re.compile(r"\?[^\s'\"<>)]*")
 _USER = re.compile(r"(?<=://)[^\s/@]+@")
@@ -25,18 +23,18 @@ _SIGNED = re.compile(
     r"(?i)\b(credential|signature|x-amz-[a-z-]+|delegation|token|authorization)\s*[=:]\s*[^\s,;'\"<>]+"
 )
 _KEY_ID = re.compile(r"\b(?:AKIA|ASIA)[A-Z0-9]{12,}\b")
-_LONGEST = 300
+_MAX_LENGTH = 300
 
 
 def without_secrets(text: str) -> str:
-    """The first line of a message, without query strings, user names in URLs, signatures, and the
-    values of `_SECRETS`.
+    """Return the first line of a message without query strings, user names in URLs, signatures, and
+    the values of `_SECRETS`.
     """
-    line = text.strip().partition("\n")[0][: 10 * _LONGEST]
+    line = text.strip().partition("\n")[0][: 10 * _MAX_LENGTH]
     for name in _SECRETS:
         value = os.environ.get(name, "")
         if len(value) >= 4:
             line = line.replace(value, "[hidden]")
     for pattern in (_QUERY, _USER, _SIGNED, _KEY_ID):
         line = pattern.sub("[hidden]", line)
-    return line[:_LONGEST]
+    return line[:_MAX_LENGTH]

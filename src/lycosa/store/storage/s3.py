@@ -1,9 +1,9 @@
-"""A workspace on S3 and its kin, by s3fs: create-if-absent is a PUT with `If-None-Match: *`.
+"""A workspace on S3 or a compatible store, by s3fs. Create-if-absent: `If-None-Match: *`.
 
 Endpoint, region and credentials come from the environment, as boto reads it (AWS_ENDPOINT_URL,
-AWS_REGION, AWS_ACCESS_KEY_ID, …). No rule rests on a listing being fresh: names that matter are
-asked for one by one. s3fs and botocore send again what got no answer, so a PUT may meet its own
-object and be refused; `create` then says False, as its contract allows.
+AWS_REGION, AWS_ACCESS_KEY_ID, …). Listings may be stale, so names that matter are requested one by
+one. s3fs repeats unanswered requests, so a PUT may be refused because of its own object; `create`
+then returns False, as its contract allows.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from botocore.exceptions import BotoCoreError
 from s3fs.core import S3_RETRYABLE_ERRORS
 
 from lycosa.core.errors import StorageError, UsageError
-from lycosa.store.storage.local import ASIDE_SUFFIX, inside
+from lycosa.store.storage.files import ASIDE_SUFFIX, inside
 from lycosa.store.storage.redaction import without_secrets
 from lycosa.store.storage.remote import RemoteStorage
 
@@ -31,21 +31,19 @@ _CLIENT = {
     "read_timeout": 30,
     "retries": {"total_max_attempts": 1, "mode": "standard"},
 }
-"""Without retries: s3fs makes `_S3FS_ATTEMPTS`, and `_again` more where there was no answer, or one
-that it cannot now.
-"""
+"""Without retries: s3fs makes `_S3FS_ATTEMPTS`, `_retry` repeats transient failures."""
 
 _S3FS_ATTEMPTS = 2
-"""Where there was no answer. For a small file's content it squares them: with its own five, and
-botocore's two, a store that says nothing was asked fifty times, for 25 minutes.
+"""Attempts without an answer. s3fs squares them for small files: with the defaults, an unresponsive
+store gets fifty requests in 25 minutes.
 """
 
 PAGE = 1_000
-"""Keys that one answer to a listing holds; S3 gives no more."""
+"""Keys per answer to a listing; the maximum of S3."""
 _CONFLICTS, _CONFLICT_WAIT_S = 20, 0.05
 _ATTEMPTS, _FIRST_WAIT_S = 6, 0.1
 _UNANSWERED = 3
-_PASSING = frozenset(
+_TRANSIENT = frozenset(
     {
         "500",
         "502",
@@ -58,7 +56,7 @@ _PASSING = frozenset(
         "OperationAborted",
     }
 )
-_OF_A_LISTING = frozenset({"IsTruncated", "KeyCount", "Contents", "CommonPrefixes"})
+_LISTING_FIELDS = frozenset({"IsTruncated", "KeyCount", "Contents", "CommonPrefixes"})
 _MISSING = frozenset({"404", "NoSuchKey"})
 _WHY = {
     "AccessDenied": "access is denied: the credentials in the environment do not allow it",
@@ -77,7 +75,7 @@ _WHY = {
 
 
 def open_at(scheme: str, rest: str) -> S3Storage:
-    """The storage at `BUCKET/PREFIX`. Raises UsageError if there is no bucket's name."""
+    """Return the storage at `BUCKET/PREFIX`. Raises UsageError without a bucket."""
     bucket, _, prefix = rest.strip("/").partition("/")
     if not bucket:
         raise UsageError("s3:// has no bucket: write s3://BUCKET/PREFIX")
@@ -91,7 +89,7 @@ class S3Storage(RemoteStorage):
         super().__init__(f"s3://{bucket}/{prefix}" if prefix else f"s3://{bucket}")
         self._bucket = bucket
         self._prefix = f"{prefix}/" if prefix else ""
-        self._files = _connected(
+        self._client = _connect(
             tuple(
                 sorted(
                     (name, value) for name, value in os.environ.items() if name.startswith("AWS_")
@@ -100,9 +98,7 @@ class S3Storage(RemoteStorage):
         )
 
     def create(self, relative: str, content: bytes, *, mode: int = 0o644) -> bool:
-        """A conditional PUT. Of several at once one is done; the others are refused, or told of the
-        conflict and tried again.
-        """
+        """Send a conditional PUT. Concurrent ones are refused, or repeated after a conflict."""
         for _ in range(_CONFLICTS):
             refusal = self._try(
                 relative, "put_object", Key=self._key(relative), Body=content, IfNoneMatch="*"
@@ -121,32 +117,27 @@ class S3Storage(RemoteStorage):
     def replace(
         self, relative: str, content: bytes, *, mode: int = 0o644, sync: bool = False
     ) -> None:
-        """A PUT: whole, or not done."""
         self._do(relative, "put_object", Key=self._key(relative), Body=content)
 
     def size(self, relative: str) -> int | None:
-        """Bytes of an object, or None."""
         head = self._head(relative)
         return None if head is None else int(head["ContentLength"])
 
     def modified_at(self, relative: str) -> int | None:
-        """An object's time, to the second."""
         head = self._head(relative)
         return None if head is None else round(head["LastModified"].timestamp() * 1000)
 
     def names(self, relative: str) -> list[str]:
-        """The objects and prefixes one level below."""
         prefix = self._key(relative, folder=True)
-        found: set[str] = set()
+        names: set[str] = set()
         for page in self._pages(relative, Prefix=prefix, Delimiter="/"):
-            found.update(item["Key"][len(prefix) :] for item in page.get("Contents", ()))
-            found.update(
+            names.update(item["Key"][len(prefix) :] for item in page.get("Contents", ()))
+            names.update(
                 item["Prefix"][len(prefix) : -1] for item in page.get("CommonPrefixes", ())
             )
-        return sorted(name for name in found if name and not name.endswith(ASIDE_SUFFIX))
+        return sorted(name for name in names if name and not name.endswith(ASIDE_SUFFIX))
 
     def files_below(self, relative: str) -> list[str]:
-        """The objects below."""
         prefix = self._key(relative, folder=True)
         pages = self._pages(relative, Prefix=prefix)
         return sorted(
@@ -157,34 +148,29 @@ class S3Storage(RemoteStorage):
         )
 
     def make_folder(self, relative: str) -> str:
-        """Nothing: there are no folders."""
+        """Return the URL: S3 has no folders."""
         return f"{self.root}/{relative}"
 
-    def remove_folder(self, relative: str) -> bool:
-        """Nothing: there are no folders."""
-        return False
-
-    def remove_empty_below(self, relative: str) -> int:
-        """Nothing: there are no folders."""
+    def remove_empty_folders(self, relative: str) -> int:
         return 0
 
-    def _read(self, relative: str) -> bytes | None:
+    def read_object(self, relative: str) -> bytes | None:
         try:
             content: bytes = self._guarded(
-                relative, lambda: self._files.cat_file(self._at(relative), max_concurrency=1)
+                relative, lambda: self._client.cat_file(self._at(relative), max_concurrency=1)
             )
         except FileNotFoundError:
             return None
         return content
 
-    def _remove(self, relative: str) -> None:
+    def remove_object(self, relative: str) -> None:
         self._do(relative, "delete_object", Key=self._key(relative))
 
-    def _send(self, source: str, relative: str) -> None:
-        self._guarded(relative, lambda: self._files.put_file(source, self._at(relative)))
+    def upload(self, source: str, relative: str) -> None:
+        self._guarded(relative, lambda: self._client.put_file(source, self._at(relative)))
 
-    def _fetch(self, relative: str, target: str) -> None:
-        self._guarded(relative, lambda: self._files.get_file(self._at(relative), target))
+    def download(self, relative: str, target: str) -> None:
+        self._guarded(relative, lambda: self._client.get_file(self._at(relative), target))
 
     def _key(self, relative: str, *, folder: bool = False) -> str:
         path = inside(relative, self.root).removeprefix("./").strip("/")
@@ -206,7 +192,7 @@ class S3Storage(RemoteStorage):
         token: dict[str, str] = {}
         while True:
             page = self._do(relative, "list_objects_v2", MaxKeys=PAGE, **request, **token)
-            if not page.keys() & _OF_A_LISTING:
+            if not page.keys() & _LISTING_FIELDS:
                 raise StorageError(f"{self.root}/{relative}: the store returned an invalid listing")
             yield page
             if not page.get("IsTruncated"):
@@ -214,18 +200,16 @@ class S3Storage(RemoteStorage):
             token = {"ContinuationToken": page["NextContinuationToken"]}
 
     def _do(self, relative: str, method: str, **request: Any) -> dict[str, Any]:
-        """One request. Raises StorageError."""
+        """Send one request. Raises StorageError."""
         answer: dict[str, Any] = self._guarded(
-            relative, lambda: self._files.call_s3(method, Bucket=self._bucket, **request)
+            relative, lambda: self._client.call_s3(method, Bucket=self._bucket, **request)
         )
         return answer
 
     def _try(self, relative: str, method: str, **request: Any) -> dict[str, Any] | str:
-        """One request: its answer, or the code of S3's refusal. Raises StorageError where S3 gave
-        none.
-        """
-        answer, failure = _again(
-            lambda: self._files.call_s3(method, Bucket=self._bucket, **request)
+        """Send one request; return its answer or S3's error code. Raises StorageError."""
+        answer, failure = _retry(
+            lambda: self._client.call_s3(method, Bucket=self._bucket, **request)
         )
         if failure is None:
             return dict(answer or {})
@@ -235,13 +219,13 @@ class S3Storage(RemoteStorage):
         raise self._problem(relative, failure)
 
     def _guarded(self, relative: str, act: Callable[[], _Result]) -> _Result:
-        """What `act` gives.
+        """Return the result of `act`.
 
         Raises:
-            FileNotFoundError: there is no such object. StorageError: anything else; with no other
-            error behind it, whose text might tell a secret.
+            FileNotFoundError: there is no such object.
+            StorageError: anything else, without the original error, which may contain secrets.
         """
-        result, failure = _again(act)
+        result, failure = _retry(act)
         if failure is None:
             return cast(_Result, result)
         code = _code(failure)
@@ -256,9 +240,9 @@ class S3Storage(RemoteStorage):
         )
 
 
-def _again(act: Callable[[], _Result]) -> tuple[_Result | None, BaseException | None]:
-    """What `act` gives, or how it failed at last. Any request may be done twice: `create` is
-    conditional, the others say the same again.
+def _retry(act: Callable[[], _Result]) -> tuple[_Result | None, BaseException | None]:
+    """Return the result of `act`, or its last failure. All requests can be repeated: `create` is
+    conditional, the others are idempotent.
     """
     wait = _FIRST_WAIT_S
     for attempt in range(_ATTEMPTS):
@@ -268,7 +252,7 @@ def _again(act: Callable[[], _Result]) -> tuple[_Result | None, BaseException | 
             failure: BaseException = error
         most = (
             _ATTEMPTS
-            if _code(failure) in _PASSING
+            if _code(failure) in _TRANSIENT
             else _UNANSWERED
             if isinstance(failure, S3_RETRYABLE_ERRORS)
             else 1
@@ -281,19 +265,19 @@ def _again(act: Callable[[], _Result]) -> tuple[_Result | None, BaseException | 
 
 
 @lru_cache(maxsize=4)
-def _connected(environment: tuple[tuple[str, str], ...]) -> s3fs.S3FileSystem:
-    """The client of this process for an environment: to make one takes half a second, and it may be
-    used by all threads.
+def _connect(environment: tuple[tuple[str, str], ...]) -> s3fs.S3FileSystem:
+    """Return the client of this process for an environment, for all threads. Creating one takes
+    half a second.
     """
-    files = s3fs.S3FileSystem(
+    client = s3fs.S3FileSystem(
         config_kwargs=_CLIENT, use_listings_cache=False, skip_instance_cache=True
     )
-    files.retries = _S3FS_ATTEMPTS
-    return files
+    client.retries = _S3FS_ATTEMPTS
+    return client
 
 
 def _code(error: BaseException) -> str:
-    """The code of S3's answer behind an error of s3fs; "" if there is none."""
+    """Return the code of S3's answer behind an error of s3fs, "" without one."""
     response = getattr(error, "response", None) or getattr(error.__cause__, "response", None)
     return (
         str(response["Error"].get("Code", ""))

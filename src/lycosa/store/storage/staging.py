@@ -1,6 +1,6 @@
-"""Folders in which something is put together before it is published: made, and cleared away
-whatever happens to their maker; and the list of its files that goes with it, by which a check sees
-what is missing or has changed.
+"""Folders that are built before they are published, and the list of files in them.
+
+The list allows `lycosa check` to report missing and changed files.
 """
 
 from __future__ import annotations
@@ -15,33 +15,32 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from lycosa.store.coordination.owner import FOLDER as RUN
-from lycosa.store.storage.local import ASIDE_SUFFIX, file_digest
+from lycosa.store.storage.files import ASIDE_SUFFIX, file_digest
 from lycosa.store.storage.storage import Storage
 
 PREFIX = ".build-"
 LIST = "files"
-"""Of a published folder: name -> [bytes, xxh3_128 or ""]."""
+"""File of a published folder: name -> [bytes, xxh3_128 or ""]."""
 
 
 @contextmanager
 def build_folder(storage: Storage, relative: str) -> Iterator[Path]:
-    """A new folder in the workshop `relative`, for `Storage.publish_folder`; what is left of it at
-    the end is removed.
+    """Create a folder for `PublishedFolders.publish`; remove it at the end if it still exists.
 
-    What killed makers left behind goes first, unless somebody else builds there now. Several may
-    build at the same time.
+    Folders of killed processes are removed first, unless another process is building. Several
+    processes may build at the same time.
 
     Raises:
         OSError: storage failed.
     """
-    shop = Path(storage.workshop(relative))
+    staging = Path(storage.folders.staging_dir(relative))
     path = Path(storage.lock_path(f"{RUN}/build-{relative.replace('/', '-')}.lock"))
     path.parent.mkdir(parents=True, exist_ok=True)
     lock = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
     try:
-        _clear(shop, lock)
+        _clear(staging, lock)
         fcntl.flock(lock, fcntl.LOCK_SH)
-        build = Path(tempfile.mkdtemp(prefix=PREFIX, dir=shop))
+        build = Path(tempfile.mkdtemp(prefix=PREFIX, dir=staging))
         try:
             build.chmod(0o755)
             yield build
@@ -52,9 +51,8 @@ def build_folder(storage: Storage, relative: str) -> Iterator[Path]:
 
 
 def write_list(folder: Path, *, without: Callable[[str], bool] = lambda name: False) -> None:
-    """Put the list of its files into a folder that is about to be published. `without`: of which
-    names no digest is taken, as they have checksums of their own and most were in the folder
-    before.
+    """Write the list of a folder's files into it, before it is published. `without`: names that get
+    no digest, because they have checksums of their own.
     """
     files = {}
     for path in sorted(folder.iterdir()):
@@ -67,8 +65,8 @@ def write_list(folder: Path, *, without: Callable[[str], bool] = lambda name: Fa
 
 
 def list_faults(folder: Path) -> Iterator[tuple[str, str]]:
-    """(name, what is wrong) of files of a published folder that are not as its list says. Without a
-    list (an earlier version made it): nothing.
+    """Yield (name, problem) of files of a published folder that differ from its list, if it has
+    one.
     """
     try:
         files = json.loads((folder / LIST).read_bytes())
@@ -86,11 +84,11 @@ def list_faults(folder: Path) -> Iterator[tuple[str, str]]:
         yield LIST, f"it is damaged: {type(error).__name__}"
 
 
-def _clear(shop: Path, lock: int) -> None:
+def _clear(staging: Path, lock: int) -> None:
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         return
-    for path in shop.iterdir():
+    for path in staging.iterdir():
         if path.name.startswith(PREFIX) or path.name.endswith(ASIDE_SUFFIX):
             shutil.rmtree(path, ignore_errors=True)

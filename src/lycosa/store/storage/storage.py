@@ -1,13 +1,11 @@
-"""What the store asks of the place where a workspace lies, and which places there are.
+"""The interface to the place where a workspace is stored, and the kinds of places.
 
-A workspace lies in a folder (`lycosa.store.storage.local`), on S3 and its kin (`s3_storage`), or on
-HDFS (`hdfs_storage`); the last two reach theirs through fsspec. Each has its own create-if-absent,
-since fsspec's "look, then write" lets two writers win.
+A workspace is a folder (`local`), a prefix on S3 (`s3`), or a folder on HDFS (`hdfs`). Each has its
+own create-if-absent: "check, then write", as fsspec does, lets two writers win.
 
-Data files are immutable. They are written on this machine (`place`), then put into the workspace
-(`publish`), and count when a log entry names them (`settle` follows it). They are read on this
-machine (`local`). In a folder all these are the same path; elsewhere they are a draft in a spool,
-an object, and a copy in a cache that is bounded by bytes.
+`Storage` accesses objects by name: log entries, notes, listings. `Storage.files` manages the data
+files of commits: they are written as drafts on this machine, published, and made valid by a log
+entry. `Storage.folders` publishes whole folders, such as generations of the index.
 """
 
 from __future__ import annotations
@@ -15,256 +13,239 @@ from __future__ import annotations
 import importlib
 import os
 import re
-from collections.abc import Collection, Sequence
+from abc import abstractmethod
+from collections.abc import Collection, Mapping, Sequence
 from typing import Protocol
 
 from lycosa.core.errors import UsageError
-from lycosa.store.storage.local import LocalStorage as LocalStorage
-from lycosa.store.storage.local import Published, Wanted
+from lycosa.store.storage.files import DataFile
+from lycosa.store.storage.local import LocalStorage
 
 _SCHEME = re.compile(r"^([A-Za-z][A-Za-z0-9+.-]*)://")
-_REMOTE = {
-    "s3": ("s3", "s3"),
-    "webhdfs": ("hdfs", "hdfs"),
-    "swebhdfs": ("hdfs", "hdfs"),
-}
+_REMOTE = {"s3": "s3", "webhdfs": "hdfs", "swebhdfs": "hdfs"}  # scheme -> module and extra
+
+
+class DataFiles(Protocol):
+    """The data files of a workspace: drafts on this machine, published files, cached copies.
+
+    In a folder these three are the same file. Elsewhere a draft is in a spool, and copies are in a
+    cache of bounded size.
+    """
+
+    def new_folder(self, relative: str) -> str:
+        """Create a folder for the drafts of one commit; return its path. Raises FileExistsError."""
+        ...
+
+    def draft_path(self, relative: str) -> str:
+        """Return the path where a data file is to be written. Its folder exists."""
+        ...
+
+    def publish(self, rows: Mapping[str, int], *, as_of: int = 0) -> list[DataFile]:
+        """Store drafts (path -> number of rows) durably in the workspace.
+
+        `as_of`: the last entry whose rows the files contain, for merged files.
+        """
+        ...
+
+    def finalize(self, folder: str) -> None:
+        """Release the drafts of a folder whose files are valid by a log entry."""
+        ...
+
+    def unpublish(self, relative: str) -> None:
+        """Remove a published file that no entry names, but not its draft. No-op in a folder."""
+        ...
+
+    def draft_names(self, folder: str) -> list[str]:
+        """Return the sorted names of a folder's drafts on this machine."""
+        ...
+
+    def draft_size(self, relative: str) -> int | None:
+        """Return the bytes of a draft on this machine, None if there is none."""
+        ...
+
+    def drop_drafts(self, folder: str) -> None:
+        """Remove a folder's drafts from this machine. No-op in a folder."""
+        ...
+
+    def local_path(self, relative: str, size: int = 0, digest: str = "") -> str:
+        """Return a path on this machine where a data file can be read.
+
+        That is its draft, the file itself, or a copy in the cache. Call this for every use: a copy
+        may leave the cache half an hour after the last call (open files stay readable). If the file
+        does not exist, the path does not either. `size` and `digest` are those of the log entry.
+
+        Raises:
+            WorkspaceError: the file differs from `size` and `digest`.
+        """
+        ...
+
+    def prefetch(self, files: Sequence[DataFile]) -> None:
+        """Download files concurrently that `local_path` will be called for."""
+        ...
+
+    def drop_copies(self, paths: Sequence[str]) -> None:
+        """Remove this machine's copies of files that were purged."""
+        ...
+
+    def retain_copies(self, paths: Collection[str]) -> None:
+        """Remove this machine's copies of all other files that were not used recently."""
+        ...
+
+    def limit_cache(self, size: int) -> None:
+        """Set the bytes that copies may take on this machine, for all of its processes."""
+        ...
+
+    def digest(self, relative: str) -> str:
+        """Return the xxh3_128 of a stored file, never of a copy. Raises FileNotFoundError."""
+        ...
+
+
+class PublishedFolders(Protocol):
+    """Folders that appear in the workspace completely or not at all."""
+
+    def staging_dir(self, relative: str) -> str:
+        """Return a folder on this machine's disk in which folders are built."""
+        ...
+
+    def publish(self, source: str, relative: str) -> bool:
+        """Publish a folder of files from `staging_dir` under a new name.
+
+        True: `source` is now the workspace's, or may be removed. False: the name is taken, and
+        `source` is unchanged.
+        """
+        ...
+
+    def local_path(self, relative: str) -> str | None:
+        """Return a path on this machine where a published folder can be read, None if absent."""
+        ...
+
+    def remove(self, relative: str) -> None:
+        """Remove a folder and its contents. Readers see all of it or nothing."""
+        ...
 
 
 class Storage(Protocol):
-    """Where a workspace lies. Paths are relative to it and use `/`. Any thread may call any of it.
+    """The place where a workspace is stored. Paths are relative to it and use `/`.
 
-    Every method raises WorkspaceError for a path that leads out of the workspace, and `OSError`
-    (elsewhere than in a folder: `StorageError`) when storage fails; of a call that changes
-    something the outcome is then not known.
+    Any thread may call any method. All raise WorkspaceError for a path outside the workspace, and
+    `OSError` (outside folders: `StorageError`) if storage fails; the outcome of a change is then
+    unknown.
     """
 
     @property
     def root(self) -> str:
-        """The workspace's absolute path, or its URL. Never holds a credential."""
+        """The absolute path or URL of the workspace, without credentials."""
         ...
 
     @property
     def on_disk(self) -> bool:
-        """Whether the workspace's files are files of this machine, so that an open one is seen by
-        others and locks can be held.
+        """Whether the workspace's files are files of this machine: open files are visible to other
+        processes, and locks can be held.
         """
         ...
 
+    @property
+    def files(self) -> DataFiles: ...
+
+    @property
+    def folders(self) -> PublishedFolders: ...
+
+    @abstractmethod
     def create(self, relative: str, content: bytes, *, mode: int = 0o644) -> bool:
-        """Create a file with this content if its name is free; True if this call created it, and
-        then it is safe.
+        """Create a file durably if its name is free. True if this call created it.
 
-        False: the name is taken, elsewhere than in a folder perhaps by this very call, sent again
-        after a lost answer. Whoever needs to know puts an id into the content and reads it back, as
-        the log does; so too after an `OSError`.
+        False: the name is taken, outside folders perhaps by this very call, repeated after a lost
+        answer. Callers that must know store an ID in the content and read it back, as after an
+        `OSError`.
         """
         ...
 
+    @abstractmethod
     def replace(
         self, relative: str, content: bytes, *, mode: int = 0o644, sync: bool = False
     ) -> None:
-        """Write a file that is not part of the protocol: whole for every reader, the old one or the
-        new one. With `sync` it is safe when this returns.
-        """
+        """Write a file atomically; readers see the old or the new content. Durable with `sync`."""
         ...
 
+    @abstractmethod
     def read(self, relative: str) -> bytes | None:
-        """The content of a file as it is now, or None if there is none. Not for data files."""
+        """Return the content of a file, None if there is none. Not for data files."""
         ...
 
+    @abstractmethod
     def size(self, relative: str) -> int | None:
-        """Bytes of a file in the workspace, or None if there is none."""
+        """Return the bytes of a file, None if there is none."""
         ...
 
-    def names(self, relative: str) -> list[str]:
-        """The sorted names in a folder, files being written left out; empty if there is no such
-        folder. May lack what is new.
-        """
-        ...
-
-    def files_below(self, relative: str) -> list[str]:
-        """The paths of all files below a folder, sorted, those being written among them. May lack
-        what is new.
-        """
-        ...
-
+    @abstractmethod
     def modified_at(self, relative: str) -> int | None:
-        """When a file was last written, in milliseconds since 1970 by the storage's clock; None if
-        there is none.
+        """Return when a file was written (ms since 1970, by the storage's clock) or None."""
+        ...
+
+    @abstractmethod
+    def names(self, relative: str) -> list[str]:
+        """Return the sorted names in a folder without files being written; empty if absent.
+
+        A listing may lack recent files.
         """
         ...
 
+    @abstractmethod
+    def files_below(self, relative: str) -> list[str]:
+        """Return the sorted paths of all files below a folder, files being written included.
+
+        A listing may lack recent files.
+        """
+        ...
+
+    @abstractmethod
     def make_folder(self, relative: str) -> str:
-        """See to it that a folder is there; returns its absolute path or URL."""
+        """Create a folder if it does not exist; return its absolute path or URL."""
         ...
 
+    @abstractmethod
     def remove(self, relative: str) -> None:
-        """Remove a file if it is there, and its draft and copy on this machine."""
+        """Remove a file if it exists, with its draft and copy on this machine."""
         ...
 
-    def remove_folder(self, relative: str) -> bool:
-        """Remove a folder if it is there and empty; True if this call did."""
+    @abstractmethod
+    def remove_empty_folders(self, relative: str) -> int:
+        """Remove a folder and its subfolders where they contain no file; return how many."""
         ...
 
-    def remove_empty_below(self, relative: str) -> int:
-        """Remove a folder, and those in it, as far as they hold no file. Returns how many."""
-        ...
-
-    def digest(self, relative: str) -> str:
-        """The xxh3_128 of a file's bytes as they lie in the workspace now. Raises
-        FileNotFoundError.
-        """
-        ...
-
-    def local(self, relative: str, size: int = 0, digest: str = "") -> str:
-        """A path on this machine where a data file can be read: its draft, the file itself, or a
-        copy in the cache.
-
-        Ask anew for every use: a copy may leave the cache when it was not asked for in half an hour
-        (what is open stays readable). If there is no such file, neither is there one at the path.
-        `size` and `digest`, if given, must be those of the file.
-
-        Raises:
-            WorkspaceError: the file has other bytes than the log says.
-        """
-        ...
-
-    def bring(self, files: Sequence[Wanted]) -> None:
-        """Fetch what `local` will be asked for, side by side."""
-        ...
-
-    def fresh_folder(self, relative: str) -> str:
-        """A new folder on this machine for the drafts of one commit. Raises FileExistsError."""
-        ...
-
-    def place(self, relative: str) -> str:
-        """The path on this machine where a data file of that name is to be written; its folder is
-        there.
-        """
-        ...
-
-    def publish(self, paths: Sequence[str]) -> list[Published]:
-        """Put drafts into the workspace, and see that they are there: when this returns, the
-        machine may burn.
-        """
-        ...
-
-    def settle(self, folder: str) -> None:
-        """A log entry names what was published of a folder: its drafts are not needed any more."""
-        ...
-
-    def drafts(self, folder: str) -> list[str]:
-        """The sorted names in a folder as far as they are drafts on this machine."""
-        ...
-
-    def draft_size(self, relative: str) -> int | None:
-        """Bytes of a draft on this machine, or None if there is none."""
-        ...
-
-    def withdraw(self, relative: str) -> None:
-        """Remove what was published and is named by no entry; the draft stays. In a folder, where
-        they are one, nothing.
-        """
-        ...
-
-    def forget(self, paths: Sequence[str]) -> None:
-        """Remove this machine's copies of files that must not be kept, used or not."""
-        ...
-
-    def retain(self, paths: Collection[str]) -> None:
-        """Remove this machine's copies of all but these files, as far as nobody here used them of
-        late.
-        """
-        ...
-
-    def drop_drafts(self, folder: str) -> None:
-        """Remove a folder's drafts from this machine, where they are not the files themselves."""
-        ...
-
-    def publish_folder(self, source: str, relative: str) -> bool:
-        """Put a folder of files of `workshop` into the workspace as a whole, under a name that
-        nobody has; True if this call did.
-
-        `source` is the workspace's then, or may be removed. False: the name was taken, `source` is
-        as it was.
-        """
-        ...
-
-    def local_folder(self, relative: str) -> str | None:
-        """A path on this machine where a whole folder can be read that `publish_folder` put there;
-        None if there is none.
-        """
-        ...
-
-    def remove_tree(self, relative: str) -> None:
-        """Remove a folder and all in it, published folders out of readers' sight first. What is
-        open stays readable.
-        """
-        ...
-
-    def workshop(self, relative: str) -> str:
-        """A folder on this machine's disk for what is put together before it is published; in the
-        workspace, if that is a folder.
-        """
-        ...
-
-    def scratch(self) -> str:
-        """A folder on this machine's disk for working files of a process."""
-        ...
-
-    def lock_path(self, relative: str) -> str:
-        """The path of a file on this machine for `flock`; it holds for the machine alone unless the
-        workspace is a folder.
-        """
-        ...
-
+    @abstractmethod
     def sync_folder(self, relative: str) -> None:
-        """Put the names in a folder on disk, where `create` has not done so, its answer being
-        lost.
-        """
+        """Make the names in a folder durable; needed if the answer of `create` was lost."""
         ...
 
-    def prove(self) -> None:
-        """Try what everything rests on: that a name is created once. Raises UsageError if this
-        place lets two writers win.
-        """
+    @abstractmethod
+    def verify_conditional_put(self) -> None:
+        """Test that a name is created only once. Raises UsageError if two writers can win."""
         ...
 
-    def limit_cache(self, size: int) -> None:
-        """How many bytes the copies of this workspace's files on this machine may take; known to
-        other processes here from now on.
-        """
+    @abstractmethod
+    def scratch_dir(self) -> str:
+        """Return a folder on this machine's disk for working files of processes."""
+        ...
+
+    @abstractmethod
+    def lock_path(self, relative: str) -> str:
+        """Return the path of a file for `flock`. Outside folders it locks only this machine."""
         ...
 
 
 def open_storage(location: str) -> Storage:
-    """The storage behind a workspace's location: a path, `file://…`, `s3://BUCKET/PREFIX` or
-    `webhdfs://HOST:PORT/PATH`. Asks it nothing.
+    """Return the storage of a workspace's location, without accessing it.
+
+    A location is a path, `file://…`, `s3://BUCKET/PREFIX` or `webhdfs://HOST:PORT/PATH`.
 
     Raises:
-        UsageError: another kind of storage, which would need a create-if-absent of its own; a
-        location that holds a password; a path
-            that is no UTF-8, or relative to a folder that is no more; or the packages that reach it
-            are not installed.
+        UsageError: the kind of storage is not supported, the location contains a password, the path
+            is not UTF-8 or relative to a deleted folder, or packages are not installed.
     """
     scheme = _SCHEME.match(location)
     if scheme is None or scheme[1].lower() == "file":
-        path = location[len(scheme[0]) :] if scheme else location
-        try:
-            absolute = os.path.abspath(os.path.expanduser(path))
-        except FileNotFoundError:
-            raise UsageError(
-                "the current folder was deleted: change to another folder, or specify the "
-                "absolute path of the workspace"
-            ) from None
-        try:
-            absolute.encode()
-        except UnicodeEncodeError:
-            raise UsageError(
-                f"{os.fsencode(absolute)!r} is not valid UTF-8, so tables cannot be "
-                "read there: rename the folder"
-            ) from None
-        return LocalStorage(absolute)
+        return LocalStorage(_absolute(location[len(scheme[0]) :] if scheme else location))
     name = scheme[1].lower()
     if name not in _REMOTE:
         raise UsageError(
@@ -277,14 +258,30 @@ def open_storage(location: str) -> Storage:
             f"write the URL of a workspace on {name}:// without user, password, ? and #: "
             "credentials are read from the environment"
         )
-    module, extra = _REMOTE[name]
     try:
-        opened: Storage = importlib.import_module(f"lycosa.store.storage.{module}").open_at(
-            name, rest
-        )
+        module = importlib.import_module(f"lycosa.store.storage.{_REMOTE[name]}")
     except ImportError as error:
         raise UsageError(
             f"{name}:// needs packages that are not installed ({error.name}): pip "
-            f"install 'lycosa[{extra}]'"
+            f"install 'lycosa[{_REMOTE[name]}]'"
         ) from None
+    opened: Storage = module.open_at(name, rest)
     return opened
+
+
+def _absolute(path: str) -> str:
+    try:
+        absolute = os.path.abspath(os.path.expanduser(path))
+    except FileNotFoundError:
+        raise UsageError(
+            "the current folder was deleted: change to another folder, or specify the "
+            "absolute path of the workspace"
+        ) from None
+    try:
+        absolute.encode()
+    except UnicodeEncodeError:
+        raise UsageError(
+            f"{os.fsencode(absolute)!r} is not valid UTF-8, so tables cannot be "
+            "read there: rename the folder"
+        ) from None
+    return absolute

@@ -1,8 +1,7 @@
-"""Rows on their way to Parquet: buffers that hold columns, not Python objects.
+"""Buffers of rows for the next commit, in columns.
 
-A buffer takes rows as tuples and packs them into a polars frame every few hundred, so that what
-waits for a commit costs its bytes and little more. Guarded by bench/store.py (CPU a page, peak
-memory).
+A buffer packs every few hundred rows into a polars frame, so that memory is close to the size of
+the data. Hot path (bench/store.py).
 """
 
 from __future__ import annotations
@@ -24,22 +23,16 @@ from lycosa.store.tables.rows import NO_VALUES, Row, host_row, page_row, url_row
 from lycosa.store.tables.schema import SORT, TABLES, Table
 
 GROUP_BYTES = 8 * 2**20
-"""A row group holds at most about this much, in memory: a reader of large pages holds one or two of
-them.
-"""
+"""Maximum size of a row group in memory; readers hold one or two of them."""
 
 PASSING_GROUP_BYTES = 2**21
-"""The same of a file that will be folded into another one before long: a merge holds about a group
-of each of its files.
-"""
+"""The same for files that are soon compacted: compaction holds a group of each of its files."""
 
 PASSING_LEVEL = 1
-"""zstd's, for such a file."""
+"""The zstd level of such files."""
 
 GROUP_ROWS = "lycosa.group_rows"
-"""Key of a file's own metadata: how many rows a row group has. Who reads by groups unpacks each
-once.
-"""
+"""Metadata key of a file: the rows per row group, so that readers decompress each group once."""
 
 _TYPES: dict[str, pl.DataType] = {
     "u16": pl.UInt16(),
@@ -52,14 +45,14 @@ _TYPES: dict[str, pl.DataType] = {
     "time": pl.Datetime("ms", "UTC"),
 }
 _json = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
-_SEPARATOR = "\x1f"  # hardly in any text
+_SEPARATOR = "\x1f"  # rare in texts
 _PENDING_ROWS = {"pages": 100}
 _DEFAULT_PENDING_ROWS = 2_000
 _PENDING_LINK_PAGES = 200
 
 
 def polars_type(name: str) -> pl.DataType:
-    """The polars type of a column's type in `lycosa.store.tables.schema`."""
+    """Return the polars type of a column type of `lycosa.store.tables.schema`."""
     inner = re.fullmatch(r"list\[(.+)\]", name)
     if not inner:
         return _TYPES[name]
@@ -70,16 +63,15 @@ def polars_type(name: str) -> pl.DataType:
 
 
 def polars_schema(table: Table) -> dict[str, pl.DataType]:
-    """A table's columns and their polars types, in order."""
+    """Return a table's columns and their polars types, in order."""
     return {column.name: polars_type(column.type) for column in table.columns}
 
 
 class TableBuffer:
-    """Rows of one table that wait to be written.
+    """Rows of one table for the next commit.
 
     Raises:
-        ValueError: (late, when rows are packed) a row with another number of values than the table
-        has columns.
+        ValueError: (when rows are packed) the number of values differs from that of the columns.
     """
 
     def __init__(self, name: str) -> None:
@@ -97,23 +89,22 @@ class TableBuffer:
 
     @property
     def bytes(self) -> int:
-        """What the packed rows hold in memory, about; at most a few hundred rows behind."""
+        """The estimated size of the packed rows; the last few hundred rows are not included."""
         return self._packed_bytes
 
     def add(self, row: Row) -> None:
-        """Take one row: a tuple in the order of the table's columns
-        (`lycosa.store.tables.rows`)."""
+        """Add a row in the order of the table's columns (`lycosa.store.tables.rows`)."""
         self._pending.append(row)
         if len(self._pending) >= self._pending_limit:
             self._pack()
 
     def extend(self, rows: Iterable[Row]) -> None:
-        """Take many rows."""
+        """Add many rows."""
         for row in rows:
             self.add(row)
 
     def frame(self) -> pl.DataFrame:
-        """All rows in the order they came in."""
+        """Return all rows in the order in which they were added."""
         self._pack()
         if not self._frames:
             return pl.DataFrame(schema=self._schema)
@@ -122,26 +113,22 @@ class TableBuffer:
         return self._frames[0]
 
     def write(self, path: str) -> None:
-        """Write all rows to a Parquet file, sorted by `SORT`, rows of one URL in the order they
-        came in. Not synced.
-        """
+        """Write all rows to a Parquet file, stably sorted by `SORT`. Not synced."""
         write_table(self.frame(), path, self.table)
 
     def _pack(self) -> None:
         if self._pending:
             rows, self._pending = self._pending, []
-            self._keep(_frame(rows, self._schema))
+            self._add_frame(_frame(rows, self._schema))
 
-    def _keep(self, frame: pl.DataFrame) -> None:
+    def _add_frame(self, frame: pl.DataFrame) -> None:
         self._frames.append(frame)
         self._packed_rows += frame.height
         self._packed_bytes += int(frame.estimated_size())
 
 
 class LinksBuffer(TableBuffer):
-    """The buffer of `links`: takes the links of a page at once, what they share only once. Hot
-    path.
-    """
+    """The buffer of `links`: adds the links of a page at once, their common values only once."""
 
     def __init__(self) -> None:
         super().__init__("links")
@@ -155,9 +142,7 @@ class LinksBuffer(TableBuffer):
         return super().rows + self._link_rows
 
     def add_links(self, visit: Visit, links: Sequence[Link]) -> None:
-        """Take the links of what a visit brought. The sequence is kept until it is packed: do not
-        change it.
-        """
+        """Add the links of a visit. The sequence must not be changed afterwards."""
         if not links:
             return
         self._sources.append(
@@ -193,8 +178,8 @@ class LinksBuffer(TableBuffer):
             name: [] for name in ("target", "anchor", "rel", "kind", "position")
         }
         for links in self._links:
-            # Page by page: a zip over all links at once makes an iterator for each, and the garbage
-            # collector walks them all.
+            # By page: one zip over all links creates an iterator per link, which the garbage
+            # collector has to traverse.
             for column, values in zip(own.values(), zip(*links, strict=True), strict=True):
                 column.extend(values)
         for name, column in own.items():
@@ -205,11 +190,11 @@ class LinksBuffer(TableBuffer):
             )
         )
         self._sources, self._links, self._link_rows = [], [], 0
-        self._keep(pl.DataFrame(frame))
+        self._add_frame(pl.DataFrame(frame))
 
 
 class Buffers:
-    """One buffer a table: what a worker fills between two commits."""
+    """One buffer per table: the rows of a worker between two commits."""
 
     def __init__(self) -> None:
         self.visits = TableBuffer("visits")
@@ -230,9 +215,7 @@ class Buffers:
         redirect_from: str = "",
         values: Mapping[str, Any] = NO_VALUES,
     ) -> None:
-        """The pages row of a visit. Its links are the exchange's: `links.add_links` once, however
-        many collections.
-        """
+        """Add the pages row of a visit. Links are added once per exchange by `links.add_links`."""
         self.pages.add(page_row(visit, page, redirect_from, values))
 
     def add_url(self, row: UrlRow) -> None:
@@ -242,7 +225,7 @@ class Buffers:
         self.hosts.add(host_row(row))
 
     def mapping(self) -> dict[str, TableBuffer]:
-        """The buffers by table, as `Claim.commit` wants them."""
+        """Return the buffers by table, for `Claim.commit`."""
         return {name: getattr(self, name) for name in TABLES}
 
     @property
@@ -251,9 +234,7 @@ class Buffers:
 
 
 def write_table(frame: pl.DataFrame, path: str, table: Table) -> None:
-    """Write rows of a table to a Parquet file, sorted by `SORT` (stable); not synced. Raises
-    OSError: the disk does not take it.
-    """
+    """Write rows to a Parquet file, stably sorted by `SORT`. Not synced. Raises OSError."""
     ordered = frame.sort(SORT, maintain_order=True)
     rows = group_rows(ordered, table, PASSING_GROUP_BYTES)
     with writing(path):
@@ -269,19 +250,19 @@ def write_table(frame: pl.DataFrame, path: str, table: Table) -> None:
 
 @contextmanager
 def writing(path: str | os.PathLike[str]) -> Iterator[None]:
-    """What polars raises when it cannot write the file becomes an OSError that says why.
+    """Convert errors of polars while it writes a file to OSError.
 
-    It names the system's error, or, where the write of a header failed, only a "transport error":
-    then one more write tells.
+    Polars reports the system error, or only a "transport error" if writing a header failed; then
+    another write determines the error.
     """
     try:
         yield
     except pl.exceptions.PolarsError as error:
-        if said := _OS_ERROR.search(str(error)):
-            number = int(said[1])
+        if match := _OS_ERROR.search(str(error)):
+            number = int(match[1])
             raise OSError(number, os.strerror(number), os.fspath(path)) from error
         if _TRANSPORT in str(error):
-            raise _refusal(path) from error
+            raise _write_error(path) from error
         raise
 
 
@@ -290,7 +271,7 @@ _TRANSPORT = "transport error"
 _PROBE_BYTES = 1 << 16
 
 
-def _refusal(path: str | os.PathLike[str]) -> OSError:
+def _write_error(path: str | os.PathLike[str]) -> OSError:
     number = errno.EIO
     try:
         with open(path, "ab", buffering=0) as file:
@@ -304,9 +285,9 @@ def _refusal(path: str | os.PathLike[str]) -> OSError:
 
 
 def group_rows(frame: pl.DataFrame, table: Table, group_bytes: int = GROUP_BYTES) -> int:
-    """How many rows such as these go into one row group of at most `group_bytes` in memory."""
-    fitting = group_bytes * frame.height // max(1, int(frame.estimated_size()))
-    return max(1, min(table.group_rows, fitting))
+    """Return how many rows like these have `group_bytes` in memory."""
+    rows = group_bytes * frame.height // max(1, int(frame.estimated_size()))
+    return max(1, min(table.group_rows, rows))
 
 
 def _frame(rows: list[Row], schema: dict[str, pl.DataType]) -> pl.DataFrame:
@@ -326,15 +307,14 @@ def _frame(rows: list[Row], schema: dict[str, pl.DataType]) -> pl.DataFrame:
 
 def _series(name: str, kind: pl.DataType, values: list[Any]) -> pl.Series:
     if isinstance(kind, pl.Datetime):
-        # 0 is "never" in the records and null in the tables.
+        # 0 means "never" in records, null in tables.
         return pl.Series(name, [value or None for value in values], dtype=pl.Int64).cast(kind)
     if isinstance(kind, pl.List):
         if not any(values):
             return pl.Series(name, [[]], dtype=kind).new_from_index(0, len(values))
         if kind.inner == pl.String() and (lists := _text_lists(name, values)) is not None:
             return lists
-        # By way of JSON: polars takes 45 us a page to build these few short lists from Python
-        # objects, this 2.
+        # By JSON: 2 us per page; from Python objects polars needs 45 us.
         return _texts(name, [_json(value) if value else "[]" for value in values]).str.json_decode(
             kind
         )
@@ -344,8 +324,8 @@ def _series(name: str, kind: pl.DataType, values: list[Any]) -> pl.Series:
 
 
 def _text_lists(name: str, values: list[list[str]]) -> pl.Series | None:
-    """Lists of texts by way of texts that are split, half the work of JSON; None: the separator
-    stands in one of them.
+    """Create lists of texts by splitting, twice as fast as JSON. None if a text contains the
+    separator.
     """
     joined = [_SEPARATOR.join(value) if value else None for value in values]
     if sum(text.count(_SEPARATOR) for text in joined if text) != sum(
@@ -359,7 +339,7 @@ def _text_lists(name: str, values: list[list[str]]) -> pl.Series | None:
 def _texts(name: str, values: list[str | None]) -> pl.Series:
     try:
         return pl.Series(name, values, dtype=pl.String)
-    except UnicodeEncodeError:  # a lone surrogate somewhere: not text in UTF-8
+    except UnicodeEncodeError:  # an unpaired surrogate
         return pl.Series(
             name,
             [

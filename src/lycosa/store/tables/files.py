@@ -1,6 +1,4 @@
-"""Table files: scanned, and written as their rows come. Many of them in key order:
-`lycosa.store.tables.ordered`.
-"""
+"""Read and write single table files. `lycosa.store.tables.ordered` reads many in key order."""
 
 from __future__ import annotations
 
@@ -9,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator
 import polars as pl
 from polars.io.plugins import register_io_source
 
-from lycosa.store.log.state import LiveFile
+from lycosa.store.storage.files import DataFile
 from lycosa.store.storage.storage import Storage
 from lycosa.store.tables.buffers import (
     GROUP_BYTES,
@@ -23,17 +21,14 @@ from lycosa.store.tables.buffers import (
 from lycosa.store.tables.schema import Table
 
 ENTRY = "entry"
-# zstd; links: 16 % smaller than level 1 and 19 % slower to write, urls and pages 0 to 15 and 5 %
-_LEVEL = 3
+_LEVEL = 3  # zstd; files are up to 16 % smaller than with level 1
 
 
-def scan_file(storage: Storage, table: Table, file: LiveFile) -> pl.LazyFrame:
-    """One file's rows and, in a last column `entry`, the entry that each came with. Columns that it
-    is too old to have are null.
-    """
+def scan_file(storage: Storage, table: Table, file: DataFile) -> pl.LazyFrame:
+    """Return a file's rows, with their entries in a last column. Missing columns are null."""
     schema = polars_schema(table)
     rows = pl.scan_parquet(
-        storage.local(file.path, file.bytes, file.digest),
+        storage.files.local_path(file.path, file.bytes, file.digest),
         schema=schema | {ENTRY: pl.Int64()} if file.merged else schema,
         missing_columns="insert",
         extra_columns="ignore",
@@ -45,11 +40,11 @@ def scan_file(storage: Storage, table: Table, file: LiveFile) -> pl.LazyFrame:
     )
 
 
-def group_rows_of(storage: Storage, file: LiveFile) -> int:
-    """How many rows each row group of a file has, but for its last; 0: it does not say."""
+def group_rows_of(storage: Storage, file: DataFile) -> int:
+    """Return the number of rows of each row group of a file except its last."""
     return int(
-        pl.read_parquet_metadata(storage.local(file.path, file.bytes, file.digest)).get(
-            GROUP_ROWS, 0
+        pl.read_parquet_metadata(storage.files.local_path(file.path, file.bytes, file.digest)).get(
+            GROUP_ROWS, file.rows
         )
     )
 
@@ -57,16 +52,15 @@ def group_rows_of(storage: Storage, file: LiveFile) -> int:
 def write_rows(
     path: str, frames: Iterable[pl.DataFrame], table: Table, *, passing: bool = False
 ) -> int:
-    """Write frames, which come in key order, to one Parquet file as they come; returns the rows.
-    Not synced. `passing`: it will be folded into another one before long.
+    """Write frames in key order to one Parquet file, streaming; return the number of rows.
 
-    Raises:
-        whatever the frames' iterator raises, and OSError.
+    Without rows no file is written. The file is not synced. `passing`: it will soon be compacted.
+    Raises OSError, and errors of the iterator.
     """
     stream = iter(frames)
     first = next(stream, None)
     if first is None:
-        raise ValueError("a file without rows is not written")
+        return 0
     written = 0
     failure: list[BaseException] = []
 
@@ -81,11 +75,11 @@ def write_rows(
             try:
                 frame = next(stream, None)
             except BaseException as error:
-                failure.append(error)  # polars would make another error of it
+                failure.append(error)  # polars would replace it
                 raise
 
     rows = register_io_source(source, schema=first.schema, is_pure=False)
-    of_group = group_rows(first, table, PASSING_GROUP_BYTES if passing else GROUP_BYTES)
+    size = group_rows(first, table, PASSING_GROUP_BYTES if passing else GROUP_BYTES)
     try:
         with writing(path):
             rows.sink_parquet(
@@ -93,8 +87,8 @@ def write_rows(
                 compression="zstd",
                 compression_level=PASSING_LEVEL if passing else _LEVEL,
                 statistics=True,
-                row_group_size=of_group,
-                metadata={GROUP_ROWS: str(of_group)},
+                row_group_size=size,
+                metadata={GROUP_ROWS: str(size)},
                 maintain_order=True,
             )
     except (OSError, pl.exceptions.PolarsError):
@@ -105,12 +99,11 @@ def write_rows(
 
 
 def by_partition(
-    frames: Iterable[pl.DataFrame], most_rows: Callable[[], int]
+    frames: Iterable[pl.DataFrame], max_rows: Callable[[], int]
 ) -> Iterator[Iterator[pl.DataFrame]]:
-    """Cut a stream of frames in key order into streams that end where a partition ends, at the
-    first one behind `most_rows()`.
+    """Split frames in key order into parts of at least `max_rows()` that end with a partition.
 
-    Each must be used up before the next is asked for.
+    Each part must be consumed before the next is requested.
     """
     stream = iter(frames)
     rest: list[pl.DataFrame] = []
@@ -121,10 +114,10 @@ def by_partition(
             frame = rest.pop() if rest else next(stream, None)
             if frame is None:
                 return
-            limit = most_rows()
+            limit = max_rows()
             if rows + frame.height > limit:
-                ending = last if rows >= limit else frame.item(limit - rows - 1, "partition")
-                inside = int(frame.select((pl.col("partition") <= ending).sum()).item())
+                end = last if rows >= limit else frame.item(limit - rows - 1, "partition")
+                inside = int(frame.select((pl.col("partition") <= end).sum()).item())
                 if inside < frame.height:
                     rest.append(frame[inside:])
                     if inside:

@@ -1,10 +1,9 @@
-"""The rows of many table files in key order, with bounded memory.
+"""Merge the rows of many table files in key order, with bounded memory.
 
-Every file is sorted by (partition, host_key, url_key). Of each source a block of rows is in memory,
-and what lies below the lowest key that may still come can be handed on. A source is opened when the
-others have come to its first key, so files whose keys follow each other cost what one costs; and a
-block is a whole row group as long as memory suffices, so that a group is unpacked once. Hot path of
-every merge, guarded by bench/store.py.
+Every file is sorted by (partition, host_key, url_key). A block of rows of each source is in memory;
+rows below the lowest key that can still follow are returned. A source is opened when the others
+reach its first key, so files with consecutive key ranges cost as much as one. A block is a whole
+row group if memory permits, so that groups are decompressed once. Hot path (bench/store.py).
 """
 
 from __future__ import annotations
@@ -18,28 +17,24 @@ import numpy.typing as npt
 import polars as pl
 
 from lycosa.store.compaction.plan import base_place
-from lycosa.store.log.state import LiveFile
-from lycosa.store.storage.local import Wanted
+from lycosa.store.storage.files import DataFile
 from lycosa.store.storage.storage import Storage
 from lycosa.store.tables.buffers import GROUP_BYTES, PASSING_GROUP_BYTES
 from lycosa.store.tables.files import ENTRY, group_rows_of, scan_file
 from lycosa.store.tables.schema import SORT, Table
 
-_FEWEST_ROWS = 16  # of a block: less only costs time
-_UNPACKED = 6  # bytes in memory for one in a file, about; only for the first block of each source
-# of rows that are put in order together: they are in memory three times meanwhile
-_PORTION_BYTES = 4 * 2**20
+_MIN_ROWS = 16  # per block
+_UNPACKED = 6  # estimated bytes in memory per byte of a file, before the first block is read
+_PORTION_BYTES = 4 * 2**20  # rows that are sorted together; sorting needs three copies
 
 _Key = tuple[int, int, int]  # of `SORT`
 
 
 @dataclass(slots=True, frozen=True)
-class Source:
-    """Rows in key order: one file, or several whose key ranges follow each other. `only` filters
-    them.
-    """
+class SortedFiles:
+    """Rows in key order: files with consecutive key ranges, filtered by `only`."""
 
-    files: tuple[LiveFile, ...]
+    files: tuple[DataFile, ...]
     only: pl.Expr | None = None
 
     @property
@@ -50,20 +45,17 @@ class Source:
 def in_key_order(
     storage: Storage,
     table: Table,
-    sources: Sequence[Source],
+    sources: Sequence[SortedFiles],
     memory_bytes: int,
     columns: Sequence[str] | None = None,
 ) -> Iterator[pl.DataFrame]:
-    """All rows of the sources by key, rows of one key in the order of the sources; what shares a
-    key comes in one frame.
+    """Yield all rows of the sources by key, rows of one key in the order of the sources.
 
-    With `entry` as last column. `columns` must hold those of `SORT`. About `memory_bytes` of rows
-    are held, and half as much again where very many sources overlap, however large they are; a key
-    with more rows than that is held whole.
+    Rows of one key are in one frame. The last column is `entry`. `columns` must include `SORT`.
+    About `memory_bytes` of rows are held, 50 % more if very many sources overlap; a key with more
+    rows is held completely.
     """
-    storage.bring(
-        [Wanted(file.path, file.bytes, file.digest) for source in sources for file in source.files]
-    )
+    storage.files.prefetch([file for source in sources for file in source.files])
     cursors = [_Cursor(storage, table, source, columns) for source in sources if source.rows]
     while cursors:
         cut = _read_on(cursors, memory_bytes)
@@ -72,14 +64,14 @@ def in_key_order(
 
 
 def _read_on(cursors: Sequence[_Cursor], memory_bytes: int) -> _Key | None:
-    """Read at least one block, of whichever source holds the others up, and as many as memory
-    takes; the lowest key that may still come, or None.
+    """Read at least one block of the source with the lowest bound, and more if memory permits.
+    Return the lowest key that can still follow, or None.
     """
     waiting = [cursor for cursor in cursors if cursor.more]
     held = sum(cursor.bytes for cursor in cursors)
     read = False
     while waiting:
-        cursor = min(waiting, key=_bound)
+        cursor = min(waiting, key=lambda cursor: cursor.bound)
         opened = sum(bool(each.rows.height) for each in cursors)
         allowed = max(memory_bytes - held, memory_bytes // (2 * opened + 2))
         if read and cursor.group_bytes() > memory_bytes - held:
@@ -94,7 +86,7 @@ def _read_on(cursors: Sequence[_Cursor], memory_bytes: int) -> _Key | None:
 
 
 def _below(cursors: Sequence[_Cursor], cut: _Key | None) -> Iterator[pl.DataFrame]:
-    """The rows that were read and have lower keys, in portions."""
+    """Yield the rows with lower keys that were read, in portions."""
     counts = [cursor.rows.height if cut is None else cursor.below(cut) for cursor in cursors]
     portions = (
         1
@@ -114,12 +106,12 @@ def _below(cursors: Sequence[_Cursor], cut: _Key | None) -> Iterator[pl.DataFram
 
 
 class _Cursor:
-    """One source's place: the rows that were read and not handed on, whether there are `more`, and
-    the lowest key of those.
+    """The position in a source: rows that were read but not returned, whether `more` follow, and
+    their lowest key.
     """
 
     def __init__(
-        self, storage: Storage, table: Table, source: Source, columns: Sequence[str] | None
+        self, storage: Storage, table: Table, source: SortedFiles, columns: Sequence[str] | None
     ) -> None:
         self._storage, self._table, self._columns, self._only = storage, table, columns, source.only
         self._files = [file for file in source.files if file.rows]
@@ -127,7 +119,7 @@ class _Cursor:
         self._scan: pl.LazyFrame | None = None
         self._group = 0  # rows of the current file's row groups
         self._keys: list[npt.NDArray[np.generic]] = []  # of `rows`
-        self._first = 0  # of `_keys`: those before were handed on
+        self._first = 0  # of `_keys`: earlier ones were returned
         self.row_bytes = _UNPACKED * sum(file.bytes for file in self._files) / max(1, source.rows)
         self.rows = pl.DataFrame()
         self.more = bool(self._files)
@@ -135,20 +127,20 @@ class _Cursor:
 
     @property
     def bytes(self) -> int:
-        """What `rows` holds, about."""
+        """The estimated size of `rows`."""
         return int(self.rows.height * self.row_bytes)
 
     def group_bytes(self) -> int:
-        """What the next row group holds, about."""
+        """Return the estimated size of the next row group."""
         return int(self._group * self.row_bytes)
 
     def read(self, allowed_bytes: int) -> None:
-        """One block more: a row group, or so much of one as is allowed."""
+        """Read one block: a row group, or an allowed part of it."""
         assert self._scan is not None
         file = self._files[self._file]
         pieces = max(1, round(self.group_bytes() / max(1, allowed_bytes)))
-        step = max(_FEWEST_ROWS, -(-self._group // pieces))
-        # a slice never lies in two groups
+        step = max(_MIN_ROWS, -(-self._group // pieces))
+        # a slice never spans two groups
         step = min(step, self._group - self._offset % self._group, file.rows - self._offset)
         block = self._scan.slice(self._offset, step).collect()
         self._offset += step
@@ -168,38 +160,30 @@ class _Cursor:
                 self.bound = max(self.bound, self._open())
 
     def key(self, place: int) -> _Key:
-        """The key of one of `rows`."""
+        """Return the key of a row in `rows`."""
         return _key(self._keys, self._first + place)
 
     def below(self, cut: _Key) -> int:
-        """How many of the rows that were read have a lower key."""
+        """Return the number of rows in `rows` with a lower key."""
         return bisect_left(range(self.rows.height), cut, key=self.key)
 
     def take(self, count: int) -> pl.DataFrame:
-        """Hand on the first rows."""
+        """Remove and return the first rows."""
         part, self.rows = self.rows[:count], self.rows[count:]
         self._first += count
         return part
 
     def _open(self) -> _Key:
-        """Begin the next file; its first key."""
+        """Open the next file; return its first key."""
         if not self.more:
             return (0, 0, 0)
         file = self._files[self._file]
         rows = scan_file(self._storage, self._table, file)
         self._scan = rows if self._columns is None else rows.select(*self._columns, ENTRY)
-        most_bytes = GROUP_BYTES if base_place(file.path) else PASSING_GROUP_BYTES
+        max_bytes = GROUP_BYTES if base_place(file.path) else PASSING_GROUP_BYTES
         self._group = group_rows_of(self._storage, file)
-        if not self._group:  # of an older program
-            self._group = max(
-                1, min(self._table.group_rows, int(most_bytes / max(1.0, self.row_bytes)))
-            )
-        self.row_bytes = min(self.row_bytes, most_bytes / self._group)
+        self.row_bytes = min(self.row_bytes, max_bytes / self._group)
         return _key(_keys(rows.select(SORT).slice(0, 1).collect()), 0)
-
-
-def _bound(cursor: _Cursor) -> _Key:
-    return cursor.bound
 
 
 def _keys(rows: pl.DataFrame) -> list[npt.NDArray[np.generic]]:

@@ -1,10 +1,4 @@
-"""Which rows of a table outrank which: the rule behind "live", for rows that stand together in one
-frame.
-
-A merge drops by it what is outranked, and nothing else: the live rows are the same before and
-after. Frames come in key order with the column `entry`, rows of one key by their entry and within
-it as they came, and all rows of a key in one frame.
-"""
+"""The rule that decides which rows are live, and which of them compaction may drop."""
 
 from __future__ import annotations
 
@@ -20,42 +14,84 @@ from lycosa.store.tables.schema import Table
 SOURCE = ("host_key", "url_key")
 
 
-def not_outranked(table: Table, frame: pl.DataFrame, applied: Mapping[int, int]) -> pl.DataFrame:
-    """The rows that none of the others outranks: of `urls` and `hosts` the latest a key, of `links`
-    those of a source's newest parse, of `found` those that their partition has not `applied` yet,
-    of `visits` and `matches` all.
+def live_rows(
+    table: Table,
+    rows: pl.LazyFrame,
+    applied: Mapping[int, int],
+    newest_parses: pl.LazyFrame | None = None,
+) -> pl.LazyFrame:
+    """Return the live ones of `rows`, in the same order.
 
-    Of `pages` the latest a key, and a source's newest parse should that be another row: `links`
-    goes by it.
+    `rows` have the column `entry` and contain all rows of their keys, ordered by entry within a
+    key. Live are: of `links` the rows of a source's newest parse, of `found` those that their
+    partition has not `applied` yet, of tables with a key the last row of each key, of other tables
+    all rows.
+    """
+    if table.name == "links":
+        assert newest_parses is not None
+        return rows.join(
+            newest_parses, on=[*SOURCE, ENTRY, "found_at"], how="semi", maintain_order="left"
+        )
+    if table.name == "found":
+        return rows.filter(unapplied(applied))
+    if table.key:
+        return rows.unique(subset=list(table.key), keep="last", maintain_order=True)
+    return rows
+
+
+def newest_parses(pages: pl.LazyFrame, links: pl.LazyFrame) -> pl.LazyFrame:
+    """Return the newest parse of each source: the latest (entry, time) in `pages` and `links`.
+
+    So a page without links replaces its links with nothing, and a redirect (which has no page) with
+    its target.
+    """
+    parses = pl.concat(
+        [
+            pages.select(*SOURCE, ENTRY, pl.col("fetched_at").alias("found_at")),
+            links.select(*SOURCE, ENTRY, "found_at").unique(),
+        ]
+    )
+    latest = parses.group_by(SOURCE).agg(pl.col(ENTRY).max())
+    return (
+        parses.join(latest, on=[*SOURCE, ENTRY], how="semi")
+        .group_by(*SOURCE, ENTRY)
+        .agg(pl.col("found_at").max())
+    )
+
+
+def without_superseded(
+    table: Table, frame: pl.DataFrame, applied: Mapping[int, int]
+) -> pl.DataFrame:
+    """Drop rows that can never be live again, for compaction of a part of a table's files.
+
+    More rows than the live ones are kept where another table or file decides: of `links` the newest
+    parse of a source within the frame, of `pages` also the row of a source's newest parse.
     """
     if table.name == "links":
         return frame.filter(_of_newest_parse("found_at"))
-    if table.name == "found":
-        return frame.filter(unapplied(applied))
     if table.name == "pages":
         return frame.filter(
             pl.struct(table.key).is_last_distinct() | _of_newest_parse("fetched_at")
         )
-    if table.key:
-        return frame.filter(pl.struct(table.key).is_last_distinct())
-    return frame
+    return live_rows(table, frame.lazy(), applied).collect()
 
 
 def unapplied(applied: Mapping[int, int]) -> pl.Expr:
-    """Whether a row of `found` is one that its partition's owner has not applied. `applied`:
-    partition -> last entry applied.
+    """Return whether a row of `found` is not applied by the owner of its partition.
+
+    `applied`: partition -> last applied entry.
     """
-    by_cursor: dict[int, list[int]] = {}
-    for partition, cursor in applied.items():
-        by_cursor.setdefault(cursor, []).append(partition)
-    read = [
-        pl.col("partition").is_in(partitions) & (pl.col(ENTRY) <= cursor)
-        for cursor, partitions in by_cursor.items()
+    by_entry: dict[int, list[int]] = {}
+    for partition, entry in applied.items():
+        by_entry.setdefault(entry, []).append(partition)
+    done = [
+        pl.col("partition").is_in(partitions) & (pl.col(ENTRY) <= entry)
+        for entry, partitions in by_entry.items()
     ]
-    return ~reduce(or_, read) if read else pl.lit(True)
+    return ~reduce(or_, done) if done else pl.lit(True)
 
 
 def _of_newest_parse(time: str) -> pl.Expr:
-    """Whether a row has the latest entry of its source, and of that entry the latest time."""
+    """Return whether a row has the latest entry of its source, and its latest time."""
     latest = pl.col(ENTRY) == pl.col(ENTRY).max().over(SOURCE)
     return latest & (pl.col(time) == pl.when(latest).then(pl.col(time)).max().over(SOURCE))

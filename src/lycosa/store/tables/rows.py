@@ -1,13 +1,13 @@
-"""Records to rows and back. A row is a tuple in the order of its table's columns.
+"""Convert records to rows and back. A row is a tuple in the order of its table's columns.
 
-The functions to rows are a hot path (guarded by bench/store.py): one visit, one page and a few URL
-rows for every page.
+Hot path (bench/store.py).
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import fields
 from operator import attrgetter
 from types import MappingProxyType
 from typing import Any
@@ -36,9 +36,7 @@ def encode_values(values: Mapping[str, Any]) -> str:
 def page_row(
     visit: Visit, page: Page, redirect_from: str = "", values: Mapping[str, Any] = NO_VALUES
 ) -> Row:
-    """The row of `pages` for what was parsed from a visit's exchange. `redirect_from`: the URL
-    whose redirect led here.
-    """
+    """Return the row of `pages`. `redirect_from`: the URL that redirected to the visit."""
     return (
         visit.partition,
         visit.host_key,
@@ -141,8 +139,8 @@ def host_row(row: HostRow) -> Row:
 
 
 def found_row(row: UrlRow, *, source: str, anchor: str, kind: str, modified_at: int = 0) -> Row:
-    """The row of `found` that hands a URL of a foreign partition to its owner. `modified_at`: what
-    a list says of its last change.
+    """Return the row of `found` for a URL of a remote partition. `modified_at`: its last change
+    according to a sitemap or feed.
     """
     url, _, host_key, url_key, partition = row.id
     return (
@@ -167,7 +165,7 @@ def found_row(row: UrlRow, *, source: str, anchor: str, kind: str, modified_at: 
 def match_row(
     visit: Visit, watch: str, text: str, positions: Sequence[int], count: int, context: str
 ) -> Row:
-    """The row of `matches` for a watch's text in a visited page."""
+    """Return the row of `matches` for a watch's text in a visited page."""
     return (
         visit.partition,
         visit.host_key,
@@ -184,70 +182,25 @@ def match_row(
     )
 
 
+_DEFAULTS: tuple[Any, ...] = tuple(
+    field.default for field in fields(UrlRow)[4:-1]
+)  # `state` to `silence`
+
+
 def url_record(row: Row, host: str) -> UrlRow:
-    """A row of `urls` (times as integers or None) -> UrlRow. `host` is the URL's hostname, which
-    the table does not repeat.
+    """Return the UrlRow of a row of `urls` (times as integers or None).
+
+    `host` is the hostname of the URL, which the table does not repeat. From `state` on, the columns
+    are the fields of UrlRow.
     """
-    (
-        partition,
-        host_key,
-        url_key,
-        url,
-        collection,
-        operation,
-        depth,
-        state,
-        reason,
-        state_at,
-        priority,
-        not_before,
-    ) = row[:12]
-    (
-        first_seen_at,
-        visited_at,
-        referrer,
-        redirects,
-        redirect_from,
-        fails,
-        checks,
-        changes,
-        etag,
-        last_modified,
-        digest,
-    ) = row[12:23]
-    (text_digest, captured_at, record_id, importance, change_rate, claim, silence, history) = row[
-        23:
+    partition, host_key, url_key, url, collection, operation, depth = row[:7]
+    values: list[Any] = [
+        default if value is None else value
+        for value, default in zip(row[7:-1], _DEFAULTS, strict=True)
     ]
-    return UrlRow(
-        UrlId(url, host, host_key, url_key, partition),
-        collection,
-        depth,
-        operation,
-        state,
-        reason,
-        state_at or 0,
-        priority,
-        not_before or 0,
-        first_seen_at or 0,
-        visited_at or 0,
-        referrer,
-        redirects,
-        redirect_from or "",
-        fails,
-        checks,
-        changes,
-        etag,
-        last_modified,
-        digest,
-        text_digest or 0,
-        captured_at or 0,
-        record_id or "",
-        importance or 0.0,
-        change_rate or 0.0,
-        claim or 0.0,
-        silence or 0.0,
-        tuple(history or ()),
-    )
+    values.append(tuple(row[-1] or ()))
+    identity = UrlId(url, host, host_key, url_key, partition)
+    return UrlRow(identity, collection, depth, operation, *values)
 
 
 def host_record(row: Row) -> HostRow:

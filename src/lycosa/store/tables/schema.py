@@ -1,9 +1,8 @@
-"""The columns of the tables: a public contract. Columns may be added, meanings never change.
+"""The columns of the tables, a public contract: columns may be added, meanings never change.
 
-Plain data, so that documentation, checks and light programs can read it without a table library.
-Types:
+Plain data, readable without a table library. Types:
 
-    u16 u32 u64 i64 f64 bool text    numbers, truth, UTF-8
+    u16 u32 u64 i64 f64 bool text    numbers, booleans, UTF-8
     time                             milliseconds since 1970-01-01 UTC; null: never
     list[text], list[i64]            lists
     list[a:text,b:i64]               lists of structs with these fields
@@ -17,10 +16,8 @@ from dataclasses import dataclass
 
 
 @dataclass(slots=True, frozen=True)
-class Column:
-    """One column: name, type (see the module's text), meaning in one line, and whether it may be
-    null.
-    """
+class TableColumn:
+    """Name, type (see above), meaning in one line, and whether the column may be null."""
 
     name: str
     type: str
@@ -30,27 +27,25 @@ class Column:
 
 @dataclass(slots=True, frozen=True)
 class Table:
-    """One table. `key` names the columns of which only the latest row is live; empty: every row
-    is.
-    """
+    """One table. Of rows with the same `key` only the latest is live; without a key all are."""
 
     name: str
     meaning: str
-    columns: tuple[Column, ...]
+    columns: tuple[TableColumn, ...]
     key: tuple[str, ...] = ()
-    group_rows: int = 50_000  # most rows in a Parquet row group
+    group_rows: int = 50_000  # maximum rows in a Parquet row group
 
     @property
     def names(self) -> tuple[str, ...]:
         return tuple(column.name for column in self.columns)
 
 
-def _columns(text: str) -> tuple[Column, ...]:
-    """Columns from lines of `name type meaning`; `?` behind a type: may be null."""
+def _columns(text: str) -> tuple[TableColumn, ...]:
+    """Parse lines of `name type meaning`; `?` after a type: may be null."""
     columns = []
     for line in filter(None, text.splitlines()):
         name, kind, meaning = line.split(None, 2)
-        columns.append(Column(name, kind.rstrip("?"), meaning, kind.endswith("?")))
+        columns.append(TableColumn(name, kind.rstrip("?"), meaning, kind.endswith("?")))
     return tuple(columns)
 
 

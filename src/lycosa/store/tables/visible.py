@@ -1,6 +1,4 @@
-"""Exclusions as a condition on rows: what they name is invisible to every reader from the moment
-the rule is in the log.
-"""
+"""Exclusions as a filter of rows: readers see no excluded row once the rule is in the log."""
 
 from __future__ import annotations
 
@@ -21,16 +19,15 @@ URL_COLUMN = {
     "found": "url",
     "matches": "url",
 }
-"""The column that says what a row is about. A link counts as its source's: who links to an excluded
-page may say so.
-"""
+"""The column that exclusions apply to. A link belongs to its source, not to its target."""
 
 _HOST_OF_URL = r"^[a-z]+://(\[[^\]]*\]|[^/:?#]*)"
 
 
 def is_excluded(exclusions: Exclusions, table: str) -> pl.Expr | None:
-    """Whether a row of a table is excluded; None if no rule can name one. Host rules use the sort
-    key, so row groups are passed over.
+    """Return whether a row is excluded, None without matching rules.
+
+    Host rules use the sort key, so that row groups are skipped.
     """
     tests: list[pl.Expr] = []
     if table == "hosts":
@@ -54,7 +51,7 @@ def is_excluded(exclusions: Exclusions, table: str) -> pl.Expr | None:
 
 
 def _below(name: pl.Expr, exclusions: Exclusions) -> list[pl.Expr]:
-    """Whether a hostname is, or lies below, an excluded domain."""
+    """Return whether a hostname is in an excluded domain."""
     if not exclusions.domains:
         return []
     plain = name.str.strip_suffix(".")

@@ -1,7 +1,7 @@
-"""Verify a workspace: the log, the files it names, and what the tables say about each other.
+"""Verify a workspace: the log, its files, and the consistency of the tables.
 
-Finds faults and says what to do; changes nothing. What the tables say is checked in
-`lycosa.store.verify.table_checks`.
+Reports problems and remedies; changes nothing. `lycosa.store.verify.table_checks` compares the
+contents of the tables.
 """
 
 from __future__ import annotations
@@ -17,15 +17,16 @@ from lycosa.core.errors import ArchiveError, WorkspaceError
 from lycosa.store.compaction.plan import BASE, DELTA
 from lycosa.store.log.archive_files import WARC_NAME, folder_numbers
 from lycosa.store.log.claim import DATA
-from lycosa.store.log.entry import DataFile, entry_path
-from lycosa.store.log.state import LiveFile, LogState
+from lycosa.store.log.entry import entry_path
+from lycosa.store.log.state import LogState
+from lycosa.store.storage.files import DataFile
 from lycosa.store.storage.storage import Storage
 from lycosa.store.tables.buffers import polars_schema
 from lycosa.store.tables.files import ENTRY, scan_file
 from lycosa.store.tables.live import LiveTables
 from lycosa.store.tables.schema import SORT, TABLES
 from lycosa.store.tables.visible import is_excluded
-from lycosa.store.verify.findings import CDXJ, ERROR, NOTE, SWEEP, WARNING, Finding, Report
+from lycosa.store.verify.findings import CDXJ, ERROR, NOTE, VACUUM, WARNING, CheckReport, Finding
 from lycosa.store.verify.log_checks import check_counters, check_log
 from lycosa.store.verify.table_checks import check_tables
 from lycosa.store.workspace import Workspace
@@ -33,24 +34,24 @@ from lycosa.url.scope import hostname
 
 _SLICE_ROWS = 500_000
 KEY_SAMPLE = 100_000
-"""URLs a table whose keys and partition are computed again; more are sampled evenly."""
+"""URLs per table whose keys and partitions are recomputed; larger tables are sampled."""
 
 
 def verify(
     workspace: Workspace, *, deep: bool = False, key_sample: int | None = KEY_SAMPLE
-) -> Report:
-    """Check everything that can be checked. `deep` also reads every archived record; `key_sample`
-    None recomputes all keys.
+) -> CheckReport:
+    """Check everything. `deep` also reads every archived record; `key_sample` None recomputes all
+    keys.
 
-    A workspace that is being crawled can be checked: what is appended meanwhile is not looked at.
+    A workspace can be checked during a crawl; later commits are ignored.
     """
-    report = Report()
+    report = CheckReport()
     state, entries = check_log(workspace, report)
-    whole = _check_table_files(workspace.storage, state, report)
+    complete = _check_table_files(workspace.storage, state, report)
     _check_archives(workspace.storage, state, report, deep=deep)
     _check_leftovers(workspace.storage, state, report)
     check_counters(entries, report)
-    if whole:
+    if complete:
         live = LiveTables(workspace, state)
         _check_exclusions(workspace.storage, state, report)
         report.findings.extend(check_tables(live, workspace, key_sample))
@@ -67,41 +68,42 @@ def verify(
     return report
 
 
-def _check_table_files(storage: Storage, state: LogState, report: Report) -> bool:
-    """Each live table file: there, unchanged, readable, with its rows, columns and order. True if
-    all are.
+def _check_table_files(storage: Storage, state: LogState, report: CheckReport) -> bool:
+    """Check that each live table file exists, is unchanged, and has its rows, columns and order.
+    Return True if no problem was found.
     """
-    before = len(report.findings)
-    seen: Counter[str] = Counter()
+    valid = True
+    references: Counter[str] = Counter()
     for table, files in state.files.items():
         if table not in TABLES:
+            valid = False
             report.add(
                 WARNING,
                 entry_path(files[0].entry),
                 f"it contains a table {table!r} that this version does not know",
                 "upgrade Lycosa",
             )
-            before += 1
             continue
         for file in files:
-            seen[file.path] += 1
+            references[file.path] += 1
             report.counts["table files"] += 1
             report.counts[f"{table} rows"] += file.rows
-            problem = _file_problem(
-                storage, DataFile(file.path, file.rows, file.bytes, file.digest)
+            problem = _file_problem(storage, file) or _table_problem(
+                storage.files.local_path(file.path), table, file
             )
-            problem = problem or _table_problem(storage.local(file.path), table, file)
             if problem:
+                valid = False
                 report.add(ERROR, file.path, problem, _RESTORE)
-    for path, times in seen.items():
+    for path, times in references.items():
         if times > 1:
+            valid = False
             report.add(
                 ERROR,
                 path,
                 f"{times} log entries refer to it",
                 "its rows count more than once; restore the log from a backup",
             )
-    return len(report.findings) == before
+    return valid
 
 
 _RESTORE = (
@@ -121,16 +123,16 @@ def _file_problem(storage: Storage, file: DataFile, *, content: bool = True) -> 
             return f"it is missing ({file.bytes} bytes according to the log)"
         if size != file.bytes:
             return f"it has {size} bytes, but {file.bytes} according to the log"
-        if content and storage.digest(file.path) != file.digest:
+        if content and storage.files.digest(file.path) != file.digest:
             return "its bytes have changed since it was committed"
     except WorkspaceError as error:
-        return str(error)  # a path that leads out of the workspace
+        return str(error)  # a path outside the workspace
     except OSError as error:
         return f"it cannot be read: {error.strerror or error}"
     return ""
 
 
-def _table_problem(path: str, table: str, file: LiveFile) -> str:
+def _table_problem(path: str, table: str, file: DataFile) -> str:
     try:
         frame = pl.scan_parquet(path, glob=False)
         schema = frame.collect_schema()
@@ -147,7 +149,7 @@ def _table_problem(path: str, table: str, file: LiveFile) -> str:
         return f"it cannot be read: {str(error).partition(chr(10))[0]}"
 
 
-def _rows_problem(frame: pl.LazyFrame, file: LiveFile) -> str:
+def _rows_problem(frame: pl.LazyFrame, file: DataFile) -> str:
     rows = frame.select(pl.len()).collect().item()
     if rows != file.rows:
         return f"it has {rows} rows, but {file.rows} according to the log"
@@ -168,15 +170,15 @@ def _rows_problem(frame: pl.LazyFrame, file: LiveFile) -> str:
     return ""
 
 
-def _check_archives(storage: Storage, state: LogState, report: Report, *, deep: bool) -> None:
+def _check_archives(storage: Storage, state: LogState, report: CheckReport, *, deep: bool) -> None:
     for path, file in state.warcs.items():
         report.counts["archive files"] += 1
-        problem = _file_problem(storage, DataFile(path, 0, file.bytes, file.digest), content=deep)
+        problem = _file_problem(storage, file, content=deep)
         if problem:
             report.add(ERROR, path, problem, _RESTORE_ARCHIVE)
     for path, file in state.indexes.items():
         report.counts["archive files"] += 1
-        problem = _file_problem(storage, DataFile(path, 0, file.bytes, file.digest))
+        problem = _file_problem(storage, file)
         if problem:
             report.add(
                 ERROR,
@@ -187,9 +189,9 @@ def _check_archives(storage: Storage, state: LogState, report: Report, *, deep: 
             )
 
 
-def _check_leftovers(storage: Storage, state: LogState, report: Report) -> None:
-    """Folders and files that no entry names: harmless, or waiting for replay."""
-    named = {file.path for files in state.files.values() for file in files} | set(state.warcs)
+def _check_leftovers(storage: Storage, state: LogState, report: CheckReport) -> None:
+    """Report folders and files that no entry names: obsolete, or to be replayed."""
+    named = state.live_paths() | set(state.warcs)
     for top in (BASE, DELTA):
         report.counts["unreferenced files"] += sum(
             path not in named for path in storage.files_below(top)
@@ -202,9 +204,9 @@ def _check_leftovers(storage: Storage, state: LogState, report: Report) -> None:
                 path,
                 what,
                 "purge again, or wait for the next vacuum; `lycosa check --repair` deletes it",
-                SWEEP,
+                VACUUM,
             )
-    for name in sorted({*storage.names(DATA), *storage.drafts(DATA)}):
+    for name in sorted({*storage.names(DATA), *storage.files.draft_names(DATA)}):
         numbers = folder_numbers(name)
         if numbers is not None and state.is_forgotten(numbers[0]):
             continue
@@ -217,7 +219,7 @@ def _check_leftovers(storage: Storage, state: LogState, report: Report) -> None:
             )
             continue
         path = f"{DATA}/{name}/{WARC_NAME}"
-        if path in named or path in state.retired or not storage.draft_size(path):
+        if path in named or path in state.retired or not storage.files.draft_size(path):
             continue
         claim = state.claims[numbers[0]]
         if state.holds(numbers[0]):
@@ -235,8 +237,8 @@ def _check_leftovers(storage: Storage, state: LogState, report: Report) -> None:
             report.counts["replayed archives"] += 1
 
 
-def _check_exclusions(storage: Storage, state: LogState, report: Report) -> None:
-    """What is excluded and still there: nobody sees it, but its bytes are on the disk."""
+def _check_exclusions(storage: Storage, state: LogState, report: CheckReport) -> None:
+    """Report excluded rows that are hidden but still stored."""
     for name, table in TABLES.items():
         hidden = is_excluded(state.exclusions, name)
         files = state.files.get(name, []) if hidden is not None else []
@@ -255,9 +257,7 @@ def _check_exclusions(storage: Storage, state: LogState, report: Report) -> None
 
 
 def _check_records(live: LiveTables, storage: Storage, state: LogState) -> Iterator[Finding]:
-    """Every committed WARC read from end to end, and compared with the visits that point into
-    it.
-    """
+    """Read every committed WARC file and compare it with the rows of `visits`."""
     places = (
         live.scan("visits")
         .select("warc_file", "record_id", "warc_offset", "warc_length")
@@ -267,13 +267,13 @@ def _check_records(live: LiveTables, storage: Storage, state: LogState) -> Itera
     by_file = places.partition_by("warc_file", as_dict=True)
     for path in state.warcs:
         damages: list[Damage] = []
-        found = {}
+        positions = {}
         try:
             for stored in read_exchanges(
-                storage.local(path), relative_path=path, on_damage=damages.append
+                storage.files.local_path(path), relative_path=path, on_damage=damages.append
             ):
                 if not state.excluded(stored.exchange.url, hostname(stored.exchange.url)):
-                    found[stored.visit.record_id] = (
+                    positions[stored.visit.record_id] = (
                         stored.visit.warc_offset,
                         stored.visit.warc_length,
                     )
@@ -291,7 +291,7 @@ def _check_records(live: LiveTables, storage: Storage, state: LogState) -> Itera
         wrong = [
             (record, offset)
             for _, record, offset, length in rows.iter_rows()
-            if found.get(record) != (offset, length)
+            if positions.get(record) != (offset, length)
         ]
         if wrong:
             yield Finding(
@@ -301,7 +301,7 @@ def _check_records(live: LiveTables, storage: Storage, state: LogState) -> Itera
                 f"at {wrong[0][1]}",
                 _RESTORE,
             )
-        unread = len(found.keys() - set(rows["record_id"]))
+        unread = len(positions.keys() - set(rows["record_id"]))
         if unread:
             yield Finding(
                 ERROR,

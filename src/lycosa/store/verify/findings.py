@@ -1,4 +1,4 @@
-"""What a check finds: a closed record, so that people and programs read the same."""
+"""The findings of a check."""
 
 from __future__ import annotations
 
@@ -6,20 +6,25 @@ from collections import Counter
 from dataclasses import dataclass, field
 
 ERROR, WARNING, NOTE = "error", "warning", "note"
-"""Something is wrong; something is odd and harmless; nothing is wrong, but worth knowing."""
+"""Severities: a problem; unusual but harmless; information."""
 
-REMOVE, CDXJ, ENTRIES, INDEX, GRAPH, SWEEP = "remove", "cdxj", "entries", "index", "graph", "sweep"
-"""What `lycosa check --repair` does about a finding (`lycosa.commands.maintenance.repair`): remove
-what lies at `where`; write the CDXJ again from its WARC; remove the log entries that a snapshot
-stands for; build the index, or the graph, anew; sweep.
+REMOVE, CDXJ, ENTRIES, INDEX, GRAPH, VACUUM = (
+    "remove",
+    "cdxj",
+    "entries",
+    "index",
+    "graph",
+    "vacuum",
+)
+"""Actions of `lycosa check --repair` (`lycosa.commands.maintenance.repair`): remove the file at
+`where`; rewrite the CDXJ file from its WARC file; remove log entries that a snapshot covers;
+rebuild the index, or the graph; vacuum.
 """
 
 
 @dataclass(slots=True, frozen=True)
 class Finding:
-    """One thing found: how bad, where, what it is, what to do; `repair`: what can be done by
-    itself, "" for nothing.
-    """
+    """One problem: severity, place, description, remedy, and the automatic `repair` ("": none)."""
 
     severity: str
     where: str
@@ -29,8 +34,8 @@ class Finding:
 
 
 @dataclass(slots=True)
-class Report:
-    """All that a check found, the worst first, and how much it looked at."""
+class CheckReport:
+    """The findings of a check, most severe first, and the number of objects checked."""
 
     findings: list[Finding] = field(default_factory=list)
     counts: Counter[str] = field(default_factory=Counter)
@@ -39,12 +44,12 @@ class Report:
         self.findings.append(Finding(severity, where, what, remedy, repair))
 
     def sort(self) -> None:
-        """The worst first."""
+        """Sort by severity."""
         self.findings.sort(key=lambda finding: (ERROR, WARNING, NOTE).index(finding.severity))
 
     @property
     def ok(self) -> bool:
-        """Whether nothing is wrong; warnings and notes are not wrong."""
+        """Whether there are no errors."""
         return all(finding.severity != ERROR for finding in self.findings)
 
     def summary(self) -> str:

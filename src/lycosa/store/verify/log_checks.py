@@ -1,4 +1,4 @@
-"""Checks of the log: its entries, the snapshots beside them, and that both say the same."""
+"""Check the log: its entries, its snapshots, and that both agree."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from lycosa.store.log.snapshot import (
 )
 from lycosa.store.log.state import LogState
 from lycosa.store.tables.schema import TABLES
-from lycosa.store.verify.findings import ENTRIES, ERROR, NOTE, REMOVE, WARNING, Report
+from lycosa.store.verify.findings import ENTRIES, ERROR, NOTE, REMOVE, WARNING, CheckReport
 from lycosa.store.workspace import Workspace
 
 _RESTORE = "restore it from a backup"
@@ -25,72 +25,24 @@ _RESTORE_LAST = (
 )
 
 
-def check_log(workspace: Workspace, report: Report) -> tuple[LogState, list[Entry]]:
-    """Fold as much of the log as is whole, from its first entry or the oldest snapshot that is
-    needed; what follows a fault cannot be trusted and is not looked at. Returns the state and the
-    entries that are there.
+def check_log(workspace: Workspace, report: CheckReport) -> tuple[LogState, list[Entry]]:
+    """Apply the log from its first entry, or the oldest necessary snapshot, up to the first error.
+
+    Return the resulting state and the entries that were read.
     """
-    numbers = workspace.log.numbers()
-    snapshots, damaged = _snapshots(workspace)
-    state = _start(workspace, numbers, snapshots, report)
-    first, entries = state.head + 1, []
-    while True:
-        number = state.head + 1
-        try:
-            entry = workspace.log.read(number)
-            if entry is None:
-                break
-            state.fold(entry)
-        except NewerError as error:
-            report.add(ERROR, entry_path(number), str(error), "upgrade Lycosa: nothing is damaged")
-            break
-        except (WorkspaceError, OSError) as error:
-            covered = max((other for other in snapshots if other >= number), default=0)
-            if covered and _say_covered(workspace, number, covered, snapshots, str(error), report):
-                state = LogState.from_snapshot(workspace.log, snapshots[covered])
-                continue
-            unread = sum(other > number for other in numbers)
-            remedy = (
-                f"{_RESTORE}; {unread} later entries were not read" if unread else _RESTORE_LAST
-            )
-            report.add(ERROR, entry_path(number), str(error), remedy)
-            break
-        entries.append(entry)
-        _check_partitions(workspace, entry, report)
-        snapshot = snapshots.get(number)
-        if snapshot is not None and not _says_the_same(snapshot, state):
-            what, remedy = (
-                "it differs from the log entries",
-                "`lycosa check --repair` deletes it: the entries exist",
-            )
-            report.add(ERROR, snapshot_path(number), what, remedy, REMOVE)
-    for number, problem in damaged.items():
-        if first <= number - INTERVAL + 1 and number <= state.head:
-            report.add(
-                ERROR,
-                snapshot_path(number),
-                problem,
-                "`lycosa check --repair` deletes it: the entries exist",
-                REMOVE,
-            )
-        else:
-            report.add(ERROR, snapshot_path(number), problem, _RESTORE)
-    _check_gap(state, numbers, report)
-    known = {f"{number:08d}.json" for number in numbers} | {
-        snapshot_path(number).split("/")[1] for number in snapshot_numbers(workspace.storage)
-    }
-    for name in set(workspace.storage.names(FOLDER)) - known:
-        report.add(
-            NOTE, f"{FOLDER}/{name}", "it is not a log entry and is ignored", "it can be deleted"
-        )
-    report.counts["log entries"] = len(entries)
-    if first > 1:
-        report.counts["older log entries in a snapshot"] = first - 1
-    return state, entries
+    check = _LogCheck(workspace, report)
+    check.read_entries()
+    check.report_damaged_snapshots()
+    check.report_gap()
+    check.report_unknown_files()
+    report.counts["log entries"] = len(check.entries)
+    if check.first > 1:
+        report.counts["older log entries in a snapshot"] = check.first - 1
+    return check.state, check.entries
 
 
-def check_counters(entries: list[Entry], report: Report) -> None:
-    """A counter that bears a table's name counts the rows that its commit added to that table."""
+def check_counters(entries: list[Entry], report: CheckReport) -> None:
+    """Check that counters named after tables equal the rows that their commits added."""
     for entry in entries:
         for table in TABLES.keys() & entry.counters.keys():
             counted, rows = (
@@ -107,9 +59,141 @@ def check_counters(entries: list[Entry], report: Report) -> None:
                 )
 
 
-def _snapshots(workspace: Workspace) -> tuple[dict[int, Snapshot], dict[int, str]]:
-    """Those that are sound, and what is wrong with the others."""
-    found, damaged = {}, {}
+class _LogCheck:
+    def __init__(self, workspace: Workspace, report: CheckReport) -> None:
+        self._workspace, self._report = workspace, report
+        self._numbers = workspace.log.numbers()
+        self._snapshots, self._damaged = _read_snapshots(workspace)
+        self._failed: int | None = None  # number of the entry that could not be read
+        self.state = self._initial_state()
+        self.first = self.state.head + 1
+        self.entries: list[Entry] = []
+
+    def read_entries(self) -> None:
+        """Apply the entries in order, and compare the snapshots with them."""
+        while True:
+            number = self.state.head + 1
+            try:
+                entry = self._workspace.log.read(number)
+                if entry is None:
+                    return
+                self.state.apply(entry)
+            except NewerError as error:
+                self._fail(number, str(error), "upgrade Lycosa: nothing is damaged")
+                return
+            except (WorkspaceError, OSError) as error:
+                if self._skip_covered(number, str(error)):
+                    continue
+                unread = sum(other > number for other in self._numbers)
+                remedy = (
+                    f"{_RESTORE}; {unread} later entries were not read" if unread else _RESTORE_LAST
+                )
+                self._fail(number, str(error), remedy)
+                return
+            self.entries.append(entry)
+            self._check_partitions(entry)
+            snapshot = self._snapshots.get(number)
+            if snapshot is not None and not _equals(snapshot, self.state):
+                self._remove_snapshot(number, "it differs from the log entries")
+
+    def report_damaged_snapshots(self) -> None:
+        for number, problem in self._damaged.items():
+            if self.first <= number - INTERVAL + 1 and number <= self.state.head:
+                self._remove_snapshot(number, problem)
+            else:
+                self._report.add(ERROR, snapshot_path(number), problem, _RESTORE)
+
+    def report_gap(self) -> None:
+        """Report entries after a missing number. Before a snapshot entries may be deleted."""
+        following = self.state.head + 1
+        later = [number for number in self._numbers if number > following]
+        covered = -(-following // INTERVAL) * INTERVAL
+        if later and following != self._failed:
+            what = f"it is missing, but entry {later[0]} exists"
+            remedy = f"{_RESTORE}: later entries are ignored without it"
+            self._report.add(ERROR, entry_path(following), what, remedy)
+        if not later and covered in snapshot_numbers(self._workspace.storage):
+            what = f"it is missing, but {snapshot_path(covered)} was written after it"
+            self._report.add(ERROR, entry_path(following), what, _RESTORE)
+
+    def report_unknown_files(self) -> None:
+        storage = self._workspace.storage
+        known = set(map(entry_path, self._numbers)) | set(
+            map(snapshot_path, snapshot_numbers(storage))
+        )
+        for path in {f"{FOLDER}/{name}" for name in storage.names(FOLDER)} - known:
+            self._report.add(
+                NOTE, path, "it is not a log entry and is ignored", "it can be deleted"
+            )
+
+    def _initial_state(self) -> LogState:
+        """Return the earliest state from which the existing entries can be applied."""
+        present, log = set(self._numbers), self._workspace.log
+        newest = max(self._snapshots, default=0)
+        if any(number not in present for number in range(min(present, default=newest), newest)):
+            state = self._snapshot_state(newest)
+            if state is not None:
+                what = (
+                    f"entries before {snapshot_path(newest)} are missing between others: their "
+                    "deletion was interrupted"
+                )
+                remedy = (
+                    "nothing to do: the snapshot has the same content; the next vacuum, or "
+                    "`lycosa check --repair`, deletes the rest"
+                )
+                self._report.add(WARNING, FOLDER, what, remedy, ENTRIES)
+                return state
+        if 1 in present or not self._snapshots:
+            return LogState(log)
+        last = max(self._numbers, default=0)
+        for number in sorted(self._snapshots):
+            if last <= number or number + 1 in present:
+                try:
+                    return LogState.from_snapshot(log, self._snapshots[number])
+                except WorkspaceError as error:
+                    self._report.add(ERROR, snapshot_path(number), str(error), _RESTORE)
+        return LogState(log)
+
+    def _snapshot_state(self, number: int) -> LogState | None:
+        try:
+            return LogState.from_snapshot(self._workspace.log, self._snapshots[number])
+        except WorkspaceError:
+            return None
+
+    def _skip_covered(self, number: int, problem: str) -> bool:
+        """Continue after a snapshot that covers a damaged entry; False if there is none."""
+        covered = max((other for other in self._snapshots if other >= number), default=0)
+        state = self._snapshot_state(covered) if covered else None
+        if state is None:
+            return False
+        self._report.add(
+            ERROR,
+            entry_path(number),
+            f"{problem} ({snapshot_path(covered)} has the same content)",
+            "`lycosa check --repair` deletes the entries that this snapshot replaces",
+            ENTRIES,
+        )
+        self.state = state
+        return True
+
+    def _fail(self, number: int, problem: str, remedy: str) -> None:
+        self._failed = number
+        self._report.add(ERROR, entry_path(number), problem, remedy)
+
+    def _remove_snapshot(self, number: int, problem: str) -> None:
+        remedy = "`lycosa check --repair` deletes it: the entries exist"
+        self._report.add(ERROR, snapshot_path(number), problem, remedy, REMOVE)
+
+    def _check_partitions(self, entry: Entry) -> None:
+        for partition in entry.partitions:
+            if not 0 <= partition < self._workspace.partitions:
+                what = f"it claims partition {partition}, which does not exist"
+                self._report.add(ERROR, entry_path(entry.number), what, _RESTORE)
+
+
+def _read_snapshots(workspace: Workspace) -> tuple[dict[int, Snapshot], dict[int, str]]:
+    """Return the valid snapshots, and the problems of the others."""
+    snapshots, damaged = {}, {}
     for number in snapshot_numbers(workspace.storage):
         try:
             snapshot = read_snapshot(workspace.storage, number)
@@ -117,106 +201,11 @@ def _snapshots(workspace: Workspace) -> tuple[dict[int, Snapshot], dict[int, str
             damaged[number] = str(error)
             continue
         if snapshot is not None:
-            found[number] = snapshot
-    return found, damaged
+            snapshots[number] = snapshot
+    return snapshots, damaged
 
 
-def _says_the_same(snapshot: Snapshot, state: LogState) -> bool:
+def _equals(snapshot: Snapshot, state: LogState) -> bool:
     if snapshot.attempts != list(map(brief, state.attempts)):
         return False
     return snapshot.document == state.document()
-
-
-def _say_covered(
-    workspace: Workspace,
-    number: int,
-    covered: int,
-    snapshots: dict[int, Snapshot],
-    problem: str,
-    report: Report,
-) -> bool:
-    """A damaged entry that a sound snapshot stands for is needed by nobody. False if the snapshot
-    cannot be folded.
-    """
-    try:
-        LogState.from_snapshot(workspace.log, snapshots[covered])
-    except WorkspaceError:
-        return False
-    what = f"{problem} ({snapshot_path(covered)} has the same content)"
-    report.add(
-        ERROR,
-        entry_path(number),
-        what,
-        "`lycosa check --repair` deletes the entries that this snapshot replaces",
-        ENTRIES,
-    )
-    return True
-
-
-def _start(
-    workspace: Workspace, numbers: list[int], snapshots: dict[int, Snapshot], report: Report
-) -> LogState:
-    """The state from which the entries that are there can be folded: the earliest, so that most is
-    compared.
-    """
-    present = set(numbers)
-    newest = max(snapshots, default=0)
-    if any(number not in present for number in range(min(present, default=newest), newest)):
-        try:
-            state = LogState.from_snapshot(workspace.log, snapshots[newest])
-            what = (
-                f"entries before {snapshot_path(newest)} are missing between others: their "
-                "deletion was interrupted"
-            )
-            remedy = (
-                "nothing to do: the snapshot has the same content; the next vacuum, or "
-                "`lycosa check --repair`, deletes the rest"
-            )
-            report.add(WARNING, FOLDER, what, remedy, ENTRIES)
-            return state
-        except WorkspaceError:
-            pass  # said below
-    if 1 in present or not snapshots:
-        return LogState(workspace.log)
-    last = max(numbers, default=0)
-    for number in sorted(snapshots):
-        if last <= number or number + 1 in present:
-            try:
-                return LogState.from_snapshot(workspace.log, snapshots[number])
-            except WorkspaceError as error:
-                report.add(ERROR, snapshot_path(number), str(error), _RESTORE)
-    return LogState(workspace.log)
-
-
-def _check_partitions(workspace: Workspace, entry: Entry, report: Report) -> None:
-    for partition in entry.partitions:
-        if not 0 <= partition < workspace.partitions:
-            report.add(
-                ERROR,
-                entry_path(entry.number),
-                f"it claims partition {partition}, which does not exist",
-                _RESTORE,
-            )
-
-
-def _check_gap(state: LogState, numbers: list[int], report: Report) -> None:
-    """Entries behind a number that is missing. Before a snapshot numbers may be missing: that is
-    how entries are deleted.
-    """
-    following = state.head + 1
-    later = [number for number in numbers if number > following]
-    if later and entry_path(following) not in {finding.where for finding in report.findings}:
-        what = f"it is missing, but entry {later[0]} exists"
-        report.add(
-            ERROR, entry_path(following), what, f"{_RESTORE}: later entries are ignored without it"
-        )
-    covered = -(-following // INTERVAL) * INTERVAL
-    if not later and covered in {
-        number for number in snapshot_numbers(state.log.storage) if number >= following
-    }:
-        report.add(
-            ERROR,
-            entry_path(following),
-            f"it is missing, but {snapshot_path(covered)} was written after it",
-            _RESTORE,
-        )

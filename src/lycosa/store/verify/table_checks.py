@@ -1,6 +1,4 @@
-"""What the tables say about each other: states, exchanges, keys. Pure questions to the live
-tables.
-"""
+"""Check the consistency of the tables: states, exchanges, keys. Only queries."""
 
 from __future__ import annotations
 
@@ -14,6 +12,7 @@ from lycosa.core.errors import Exclusion, FetchError, UrlError
 from lycosa.core.records import KINDS_WITHOUT_ROWS, LinkKind, UrlState, VisitKind
 from lycosa.store.tables.files import ENTRY
 from lycosa.store.tables.live import LiveTables
+from lycosa.store.tables.visible import URL_COLUMN
 from lycosa.store.verify.findings import ERROR, Finding
 from lycosa.store.workspace import Workspace
 from lycosa.url.keys import Identifier, host_key
@@ -26,43 +25,33 @@ _VOCABULARIES: tuple[tuple[str, str, frozenset[str]], ...] = (
     ("visits", "error", frozenset(FetchError) | {""}),
     ("links", "kind", frozenset(LinkKind)),
 )
-_URL_TABLES = {
-    "urls": "url",
-    "visits": "url",
-    "pages": "url",
-    "links": "source",
-    "found": "url",
-    "matches": "url",
-}
 _EXCHANGE = ("record_id", "collection")
 
 
 def check_tables(
     live: LiveTables, workspace: Workspace, key_sample: int | None
 ) -> Iterator[Finding]:
-    """Each fault of the tables' contents, as one finding a kind with its number of rows and an
-    example.
-    """
+    """Yield one finding per kind of error, with the number of rows and an example."""
     yield from _vocabularies(live)
-    for question in (*_states(live), *_host_counts(live), *_exchanges(live)):
-        yield from question.ask()
+    for query in (*_states(live), *_host_counts(live), *_exchanges(live)):
+        yield from query.findings()
     yield from _warc_places(live, workspace)
     identifier = Identifier(workspace.domains, workspace.partitions)
-    for table, column in _URL_TABLES.items():
+    for table, column in URL_COLUMN.items():
         yield from _keys(live, table, column, identifier, key_sample)
     yield from _host_keys(live, identifier)
 
 
 @dataclass(slots=True, frozen=True)
-class _Question:
-    """Rows that must not exist. `rows` gives them, `example` names the column to show."""
+class _InvalidRows:
+    """A query for rows that must not exist. `example`: the column to report."""
 
     table: str
     what: str
     rows: pl.LazyFrame
     example: str
 
-    def ask(self) -> Iterator[Finding]:
+    def findings(self) -> Iterator[Finding]:
         bad = self.rows.select(self.example).collect()
         if bad.height:
             yield Finding(
@@ -74,42 +63,42 @@ class _Question:
 
 
 def _vocabularies(live: LiveTables) -> Iterator[Finding]:
-    for table, column, known in _VOCABULARIES:
-        foreign = (
+    for table, column, allowed in _VOCABULARIES:
+        invalid = (
             live.all_rows(table)
             .select(pl.col(column).cast(pl.String))
-            .filter(~pl.col(column).is_in(sorted(known)))
+            .filter(~pl.col(column).is_in(sorted(allowed)))
             .unique()
             .collect()
         )
-        for value in foreign[column]:
+        for value in invalid[column]:
             yield Finding(ERROR, f"{table}.{column}", f"{value!r} is not an allowed value", _REPORT)
 
 
-def _states(live: LiveTables) -> Iterator[_Question]:
+def _states(live: LiveTables) -> Iterator[_InvalidRows]:
     urls = live.scan("urls")
     identity = ("collection", "operation", "url")
     twice = urls.group_by(*identity).agg(pl.len().alias("n")).filter(pl.col("n") > 1)
-    yield _Question("urls", "URLs with more than one state", twice, "url")
+    yield _InvalidRows("urls", "URLs with more than one state", twice, "url")
     collided = (
         live.all_rows("urls")
         .group_by("collection", "operation", "host_key", "url_key")
         .agg(pl.col("url").n_unique().alias("n"), pl.col("url").first())
     ).filter(pl.col("n") > 1)
-    yield _Question("urls", "URLs with the same key", collided, "url")
+    yield _InvalidRows("urls", "URLs with the same key", collided, "url")
     excluded = (pl.col("state") == UrlState.EXCLUDED.value) & ~pl.col("reason").is_in(
         [reason.value for reason in Exclusion]
     )
-    yield _Question("urls", "excluded URLs without a known reason", urls.filter(excluded), "url")
+    yield _InvalidRows("urls", "excluded URLs without a known reason", urls.filter(excluded), "url")
     never = (pl.col("state") == UrlState.VISITED.value) & pl.col("visited_at").is_null()
-    yield _Question("urls", "visited URLs without a time", urls.filter(never), "url")
+    yield _InvalidRows("urls", "visited URLs without a time", urls.filter(never), "url")
     keys = ("collection", "host_key", "url_key")
     visits = live.all_rows("visits").filter(~pl.col("kind").is_in(list(KINDS_WITHOUT_ROWS)))
     unseen = urls.filter(pl.col("state") == UrlState.VISITED.value).join(
         visits, on=keys, how="anti"
     )
-    yield _Question("urls", "visited URLs without a row in visits", unseen, "url")
-    yield _Question(
+    yield _InvalidRows("urls", "visited URLs without a row in visits", unseen, "url")
+    yield _InvalidRows(
         "visits",
         "visits of URLs that are not in urls",
         visits.join(live.all_rows("urls"), on=keys, how="anti"),
@@ -117,12 +106,11 @@ def _states(live: LiveTables) -> Iterator[_Question]:
     )
 
 
-def _host_counts(live: LiveTables) -> Iterator[_Question]:
-    """`hosts.known` and `hosts.visited` count the rows of `urls` in these states, over all
-    collections.
+def _host_counts(live: LiveTables) -> Iterator[_InvalidRows]:
+    """Check that `hosts.known` and `hosts.visited` count the rows of `urls` in these states.
 
-    What is found for a host at rest does not write its row again: of the known URLs those whose
-    rows are newer may be missing.
+    A new URL of an inactive host does not update its row, so known URLs with newer rows may be
+    missing.
     """
     known, visited = (
         pl.col("state") == state.value for state in (UrlState.KNOWN, UrlState.VISITED)
@@ -139,7 +127,7 @@ def _host_counts(live: LiveTables) -> Iterator[_Question]:
             most_visited=visited.sum().cast(pl.Int64),
         )
     )
-    # A prefix hides some URLs of a host that counts all of them.
+    # With an excluded prefix, the counts include hidden URLs.
     partly = sorted(
         {hostname(f"http://{authority}/") for authority in live.state.exclusions.prefixes}
     )
@@ -148,12 +136,12 @@ def _host_counts(live: LiveTables) -> Iterator[_Question]:
         .join(counted, on="host_key", how="left")
         .with_columns(cs.matches("^(most|least)_").fill_null(0))
     )
-    right = {
+    correct = {
         UrlState.KNOWN: pl.col("known").is_between("least_known", "most_known"),
         UrlState.VISITED: pl.col("visited") == pl.col("most_visited"),
     }
-    for state, condition in right.items():
-        yield _Question(
+    for state, condition in correct.items():
+        yield _InvalidRows(
             "hosts",
             f"hosts with a wrong number of {state.value} URLs",
             hosts.filter(~condition),
@@ -161,21 +149,23 @@ def _host_counts(live: LiveTables) -> Iterator[_Question]:
         )
 
 
-def _exchanges(live: LiveTables) -> Iterator[_Question]:
+def _exchanges(live: LiveTables) -> Iterator[_InvalidRows]:
     visits, pages, links = live.all_rows("visits"), live.all_rows("pages"), live.all_rows("links")
-    again = (
+    duplicates = (
         visits.group_by(*_EXCHANGE)
         .agg(pl.len().alias("n"), pl.col("url").first())
         .filter(pl.col("n") > 1)
     )
-    yield _Question("visits", "duplicate exchanges", again, "url")
-    again = (
+    yield _InvalidRows("visits", "duplicate exchanges", duplicates, "url")
+    duplicates = (
         pages.group_by(*_EXCHANGE, ENTRY)
         .agg(pl.len().alias("n"), pl.col("url").first())
         .filter(pl.col("n") > 1)
     )
-    yield _Question("pages", "exchanges with more than one page in one commit", again, "url")
-    yield _Question(
+    yield _InvalidRows(
+        "pages", "exchanges with more than one page in one commit", duplicates, "url"
+    )
+    yield _InvalidRows(
         "pages",
         "pages without a row in visits",
         pages.join(visits, on=_EXCHANGE, how="anti"),
@@ -183,13 +173,13 @@ def _exchanges(live: LiveTables) -> Iterator[_Question]:
     )
     source = ("host_key", "url_key")
     redirected = pl.col("kind") == LinkKind.REDIRECT.value
-    yield _Question(
+    yield _InvalidRows(
         "links",
         "links whose source is not a page",
         links.filter(~redirected).join(pages, on=source, how="anti"),
         "source",
     )
-    yield _Question(
+    yield _InvalidRows(
         "links",
         "redirects from a URL that was not visited",
         links.filter(redirected).join(visits, on=source, how="anti"),
@@ -198,9 +188,7 @@ def _exchanges(live: LiveTables) -> Iterator[_Question]:
 
 
 def _warc_places(live: LiveTables, workspace: Workspace) -> Iterator[Finding]:
-    """Every visit names a record inside a committed WARC, but for checks of availability: they may
-    be rows alone.
-    """
+    """Check that every visit has a record in a committed WARC file, except availability checks."""
     visits = live.all_rows("visits").filter(
         (pl.col("kind") != VisitKind.CHECK.value) | (pl.col("warc_file") != "")
     )
@@ -212,23 +200,23 @@ def _warc_places(live: LiveTables, workspace: Workspace) -> Iterator[Finding]:
         schema={"warc_file": pl.String, "size": pl.Int64},
     )
     placed = visits.join(committed, on="warc_file", how="left")
-    yield from _Question(
+    yield from _InvalidRows(
         "visits",
         "visits in a WARC file that is not committed",
         placed.filter(pl.col("size").is_null()),
         "warc_file",
-    ).ask()
+    ).findings()
     outside = (
         (pl.col("warc_offset") < 0)
         | (pl.col("warc_length") <= 0)
         | (pl.col("warc_offset") + pl.col("warc_length") > pl.col("size"))
     )
-    yield from _Question(
+    yield from _InvalidRows(
         "visits",
         "visits whose position is outside their WARC file",
         placed.filter(outside),
         "record_id",
-    ).ask()
+    ).findings()
 
 
 def _keys(
