@@ -170,14 +170,9 @@ def index_files(path: Path) -> list[str]:
 
 
 def _place(source: Path, target: Path) -> None:
-    """Segment files never change and are linked; the two lists that tantivy writes anew are
-    copied.
-    """
+    """Link a segment file, which never changes; copy the list of segments."""
     target.unlink(missing_ok=True)
     if source.name == _META:
         shutil.copyfile(source, target)
-        return
-    try:
-        os.link(source, target)
-    except PermissionError:  # a file system without hard links says EPERM (link(2))
-        shutil.copyfile(source, target)
+    else:
+        generations.link_or_copy(source, target)

@@ -186,3 +186,11 @@ def remove_leftovers(place: Place, line: str = FOLDER) -> int:
         else:
             path.unlink()
     return len(leftovers)
+
+
+def link_or_copy(source: Path, target: Path) -> None:
+    """Link an immutable file, or copy it where the file system has no hard links (EPERM)."""
+    try:
+        os.link(source, target)
+    except PermissionError:
+        shutil.copyfile(source, target)

@@ -45,7 +45,7 @@ from lycosa.index.generation import Generation, GenerationInfo
 from lycosa.index.page_signals import ENTRY, Surroundings
 from lycosa.index.schema import IndexedPage, analysis_versions, outside
 from lycosa.index.shards.shards import WHOLE, Shard, adopt, highest_number, layout, shards_of
-from lycosa.index.suggest import suggest
+from lycosa.index.suggest import refresh
 from lycosa.store.log.log import EntriesGone
 from lycosa.store.log.state import LogState
 from lycosa.store.tables.live import LiveTables, in_partitions
@@ -244,7 +244,7 @@ class ShardIndexer:
         ranked = self._ranked()
         resting = not suggestions or (
             current is not None
-            and not suggest.is_due(current.path, self._clock.now_ms(), current.info.log_entry)
+            and not refresh.is_due(current.path, self._clock.now_ms(), current.info.log_entry)
         )
         if (
             current is not None
@@ -548,7 +548,7 @@ class ShardIndexer:
             self._suggest(build, before, ranked)
             self._between()
         elif before is not None:
-            suggest.carry_over(before.path, build)
+            refresh.carry_over(before.path, build)
         return generations.publish(self._storage, build, info, self._line)
 
     def _suggest(self, build: Path, before: Generation | None, ranked: int) -> None:
@@ -566,9 +566,9 @@ class ShardIndexer:
             found = _gone(tables, _gone_since(tables, 0, self._only), self._only)
             return pl.Series("url_key", [url_key for url_key, _ in found], dtype=pl.UInt64).unique()
 
-        task = suggest.SuggestTask(tables, self._only, self._clock.now_ms(), gone, said)
+        task = refresh.SuggestTask(tables, self._only, self._clock.now_ms(), gone, said)
         with _reading():
-            suggest.place(task, build, before.path if before is not None else None)
+            refresh.place(task, build, before.path if before is not None else None)
 
     @property
     def _only(self) -> range | None:
