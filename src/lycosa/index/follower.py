@@ -25,7 +25,7 @@ class IndexFollower:
     """
 
     def __init__(self, root: str, settings: IndexSettings, clock: Clock) -> None:
-        self._indexer = Indexer(root, settings, between=give_back)
+        self._indexer = Indexer(root, settings, release_memory=give_back)
         self._interval_ms = settings.interval
         self._clock = clock
         self._wake = threading.Event()

@@ -18,6 +18,7 @@ No polars here: a search starts with this module.
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import re
@@ -26,7 +27,7 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from lycosa.core.errors import WorkspaceError
+from lycosa.core.errors import OwnedError, WorkspaceError
 from lycosa.store.storage.local import ASIDE_SUFFIX
 from lycosa.store.storage.staging import write_list
 from lycosa.store.storage.storage import Storage, open_storage
@@ -186,6 +187,47 @@ def remove_leftovers(place: Place, line: str = FOLDER) -> int:
         else:
             path.unlink()
     return len(leftovers)
+
+
+class IndexLock:
+    """The lock of a shard. Its indexer also shares the lock of the whole index, which the indexer
+    of an unsharded index (`whole`) holds alone.
+    """
+
+    def __init__(self, storage: Storage, line: str, *, whole: bool) -> None:
+        self._storage, self._line, self._whole = storage, line, whole
+        self._held: list[int] = []
+
+    def acquire(self, root: str) -> None:
+        """Take the lock unless it is held already, and remove what a killed indexer left.
+
+        Raises:
+            OwnedError: another process is indexing this workspace.
+        """
+        if self._held:
+            return
+        workshop(self._storage, self._line)  # durable before anything is published in it
+        locks = [(FOLDER, fcntl.LOCK_EX if self._whole else fcntl.LOCK_SH)]
+        if not self._whole:
+            locks.append((self._line, fcntl.LOCK_EX))
+        for folder, kind in locks:
+            path = Path(self._storage.lock_path(f"{folder}/{LOCK}"))
+            path.parent.mkdir(parents=True, exist_ok=True)
+            self._held.append(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644))
+            try:
+                fcntl.flock(self._held[-1], kind | fcntl.LOCK_NB)
+            except BlockingIOError:
+                self.release()
+                raise OwnedError(
+                    f"another process is indexing {root}: a running crawl updates the index "
+                    "itself; otherwise wait for the other `lycosa index`"
+                ) from None
+        remove_leftovers(self._storage, self._line)
+
+    def release(self) -> None:
+        """Release the lock if it is held."""
+        while self._held:
+            os.close(self._held.pop())
 
 
 def link_or_copy(source: Path, target: Path) -> None:
