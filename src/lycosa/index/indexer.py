@@ -363,7 +363,9 @@ class ShardIndexer:
         links = link_news(self._workspace, self._partitions) if self._has_links(graph) else None
 
         def link_signals(keys: pl.Series) -> pl.DataFrame | None:
-            return links and links.pages(keys, columns=["url_key", "prior", "anchors"])
+            if links is None:
+                return None
+            return links.pages(keys, columns=["url_key", "prior", "anchors"])
 
         def removed() -> pl.Series:
             return removed_pages(tables, 0, only)["url_key"].unique()

@@ -215,7 +215,9 @@ class SuggestFile:
         return similar
 
     def _numbers(self, name: str) -> memoryview:
-        return memoryview(decompressor().decompress(self._arrays[name])).cast(self._types[name])
+        view: Any = memoryview(decompressor().decompress(self._arrays[name]))
+        numbers: memoryview = view.cast(self._types[name])
+        return numbers
 
     def _texts(self, name: str, count: int) -> Texts:
         return Texts(self._arrays[name], self._numbers(f"{name}_starts"), count)
