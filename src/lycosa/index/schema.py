@@ -18,7 +18,8 @@ import json
 import math
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+from operator import attrgetter
 from typing import Any
 from urllib.parse import unquote_to_bytes
 
@@ -178,6 +179,9 @@ class Stored:
     type: str = DEFAULT_TYPE
 
 
+_STORED_FIELDS = attrgetter(*(each.name for each in fields(Stored)))
+
+
 def trusted_date(published_at: int | None, fetched_at: int) -> int | None:
     """Return the publication date for ranking and sorting; None: none, or in the future.
 
@@ -239,22 +243,15 @@ def document(
     ):
         if text:
             made.add_text(role, prefixed(analyzer, text))
-    about = (
-        page.url,
-        page.host,
-        page.title,
-        page.description,
-        page.language,
-        list(page.collections),
-        page.fetched_at,
-        page.published_at,
-        page.type,
-    )
-    made.add_bytes(
-        ABOUT,
-        json.dumps(about, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace"),
-    )
+    made.add_bytes(ABOUT, _about(page))
     return made
+
+
+def _about(page: IndexedPage) -> bytes:
+    """Return the fields of `Stored` as JSON."""
+    return json.dumps(_STORED_FIELDS(page), ensure_ascii=False, separators=(",", ":")).encode(
+        "utf-8", "replace"
+    )
 
 
 def prefixed(analyzer: Analyzer, text: str) -> str:

@@ -33,7 +33,6 @@ TAIL = struct.Struct("<QQQ4s4x")
 """Start of the keys, number of texts, number of blocks, `MAGIC`."""
 LENGTH = struct.Struct("<I")
 _SPLIT = "\x00"
-_PER_THREAD = threading.local()
 
 
 def text_key(text: bytes) -> int:
@@ -127,7 +126,7 @@ class TextFile:
         return block[start : start + LENGTH.unpack_from(block, at)[0]]
 
 
-class Texts:
+class SnippetTexts:
     """Texts of one or several generations. Threads may share it. Raises as `TextFile` does."""
 
     def __init__(self, generations: Iterable[Path]) -> None:
@@ -150,9 +149,16 @@ def files(folder: Path) -> list[Path]:
     return [folder / name for name in sorted(os.listdir(folder)) if name.endswith(SUFFIX)]
 
 
+class _PerThread(threading.local):
+    """A decompressor must not be shared; creating one costs half as much as using it."""
+
+    def __init__(self) -> None:
+        self.decompressor = zstandard.ZstdDecompressor()
+
+
+_PER_THREAD = _PerThread()
+
+
 def decompressor() -> zstandard.ZstdDecompressor:
-    """Return the decompressor of this thread; creating one costs half as much as using it."""
-    made: zstandard.ZstdDecompressor | None = getattr(_PER_THREAD, "decompressor", None)
-    if made is None:
-        made = _PER_THREAD.decompressor = zstandard.ZstdDecompressor()
-    return made
+    """Return the decompressor of this thread."""
+    return _PER_THREAD.decompressor

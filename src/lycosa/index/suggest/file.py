@@ -219,8 +219,8 @@ class SuggestFile:
         numbers: memoryview = view.cast(self._types[name])
         return numbers
 
-    def _texts(self, name: str, count: int) -> Texts:
-        return Texts(self._arrays[name], self._numbers(f"{name}_starts"), count)
+    def _texts(self, name: str, count: int) -> TextColumn:
+        return TextColumn(self._arrays[name], self._numbers(f"{name}_starts"), count)
 
     def _masks_of(self, group: range) -> Iterator[int]:
         for chunk in range(group.start // MASK_ROWS, (group.stop - 1) // MASK_ROWS + 1):
@@ -259,7 +259,7 @@ class SuggestFile:
         return KnownWord(text, folded, language, self._word_pages[row], distance)
 
 
-class Texts:
+class TextColumn:
     """Texts by number; a chunk has the lengths of its texts (16 bits each), then the texts."""
 
     def __init__(self, blob: memoryview, starts: memoryview, count: int) -> None:
@@ -306,5 +306,5 @@ def _chunks(blob: memoryview, starts: memoryview) -> Callable[[int], bytes]:
     return lambda number: decompressor().decompress(blob[starts[number] : starts[number + 1]])
 
 
-def _folds_of(texts: Texts, folds: Texts) -> Callable[[int], str]:
+def _folds_of(texts: TextColumn, folds: TextColumn) -> Callable[[int], str]:
     return lambda number: folds[number].decode() or usual_fold(texts[number].decode())

@@ -177,7 +177,7 @@ def _masks(words: pl.Series) -> Iterator[bytes]:
 
 
 def _text_arrays(name: str, texts: Iterable[str]) -> Arrays:
-    """Return the arrays of `file.Texts`."""
+    """Return the arrays of `file.TextColumn`."""
 
     def chunks() -> Iterator[bytes]:
         rest = map(str.encode, texts)

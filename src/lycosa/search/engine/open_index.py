@@ -41,7 +41,7 @@ from lycosa.index.schema import (
 )
 from lycosa.index.shards.searchers import META, open_searcher
 from lycosa.index.shards.shards import by_count, combined
-from lycosa.index.snippets.texts import Texts
+from lycosa.index.snippets.texts import SnippetTexts
 from lycosa.index.suggest import file as suggest_file
 from lycosa.index.suggest.file import SuggestFile
 from lycosa.search.presentation.facets import aggregation, counted_values
@@ -126,7 +126,7 @@ class OpenIndex:
         self.info: GenerationInfo = info
         try:
             opened = open_searcher([made.path for made in generations])
-            self._texts = Texts(made.path for made in generations)
+            self._texts = SnippetTexts(made.path for made in generations)
         except PermissionError:
             raise
         except (ValueError, OSError) as error:
