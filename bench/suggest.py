@@ -1,16 +1,16 @@
-"""Suggestions while typing, other spellings and similar pages: how good they are, and what they
-cost.
+"""Quality and cost of suggestions, spelling corrections and similar pages.
 
-    python -m bench.suggest latency WORKSPACE      suggestions over a workspace that was indexed
-    (100,000 pages: bench.search_scale) python -m bench.suggest spelling [WORKSPACE]   typos planted
-    in words of the documentation sites, and of SIB-200's 27 languages python -m bench.suggest
-    similar [WORKSPACE]    pages of the same chapter, sentences of the same topic, among the five
-    most similar
+    python -m bench.suggest latency WORKSPACE      suggestions over an indexed workspace
+                                                   (100,000 pages: bench.search_scale)
+    python -m bench.suggest spelling [WORKSPACE]   errors inserted into words of the documentation
+                                                   sites, and of SIB-200 in 27 languages
+    python -m bench.suggest similar [WORKSPACE]    pages of the same chapter, sentences of the same
+                                                   topic, among the five most similar
 
-WORKSPACE is one of the six documentation sites (`bench.search.fill`); it is made if it is not
-given. A typo is one letter left out, put in, replaced or exchanged with the next one, by a seeded
-rule; put in and replaced are letters of the same language's words. Words are drawn by bands of how
-many pages hold them. Even words are measured; odd ones (`--odd`) are for choosing constants.
+WORKSPACE is one of the six documentation sites (`bench.search.fill`), made if it is not given. An
+error is one letter deleted, inserted, replaced or transposed, by a seeded rule, with letters of the
+same language. Words are sampled by the number of pages that contain them. Even words are measured;
+odd ones (`--odd`) are for choosing constants.
 """
 
 from __future__ import annotations

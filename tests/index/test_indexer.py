@@ -104,7 +104,9 @@ def test_nothing_new_publishes_nothing(corpus: Corpus) -> None:
 def test_memory_may_be_given_back_before_and_after_the_suggestions(corpus: Corpus) -> None:
     corpus.commit([("http://a.test/1", page("The spider hunts at night."))])
     said: list[int] = []
-    with Indexer(corpus.root, SMALL, between=lambda: said.append(len(files(corpus)))) as indexer:
+    with Indexer(
+        corpus.root, SMALL, release_memory=lambda: said.append(len(files(corpus)))
+    ) as indexer:
         indexer.update()
         assert len(said) == 2
         indexer.update()  # nothing new: nothing was made, so nothing is left behind

@@ -8,7 +8,6 @@ import random
 import re
 from pathlib import Path
 
-import numpy as np
 import polars as pl
 import pytest
 from hypothesis import example, given, settings
@@ -19,14 +18,14 @@ from lycosa.core.clock import ManualClock
 from lycosa.core.errors import WorkspaceError
 from lycosa.index.indexer import Indexer
 from lycosa.index.suggest import file as suggest_file
-from lycosa.index.suggest import suggest
-from lycosa.index.suggest.arrays import Column, all_starts, suffix_order
+from lycosa.index.suggest import refresh
 from lycosa.index.suggest.collect import _with_folded
-from lycosa.index.suggest.edit_distance import slips, slips_between
+from lycosa.index.suggest.edit_distance import edit_distance, word_distance
 from lycosa.index.suggest.file import (
     HEADING,
     LARGE,
-    MASKS,
+    MASK_ROWS,
+    PLACE_BITS,
     TITLE,
     WORD,
     KnownWord,
@@ -35,7 +34,7 @@ from lycosa.index.suggest.file import (
     SuggestInfo,
 )
 from lycosa.index.suggest.normalise import folded, folded_all, starts
-from lycosa.index.suggest.writer import PHRASES, WORDS, write
+from lycosa.index.suggest.writer import PHRASES, WORDS, _starts, write
 from lycosa.store.exclusion.exclusions import parse_rule
 from lycosa.store.exclusion.purge import exclude
 from tests.index.corpus import FIRST_AT, Corpus, page
@@ -92,7 +91,7 @@ def current(corpus: Corpus) -> SuggestFile:
 
 
 def texts(file: SuggestFile, start: str, **more: object) -> list[str]:
-    return [phrase.text for phrase in file.begin_with(folded(start), 20, **more)]  # type: ignore[arg-type]
+    return [phrase.text for phrase in file.complete(folded(start), 20, **more)]  # type: ignore[arg-type]
 
 
 def test_phrases_are_found_by_the_beginning_of_each_word(tmp_path: Path) -> None:
@@ -111,7 +110,7 @@ def test_phrases_are_found_by_the_beginning_of_each_word(tmp_path: Path) -> None
     typed = ["e", "ev", "event", "event l", "loop", "evenement b", "policy event", "zz"]
     for start in [*typed, "事", "循环", "이", "ци", "घ", "ໂປ", folded("이벹")]:
         wanted = plainly(phrases, start)
-        found = file.begin_with(start, 24)
+        found = file.complete(start, 24)
         assert {phrase.text for phrase in found} <= wanted
         assert len(found) == min(24, len(wanted)), start
 
@@ -165,24 +164,24 @@ def distance(one: str, other: str) -> int:
 @settings(max_examples=300, deadline=None)
 @given(st.text("abcd", max_size=9), st.text("abcd", max_size=9), st.integers(1, 3))
 def test_slips_are_counted_as_by_the_book(one: str, other: str, most: int) -> None:
-    assert slips(one, other, most) == min(distance(one, other), most + 1)
+    assert edit_distance(one, other, most) == min(distance(one, other), most + 1)
 
 
 def test_a_syllable_of_hangul_is_one_slip() -> None:
-    assert slips_between(folded("하드웨에서"), folded("하드웨어에서"), 1) == 1
-    assert slips_between(folded("설치프로그렘"), folded("설치프로그램"), 1) == 1
-    assert slips_between(folded("물깅"), folded("물병"), 1) == 1
+    assert word_distance(folded("하드웨에서"), folded("하드웨어에서"), 1) == 1
+    assert word_distance(folded("설치프로그렘"), folded("설치프로그램"), 1) == 1
+    assert word_distance(folded("물깅"), folded("물병"), 1) == 1
 
 
 def test_not_all_syllables_of_a_word_may_be_wrong(tmp_path: Path) -> None:
-    assert slips_between(folded("갑"), folded("값"), 1) == 1
-    assert slips_between(folded("갑"), folded("물"), 1) == 2
-    assert slips_between(folded("물병"), folded("가방"), 2) == 3
+    assert word_distance(folded("갑"), folded("값"), 1) == 1
+    assert word_distance(folded("갑"), folded("물"), 1) == 2
+    assert word_distance(folded("물병"), folded("가방"), 2) == 3
     syllables = [chr(code) for code in range(0xAC00, 0xAC00 + 3_000)]
     words = [KnownWord(each, folded(each), "ko", 1) for each in syllables]
     words.sort(key=lambda word: word.folded.encode())
     # every other syllable would be several hundred
-    near = made(tmp_path, [], words).near(folded("갑"), 1, "ko")
+    near = made(tmp_path, [], words).similar_words(folded("갑"), 1, "ko")
     assert {word.text for word in near} >= {"값", "갈", "겁"}
     assert len(near) < 60
 
@@ -203,11 +202,11 @@ def test_near_words_are_all_there_are(
     file = made(tmp_path_factory.mktemp("near"), [], list(known.values()))
     wanted = folded(wanted)
     for most in (1, 2):
-        expected = {form for form in known if 0 < slips_between(wanted, form, most) <= most}
-        assert {word.folded for word in file.near(wanted, most, "xx")} == expected
+        expected = {form for form in known if 0 < word_distance(wanted, form, most) <= most}
+        assert {word.folded for word in file.similar_words(wanted, most, "xx")} == expected
     for form in known:
-        assert file.known(form, "xx") is not None
-    assert (file.known(wanted, "xx") is not None) == (wanted in known)
+        assert file.find_word(form, "xx") is not None
+    assert (file.find_word(wanted, "xx") is not None) == (wanted in known)
 
 
 def test_words_of_many_chunks(tmp_path: Path) -> None:
@@ -224,14 +223,14 @@ def test_words_of_many_chunks(tmp_path: Path) -> None:
         for language in ("en", "de")
     ]
     file = made(tmp_path, [], words)
-    assert file.words == len(words) > 2 * MASKS
+    assert file.words == len(words) > 2 * MASK_ROWS
     assert all(
-        file.known(form, "de") == KnownWord(form, form, "de", place % 700)
+        file.find_word(form, "de") == KnownWord(form, form, "de", place % 700)
         for place, form in enumerate(forms)
     )
     for wanted in forms[::700]:
-        expected = {form for form in forms if slips_between(wanted, form, 1) == 1}
-        assert {word.folded for word in file.near(wanted, 1, "en")} == expected
+        expected = {form for form in forms if word_distance(wanted, form, 1) == 1}
+        assert {word.folded for word in file.similar_words(wanted, 1, "en")} == expected
 
 
 def test_a_damaged_file_says_so(tmp_path: Path) -> None:
@@ -262,7 +261,7 @@ def test_titles_headings_and_words_of_pages(corpus: Corpus) -> None:
     assert texts(file, "uber") == ["Über Spinnen"]
     assert "tarantula" in texts(file, "taran", words=True)
     assert texts(file, "not for") == []
-    known = file.known("tarantula", "en")
+    known = file.find_word("tarantula", "en")
     assert known is not None
     assert known.pages == 4
 
@@ -301,7 +300,7 @@ def test_pages_that_are_gone_are_not_suggested(corpus: Corpus) -> None:
 def test_it_is_made_again_when_it_has_rested(
     corpus: Corpus, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(suggest, "FRESH_PAGES", 0)
+    monkeypatch.setattr(refresh, "FRESH_PAGES", 0)
     clock = ManualClock(FIRST_AT)
     corpus.commit([("http://a.test/", page("Alpha.", title="Alpha page"))])
     indexer = Indexer(corpus.root, SETTINGS, clock)
@@ -310,7 +309,7 @@ def test_it_is_made_again_when_it_has_rested(
     second = indexer.update()
     assert texts(current(corpus), "page") == ["Alpha page"]  # carried over
     assert indexer.update().generation == second.generation
-    clock.advance(suggest.REST_MS_A_PAGE)
+    clock.advance(refresh.REST_MS_A_PAGE)
     assert indexer.update().generation == second.generation + 1
     assert set(texts(current(corpus), "page")) == {"Alpha page", "Beta page"}
     assert indexer.update().generation == second.generation + 1
@@ -328,15 +327,13 @@ def test_a_shard_suggests_its_own_pages(corpus: Corpus) -> None:
         indexer.update()
     found = [SuggestFile(path) for path in (Path(corpus.root) / "index").rglob("suggestions-*")]
     each = [
-        {phrase.text for phrase in file.begin_with("host", 20) if phrase.kind == TITLE}
+        {phrase.text for phrase in file.complete("host", 20) if phrase.kind == TITLE}
         for file in found
     ]
     assert len(each) == 3
     assert set().union(*each) == {f"Host {n}" for n in range(12)}
     assert sum(map(len, each)) == 12
-    assert all(
-        phrase.kind == HEADING for file in found for phrase in file.begin_with("heading", 20)
-    )
+    assert all(phrase.kind == HEADING for file in found for phrase in file.complete("heading", 20))
 
 
 def test_a_file_of_an_earlier_version_is_passed_over_and_made_anew(corpus: Corpus) -> None:
@@ -375,7 +372,7 @@ def test_what_was_written_is_read(
     file = made(tmp_path_factory.mktemp("read"), list(phrases.values()), list(words.values()))
     for phrase in phrases.values():
         for place in starts(phrase.folded)[:1]:
-            found = {each.text: each for each in file.begin_with(phrase.folded[place:], 40)}[
+            found = {each.text: each for each in file.complete(phrase.folded[place:], 40)}[
                 phrase.text
             ]
             assert (found.folded, found.kind, found.pages) == (phrase.folded, HEADING, pages)
@@ -383,7 +380,7 @@ def test_what_was_written_is_read(
                 phrase.weight * (1.5 if place == 0 else 1.0), rel=0.001
             )
     for word in words.values():
-        assert file.known(word.folded, "xx") == word
+        assert file.find_word(word.folded, "xx") == word
 
 
 SIGNS = "aBß1é_-… \u0301ж한हिन事ガไทยກ𠀀😀"
@@ -398,24 +395,19 @@ def test_in_columns_as_one_by_one(given_texts: list[str]) -> None:
     assert sorted(rows.iter_rows()) == sorted(
         (text, form) for text in given_texts if (form := folded(text).strip())
     )
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.lists(st.text(SIGNS, max_size=30), max_size=12))
+def test_word_starts_are_sorted_by_what_follows_them(given_texts: list[str]) -> None:
     phrases = [form for text in given_texts if (form := folded(text).strip())]
-    numbers, places = all_starts(phrases)
-    expected = [
-        (number, len(phrase[:place].encode()))
+    expected = sorted(
+        (phrase[place:].encode(), number << PLACE_BITS | place)
         for number, phrase in enumerate(phrases)
         for place in starts(phrase)
-    ]
-    assert list(zip(numbers.tolist(), places.tolist(), strict=True)) == expected
-
-
-@settings(max_examples=100, deadline=None)
-@given(st.lists(st.tuples(st.integers(0, 2), st.text("abc", max_size=20)), max_size=40))
-def test_the_order_of_texts_that_begin_alike(given_texts: list[tuple[int, str]]) -> None:
-    texts = [(group, f"aaaaaaaa{text}") for group, text in given_texts]
-    column = Column.of(pl.Series([text for _, text in texts], dtype=pl.String))
-    group = np.array([group for group, _ in texts], dtype=np.int64)
-    order = suffix_order(column.whole, column.starts[:-1], column.starts[1:], group)
-    assert order.tolist() == sorted(range(len(texts)), key=lambda place: texts[place])
+    )
+    rows = _starts(pl.Series(phrases, dtype=pl.String), pl.Series(range(len(phrases))))
+    assert [(suffix.encode(), start) for suffix, start in rows.iter_rows()] == expected
 
 
 def test_a_text_counts_for_all_pages_that_have_it(corpus: Corpus) -> None:
@@ -430,6 +422,6 @@ def test_a_text_counts_for_all_pages_that_have_it(corpus: Corpus) -> None:
     counts = {
         word: known.pages
         for word in ("tarantulas", "nd", "foo", "too")
-        if (known := file.known(word, "en")) is not None
+        if (known := file.find_word(word, "en")) is not None
     }
     assert counts == {"tarantulas": 6, "nd": 5, "foo": 5, "too": 1}

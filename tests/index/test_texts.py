@@ -9,7 +9,7 @@ from lycosa.config.settings import IndexSettings
 from lycosa.core.errors import WorkspaceError
 from lycosa.index.generation import Generation, newest
 from lycosa.index.indexer import Indexer
-from lycosa.index.snippets.texts import TextFile, Texts, files, joined, parted, text_key
+from lycosa.index.snippets.texts import SnippetTexts, TextFile, files, joined, parted, text_key
 from lycosa.index.snippets.writer import BLOCK, TextWriter
 from lycosa.search.engine.searcher import Searcher, SearchRequest
 from tests.index.corpus import Corpus, page
@@ -89,7 +89,7 @@ def test_texts_of_many_blocks_and_updates_are_read_back(tmp_path: Path) -> None:
         assert len(names) <= 8
     assert held(tmp_path) == len(made)
     assert max(len(TextFile(path).starts) for path in files(tmp_path)) > 3
-    read = Texts([tmp_path])
+    read = SnippetTexts([tmp_path])
     assert all(read.read(key) == parted(text) for key, text in made.items())
     assert read.read(None) == read.read(text_key(b"another")) == ("", "")
 
@@ -130,7 +130,7 @@ def test_texts_that_no_document_names_are_left_out(tmp_path: Path) -> None:
     assert not asked
     writer.finish(200, named)
     assert held(tmp_path) == len(keys[::7])
-    read = Texts([tmp_path])
+    read = SnippetTexts([tmp_path])
     assert all(bool(read.read(key)[0]) == (place % 7 == 0) for place, key in enumerate(keys))
 
 
@@ -146,7 +146,7 @@ def test_whole_blocks_are_copied(tmp_path: Path) -> None:
     names = writer.finish(len(keys) + 39, list)
     assert len(names) == 1
     assert before < blocks(tmp_path)
-    read = Texts([tmp_path])
+    read = SnippetTexts([tmp_path])
     assert all(read.read(key) == parted(text) for key, text in zip(keys, texts, strict=True))
 
 
@@ -166,7 +166,7 @@ def test_a_damaged_file_says_so(tmp_path: Path, damage: object) -> None:
     assert callable(damage)
     (tmp_path / name).write_bytes(damage((tmp_path / name).read_bytes()))
     with pytest.raises(WorkspaceError, match="index --rebuild"):
-        Texts([tmp_path])
+        SnippetTexts([tmp_path])
 
 
 def test_what_was_not_finished_leaves_no_file(tmp_path: Path) -> None:

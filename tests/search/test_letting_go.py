@@ -14,7 +14,7 @@ import pytest
 
 from lycosa.config.settings import IndexSettings
 from lycosa.index.indexer import Indexer
-from lycosa.index.suggest import suggest
+from lycosa.index.suggest import refresh
 from lycosa.search.engine.searcher import Searcher, SearchRequest
 from lycosa.search.suggest.completion import SuggestRequest
 from tests.index.corpus import Corpus, page
@@ -74,8 +74,8 @@ def test_a_generation_that_was_replaced_is_not_held(tmp_path: Path, uncollected:
 
 
 def test_suggestions_that_rest_stay_open(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(suggest, "FRESH_PAGES", 0)
-    monkeypatch.setattr(suggest, "REST_MS_A_PAGE", 3_600_000)
+    monkeypatch.setattr(refresh, "FRESH_PAGES", 0)
+    monkeypatch.setattr(refresh, "REST_MS_A_PAGE", 3_600_000)
     corpus = Corpus(str(tmp_path / "workspace"))
     corpus.commit(
         [("http://alpha.test/", page("A garden in spring.", title="Garden", language="en"))]
@@ -99,7 +99,7 @@ def test_suggestions_that_rest_stay_open(tmp_path: Path, monkeypatch: pytest.Mon
         assert after is not None
         assert after is not before
         assert after.suggest_files[0] is before.suggest_files[0]
-        monkeypatch.setattr(suggest, "REST_MS_A_PAGE", 0)
+        monkeypatch.setattr(refresh, "REST_MS_A_PAGE", 0)
         corpus.commit(
             [("http://alpha.test/sea", page("A ship at sea.", title="Ship", language="en"))]
         )

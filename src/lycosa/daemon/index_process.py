@@ -36,7 +36,7 @@ def follow(report: Callable[..., None], root: str, settings: IndexSettings) -> N
     with contextlib.suppress(OSError):
         os.nice(_NICENESS)
     tune_memory()
-    indexer = Indexer(root, settings, between=give_back)
+    indexer = Indexer(root, settings, release_memory=give_back)
     last = working = False
     tidied = time.monotonic()
     try:

@@ -119,7 +119,7 @@ def near_groups(
         leader=pl.col("leader").fill_null(pl.col("text"))
     )
     groups = joined.filter(pl.len().over("leader") > 1).sort("order")
-    # As `lycosa.index.indexer.text_group` says: what is new since folds with the texts that it
+    # As `lycosa.index.update.text_group` says: what is new since folds with the texts that it
     # equals.
     shifted = pl.col("leader").reinterpret(signed=True).xor(pl.lit(-(2**63), pl.Int64))
     return groups.with_columns(

@@ -1,8 +1,8 @@
-"""The writing side of tantivy: a private working folder, and generations linked out of it.
+"""Build generations with tantivy in a private folder.
 
-The working folder lives as long as the builder, so that a long crawl does not open an index and
-start threads for every update, and tantivy merges segments behind our back. Publishing links the
-files that the last commit names.
+The folder exists as long as the builder, so that updates during a crawl do not open an index and
+start threads each time, and tantivy merges segments in the background. A generation is made of hard
+links to the files of the last commit.
 """
 
 from __future__ import annotations
@@ -36,17 +36,15 @@ from lycosa.index.snippets.writer import TextWriter
 from lycosa.text.analyze import Analysis
 
 _META, _MANAGED = "meta.json", ".managed.json"
-_LOOKED_AT = 50_000  # documents whose texts are asked for together
-# a merge ends rarely between two looks at meta.json; a hundred times in a row it does not
+_BATCH = 50_000  # documents whose text keys are read at once
+# a merge rarely ends between two reads of meta.json
 _ATTEMPTS = 100
-
-
-# bytes for each thread: less or more tantivy refuses
+# bytes per thread that tantivy accepts
 _MIN_HEAP, _MAX_HEAP = 15_000_000, 4_293_967_294
 
 
 class IndexBuilder:
-    """Documents in, generations out. One thread at a time."""
+    """Adds and removes documents, and builds generations. Not thread-safe."""
 
     def __init__(
         self,
@@ -57,7 +55,7 @@ class IndexBuilder:
         threads: int,
         analysis: Analysis = Analysis(),
     ) -> None:
-        """Start from a published generation, or from nothing."""
+        """Start from a published generation (`base`), or from an empty index."""
         self._parent = index_folder
         self._analysis = analysis
         self.path = Path(
@@ -67,7 +65,7 @@ class IndexBuilder:
             names = index_files(base)
             for name in names:
                 _place(base / name, self.path / name)
-            # what tantivy may delete when a merge is done with it
+            # files that tantivy may delete after a merge
             (self.path / _MANAGED).write_text(json.dumps(names))
             for path in files(base):
                 _place(path, self.path / path.name)
@@ -79,30 +77,29 @@ class IndexBuilder:
         self._searcher = self._index.searcher()
 
     def put(self, page: IndexedPage, *, first: bool = False) -> None:
-        """Index a page in place of what its URL had. `first`: nothing was put for its URL since the
-        last commit.
-        """
+        """Replace the document of a URL. `first`: the first change of the URL since a commit."""
         self.remove(page.url_key, first=first)
         text = stored_text(page)
         key = self._texts.add(text, (page.host, page.language, page.url)) if text else 0
         self._writer.add_document(document(page, self._analysis, key))
 
     def remove(self, url_key: int, *, first: bool = False) -> None:
-        """Take a URL's document out. `first` as of `put`: to look among the committed ones costs a
-        tenth of a deletion in vain.
+        """Remove the document of a URL.
+
+        `first` as in `put`: looking a document up costs a tenth of an unnecessary deletion.
         """
         name = url_id(url_key)
         if not first or self._searcher.doc_freq(ID, name):
             self._writer.delete_documents_by_term(ID, name)
 
     def commit(self) -> None:
-        """Make what was put visible to `collections` and `link`."""
+        """Make the changes visible to `collections` and `link`."""
         self._writer.commit()
         self._index.reload()
         self._searcher = self._index.searcher()
 
     def collections(self, url_key: int) -> list[str] | None:
-        """The collections of the committed document of a URL; None if there is none."""
+        """Return the collections of the committed document of a URL; None if there is none."""
         hits = self._searcher.search(
             tantivy.Query.term_query(schema(), ID, url_id(url_key)), 1
         ).hits
@@ -110,21 +107,20 @@ class IndexBuilder:
 
     @property
     def documents(self) -> int:
-        """Committed documents."""
+        """Number of committed documents."""
         return int(self._searcher.num_docs)
 
     def counts(self) -> tuple[int, dict[str, int], dict[str, int]]:
-        """Documents; pages by language and by collection (replaced ones count until their segment
-        is merged).
+        """Return the number of documents, and of pages by language and by collection.
+
+        Replaced pages count until their segment is merged.
         """
         languages = dict(self._searcher.terms_with_prefix(LANGUAGE, ""))
         collections = dict(self._searcher.terms_with_prefix(COLLECTION, ""))
         return self._searcher.num_docs, languages, collections
 
     def link(self) -> Path:
-        """A new build folder with the files of the last commit, ready to be published. Everything
-        that was put must be committed.
-        """
+        """Return a new build folder with the files of the last commit. Commit before."""
         target = Path(tempfile.mkdtemp(prefix=f"{generations.BUILD_PREFIX}out-", dir=self._parent))
         os.chmod(target, 0o755)
         for name in self._texts.finish(self.documents, self._named_texts):
@@ -136,7 +132,7 @@ class IndexBuilder:
                 for name in names:
                     _place(self.path / name, target / name)
             except FileNotFoundError:
-                continue  # a merge ended and its sources are gone: look again
+                continue  # a merge ended and removed its sources
             if (self.path / _META).read_bytes() == meta == (target / _META).read_bytes():
                 return target
             for name in names:
@@ -152,10 +148,10 @@ class IndexBuilder:
         shutil.rmtree(self.path)
 
     def _named_texts(self) -> Iterator[int]:
-        """The keys of the texts that the committed documents name."""
-        for first in range(0, self.documents, _LOOKED_AT):
+        """Yield the text keys of the committed documents."""
+        for first in range(0, self.documents, _BATCH):
             hits = self._searcher.search(
-                tantivy.Query.all_query(), _LOOKED_AT, count=False, offset=first
+                tantivy.Query.all_query(), _BATCH, count=False, offset=first
             ).hits
             values: list[Any] = self._searcher.fast_field_values(
                 TEXT, [address for _, address in hits]
@@ -164,7 +160,7 @@ class IndexBuilder:
 
 
 def index_files(path: Path) -> list[str]:
-    """The files that the committed meta.json names: those of its segments, and itself."""
+    """Return the names of meta.json and of the files of its segments."""
     meta = json.loads((path / _META).read_bytes())
     segments = {segment["segment_id"].replace("-", "") for segment in meta["segments"]}
     files = [name for name in os.listdir(path) if name.partition(".")[0] in segments]
@@ -172,14 +168,9 @@ def index_files(path: Path) -> list[str]:
 
 
 def _place(source: Path, target: Path) -> None:
-    """Segment files never change and are linked; the two lists that tantivy writes anew are
-    copied.
-    """
+    """Link a segment file, which never changes; copy the list of segments."""
     target.unlink(missing_ok=True)
     if source.name == _META:
         shutil.copyfile(source, target)
-        return
-    try:
-        os.link(source, target)
-    except PermissionError:  # a file system without hard links says EPERM (link(2))
-        shutil.copyfile(source, target)
+    else:
+        generations.link_or_copy(source, target)

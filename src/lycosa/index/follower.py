@@ -1,4 +1,4 @@
-"""Keeping the index close behind a crawl: a thread that follows the log while pages come in."""
+"""Update the index in a thread during a crawl."""
 
 from __future__ import annotations
 
@@ -15,17 +15,16 @@ _WITHOUT_SUGGESTIONS_MS = 60_000
 
 
 class IndexFollower:
-    """Updates the index `settings.interval` after a commit, with all that was committed until then,
-    and once more at the end.
+    """Updates the index `settings.interval` after a commit, and at the end of the crawl.
 
-    So a crawl that is over before that is indexed in one go: fewer segments, one generation. In the
-    first minute no suggestions are made, which cost a third of what the index of the same pages
-    does: a crawl that is over by then makes them once, at its end. An error of the indexer does not
-    stop the crawl: it is kept in `error` and raised by `finish`.
+    A crawl that ends earlier is indexed at once, with fewer segments and one generation. In the
+    first minute suggestions are not renewed: they cost a third as much as the index, and a crawl
+    that ends by then writes them once. An error of the indexer does not stop the crawl: `finish`
+    raises it.
     """
 
     def __init__(self, root: str, settings: IndexSettings, clock: Clock) -> None:
-        self._indexer = Indexer(root, settings, between=give_back)
+        self._indexer = Indexer(root, settings, release_memory=give_back)
         self._interval_ms = settings.interval
         self._clock = clock
         self._wake = threading.Event()
@@ -34,14 +33,14 @@ class IndexFollower:
         self._thread = start_thread(self._follow, name="index", on_error=OnError.RESTART)
 
     def committed(self, entry: int) -> None:
-        """The log has a new entry."""
+        """Note that the log has a new entry."""
         self._wake.set()
 
     def finish(self) -> None:
-        """Index all that is committed.
+        """Index everything that is committed.
 
         Raises:
-            LycosaError: what the indexer raised, now or earlier.
+            LycosaError: the indexer failed, now or earlier.
         """
         self._end()
         if self.error is not None:
@@ -50,9 +49,7 @@ class IndexFollower:
         self._indexer.update()
 
     def close(self) -> None:
-        """End the thread; an update that is under way is finished. May be called twice, and after
-        `finish`.
-        """
+        """End the thread after its update. Idempotent; allowed after `finish`."""
         self._end()
         self._indexer.close()
 

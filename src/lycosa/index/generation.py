@@ -1,23 +1,22 @@
 """Index generations: immutable folders, the newest of which is the index.
 
-    index/00000007/                tantivy's files and generation.json
-    index/.build-<random>/         being built; left behind by a kill, removed by the next indexer
-    index/.lock                    held (flock) by the one indexer
+    index/00000007/                files of tantivy and generation.json
+    index/.build-<random>/         being built; the next indexer removes what a kill left
+    index/.lock                    locked (flock) by the indexer
 
-A generation appears at once, so a reader or a kill sees the old one or the new one. A file that did
-not change is the same inode in both (hard link). The newest two are kept, so that a reader that has
-just looked finds its files; one that has them open keeps them whatever is removed. On S3 and HDFS
-build folders and lock lie on the indexer's machine, and readers have copies
-(`lycosa.store.storage.storage`).
+A generation is published atomically: readers see the old one or the new one. Unchanged files are
+hard links. The newest two generations are kept, so that a reader finds the files of the one that it
+has just looked up; open files stay readable. On S3 and HDFS, build folders and lock are local to
+the indexer, and readers have copies (`store.storage.storage`).
 
-An index of several shards has such a line of generations for each of them
-(`lycosa.index.shards.shards`); `line` names the line's folder.
+Each shard has a series of generations of its own (`index.shards.shards`) in the folder `line`.
 
-No polars here: a search starts with this module.
+Without polars: every search starts with this module.
 """
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import re
@@ -26,7 +25,7 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from lycosa.core.errors import WorkspaceError
+from lycosa.core.errors import OwnedError, WorkspaceError
 from lycosa.store.storage.files import ASIDE_SUFFIX
 from lycosa.store.storage.staging import write_list
 from lycosa.store.storage.storage import Storage, open_storage
@@ -44,23 +43,21 @@ _NAME = re.compile(r"^\d{8,}\Z")
 
 @dataclass(slots=True, frozen=True)
 class GenerationInfo:
-    """What generation.json says. `log_entry` is the log entry up to which it has read, `attempt`
-    that entry's id.
-    """
+    """Content of generation.json. It includes the log up to `log_entry`, whose id is `attempt`."""
 
     generation: int
     log_entry: int
     attempt: str
     documents: int
     analyzers: dict[str, str]
-    # language -> pages, about (replaced pages count until their segment is merged)
+    # language -> pages; replaced pages count until their segment is merged
     languages: dict[str, int]
     collections: dict[str, int]
     created_at: str
     format: int = FORMAT
     shard: int = 0
-    shards: int = 1  # how many the whole index has
-    graph: int = 0  # the generation of the graph that it has read; 0: none
+    shards: int = 1  # number of shards of the index
+    graph: int = 0  # generation of the graph that it includes; 0: none
 
 
 @dataclass(slots=True, frozen=True)
@@ -76,23 +73,21 @@ class Generation:
 
 
 Place = str | os.PathLike[str] | Storage
-"""A workspace: where it lies, or its storage. Who asks again and again gives the storage: to open
-one on S3 takes a while.
-"""
+"""A workspace, or its storage. Pass the storage for repeated calls: opening S3 is slow."""
 
 
 def storage_of(place: Place) -> Storage:
-    """The storage of a workspace. Raises UsageError as `open_storage` does."""
+    """Return the storage of a workspace. Raises UsageError as `open_storage` does."""
     return open_storage(os.fspath(place)) if isinstance(place, str | os.PathLike) else place
 
 
 def workshop(place: Place, line: str = FOLDER) -> Path:
-    """The folder in which generations are put together; it is there when this returns."""
+    """Create and return the folder in which generations are built."""
     return Path(storage_of(place).folders.staging_dir(line))
 
 
 def numbers(place: Place, line: str = FOLDER) -> list[int]:
-    """The numbers of the published generations, oldest first."""
+    """Return the numbers of the published generations, oldest first."""
     try:
         names = storage_of(place).names(line)
     except NotADirectoryError:
@@ -101,10 +96,10 @@ def numbers(place: Place, line: str = FOLDER) -> list[int]:
 
 
 def newest(place: Place, line: str = FOLDER) -> Generation | None:
-    """The newest generation, or None if nothing was indexed yet.
+    """Return the newest generation; None if nothing was indexed yet.
 
     Raises:
-        WorkspaceError: it is damaged, or of a format that this program does not know.
+        WorkspaceError: it is damaged, or of an unknown format.
     """
     storage = storage_of(place)
     for number in reversed(numbers(storage, line)):
@@ -115,9 +110,7 @@ def newest(place: Place, line: str = FOLDER) -> Generation | None:
 
 
 def load(place: Place, number: int, line: str = FOLDER) -> Generation | None:
-    """One generation; None if it is not there (any more). Raises WorkspaceError as `newest`
-    does.
-    """
+    """Return a generation; None if it does not exist. Raises WorkspaceError as `newest` does."""
     found = storage_of(place).folders.local_path(f"{line}/{number:08d}")
     if found is None:
         return None
@@ -140,9 +133,9 @@ def load(place: Place, number: int, line: str = FOLDER) -> Generation | None:
 
 
 def publish(place: Place, build: Path, info: GenerationInfo, line: str = FOLDER) -> Generation:
-    """Make a finished build folder of the `workshop` the newest generation; it is safe when this
-    returns. Older ones are removed, but for one. Where another machine took its number meanwhile,
-    it gets the next one.
+    """Publish a build folder of the `workshop` durably as the newest generation.
+
+    All older ones but one are removed. If another machine has used its number, it gets the next.
     """
     storage = storage_of(place)
     while True:
@@ -164,7 +157,7 @@ def publish(place: Place, build: Path, info: GenerationInfo, line: str = FOLDER)
 
 
 def remove_older(place: Place, number: int, line: str = FOLDER) -> None:
-    """Remove every generation before this one: they hold what must not be found any more."""
+    """Remove every generation before this one, which contain excluded text."""
     storage = storage_of(place)
     for older in numbers(storage, line):
         if older < number:
@@ -172,9 +165,7 @@ def remove_older(place: Place, number: int, line: str = FOLDER) -> None:
 
 
 def remove_leftovers(place: Place, line: str = FOLDER) -> int:
-    """Remove build folders that a killed indexer left. Only for who holds the lock. Returns how
-    many.
-    """
+    """Remove what a killed indexer left; the caller has the lock. Return the number removed."""
     leftovers = [
         path
         for path in workshop(place, line).iterdir()
@@ -186,3 +177,52 @@ def remove_leftovers(place: Place, line: str = FOLDER) -> int:
         else:
             path.unlink()
     return len(leftovers)
+
+
+class IndexLock:
+    """The lock of a shard. Its indexer also shares the lock of the whole index, which the indexer
+    of an unsharded index (`whole`) holds alone.
+    """
+
+    def __init__(self, storage: Storage, line: str, *, whole: bool) -> None:
+        self._storage, self._line, self._whole = storage, line, whole
+        self._held: list[int] = []
+
+    def acquire(self, root: str) -> None:
+        """Take the lock unless it is held already, and remove what a killed indexer left.
+
+        Raises:
+            OwnedError: another process is indexing this workspace.
+        """
+        if self._held:
+            return
+        workshop(self._storage, self._line)  # durable before anything is published in it
+        locks = [(FOLDER, fcntl.LOCK_EX if self._whole else fcntl.LOCK_SH)]
+        if not self._whole:
+            locks.append((self._line, fcntl.LOCK_EX))
+        for folder, kind in locks:
+            path = Path(self._storage.lock_path(f"{folder}/{LOCK}"))
+            path.parent.mkdir(parents=True, exist_ok=True)
+            self._held.append(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644))
+            try:
+                fcntl.flock(self._held[-1], kind | fcntl.LOCK_NB)
+            except BlockingIOError:
+                self.release()
+                raise OwnedError(
+                    f"another process is indexing {root}: a running crawl updates the index "
+                    "itself; otherwise wait for the other `lycosa index`"
+                ) from None
+        remove_leftovers(self._storage, self._line)
+
+    def release(self) -> None:
+        """Release the lock if it is held."""
+        while self._held:
+            os.close(self._held.pop())
+
+
+def link_or_copy(source: Path, target: Path) -> None:
+    """Link an immutable file, or copy it where the file system has no hard links (EPERM)."""
+    try:
+        os.link(source, target)
+    except PermissionError:
+        shutil.copyfile(source, target)

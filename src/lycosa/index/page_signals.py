@@ -1,6 +1,4 @@
-"""What an index takes in of a page from elsewhere than its `pages` row: its type, where it links
-to, and what links say of it.
-"""
+"""Signals of pages that are not in their `pages` row: media type, links, link signals."""
 
 from __future__ import annotations
 
@@ -48,9 +46,10 @@ _BY_NAME = frozenset(_TYPES.values()) - {"html"}
 Keys = np.ndarray[tuple[int], np.dtype[np.uint64]]
 
 
-class Surroundings:
-    """Of the pages that a part of an update looks at. Memory: 8 bytes a link, 100 a page, and the
-    texts of links to its pages.
+class PageSignals:
+    """Signals of the pages of a part of an update.
+
+    Memory: 8 bytes per link, 100 per page, and the anchors of its pages.
     """
 
     def __init__(
@@ -58,11 +57,10 @@ class Surroundings:
         tables: LiveTables,
         after: int,
         partitions: range | None,
-        news: LinkNews | None,
+        links: LinkNews | None,
         only: pl.Series | None = None,
     ) -> None:
-        """From the rows that came after an entry; with `only`, from all rows of the pages with
-        these keys.
+        """Read the rows after a log entry; with `only`, all rows of pages with these keys.
 
         Raises:
             FileNotFoundError, polars.exceptions.PolarsError: a file cannot be read.
@@ -81,17 +79,17 @@ class Surroundings:
         sources, self._targets = _links(
             rows("links", ("host_key", "url_key", "target", "kind", "found_at"))
         )
-        # looked through for one key it takes a fifth of numpy's time
+        # bisecting a memoryview takes a fifth of the time of numpy's search
         self._sources = np.ascontiguousarray(sources).data
         self._types = _types(rows("visits", ("url_key", "content_type", "http_status")))
         keys = only
         if only is None and after:
             changed = [frame["url_key"] for frame in rows("pages", ("url_key",))]
             keys = (pl.concat(changed) if changed else pl.Series(dtype=pl.UInt64)).unique()
-        self._said = _Said(news, keys, partitions)
+        self._graph = _GraphSignals(links, keys, partitions)
 
     def links(self, url_key: int) -> Sequence[int]:
-        """`link_key`s of the targets of a page."""
+        """Return the `link_key`s of the targets of a page."""
         first = bisect_left(self._sources, url_key)
         found: list[int] = self._targets[
             first : bisect_right(self._sources, url_key, lo=first)
@@ -99,42 +97,42 @@ class Surroundings:
         return found
 
     def type(self, url_key: int, url: str) -> str:
-        """By the media type that its server claimed; without one, by its name."""
+        """Return the type by the media type of the response, else by the name."""
         return self._types.get(url_key) or type_by_name(url)
 
     def prior(self, url_key: int) -> float:
-        return self._said.prior(url_key)
+        return self._graph.prior(url_key)
 
     def anchors(self, url_key: int) -> str:
-        return self._said.anchors(url_key)
+        return self._graph.anchors(url_key)
 
     def group(self, url_key: int, digest: int) -> int:
-        """What it shares with pages that say nearly the same, as long as its text is the one that
-        was compared; else 0.
-        """
-        return self._said.group(url_key, digest)
+        """Return the group of near duplicates; 0: none, or the text has changed since."""
+        return self._graph.group(url_key, digest)
 
     def copied_in(self, url_key: int) -> frozenset[str]:
-        """The collections in which it is a copy that a redirect led to."""
-        return self._said.copied_in.get(url_key, frozenset())
+        """Return the collections in which it is a copy that a redirect led to."""
+        return self._graph.copied_in.get(url_key, frozenset())
 
 
-class _Said:
-    """What the graph says, by key."""
+class _GraphSignals:
+    """Signals of the graph, by key."""
 
-    def __init__(self, news: LinkNews | None, only: pl.Series | None, inside: range | None) -> None:
+    def __init__(
+        self, links: LinkNews | None, only: pl.Series | None, inside: range | None
+    ) -> None:
         self._keys: Keys = np.zeros(0, np.uint64)
         self.copied_in: dict[int, frozenset[str]] = {}
         self._groups: dict[int, tuple[int, int]] = {}
-        if news is None:
+        if links is None:
             return
-        rows = news.pages(only, inside=inside).sort("url_key")
+        rows = links.pages(only, inside=inside).sort("url_key")
         self._keys = rows["url_key"].to_numpy()
         self._prior, self._anchors = rows["prior"].to_numpy(), rows["anchors"]
         grouped = rows.filter(pl.col("group") != 0).select("url_key", "text", "group")
         self._groups = {url_key: (text, group) for url_key, text, group in grouped.iter_rows()}
         for url_key, collection in (
-            news.copies(only, inside=inside).select("url_key", "collection").iter_rows()
+            links.copies(only, inside=inside).select("url_key", "collection").iter_rows()
         ):
             self.copied_in[url_key] = self.copied_in.get(url_key, frozenset()) | {collection}
 
@@ -159,7 +157,7 @@ class _Said:
 
 
 def type_by_name(url: str) -> str:
-    """`http://h/a.PDF?x` -> `pdf`; what has no name of a document is a page."""
+    """Return the type by the file name: `http://h/a.PDF?x` -> `pdf`; others are HTML."""
     name = url.partition("?")[0].rpartition("/")[2]
     ending = name.rpartition(".")[2].lower() if "." in name else ""
     return ending if ending in _BY_NAME else DEFAULT_TYPE
@@ -168,8 +166,9 @@ def type_by_name(url: str) -> str:
 def _links(
     frames: Iterator[pl.DataFrame],
 ) -> tuple[Keys, np.ndarray[tuple[int], np.dtype[np.int64]]]:
-    """Sources in order, and a key of the target of each link: of its URL, and once of its host
-    where that is another. Of each source the newest parse counts.
+    """Return sorted sources, and for each link a key of its target.
+
+    Links to another host also have a key of the host. Only the newest parse of a source counts.
     """
     parts = []
     for frame in frames:
@@ -177,7 +176,7 @@ def _links(
         if not followed.height:
             continue
         targets = followed.select("target").unique()
-        # most links of a site lead to the same pages: each is hashed once
+        # most links of a site lead to the same pages: hash each once
         texts = targets["target"].to_list()
         hosts = [text.partition("://")[2].partition("/")[0] for text in texts]
         names = {host: _without_port(host) for host in set(hosts)}
@@ -210,7 +209,7 @@ def _without_port(host: str) -> str:
 
 
 def _types(frames: Iterator[pl.DataFrame]) -> dict[int, str]:
-    """The types that servers claimed, by key."""
+    """Return the media types of responses, by key."""
     found: dict[int, str] = {}
     for frame in frames:
         rows = frame.filter(

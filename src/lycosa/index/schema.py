@@ -18,7 +18,8 @@ import json
 import math
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+from operator import attrgetter
 from typing import Any
 from urllib.parse import unquote_to_bytes
 
@@ -31,8 +32,8 @@ from lycosa.index.snippets.texts import joined
 from lycosa.text.analyze import Analysis, Analyzer, analyzer_for
 
 SCHEMA_VERSION = 5
-"""Raise it when fields or their meaning change: an index of another version is built anew."""
-SCHEMA = "schema"  # where a generation keeps it, among the versions of its analyzers
+"""Increase it when fields or their meaning change: indexes of another version are rebuilt."""
+SCHEMA = "schema"  # its key among the analyzer versions of a generation
 
 ID, HOST, PATH, LANGUAGE, COLLECTION, TYPE, URL_WORDS = (
     "id",
@@ -64,14 +65,13 @@ ROLES = (TITLE_ROLE, HEADINGS_ROLE, BODY_ROLE, FULL_ROLE, ANCHOR_ROLE)
 WHITESPACE = "whitespace"
 DEFAULT_TYPE = "html"
 
-MOST_HEADINGS = 200
+MAX_HEADINGS = 200
 MAX_URL_WORDS_CHARACTERS = 500
-MOST_LINKS = 500  # targets of a page that `link:` finds it by
-# bits of a hash that are left out: of a billion targets one in a thousand has the key of another
-# one
+MAX_LINKS = 500  # targets of a page that `link:` can find
+# dropped bits of a hash: of a billion targets, one in a thousand shares the key of another
 _LINK_SHIFT = 24
-MOST_FOLDERS = 8  # levels of a path that `site:` may name
-_SIGNED = 2**63  # tantivy's columns of unsigned numbers are dangerous from Python
+MAX_FOLDERS = 8  # levels of a path that `site:` accepts
+_SIGNED = 2**63  # offset of unsigned keys in signed columns
 INCONSISTENT, DECLARED_OTHERWISE = 0.7, 0.97
 """Factors for pages whose declared language and title, or only whose declared language, differ from
 their text.
@@ -81,34 +81,24 @@ MIN_PRIOR = 0.65
 """The smallest prior: tantivy cannot multiply a score by less than 1, so `weight_of` divides by it.
 """
 TITLE_COPIES = 2
-"""How often the body field has the title: sentences are scored by this field alone
-(docs/ranking.md).
-"""
+"""Copies of the title in the body field, the only field for sentences (docs/ranking.md)."""
 CLOCK_TOLERANCE_MS = 86_400_000
-"""A publication date up to this much later than the fetch is a matter of time zones; a later one is
-wrong.
-"""
+"""Publication dates later than the fetch are wrong, except within this time zone tolerance."""
 STORED_BODY, STORED_FULL = 24_000, 8_000
-"""Characters of the main text, and of the text outside it, that are stored for snippets; all of
-both is indexed.
-"""
-_FIRST_LINES = 8  # places at which a main text may begin that are looked at one by one
+"""Characters of main text and other text that are stored for snippets; all of both is indexed."""
+_FIRST_LINES = 8  # possible places of the main text that are tried one by one
 _URL_NOISE = re.compile(
     r"^[a-z][a-z0-9+.-]*://|\.(?:html?|php|aspx?|jsp|cgi)(?=$|[?#])|[^\w]+|_+", re.IGNORECASE
 )
 
 
 def text_field(role: str, language: str) -> str:
-    """The name of the terms of a role in a language: `title_en`, `body_und`. They are part of one
-    field, see `located`.
-    """
+    """Return the name of the terms of a role in a language, such as `title_en`; see `located`."""
     return f"{role}_{language}"
 
 
 def located(name: str, terms: Sequence[str] = ()) -> tuple[str, tuple[str, ...]]:
-    """The field of the index that holds terms named by `text_field`, and the terms as they are
-    there; other fields as they are.
-    """
+    """Return field and terms in the index for a name of `text_field`; other fields unchanged."""
     role, _, language = name.partition("_")
     if role not in ROLES:
         return name, tuple(terms)
@@ -117,9 +107,9 @@ def located(name: str, terms: Sequence[str] = ()) -> tuple[str, tuple[str, ...]]
 
 @functools.cache
 def schema() -> tantivy.Schema:
-    """The schema of every index generation of this version."""
+    """Return the schema of generations of this version."""
     builder = tantivy.SchemaBuilder()
-    # tantivy-py deletes nothing by an unsigned term and says nothing: the key is text.
+    # text, because tantivy-py silently ignores deletions by unsigned terms
     for name in (ID, HOST, PATH):
         builder.add_text_field(name, tokenizer_name="raw", index_option="basic")
     for name in (LANGUAGE, COLLECTION, TYPE, HOST_NAME):
@@ -136,8 +126,7 @@ def schema() -> tantivy.Schema:
 
 
 def analysis_versions(analysis: Analysis = Analysis()) -> dict[str, str]:
-    """What the terms of an index depend on: analyzer -> version. An index made with others must be
-    built anew.
+    """Return analyzer -> version. An index of other versions must be rebuilt.
 
     Raises:
         UsageError: an analyzer needs a package that is not installed.
@@ -150,11 +139,10 @@ def analysis_versions(analysis: Analysis = Analysis()) -> dict[str, str]:
 
 @dataclass(slots=True)
 class IndexedPage:
-    """A page as the index takes it. Times in ms; `collections` are all that hold it.
+    """A page to index. Times in ms; `collections` are all that contain it.
 
-    `links` are `link_key`s of what it links to. `prior` is what its score is multiplied by, at
-    least 1; `anchors` the texts of links to it, those of many hosts oftener; `group` is the same
-    for pages that are copies of each other.
+    `links`: `link_key`s of its link targets. `prior`: factor of its score, at least 1. `anchors`:
+    texts of links to it, repeated for several hosts. `group`: equal for copies of each other.
     """
 
     url: str
@@ -179,7 +167,7 @@ class IndexedPage:
 
 @dataclass(slots=True, frozen=True)
 class Stored:
-    """What a hit shows of a page, read back from the index. Its texts are read when asked for."""
+    """Stored fields of a page, for display. Its texts are stored separately."""
 
     url: str
     host: str
@@ -192,9 +180,13 @@ class Stored:
     type: str = DEFAULT_TYPE
 
 
+_STORED_FIELDS = attrgetter(*(each.name for each in fields(Stored)))
+
+
 def trusted_date(published_at: int | None, fetched_at: int) -> int | None:
-    """Return the publication date for ranking and sorting, never after the fetch; None: none, or
-    one that lies in the future.
+    """Return the publication date for ranking and sorting; None: none, or in the future.
+
+    It is never later than the fetch.
     """
     if published_at is None or published_at > fetched_at + CLOCK_TOLERANCE_MS:
         return None
@@ -202,15 +194,16 @@ def trusted_date(published_at: int | None, fetched_at: int) -> int | None:
 
 
 def url_id(url_key: int) -> str:
-    """The document's id: the URL's key as 16 hexadecimal digits."""
+    """Return the document id: the URL key as 16 hexadecimal digits."""
     return f"{url_key:016x}"
 
 
 def document(
     page: IndexedPage, analysis: Analysis = Analysis(), text_key: int = 0
 ) -> tantivy.Document:
-    """The document of a page whose stored texts have the key `text_key` (0: it has none). Hot path:
-    what it costs is in bench/search.py.
+    """Return the document of a page with stored texts `text_key` (0: none).
+
+    Hot path: bench/search.py.
     """
     analyzer = analysis.of(page.language)
     made = tantivy.Document()
@@ -225,7 +218,7 @@ def document(
     for collection in page.collections:
         made.add_text(COLLECTION, collection)
     made.add_text(URL_WORDS, " ".join(url_words(page.url)))
-    for target in page.links[:MOST_LINKS]:
+    for target in page.links[:MAX_LINKS]:
         made.add_integer(LINKS, target)
     made.add_integer(HOST_KEY, signed_key(page.host))
     made.add_integer(GROUP, page.group)
@@ -236,7 +229,7 @@ def document(
     made.add_float(PRIOR, weight_of(page.prior * static_factor(page.url, page.language_share)))
     if text_key:
         made.add_integer(TEXT, text_key - _SIGNED)
-    headings = list(page.headings[:MOST_HEADINGS])
+    headings = list(page.headings[:MAX_HEADINGS])
     further = installed_plugins().call("index_text", url=page.url, title=page.title, text=page.body)
     if page.title:
         title = prefixed(analyzer, page.title)
@@ -252,28 +245,19 @@ def document(
     ):
         if text:
             made.add_text(role, prefixed(analyzer, text))
-    about = (
-        page.url,
-        page.host,
-        page.title,
-        page.description,
-        page.language,
-        list(page.collections),
-        page.fetched_at,
-        page.published_at,
-        page.type,
-    )
-    made.add_bytes(
-        ABOUT,
-        json.dumps(about, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace"),
-    )
+    made.add_bytes(ABOUT, _about(page))
     return made
 
 
+def _about(page: IndexedPage) -> bytes:
+    """Return the fields of `Stored` as JSON."""
+    return json.dumps(_STORED_FIELDS(page), ensure_ascii=False, separators=(",", ":")).encode(
+        "utf-8", "replace"
+    )
+
+
 def prefixed(analyzer: Analyzer, text: str) -> str:
-    """The terms of a text, each behind the code of its language, for the tokenizer that splits at
-    spaces.
-    """
+    """Return the terms of a text, separated by spaces, each with its language code as prefix."""
     mark = f"{analyzer.field_set}:"
     if analyzer.native:
         terms = analyzer.terms(text)
@@ -283,12 +267,12 @@ def prefixed(analyzer: Analyzer, text: str) -> str:
 
 
 def stored_text(page: IndexedPage) -> bytes:
-    """What of a page's texts is stored for snippets (`index.snippets.texts.joined`)."""
+    """Return the texts of a page to store for snippets (`index.snippets.texts.joined`)."""
     return joined(page.body[:STORED_BODY], page.full[:STORED_FULL])
 
 
 def text_of(value: int | None) -> int | None:
-    """The key of a document's stored text, given the value of its column `TEXT`."""
+    """Return the key of the stored text for a value of the column `TEXT`."""
     return None if value is None else value + _SIGNED
 
 
@@ -321,34 +305,32 @@ def prior_of(weight: float | None) -> float:
 
 
 def signed_key(text: str) -> int:
-    """xxh3_64 as a signed number."""
+    """Return xxh3_64 as a signed number."""
     return xxh3_64_intdigest(text.encode("utf-8", "replace")) - _SIGNED
 
 
 def link_key(target: str) -> int:
-    """By what `link:` finds the pages that link to a normalised URL; of a host `//example.org`. (40
-    bits: a term of the index each.)
+    """Return the key by which `link:` finds links to a normalised URL or host (`//example.org`).
+
+    It has 40 bits: each target is a term of the index.
     """
     return signed_key(target) >> _LINK_SHIFT
 
 
 def stored(document: tantivy.Document) -> Stored:
-    """The inverse, as far as a hit needs it."""
+    """Return the stored fields of a document."""
     about: list[Any] = json.loads(document.get_first(ABOUT) or b"[]")
-    url, host, title, description, language, collections, fetched_at, published_at, kind = about
-    return Stored(
-        url, host, title, description, language, collections, fetched_at, published_at, kind
-    )
+    return Stored(*about)
 
 
 def outside(text: str, main_text: str) -> str:
-    """The lines of `text` that are not in `main_text`, whose lines are a subsequence of them."""
+    """Return the lines of `text` without those of `main_text`, which are a subsequence."""
     if not main_text:
         return text
     if text == main_text:
         return ""
     place = _place_of_lines(f"\n{text}\n", f"\n{main_text}\n")
-    if place >= 0:  # every second page: nothing within the main text was left out
+    if place >= 0:  # half of the pages: the main text is contiguous
         before, after = text[: max(0, place - 1)], text[place + len(main_text) + 1 :]
         return f"{before}\n{after}" if before and after else before or after
     wanted = iter(main_text.split("\n"))
@@ -363,9 +345,7 @@ def outside(text: str, main_text: str) -> str:
 
 
 def _place_of_lines(text: str, lines: str) -> int:
-    """`str.find` for lines, of which the first one tells mostly where they may be: half the
-    time.
-    """
+    """Find lines: as `str.find`, in half the time, by their first line."""
     first, place = lines[: lines.index("\n", 1) + 1], -1
     for _ in range(_FIRST_LINES):
         place = text.find(first, place + 1)
@@ -375,8 +355,9 @@ def _place_of_lines(text: str, lines: str) -> int:
 
 
 def host_suffixes(host: str) -> list[str]:
-    """What `site:` may name: `a.example.org` -> itself, `example.org`, `org`. An IP address is only
-    itself.
+    """Return what `site:` accepts for a host: `a.example.org` -> itself, `example.org`, `org`.
+
+    An IP address has only itself.
     """
     if host.startswith("[") or host.replace(".", "").isdigit():
         return [host]
@@ -385,19 +366,18 @@ def host_suffixes(host: str) -> list[str]:
 
 
 def folders(url: str) -> list[str]:
-    """The folders that a URL lies in, and its own path: `http://h/a/b.html?q` -> `a`,
-    `a/b.html`.
-    """
+    """Return the folders and the path of a URL: `http://h/a/b.html?q` -> `a`, `a/b.html`."""
     path = url.partition("://")[2].partition("/")[2].partition("?")[0].strip("/")
     if not path:
         return []
     parts = path.split("/")
-    levels = ["/".join(parts[:count]) for count in range(1, min(len(parts), MOST_FOLDERS) + 1)]
+    levels = ["/".join(parts[:count]) for count in range(1, min(len(parts), MAX_FOLDERS) + 1)]
     return levels if levels[-1] == path else [*levels, path]
 
 
 def url_words(url: str) -> list[str]:
-    """The words of a URL's host and path, unstemmed:
+    """Return the unstemmed words of host and path of a URL.
+
     `https://docs.example.org/3/library/asyncio-task.html` -> docs example …
     """
     text = url[:MAX_URL_WORDS_CHARACTERS]

@@ -1,8 +1,6 @@
-"""Checks of the search index: that its files are whole, that it was made from this log, and that it
-holds what the tables say.
+"""Check the search index: complete files, built from this log, same pages as the tables.
 
-The index is derived: whatever is found here, `lycosa index --rebuild` mends it (`Finding.repair`:
-INDEX).
+The index is derived data: `lycosa index --rebuild` repairs every finding (`Finding.repair`: INDEX).
 """
 
 from __future__ import annotations
@@ -43,8 +41,8 @@ AHEAD = (
     "the log has lost its last entries: restore them from a backup; or it belongs to another "
     "workspace: rebuild it with `lycosa {}`"
 )
-_LOOKED_UP = 10_000  # pages of a part that are looked up in it, sampled evenly
-# of tantivy's files: the length of the JSON before it, and this number:
+_SAMPLE = 10_000  # pages of a shard that are looked up in it
+# end of tantivy's files: length of the JSON before it, magic number
 _FOOTER = struct.Struct("<II")
 _FOOTER_MAGIC = 1337
 _CHUNK = 1 << 20
@@ -54,8 +52,11 @@ _REMOVED = ("gone", "excluded")
 def check_index(
     workspace: Workspace, tables: LiveTables | None, *, deep: bool = False
 ) -> Iterator[Finding]:
-    """Each fault of the index that is read now. `tables`: None if they are damaged themselves; then
-    the two are not compared. `deep` also reads every text.
+    """Yield the faults of the current index.
+
+    Args:
+        tables: compared with the index; None if they are damaged.
+        deep: also read every text.
     """
     try:
         found = newest_of_all(workspace.storage)
@@ -108,7 +109,7 @@ def _fault(where: str, what: str) -> Finding:
 
 
 def _origin(workspace: Workspace, info: GenerationInfo) -> str:
-    """Why it is not of this workspace's log; "" if it is, or nobody can say."""
+    """Return why it is from another log; "" if it is not, or that is unknown."""
     if not info.log_entry:
         return ""
     try:
@@ -159,7 +160,7 @@ def _file_faults(where: str, path: Path, deep: bool) -> Iterator[Finding]:
 
 
 def _sound(path: Path) -> bool:
-    """Whether a file of tantivy's has the CRC-32 that its footer says."""
+    """Return whether a file of tantivy has the CRC-32 of its footer."""
     size = path.stat().st_size
     with path.open("rb") as file:
         file.seek(max(0, size - _FOOTER.size))
@@ -183,7 +184,7 @@ def _sound(path: Path) -> bool:
 
 
 def _texts_sound(texts: TextFile) -> bool:
-    """Whether each text is the one that its key was made from; each block is unpacked once."""
+    """Return whether each text matches its key. Each block is decompressed once."""
     order = sorted(
         range(len(texts.keys)), key=lambda place: (texts.blocks[place], texts.places[place])
     )
@@ -252,8 +253,8 @@ def _compare(
         if copies is None:
             return
         pages = pages.join(copies, on="url_key", how="anti")
-    sample = pages.gather_every(max(1, -(-pages.height // _LOOKED_UP)))
-    missing = [url for url_key, url in sample.iter_rows() if not _holds(searcher, url_key)]
+    sample = pages.gather_every(max(1, -(-pages.height // _SAMPLE)))
+    missing = [url for url_key, url in sample.iter_rows() if not _contains(searcher, url_key)]
     if missing:
         yield _fault(
             where,
@@ -263,9 +264,7 @@ def _compare(
 
 
 def _copies(workspace: Workspace, generation: int) -> pl.DataFrame | None:
-    """The pages that are copies, and so not in the index, by the graph that it has read; None: it
-    is gone, or damaged.
-    """
+    """Return the copies, which are not indexed, of a graph generation; None: it is unreadable."""
     try:
         newest = graph.newest(workspace)
         return (
@@ -274,8 +273,8 @@ def _copies(workspace: Workspace, generation: int) -> pl.DataFrame | None:
             else None
         )
     except (WorkspaceError, OSError, pl.exceptions.PolarsError):
-        return None  # a finding of the graph's
+        return None  # reported by the check of the graph
 
 
-def _holds(searcher: Any, url_key: int) -> bool:
+def _contains(searcher: Any, url_key: int) -> bool:
     return bool(searcher.search(tantivy.Query.term_query(schema(), ID, url_id(url_key)), 1).hits)

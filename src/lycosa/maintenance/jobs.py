@@ -1,11 +1,9 @@
-"""Batch jobs on an engine: merge, sweep, index and rank as functions over items, each of which may
-be tried again.
-"""
+"""Batch jobs on an engine: compaction, vacuum, indexing and ranking. Every item may be retried."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from functools import partial
 
 from lycosa.cluster.engine import Engine
 from lycosa.config.settings import IndexSettings, StoreSettings
@@ -23,31 +21,13 @@ from lycosa.store.workspace import Workspace
 _RANK_ATTEMPTS = 3
 
 
-@dataclass(slots=True, frozen=True)
-class TableTask:
-    """One table to fold. An item of a map: trying it again finds what was not folded yet."""
-
-    location: str
-    table: str
-    settings: CompactionSettings
-    whole: bool
-
-
-@dataclass(slots=True, frozen=True)
-class SweepTask:
-    """A workspace to sweep."""
-
-    location: str
-    settings: StoreSettings
-
-
 def merge_on(
     engine: Engine, location: str, settings: CompactionSettings, *, whole: bool = False
 ) -> CompactionReport:
-    """As `lycosa.store.compaction.compact.merge`, the tables side by side on an engine.
+    """Compact the tables in parallel: `store.compaction.compact.compact` on an engine.
 
     Raises:
-        WorkError: a table was tried three times, and each time its process died.
+        WorkError: the process of a table died three times.
     """
     workspace = Workspace.open(location)
     with maintenance(workspace.storage) as alone:
@@ -56,49 +36,46 @@ def merge_on(
                 gave_up="another process is compacting, vacuuming or purging this "
                 "workspace; run the command again later"
             )
-        return combined(
-            list(
-                engine.map(
-                    fold_table,
-                    [TableTask(workspace.root, name, settings, whole) for name in TABLES],
-                )
-            )
-        )
+        merge_one = partial(_merge_table, workspace.root, settings, whole)
+        return _combined(list(engine.map(merge_one, TABLES)))
 
 
 def sweep_on(engine: Engine, location: str, settings: StoreSettings) -> VacuumReport:
-    """As `lycosa.store.compaction.vacuum.sweep`, in a process of an engine."""
-    (report,) = engine.map(sweep_workspace, [SweepTask(location, settings)])
+    """Delete obsolete files: `store.compaction.vacuum.vacuum` in a process of an engine."""
+    (report,) = engine.map(partial(_sweep, settings), [location])
     return report
 
 
 def index_on(
     engine: Engine, location: str, settings: IndexSettings, *, rebuild: bool = False
 ) -> IndexReport:
-    """Bring the shards of the search index up to the log, side by side on an engine."""
+    """Update or rebuild the shards of the index in parallel on an engine."""
     return combined_report(
         list(engine.map(index_shard, tasks_of(location, settings, rebuild=rebuild)))
     )
 
 
 def rank_on(engine: Engine, location: str) -> GraphInfo:
-    """As `lycosa.graph.generation.make_generation`, in a process of an engine.
+    """Run `rank_workspace` in a process of an engine.
 
     Raises:
-        WorkError: it was tried three times, and each time its process died, or the tables' files
-        went away.
+        WorkError: its process died three times, or table files were deleted repeatedly.
     """
     (info,) = engine.map(rank_workspace, [location])
     return info
 
 
 def rank_workspace(location: str) -> GraphInfo:
-    """Raises WorkError: table files were deleted repeatedly while they were read."""
+    """Make a generation of the graph.
+
+    Raises:
+        WorkError: table files were deleted repeatedly while they were read.
+    """
     workspace = Workspace.open(location)
     for _ in range(_RANK_ATTEMPTS):
         try:
             return make_generation(workspace, index_analysis(location))
-        except FileNotFoundError as error:  # a merge took a file away: read the log again
+        except FileNotFoundError as error:  # compaction removed a file: read the log again
             gone = error
     raise WorkError(
         f"table files were replaced during all {_RANK_ATTEMPTS} attempts ({gone}): run the "
@@ -106,21 +83,22 @@ def rank_workspace(location: str) -> GraphInfo:
     )
 
 
-def fold_table(task: TableTask) -> CompactionReport:
-    return compact_table(Workspace.open(task.location), task.table, task.settings, whole=task.whole)
+def _merge_table(
+    location: str, settings: CompactionSettings, whole: bool, table: str
+) -> CompactionReport:
+    return compact_table(Workspace.open(location), table, settings, whole=whole)
 
 
-def sweep_workspace(task: SweepTask) -> VacuumReport:
-    settings = task.settings
+def _sweep(settings: StoreSettings, location: str) -> VacuumReport:
     return vacuum(
-        Workspace.open(task.location),
+        Workspace.open(location),
         keep_replaced_ms=settings.keep_replaced,
         keep_entries_ms=settings.keep_entries,
     )
 
 
-def combined(reports: Sequence[CompactionReport]) -> CompactionReport:
-    """What all tables came to."""
+def _combined(reports: Sequence[CompactionReport]) -> CompactionReport:
+    """Combine the reports of all tables."""
     return CompactionReport(
         sorted(entry for report in reports for entry in report.entries),
         sum(report.files_before for report in reports),

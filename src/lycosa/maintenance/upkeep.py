@@ -1,6 +1,4 @@
-"""Keeping a workspace small and ranked while it is crawled: merges, sweeps and what links say, in
-processes of their own, when due.
-"""
+"""Start compaction, vacuum and ranking during a crawl, in separate processes, when due."""
 
 from __future__ import annotations
 
@@ -27,12 +25,12 @@ RANK_EVERY_MS = 86_400_000
 
 
 class Upkeep:
-    """Starts the job that merges, sweeps and (unless `ranking` is false) ranks, at most one at a
-    time. It may be killed at any moment; `close` does.
+    """Starts the job that compacts, vacuums and ranks, one at a time. `close` kills it.
 
-    With an `engine` its processes carry the job out, table by table; it ends them when it is
-    closed. `state`: the log, of whoever has it in this thread already: after years it is tens of
-    megabytes.
+    Args:
+        engine: runs the job, table by table, and ends it when closed; None: a child process.
+        state: the log state of this thread, which may take tens of megabytes.
+        ranking: whether the job ranks.
     """
 
     def __init__(
@@ -54,12 +52,10 @@ class Upkeep:
         self._next_sweep = clock.monotonic_ms() + _SWEEP_EVERY_MS
         self._engine = engine
         self._ranking = ranking
-        self._job: subprocess.Popen[bytes] | _Job | None = None
+        self._job: subprocess.Popen[bytes] | _EngineJob | None = None
 
     def tick(self, *, room: bool = True) -> None:
-        """Look whether something is due; call it as often as you like. Without `room` on the disk
-        it only sweeps: a merge needs some.
-        """
+        """Start a job if one is due; call it often. Without `room` on the disk it only vacuums."""
         now = self._clock.monotonic_ms()
         if self._job is not None and self._job.poll() is not None:
             self._job = None
@@ -74,10 +70,10 @@ class Upkeep:
             self._next_sweep = now + _SWEEP_EVERY_MS
             self._job = self._begin(due)
 
-    def _begin(self, merging: bool) -> subprocess.Popen[bytes] | _Job:
+    def _begin(self, merging: bool) -> subprocess.Popen[bytes] | _EngineJob:
         root, settings = self._workspace.root, self._settings
         if self._engine is not None:
-            return _Job(self._engine, root, settings, merging)
+            return _EngineJob(self._engine, root, settings, merging)
         order = {
             "root": root,
             "settings": settings.model_dump(mode="json"),
@@ -87,15 +83,15 @@ class Upkeep:
         return start_job("lycosa.maintenance.upkeep", order)
 
     def close(self) -> None:
-        """End a job that is under way: what it has not finished is done again another time."""
+        """Kill the running job; a later job does the rest."""
         if self._job is not None:
             self._job.kill()
             self._job.wait()
             self._job = None
 
 
-class _Job:
-    """A job that an engine carries out, followed by a thread."""
+class _EngineJob:
+    """A job on an engine, followed by a thread."""
 
     def __init__(self, engine: Engine, root: str, settings: StoreSettings, merging: bool) -> None:
         self._thread = start_thread(
@@ -106,13 +102,13 @@ class _Job:
         return None if self._thread.is_alive() else 0
 
     def wait(self) -> None:
-        """Nothing is waited for: what is under way ends with the engine."""
+        """Do nothing: the job ends with the engine."""
 
     def kill(self) -> None:
-        """As `wait`."""
+        """Do nothing, as `wait`."""
 
     def _follow(self, engine: Engine, root: str, settings: StoreSettings, merging: bool) -> None:
-        # done again another time; a damaged log is seen by those who crawl
+        # a later job repeats it; the crawl reports a damaged log
         with suppress(LycosaError):
             if merging:
                 merge_on(engine, root, CompactionSettings(settings.merge_commits))
@@ -121,9 +117,7 @@ class _Job:
 
 
 def keep_up(root: str, settings: StoreSettings, merging: bool = True, ranking: bool = True) -> None:
-    """Merge what is due, delete what may go, rank once a day. Runs in any process beside the
-    worker.
-    """
+    """Compact and vacuum what is due, and rank daily, beside the worker."""
     workspace = Workspace.open(root)
     if merging:
         compact(workspace, CompactionSettings(settings.merge_commits))
@@ -135,9 +129,7 @@ def keep_up(root: str, settings: StoreSettings, merging: bool = True, ranking: b
 
 
 def rank_when_due(root: str) -> None:
-    """Make a new generation of the graph if the newest is older than a day and the log has grown
-    since; the index follows it.
-    """
+    """Make a generation of the graph if the newest is a day old and the log has grown since."""
     workspace = Workspace.open(root)
     found = newest(workspace)
     if found is not None:
@@ -147,7 +139,7 @@ def rank_when_due(root: str) -> None:
             or info.log_entry == workspace.state().head
         ):
             return
-    with suppress(FileNotFoundError):  # a merge took a file away: the next time
+    with suppress(FileNotFoundError):  # compaction removed a file: next time
         make_generation(workspace, index_analysis(root))
 
 

@@ -1,9 +1,8 @@
-"""Copies of a shard's generations on a machine's own disk: what a replica reads.
+"""Copies of generations of a shard on the local disk of a replica.
 
-    COPIES/00000007/     the generation's files, complete: it was renamed to this when it was
+    COPIES/00000007/     all files of the generation; renamed to this name when complete
 
-A generation shares most files with the one before it, under the same names: these are linked, not
-copied again.
+Files that a generation shares with the previous one have the same name and are linked.
 """
 
 from __future__ import annotations
@@ -16,19 +15,17 @@ from pathlib import Path
 from lycosa.index.generation import BUILD_PREFIX, INFO, Generation
 from lycosa.store.storage.staging import LIST
 
-# files that have one name in all generations, and not one content
+# files with the same name and different content in each generation
 _REWRITTEN = frozenset({"meta.json", INFO, LIST})
 
 
 def local_copy(generation: Generation, copies: Path) -> Generation:
-    """The same generation on this disk. Raises OSError if it is removed meanwhile, or the disk is
-    full.
-    """
+    """Copy a generation to this disk. Raises OSError if it is removed, or the disk is full."""
     target = copies / generation.path.name
     if target.is_dir():
         if (target / INFO).read_bytes() == (generation.path / INFO).read_bytes():
             return Generation(target, generation.info)
-        shutil.rmtree(target)  # of an index that was removed by hand, and built again
+        shutil.rmtree(target)  # of an earlier index that was deleted
     copies.mkdir(parents=True, exist_ok=True)
     before = [path for path in copies.iterdir() if not path.name.startswith(BUILD_PREFIX)]
     build = Path(tempfile.mkdtemp(prefix=BUILD_PREFIX, dir=copies))
@@ -48,10 +45,10 @@ def local_copy(generation: Generation, copies: Path) -> Generation:
 
 
 def remove_copies(copies: Path, number: int) -> None:
-    """Remove the copies of older generations; who has one open keeps it."""
+    """Remove the copies of older generations; open files stay readable."""
     for path in copies.iterdir():
         if path.name.isdigit() and int(path.name) < number:
-            shutil.rmtree(path, ignore_errors=True)  # a second replica here may be at it too
+            shutil.rmtree(path, ignore_errors=True)  # another replica may remove it too
 
 
 def _fetch(source: Path, target: Path, before: list[Path]) -> None:

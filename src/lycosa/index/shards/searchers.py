@@ -1,6 +1,4 @@
-"""Opening what was indexed, for searches: one generation, or the shards of one as a single
-index.
-"""
+"""Open a generation, or the generations of several shards as one index, for searching."""
 
 from __future__ import annotations
 
@@ -22,12 +20,14 @@ _MAX_REMOVALS = 20
 
 
 def open_searcher(paths: Sequence[Path]) -> tuple[tantivy.Schema, tantivy.Searcher]:
-    """A searcher of all that these folders of generations hold. They need not be writable. Raises
-    ValueError, OSError.
+    """Return a searcher of the generations in these folders, which may be read-only.
+
+    Raises:
+        ValueError, OSError: one cannot be opened.
     """
     if len(paths) == 1 and os.access(paths[0], os.W_OK):
         return _open(paths[0])
-    return _open_together(paths)  # tantivy makes a lock file where it opens an index
+    return _open_together(paths)  # tantivy creates a lock file in the folder that it opens
 
 
 def _open(path: Path) -> tuple[tantivy.Schema, tantivy.Searcher]:
@@ -37,9 +37,7 @@ def _open(path: Path) -> tuple[tantivy.Schema, tantivy.Searcher]:
 
 
 def _open_together(paths: Sequence[Path]) -> tuple[tantivy.Schema, tantivy.Searcher]:
-    """One index of all segments: links to their files, and one list of them. tantivy maps the files
-    when it opens them.
-    """
+    """Open one index of all segments, in a temporary folder of links. tantivy maps the files."""
     documents: list[dict[str, Any]] = [json.loads((path / META).read_bytes()) for path in paths]
     folder = Path(tempfile.mkdtemp(prefix="lycosa-shards-"))
     try:
@@ -60,9 +58,7 @@ def _open_together(paths: Sequence[Path]) -> tuple[tantivy.Schema, tantivy.Searc
 
 
 def _remove(folder: Path) -> None:
-    """A thread of tantivy looks at what it has opened once more within a second, and makes a lock
-    file there while it does.
-    """
+    """Remove a folder in which a thread of tantivy may create a lock file within a second."""
     for _ in range(_MAX_REMOVALS):
         shutil.rmtree(folder, ignore_errors=True)
         if not folder.exists():

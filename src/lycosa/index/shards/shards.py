@@ -1,15 +1,14 @@
-"""An index in several parts: which documents are in which, and which parts make up the index now.
+"""Shards of the index: their documents, and which of them are current.
 
-    index/00000007/              an index of one part: its generations, as `lycosa.index.generation`
-    says index/of-8/0003/00000007/    an index of eight: each part has a line of generations of its
-    own index/layout.json            how many parts the index has that is to be read; without it:
-    one
+    index/00000007/                 generation of an index of one shard (`index.generation`)
+    index/of-8/0003/00000007/       generation of shard 3 of 8
+    index/layout.json               number of shards of the current index; without it: one
 
-A part (shard) holds the documents of a contiguous group of partitions. Each is built, published and
-read for itself, so a slow one holds nothing back. When their number changes, the new ones are built
-beside the old, `layout.json` is replaced when all of them are there, and then the old ones go.
+A shard has the documents of a contiguous range of partitions. Shards are built, published and read
+independently. When their number changes, the new ones are built beside the old; when all are
+complete, `layout.json` is replaced, and the old ones are removed.
 
-No polars here: a search starts with this module.
+Without polars: every search starts with this module.
 """
 
 from __future__ import annotations
@@ -30,25 +29,23 @@ LAYOUT = "layout.json"
 MAX_SHARDS = 1_024
 _GROUP = re.compile(r"^of-(\d+)\Z")
 _NUMBER = re.compile(r"^\d{8,}\Z")
-_ATTEMPTS = 5  # looks at a layout that changes meanwhile
+_ATTEMPTS = 5  # reads of a layout that changes meanwhile
 
 
 @dataclass(slots=True, frozen=True)
 class Shard:
-    """Part `number` of `count`."""
+    """Shard `number` of `count`."""
 
     number: int = 0
     count: int = 1
 
     @property
     def line(self) -> str:
-        """The folder of its generations, within the workspace."""
+        """Folder of its generations, within the workspace."""
         return FOLDER if self.count == 1 else f"{FOLDER}/of-{self.count}/{self.number:04d}"
 
     def partitions(self, of: int) -> range:
-        """The partitions whose documents it holds, of a workspace that has `of`. None, if there are
-        more shards than partitions.
-        """
+        """Return its partitions, of the `of` partitions of a workspace; may be empty."""
         return range(-(-self.number * of // self.count), -(-(self.number + 1) * of // self.count))
 
     def __str__(self) -> str:
@@ -63,10 +60,10 @@ def shards_of(count: int) -> list[Shard]:
 
 
 def layout(place: Place) -> int:
-    """How many parts the index has that is to be read.
+    """Return the number of shards of the current index.
 
     Raises:
-        WorkspaceError: the note that says so is damaged.
+        WorkspaceError: layout.json is damaged.
     """
     path = f"{FOLDER}/{LAYOUT}"
     try:
@@ -84,27 +81,26 @@ def layout(place: Place) -> int:
 
 
 def current(place: Place) -> list[Shard]:
-    """The parts of the index that is to be read. Raises WorkspaceError as `layout` does."""
+    """Return the shards of the current index. Raises WorkspaceError as `layout` does."""
     return shards_of(layout(place))
 
 
 def newest_of_all(place: Place) -> list[Generation | WorkspaceError | None]:
-    """The newest generation of each part, in order; in its place what is wrong with it, or None: it
-    has none (yet).
-    """
+    """Return the newest generation of each shard, None, or the error of opening it."""
     found: list[Generation | WorkspaceError | None] = []
     storage = generations.storage_of(place)
     for _ in range(_ATTEMPTS):
         parts = current(storage)
         found = [_newest(storage, shard) for shard in parts]
         if layout(storage) == len(parts):
-            break  # else the parts that were looked for have just been removed
+            break  # otherwise these shards have just been removed
     return found
 
 
 def newest_numbers(place: Place) -> tuple[tuple[int, int], ...]:
-    """(shard, number of its newest generation) of those that have one: changes whenever something
-    is published.
+    """Return (shard, newest generation) of the shards that have one.
+
+    The result changes with every publication.
     """
     storage = generations.storage_of(place)
     found = []
@@ -116,23 +112,20 @@ def newest_numbers(place: Place) -> tuple[tuple[int, int], ...]:
 
 
 def highest_number(place: Place) -> int:
-    """The highest number of a generation that is to be read; a line that begins goes on from there,
-    so that no number comes twice.
-    """
+    """Return the highest current generation; new shards continue from it, so numbers are unique."""
     try:
         return max((number for _, number in newest_numbers(place)), default=0)
     except WorkspaceError:
-        return 0  # the layout is damaged: all is built anew
+        return 0  # the layout is damaged: the index is rebuilt
 
 
 def current_generation(place: Place) -> GenerationInfo | None:
-    """What the index says of itself; None if nothing was indexed yet.
+    """Return the description of the current index; None if nothing was indexed yet.
 
-    Of several parts: sums of their documents and of the numbers of their generations, and the log
-    entry that all of them have read.
+    Documents and generations of shards are added up; the log entry is one that all include.
 
     Raises:
-        WorkspaceError: it is damaged, or of a format that this program does not know.
+        WorkspaceError: it is damaged, or of an unknown format.
     """
     found = newest_of_all(place)
     for part in found:
@@ -142,8 +135,9 @@ def current_generation(place: Place) -> GenerationInfo | None:
 
 
 def index_analysis(place: Place) -> Analysis:
-    """How the index analyses Korean, as far as the packages for it are installed; where there is
-    none, as one without settings would.
+    """Return how the index analyses Korean, with the installed packages.
+
+    Without an index: the analysis of the default settings.
     """
     try:
         info = current_generation(place)
@@ -153,7 +147,7 @@ def index_analysis(place: Place) -> Analysis:
 
 
 def combined(parts: Sequence[GenerationInfo], count: int) -> GenerationInfo | None:
-    """What several parts of an index of `count` say together; None for none."""
+    """Combine the descriptions of shards of an index of `count`; None if there are none."""
     if not parts:
         return None
     if count == 1:
@@ -175,18 +169,14 @@ def combined(parts: Sequence[GenerationInfo], count: int) -> GenerationInfo | No
 
 
 def by_count(counts: Mapping[str, int]) -> dict[str, int]:
-    """The most frequent first: the order in which languages read a query, whatever shards they come
-    from.
-    """
+    """Sort by count, largest first: the order in which languages analyse a query."""
     return dict(sorted(counts.items(), key=lambda item: (-item[1], item[0])))
 
 
 def adopt(place: Place, count: int) -> bool:
-    """Make the parts of an index of `count` the ones to be read, if all of them are there; True if
-    they are.
+    """Make an index of `count` shards the current one if all of them exist; True if they do.
 
-    What belongs to another number of parts is removed then. Any builder may call it, at any time:
-    it changes nothing twice.
+    Shards of another number are removed then. Idempotent; any indexer may call it.
     """
     storage = generations.storage_of(place)
     if any(not generations.numbers(storage, shard.line) for shard in shards_of(count)):

@@ -1,13 +1,13 @@
-"""The files of a generation that hold the beginnings of its pages' texts, for snippets: each text
-once, however many pages have it.
+"""Read the page texts of a generation, from which snippets are cut.
 
-    <id>.texts    "LYTX", format; blocks (zstd); the texts' keys, in order, their blocks and places
-    in them; where blocks begin; the tail
+Only the beginning of a text is stored, and equal texts of several pages once.
 
-A document of the index names its text by a key, the text's own hash (`text_key`). Texts of one site
-and language stand together in a block, each after its length: what they share is compressed away.
-Files never change; which of them a generation has is in its folder. No numpy here: a search starts
-with this module.
+    <id>.texts    "LYTX", format; blocks (zstd); sorted keys of the texts, their blocks and places
+                  in them; starts of the blocks; the tail
+
+A document refers to its text by the hash of the text (`text_key`). Texts of one site and language
+are in one block, each after its length, so that they compress well. Files are immutable; a
+generation has those in its folder. Without numpy: every search starts with this module.
 """
 
 from __future__ import annotations
@@ -30,21 +30,21 @@ SUFFIX = ".texts"
 MAGIC = b"LYTX"
 HEAD = struct.Struct("<4sI")
 TAIL = struct.Struct("<QQQ4s4x")
-"""Where the keys begin, how many texts and how many blocks there are, and `MAGIC` again."""
+"""Start of the keys, number of texts, number of blocks, `MAGIC`."""
 LENGTH = struct.Struct("<I")
 _SPLIT = "\x00"
-_PER_THREAD = threading.local()
 
 
 def text_key(text: bytes) -> int:
-    """The key of a text, above 0. Nobody can make a text that has the key of a given one, so no
-    page shows what another one says.
+    """Return the key of a text, above 0.
+
+    The hash is cryptographic: no page can be crafted to show its text for another page.
     """
     return int.from_bytes(hashlib.blake2b(text, digest_size=8).digest(), "little") or 1
 
 
 def joined(body: str, full: str) -> bytes:
-    """The main text and the text outside it as one; b"" if there is none."""
+    """Join main text and other text; b"" if both are empty."""
     if not body and not full:
         return b""
     return f"{body.replace(_SPLIT, ' ')}{_SPLIT}{full.replace(_SPLIT, ' ')}".encode(
@@ -53,14 +53,16 @@ def joined(body: str, full: str) -> bytes:
 
 
 def parted(text: bytes) -> tuple[str, str]:
-    """The inverse of `joined`."""
+    """Return main text and other text: the inverse of `joined`."""
     body, _, full = text.decode("utf-8").partition(_SPLIT)
     return body, full
 
 
 class TextFile:
-    """An open file. Shared by threads. `keys` are in order; the n-th text stands in block
-    `blocks[n]` at `places[n]`; a block ends where the next one begins: `starts` has one more.
+    """An open file. Threads may share it.
+
+    `keys` are sorted. Text n is in block `blocks[n]` at `places[n]`; block n is from `starts[n]`
+    to `starts[n + 1]`.
 
     Raises:
         WorkspaceError: it is damaged, or of another format.
@@ -97,7 +99,7 @@ class TextFile:
 
     @property
     def size(self) -> int:
-        """Bytes."""
+        """Size in bytes."""
         return len(self._whole)
 
     def __contains__(self, key: int) -> bool:
@@ -105,34 +107,34 @@ class TextFile:
         return place < len(self.keys) and self.keys[place] == key
 
     def block(self, number: int) -> memoryview:
-        """A block as it is written."""
+        """Return a compressed block."""
         return self._whole[self.starts[number] : self.starts[number + 1]]
 
     def read(self, key: int) -> bytes | None:
-        """A text; None if it is not here. Raises zstandard.ZstdError, struct.error: the file is
-        damaged. Hot path: bench/search.py.
+        """Return a text; None if the file does not have it. Hot path: bench/search.py.
+
+        Raises:
+            zstandard.ZstdError, struct.error: the file is damaged.
         """
         place = bisect_left(self.keys, key)
         if place == len(self.keys) or self.keys[place] != key:
             return None
         at = self.places[place]
-        # as fast as a stream's first half
+        # a stream of only the needed part is not faster
         block = decompressor().decompress(self.block(self.blocks[place]))
         start = at + LENGTH.size
         return block[start : start + LENGTH.unpack_from(block, at)[0]]
 
 
-class Texts:
-    """All texts of one or several generations. Shared by threads. Raises as `TextFile` does."""
+class SnippetTexts:
+    """Texts of one or several generations. Threads may share it. Raises as `TextFile` does."""
 
     def __init__(self, generations: Iterable[Path]) -> None:
         opened = [TextFile(path) for generation in generations for path in files(generation)]
-        self._files = sorted(opened, key=lambda file: -file.size)  # most texts are in the largest
+        self._files = sorted(opened, key=lambda file: -file.size)  # the largest has most texts
 
     def read(self, key: int | None) -> tuple[str, str]:
-        """The beginnings of the main text, and of the visible text outside it, as they were
-        written; empty without a key.
-        """
+        """Return the beginnings of main text and other text; empty without a key."""
         if key is None:
             return "", ""
         for file in self._files:
@@ -143,13 +145,20 @@ class Texts:
 
 
 def files(folder: Path) -> list[Path]:
-    """The files of texts in a folder."""
+    """Return the files of texts in a folder."""
     return [folder / name for name in sorted(os.listdir(folder)) if name.endswith(SUFFIX)]
 
 
+class _PerThread(threading.local):
+    """A decompressor must not be shared; creating one costs half as much as using it."""
+
+    def __init__(self) -> None:
+        self.decompressor = zstandard.ZstdDecompressor()
+
+
+_PER_THREAD = _PerThread()
+
+
 def decompressor() -> zstandard.ZstdDecompressor:
-    """One a thread: it must not be shared, and a third of the work is to make one."""
-    made: zstandard.ZstdDecompressor | None = getattr(_PER_THREAD, "decompressor", None)
-    if made is None:
-        made = _PER_THREAD.decompressor = zstandard.ZstdDecompressor()
-    return made
+    """Return the decompressor of this thread."""
+    return _PER_THREAD.decompressor

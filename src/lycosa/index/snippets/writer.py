@@ -1,8 +1,7 @@
-"""Writing the files of texts (`index.snippets.texts`): new texts go to a new file, and files of
-about the same size become one.
+"""Write the files of texts (`index.snippets.texts`).
 
-Merging copies whole blocks as they are. A text that no document names any more is left out when
-files are made anew for that: when there are many more texts than documents.
+New texts go to a new file, and files of similar size are merged by copying blocks. When there are
+many more texts than documents, the files are rewritten without the unused texts.
 """
 
 from __future__ import annotations
@@ -29,33 +28,28 @@ from lycosa.index.snippets.texts import (
 )
 
 BLOCK = 32 * 2**10
-"""Bytes of texts in a block, at least: larger ones take less on disk, and longer to be read
-(bench/search.py). On the six sites texts take 1 % less with 40 KiB, 4 % less with 64.
-"""
-RUN = 4 * 2**20  # bytes of texts that are put in order together, so that like ones meet in a block
-LEVEL = 6  # zstd's: 3 is 6 % larger, 9 takes half as long again for 1 % less
-# a block of fewer compressed bytes is put together with others when files are merged
-_SMALL = 2**13
-_GROWTH = 2  # a file is merged with a newer one, unless it is so many times as large
-_MAX_NEW = 50_000  # texts of a file that is being written, whose keys are in memory: some 6 MB
-_SPARE, _SPARE_SHARE = 1_000, 0.25  # texts that may be there beyond one for each document
+"""Minimum bytes of texts in a block: larger blocks compress better and are slower to read."""
+RUN = 4 * 2**20  # bytes of texts that are sorted together, so that similar ones share a block
+LEVEL = 6  # of zstd; see decision 17
+_SMALL = 2**13  # merging repacks blocks of fewer compressed bytes
+_GROWTH = 2  # a file is merged with a newer one unless it is this many times as large
+_MAX_NEW = 50_000  # texts of a new file, whose keys are in memory: about 6 MB
+_SPARE, _SPARE_SHARE = 1_000, 0.25  # unused texts that are allowed
 
 Numbers = npt.NDArray[np.uint64]
 
 
 class TextWriter:
-    """The texts of an index that is being built, in its folder. One thread at a time."""
+    """Writes the texts of an index that is being built. Not thread-safe."""
 
     def __init__(self, folder: Path) -> None:
-        """Go on from the files that are in the folder. Raises as `TextFile` does."""
+        """Continue with the files in the folder. Raises as `TextFile` does."""
         self._folder = folder
         self._files = [TextFile(path) for path in files(folder)]
         self._new: _NewFile | None = None
 
     def add(self, text: bytes, near: tuple[str, ...]) -> int:
-        """Take in a text, unless it is there; those whose `near` is alike come to stand together.
-        Returns its key.
-        """
+        """Add a text unless it exists, and return its key. Texts are sorted by `near`."""
         key = text_key(text)
         if any(key in file for file in self._files):
             return key
@@ -68,9 +62,11 @@ class TextWriter:
         return key
 
     def finish(self, documents: int, named: Callable[[], Iterable[int]]) -> list[str]:
-        """Write what was added. Returns the names of the files that hold all texts now. `documents`
-        are those of the index, `named` gives the keys that they name: asked for when there are too
-        many texts.
+        """Write added texts, and return the names of all files.
+
+        Args:
+            documents: number of documents of the index.
+            named: returns the keys of the used texts; called when there are too many texts.
         """
         if self._new is not None:
             self._files.append(self._new.close())
@@ -84,7 +80,7 @@ class TextWriter:
         return [file.path.name for file in self._files]
 
     def close(self) -> None:
-        """Drop what was not finished."""
+        """Drop unfinished files."""
         if self._new is not None:
             self._new.drop()
             self._new = None
@@ -115,7 +111,7 @@ class _NewFile:
 
     @property
     def texts(self) -> int:
-        """How many were added."""
+        """Number of added texts."""
         return len(self._written)
 
     def add(self, key: int, text: bytes, near: tuple[str, ...]) -> None:
@@ -128,9 +124,7 @@ class _NewFile:
             self._flush()
 
     def take(self, file: TextFile, named: Numbers | None) -> None:
-        """Take in the texts of another file; only those that are named. Blocks that lose none are
-        copied.
-        """
+        """Add the texts of another file that are `named`. Copy blocks that lose none."""
         keys, blocks, places = (np.frombuffer(part, dtype=kind) for part, kind in _columns(file))
         wanted = np.ones(len(keys), dtype=bool) if named is None else np.isin(keys, named)
         starts = np.frombuffer(file.starts, dtype=np.uint64)
@@ -141,7 +135,7 @@ class _NewFile:
         for block in np.flatnonzero(~spoiled).tolist():
             self._block(file.block(block))
         self._note(keys[kept], number[blocks[kept]], places[kept])
-        # In the order in which they stand there, which is that of what is alike.
+        # in the order of that file, in which similar texts are adjacent
         for place in np.lexsort((places, blocks)).tolist():
             if wanted[place] and not kept[place]:
                 text = file.read(int(keys[place]))
@@ -149,7 +143,7 @@ class _NewFile:
                 self.add(int(keys[place]), text, ())
 
     def close(self) -> TextFile:
-        """The file, whole."""
+        """Complete the file and open it."""
         self._flush()
         keys = np.concatenate([np.empty(0, np.uint64), *self._keys])
         blocks, places = (
@@ -177,7 +171,7 @@ class _NewFile:
         self._path.unlink()
 
     def _flush(self) -> None:
-        """Write what waits."""
+        """Write waiting texts."""
         self._waiting.sort(key=lambda row: row[0])
         block, keys, places = bytearray(), list[int](), list[int]()
         for place, (_, key, text) in enumerate(self._waiting, 1):

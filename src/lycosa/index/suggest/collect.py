@@ -1,17 +1,15 @@
-"""From the tables to what the file of suggestions holds: phrases of titles, headings and links with
-their weight, and words of the texts.
+"""Collect phrases of titles, headings and links with their weights, and words of the texts.
 
-Memory is bounded whatever the number of pages: they are read in frames of some megabytes; of
-phrases and of words those that count most are kept, with as many again while more come in (lossy
-counting, as in `search.query.term_statistics`); and above `WORD_PAGES` pages words are counted in a
-share of them, by the pages' keys. A text that several pages have is looked at once, and counts for
-all of them.
+Memory is bounded: pages are read in frames; only the best phrases and words are kept, and as many
+again between prunings (lossy counting, as in `search.query.term_statistics`); above `WORD_PAGES`
+pages, words are counted in a sample by page key. A text that several pages have is read once and
+counts for all of them.
 """
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 import polars as pl
@@ -22,25 +20,25 @@ from lycosa.index.suggest.normalise import folded_all
 from lycosa.index.suggest.writer import MAX_PHRASE_BYTES
 
 MAX_PHRASES = 300_000
-MOST_WORDS = 300_000
+MAX_WORDS = 300_000
 WORD_PAGES = 50_000
-"""Pages in which words are counted; of more, a share that comes to as many."""
-# characters of a page whose words are counted; where ICU has to part them
-WORD_TEXT, WORD_TEXT_CUT = 10_000, 3_000
+"""Pages in which words are counted; of more, a sample of this size."""
+# characters of a page whose words are counted; in languages that ICU segments
+WORD_TEXT, SEGMENTED_TEXT = 10_000, 3_000
 MAX_PHRASE, MAX_WORD = 80, 40  # characters
-MOST_HEADINGS, MAX_ANCHORS = 30, 5  # of a page
+MAX_HEADINGS, MAX_ANCHORS = 30, 5  # of a page
 WEIGHTS = {TITLE: 3.0, ANCHOR: 2.0, HEADING: 1.0, WORD: 0.5}
-USUAL_PAGES = 3  # of a host that hold a phrase; what is on more of them says little of each
-COMMON = 0.25  # of the pages of a language: words on more of them are no suggestions
-FEW_PAGES = 500  # above which a word on one page is not kept: most are misspelled, or nobody's
-LEAST_PAGES = 3  # that hold a word which is suggested
+USUAL_PAGES = 3  # of a host with a phrase; more make it less significant
+COMMON = 0.25  # share of pages above which a word is not suggested
+FEW_PAGES = 500  # above which words of a single page are dropped: most are misspelled
+MIN_PAGES = 3  # with a suggested word
 
 COLUMNS = (
     "partition", "url_key", "host_key", "language", "title", "headline", "headings", "main_text",
     "text", "text_digest", "may_index",
 )  # fmt: skip
 COPY_COLUMNS = ("partition", "url_key", "language", "text_digest", "may_index")
-MAX_PAIR = 6  # characters of two Chinese or Japanese words that are looked at as one
+MAX_PAIR = 6  # characters of two Chinese or Japanese words that also count as one
 _PAIRED = ("zh", "ja")
 _PARTS_OF_TITLE = r"\s+[|–—·•»:-]+\s+|\s*[|·•»]\s*"
 _NUMBERING = r"^\s*(?:\d+(?:\.\d+)*\.?|\p{Lu}(?:\.\d+)+\.?)\s+"
@@ -52,12 +50,13 @@ _ROWS = 500
 _NO_WORD = "".join(
     chr(code) for code in range(0x80) if not chr(code).isalnum() and chr(code) != "_"
 )
-_UNEVEN = r"  |[\t-\r\x1c-\x1f]"  # white space that is not one space
+_UNEVEN = r"  |[\t-\r\x1c-\x1f]"  # white space other than single spaces
 
 
 def copies_of(frames: Iterator[pl.DataFrame], share: int) -> dict[tuple[str, int], int]:
-    """Of texts that several pages have: (language, digest) -> how many. Frames have the columns of
-    `COPY_COLUMNS`; `share` as of `Collector`.
+    """Return (language, digest) -> number of pages, of texts that several pages have.
+
+    Frames have the columns `COPY_COLUMNS`; `share` as in `Collector`.
     """
     parts = [
         _shared_out(frame, share)
@@ -73,28 +72,30 @@ def copies_of(frames: Iterator[pl.DataFrame], share: int) -> dict[tuple[str, int
 
 @dataclass(slots=True)
 class Collector:
-    """Takes pages in, frame by frame, sorted by host; `share`: one of so many is looked at for its
-    words; `copies`: of `copies_of`.
+    """Collects from frames that are sorted by host.
+
+    `share`: words are counted in one of so many pages. `copies`: result of `copies_of`.
     """
 
     share: int = 1
     copies: dict[tuple[str, int], int] = field(default_factory=dict)
-    most_phrases: int = MAX_PHRASES
-    most_words: int = MOST_WORDS
+    max_phrases: int = MAX_PHRASES
+    max_words: int = MAX_WORDS
     pages: int = 0
     _by_language: dict[str, int] = field(default_factory=dict)
     _phrases: list[pl.DataFrame] = field(default_factory=list)
     _words: list[pl.DataFrame] = field(default_factory=list)
 
-    def add(self, frame: pl.DataFrame, said: pl.DataFrame | None) -> None:
-        """Pages with the columns of `COLUMNS`, each once; `said` is what links say of pages:
-        url_key, prior, anchors.
+    def add(self, frame: pl.DataFrame, link_signals: pl.DataFrame | None) -> None:
+        """Add pages with the columns `COLUMNS`, each once.
+
+        `link_signals`: url_key, prior, anchors.
         """
         self.pages += frame.height
         for language, count in frame.group_by("language").len().iter_rows():
             self._by_language[language] = self._by_language.get(language, 0) + count
         for part in frame.iter_slices(_ROWS):
-            self._phrases.append(_phrases(part, said))
+            self._phrases.append(_phrases(part, link_signals))
         looked_at = _shared_out(frame, self.share)
         weights = [
             self._weight_of(key) for key in looked_at.select("language", "text_digest").iter_rows()
@@ -103,22 +104,16 @@ class Collector:
             pl.col("weight") > 0
         )
         self._words += [_words(part) for part in counted.iter_slices(_ROWS) if part.height]
-        self._phrases = _fewer(
-            self._phrases, 2 * self.most_phrases, _together_phrases, "weight", self.most_phrases
-        )
-        self._words = _fewer(
-            self._words, 2 * self.most_words, _together_words, "pages", self.most_words
-        )
+        self._phrases = _fewer(self._phrases, _merged_phrases, "weight", self.max_phrases)
+        self._words = _fewer(self._words, _merged_words, "pages", self.max_words)
 
     def words(self) -> pl.DataFrame:
-        """The words that were found, each by its commonest spelling: language, text, folded,
-        pages.
-        """
-        rows = _together_words([pl.DataFrame(schema=_WORD_SCHEMA), *self._words])
+        """Return the words, each with its most frequent spelling: `writer.WORDS`."""
+        rows = _merged_words([pl.DataFrame(schema=_WORD_SCHEMA), *self._words])
         if self.pages > FEW_PAGES:
             rows = rows.filter(pl.col("pages") > 1)
         return (
-            _with_folded(_most(rows, self.most_words, "pages"))
+            _with_folded(_most(rows, self.max_words, "pages"))
             .sort("pages", "text", descending=[True, False])
             .group_by("language", "folded", maintain_order=True)
             .agg(pl.col("text").first(), pl.col("pages").sum() * self.share)
@@ -126,9 +121,7 @@ class Collector:
         )
 
     def phrases(self, words: pl.DataFrame) -> pl.DataFrame:
-        """The phrases that were found, and those of the words that are worth suggesting: language,
-        text, folded, kind, pages, weight.
-        """
+        """Return the phrases and the words that are suggested: `writer.PHRASES`."""
         return (
             pl.concat([*self._from_pages(), self._from_words(words)])
             .sort("weight", "text", descending=[True, False])
@@ -138,8 +131,8 @@ class Collector:
 
     def _from_pages(self) -> Iterator[pl.DataFrame]:
         if self._phrases:
-            rows = _together_phrases(self._phrases)
-            yield _with_folded(_most(rows, self.most_phrases, "weight")).select(
+            rows = _merged_phrases(self._phrases)
+            yield _with_folded(_most(rows, self.max_phrases, "weight")).select(
                 "language", "folded", "text", "kind", "pages", "weight"
             )
 
@@ -149,21 +142,19 @@ class Collector:
         )
         rare = 1.0 - pl.col("pages") / (COMMON * of)
         wanted = words.filter(
-            (pl.col("pages") >= LEAST_PAGES) & ((rare > 0) | (of < LEAST_PAGES / COMMON))
+            (pl.col("pages") >= MIN_PAGES) & ((rare > 0) | (of < MIN_PAGES / COMMON))
         )
         weighed = wanted.with_columns(
             weight=WEIGHTS[WORD] * (1.0 + pl.col("pages")).log(2.0) * rare.clip(0.1, 1.0), kind=WORD
         )
-        best = _most(weighed, self.most_phrases // 4, "weight")
+        best = _most(weighed, self.max_phrases // 4, "weight")
         long_enough = (pl.col("folded").str.len_chars() > 2) | ~_is_ascii("folded")
         return best.filter(long_enough).select(
             "language", "folded", "text", "kind", "pages", "weight"
         )
 
     def _weight_of(self, key: tuple[str, int]) -> int:
-        """For how many pages one with this text counts: the first one of its copies for all of
-        them.
-        """
+        """Return for how many pages one counts: the first copy of a text for all of them."""
         count = self.copies.get(key)
         if count is None:
             return 1
@@ -171,47 +162,23 @@ class Collector:
         return count
 
 
-def _phrases(pages: pl.DataFrame, said: pl.DataFrame | None) -> pl.DataFrame:
-    """language, text, kind; pages, hosts, prior: how many pages of how many hosts have it, and the
-    highest prior of one of them.
-    """
-    if said is None:
+def _phrases(pages: pl.DataFrame, link_signals: pl.DataFrame | None) -> pl.DataFrame:
+    """Return language, text, kind, and numbers of pages and hosts with it, and their best prior."""
+    if link_signals is None:
         known = pages.with_columns(prior=pl.lit(1.0), anchors=pl.lit(""))
     else:
-        known = pages.join(said, on="url_key", how="left").with_columns(
+        known = pages.join(link_signals, on="url_key", how="left").with_columns(
             pl.col("prior").fill_null(1.0), pl.col("anchors").fill_null("")
         )
     title = pl.when(pl.col("title") != "").then("title").otherwise("headline")
-    parts = (
-        known.select(
-            "language",
-            "host_key",
-            "url_key",
-            "prior",
-            title.str.replace_all(_PARTS_OF_TITLE, "\n").str.split("\n").alias("text"),
-            kind=TITLE,
-        ),
-        known.select(
-            "language",
-            "host_key",
-            "url_key",
-            "prior",
-            pl.col("headings").list.head(MOST_HEADINGS).alias("text"),
-            kind=HEADING,
-        ),
-        known.select(
-            "language",
-            "host_key",
-            "url_key",
-            "prior",
-            pl.col("anchors")
-            .str.split("\n")
-            .list.unique(maintain_order=True)
-            .list.head(MAX_ANCHORS)
-            .alias("text"),
-            kind=ANCHOR,
-        ),
-    )
+    anchors = pl.col("anchors").str.split("\n").list.unique(maintain_order=True)
+    sources = {
+        TITLE: title.str.replace_all(_PARTS_OF_TITLE, "\n").str.split("\n"),
+        HEADING: pl.col("headings").list.head(MAX_HEADINGS),
+        ANCHOR: anchors.list.head(MAX_ANCHORS),
+    }
+    keys = ("language", "host_key", "url_key", "prior")
+    parts = [known.select(*keys, text=text, kind=kind) for kind, text in sources.items()]
     text = (
         pl.col("text")
         .str.replace_all(r"\s+", " ")
@@ -234,8 +201,8 @@ def _phrases(pages: pl.DataFrame, said: pl.DataFrame | None) -> pl.DataFrame:
     )
 
 
-def _together_phrases(parts: list[pl.DataFrame]) -> pl.DataFrame:
-    """Frames are sorted by host, so a host is counted twice only where one ends within it."""
+def _merged_phrases(parts: list[pl.DataFrame]) -> pl.DataFrame:
+    """Merge. Frames are sorted by host, so hosts count twice only where a frame ends."""
     rows = (
         pl.concat(parts)
         .group_by(_PHRASE_KEY)
@@ -245,8 +212,9 @@ def _together_phrases(parts: list[pl.DataFrame]) -> pl.DataFrame:
 
 
 def _weight() -> pl.Expr:
-    """What a phrase counts: its kind, the best of its pages, on how many pages and hosts it stands.
-    What many pages of one host have is its name or a word of its navigation.
+    """Return the weight of a phrase: by kind, best page, and number of pages and hosts.
+
+    Phrases on many pages of one host weigh less: site names and navigation.
     """
     usual = USUAL_PAGES * pl.col("hosts")
     kind = pl.col("kind").replace_strict(WEIGHTS, return_dtype=pl.Float64)
@@ -255,8 +223,9 @@ def _weight() -> pl.Expr:
 
 
 def _words(pages: pl.DataFrame) -> pl.DataFrame:
-    """language, text, pages: the words of the texts as they are written in lower case, and on how
-    many pages; a page counts as `weight` says. Hot path: bench/search.py.
+    """Return the words of pages in lower case: language, text, pages (weighted by `weight`).
+
+    Hot path: bench/search.py.
     """
     body = (
         pl.when(pl.col("main_text") != "").then("main_text").otherwise("text").str.head(WORD_TEXT)
@@ -275,7 +244,7 @@ def _words(pages: pl.DataFrame) -> pl.DataFrame:
     run_together = texts.filter(pl.col("language").is_in(_SPACELESS))
     if run_together.height:
         cut = [
-            "\n".join(_cut(text[:WORD_TEXT_CUT].lower(), language))
+            "\n".join(_cut(text[:SEGMENTED_TEXT].lower(), language))
             for language, text in run_together.select("language", "body").rows()
         ]
         parts.append(
@@ -292,14 +261,14 @@ def _words(pages: pl.DataFrame) -> pl.DataFrame:
     return each.group_by("language", "text").agg(pages=pl.col("weight").sum())
 
 
-def _together_words(parts: list[pl.DataFrame]) -> pl.DataFrame:
+def _merged_words(parts: list[pl.DataFrame]) -> pl.DataFrame:
     return pl.concat(parts).group_by("language", "text").agg(pl.col("pages").sum())
 
 
 def _cut(text: str, language: str) -> list[str]:
-    """The words of a text without spaces between them, each once, by ICU's dictionary of its
-    language; in Chinese and Japanese also two together, for the dictionary parts what people take
-    for one (安装程序).
+    """Return the unique words of a text without spaces, segmented by ICU.
+
+    In Chinese and Japanese also pairs, because ICU splits what people regard as a word (安装程序).
     """
     words = list(WordBreaker(text, language))
     found = {word for word in set(words) if word[:1].isalpha()}
@@ -313,9 +282,7 @@ def _cut(text: str, language: str) -> list[str]:
 
 
 def _with_folded(rows: pl.DataFrame) -> pl.DataFrame:
-    """With the form of `text` by which it is compared, `folded`; without rows that have none, or a
-    very long one.
-    """
+    """Add the folded form of `text`, and drop rows whose form is empty or very long."""
     is_plain = _is_ascii("text") & ~pl.col("text").str.contains(_UNEVEN)
     ascii, other = rows.filter(is_plain), rows.filter(~is_plain)
     plain = pl.col("text").str.to_lowercase().str.strip_chars_start(_NO_WORD).str.strip_chars(" ")
@@ -335,14 +302,15 @@ def _shared_out(pages: pl.DataFrame, share: int) -> pl.DataFrame:
 
 
 def _fewer(
-    parts: list[pl.DataFrame], most: int, together: object, by: str, kept: int
+    parts: list[pl.DataFrame],
+    merge: Callable[[list[pl.DataFrame]], pl.DataFrame],
+    by: str,
+    kept: int,
 ) -> list[pl.DataFrame]:
-    """The same in one frame, without the rarest, if there are too many rows."""
-    if sum(part.height for part in parts) <= most:
+    """Merge frames and drop the rarest rows if there are too many."""
+    if sum(part.height for part in parts) <= 2 * kept:
         return parts
-    assert callable(together)
-    rows: pl.DataFrame = together(parts)
-    return [_most(rows, kept, by)]
+    return [_most(merge(parts), kept, by)]
 
 
 def _most(rows: pl.DataFrame, count: int, by: str) -> pl.DataFrame:

@@ -1,9 +1,7 @@
-"""How many slips of the finger lie between two words: letters too many, too few, wrong, or two in
-the wrong order.
+"""Edit distance of words: Damerau-Levenshtein in the form of optimal string alignment.
 
-Damerau and Levenshtein's distance with neighbouring letters exchanged at most once (Damerau, "A
-technique for computer detection and correction of spelling errors", CACM 1964; optimal string
-alignment).
+Insertions, deletions, substitutions and transpositions of neighbouring letters count 1 each
+(Damerau, "A technique for computer detection and correction of spelling errors", CACM 1964).
 """
 
 from __future__ import annotations
@@ -13,36 +11,43 @@ import re
 import unicodedata
 
 SYLLABLE = 3
-"""Letters of Hangul in a syllable, at most."""
+"""Maximum number of letters in a Hangul syllable."""
 _SYLLABLES = re.compile("(?:[\u1100-\u115f][\u1160-\u11a7][\u11a8-\u11ff]?)+")
 
 
 @functools.lru_cache(maxsize=256)
-def by_syllables(word: str, most: int) -> bool:
-    """Whether a wrong syllable of a folded word counts as one slip, as a wrong letter does: where
-    it is Hangul, whose syllables are taken apart, and has more of them than may be wrong (else any
-    other word would do).
+def by_syllables(word: str, max_distance: int) -> bool:
+    """Return whether a wrong syllable of a folded word counts as one edit.
+
+    It does in Hangul, whose syllables are decomposed, if the word has more than `max_distance`
+    syllables: otherwise every other word would be similar.
     """
-    return bool(_SYLLABLES.fullmatch(word)) and len(unicodedata.normalize("NFC", word)) > most
+    return (
+        bool(_SYLLABLES.fullmatch(word)) and len(unicodedata.normalize("NFC", word)) > max_distance
+    )
 
 
-def slips_between(one: str, other: str, most: int) -> int:
-    """The distance of two folded words, of which `one` is what was typed."""
-    found = slips(one, other, most)
-    if found <= most or not by_syllables(one, most):
-        return found
-    one, other = unicodedata.normalize("NFC", one), unicodedata.normalize("NFC", other)
-    return most + 1 if set(one).isdisjoint(other) else slips(one, other, most)
+def word_distance(typed: str, other: str, max_distance: int) -> int:
+    """Return the distance of two folded words, `max_distance` + 1 if it is larger."""
+    distance = edit_distance(typed, other, max_distance)
+    if distance <= max_distance or not by_syllables(typed, max_distance):
+        return distance
+    typed, other = unicodedata.normalize("NFC", typed), unicodedata.normalize("NFC", other)
+    if set(typed).isdisjoint(other):
+        return max_distance + 1
+    return edit_distance(typed, other, max_distance)
 
 
-def slips(one: str, other: str, most: int) -> int:
-    """The distance of two words; `most` + 1 if it is more than `most`, which is small: each slip is
-    tried at the first letter that differs. Hot path: bench/suggest.py.
+def edit_distance(one: str, other: str, max_distance: int) -> int:
+    """Return the distance of two strings, `max_distance` + 1 if it is larger.
+
+    Tries each edit at the first letter that differs, so `max_distance` must be small. Hot path:
+    bench/suggest.py.
     """
     if one == other:
         return 0
-    if not most or abs(len(one) - len(other)) > most:
-        return most + 1
+    if not max_distance or abs(len(one) - len(other)) > max_distance:
+        return max_distance + 1
     start = 0
     shorter = min(len(one), len(other))
     while start < shorter and one[start] == other[start]:
@@ -54,9 +59,9 @@ def slips(one: str, other: str, most: int) -> int:
     if not one or not other:
         return len(one) + len(other)
     swapped = one[0] == other[1:2] and one[1:2] == other[0]
-    if most == 1:  # it leaves no more than this between what is equal on both sides
+    if max_distance == 1:  # the common prefix and suffix are removed
         return 1 if len(one) == len(other) == (2 if swapped else 1) else 2
     rests = [(one[1:], other[1:]), (one[1:], other), (one, other[1:])]
     if swapped:
         rests.append((one[2:], other[2:]))
-    return 1 + min(slips(*rest, most - 1) for rest in rests)
+    return 1 + min(edit_distance(*rest, max_distance - 1) for rest in rests)

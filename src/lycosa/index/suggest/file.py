@@ -1,21 +1,21 @@
-"""The file of a generation that suggests: phrases by the beginning of any of their words, and words
-that may stand for misspelled ones.
+"""Read the file of suggestions of a generation.
 
-    suggestions-3-<hash>    "LYSG", format, length of the header; the header (JSON); arrays, each at
-    a multiple of 8
+It has phrases, which are found by a prefix of any of their words, and words with their
+number of pages, from which misspelled words are corrected.
 
-Phrases stand in order of weight, so that a phrase's number is its rank. They are found in sections,
-two for each language: its phrases, and its single words. A section is a sorted array of the places
-in phrases at which words begin; what begins with some letters is a range of it, which is found by
-halving, and the best of them are the smallest numbers in that range. For beginnings with more than
-`LARGE` rows the best are written down (`tops`), so no answer looks at more.
+    suggestions-4-<hash>    "LYSG", length of the header; the header (JSON, zstd); arrays (zstd)
 
-Words stand by language and length; each has a mask of its letters, from which most words that are
-too far from another one are told without being read. How texts are written: `index.suggest.texts`.
+Phrases are sorted by weight: the number of a phrase is its rank. Each language has two sections,
+one for its phrases and one for its single words. A section is a sorted array of word starts
+(`phrase << PLACE_BITS | place`). All starts with a prefix are a range of it, and the
+smallest numbers in that range are the best phrases. For prefixes of more than `LARGE` starts the
+best phrases are stored (`tops`), so that no lookup reads more.
 
-The file is mapped. Arrays of numbers that are much smaller compressed are taken apart when it is
-opened, and cost some ten bytes a phrase; texts, words and masks are, many together, when they are
-looked at. No numpy here: a search starts with this module.
+Words are sorted by language, length and folded form. Each has a bit mask of its letters, which
+rules out most words that are not similar without reading them.
+
+The file is mapped. Number arrays are decompressed when it is opened (about 14 bytes per phrase),
+texts and masks when they are read. Without numpy: every search starts with this module.
 """
 
 from __future__ import annotations
@@ -24,48 +24,49 @@ import functools
 import json
 import mmap
 import os
+import re
 import struct
+import unicodedata
+from array import array
 from bisect import bisect_left
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
 import zstandard
-from xxhash import xxh3_64_intdigest
 
 from lycosa.core.errors import WorkspaceError
-from lycosa.index.suggest.edit_distance import SYLLABLE, by_syllables, slips_between
-from lycosa.index.suggest.texts import Chunks, Row, Texts, Words, folds_of, unpacked, usual_text
+from lycosa.index.snippets.texts import decompressor
+from lycosa.index.suggest.edit_distance import SYLLABLE, by_syllables, word_distance
 
-FORMAT = 3
+FORMAT = 4
 PREFIX = f"suggestions-{FORMAT}-"
-"""With the format: a file of another one is as good as none, and made anew."""
+"""Contains the format: a file of another format is ignored and replaced."""
+HEAD = struct.Struct("<4sI")
 MAGIC = b"LYSG"
-HEAD = struct.Struct("<4sII")
 TITLE, ANCHOR, HEADING, WORD = 0, 1, 2, 3
-"""What a phrase is mostly."""
-MASKS = 4_096
-"""Words whose masks are compressed together."""
+"""Kinds of phrases."""
+TEXT_ROWS, MASK_ROWS = 1_024, 4_096
+"""Texts and masks that are compressed together."""
 LARGE = 2_048
-"""Rows of a section that may be looked through for an answer."""
+"""Word starts that a lookup may read."""
 TOPS = 96
-"""Phrases that are written down for a beginning that more rows have."""
-WEIGHT_STEPS = 1_024
-"""Weights are written as their logarithms to base 2, in so many steps for 1, from `MIN_WEIGHT`
-on: to .07 %, in 16 bits.
-"""
-MIN_WEIGHT = -32
-FIRST_WORD = 1.5  # how much more a phrase counts that begins with what was typed
-# bits of a mask for letters that stand once; the others are for those that come again
-MASK_ONCE = 42
+"""Phrases that are stored for a prefix of more starts."""
+PLACE_BITS = 9
+"""Bits of the place of a word start in its phrase (`writer.MAX_PHRASE_BYTES`)."""
+WEIGHT_STEPS, MIN_WEIGHT = 1_024, -32
+"""Weights are stored as logarithms to base 2 in steps of 1 / WEIGHT_STEPS from MIN_WEIGHT."""
+FIRST_WORD = 1.5  # factor for a phrase whose first word has the prefix
+_CACHED_CHUNKS, _CACHED_FOLDS = 128, 8_192  # about 5 MB and 2 MB
+_LAST = "\U0010ffff"
+_MARKS = re.compile("[\u0300-\u036f]+")  # Unicode's combining diacritical marks
 
 
 @dataclass(slots=True, frozen=True)
 class SuggestInfo:
-    """How a file was made: from the tables as of `log_entry`, at `made_at` (ms), of so many
-    pages.
-    """
+    """Origin of a file: tables up to `log_entry`, made at `made_at` (ms) from so many `pages`."""
 
     log_entry: int
     made_at: int
@@ -74,9 +75,7 @@ class SuggestInfo:
 
 @dataclass(slots=True, frozen=True)
 class Phrase:
-    """A phrase to write or that was found. `folded` is its form for comparing; `pages` how many
-    hold it.
-    """
+    """A phrase. `folded` is its form for comparisons, `pages` the number of pages with it."""
 
     text: str
     folded: str
@@ -88,43 +87,37 @@ class Phrase:
 
 @dataclass(slots=True, frozen=True)
 class KnownWord:
-    """A word of the pages of a language, and on how many of them it stands, about. `slips`: how far
-    it is from what was looked for.
-    """
+    """A word of a language, its approximate number of pages, and its edit distance."""
 
     text: str
     folded: str
     language: str
     pages: int
-    slips: int = 0
+    distance: int = 0
 
 
 @dataclass(slots=True, frozen=True)
 class Section:
-    """Rows of `start_phrase` and `start_place` that belong to the phrases of a language, or to its
-    words.
-    """
+    """A range of the word starts. `tops`: prefix -> its place in the stored best phrases."""
 
     language: str
     words: bool
     first: int
     end: int
+    tops: dict[str, int]
 
 
 def find(generation: Path) -> Path | None:
-    """The file of a generation; None if it has none: it was made by an earlier version, or is
-    gone.
-    """
+    """Return the file of a generation; None if it has none of this format, or is removed."""
     try:
-        return next(
-            (generation / name for name in os.listdir(generation) if name.startswith(PREFIX)), None
-        )
+        names = os.listdir(generation)
     except FileNotFoundError:
         return None
+    return next((generation / name for name in names if name.startswith(PREFIX)), None)
 
 
 class SuggestFile:
-    """An open file. Shared by threads. Two of the same `name` hold the same.
+    """An open file. Threads may share it. Files of the same `name` have the same content.
 
     Raises:
         WorkspaceError: it is damaged, or of another format.
@@ -134,37 +127,30 @@ class SuggestFile:
         self.name = path.name
         try:
             with path.open("rb") as file:
-                self._bytes = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
-            magic, version, length = HEAD.unpack_from(self._bytes)
-            if magic != MAGIC or version != FORMAT:
+                whole = memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
+            magic, length = HEAD.unpack_from(whole)
+            if magic != MAGIC:
                 raise ValueError("unknown file format")
-            header: dict[str, Any] = json.loads(self._bytes[HEAD.size : HEAD.size + length])
+            base = HEAD.size + length
+            header: dict[str, Any] = json.loads(decompressor().decompress(whole[HEAD.size : base]))
+            self._arrays = {
+                name: whole[base + start : base + end]
+                for name, (start, end) in header["arrays"].items()
+            }
+            self._types: dict[str, str] = header["types"]
             self.info = SuggestInfo(**header["info"])
             self.languages: list[str] = header["languages"]
-            whole, base = memoryview(self._bytes), HEAD.size + length
-            arrays: dict[str, memoryview] = {}
-            for name, (kind, start, end, is_packed) in header["arrays"].items():
-                written = whole[base + start : base + end]
-                arrays[name] = (unpacked(written) if is_packed else written).cast(kind)
-            chunks = {
-                name: Chunks(arrays[name], arrays[f"{name}_starts"])
-                for name in ("text", "folds", "top_keys", "words", "masks")
-            }
-            self._text, folds, self._top_keys = (
-                Texts(chunks[name], arrays[f"{name}_lengths"], arrays[f"{name}_bases"])
-                for name in ("text", "folds", "top_keys")
+            self.phrases, self.words = header["phrases"], header["words"]
+            self._text = self._texts("texts", self.phrases)
+            self._folds = self._texts("folds", self.phrases)
+            self._word = self._texts("words", self.words)
+            self._spelling = self._texts("spellings", self.words)
+            masks = _chunks(self._arrays["masks"], self._numbers("masks_starts"))
+            self._masks = functools.lru_cache(_CACHED_CHUNKS)(masks)
+            self._weight, self._language, self._kind, self._pages, self._word_pages = map(
+                self._numbers, ("weight", "language", "kind", "pages", "word_pages")
             )
-            self._fold = folds_of(self._text, folds)
-            self.words: int = header["words"]
-            self._words = Words(chunks["words"], arrays["words_bases"], self.words)
-            self._masks = chunks["masks"]
-            self._weight, self._language, self._kind, self._pages = (
-                arrays[name] for name in ("weight", "language", "kind", "pages")
-            )
-            self._start_low, self._start_high, self._start_place = (
-                arrays[name] for name in ("start_low", "start_high", "start_place")
-            )
-            self._tops = arrays["tops"]
+            self._starts, self._tops = self._numbers("starts"), self._numbers("tops")
             self._sections = [Section(*fields) for fields in header["sections"]]
             self._groups = {
                 language: {int(letters): range(*ends) for letters, ends in groups.items()}
@@ -174,126 +160,151 @@ class SuggestFile:
             raise WorkspaceError(
                 f"{path} is damaged: {error}; rebuild the index with `lycosa index --rebuild`"
             ) from None
+        self._fold = functools.lru_cache(_CACHED_FOLDS)(_folds_of(self._text, self._folds))
 
-    @property
-    def phrases(self) -> int:
-        return len(self._weight)
-
-    def begin_with(
-        self, start: str, count: int, language: str = "", words: bool = False
+    def complete(
+        self, prefix: str, count: int, language: str = "", words: bool = False
     ) -> list[Phrase]:
-        """The best phrases in which what follows the beginning of some word begins so; `start` is
-        folded. `words`: single words alone.
+        """Return the best phrases in which the text from some word start on has a prefix.
 
-        Hot path: bench/suggest.py.
+        `prefix` is folded; `words` restricts the result to single words. Hot path:
+        bench/suggest.py.
         """
-        wanted = start.encode("utf-8", "replace")
-        if not wanted:
+        if not prefix:
             return []
-        found: set[int] = set()
-        for number, section in enumerate(self._sections):
+        numbers: set[int] = set()
+        for section in self._sections:
             if (not language or section.language == language) and (section.words or not words):
-                found.update(self._best(number, section, wanted, min(TOPS, 4 * count)))
-        best = [self._phrase(each, wanted) for each in sorted(found)[: max(TOPS, 4 * count)]]
+                numbers.update(self._best(section, prefix, min(TOPS, 4 * count)))
+        best = [self._phrase(number, prefix) for number in sorted(numbers)[: max(TOPS, 4 * count)]]
         return sorted(best, key=lambda phrase: -phrase.weight)[:count]
 
-    def known(self, word: str, language: str) -> KnownWord | None:
-        """A folded word, if pages of a language hold it."""
+    def find_word(self, word: str, language: str) -> KnownWord | None:
+        """Return a folded word if pages of a language contain it."""
         group = self._groups.get(language, {}).get(len(word))
         if group is None:
             return None
-        row = self._words.find(word.encode("utf-8", "replace"), group)
-        return None if row is None else _known(row, 0, language)
+        at = bisect_left(
+            range(group.stop), word, lo=group.start, key=lambda row: self._word[row].decode()
+        )
+        if at == group.stop or self._word[at].decode() != word:
+            return None
+        return self._known(at, word, language)
 
-    def near(self, word: str, most_slips: int, language: str) -> list[KnownWord]:
-        """Words of a language that are at least one slip and at most so many from a folded word."""
+    def similar_words(self, word: str, max_distance: int, language: str) -> list[KnownWord]:
+        """Return the words of a language within an edit distance, without the word itself."""
         groups = self._groups.get(language, {})
         mask = letters_mask(word)
-        letters = most_slips * (SYLLABLE if by_syllables(word, most_slips) else 1)
-        # A slip changes two bits at most for each letter; letters that share one hide a difference
-        # and never make one.
-        differing, plainly = 2 * letters, 2 * most_slips
-        found = []
+        letters = max_distance * (SYLLABLE if by_syllables(word, max_distance) else 1)
+        similar = []
         for length in range(max(1, len(word) - letters), len(word) + letters + 1):
             group = groups.get(length)
             if group is None:
                 continue
             for at, other in enumerate(self._masks_of(group), group.start):
-                unlike = (other ^ mask).bit_count()
-                # Where syllables are other ones, one at least is the same, and has two letters.
-                if unlike <= plainly or (unlike <= differing and (other & mask).bit_count() > 1):
-                    row = self._words[at]
-                    distance = slips_between(word, row[0].decode(), most_slips)
-                    if 0 < distance <= most_slips:
-                        found.append(_known(row, distance, language))
-        return found
+                # An edit changes at most two bits for each letter. Of replaced syllables, at least
+                # one more is equal, which has two letters.
+                different = (other ^ mask).bit_count()
+                if different <= 2 * max_distance or (
+                    different <= 2 * letters and (other & mask).bit_count() > 1
+                ):
+                    folded = self._word[at].decode()
+                    distance = word_distance(word, folded, max_distance)
+                    if 0 < distance <= max_distance:
+                        similar.append(self._known(at, folded, language, distance))
+        return similar
+
+    def _numbers(self, name: str) -> memoryview:
+        view: Any = memoryview(decompressor().decompress(self._arrays[name]))
+        numbers: memoryview = view.cast(self._types[name])
+        return numbers
+
+    def _texts(self, name: str, count: int) -> TextColumn:
+        return TextColumn(self._arrays[name], self._numbers(f"{name}_starts"), count)
 
     def _masks_of(self, group: range) -> Iterator[int]:
-        for chunk in range(group.start // MASKS, (group.stop - 1) // MASKS + 1):
-            first = chunk * MASKS
-            yield from memoryview(self._masks.read(chunk)).cast("Q")[
-                max(0, group.start - first) : group.stop - first
-            ]
+        for chunk in range(group.start // MASK_ROWS, (group.stop - 1) // MASK_ROWS + 1):
+            first = chunk * MASK_ROWS
+            masks = memoryview(self._masks(chunk)).cast("Q")
+            yield from masks[max(0, group.start - first) : group.stop - first]
 
-    def _best(self, number: int, section: Section, wanted: bytes, count: int) -> Sequence[int]:
-        """The smallest numbers of phrases of a section."""
-        if section.end - section.first > LARGE:
-            key = top_key(number, wanted)
-            place = bisect_left(range(len(self._top_keys)), key, key=self._top_keys.__getitem__)
-            if place < len(self._top_keys) and self._top_keys[place] == key:
-                return self._tops[place * TOPS : place * TOPS + count].tolist()
+    def _best(self, section: Section, prefix: str, count: int) -> Sequence[int]:
+        """Return the smallest phrase numbers of a section for a prefix."""
+        top = section.tops.get(prefix)
+        if top is not None:
+            return self._tops[top * TOPS : top * TOPS + count].tolist()
         rows = range(section.end)
-        first = bisect_left(rows, wanted, lo=section.first, key=self._start)
-        if first == section.end or not self._start(first).startswith(wanted):
+        first = bisect_left(rows, prefix, lo=section.first, key=self._suffix)
+        if first == section.end or not self._suffix(first).startswith(prefix):
             return ()
-        last = bisect_left(
-            rows, wanted + b"\xff", lo=first, hi=min(section.end, first + LARGE), key=self._start
-        )
-        pairs = zip(self._start_high[first:last], self._start_low[first:last], strict=True)
-        return sorted({high << 16 | low for high, low in pairs})[:count]
+        end = min(section.end, first + LARGE)
+        last = bisect_left(rows, prefix + _LAST, lo=first, hi=end, key=self._suffix)
+        return sorted({start >> PLACE_BITS for start in self._starts[first:last]})[:count]
 
-    def _start(self, row: int) -> bytes:
-        return self._fold(self._start_high[row] << 16 | self._start_low[row])[
-            self._start_place[row] :
-        ]
+    def _suffix(self, row: int) -> str:
+        start = self._starts[row]
+        return self._fold(start >> PLACE_BITS)[start & (1 << PLACE_BITS) - 1 :]
 
-    def _phrase(self, number: int, wanted: bytes) -> Phrase:
+    def _phrase(self, number: int, prefix: str) -> Phrase:
         folded = self._fold(number)
         weight = 2 ** (self._weight[number] / WEIGHT_STEPS + MIN_WEIGHT) * (
-            FIRST_WORD if folded.startswith(wanted) else 1.0
+            FIRST_WORD if folded.startswith(prefix) else 1.0
         )
-        language, text = self.languages[self._language[number]], self._text[number].decode()
-        return Phrase(
-            text,
-            folded.decode("utf-8", "replace"),
-            language,
-            weight,
-            self._kind[number],
-            self._pages[number],
-        )
+        language = self.languages[self._language[number]]
+        kind, pages = self._kind[number], self._pages[number]
+        return Phrase(self._text[number].decode(), folded, language, weight, kind, pages)
+
+    def _known(self, row: int, folded: str, language: str, distance: int = 0) -> KnownWord:
+        text = self._spelling[row].decode() or usual_spelling(folded)
+        return KnownWord(text, folded, language, self._word_pages[row], distance)
 
 
-def _known(row: Row, distance: int, language: str) -> KnownWord:
-    folded, text, pages = row
-    return KnownWord(
-        (text or usual_text(folded)).decode(), folded.decode(), language, pages, distance
-    )
+class TextColumn:
+    """Texts by number; a chunk has the lengths of its texts (16 bits each), then the texts."""
 
+    def __init__(self, blob: memoryview, starts: memoryview, count: int) -> None:
+        chunk = _chunks(blob, starts)
 
-def top_key(section: int, beginning: bytes) -> bytes:
-    """By what the best phrases of a beginning are found."""
-    return section.to_bytes(2, "big") + beginning
+        def read(number: int) -> tuple[bytes, Sequence[int]]:
+            rows = min(TEXT_ROWS, count - number * TEXT_ROWS)
+            whole = chunk(number)
+            lengths = memoryview(whole)[: 2 * rows].cast("H")
+            return whole, array("I", accumulate(lengths, initial=2 * rows))
+
+        # Not a method: the cache would keep this object, and so megabytes, until a collection.
+        self._read = functools.lru_cache(_CACHED_CHUNKS)(read)
+
+    def __getitem__(self, number: int) -> bytes:
+        whole, ends = self._read(number // TEXT_ROWS)
+        row = number % TEXT_ROWS
+        return whole[ends[row] : ends[row + 1]]
 
 
 def letters_mask(word: str) -> int:
-    """A bit for each letter, chosen by its hash; another one where it stands twice."""
+    """Return a mask with a bit for each letter; several letters share a bit."""
     mask = 0
     for letter in word:
-        place = mask_place(letter)
-        mask |= 1 << MASK_ONCE + place % (64 - MASK_ONCE) if mask >> place & 1 else 1 << place
+        mask |= 1 << ord(letter) % 64
     return mask
 
 
-@functools.lru_cache(maxsize=8_192)
-def mask_place(letter: str) -> int:
-    return xxh3_64_intdigest(letter.encode("utf-8", "replace")) % MASK_ONCE
+def usual_fold(text: str) -> str:
+    """Return what `normalise.folded` makes of most phrases, faster. Forms that it makes are not
+    stored, so a change of it needs another `FORMAT`.
+    """
+    if text.isascii():
+        return text.lower()
+    return _MARKS.sub("", unicodedata.normalize("NFD", text.lower()))
+
+
+def usual_spelling(folded: str) -> str:
+    """Return the spelling of most folded words: Hangul as syllables."""
+    return folded if folded.isascii() else unicodedata.normalize("NFC", folded)
+
+
+def _chunks(blob: memoryview, starts: memoryview) -> Callable[[int], bytes]:
+    return lambda number: decompressor().decompress(blob[starts[number] : starts[number + 1]])
+
+
+def _folds_of(texts: TextColumn, folds: TextColumn) -> Callable[[int], str]:
+    return lambda number: folds[number].decode() or usual_fold(texts[number].decode())

@@ -1,9 +1,7 @@
-"""The form in which phrases and words are compared with what a person types: case, accents and
-widths folded, Hangul taken apart.
+"""Fold phrases, words and typed text for comparison: case, accents, widths.
 
-The same for the file of suggestions, for what is being typed, and for words that may be misspelled.
-Hangul syllables become their letters (Unicode 3.12, canonical decomposition), so that a syllable
-half typed begins the whole one, and one wrong letter is one slip.
+Hangul syllables are decomposed into letters (Unicode 3.12), so that an incomplete syllable is a
+prefix of the complete one, and a wrong letter is one edit.
 """
 
 from __future__ import annotations
@@ -17,22 +15,20 @@ from icu4py.breakers import WordBreaker
 from lycosa.text.fold import plain, without_accents
 
 MAX_STARTS = 8
-"""Words of a phrase by which it is found."""
+"""Words of a phrase whose prefixes match it."""
 
-_REMEMBERED = 10_000  # folded words, while many texts are folded: some 2 MB
+_CACHED_WORDS = 10_000  # about 2 MB
 _HANGUL = re.compile("[\uac00-\ud7a3]")
 _SPACES = re.compile(r"\s+")
 _LEADING = re.compile(r"^[^\w]+")
 _START = re.compile(r"(?<![^\W_])[^\W_]")
-EAST_ASIAN = re.compile("[\u3041-\u30ff\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff]")
-RUN_TOGETHER = re.compile("[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff]")
+_EAST_ASIAN = re.compile("[\u3041-\u30ff\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff]")
+_UNSPACED = re.compile("[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff]")
 _WORD = re.compile(r"[^\W\d_]")
 
 
 def folded(text: str) -> str:
-    """A phrase or word as it is compared. White space is one space; a space at the end stays
-    one.
-    """
+    """Return the folded form of a phrase or word. White space, also at the end, is one space."""
     text = _SPACES.sub(" ", text)
     if text.isascii():
         return _LEADING.sub("", text.lower())
@@ -42,10 +38,10 @@ def folded(text: str) -> str:
 
 
 def folded_all(texts: Iterable[str]) -> list[str]:
-    """`folded` of many texts, without spaces at their ends. Words that recur are folded once."""
+    """Return `folded` of texts, stripped. Repeated words are folded once."""
     words, found = _Words(), []
     for text in texts:
-        if len(words) > _REMEMBERED:
+        if len(words) > _CACHED_WORDS:
             words.clear()
         made = " ".join(map(words.__getitem__, text.split())).strip()
         if not made[:1].isalnum():
@@ -55,7 +51,7 @@ def folded_all(texts: Iterable[str]) -> list[str]:
 
 
 class _Words(dict[str, str]):
-    """A word -> its folded form."""
+    """Word -> folded form."""
 
     def __missing__(self, word: str) -> str:
         made = self[word] = without_accents(plain(word))
@@ -63,16 +59,18 @@ class _Words(dict[str, str]):
 
 
 def starts(phrase: str) -> list[int]:
-    """Where the words of a folded phrase begin, in characters: in Chinese and Japanese every
-    character, where no spaces part the words of an alphabet what ICU's dictionaries say.
+    """Return the places, in characters, at which the words of a folded phrase start.
+
+    In Chinese and Japanese every character is a word; in other scripts without spaces ICU's
+    dictionaries decide.
     """
     if phrase.isascii():
         return [match.start() for match in _START.finditer(phrase)][:MAX_STARTS]
     found = {
         match.start() for match in _START.finditer(phrase) if not _after_sign(phrase, match.start())
     }
-    found |= {0} | {match.start() for match in EAST_ASIAN.finditer(phrase)}
-    if RUN_TOGETHER.search(phrase):
+    found |= {0} | {match.start() for match in _EAST_ASIAN.finditer(phrase)}
+    if _UNSPACED.search(phrase):
         place = 0
         for part in WordBreaker(phrase.encode("utf-8", "replace").decode(), "th"):
             if _WORD.match(part):
@@ -82,5 +80,5 @@ def starts(phrase: str) -> list[int]:
 
 
 def _after_sign(phrase: str, place: int) -> bool:
-    """Whether a vowel sign or the like stands before a letter: it is within a word then."""
+    """Return whether a mark, such as a vowel sign, precedes: the place is within a word."""
     return place > 0 and unicodedata.category(phrase[place - 1])[0] == "M"

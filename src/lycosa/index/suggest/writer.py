@@ -1,45 +1,39 @@
-"""Writing the file of suggestions (`index.suggest.file`), in columns: no object for each phrase or
-word.
-"""
+"""Write the file of suggestions (`index.suggest.file`)."""
 
 from __future__ import annotations
 
 import json
+import struct
 from array import array
-from collections.abc import Callable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import asdict
+from itertools import islice
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import polars as pl
+import zstandard
 from xxhash import xxh3_64_hexdigest
 
-from lycosa.index.suggest.arrays import (
-    Column,
-    Written,
-    all_starts,
-    masks,
-    packed,
-    smallest,
-    suffix_order,
-    text_arrays,
-    word_arrays,
-)
 from lycosa.index.suggest.file import (
-    FORMAT,
     HEAD,
     LARGE,
     MAGIC,
+    MASK_ROWS,
     MIN_WEIGHT,
+    PLACE_BITS,
     PREFIX,
+    TEXT_ROWS,
     TOPS,
     WEIGHT_STEPS,
     WORD,
     SuggestInfo,
-    top_key,
+    usual_fold,
+    usual_spelling,
 )
-from lycosa.index.suggest.texts import usual_fold, usual_text
+from lycosa.index.suggest.normalise import starts
 
 MAX_PHRASE_BYTES = 400
 PHRASES = pl.Schema(
@@ -52,161 +46,176 @@ PHRASES = pl.Schema(
         "weight": pl.Float64,
     }
 )
-"""What phrases are. `folded` is not empty, and of `MAX_PHRASE_BYTES` at most; a language has
-each once.
-"""
+"""`folded` has 1 to `MAX_PHRASE_BYTES` bytes and is unique within a language."""
 WORDS = pl.Schema(
     {"language": pl.String, "text": pl.String, "folded": pl.String, "pages": pl.Int64}
 )
-"""What words are; a language has each `folded` once."""
+"""`folded` is unique within a language."""
+_LEVEL = 9  # of zstd: 12 takes a quarter longer for 1 % less
+_PHRASES_AT_ONCE = 8_192
+_STARTS = pl.Schema({"suffix": pl.String, "start": pl.Int64})
+_TYPES = {array(kind).itemsize: kind for kind in "BHIQ"}
 
-_Rows = npt.NDArray[np.int64]
+Numbers = npt.NDArray[Any]
+Arrays = dict[str, Numbers | bytes]
 
 
 def write(folder: Path, info: SuggestInfo, phrases: pl.DataFrame, words: pl.DataFrame) -> Path:
     """Write the file of these `PHRASES` and `WORDS` into a folder. Hot path: bench/search.py."""
     languages = sorted({*phrases["language"].unique(), *words["language"].unique()})
-    number = {language: place for place, language in enumerate(languages)}
-    phrases = phrases.with_columns(place=_numbers(number)).sort(
-        "weight", "folded", "language", descending=[True, False, False]
+    phrases = phrases.sort("weight", "folded", "language", descending=[True, False, False])
+    words = words.with_columns(letters=pl.col("folded").str.len_chars()).sort(
+        "language", "letters", "folded"
     )
-    words = words.with_columns(
-        place=_numbers(number), letters=pl.col("folded").str.len_chars()
-    ).sort("place", "letters", "folded")
-    folds = Column.of(phrases["folded"])
-    section = (
-        phrases["place"].to_numpy().astype(np.int64) * 2 + (phrases["kind"] == WORD).to_numpy()
-    )
-    start_phrase, start_place = all_starts(phrases["folded"].to_list())
-    begin = folds.starts[start_phrase] + start_place
-    order = suffix_order(folds.whole, begin, folds.starts[start_phrase + 1], section[start_phrase])
-    start_phrase, start_place, begin = start_phrase[order], start_place[order], begin[order]
-    sections: list[tuple[str, bool, int, int]] = []
-    tops: list[tuple[bytes, list[int]]] = []
-    sorted_sections = section[start_phrase]
-    for place, name in enumerate(np.unique(section).tolist()):
-        first, end = np.searchsorted(sorted_sections, [name, name + 1]).tolist()
-        sections.append((languages[name // 2], bool(name % 2), first, end))
-        rows = np.arange(first, end)
-        for beginning, best in _tops(folds, start_phrase, begin, rows, 1):
-            tops.append((top_key(place, beginning), best))
-    tops.sort()
-    usual = _same(
-        phrases["text"],
-        phrases["folded"],
-        usual_fold,
-        phrases["text"].str.to_lowercase() == phrases["folded"],
-    )
-    told = _same(words["folded"], words["text"], usual_text, words["folded"] == words["text"])
-    arrays: dict[str, Written] = {
-        **text_arrays("text", Column.of(phrases["text"])),
-        **text_arrays("folds", Column.of(_unless(usual, phrases["folded"]))),
-        **word_arrays(
-            "words",
-            Column.of(words["folded"]),
-            Column.of(_unless(told, words["text"])),
-            words["pages"].to_numpy(),
-        ),
-        **text_arrays("top_keys", Column.of(pl.Series([key for key, _ in tops], dtype=pl.Binary))),
-        "weight": _weight_steps(phrases["weight"].to_numpy()),
-        "language": smallest(phrases["place"].to_numpy()),
-        "kind": phrases["kind"].cast(pl.UInt8).to_numpy(),
-        "pages": smallest(phrases["pages"].to_numpy()),
-        "start_low": (start_phrase & 0xFFFF).astype(np.uint16),
-        "start_high": smallest(start_phrase >> 16),
-        "start_place": smallest(start_place),
-        "tops": smallest(np.array([best for _, best in tops], dtype=np.int64).reshape(-1)),
-        **masks("masks", words["folded"]),
+    sections, numbers, tops = _sections(phrases)
+    usual = map(usual_fold, phrases["text"])
+    usual_text = map(usual_spelling, words["folded"])
+    codes = {language: code for code, language in enumerate(languages)}
+    steps = np.log2(np.maximum(phrases["weight"].to_numpy(), 2.0**MIN_WEIGHT)) - MIN_WEIGHT
+    arrays: Arrays = {
+        **_text_arrays("texts", phrases["text"]),
+        **_text_arrays("folds", _unless_equal(phrases["folded"], usual)),
+        **_text_arrays("words", words["folded"]),
+        **_text_arrays("spellings", _unless_equal(words["text"], usual_text)),
+        **_chunk_arrays("masks", _masks(words["folded"])),
+        "weight": np.clip(np.rint(steps * WEIGHT_STEPS), 0, 0xFFFF),
+        "language": phrases["language"].replace_strict(codes, return_dtype=pl.UInt16).to_numpy(),
+        "kind": phrases["kind"].to_numpy(),
+        "pages": phrases["pages"].to_numpy(),
+        "word_pages": words["pages"].to_numpy(),
+        "starts": numbers,
+        "tops": np.array(tops, dtype=np.int64),
     }
-    places: dict[str, tuple[str, int, int, bool]] = {}
-    content = bytearray()
-    for name_of, values in arrays.items():
-        content += bytes(-len(content) % 8)
-        start = len(content)
-        made = b"" if isinstance(values, bytes) else packed(values)
-        content += made or (values if isinstance(values, bytes) else values.tobytes())
-        kind = "B" if isinstance(values, bytes) else _KINDS[values.itemsize]
-        places[name_of] = kind, start, len(content), bool(made)
-    groups = _groups(words)
-    document = {
+    header = {
         "info": asdict(info),
-        "words": words.height,
         "languages": languages,
+        "phrases": phrases.height,
+        "words": words.height,
         "sections": sections,
-        "groups": groups,
-        "arrays": places,
+        "groups": _groups(words),
     }
-    header = json.dumps(document).encode()
-    header += b" " * (-(HEAD.size + len(header)) % 8)
-    whole = HEAD.pack(MAGIC, FORMAT, len(header)) + header + content
-    # The name tells the content, for a copy of a generation takes a file of the same name from the
-    # one before (`index.shards.copies`).
+    whole = _joined(header, arrays)
+    # The name depends on the content: copies of a generation reuse files of the same name.
     path = folder / f"{PREFIX}{xxh3_64_hexdigest(whole)}"
     path.write_bytes(whole)
     return path
 
 
-_KINDS = {array(kind).itemsize: kind for kind in "BHIQ"}
+def _sections(phrases: pl.DataFrame) -> tuple[list[list[Any]], Numbers, list[int]]:
+    """Return the fields of the sections, their starts, and the best phrases of large prefixes."""
+    sections: list[list[Any]] = []
+    numbers = [np.zeros(0, np.int64)]
+    tops: list[int] = []
+    end = 0
+    keys = phrases.select("language", words=pl.col("kind") == WORD)
+    for language, words in keys.unique().sort("language", "words").iter_rows():
+        rows = (keys["language"] == language) & (keys["words"] == words)
+        starts = _starts(phrases["folded"].filter(rows), rows.arg_true())
+        places = {}
+        for prefix, best in _large_prefixes(starts):
+            places[prefix] = len(tops) // TOPS
+            tops += best
+        sections.append([language, words, end, end + starts.height, places])
+        numbers.append(starts["start"].to_numpy())
+        end += starts.height
+    return sections, np.concatenate(numbers), tops
 
 
-def _numbers(number: dict[str, int]) -> pl.Expr:
-    return pl.col("language").replace_strict(number, default=0, return_dtype=pl.UInt16)
+def _starts(folded: pl.Series, numbers: pl.Series) -> pl.DataFrame:
+    """Return the word starts of phrases in order: suffix, start."""
+    parts = [pl.DataFrame(schema=_STARTS)]
+    for first in range(0, len(folded), _PHRASES_AT_ONCE):
+        rows = slice(first, first + _PHRASES_AT_ONCE)
+        suffixes, found = [], []
+        for text, number in zip(folded[rows], numbers[rows], strict=True):
+            places = starts(text)
+            suffixes += [text[place:] for place in places]
+            found += [number << PLACE_BITS | place for place in places]
+        parts.append(pl.DataFrame({"suffix": suffixes, "start": found}, _STARTS))
+    return pl.concat(parts).sort("suffix", maintain_order=True)
+
+
+def _large_prefixes(rows: pl.DataFrame) -> Iterator[tuple[str, list[int]]]:
+    """Yield the prefixes of more than `LARGE` starts of a section, with their best phrases.
+
+    They have at least `TOPS`: a phrase has at most `MAX_STARTS` starts.
+    """
+    length = 1
+    while True:
+        rows = rows.filter(pl.col("suffix").str.len_chars() >= length).with_columns(
+            prefix=pl.col("suffix").str.head(length)
+        )
+        rows = rows.filter(pl.len().over("prefix") > LARGE)
+        if not rows.height:
+            return
+        best = (pl.col("start") // 2**PLACE_BITS).unique().bottom_k(TOPS).sort()
+        yield from rows.group_by("prefix", maintain_order=True).agg(best).iter_rows()
+        length += 1
 
 
 def _groups(words: pl.DataFrame) -> dict[str, dict[int, tuple[int, int]]]:
-    """Language -> letters -> the first of its words in their order, and the end of them."""
-    found: dict[str, dict[int, tuple[int, int]]] = {}
+    """Return language -> letters -> range of its words."""
+    groups: dict[str, dict[int, tuple[int, int]]] = {}
     end = 0
     for language, letters, count in (
         words.group_by("language", "letters", maintain_order=True).len().iter_rows()
     ):
-        found.setdefault(language, {})[letters] = end, end + count
+        groups.setdefault(language, {})[letters] = end, end + count
         end += count
-    return found
+    return groups
 
 
-def _tops(
-    folds: Column, phrase: _Rows, begin: _Rows, rows: _Rows, length: int
-) -> Iterator[tuple[bytes, list[int]]]:
-    """The beginnings of at least so many bytes that more than `LARGE` of these rows have, and the
-    best phrases of each.
-    """
-    if len(rows) <= LARGE:
-        return
-    at = begin[rows] + length - 1
-    rows, at = rows[at < folds.starts[phrase[rows] + 1]], at[at < folds.starts[phrase[rows] + 1]]
-    edges = np.flatnonzero(np.diff(folds.whole[at])) + 1
-    for group in np.split(rows, edges):
-        if len(group) > LARGE:
-            first = int(begin[group[0]])
-            best = np.unique(phrase[group])[:TOPS].tolist()
-            yield (
-                folds.whole[first : first + length].tobytes(),
-                best + best[-1:] * (TOPS - len(best)),
-            )
-            yield from _tops(folds, phrase, begin, group, length + 1)
+def _masks(words: pl.Series) -> Iterator[bytes]:
+    """Yield the chunks of `file.letters_mask` of words."""
+    for first in range(0, len(words), MASK_ROWS):
+        part = words.slice(first, MASK_ROWS)
+        letters = np.frombuffer("".join(part.to_list()).encode("utf-32-le"), np.uint32)
+        lengths = part.str.len_chars().to_numpy()
+        begin = np.cumsum(lengths, dtype=np.int64) - lengths
+        bits = np.uint64(1) << (letters % 64).astype(np.uint64)
+        yield np.bitwise_or.reduceat(bits, begin).tobytes()
 
 
-def _same(
-    texts: pl.Series, wanted: pl.Series, usual: Callable[[bytes], bytes], plainly: pl.Series
-) -> pl.Series:
-    """Of which texts `usual` makes what is wanted; `plainly`: what of the ASCII ones."""
-    is_ascii = texts.str.len_bytes() == texts.str.len_chars()
-    odd = texts.filter(~is_ascii)
-    made = usual("\n".join(odd.to_list()).encode()).decode().split("\n") if len(odd) else []
-    found = np.array(plainly & is_ascii)
-    found[(~is_ascii).to_numpy()] = (
-        pl.Series(made, dtype=pl.String) == wanted.filter(~is_ascii)
-    ).to_numpy()
-    return pl.Series(found)
+def _text_arrays(name: str, texts: Iterable[str]) -> Arrays:
+    """Return the arrays of `file.TextColumn`."""
+
+    def chunks() -> Iterator[bytes]:
+        rest = map(str.encode, texts)
+        while part := list(islice(rest, TEXT_ROWS)):
+            yield struct.pack(f"<{len(part)}H", *map(len, part)) + b"".join(part)
+
+    return _chunk_arrays(name, chunks())
 
 
-def _unless(said: pl.Series, texts: pl.Series) -> pl.Series:
-    """The texts, without those of which it is said."""
-    return pl.select(pl.when(said).then(pl.lit("")).otherwise(texts)).to_series()
+def _chunk_arrays(name: str, chunks: Iterable[bytes]) -> Arrays:
+    """Return the arrays of byte strings that are compressed one by one."""
+    compressor = zstandard.ZstdCompressor(level=_LEVEL)
+    parts = [compressor.compress(chunk) for chunk in chunks]
+    return {
+        name: b"".join(parts),
+        f"{name}_starts": np.cumsum([0, *map(len, parts)], dtype=np.int64),
+    }
 
 
-def _weight_steps(weight: npt.NDArray[np.float64]) -> npt.NDArray[np.uint16]:
-    steps = np.rint((np.log2(np.maximum(weight, 2.0**MIN_WEIGHT)) - MIN_WEIGHT) * WEIGHT_STEPS)
-    found: npt.NDArray[np.uint16] = np.clip(steps, 0, 0xFFFF).astype(np.uint16)
-    return found
+def _unless_equal(texts: Iterable[str], usual: Iterable[str]) -> Iterator[str]:
+    """Return the texts, "" in place of those that equal the usual ones."""
+    return ("" if text == other else text for text, other in zip(texts, usual, strict=True))
+
+
+def _joined(header: dict[str, Any], arrays: Arrays) -> bytes:
+    """Return the bytes of the file."""
+    compressor = zstandard.ZstdCompressor(level=_LEVEL)
+    places: dict[str, tuple[int, int]] = {}
+    types: dict[str, str] = {}
+    content = bytearray()
+    for name, values in arrays.items():
+        start = len(content)
+        if isinstance(values, bytes):
+            content += values
+        else:
+            smallest = values.astype(np.min_scalar_type(int(values.max(initial=0))))
+            types[name] = _TYPES[smallest.itemsize]
+            content += compressor.compress(smallest.tobytes())
+        places[name] = start, len(content)
+    head = compressor.compress(json.dumps(header | {"arrays": places, "types": types}).encode())
+    return HEAD.pack(MAGIC, len(head)) + head + content

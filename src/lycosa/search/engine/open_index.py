@@ -41,7 +41,7 @@ from lycosa.index.schema import (
 )
 from lycosa.index.shards.searchers import META, open_searcher
 from lycosa.index.shards.shards import by_count, combined
-from lycosa.index.snippets.texts import Texts
+from lycosa.index.snippets.texts import SnippetTexts
 from lycosa.index.suggest import file as suggest_file
 from lycosa.index.suggest.file import SuggestFile
 from lycosa.search.presentation.facets import aggregation, counted_values
@@ -58,7 +58,7 @@ from lycosa.search.ranking.retrieve import RELAX_SHARE, Filters, QueryBuilder, t
 from lycosa.search.ranking.sentence import is_sentence
 from lycosa.search.ranking.similar import Likeness, heaviest
 from lycosa.search.ranking.statistics import Statistics, Term, ToldStatistics
-from lycosa.search.suggest.spelling import Heard, Wanted, hear
+from lycosa.search.suggest.spelling import SpellingCandidates, SpellingRequest, lookup_spellings
 from lycosa.text.analyze import Analysis, Unit, analysis_by
 from lycosa.text.korean import holds_hangul
 
@@ -126,7 +126,7 @@ class OpenIndex:
         self.info: GenerationInfo = info
         try:
             opened = open_searcher([made.path for made in generations])
-            self._texts = Texts(made.path for made in generations)
+            self._texts = SnippetTexts(made.path for made in generations)
         except PermissionError:
             raise
         except (ValueError, OSError) as error:
@@ -245,9 +245,9 @@ class OpenIndex:
         result: Any = self._searcher.search(self._query(question, STRICT, None), 1, count=True)
         return result.count or 0
 
-    def hear(self, wanted: Wanted) -> Heard:
+    def hear(self, wanted: SpellingRequest) -> SpellingCandidates:
         """See `answer.Source`."""
-        return hear(self.suggest_files, wanted)
+        return lookup_spellings(self.suggest_files, wanted)
 
     def likeness(self, url: str) -> Likeness | None:
         """See `answer.Source`."""

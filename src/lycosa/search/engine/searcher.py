@@ -20,7 +20,7 @@ from lycosa.search.engine.open_index import OpenIndex, schema_of
 from lycosa.search.presentation.answer import answer
 from lycosa.search.presentation.results import MAX_HITS, Hit, SearchRequest, SearchResults
 from lycosa.search.query.query import parse_query
-from lycosa.search.suggest.completion import Suggestion, SuggestRequest, phrases_of, suggestions
+from lycosa.search.suggest.completion import Suggestion, SuggestRequest, completions, suggestions
 from lycosa.translation import workspace_tables as across_tables
 from lycosa.translation.workspace_tables import OpenTables
 
@@ -161,7 +161,7 @@ def suggested(indexes: Sequence[OpenIndex], request: SuggestRequest) -> list[Sug
         return [
             found
             for index in indexes
-            for found in phrases_of(index.suggest_files, start, count, language, words)
+            for found in completions(index.suggest_files, start, count, language, words)
         ]
 
     def matches(text: str, language: str) -> int:

@@ -28,8 +28,8 @@ from lycosa.search.ranking.feedback import PageTerms
 from lycosa.search.ranking.ordering import Ranked
 from lycosa.search.ranking.similar import Likeness
 from lycosa.search.ranking.statistics import ToldStatistics
-from lycosa.search.suggest.completion import phrases_of
-from lycosa.search.suggest.spelling import Heard, Wanted
+from lycosa.search.suggest.completion import completions
+from lycosa.search.suggest.spelling import SpellingCandidates, SpellingRequest
 from lycosa.store.storage.cache import cache_root
 from lycosa.text import korean
 from lycosa.text.analyze import KIWI
@@ -151,9 +151,9 @@ class Replica:
         """Pages with their snippets. Raises GenerationGone."""
         return self._of(generation).hits(question, stage, found, everywhere)
 
-    def hear(self, generation: int, wanted: Wanted) -> Heard:
+    def hear(self, generation: int, wanted: SpellingRequest) -> SpellingCandidates:
         """What its pages hold of some words, and of words near by. Raises GenerationGone."""
-        return self._of(generation).hear(wanted) if generation else Heard()
+        return self._of(generation).hear(wanted) if generation else SpellingCandidates()
 
     def page_terms(self, generation: int, addresses: Sequence[Address]) -> list[PageTerms]:
         """The heaviest terms of pages that were found. Raises GenerationGone."""
@@ -169,7 +169,7 @@ class Replica:
         found = (
             []
             if newest is None
-            else phrases_of(newest.suggest_files, start, count, language, words)
+            else completions(newest.suggest_files, start, count, language, words)
         )
         return [phrase for each in found for phrase in each]
 

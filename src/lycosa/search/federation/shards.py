@@ -36,8 +36,7 @@ from lycosa.search.ranking.ordering import Exactly, Listing, Ranked, listing
 from lycosa.search.ranking.similar import Likeness
 from lycosa.search.ranking.statistics import ToldStatistics, together
 from lycosa.search.suggest.completion import Suggestion, SuggestRequest, suggestions
-from lycosa.search.suggest.spelling import Heard, Wanted
-from lycosa.search.suggest.spelling import together as all_heard
+from lycosa.search.suggest.spelling import SpellingCandidates, SpellingRequest, merge_candidates
 from lycosa.text.korean import holds_hangul
 
 PATIENCE_S = 1.0
@@ -387,11 +386,11 @@ class _Asking:
                 failed.append(remote.name)
         return answers, failed
 
-    def hear(self, wanted: Wanted) -> Heard:
+    def hear(self, wanted: SpellingRequest) -> SpellingCandidates:
         """See `Source`."""
         asked = {shard: (number, wanted) for shard, number in self._generations.items() if number}
-        heard: list[Heard] = list(self.ask("hear", asked).values())
-        return all_heard(heard)
+        heard: list[SpellingCandidates] = list(self.ask("hear", asked).values())
+        return merge_candidates(heard)
 
     def feedback_terms(self, pages: Sequence[Ranked[Place]]) -> list[PageTerms]:
         """See `Source`. Terms have the weights that they have in the page's shard."""

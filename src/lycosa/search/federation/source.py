@@ -26,8 +26,7 @@ from lycosa.search.ranking.feedback import Expansion, PageTerms
 from lycosa.search.ranking.ordering import WINDOW, Exactly, Listing, Ranked, listing
 from lycosa.search.ranking.similar import Likeness
 from lycosa.search.ranking.statistics import ToldStatistics, together
-from lycosa.search.suggest.spelling import Heard, Wanted
-from lycosa.search.suggest.spelling import together as all_heard
+from lycosa.search.suggest.spelling import SpellingCandidates, SpellingRequest, merge_candidates
 
 _Answer = TypeVar("_Answer")
 
@@ -157,14 +156,14 @@ class ManySource:
             for page in found
         ]
 
-    def hear(self, wanted: Wanted) -> Heard:
+    def hear(self, wanted: SpellingRequest) -> SpellingCandidates:
         """See `Source`: of the workspaces in this process."""
         heard = [
             index.hear(wanted)
             for side in self._local()
             if (index := side.searcher.index) is not None
         ]
-        return all_heard(heard) if heard else Heard()
+        return merge_candidates(heard) if heard else SpellingCandidates()
 
     def feedback_terms(self, pages: Sequence[Ranked[Place]]) -> list[PageTerms]:
         """See `Source`: none of pages that a peer has."""

@@ -38,7 +38,13 @@ from lycosa.search.ranking.feedback import (
 from lycosa.search.ranking.ordering import Listing, Ranked
 from lycosa.search.ranking.sentence import MAX_PARTS_WITH_REQUIRED, MAX_TERMS, sentence_terms
 from lycosa.search.ranking.similar import Likeness
-from lycosa.search.suggest.spelling import FEW, Heard, Spelling, Wanted, other_spelling
+from lycosa.search.suggest.spelling import (
+    FEW,
+    Spelling,
+    SpellingCandidates,
+    SpellingRequest,
+    other_spelling,
+)
 from lycosa.text.function_words import QUESTION_MARKS
 
 Place = TypeVar("Place")
@@ -80,7 +86,7 @@ class Source(Protocol[Place]):
         self, question: Question, stage: float, found: Sequence[Ranked[Place]]
     ) -> list[Hit]: ...
 
-    def hear(self, wanted: Wanted) -> Heard:
+    def hear(self, wanted: SpellingRequest) -> SpellingCandidates:
         """What the pages hold of some words, and of words near by."""
         ...
 

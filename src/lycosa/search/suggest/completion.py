@@ -1,9 +1,8 @@
-"""What somebody who types may want to type: phrases of the pages that go on like that, from the
-files of all shards.
+"""Complete a query while it is typed.
 
-First whole phrases (titles, headings, texts of links, frequent words) of which some words begin
-with what is typed. If these are few, the last word alone is carried on, and only as far as pages
-hold it together with those before it.
+Suggestions are phrases of the pages (titles, headings, link texts, frequent words) in which the
+typed text is a prefix from some word on. If there are few, only the last word is completed, by
+words that pages contain together with the words before it.
 """
 
 from __future__ import annotations
@@ -15,20 +14,18 @@ from lycosa.index.suggest.file import ANCHOR, HEADING, TITLE, WORD, Phrase, Sugg
 from lycosa.index.suggest.normalise import folded
 
 MAX_SUGGESTIONS = 50
-MAX_TYPED = 200  # characters that are looked at
+MAX_TYPED = 200  # characters that are used
 KINDS = {TITLE: "title", ANCHOR: "link", HEADING: "heading", WORD: "word"}
-_MORE = 4  # times as many phrases are asked for: a phrase may come in several languages
-_TRIED = 3  # last words that are tried with those before them
+_MORE = 4  # factor of requested phrases: several languages may have the same phrase
+_TRIED = 3  # completions of the last word that are searched
 
 Ask = Callable[[str, int, str, bool], Iterable[Sequence[Phrase]]]
-"""Asks all shards for the best phrases: the folded beginning, how many, the language ("": any),
-whether words alone.
-"""
+"""Return the best phrases of all shards: folded prefix, count, language ("": any), words only."""
 
 
 @dataclass(slots=True, frozen=True)
 class SuggestRequest:
-    """`text`: what was typed so far. `language`: only phrases of pages in it; "": of any."""
+    """`text`: typed so far. `language`: restricts suggestions to pages in it; "": any."""
 
     text: str
     count: int = 10
@@ -37,9 +34,7 @@ class SuggestRequest:
 
 @dataclass(slots=True, frozen=True)
 class Suggestion:
-    """`kind`: where it is from, of `KINDS`; `pages`: how many hold it, about. `weight` puts
-    suggestions in order and means no more.
-    """
+    """`kind`: origin, one of `KINDS`. `pages`: approximate number. `weight`: for sorting only."""
 
     text: str
     language: str
@@ -48,17 +43,17 @@ class Suggestion:
     weight: float
 
 
-def phrases_of(
+def completions(
     files: Sequence[SuggestFile], start: str, count: int, language: str, words: bool
 ) -> list[Sequence[Phrase]]:
-    """What each file says; for `Ask`."""
-    return [file.begin_with(start, count, language, words) for file in files]
+    """Return the phrases of each file, as `Ask` does."""
+    return [file.complete(start, count, language, words) for file in files]
 
 
 def suggestions(
     request: SuggestRequest, ask: Ask, matches: Callable[[str, str], int]
 ) -> list[Suggestion]:
-    """The best first. `matches` says how many pages a query finds in a language."""
+    """Return suggestions, best first. `matches` returns the pages of a query in a language."""
     count = max(0, min(request.count, MAX_SUGGESTIONS))
     typed = request.text[:MAX_TYPED]
     start = folded(typed)
@@ -78,9 +73,7 @@ def suggestions(
 
 
 def _merged(answers: Iterable[Sequence[Phrase]]) -> list[Suggestion]:
-    """Phrases of several shards and languages as one list: the same phrase counts once, with all
-    that it counts.
-    """
+    """Merge phrases of several shards and languages; weights and pages of equal ones add up."""
     best: dict[str, Phrase] = {}
     weights: dict[str, float] = {}
     pages: dict[str, int] = {}

@@ -1,11 +1,10 @@
-"""Did you mean: another spelling of a query that finds little, of words that the pages hold much
-more often.
+"""Correct the spelling of a query that matches few pages.
 
-A word is looked at if few pages hold it, or none as it is written. What may stand for it are words
-at most two slips away (`index.suggest.edit_distance`), two words that it is made of, or one that it
-makes with its neighbour; in Chinese and Japanese any run of three characters or more. All of a
-query is read in one language, the one in which it makes most sense. A spelling is offered if it
-finds more pages than what was typed.
+A word is corrected if few pages contain it. Candidates are words within an edit distance of 2
+(`index.suggest.edit_distance`), two words that it consists of, and the word that it forms with its
+neighbour; in Chinese and Japanese also every run of three or more characters. All words are
+corrected in one language, the one with the best candidates. A spelling is offered if it matches
+more pages than the query.
 """
 
 from __future__ import annotations
@@ -26,31 +25,30 @@ from lycosa.search.query.syntax import IN_URL
 from lycosa.text.fold import pieces
 
 FEW = 3
-"""With fewer pages than this that hold all words of a query, or a word of it, another spelling is
-looked for.
-"""
-MOST_WORDS = 8  # of a query that are looked at
-TRIED = 3  # spellings that are searched for
-SHORTEST = 3  # letters of a word that may be misspelled
-TWO_SLIPS = 7  # letters from which it may be so twice
-MAX_NEAR = 40  # words near a word that a shard tells
+"""A query, or a word of it, is corrected if fewer pages than this match."""
+MAX_WORDS = 8  # of a query that may be corrected
+TRIED = 3  # spellings that are searched
+MIN_LETTERS = 3  # of a word that may be misspelled
+TWO_EDITS_LETTERS = 7  # of a word that may have two errors
+MAX_SIMILAR = 40  # words that a shard returns
 
-# How a word that was not typed counts: by the logarithm of its pages, less so many bits a slip.
-# Chosen on the odd words of bench/suggest.py, whose figures are for the even ones.
-SLIP_BITS = 5.0
-FIRST_LETTER_BITS = 2.0  # rarely is the first letter wrong
+# A candidate is rated by the logarithm of its pages, less these bits. Chosen on the odd words of
+# bench/suggest.py, which reports the even ones.
+EDIT_BITS = 5.0
+FIRST_LETTER_BITS = 2.0  # the first letter is rarely wrong
 SPLIT_BITS = 6.0
 JOIN_BITS = 2.0
-TIMES_OFTENER = 20  # than a word that pages hold, for every slip
+TIMES_MORE_PAGES = 20  # than the typed word must a candidate have, per edit
 
 _CHARACTERS = re.compile("[\u3041-\u30ff\u3400-\u9fff\U00020000-\U0003ffff]{3,}")
 _MIN_RUN, _MAX_RUN, _MAX_CHARACTERS = 3, 6, 12
 
 
 @dataclass(slots=True, frozen=True)
-class Wanted:
-    """What shards are asked: the words near some words, and whether some words are known at all;
-    folded. `language`: "" is any.
+class SpellingRequest:
+    """Folded words whose similar words are requested, and those that may be known.
+
+    `language`: "" is any.
     """
 
     near: tuple[str, ...]
@@ -59,8 +57,8 @@ class Wanted:
 
 
 @dataclass(slots=True, frozen=True)
-class Heard:
-    """What they say, by the word that was asked for."""
+class SpellingCandidates:
+    """Similar and known words, by the requested word."""
 
     near: Mapping[str, Sequence[KnownWord]] = field(default_factory=dict)
     known: Mapping[str, Sequence[KnownWord]] = field(default_factory=dict)
@@ -68,7 +66,7 @@ class Heard:
 
 @dataclass(slots=True, frozen=True)
 class Spelling:
-    """Another spelling of a query, and how many pages hold all of its words."""
+    """Another spelling of a query, and the number of pages that match it."""
 
     query: str
     total: int
@@ -76,9 +74,7 @@ class Spelling:
 
 @dataclass(slots=True, frozen=True)
 class _Change:
-    """So many characters of the query from `start` on become `text`; the more `bits`, the
-    better.
-    """
+    """A replacement of the characters from `start` to `end`; more `bits` are better."""
 
     start: int
     end: int
@@ -89,7 +85,7 @@ class _Change:
 
 @dataclass(slots=True, frozen=True)
 class _Typed:
-    """A word of the query, and where it stands in it."""
+    """A word of the query, and its position."""
 
     text: str
     folded: str
@@ -100,39 +96,44 @@ class _Typed:
         return self.start + len(self.text)
 
 
-def hear(files: Sequence[SuggestFile], wanted: Wanted) -> Heard:
-    """What some files say together."""
-    heard = []
+def lookup_spellings(files: Sequence[SuggestFile], wanted: SpellingRequest) -> SpellingCandidates:
+    """Look up candidates in files."""
+    candidates = []
     for file in files:
         languages = [wanted.language] if wanted.language else file.languages
-        near = {word: _near(file, word, languages) for word in wanted.near}
+        near = {word: _similar(file, word, languages) for word in wanted.near}
         known = {
-            word: [found for language in languages if (found := file.known(word, language))]
+            word: [found for language in languages if (found := file.find_word(word, language))]
             for word in (*wanted.near, *wanted.known)
         }
-        heard.append(
-            Heard(
-                {word: sorted(found, key=_first)[:MAX_NEAR] for word, found in near.items()}, known
+        candidates.append(
+            SpellingCandidates(
+                {word: sorted(found, key=_rank)[:MAX_SIMILAR] for word, found in near.items()},
+                known,
             )
         )
-    return together(heard)
+    return merge_candidates(candidates)
 
 
-def _near(file: SuggestFile, word: str, languages: Sequence[str]) -> list[KnownWord]:
-    """One slip away; if nothing is, two: that costs ten times as much."""
-    for most in range(1, slips_of(word) + 1):
-        found = [found for language in languages for found in file.near(word, most, language)]
-        if found:
-            return found
+def _similar(file: SuggestFile, word: str, languages: Sequence[str]) -> list[KnownWord]:
+    """Return the words at distance 1, else those at distance 2, which cost ten times as much."""
+    for distance in range(1, max_distance(word) + 1):
+        similar = [
+            other
+            for language in languages
+            for other in file.similar_words(word, distance, language)
+        ]
+        if similar:
+            return similar
     return []
 
 
-def together(heard: Sequence[Heard]) -> Heard:
-    """What several shards say: pages of a word add up."""
-    return (
-        heard[0]
-        if len(heard) == 1
-        else Heard(_added(part.near for part in heard), _added(part.known for part in heard))
+def merge_candidates(candidates: Sequence[SpellingCandidates]) -> SpellingCandidates:
+    """Merge the candidates of several shards: pages of a word add up."""
+    if len(candidates) == 1:
+        return candidates[0]
+    return SpellingCandidates(
+        _added(part.near for part in candidates), _added(part.known for part in candidates)
     )
 
 
@@ -141,17 +142,17 @@ def other_spelling(
     parsed: ParsedQuery,
     language: str,
     total: int,
-    ask: Callable[[Wanted], Heard],
+    ask: Callable[[SpellingRequest], SpellingCandidates],
     matches: Callable[[str], int],
 ) -> Spelling | None:
-    """Another spelling of a query that `total` pages match, if there is one that more match.
-    `matches` says how many match a query.
+    """Return a spelling that more than `total` pages match, if there is one.
+
+    `ask` looks candidates up; `matches` returns the number of pages for a query.
     """
     typed = _typed(text, parsed)
     if not typed:
         return None
-    # Letters that are looked up one by one, or in pairs, stand on many pages where the word does
-    # not.
+    # Texts in scripts that are searched by letters or pairs also match pages without the word.
     as_phrase = len(typed) == 1 and typed[0].text == text and not text.isascii()
     if total >= FEW and as_phrase:
         total = matches(f'"{text}"')
@@ -159,39 +160,41 @@ def other_spelling(
         return None
     runs = [run for word in typed for run in _runs(word)]
     singles = [
-        word for word in typed if not _CHARACTERS.search(word.text) and len(word.folded) >= SHORTEST
+        word
+        for word in typed
+        if not _CHARACTERS.search(word.text) and len(word.folded) >= MIN_LETTERS
     ]
     parts = {part for word in singles for pair in _splits(word.folded) for part in pair}
     joined = {first.folded + second.folded for first, second in _neighbours(text, typed)}
-    wanted = Wanted(
+    wanted = SpellingRequest(
         tuple({word.folded: None for word in (*singles, *runs)}),
         tuple(sorted(parts | joined | {word.folded for word in typed})),
         language,
     )
-    heard = ask(wanted)
+    candidates = ask(wanted)
     hits = {word: total if len(typed) == 1 else matches(word.text) for word in typed}
-    rare = {word for word in typed if not heard.known.get(word.folded) or hits[word] < FEW}
+    rare = {word for word in typed if not candidates.known.get(word.folded) or hits[word] < FEW}
     singles = [word for word in singles if word in rare]
     changes = [
-        *_slips(singles, heard, hits),
-        *_slips(runs, heard, {}),
-        *_split(singles, heard),
-        *_joined(text, typed, heard),
+        *_edits(singles, candidates, hits),
+        *_edits(runs, candidates, {}),
+        *_split(singles, candidates),
+        *_joined(text, typed, candidates),
     ]
-    for query in _queries(text, typed, rare, changes, heard)[:TRIED]:
+    for query in _queries(text, typed, rare, changes, candidates)[:TRIED]:
         found = matches(f'"{query}"' if as_phrase else query)
         if found > total:
             return Spelling(query, found)
     return None
 
 
-def slips_of(word: str) -> int:
-    """How many slips a folded word may have."""
-    return 2 if len(word) >= TWO_SLIPS else 1
+def max_distance(word: str) -> int:
+    """Return the maximum edit distance of corrections of a folded word."""
+    return 2 if len(word) >= TWO_EDITS_LETTERS else 1
 
 
 def _typed(text: str, parsed: ParsedQuery) -> list[_Typed]:
-    """The words that are looked for, each where it stands first after those before it."""
+    """Return the searched words with their positions in the query."""
     found: list[_Typed] = []
     place = 0
     for clause in clauses(parsed.wanted):
@@ -201,13 +204,11 @@ def _typed(text: str, parsed: ParsedQuery) -> list[_Typed]:
             start = text.find(word, start)
             found.append(_Typed(word, folded(word), start))
             start = place = start + len(word)
-    return [word for word in found if word.folded and not word.folded.isdigit()][:MOST_WORDS]
+    return [word for word in found if word.folded and not word.folded.isdigit()][:MAX_WORDS]
 
 
 def _place(text: str, clause: Clause, place: int) -> int:
-    """Where a clause stands in a query, not what a restriction or an unwanted word says; -1:
-    nowhere.
-    """
+    """Return the position of a clause, outside restrictions and excluded words; -1: none."""
     while (place := text.find(clause.text, place)) >= 0:
         before = text[:place].rpartition(" ")[2].lstrip("(")
         if not before.startswith(("-", "−")) and (":" not in before or clause.within):
@@ -217,8 +218,9 @@ def _place(text: str, clause: Clause, place: int) -> int:
 
 
 def _runs(word: _Typed) -> Iterator[_Typed]:
-    """Runs of Chinese or Japanese characters that may be a word with a slip: about two characters
-    or more that ICU takes for words of one character each.
+    """Yield runs of Chinese or Japanese characters that may be a misspelled word.
+
+    They overlap with two or more characters that ICU splits into words of one character.
     """
     for match in _CHARACTERS.finditer(word.text):
         run = match[0][:_MAX_CHARACTERS]
@@ -231,7 +233,7 @@ def _runs(word: _Typed) -> Iterator[_Typed]:
 
 
 def _single(run: str) -> list[tuple[int, int]]:
-    """From where to where words of one character follow each other."""
+    """Return the ranges of successive words of one character."""
     found: list[tuple[int, int]] = []
     place = 0
     for word in WordBreaker(run, "zh"):
@@ -250,41 +252,43 @@ def _splits(word: str) -> Iterator[tuple[str, str]]:
 
 
 def _neighbours(text: str, typed: Sequence[_Typed]) -> Iterator[tuple[_Typed, _Typed]]:
-    """Words with nothing but a space or hyphen between them."""
+    """Yield pairs of words that are separated by a space or hyphen only."""
     for first, second in itertools.pairwise(typed):
         if text[first.end : second.start] in (" ", "-"):
             yield first, second
 
 
-def _slips(words: Iterable[_Typed], heard: Heard, hits: Mapping[_Typed, int]) -> Iterator[_Change]:
-    """`hits`: how many pages a word finds as it was typed."""
+def _edits(
+    words: Iterable[_Typed], candidates: SpellingCandidates, hits: Mapping[_Typed, int]
+) -> Iterator[_Change]:
+    """Yield replacements by similar words. `hits`: number of pages for the typed word."""
     for word in words:
         held = hits.get(word, 0)
-        own = {known.language: known.pages for known in heard.known.get(word.folded, ())}
-        for near in heard.near.get(word.folded, ()):
-            if near.pages < TIMES_OFTENER * near.slips * max(
+        own = {known.language: known.pages for known in candidates.known.get(word.folded, ())}
+        for near in candidates.near.get(word.folded, ()):
+            if near.pages < TIMES_MORE_PAGES * near.distance * max(
                 own.get(near.language, 0), held if held < FEW else 0
             ):
                 continue
             bits = (
                 math.log2(1 + near.pages)
-                - SLIP_BITS * near.slips
+                - EDIT_BITS * near.distance
                 - FIRST_LETTER_BITS * (near.folded[0] != word.folded[0])
             )
             if _CHARACTERS.match(word.text):
                 if len(near.text) < _MIN_RUN:
                     continue
-                bits += len(word.text)  # the more of the run stays as it was
+                bits += len(word.text)  # prefer changes within longer runs
             yield _Change(word.start, word.end, near.text, near.language, bits)
 
 
-def _split(words: Iterable[_Typed], heard: Heard) -> Iterator[_Change]:
+def _split(words: Iterable[_Typed], candidates: SpellingCandidates) -> Iterator[_Change]:
     for word in words:
-        if heard.known.get(word.folded):
+        if candidates.known.get(word.folded):
             continue
         for first, second in _splits(word.folded):
-            others = {known.language: known for known in heard.known.get(second, ())}
-            for known in heard.known.get(first, ()):
+            others = {known.language: known for known in candidates.known.get(second, ())}
+            for known in candidates.known.get(first, ()):
                 other = others.get(known.language)
                 if other is not None:
                     bits = math.log2(1 + min(known.pages, other.pages)) - SPLIT_BITS
@@ -293,9 +297,11 @@ def _split(words: Iterable[_Typed], heard: Heard) -> Iterator[_Change]:
                     )
 
 
-def _joined(text: str, typed: Sequence[_Typed], heard: Heard) -> Iterator[_Change]:
+def _joined(
+    text: str, typed: Sequence[_Typed], candidates: SpellingCandidates
+) -> Iterator[_Change]:
     for first, second in _neighbours(text, typed):
-        for known in heard.known.get(first.folded + second.folded, ()):
+        for known in candidates.known.get(first.folded + second.folded, ()):
             yield _Change(
                 first.start,
                 second.end,
@@ -310,13 +316,13 @@ def _queries(
     typed: Sequence[_Typed],
     rare: Collection[_Typed],
     changes: Sequence[_Change],
-    heard: Heard,
+    candidates: SpellingCandidates,
 ) -> list[str]:
-    """The query with the changes that go together, of each language; the best first."""
+    """Return the queries with the compatible changes of each language, best first."""
     ranked: dict[str, float] = {}
     for language in {change.language for change in changes}:
         kept = sum(
-            any(known.language == language for known in heard.known.get(word.folded, ()))
+            any(known.language == language for known in candidates.known.get(word.folded, ()))
             for word in typed
             if word not in rare
         )
@@ -353,10 +359,10 @@ def _added(parts: Iterable[Mapping[str, Sequence[KnownWord]]]) -> dict[str, list
     added: dict[str, list[KnownWord]] = {}
     for key, word in words.items():
         added.setdefault(key[0], []).append(
-            KnownWord(word.text, word.folded, word.language, pages[key], word.slips)
+            KnownWord(word.text, word.folded, word.language, pages[key], word.distance)
         )
     return added
 
 
-def _first(word: KnownWord) -> tuple[float, str]:
-    return SLIP_BITS * word.slips - math.log2(1 + word.pages), word.folded
+def _rank(word: KnownWord) -> tuple[float, str]:
+    return EDIT_BITS * word.distance - math.log2(1 + word.pages), word.folded
