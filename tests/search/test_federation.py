@@ -22,8 +22,7 @@ from lycosa.index.indexer import Indexer, index_shard, tasks_of
 from lycosa.index.shards.shards import layout
 from lycosa.search.engine.replicas import ReplicaKeeper
 from lycosa.search.engine.searcher import Searcher
-from lycosa.search.federation.shard_side import ShardsSide
-from lycosa.search.federation.shards import Federation
+from lycosa.search.federation.shards import Federation, ShardsBackend
 from lycosa.search.federation.side import LocalSide
 from lycosa.search.federation.workspaces import Many
 from lycosa.search.presentation.results import SearchRequest, SearchResults
@@ -179,7 +178,7 @@ def test_replicas_and_another_workspace_answer_together(service: Service, tmp_pa
         indexer.update()
     many = Many(
         [LocalSide("other", Searcher(corpus.root))],
-        whole=[ShardsSide("", service.federation)],
+        whole=[ShardsBackend("", service.federation)],
         timeout_s=20,
     )
     try:
@@ -193,7 +192,7 @@ def test_replicas_and_another_workspace_answer_together(service: Service, tmp_pa
         only_there = many.search(SearchRequest("jungle"))
         assert {hit.source for hit in only_there.hits} == {"other"}
         assert many.search(SearchRequest("spidre")).did_you_mean is not None
-        shards = Many([], whole=[ShardsSide("", service.federation)], timeout_s=20).search(
+        shards = Many([], whole=[ShardsBackend("", service.federation)], timeout_s=20).search(
             SearchRequest("spider")
         )
         assert (shards.total, urls(shards), shards.notes) == (alone.total, urls(alone), [])

@@ -23,11 +23,10 @@ from lycosa.config.settings import Config, FetchSettings
 from lycosa.core.errors import UsageError
 from lycosa.search.crosslingual.translated import Across
 from lycosa.search.engine.searcher import Searcher
-from lycosa.search.federation.open_sides import open_many
 from lycosa.search.federation.peers import Peer
 from lycosa.search.federation.side import LocalSide
 from lycosa.search.federation.wire import PATH
-from lycosa.search.federation.workspaces import Many
+from lycosa.search.federation.workspaces import Many, open_many
 from lycosa.search.presentation.results import SearchRequest
 from lycosa.serve.app import create_app
 from tests.search.shards import queries
@@ -432,8 +431,8 @@ def test_a_peer_that_failed_is_left_alone_for_a_while(made: Halves) -> None:
             b'-1, "limit": 10, "everywhere": {}}',
         ),
         ("find", b"x" * (5 * 2**20)),
-        ("weigh", {"places": [[0, 4_000_000_000]]}),
-        ("weigh", {"places": [[77, 0]]}),
+        ("urls", {"places": [[0, 4_000_000_000]]}),
+        ("urls", {"places": [[77, 0]]}),
         ("hits", {"pages": [{"score": 1, "place": [77, 0]}]}),
         ("urls", {"places": [[0, 99_999_999]]}),
         ("urls", {"places": [[-1, 0]]}),

@@ -229,7 +229,7 @@ def _together(
 ) -> SearchResults:
     from contextlib import closing
 
-    from lycosa.search.federation.open_sides import open_many
+    from lycosa.search.federation.workspaces import open_many
 
     if alone:
         config = config.model_copy(

@@ -94,9 +94,8 @@ def command(
     from lycosa.commands.inspection.status import workspace_status
     from lycosa.core.errors import UsageError
     from lycosa.search.engine.replicas import ReplicaKeeper
-    from lycosa.search.federation.open_sides import open_many
-    from lycosa.search.federation.shard_side import ShardsSide
-    from lycosa.search.federation.shards import Federation
+    from lycosa.search.federation.shards import Federation, ShardsBackend
+    from lycosa.search.federation.workspaces import open_many
     from lycosa.serve.beside import Served
     from lycosa.serve.server import run_server
     from lycosa.serve.source import ShardsAndOthers, ShardSource
@@ -143,7 +142,7 @@ def command(
             federation = stack.enter_context(contextlib.closing(Federation(keeper.replicas)))
             source = ShardSource(federation)
             if others:
-                shards = [ShardsSide("", federation)]
+                shards = [ShardsBackend("", federation)]
                 joined = stack.enter_context(
                     contextlib.closing(open_many(roots[1:], peers or [], config, whole=shards))
                 )

@@ -17,7 +17,7 @@ from lycosa.core.units import format_duration
 from lycosa.crawl.session.workspace_config import read_config
 from lycosa.processes.children import Child, News, Tell
 from lycosa.processes.threads import OnError, start_thread
-from lycosa.search.federation.open_sides import open_many
+from lycosa.search.federation.workspaces import open_many
 from lycosa.serve.access import new_key
 from lycosa.serve.server import listen, run_server
 

@@ -36,8 +36,6 @@ from lycosa.search.federation.wire import (
     ToldMessage,
     UrlsMessage,
     UrlsRequest,
-    WeighedMessage,
-    WeighRequest,
 )
 from lycosa.search.ranking.statistics import ToldStatistics
 from lycosa.serve.api import ERRORS
@@ -80,17 +78,6 @@ def create_peers(own: Callable[[], LocalSide | None]) -> APIRouter:
             return FoundMessage.of(side().find(_step(asked, asked.everywhere), asked.limit, 0))
 
         return await _carried_out(request, FindRequest, act)
-
-    @router.post("/weigh")
-    async def weigh(request: Request) -> Response:
-        def act(asked: WeighRequest) -> BaseModel:
-            here, step = side(), _step(asked, asked.everywhere)
-            scores = here.weigh(
-                step, _addresses(here.generation(asked.generation), asked.places), 0
-            )
-            return WeighedMessage(scores=[max(0.0, score) for score in scores])
-
-        return await _carried_out(request, WeighRequest, act)
 
     @router.post("/facets")
     async def facets(request: Request) -> Response:

@@ -9,14 +9,15 @@ from concurrent.futures import TimeoutError as FutureTimeout
 from typing import TypeVar
 
 from lycosa.core.errors import WorkError
-from lycosa.search.federation.side import LocalSide, Side, SideFailed
+from lycosa.search.federation.side import LocalSide, ResultsBackend, SideFailed
 
 # a transfer ends by itself when its time is over; then it takes a moment until that is known here
 _SLACK_S = 0.25
 _Answer = TypeVar("_Answer")
+_Backend = TypeVar("_Backend", bound=ResultsBackend)
 
-Call = Callable[[Side, float], _Answer]
-"""What to ask a side, given the seconds that are left."""
+Call = Callable[[_Backend, float], _Answer]
+"""A request to a backend, given the seconds that are left."""
 
 
 class Asking:
@@ -32,7 +33,7 @@ class Asking:
         return max(0.0, self._deadline - time.monotonic())
 
     def begin(
-        self, sides: Mapping[int, Side], call: Call[_Answer]
+        self, sides: Mapping[int, _Backend], call: Call[_Backend, _Answer]
     ) -> Callable[[], tuple[dict[int, _Answer], dict[int, WorkError]]]:
         """Ask these sides, those elsewhere all at once; what is returned waits for them: answers,
         and errors, by number.
@@ -67,14 +68,14 @@ class Asking:
         return finish
 
     def ask(
-        self, sides: Mapping[int, Side], call: Call[_Answer]
+        self, sides: Mapping[int, _Backend], call: Call[_Backend, _Answer]
     ) -> tuple[dict[int, _Answer], dict[int, WorkError]]:
         """Ask and wait."""
         return self.begin(sides, call)()
 
-    def fail(self, side: Side, error: WorkError) -> None:
+    def fail(self, side: ResultsBackend, error: WorkError) -> None:
         """It takes no further part in this search."""
         self.failed[side.name] = str(error)
 
-    def _timed(self, side: Side, call: Call[_Answer]) -> _Answer:
+    def _timed(self, side: _Backend, call: Call[_Backend, _Answer]) -> _Answer:
         return call(side, self.left_s())

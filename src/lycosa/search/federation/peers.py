@@ -43,8 +43,6 @@ from lycosa.search.federation.wire import (
     ToldMessage,
     UrlsMessage,
     UrlsRequest,
-    WeighedMessage,
-    WeighRequest,
     places_of,
 )
 from lycosa.search.presentation.results import MAX_HITS, Hit, SearchRequest, SearchResults
@@ -102,18 +100,6 @@ class Peer:
         if len(found.best) > limit:
             raise SideFailed(f"{self.name} returned more results than requested")
         return found
-
-    def weigh(self, step: Step, addresses: Sequence[Address], timeout_s: float) -> list[float]:
-        request = WeighRequest(
-            question=QuestionMessage.of(step.text, step.question),
-            generation=step.generation,
-            stage=step.stage,
-            places=places_of(addresses),
-            everywhere=StatisticsMessage.of(step.everywhere),
-        )
-        with self._watched():
-            scores = self._http.ask(f"{PATH}/weigh", request, WeighedMessage, timeout_s).scores
-            return self._all(scores, len(addresses))
 
     def facets(
         self, step: Step, names: tuple[str, ...], timeout_s: float

@@ -232,6 +232,17 @@ class Federation:
                 continue
 
 
+class ShardsBackend:
+    """Replicas of shards as one of several indexes. They return complete results only."""
+
+    def __init__(self, name: str, federation: Federation) -> None:
+        self.name = name
+        self._federation = federation
+
+    def search(self, request: SearchRequest, hops: int, timeout_s: float) -> SearchResults:
+        return self._federation.search(request)
+
+
 class _Asking:
     """One attempt at one query: for each shard the replica that is asked, and what it said so far.
     A `Source` for `answer`.

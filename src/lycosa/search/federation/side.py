@@ -1,9 +1,8 @@
-"""One of several indexes that are searched together, wherever it is: what it is asked, and one that
-is opened in this process.
+"""The protocol of an index that is searched together with others, and its implementation for a
+workspace in this process.
 
-A search asks a side up to five times: what it has of the words, which pages it finds, what they
-count exactly, which of them other sides may have too, and for the snippets of those that are shown.
-All are answered from the generation that the first was answered from.
+A search has up to five steps: term statistics, matches, URL keys of pages that others may have too,
+facets, and the hits to show. All use the generation that returned the statistics.
 """
 
 from __future__ import annotations
@@ -60,15 +59,24 @@ class Step:
     everywhere: ToldStatistics = field(default_factory=ToldStatistics)
 
 
-class Side(Protocol):
-    """An index that can be asked. Every method raises SideFailed, and takes at most the time that
-    is left of `timeout_s`.
-    """
+class ResultsBackend(Protocol):
+    """An index, or several, that returns complete results."""
 
     @property
     def name(self) -> str:
-        """What its hits say they are from."""
+        """The source of its hits."""
         ...
+
+    def search(self, request: SearchRequest, hops: int, timeout_s: float) -> SearchResults:
+        """Return complete results. `hops`: how often the request may be forwarded."""
+        ...
+
+
+class Side(ResultsBackend, Protocol):
+    """An index that answers the steps of a search: a workspace in this process, or a peer.
+
+    Every method raises SideFailed, and takes at most `timeout_s`.
+    """
 
     def describe(self, timeout_s: float) -> Described:
         """Raises Differs if it cannot be asked for parts of an answer."""
@@ -80,8 +88,6 @@ class Side(Protocol):
 
     def find(self, step: Step, limit: int, timeout_s: float) -> Found: ...
 
-    def weigh(self, step: Step, addresses: Sequence[Address], timeout_s: float) -> list[float]: ...
-
     def facets(
         self, step: Step, names: tuple[str, ...], timeout_s: float
     ) -> Mapping[str, Mapping[str, int]]: ...
@@ -89,11 +95,7 @@ class Side(Protocol):
     def hits(self, step: Step, found: Sequence[Ranked[Address]], timeout_s: float) -> list[Hit]: ...
 
     def urls(self, generation: int, addresses: Sequence[Address], timeout_s: float) -> list[int]:
-        """A key of each page's URL, the same on every side."""
-        ...
-
-    def search(self, request: SearchRequest, hops: int, timeout_s: float) -> SearchResults:
-        """A whole answer of its own. `hops`: how far it may ask on."""
+        """Return a key of each page's URL, the same in every backend."""
         ...
 
 
@@ -131,11 +133,6 @@ class LocalSide:
     def find(self, step: Step, limit: int, timeout_s: float) -> Found:
         return self.generation(step.generation).find(
             step.question, step.stage, limit, step.everywhere
-        )
-
-    def weigh(self, step: Step, addresses: Sequence[Address], timeout_s: float) -> list[float]:
-        return self.generation(step.generation).weigh(
-            step.question, step.stage, addresses, step.everywhere
         )
 
     def facets(

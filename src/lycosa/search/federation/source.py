@@ -1,10 +1,8 @@
-"""Sides that speak our version as one source of answers: scores are those of one index that holds
-all their documents.
+"""Search several indexes of this version as one. Scores are comparable: every index scores with the
+term statistics of all.
 
-As in `lycosa.search.federation.shards`, each side returns its best by scores that are about right,
-these are put in one order and cut into blocks, and within the block that is shown the order is by
-exact scores. Besides, a page that several sides have is shown once: of pages whose hosts several
-sides found it is asked which they are.
+The best matches of each are merged by score. A page that several indexes have is shown once: URL
+keys are compared for the hosts that several have pages of.
 """
 
 from __future__ import annotations
@@ -23,7 +21,7 @@ from lycosa.search.federation.side import Described, LocalSide, Side, Step
 from lycosa.search.presentation.results import Hit
 from lycosa.search.query.query import ParsedQuery
 from lycosa.search.ranking.feedback import Expansion, PageTerms
-from lycosa.search.ranking.ordering import WINDOW, Exactly, Listing, Ranked, listing
+from lycosa.search.ranking.ordering import WINDOW, Listing, Ranked, listing
 from lycosa.search.ranking.similar import Likeness
 from lycosa.search.ranking.statistics import ToldStatistics, together
 from lycosa.search.suggest.spelling import Heard, Wanted
@@ -110,14 +108,12 @@ class ManySource:
                 :limit
             ]
 
-        exactly = self._exactly(told, step) if len(told) > 1 and not question.by_date else None
         return listing(
             fetch,
             offset,
             count,
             per_host=question.per_host,
             folded=question.folded,
-            exactly=exactly,
         )
 
     def facets(
@@ -255,28 +251,6 @@ class ManySource:
         everywhere = together(each for _, each in told.values())
         return lambda generation: Step(generation, self._text, question, stage, everywhere)
 
-    def _exactly(
-        self, told: Mapping[int, tuple[int, ToldStatistics]], step: Callable[[int], Step]
-    ) -> Exactly[Place]:
-        def exactly(block: list[Ranked[Place]]) -> list[Ranked[Place]]:
-            by_side: dict[int, list[Ranked[Place]]] = {}
-            for page in block:
-                by_side.setdefault(page.place[0], []).append(page)
-            scores = self._ask(
-                {number: told[number] for number in by_side},
-                lambda side, left, generation: side.weigh(
-                    step(generation), [page.place[1] for page in by_side[self._number(side)]], left
-                ),
-            )
-            weighed = [
-                Ranked(score, page.place, page.host, page.group, page.copies, page.from_host)
-                for number, pages in by_side.items()
-                for page, score in zip(pages, scores[number], strict=True)
-            ]
-            return sorted(weighed, key=lambda page: (-page.score, page.host, page.place))
-
-        return exactly
-
     def _ask(
         self, told: Mapping[int, tuple[int, ToldStatistics]], call: GenerationCall[_Answer]
     ) -> dict[int, _Answer]:
@@ -286,7 +260,7 @@ class ManySource:
             sides, lambda side, left: call(side, left, told[self._number(side)][0])
         )
 
-    def _answers(self, sides: Mapping[int, Side], call: Call[_Answer]) -> dict[int, _Answer]:
+    def _answers(self, sides: Mapping[int, Side], call: Call[Side, _Answer]) -> dict[int, _Answer]:
         answers, errors = self._asking.ask(sides, call)
         if errors:
             raise Failed(errors)

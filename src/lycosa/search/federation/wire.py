@@ -24,7 +24,7 @@ from lycosa.search.ranking.ordering import Ranked
 from lycosa.search.ranking.similar import MOST_TERMS, Likeness
 from lycosa.search.ranking.statistics import ToldStatistics
 
-PROTOCOL = 2
+PROTOCOL = 3
 """Raise it when the meaning of a message changes: those of another one are asked for whole answers.
 """
 PATH = "/api/v1/peer"
@@ -32,7 +32,6 @@ PATH = "/api/v1/peer"
 MAX_PAGES = 20_000  # that may be asked for at once
 MAX_LANGUAGES = 400
 MAX_FREQUENCIES = 50_000
-_MAX_ADDRESSES = 1_000
 _MAX_VALUES = 2_000  # of a facet
 _MAX_PIECES = 2_000
 _URL = re.compile(r"(?:https?|ftp|gopher)://\S{1,4096}")
@@ -252,13 +251,6 @@ class FindRequest(StepRequest):
     everywhere: StatisticsMessage
 
 
-class WeighRequest(StepRequest):
-    """What do these pages count exactly?"""
-
-    places: Annotated[list[Place], Field(max_length=_MAX_ADDRESSES)]
-    everywhere: StatisticsMessage
-
-
 class FacetsRequest(StepRequest):
     """How many pages have which value?"""
 
@@ -296,12 +288,6 @@ class UrlsRequest(_Message):
 
     generation: Count
     places: Annotated[list[Place], Field(max_length=MAX_PAGES)]
-
-
-class WeighedMessage(_Message):
-    """The answer to `weigh`, in the order that was asked."""
-
-    scores: Annotated[list[Score], Field(max_length=_MAX_ADDRESSES)]
 
 
 class UrlsMessage(_Message):

@@ -19,10 +19,12 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import replace
 
-from lycosa.core.errors import WorkError
+from lycosa.config.settings import Config
+from lycosa.core.errors import UsageError, WorkError
 from lycosa.core.messages import Message
 from lycosa.index.shards.shards import by_count
-from lycosa.search.engine.searcher import suggested
+from lycosa.search.crosslingual.across import Vectors
+from lycosa.search.engine.searcher import Searcher, suggested
 from lycosa.search.federation.concurrent import Asking
 from lycosa.search.federation.merge import (
     by_date,
@@ -34,7 +36,14 @@ from lycosa.search.federation.merge import (
 )
 from lycosa.search.federation.peers import Peer
 from lycosa.search.federation.replica import GenerationGone
-from lycosa.search.federation.side import Described, Differs, LocalSide, Side, SideFailed
+from lycosa.search.federation.side import (
+    Described,
+    Differs,
+    LocalSide,
+    ResultsBackend,
+    Side,
+    SideFailed,
+)
 from lycosa.search.federation.source import Failed, ManySource
 from lycosa.search.presentation.answer import answer
 from lycosa.search.presentation.results import MAX_HITS, SearchRequest, SearchResults
@@ -69,7 +78,7 @@ class Many:
         local: Sequence[LocalSide],
         peers: Sequence[Peer] = (),
         *,
-        whole: Sequence[Side] = (),
+        whole: Sequence[ResultsBackend] = (),
         timeout_s: float = 2.0,
         hops: int = 1,
     ) -> None:
@@ -112,9 +121,10 @@ class Many:
         started = time.perf_counter()
         hops = self._hops if request.hops is None else max(0, min(request.hops, self._hops))
         asking = Asking(self._pool, self._timeout_s)
-        results = _searched(
-            request, [*self._whole, *self._local, *(self._peers if hops else ())], asking, hops
-        )
+        peers = self._peers if hops else []
+        alone = [*self._whole, *(peers if hops > 1 else ())]
+        together = [*self._local, *(() if hops > 1 else peers)]
+        results = _searched(request, alone, together, asking, hops)
         notes = [
             Message("side_failed", "{reason}; its results are missing", reason=reason)
             for reason in asking.failed.values()
@@ -129,43 +139,78 @@ class Many:
             peer.close()
 
 
-def _searched(
-    request: SearchRequest, sides: Sequence[Side], asking: Asking, hops: int
-) -> SearchResults:
-    numbered = dict(enumerate(sides))
-    parsed = parse_query(request.text)
-    if request.across is not None:
-        return _across(request, numbered, asking, hops)
-    apart: dict[int, Side] = {
-        number: side for number, side in numbered.items() if hops > 1 and isinstance(side, Peer)
-    }
-    described, errors = asking.ask(
-        {number: side for number, side in numbered.items() if number not in apart},
-        lambda side, left: side.describe(left),
+def open_many(
+    roots: Sequence[str],
+    peers: Sequence[str],
+    config: Config,
+    *,
+    own_name: str | None = None,
+    vectors: Vectors | None = None,
+    whole: Sequence[ResultsBackend] = (),
+) -> Many:
+    """The workspaces, of which the first is ours, those of the configuration, and all peers; each
+    once. There may be peers alone.
+
+    Hits say the places as they are written here; those of our workspace `own_name`, if it is given.
+    `vectors`: of our workspace. `whole`: see `Many`; our workspace may be one of these, and is not
+    among `roots` then.
+
+    Raises:
+        UsageError: one of them is no place, or no address. WorkspaceError: there is no workspace,
+        or its index is damaged.
+    """
+    places = list(dict.fromkeys([*roots, *config.search.workspaces]))
+    if not places and not whole and not (peers or config.search.peers):
+        raise UsageError(
+            "there is nothing to search: specify a workspace with -w DIR, or another "
+            "Lycosa server with --peer URL"
+        )
+    names = [
+        place if own_name is None or number else own_name for number, place in enumerate(places)
+    ]
+    sides = [
+        LocalSide(name, Searcher(place, vectors if number == 0 else None))
+        for number, (name, place) in enumerate(zip(names, places, strict=True))
+    ]
+    addresses = dict.fromkeys(address.rstrip("/") for address in [*peers, *config.search.peers])
+    others = [Peer(address, config.fetch) for address in addresses]
+    return Many(
+        sides,
+        others,
+        whole=whole,
+        timeout_s=config.search.peer_timeout / 1000,
+        hops=config.search.hops,
     )
+
+
+def _searched(
+    request: SearchRequest,
+    alone: Sequence[ResultsBackend],
+    together: Sequence[Side],
+    asking: Asking,
+    hops: int,
+) -> SearchResults:
+    """Search `together` as one index, and merge the result with the complete results of `alone`."""
+    parsed = parse_query(request.text)
+    apart: dict[int, ResultsBackend] = dict(enumerate(alone))
+    numbered: dict[int, Side] = dict(enumerate(together, len(apart)))
+    if request.across is not None:
+        return _across(request, {**apart, **numbered}, asking, hops)
+    described, errors = asking.ask(numbered, lambda side, left: side.describe(left))
     for number, error in errors.items():
         if isinstance(error, Differs):
             apart[number] = numbered[number]
         else:
             asking.fail(numbered[number], error)
+    able = {number: numbered[number] for number in described}
     if not apart:
-        return _together(
-            request, parsed, {number: numbered[number] for number in described}, described, asking
-        )
+        return _together(request, parsed, able, described, asking)
     first = replace(
         request, offset=0, count=min(MAX_HITS, max(JOINED, request.offset + request.count))
     )
     finish = asking.begin(apart, lambda side, left: side.search(first, hops - 1, left))
-    ours = (
-        [
-            _together(
-                first, parsed, {number: numbered[number] for number in described}, described, asking
-            )
-        ]
-        if described
-        else []
-    )
-    return _joined(request, parsed, ours + _whole(numbered, asking, *finish()))
+    ours = [_together(first, parsed, able, described, asking)] if able else []
+    return _joined(request, parsed, ours + _whole(apart, asking, *finish()))
 
 
 def _together(
@@ -215,7 +260,7 @@ def _joined(
 
 
 def _across(
-    request: SearchRequest, sides: Mapping[int, Side], asking: Asking, hops: int
+    request: SearchRequest, sides: Mapping[int, ResultsBackend], asking: Asking, hops: int
 ) -> SearchResults:
     """In several languages: every side translates by its own tables."""
     first = replace(request, offset=0, count=min(MAX_HITS, request.offset + request.count))
@@ -255,7 +300,7 @@ def _meant(answers: Sequence[SearchResults]) -> Spelling | None:
 
 
 def _whole(
-    sides: Mapping[int, Side],
+    sides: Mapping[int, ResultsBackend],
     asking: Asking,
     found: Mapping[int, SearchResults],
     errors: Mapping[int, WorkError],

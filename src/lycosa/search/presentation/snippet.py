@@ -56,7 +56,10 @@ _ENCODINGS = {
     **dict.fromkeys(("cs", "hr", "hu", "pl", "ro", "sk", "sl"), "cp1250"),
     **dict.fromkeys(("be", "bg", "kk", "mk", "mn", "ru", "sr", "tg", "uk"), "cp1251"),
     **dict.fromkeys(("et", "lt", "lv"), "cp1257"),
-    **{"el": "cp1253", "he": "cp1255", "tr": "cp1254", "yi": "cp1255"},
+    "el": "cp1253",
+    "he": "cp1255",
+    "tr": "cp1254",
+    "yi": "cp1255",
 }
 _SIGNS_AS_SPACE = "lycosa-signs-as-space"
 _FOLDED = 0x10000  # code points below this are folded
