@@ -9,7 +9,7 @@ import pytest
 
 from lycosa.config.settings import IndexSettings
 from lycosa.index.indexer import Indexer
-from lycosa.search.engine.open_index import readings_of
+from lycosa.search.engine.search_query import readings_of
 from lycosa.search.engine.searcher import Searcher, SearchRequest
 from lycosa.search.federation.wire import QuestionMessage
 from lycosa.search.presentation.answer import answer

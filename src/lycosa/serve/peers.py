@@ -16,7 +16,9 @@ from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
-from lycosa.search.engine.open_index import Address, OpenIndex, Question, holds_words
+from lycosa.search.engine.indexed_pages import Address
+from lycosa.search.engine.open_index import OpenIndex
+from lycosa.search.engine.search_query import SearchQuery, holds_words
 from lycosa.search.federation.replica import GenerationGone
 from lycosa.search.federation.side import LocalSide, SideFailed, Step
 from lycosa.search.federation.wire import (
@@ -37,7 +39,7 @@ from lycosa.search.federation.wire import (
     UrlsMessage,
     UrlsRequest,
 )
-from lycosa.search.ranking.statistics import ToldStatistics
+from lycosa.search.ranking.statistics import TermStatistics
 from lycosa.serve.api import ERRORS
 
 MAX_REQUEST_BYTES = 4 * 2**20
@@ -139,11 +141,11 @@ def _told(act: Callable[[], _Result]) -> _Result:
 
 
 def _step(asked: StepRequest, everywhere: StatisticsMessage | None = None) -> Step:
-    told = everywhere.told() if everywhere is not None else ToldStatistics()
+    told = everywhere.told() if everywhere is not None else TermStatistics()
     return Step(asked.generation, "", _question(asked.question), asked.stage, told)
 
 
-def _question(message: QuestionMessage) -> Question:
+def _question(message: QuestionMessage) -> SearchQuery:
     question = message.question()
     if question.like is None and not holds_words(question):
         raise ValueError("no word")
@@ -152,7 +154,7 @@ def _question(message: QuestionMessage) -> Question:
 
 def _addresses(index: OpenIndex, places: Sequence[Address]) -> list[Address]:
     """Raises ValueError for a place where there is no page."""
-    if not all(index.has(place) for place in places):
+    if not all(index.pages.has(place) for place in places):
         raise ValueError("no such page")
     return list(places)
 

@@ -23,7 +23,8 @@ from lycosa.search.crosslingual.translated import (
     TranslatedTerm,
     Translator,
 )
-from lycosa.search.engine.open_index import Address, OpenIndex
+from lycosa.search.engine.indexed_pages import Address
+from lycosa.search.engine.open_index import OpenIndex
 from lycosa.search.presentation.answer import HOUR_MS, NOTHING_INDEXED, matching, spelling_of
 from lycosa.search.presentation.results import MAX_HITS, Hit, SearchRequest, SearchResults
 from lycosa.search.query.filters import Filters
@@ -67,10 +68,11 @@ class LanguageSearch:
 
     def __init__(self, index: OpenIndex, query: TranslatedQuery, filters: Filters) -> None:
         self._index = index
+        self._statistics = index.statistics
         self._filters = replace(filters, language=query.language)
         self._field_set = index.analysis.of(query.language).field_set
         body = text_field(BODY_ROLE, self._field_set)
-        self._query = with_compounds(query, lambda term: index.holding(body, term) > 0)
+        self._query = with_compounds(query, lambda term: index.statistics.holding(body, term) > 0)
         self._pages = max(1, index.info.languages.get(query.language, 0))
 
     def find(self, limit: int, *, folded: bool = True, now_ms: int = 0) -> LanguageAnswer:
@@ -100,7 +102,6 @@ class LanguageSearch:
             total, found = self._index.search_expression(
                 expression,
                 self._filters,
-                0,
                 limit,
                 unwanted=self._unwanted(),
                 folded=folded,
@@ -168,7 +169,7 @@ class LanguageSearch:
         held = [
             (name, weight)
             for name, weight in names
-            if all(self._index.holding(name, term) for term in terms)
+            if all(self._statistics.holding(name, term) for term in terms)
         ]
         found = [
             Leaf(name, terms, weight * each.weight * self._commonness(name, terms))
@@ -178,7 +179,7 @@ class LanguageSearch:
             TITLE_ROLE in roles
             and len(roles) > 1
             and each.origin == TYPED
-            and self._index.holding(URL_WORDS, each.surface.lower())
+            and self._statistics.holding(URL_WORDS, each.surface.lower())
         ):
             found.append(Leaf(URL_WORDS, (each.surface.lower(),), URL_WEIGHT * each.weight))
         return Some(tuple(found)) if found else None
@@ -189,8 +190,10 @@ class LanguageSearch:
         """
         everywhere = here = 0.0
         for term in terms:
-            holding = self._index.holding(name, term)
-            everywhere += inverse_frequency(self._index.counted, min(holding, self._index.counted))
+            holding = self._statistics.holding(name, term)
+            everywhere += inverse_frequency(
+                self._statistics.counted, min(holding, self._statistics.counted)
+            )
             here += inverse_frequency(self._pages, min(holding, self._pages))
         return here / everywhere if everywhere > 0 else 1.0
 
@@ -200,7 +203,10 @@ class LanguageSearch:
         """
         if isinstance(expression, Leaf):
             rarity = sum(
-                inverse_frequency(self._index.counted, self._index.holding(expression.field, term))
+                inverse_frequency(
+                    self._statistics.counted,
+                    self._statistics.holding(expression.field, term),
+                )
                 for term in expression.terms
             )
             return expression.weight * (K1 + 1) * rarity
@@ -442,7 +448,7 @@ def _holding(index: OpenIndex, parsed: ParsedQuery, languages: Sequence[str]) ->
             held = (
                 min(
                     index.info.languages.get(language, 0),
-                    *(index.holding(name, term) for term in terms),
+                    *(index.statistics.holding(name, term) for term in terms),
                 )
                 if terms
                 else 0

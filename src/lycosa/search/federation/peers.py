@@ -16,7 +16,9 @@ from pydantic import BaseModel, Field
 from lycosa.config.settings import FetchSettings
 from lycosa.index.schema import analysis_versions
 from lycosa.search.crosslingual.translated import TranslatedQuery, TranslatedTerm
-from lycosa.search.engine.open_index import Address, Found, Question
+from lycosa.search.engine.indexed_pages import Address
+from lycosa.search.engine.open_index import Found
+from lycosa.search.engine.search_query import SearchQuery
 from lycosa.search.federation.peer_client import PeerHttp, Rest
 from lycosa.search.federation.side import Described, Differs, SideFailed, Step
 from lycosa.search.federation.wire import (
@@ -47,7 +49,7 @@ from lycosa.search.federation.wire import (
 )
 from lycosa.search.presentation.results import MAX_HITS, Hit, SearchRequest, SearchResults
 from lycosa.search.ranking.ordering import Ranked
-from lycosa.search.ranking.statistics import ToldStatistics
+from lycosa.search.ranking.statistics import TermStatistics
 from lycosa.translation.source import Translation
 
 REST_S = 10.0
@@ -80,8 +82,8 @@ class Peer:
         return self._same(message)
 
     def statistics(
-        self, text: str, question: Question, timeout_s: float
-    ) -> tuple[Described, ToldStatistics]:
+        self, text: str, question: SearchQuery, timeout_s: float
+    ) -> tuple[Described, TermStatistics]:
         request = StatisticsRequest(question=QuestionMessage.of(text, question))
         with self._watched():
             message = self._http.ask(f"{PATH}/statistics", request, ToldMessage, timeout_s)

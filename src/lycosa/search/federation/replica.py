@@ -21,13 +21,15 @@ from lycosa.index.shards.copies import local_copy, remove_copies
 from lycosa.index.shards.shards import Shard
 from lycosa.index.suggest.file import Phrase
 from lycosa.processes.threads import OnError, start_thread
-from lycosa.search.engine.open_index import Address, Found, OpenIndex, Question
+from lycosa.search.engine.indexed_pages import Address
+from lycosa.search.engine.open_index import Found, OpenIndex
+from lycosa.search.engine.search_query import SearchQuery
 from lycosa.search.presentation.results import Hit
 from lycosa.search.query.query import parse_query
 from lycosa.search.ranking.feedback import PageTerms
 from lycosa.search.ranking.ordering import Ranked
 from lycosa.search.ranking.similar import Likeness
-from lycosa.search.ranking.statistics import ToldStatistics
+from lycosa.search.ranking.statistics import TermStatistics
 from lycosa.search.suggest.completion import phrases_of
 from lycosa.search.suggest.spelling import Heard, Wanted
 from lycosa.store.storage.cache import cache_root
@@ -99,22 +101,22 @@ class Replica:
             newest.missing,
         )
 
-    def statistics(self, question: Question) -> tuple[Description, ToldStatistics]:
+    def statistics(self, question: SearchQuery) -> tuple[Description, TermStatistics]:
         """What this shard adds to the statistics of a query, and the generation to name in what is
         asked next.
         """
         newest = self._newest()
         if newest is None:
-            return self.describe(), ToldStatistics()
-        return self.describe_of(newest), newest.told(question)
+            return self.describe(), TermStatistics()
+        return self.describe_of(newest), newest.statistics.of_query(question)
 
     def find(
         self,
         generation: int,
-        question: Question,
+        question: SearchQuery,
         stage: float,
         limit: int,
-        everywhere: ToldStatistics,
+        everywhere: TermStatistics,
     ) -> Found:
         """The first pages by scores that are about those of all shards together. Raises
         GenerationGone.
@@ -126,16 +128,16 @@ class Replica:
     def weigh(
         self,
         generation: int,
-        question: Question,
+        question: SearchQuery,
         stage: float,
         addresses: Sequence[Address],
-        everywhere: ToldStatistics,
+        everywhere: TermStatistics,
     ) -> list[float]:
         """The exact scores of pages that were found. Raises GenerationGone."""
         return self._of(generation).weigh(question, stage, addresses, everywhere)
 
     def facets(
-        self, generation: int, question: Question, stage: float, names: tuple[str, ...]
+        self, generation: int, question: SearchQuery, stage: float, names: tuple[str, ...]
     ) -> dict[str, dict[str, int]]:
         """All pages that match, counted. Raises GenerationGone."""
         return self._of(generation).facets(question, stage, names)
@@ -143,10 +145,10 @@ class Replica:
     def hits(
         self,
         generation: int,
-        question: Question,
+        question: SearchQuery,
         stage: float,
         found: Sequence[Ranked[Address]],
-        everywhere: ToldStatistics,
+        everywhere: TermStatistics,
     ) -> list[Hit]:
         """Pages with their snippets. Raises GenerationGone."""
         return self._of(generation).hits(question, stage, found, everywhere)
@@ -157,7 +159,7 @@ class Replica:
 
     def page_terms(self, generation: int, addresses: Sequence[Address]) -> list[PageTerms]:
         """The heaviest terms of pages that were found. Raises GenerationGone."""
-        return self._of(generation).page_terms(addresses)
+        return self._of(generation).pages.heaviest_terms(addresses)
 
     def likeness(self, generation: int, url: str) -> Likeness | None:
         """What pages like one of its pages are found by. Raises GenerationGone."""

@@ -27,14 +27,16 @@ from lycosa.core.errors import WorkError
 from lycosa.core.messages import Message
 from lycosa.index.shards.shards import by_count
 from lycosa.index.suggest.file import Phrase
-from lycosa.search.engine.open_index import Address, Found, Question
+from lycosa.search.engine.indexed_pages import Address
+from lycosa.search.engine.open_index import Found
+from lycosa.search.engine.search_query import SearchQuery
 from lycosa.search.federation.replica import Description, GenerationGone
 from lycosa.search.presentation.answer import answer
 from lycosa.search.presentation.results import Hit, SearchRequest, SearchResults
 from lycosa.search.ranking.feedback import PageTerms
 from lycosa.search.ranking.ordering import Exactly, Listing, Ranked, listing
 from lycosa.search.ranking.similar import Likeness
-from lycosa.search.ranking.statistics import ToldStatistics, together
+from lycosa.search.ranking.statistics import TermStatistics, together
 from lycosa.search.suggest.completion import Suggestion, SuggestRequest, suggestions
 from lycosa.search.suggest.spelling import Heard, Wanted
 from lycosa.search.suggest.spelling import together as all_heard
@@ -265,9 +267,9 @@ class _Asking:
         self.chosen: list[Remote | None] = [load.pick(shard, failed) for shard in replicas]
         self.missing = {number for number, remote in enumerate(self.chosen) if remote is None}
         self._generations: dict[int, int] = {}
-        self._told: dict[int, ToldStatistics] = {}
-        self._told_of: Question | None = None
-        self._everywhere = ToldStatistics()
+        self._told: dict[int, TermStatistics] = {}
+        self._told_of: SearchQuery | None = None
+        self._everywhere = TermStatistics()
 
     @property
     def number(self) -> int:
@@ -286,7 +288,7 @@ class _Asking:
             found.update(description.languages)
         return tuple(by_count(found)) or ("",)
 
-    def page(self, question: Question, stage: float, offset: int, count: int) -> Listing[Place]:
+    def page(self, question: SearchQuery, stage: float, offset: int, count: int) -> Listing[Place]:
         """See `Source`. The order is by corrected scores in blocks, by exact ones within them."""
         self._ask_statistics(question)
 
@@ -324,7 +326,7 @@ class _Asking:
         )
 
     def facets(
-        self, question: Question, stage: float, names: tuple[str, ...]
+        self, question: SearchQuery, stage: float, names: tuple[str, ...]
     ) -> dict[str, Counter[str]]:
         """See `Source`."""
         self._ask_statistics(question)
@@ -340,7 +342,9 @@ class _Asking:
                 together[name].update(values)
         return together
 
-    def hits(self, question: Question, stage: float, found: Sequence[Ranked[Place]]) -> list[Hit]:
+    def hits(
+        self, question: SearchQuery, stage: float, found: Sequence[Ranked[Place]]
+    ) -> list[Hit]:
         """See `Source`."""
         by_shard: dict[int, list[Ranked[Address]]] = {}
         for page in found:
@@ -439,7 +443,7 @@ class _Asking:
         finally:
             self._load.end(remote.name, failed=failed)
 
-    def _ask_statistics(self, question: Question) -> None:
+    def _ask_statistics(self, question: SearchQuery) -> None:
         if self._told and question == self._told_of:
             return
         told = self.ask(
@@ -455,7 +459,7 @@ class _Asking:
         self._told_of = question
         self._everywhere = together(self._told.values())
 
-    def _exactly(self, question: Question, stage: float) -> Exactly[Place]:
+    def _exactly(self, question: SearchQuery, stage: float) -> Exactly[Place]:
         def exactly(block: list[Ranked[Place]]) -> list[Ranked[Place]]:
             by_shard: dict[int, list[Ranked[Place]]] = {}
             for page in block:

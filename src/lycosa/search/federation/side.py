@@ -14,12 +14,14 @@ from typing import Protocol
 
 from lycosa.core.errors import LycosaError, WorkError
 from lycosa.index.schema import analysis_versions, signed_key
-from lycosa.search.engine.open_index import Address, Found, OpenIndex, Question
+from lycosa.search.engine.indexed_pages import Address
+from lycosa.search.engine.open_index import Found, OpenIndex
+from lycosa.search.engine.search_query import SearchQuery
 from lycosa.search.engine.searcher import Searcher
 from lycosa.search.federation.replica import GenerationGone
 from lycosa.search.presentation.results import Hit, SearchRequest, SearchResults
 from lycosa.search.ranking.ordering import Ranked
-from lycosa.search.ranking.statistics import ToldStatistics
+from lycosa.search.ranking.statistics import TermStatistics
 
 _KEPT = 3  # generations that stay open, for searches that began with them
 
@@ -54,9 +56,9 @@ class Step:
 
     generation: int
     text: str
-    question: Question
+    question: SearchQuery
     stage: float
-    everywhere: ToldStatistics = field(default_factory=ToldStatistics)
+    everywhere: TermStatistics = field(default_factory=TermStatistics)
 
 
 class ResultsBackend(Protocol):
@@ -83,8 +85,8 @@ class Side(ResultsBackend, Protocol):
         ...
 
     def statistics(
-        self, text: str, question: Question, timeout_s: float
-    ) -> tuple[Described, ToldStatistics]: ...
+        self, text: str, question: SearchQuery, timeout_s: float
+    ) -> tuple[Described, TermStatistics]: ...
 
     def find(self, step: Step, limit: int, timeout_s: float) -> Found: ...
 
@@ -121,13 +123,13 @@ class LocalSide:
         return Described() if index is None else _described(index)
 
     def statistics(
-        self, text: str, question: Question, timeout_s: float
-    ) -> tuple[Described, ToldStatistics]:
+        self, text: str, question: SearchQuery, timeout_s: float
+    ) -> tuple[Described, TermStatistics]:
         index = self._newest()
         return (
-            (Described(), ToldStatistics())
+            (Described(), TermStatistics())
             if index is None
-            else (_described(index), index.told(question))
+            else (_described(index), index.statistics.of_query(question))
         )
 
     def find(self, step: Step, limit: int, timeout_s: float) -> Found:
@@ -146,7 +148,8 @@ class LocalSide:
         )
 
     def urls(self, generation: int, addresses: Sequence[Address], timeout_s: float) -> list[int]:
-        return [signed_key(url) for url in self.generation(generation).urls(addresses)]
+        index = self.generation(generation)
+        return [signed_key(index.pages.stored(address).url) for address in addresses]
 
     def search(self, request: SearchRequest, hops: int, timeout_s: float) -> SearchResults:
         return self.searcher.search(request)

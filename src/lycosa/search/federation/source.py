@@ -15,7 +15,8 @@ from typing import TypeVar
 
 from lycosa.core.errors import WorkError
 from lycosa.index.shards.shards import by_count
-from lycosa.search.engine.open_index import Address, Question
+from lycosa.search.engine.indexed_pages import Address
+from lycosa.search.engine.search_query import SearchQuery
 from lycosa.search.federation.concurrent import Asking, Call
 from lycosa.search.federation.side import Described, LocalSide, Side, Step
 from lycosa.search.presentation.results import Hit
@@ -23,7 +24,7 @@ from lycosa.search.query.query import ParsedQuery
 from lycosa.search.ranking.feedback import Expansion, PageTerms
 from lycosa.search.ranking.ordering import WINDOW, Listing, Ranked, listing
 from lycosa.search.ranking.similar import Likeness
-from lycosa.search.ranking.statistics import ToldStatistics, together
+from lycosa.search.ranking.statistics import TermStatistics, together
 from lycosa.search.suggest.spelling import Heard, Wanted
 from lycosa.search.suggest.spelling import together as all_heard
 
@@ -64,7 +65,7 @@ class ManySource:
         self._parsed = parsed
         self._text = text
         self._told: dict[
-            tuple[ParsedQuery, Expansion | None], dict[int, tuple[int, ToldStatistics]]
+            tuple[ParsedQuery, Expansion | None], dict[int, tuple[int, TermStatistics]]
         ] = {}
 
     @property
@@ -82,7 +83,7 @@ class ManySource:
             found.update(each.languages)
         return tuple(by_count(found)) or ("",)
 
-    def page(self, question: Question, stage: float, offset: int, count: int) -> Listing[Place]:
+    def page(self, question: SearchQuery, stage: float, offset: int, count: int) -> Listing[Place]:
         """See `Source`."""
         told = self._statistics(question)
         step = self._step(question, stage, told)
@@ -117,7 +118,7 @@ class ManySource:
         )
 
     def facets(
-        self, question: Question, stage: float, names: tuple[str, ...]
+        self, question: SearchQuery, stage: float, names: tuple[str, ...]
     ) -> dict[str, Counter[str]]:
         """See `Source`. A page that two sides have is counted twice."""
         told = self._statistics(question)
@@ -131,7 +132,9 @@ class ManySource:
                 found[name].update(values)
         return found
 
-    def hits(self, question: Question, stage: float, found: Sequence[Ranked[Place]]) -> list[Hit]:
+    def hits(
+        self, question: SearchQuery, stage: float, found: Sequence[Ranked[Place]]
+    ) -> list[Hit]:
         """See `Source`. Each says which side it is from."""
         told = self._statistics(question)
         step = self._step(question, stage, told)
@@ -168,7 +171,9 @@ class ManySource:
             number: side for number, side in self._sides.items() if isinstance(side, LocalSide)
         }
         return [
-            local[number].generation(self._described[number].generation).page_terms([address])[0]
+            local[number]
+            .generation(self._described[number].generation)
+            .pages.heaviest_terms([address])[0]
             if number in local
             else ()
             for number, address in (page.place for page in pages)
@@ -188,7 +193,7 @@ class ManySource:
     def _number(self, side: Side) -> int:
         return next(number for number, each in self._sides.items() if each is side)
 
-    def _statistics(self, question: Question) -> dict[int, tuple[int, ToldStatistics]]:
+    def _statistics(self, question: SearchQuery) -> dict[int, tuple[int, TermStatistics]]:
         """(generation, what it has of the words) of every side that has any document."""
         key = question.parsed, question.expansion
         known = self._told.get(key)
@@ -211,7 +216,7 @@ class ManySource:
         return known
 
     def _once(
-        self, ranked: list[Ranked[Place]], told: Mapping[int, tuple[int, ToldStatistics]]
+        self, ranked: list[Ranked[Place]], told: Mapping[int, tuple[int, TermStatistics]]
     ) -> list[Ranked[Place]]:
         """Without pages whose URL another side has before them."""
         sides: dict[int, set[int]] = {}
@@ -245,14 +250,14 @@ class ManySource:
         return kept
 
     def _step(
-        self, question: Question, stage: float, told: Mapping[int, tuple[int, ToldStatistics]]
+        self, question: SearchQuery, stage: float, told: Mapping[int, tuple[int, TermStatistics]]
     ) -> Callable[[int], Step]:
         """The same step for each side: of its own generation."""
         everywhere = together(each for _, each in told.values())
         return lambda generation: Step(generation, self._text, question, stage, everywhere)
 
     def _ask(
-        self, told: Mapping[int, tuple[int, ToldStatistics]], call: GenerationCall[_Answer]
+        self, told: Mapping[int, tuple[int, TermStatistics]], call: GenerationCall[_Answer]
     ) -> dict[int, _Answer]:
         """Ask the sides of these generations."""
         sides = {number: self._sides[number] for number in told}

@@ -14,7 +14,9 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
-from lycosa.search.engine.open_index import Address, Found, Question
+from lycosa.search.engine.indexed_pages import Address
+from lycosa.search.engine.open_index import Found
+from lycosa.search.engine.search_query import SearchQuery
 from lycosa.search.federation.side import Described
 from lycosa.search.presentation.results import FACETS, MAX_HITS, Explanation, Hit, ScorePart
 from lycosa.search.query.filters import Filters
@@ -22,7 +24,7 @@ from lycosa.search.query.query import LONGEST_QUERY, parse_query
 from lycosa.search.ranking.feedback import TERMS, Expansion
 from lycosa.search.ranking.ordering import Ranked
 from lycosa.search.ranking.similar import MOST_TERMS, Likeness
-from lycosa.search.ranking.statistics import ToldStatistics
+from lycosa.search.ranking.statistics import TermStatistics
 
 PROTOCOL = 3
 """Raise it when the meaning of a message changes: those of another one are asked for whole answers.
@@ -94,7 +96,7 @@ class QuestionMessage(_Message):
     expansion: Annotated[list[tuple[Name, Short, Score]], Field(max_length=TERMS)] = []
 
     @classmethod
-    def of(cls, text: str, question: Question) -> QuestionMessage:
+    def of(cls, text: str, question: SearchQuery) -> QuestionMessage:
         like, added = question.like, question.expansion
         return cls(
             text=text[:LONGEST_QUERY],
@@ -120,11 +122,11 @@ class QuestionMessage(_Message):
             ),
         )
 
-    def question(self) -> Question:
+    def question(self) -> SearchQuery:
         """As this program reads it. Raises ValueError for what it cannot search for."""
         parsed = parse_query(self.text)
         like = self.like
-        return Question(
+        return SearchQuery(
             parsed,
             Filters(self.language, self.collection, self.host, parsed.restrictions),
             tuple(self.languages),
@@ -175,7 +177,7 @@ class StatisticsMessage(_Message):
     having: Annotated[dict[Name, Count], Field(max_length=1_000)]
 
     @classmethod
-    def of(cls, told: ToldStatistics) -> StatisticsMessage:
+    def of(cls, told: TermStatistics) -> StatisticsMessage:
         frequencies = [(name, term, count) for (name, term), count in told.frequencies.items()]
         return cls(
             documents=told.documents,
@@ -185,10 +187,10 @@ class StatisticsMessage(_Message):
             having=dict(told.having),
         )
 
-    def told(self) -> ToldStatistics:
+    def told(self) -> TermStatistics:
         """None holds a word more often than there are documents, whatever was said."""
         counted = max(self.documents, self.counted)
-        return ToldStatistics(
+        return TermStatistics(
             self.documents,
             counted,
             {(name, term): min(count, counted) for name, term, count in self.frequencies},

@@ -12,10 +12,10 @@ from typing import Protocol, TypeVar
 
 from lycosa.core.messages import Message
 from lycosa.index.shards.shards import by_count
-from lycosa.search.engine.open_index import (
+from lycosa.search.engine.search_query import (
+    REQUIRE_ALL,
     SENTENCE,
-    STRICT,
-    Question,
+    SearchQuery,
     holds_words,
     parts_of,
     readings_of,
@@ -66,18 +66,18 @@ class Source(Protocol[Place]):
     @property
     def languages(self) -> tuple[str, ...]: ...
 
-    def page(self, question: Question, stage: float, offset: int, count: int) -> Listing[Place]:
+    def page(self, question: SearchQuery, stage: float, offset: int, count: int) -> Listing[Place]:
         """How many pages match in all, and so many from `offset` on, the best first."""
         ...
 
     def facets(
-        self, question: Question, stage: float, names: tuple[str, ...]
+        self, question: SearchQuery, stage: float, names: tuple[str, ...]
     ) -> Mapping[str, Mapping[str, int]]:
         """All pages that match, counted."""
         ...
 
     def hits(
-        self, question: Question, stage: float, found: Sequence[Ranked[Place]]
+        self, question: SearchQuery, stage: float, found: Sequence[Ranked[Place]]
     ) -> list[Hit]: ...
 
     def hear(self, wanted: Wanted) -> Heard:
@@ -146,7 +146,7 @@ def answer(source: Source[Place] | None, request: SearchRequest) -> SearchResult
     )
 
 
-def _question(source: Source[Place], parsed: ParsedQuery, request: SearchRequest) -> Question:
+def _question(source: Source[Place], parsed: ParsedQuery, request: SearchRequest) -> SearchQuery:
     language = (request.language or "").lower()
     filters = Filters(
         language, request.collection or "", (request.host or "").lower(), parsed.restrictions
@@ -161,7 +161,7 @@ def _question(source: Source[Place], parsed: ParsedQuery, request: SearchRequest
     )
     if like is not None and not (language or parsed.languages):
         filters = replace(filters, language=like.language)
-    return Question(
+    return SearchQuery(
         parsed,
         filters,
         (language,) if language else parsed.languages or source.languages,
@@ -174,7 +174,9 @@ def _question(source: Source[Place], parsed: ParsedQuery, request: SearchRequest
     )
 
 
-def _with_feedback(source: Source[Place], question: Question, request: SearchRequest) -> Question:
+def _with_feedback(
+    source: Source[Place], question: SearchQuery, request: SearchRequest
+) -> SearchQuery:
     """The question with terms of the pages that it finds first, if it is a sentence and feedback is
     wanted.
     """
@@ -197,18 +199,18 @@ def _with_feedback(source: Source[Place], question: Question, request: SearchReq
     return replace(question, expansion=expansion(scored, amount))
 
 
-def _has_one_answer(source: Source[Place], question: Question, text: str) -> bool:
+def _has_one_answer(source: Source[Place], question: SearchQuery, text: str) -> bool:
     """Whether a sentence probably asks for one page, which terms of other pages would displace."""
     words = parts_of(question)
     if words <= MAX_SINGLE_ANSWER_WORDS and text.rstrip().endswith(QUESTION_MARKS):
         return True
-    return words <= MAX_PARTS_WITH_REQUIRED and source.page(question, STRICT, 0, 1).total > 0
+    return words <= MAX_PARTS_WITH_REQUIRED and source.page(question, REQUIRE_ALL, 0, 1).total > 0
 
 
 def matching(source: Source[Place], parsed: ParsedQuery, request: SearchRequest) -> int:
     """How many pages hold all words of a query, within what the request narrows it to."""
     question = _question(source, parsed, replace(request, explain=False))
-    return source.page(question, STRICT, 0, 1).total if holds_words(question) else 0
+    return source.page(question, REQUIRE_ALL, 0, 1).total if holds_words(question) else 0
 
 
 def spelling_of(
@@ -233,7 +235,7 @@ def spelling_of(
 
 def _answer(
     source: Source[Place],
-    question: Question,
+    question: SearchQuery,
     request: SearchRequest,
     offset: int,
     count: int,
@@ -257,7 +259,7 @@ def _answer(
     strict = total
     hits = source.hits(question, first, found[:count])
     stages = [first]
-    if total < RELAX_BELOW and first == STRICT:
+    if total < RELAX_BELOW and first == REQUIRE_ALL:
         for share in stages_of(question)[1:]:
             rest, more = source.page(question, share, max(0, offset - total), limit)
             if rest:

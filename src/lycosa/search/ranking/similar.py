@@ -53,7 +53,7 @@ class Likeness:
         )
         return Some(parts, max(1, round(MIN_SHARE * len(parts)))) if parts else None
 
-    def asked(self) -> Iterable[Term]:
+    def terms_used(self) -> Iterable[Term]:
         """The terms whose frequencies its scores depend on."""
         found = self.expression()
         return (
