@@ -7,8 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lycosa.search.query.query import (
-    LONGEST_QUERY,
-    MOST_WORDS,
+    MAX_QUERY_CHARACTERS,
+    MAX_WORDS,
     Clause,
     Group,
     ParsedQuery,
@@ -192,11 +192,13 @@ def test_every_name_of_an_operator_reads_alike(operator: Operator) -> None:
 
 def test_long_queries_are_cut_and_say_so() -> None:
     parsed = parse_query(" ".join(f"w{number}" for number in range(300)))
-    assert len(parsed.wanted) == MOST_WORDS
-    assert parsed.notes == (f"only the first {MOST_WORDS} words of the query were used",)
+    assert len(parsed.wanted) == MAX_WORDS
+    assert parsed.notes == (f"only the first {MAX_WORDS} words of the query were used",)
     parsed = parse_query("x" * 10_000)
-    assert [len(clause.text) for clause in clauses(parsed.wanted)] == [LONGEST_QUERY]
-    assert parsed.notes == (f"only the first {LONGEST_QUERY} characters of the query were used",)
+    assert [len(clause.text) for clause in clauses(parsed.wanted)] == [MAX_QUERY_CHARACTERS]
+    assert parsed.notes == (
+        f"only the first {MAX_QUERY_CHARACTERS} characters of the query were used",
+    )
 
 
 _PIECES = st.sampled_from(

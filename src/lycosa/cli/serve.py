@@ -94,8 +94,8 @@ def command(
     from lycosa.commands.inspection.status import workspace_status
     from lycosa.core.errors import UsageError
     from lycosa.search.engine.replicas import ReplicaKeeper
+    from lycosa.search.federation.federated_search import open_federated_search
     from lycosa.search.federation.shards import Federation, ShardsBackend
-    from lycosa.search.federation.workspaces import open_many
     from lycosa.serve.beside import Served
     from lycosa.serve.server import run_server
     from lycosa.serve.source import ShardsAndOthers, ShardSource
@@ -128,7 +128,7 @@ def command(
         others = len(roots) > 1 or peers or config.search.peers or config.search.workspaces
         if others and not engine:
             source = stack.enter_context(
-                contextlib.closing(open_many(roots, peers or [], config, own_name=""))
+                contextlib.closing(open_federated_search(roots, peers or [], config, own_name=""))
             )
         if engine:
             machines = stack.enter_context(
@@ -144,7 +144,9 @@ def command(
             if others:
                 shards = [ShardsBackend("", federation)]
                 joined = stack.enter_context(
-                    contextlib.closing(open_many(roots[1:], peers or [], config, whole=shards))
+                    contextlib.closing(
+                        open_federated_search(roots[1:], peers or [], config, whole=shards)
+                    )
                 )
                 source = ShardsAndOthers(federation, joined)
             if not keeper.wait(READY_S):

@@ -81,9 +81,9 @@ class _Text:
     def times(self, word: Word) -> int:
         """How often a word of the question stands here."""
         phrase = word.unit.phrase
-        if word.beginning:
+        if word.prefix:
             return (
-                sum(count for term, count in self.counts.items() if term.startswith(word.beginning))
+                sum(count for term, count in self.counts.items() if term.startswith(word.prefix))
                 or self.counts[phrase[0]]
             )
         if len(phrase) == 1:
@@ -296,7 +296,7 @@ class _ReadIn:
         self.highlighter = Highlighter(
             analyzer,
             units,
-            [word.beginning for asked in self.parts for word in _words(asked) if word.beginning],
+            [word.prefix for asked in self.parts for word in _words(asked) if word.prefix],
         )
 
 

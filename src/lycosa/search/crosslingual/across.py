@@ -31,7 +31,7 @@ from lycosa.search.query.filters import Filters
 from lycosa.search.query.language import query_language
 from lycosa.search.query.query import ParsedQuery, Restriction, clauses, parse_query
 from lycosa.search.query.syntax import LANGUAGE
-from lycosa.search.ranking.expression import Also, Beginning, Best, Expression, Leaf, Some
+from lycosa.search.ranking.expression import AtLeast, DisMax, Expression, Leaf, Prefix, WithOptional
 from lycosa.search.ranking.ordering import BLOCK, Ranked, side_by_side
 from lycosa.search.ranking.retrieve import TITLE_WEIGHT, URL_WEIGHT, WEIGHTS
 from lycosa.search.ranking.statistics import K1, inverse_frequency
@@ -89,7 +89,7 @@ class LanguageSearch:
             if (title := self._slot(term, (TITLE_ROLE,))) is not None
         ]
         more = (
-            (Some(tuple(titles), count).times(TITLE_WEIGHT / WEIGHTS[TITLE_ROLE]),)
+            (AtLeast(tuple(titles), count).times(TITLE_WEIGHT / WEIGHTS[TITLE_ROLE]),)
             if 1 < count == len(titles)
             else ()
         )
@@ -98,7 +98,7 @@ class LanguageSearch:
             least = max(1, round(share * count))
             if least > len(slots):
                 continue
-            expression = Also(Some(tuple(slots), least), more)
+            expression = WithOptional(AtLeast(tuple(slots), least), more)
             total, found = self._index.search_expression(
                 expression,
                 self._filters,
@@ -136,10 +136,10 @@ class LanguageSearch:
         if term.words:
             words = [found for word in term.words if (found := self._slot(word, roles)) is not None]
             if len(words) == len(term.words):
-                parts.append(Some(tuple(words), len(words)).times(1 / len(words)))
+                parts.append(AtLeast(tuple(words), len(words)).times(1 / len(words)))
         pieces = [found for part in term.parts if (found := self._slot(part, roles)) is not None]
-        whole = [Best(tuple(parts), TIE)] if parts else []
-        return Some((*whole, *pieces)) if pieces else whole[0] if whole else None
+        whole = [DisMax(tuple(parts), TIE)] if parts else []
+        return AtLeast((*whole, *pieces)) if pieces else whole[0] if whole else None
 
     def _beside_translations(self, parts: Sequence[tuple[str, Expression]]) -> list[Expression]:
         """The alternatives of a word. As typed it counts at most half of its best translation: most
@@ -182,7 +182,7 @@ class LanguageSearch:
             and self._statistics.holding(URL_WORDS, each.surface.lower())
         ):
             found.append(Leaf(URL_WORDS, (each.surface.lower(),), URL_WEIGHT * each.weight))
-        return Some(tuple(found)) if found else None
+        return AtLeast(tuple(found)) if found else None
 
     def _commonness(self, name: str, terms: Sequence[str]) -> float:
         """What a score must be multiplied by to be that of an index of this language alone: there
@@ -210,12 +210,12 @@ class LanguageSearch:
                 for term in expression.terms
             )
             return expression.weight * (K1 + 1) * rarity
-        if isinstance(expression, Also):
+        if isinstance(expression, WithOptional):
             return self._highest(expression.wanted)
-        if isinstance(expression, Beginning):
+        if isinstance(expression, Prefix):
             return expression.weight
         each = [self._highest(part) for part in expression.parts]
-        return max(each) if isinstance(expression, Best) else sum(each)
+        return max(each) if isinstance(expression, DisMax) else sum(each)
 
     def _unwanted(self) -> list[Leaf]:
         body = (text_field(BODY_ROLE, self._field_set), text_field(TITLE_ROLE, self._field_set))

@@ -51,10 +51,10 @@ from lycosa.search.presentation.results import Explanation, Hit
 from lycosa.search.presentation.snippet import Highlighter
 from lycosa.search.query.query import ParsedQuery
 from lycosa.search.query.reading import Reading, read_by
-from lycosa.search.ranking.exact import Weigher
 from lycosa.search.ranking.expression import Expression, Leaf
 from lycosa.search.ranking.feedback import PageTerms
 from lycosa.search.ranking.ordering import Listing, Ranked, freshness, in_windows, listing
+from lycosa.search.ranking.rescoring import Rescorer
 from lycosa.search.ranking.retrieve import Filters, QueryBuilder
 from lycosa.search.ranking.similar import Likeness
 from lycosa.search.ranking.statistics import TermStatistics
@@ -64,7 +64,7 @@ from lycosa.text.korean import holds_hangul
 
 
 @dataclass(slots=True, frozen=True)
-class Found:
+class IndexMatches:
     """How many pages match in all, and the first of them, the best first."""
 
     total: int
@@ -142,7 +142,7 @@ class OpenIndex:
         stage: float,
         limit: int,
         everywhere: TermStatistics | None = None,
-    ) -> Found:
+    ) -> IndexMatches:
         """The first pages, so many as `limit`. With `everywhere`, scores are about those of all
         indexes together.
         """
@@ -155,7 +155,7 @@ class OpenIndex:
             others = [page for page in found.best if page.group != question.like.group]
             own = len(found.best) - len(others)
             if len(others) >= limit or len(found.best) < asked:
-                return Found(found.total - own, others[:limit])
+                return IndexMatches(found.total - own, others[:limit])
             asked = limit + 2 * own  # copies of the page itself took the place of others
 
     def count(self, parsed: ParsedQuery, language: str) -> int:
@@ -270,12 +270,16 @@ class OpenIndex:
         """Pages with their snippets."""
         explanations: Sequence[Explanation | None] = [None] * len(found)
         if question.explain and not question.by_date:
-            told = self.statistics.of_query(question) if everywhere is None else everywhere
-            explanations = self._weighed(question, stage, [page.place for page in found], told)
+            term_statistics = (
+                self.statistics.of_query(question) if everywhere is None else everywhere
+            )
+            explanations = self._weighed(
+                question, stage, [page.place for page in found], term_statistics
+            )
 
         def highlighter(language: str) -> Highlighter:
             reading = read_by(question.parsed, self.analysis.of(language))
-            return Highlighter(reading.analyzer, reading.wanted, beginnings_of(reading))
+            return Highlighter(reading.analyzer, reading.wanted, prefixes_of(reading))
 
         pages = [page._replace(score=0.0) for page in found] if question.by_date else found
         return self._hits(pages, highlighter, explanations)
@@ -306,15 +310,17 @@ class OpenIndex:
             return (
                 tantivy.Query.empty_query()
                 if like is None
-                else builder.alike(readings, question.filters, like, question.like.page)
+                else builder.require_similar(readings, question.filters, like, question.like.page)
             )
         if stage == SENTENCE:
-            return builder.any_word(readings, question.filters, question.expansion)
+            return builder.match_any(readings, question.filters, question.expansion)
         if stage == REQUIRE_ALL:
-            return builder.strict(readings, question.filters)
+            return builder.require_all(readings, question.filters)
         return builder.relaxed(readings, question.filters, stage)
 
-    def _found(self, query: tantivy.Query, limit: int, *, by_date: bool, now_ms: int) -> Found:
+    def _found(
+        self, query: tantivy.Query, limit: int, *, by_date: bool, now_ms: int
+    ) -> IndexMatches:
         result: Any = self._searcher.search(
             query,
             max(1, limit),
@@ -335,7 +341,7 @@ class OpenIndex:
             Ranked(score, address, host or 0, group or 0)
             for score, address, host, group in zip(scores, addresses, hosts, groups, strict=True)
         ]
-        return Found(result.count or 0, best if by_date else in_windows(best))
+        return IndexMatches(result.count or 0, best if by_date else in_windows(best))
 
     def _weighed(
         self,
@@ -356,7 +362,7 @@ class OpenIndex:
             expression = builder.with_words(readings_of(question, self.analysis), like)
         places = [tantivy.DocAddress(*address) for address in addresses]
         priors, published = (self.pages.column(name, addresses) for name in (PRIOR, PUBLISHED))
-        weigher = Weigher(self._schema, self._searcher, everywhere)
+        weigher = Rescorer(self._schema, self._searcher, everywhere)
         found = []
         for place, weight, at in zip(places, priors, published, strict=True):
             words = weigher.score(expression, place) if expression is not None else 0.0
@@ -411,6 +417,6 @@ def _hit(
     )
 
 
-def beginnings_of(reading: Reading) -> tuple[str, ...]:
+def prefixes_of(reading: Reading) -> tuple[str, ...]:
     """The beginnings of words that a reading looks for."""
-    return tuple(word.beginning for word in reading.words() if word.beginning)
+    return tuple(word.prefix for word in reading.words() if word.prefix)

@@ -22,7 +22,7 @@ from lycosa.index.shards.shards import Shard
 from lycosa.index.suggest.file import Phrase
 from lycosa.processes.threads import OnError, start_thread
 from lycosa.search.engine.indexed_pages import Address
-from lycosa.search.engine.open_index import Found, OpenIndex
+from lycosa.search.engine.open_index import IndexMatches, OpenIndex
 from lycosa.search.engine.search_query import SearchQuery
 from lycosa.search.presentation.results import Hit
 from lycosa.search.query.query import parse_query
@@ -37,7 +37,7 @@ from lycosa.text import korean
 from lycosa.text.analyze import KIWI
 
 FOLLOW_S = 1.0
-KEPT = 3  # generations that stay open, for searches that began with them
+MAX_OPEN_GENERATIONS = 3  # generations that stay open, for searches that began with them
 
 
 class GenerationGone(WorkError):
@@ -45,7 +45,7 @@ class GenerationGone(WorkError):
 
 
 @dataclass(slots=True, frozen=True)
-class Description:
+class ReplicaDescription:
     """What a replica has open. `generation` 0: nothing yet, for the reason in `problem` if there is
     one.
     """
@@ -86,12 +86,12 @@ class Replica:
         self.follow()
         start_thread(self._follow_on, follow_s, name="follow", on_error=OnError.RESTART)
 
-    def describe(self) -> Description:
+    def describe(self) -> ReplicaDescription:
         newest = self._newest()
         if newest is None:
-            return Description(self._shard, problem=self._problem)
+            return ReplicaDescription(self._shard, problem=self._problem)
         info = newest.info
-        return Description(
+        return ReplicaDescription(
             self._shard,
             info.generation,
             info.log_entry,
@@ -101,7 +101,7 @@ class Replica:
             newest.missing,
         )
 
-    def statistics(self, question: SearchQuery) -> tuple[Description, TermStatistics]:
+    def statistics(self, question: SearchQuery) -> tuple[ReplicaDescription, TermStatistics]:
         """What this shard adds to the statistics of a query, and the generation to name in what is
         asked next.
         """
@@ -117,12 +117,12 @@ class Replica:
         stage: float,
         limit: int,
         everywhere: TermStatistics,
-    ) -> Found:
+    ) -> IndexMatches:
         """The first pages by scores that are about those of all shards together. Raises
         GenerationGone.
         """
         if not generation:
-            return Found(0, [])
+            return IndexMatches(0, [])
         return self._of(generation).find(question, stage, limit, everywhere)
 
     def weigh(
@@ -205,7 +205,7 @@ class Replica:
                 self._problem = str(error)
                 return False
             self._problem = ""
-            kept = list(self._open.items())[-(KEPT - 1) :]
+            kept = list(self._open.items())[-(MAX_OPEN_GENERATIONS - 1) :]
             self._open = dict([*kept, (opened.number, opened)])
             if self._copies is not None:
                 remove_copies(self._copies, opened.number)
@@ -215,9 +215,9 @@ class Replica:
         """Follow no longer."""
         self._ending.set()
 
-    def describe_of(self, opened: OpenIndex) -> Description:
+    def describe_of(self, opened: OpenIndex) -> ReplicaDescription:
         info = opened.info
-        return Description(
+        return ReplicaDescription(
             self._shard,
             info.generation,
             info.log_entry,

@@ -15,15 +15,15 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from lycosa.search.engine.indexed_pages import Address
-from lycosa.search.engine.open_index import Found
+from lycosa.search.engine.open_index import IndexMatches
 from lycosa.search.engine.search_query import SearchQuery
-from lycosa.search.federation.side import Described
+from lycosa.search.federation.backend import IndexDescription
 from lycosa.search.presentation.results import FACETS, MAX_HITS, Explanation, Hit, ScorePart
 from lycosa.search.query.filters import Filters
-from lycosa.search.query.query import LONGEST_QUERY, parse_query
+from lycosa.search.query.query import MAX_QUERY_CHARACTERS, parse_query
 from lycosa.search.ranking.feedback import TERMS, Expansion
 from lycosa.search.ranking.ordering import Ranked
-from lycosa.search.ranking.similar import MOST_TERMS, Likeness
+from lycosa.search.ranking.similar import MAX_TERMS, Likeness
 from lycosa.search.ranking.statistics import TermStatistics
 
 PROTOCOL = 3
@@ -76,13 +76,13 @@ class LikenessMessage(_Message):
     group: Signed
     language: Name
     field_set: Name
-    terms: Annotated[list[tuple[Short, Score]], Field(max_length=MOST_TERMS)]
+    terms: Annotated[list[tuple[Short, Score]], Field(max_length=MAX_TERMS)]
 
 
-class QuestionMessage(_Message):
+class QueryMessage(_Message):
     """A question: what was typed, and how the one who asks understands what surrounds it."""
 
-    text: Annotated[str, Field(max_length=LONGEST_QUERY)]
+    text: Annotated[str, Field(max_length=MAX_QUERY_CHARACTERS)]
     language: Name = ""
     collection: Annotated[str, Field(max_length=64)] = ""
     host: Annotated[str, Field(max_length=255)] = ""
@@ -96,10 +96,10 @@ class QuestionMessage(_Message):
     expansion: Annotated[list[tuple[Name, Short, Score]], Field(max_length=TERMS)] = []
 
     @classmethod
-    def of(cls, text: str, question: SearchQuery) -> QuestionMessage:
+    def of(cls, text: str, question: SearchQuery) -> QueryMessage:
         like, added = question.like, question.expansion
         return cls(
-            text=text[:LONGEST_QUERY],
+            text=text[:MAX_QUERY_CHARACTERS],
             language=question.filters.language,
             collection=question.filters.collection,
             host=question.filters.host,
@@ -144,7 +144,7 @@ class QuestionMessage(_Message):
         )
 
 
-class DescribedMessage(_Message):
+class IndexDescriptionMessage(_Message):
     """What a side has."""
 
     protocol: int
@@ -154,7 +154,7 @@ class DescribedMessage(_Message):
     versions: Annotated[dict[Short, Short], Field(max_length=200)]
 
     @classmethod
-    def of(cls, described: Described) -> DescribedMessage:
+    def of(cls, described: IndexDescription) -> IndexDescriptionMessage:
         return cls(
             protocol=PROTOCOL,
             generation=described.generation,
@@ -163,8 +163,8 @@ class DescribedMessage(_Message):
             versions=dict(described.versions),
         )
 
-    def described(self) -> Described:
-        return Described(self.generation, self.documents, self.languages, self.versions)
+    def described(self) -> IndexDescription:
+        return IndexDescription(self.generation, self.documents, self.languages, self.versions)
 
 
 class StatisticsMessage(_Message):
@@ -177,17 +177,19 @@ class StatisticsMessage(_Message):
     having: Annotated[dict[Name, Count], Field(max_length=1_000)]
 
     @classmethod
-    def of(cls, told: TermStatistics) -> StatisticsMessage:
-        frequencies = [(name, term, count) for (name, term), count in told.frequencies.items()]
+    def of(cls, term_statistics: TermStatistics) -> StatisticsMessage:
+        frequencies = [
+            (name, term, count) for (name, term), count in term_statistics.frequencies.items()
+        ]
         return cls(
-            documents=told.documents,
-            counted=told.counted,
+            documents=term_statistics.documents,
+            counted=term_statistics.counted,
             frequencies=frequencies,
-            lengths=dict(told.lengths),
-            having=dict(told.having),
+            lengths=dict(term_statistics.lengths),
+            having=dict(term_statistics.having),
         )
 
-    def told(self) -> TermStatistics:
+    def term_statistics(self) -> TermStatistics:
         """None holds a word more often than there are documents, whatever was said."""
         counted = max(self.documents, self.counted)
         return TermStatistics(
@@ -199,14 +201,14 @@ class StatisticsMessage(_Message):
         )
 
 
-class ToldMessage(_Message):
+class IndexStatisticsMessage(_Message):
     """The answer to `statistics`."""
 
-    described: DescribedMessage
+    described: IndexDescriptionMessage
     statistics: StatisticsMessage
 
 
-class FoundMessage(_Message):
+class MatchesMessage(_Message):
     """The answer to `find`: pages as (score, segment, document, host, group)."""
 
     total: Count
@@ -215,7 +217,7 @@ class FoundMessage(_Message):
     ]
 
     @classmethod
-    def of(cls, found: Found) -> FoundMessage:
+    def of(cls, found: IndexMatches) -> MatchesMessage:
         return cls(
             total=found.total,
             pages=[
@@ -223,18 +225,18 @@ class FoundMessage(_Message):
             ],
         )
 
-    def found(self) -> Found:
+    def found(self) -> IndexMatches:
         best = [
             Ranked(score, (segment, document), host, group)
             for score, segment, document, host, group in self.pages
         ]
-        return Found(max(self.total, len(best)), best)
+        return IndexMatches(max(self.total, len(best)), best)
 
 
 class StatisticsRequest(_Message):
     """What have you of these words?"""
 
-    question: QuestionMessage
+    question: QueryMessage
 
 
 class StepRequest(StatisticsRequest):
@@ -352,7 +354,7 @@ class HitMessage(_Message):
 
     @classmethod
     def of(cls, hit: Hit) -> HitMessage:
-        told = hit.explanation
+        explanation = hit.explanation
         return cls(
             url=hit.url,
             title=hit.title[:20_000],
@@ -368,16 +370,16 @@ class HitMessage(_Message):
             copies=hit.copies,
             from_host=hit.from_host,
             explanation=None
-            if told is None
+            if explanation is None
             else ExplanationMessage(
-                words=told.words,
-                prior=told.prior,
-                freshness=told.freshness,
+                words=explanation.words,
+                prior=explanation.prior,
+                freshness=explanation.freshness,
                 parts=[
                     PartMessage(
                         field=part.field, terms=list(part.terms), score=max(0.0, part.score)
                     )
-                    for part in told.parts
+                    for part in explanation.parts
                 ],
             ),
         )
@@ -386,7 +388,7 @@ class HitMessage(_Message):
         """None: its URL is not one of a page."""
         if _URL.fullmatch(self.url) is None or not self.url.isprintable():
             return None
-        told = self.explanation
+        explanation = self.explanation
         return Hit(
             self.url,
             self.title,
@@ -402,12 +404,15 @@ class HitMessage(_Message):
             self.copies,
             self.from_host,
             None
-            if told is None
+            if explanation is None
             else Explanation(
-                told.words,
-                told.prior,
-                told.freshness,
-                tuple(ScorePart(part.field, tuple(part.terms), part.score) for part in told.parts),
+                explanation.words,
+                explanation.prior,
+                explanation.freshness,
+                tuple(
+                    ScorePart(part.field, tuple(part.terms), part.score)
+                    for part in explanation.parts
+                ),
             ),
         )
 

@@ -31,14 +31,14 @@ MAX_MATCHES = 400  # places after which a text is not read on
 STRETCH = 8_000  # characters that are read at once
 # letters of a term by which promising chunks are told (two of a term of three: dying is stemmed to
 # die)
-BEGINNING = 3
+PREFIX_LETTERS = 3
 MAX_CHUNKS = 20_000  # remembered chunks for each query and analyzer
 ELLIPSIS = "…"
 
 _SENTENCE_END = re.compile(r"[.!?…。！？।།۔؟]['\")\]’”»」]*\s+|[。！？།]|\n")
 _UNSPACED = frozenset({"zh", "ja", "th", "lo", "my", "km", "bo", "dz"})
 # Analyzers that change how a word begins: they cut prefixes off, or write letters in another way.
-_CHANGES_BEGINNINGS = frozenset(
+_CHANGES_PREFIXES = frozenset(
     {
         "segmented-arabic",
         "segmented-hindi",
@@ -86,14 +86,14 @@ class Highlighter:
     """
 
     def __init__(
-        self, analyzer: Analyzer, units: Sequence[Unit], beginnings: Sequence[str] = ()
+        self, analyzer: Analyzer, units: Sequence[Unit], prefixes: Sequence[str] = ()
     ) -> None:
         """`beginnings`: plain letters; every word that begins so is marked too."""
-        units = [*units, *(Unit((start,), "", start) for start in beginnings)]
+        units = [*units, *(Unit((start,), "", start) for start in prefixes)]
         self._analyzer = analyzer
         self._units = list(dict.fromkeys(units))
         self._terms = {term for unit in self._units for term in unit.phrase}
-        self._beginnings = tuple(beginnings)
+        self._prefixes = tuple(prefixes)
         self._seen: set[str] = set()  # chunks that were looked at
         self._holding: set[str] = set()  # and those of them that hold a term
         self._pieces: dict[str, list[tuple[int, int, tuple[str, ...]]]] = {}
@@ -106,7 +106,7 @@ class Highlighter:
         self._surfaces: re.Pattern[str] | None = None
         if surfaces and analyzer.language in _UNSPACED:
             self._surfaces = re.compile("|".join(map(re.escape, surfaces)), re.IGNORECASE)
-        self._by_beginning = analyzer.name not in _CHANGES_BEGINNINGS
+        self._by_prefix = analyzer.name not in _CHANGES_PREFIXES
         self._starts = _starts(self._terms)
         self._by_surface = {
             self._one_script(unit.surface).casefold(): number
@@ -164,7 +164,7 @@ class Highlighter:
         ]
 
     def _by_terms(self, text: str, offset: int) -> list[Match]:
-        folded = self._folded(text) if self._by_beginning else None
+        folded = self._folded(text) if self._by_prefix else None
         places = {} if folded is None else _begun(text, folded, self._starts)
         chunks = set(text.split()) if folded is None else places.keys()
         if len(self._seen) > MAX_CHUNKS:
@@ -188,7 +188,7 @@ class Highlighter:
                 for place in (_places(text, chunk) if folded is None else sorted(places[chunk]))
                 for start, end, terms in parts
                 for term in terms
-                if term in self._terms or (self._beginnings and term.startswith(self._beginnings))
+                if term in self._terms or (self._prefixes and term.startswith(self._prefixes))
             ]
         words.sort(key=itemgetter(0))  # stable: several terms of one word keep their order
         return self._runs(text, words, offset)
@@ -210,11 +210,11 @@ class Highlighter:
     def _wanted(self, terms: Sequence[str]) -> bool:
         if not self._terms.isdisjoint(terms):
             return True
-        return bool(self._beginnings) and any(term.startswith(self._beginnings) for term in terms)
+        return bool(self._prefixes) and any(term.startswith(self._prefixes) for term in terms)
 
     def _promising(self, chunks: set[str]) -> list[str]:
         """Those in which a word begins like a term of the query."""
-        if not self._by_beginning:
+        if not self._by_prefix:
             return list(chunks)
         found: set[str] = set()
         plain_ones = list(filter(str.isascii, chunks))
@@ -247,10 +247,10 @@ class Highlighter:
         found = []
         for place, (start, end, term) in enumerate(words):
             for number in (
-                range(len(self._units)) if self._beginnings else self._by_first.get(term, ())
+                range(len(self._units)) if self._prefixes else self._by_first.get(term, ())
             ):
                 phrase = self._units[number].phrase
-                if phrase[0] in self._beginnings and term.startswith(phrase[0]):
+                if phrase[0] in self._prefixes and term.startswith(phrase[0]):
                     found.append(Match(offset + start, offset + end, number))
                     continue
                 if term != phrase[0]:
@@ -311,7 +311,9 @@ codecs.register_error(_SIGNS_AS_SPACE, _signs_as_space)
 def _starts(terms: Iterable[str]) -> list[str]:
     """How a word begins, letters folded, that one of these terms may stand for."""
     starts = {
-        term[: BEGINNING if len(term) > BEGINNING else BEGINNING - 1] for term in terms if term
+        term[: PREFIX_LETTERS if len(term) > PREFIX_LETTERS else PREFIX_LETTERS - 1]
+        for term in terms
+        if term
     }
     starts |= {letter for term in terms for letter in _LIGATURES.get(term[:2], "")}
     starts |= {

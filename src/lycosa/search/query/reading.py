@@ -22,7 +22,7 @@ class Word:
     unit: Unit
     place: int
     within: str = ""
-    beginning: str = ""
+    prefix: str = ""
     required: bool = False  # in a sentence too: a phrase, or a word with an operator
 
 
@@ -106,7 +106,7 @@ def _asked(analyzer: Analyzer, part: Part, counter: Iterator[int]) -> list[Asked
         )
     place = next(counter)
     if part.prefix:
-        return _beginning(analyzer, part, place)
+        return _prefix_words(analyzer, part, place)
     return [
         Word(unit, place, part.within, required=part.phrase or bool(part.within))
         for unit in _units(analyzer, part)
@@ -124,7 +124,7 @@ def _units(analyzer: Analyzer, clause: Clause) -> list[Unit]:
     return units
 
 
-def _beginning(analyzer: Analyzer, clause: Clause, place: int) -> list[Asked]:
+def _prefix_words(analyzer: Analyzer, clause: Clause, place: int) -> list[Asked]:
     """The words of the clause; the last one may go on. Letters that are looked up one by one, or in
     pairs, may anyway.
     """
@@ -150,5 +150,5 @@ def _keeps_words(analyzer: Analyzer) -> bool:
 
 def _form(asked: Asked) -> tuple[object, ...]:
     if isinstance(asked, Word):
-        return asked.unit.phrase, asked.unit.word, asked.within, asked.beginning
+        return asked.unit.phrase, asked.unit.word, asked.within, asked.prefix
     return (asked.every, *map(_form, asked.parts))

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from lycosa.index.schema import BODY_ROLE, text_field
 from lycosa.search.query.query import Clause, ParsedQuery
 from lycosa.search.query.reading import Asked, Reading, Word
-from lycosa.search.ranking.expression import Also, Expression, Leaf, Some, every
+from lycosa.search.ranking.expression import AtLeast, Expression, Leaf, WithOptional, every
 from lycosa.text.function_words import SENTENCE_MARKS, function_words, is_question, plain_word
 
 MIN_PARTS = 6
@@ -85,12 +85,10 @@ def sentence_terms(reading: Reading, holding: Holding) -> SentenceTerms:
     plain = [
         part
         for part in reading.parts
-        if isinstance(part, Word) and not (part.required or part.beginning)
+        if isinstance(part, Word) and not (part.required or part.prefix)
     ]
     others = [
-        part
-        for part in reading.parts
-        if not isinstance(part, Word) or part.required or part.beginning
+        part for part in reading.parts if not isinstance(part, Word) or part.required or part.prefix
     ]
     content = [word for word in plain if plain_word(word.unit.surface) not in known]
     if not content and not others:
@@ -156,5 +154,5 @@ def sentence_expression(
         for one, two in terms.pairs
     ]
     if required:
-        return Also(every(required), (*optional, *added, *close, *extra))
-    return Also(Some((*optional, *added)), (*close, *extra)) if optional else None
+        return WithOptional(every(required), (*optional, *added, *close, *extra))
+    return WithOptional(AtLeast((*optional, *added)), (*close, *extra)) if optional else None

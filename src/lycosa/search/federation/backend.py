@@ -15,7 +15,7 @@ from typing import Protocol
 from lycosa.core.errors import LycosaError, WorkError
 from lycosa.index.schema import analysis_versions, signed_key
 from lycosa.search.engine.indexed_pages import Address
-from lycosa.search.engine.open_index import Found, OpenIndex
+from lycosa.search.engine.open_index import IndexMatches, OpenIndex
 from lycosa.search.engine.search_query import SearchQuery
 from lycosa.search.engine.searcher import Searcher
 from lycosa.search.federation.replica import GenerationGone
@@ -23,21 +23,21 @@ from lycosa.search.presentation.results import Hit, SearchRequest, SearchResults
 from lycosa.search.ranking.ordering import Ranked
 from lycosa.search.ranking.statistics import TermStatistics
 
-_KEPT = 3  # generations that stay open, for searches that began with them
+_MAX_OPEN_GENERATIONS = 3  # generations that stay open, for searches that began with them
 
 
-class SideFailed(WorkError):
+class BackendError(WorkError):
     """A side gave no answer that can be used; the message says why, in words for people."""
 
 
-class Differs(SideFailed):
+class IncompatiblePeer(BackendError):
     """A side that cannot search as one index with this one: it is another version. Whole answers
     can be had of it.
     """
 
 
 @dataclass(slots=True, frozen=True)
-class Described:
+class IndexDescription:
     """What a side has. `versions` are those of its fields and analyzers: only equal ones have the
     same terms.
     """
@@ -49,7 +49,7 @@ class Described:
 
 
 @dataclass(slots=True, frozen=True)
-class Step:
+class QueryStep:
     """What a side is asked about: of which of its generations, the question in words and parsed,
     how much of it a page must match (`stage`), and what all sides together have of its words.
     """
@@ -74,34 +74,36 @@ class ResultsBackend(Protocol):
         ...
 
 
-class Side(ResultsBackend, Protocol):
+class SearchBackend(ResultsBackend, Protocol):
     """An index that answers the steps of a search: a workspace in this process, or a peer.
 
     Every method raises SideFailed, and takes at most `timeout_s`.
     """
 
-    def describe(self, timeout_s: float) -> Described:
+    def describe(self, timeout_s: float) -> IndexDescription:
         """Raises Differs if it cannot be asked for parts of an answer."""
         ...
 
     def statistics(
         self, text: str, question: SearchQuery, timeout_s: float
-    ) -> tuple[Described, TermStatistics]: ...
+    ) -> tuple[IndexDescription, TermStatistics]: ...
 
-    def find(self, step: Step, limit: int, timeout_s: float) -> Found: ...
+    def find(self, step: QueryStep, limit: int, timeout_s: float) -> IndexMatches: ...
 
     def facets(
-        self, step: Step, names: tuple[str, ...], timeout_s: float
+        self, step: QueryStep, names: tuple[str, ...], timeout_s: float
     ) -> Mapping[str, Mapping[str, int]]: ...
 
-    def hits(self, step: Step, found: Sequence[Ranked[Address]], timeout_s: float) -> list[Hit]: ...
+    def hits(
+        self, step: QueryStep, found: Sequence[Ranked[Address]], timeout_s: float
+    ) -> list[Hit]: ...
 
     def urls(self, generation: int, addresses: Sequence[Address], timeout_s: float) -> list[int]:
         """Return a key of each page's URL, the same in every backend."""
         ...
 
 
-class LocalSide:
+class LocalBackend:
     """A workspace's index in this process, followed as it grows. Shared by threads.
 
     Raises:
@@ -118,31 +120,33 @@ class LocalSide:
     def name(self) -> str:
         return self._name
 
-    def describe(self, timeout_s: float) -> Described:
+    def describe(self, timeout_s: float) -> IndexDescription:
         index = self._newest()
-        return Described() if index is None else _described(index)
+        return IndexDescription() if index is None else _described(index)
 
     def statistics(
         self, text: str, question: SearchQuery, timeout_s: float
-    ) -> tuple[Described, TermStatistics]:
+    ) -> tuple[IndexDescription, TermStatistics]:
         index = self._newest()
         return (
-            (Described(), TermStatistics())
+            (IndexDescription(), TermStatistics())
             if index is None
             else (_described(index), index.statistics.of_query(question))
         )
 
-    def find(self, step: Step, limit: int, timeout_s: float) -> Found:
+    def find(self, step: QueryStep, limit: int, timeout_s: float) -> IndexMatches:
         return self.generation(step.generation).find(
             step.question, step.stage, limit, step.everywhere
         )
 
     def facets(
-        self, step: Step, names: tuple[str, ...], timeout_s: float
+        self, step: QueryStep, names: tuple[str, ...], timeout_s: float
     ) -> Mapping[str, Mapping[str, int]]:
         return self.generation(step.generation).facets(step.question, step.stage, names)
 
-    def hits(self, step: Step, found: Sequence[Ranked[Address]], timeout_s: float) -> list[Hit]:
+    def hits(
+        self, step: QueryStep, found: Sequence[Ranked[Address]], timeout_s: float
+    ) -> list[Hit]:
         return self.generation(step.generation).hits(
             step.question, step.stage, found, step.everywhere
         )
@@ -159,12 +163,15 @@ class LocalSide:
             self.searcher.reload()
         except (LycosaError, OSError) as error:  # what was opened before still answers
             if not self._open:
-                raise SideFailed(str(error)) from None
+                raise BackendError(str(error)) from None
         index = self.searcher.index
         if index is not None and index.number not in self._open:
             with self._changing:
                 self._open = dict(
-                    [*list(self._open.items())[-(_KEPT - 1) :], (index.number, index)]
+                    [
+                        *list(self._open.items())[-(_MAX_OPEN_GENERATIONS - 1) :],
+                        (index.number, index),
+                    ]
                 )
         return index
 
@@ -176,5 +183,7 @@ class LocalSide:
         return index
 
 
-def _described(index: OpenIndex) -> Described:
-    return Described(index.number, index.documents, dict(index.info.languages), analysis_versions())
+def _described(index: OpenIndex) -> IndexDescription:
+    return IndexDescription(
+        index.number, index.documents, dict(index.info.languages), analysis_versions()
+    )

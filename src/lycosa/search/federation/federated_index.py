@@ -17,8 +17,13 @@ from lycosa.core.errors import WorkError
 from lycosa.index.shards.shards import by_count
 from lycosa.search.engine.indexed_pages import Address
 from lycosa.search.engine.search_query import SearchQuery
-from lycosa.search.federation.concurrent import Asking, Call
-from lycosa.search.federation.side import Described, LocalSide, Side, Step
+from lycosa.search.federation.backend import (
+    IndexDescription,
+    LocalBackend,
+    QueryStep,
+    SearchBackend,
+)
+from lycosa.search.federation.backend_calls import BackendCalls, Call
 from lycosa.search.presentation.results import Hit
 from lycosa.search.query.query import ParsedQuery
 from lycosa.search.ranking.feedback import Expansion, PageTerms
@@ -30,13 +35,13 @@ from lycosa.search.suggest.spelling import together as all_heard
 
 _Answer = TypeVar("_Answer")
 
-GenerationCall = Callable[[Side, float, int], _Answer]
+GenerationCall = Callable[[SearchBackend, float, int], _Answer]
 """What to ask a side, given the seconds that are left and the generation that it answers from."""
 Place = tuple[int, Address]
 """Side, and the page in the generation that it was found in."""
 
 
-class Failed(WorkError):
+class BackendsFailed(WorkError):
     """Sides did not answer: begin again without them. `errors` by the side's number."""
 
     def __init__(self, errors: Mapping[int, WorkError]) -> None:
@@ -44,7 +49,7 @@ class Failed(WorkError):
         self.errors = dict(errors)
 
 
-class ManySource:
+class FederatedIndex:
     """A `Source` for `answer`: one attempt at one query. Its methods raise Failed.
 
     `text` is what `parsed` was read from: other questions (of other spellings) are asked in this
@@ -53,18 +58,18 @@ class ManySource:
 
     def __init__(
         self,
-        sides: Mapping[int, Side],
-        described: Mapping[int, Described],
-        asking: Asking,
+        backends: Mapping[int, SearchBackend],
+        described: Mapping[int, IndexDescription],
+        calls: BackendCalls,
         parsed: ParsedQuery,
         text: str,
     ) -> None:
-        self._sides = dict(sides)
+        self._backends = dict(backends)
         self._described = dict(described)
-        self._asking = asking
+        self._calls = calls
         self._parsed = parsed
         self._text = text
-        self._told: dict[
+        self._statistics_by_query: dict[
             tuple[ParsedQuery, Expansion | None], dict[int, tuple[int, TermStatistics]]
         ] = {}
 
@@ -85,26 +90,27 @@ class ManySource:
 
     def page(self, question: SearchQuery, stage: float, offset: int, count: int) -> Listing[Place]:
         """See `Source`."""
-        told = self._statistics(question)
-        step = self._step(question, stage, told)
+        term_statistics = self._statistics(question)
+        step = self._step(question, stage, term_statistics)
 
         def fetch(limit: int) -> tuple[int, list[Ranked[Place]]]:
             answers = self._ask(
-                told, lambda side, left, generation: side.find(step(generation), limit, left)
+                term_statistics,
+                lambda backend, left, generation: backend.find(step(generation), limit, left),
             )
             order = sorted(
                 (
-                    (-page.score, rank // WINDOW, page.host, side, rank, page)
-                    for side, found in answers.items()
+                    (-page.score, rank // WINDOW, page.host, backend, rank, page)
+                    for backend, found in answers.items()
                     for rank, page in enumerate(found.best)
                 ),
                 key=itemgetter(0, 1, 2, 3, 4),
             )
             ranked = [
-                Ranked(page.score, (side, page.place), page.host, page.group)
-                for _, _, _, side, _, page in order
+                Ranked(page.score, (backend, page.place), page.host, page.group)
+                for _, _, _, backend, _, page in order
             ]
-            kept = self._once(ranked, told)
+            kept = self._once(ranked, term_statistics)
             return sum(found.total for found in answers.values()) - (len(ranked) - len(kept)), kept[
                 :limit
             ]
@@ -121,10 +127,11 @@ class ManySource:
         self, question: SearchQuery, stage: float, names: tuple[str, ...]
     ) -> dict[str, Counter[str]]:
         """See `Source`. A page that two sides have is counted twice."""
-        told = self._statistics(question)
-        step = self._step(question, stage, told)
+        term_statistics = self._statistics(question)
+        step = self._step(question, stage, term_statistics)
         answers = self._ask(
-            told, lambda side, left, generation: side.facets(step(generation), names, left)
+            term_statistics,
+            lambda backend, left, generation: backend.facets(step(generation), names, left),
         )
         found = {name: Counter[str]() for name in names}
         for counts in answers.values():
@@ -136,23 +143,23 @@ class ManySource:
         self, question: SearchQuery, stage: float, found: Sequence[Ranked[Place]]
     ) -> list[Hit]:
         """See `Source`. Each says which side it is from."""
-        told = self._statistics(question)
-        step = self._step(question, stage, told)
-        by_side: dict[int, list[Ranked[Address]]] = {}
+        term_statistics = self._statistics(question)
+        step = self._step(question, stage, term_statistics)
+        by_backend: dict[int, list[Ranked[Address]]] = {}
         for page in found:
             number, address = page.place
-            by_side.setdefault(number, []).append(
+            by_backend.setdefault(number, []).append(
                 Ranked(page.score, address, page.host, page.group, page.copies, page.from_host)
             )
         shown = self._ask(
-            {number: told[number] for number in by_side},
-            lambda side, left, generation: side.hits(
-                step(generation), by_side[self._number(side)], left
+            {number: term_statistics[number] for number in by_backend},
+            lambda backend, left, generation: backend.hits(
+                step(generation), by_backend[self._number(backend)], left
             ),
         )
         left = {number: iter(hits) for number, hits in shown.items()}
         return [
-            replace(next(left[page.place[0]]), source=self._sides[page.place[0]].name)
+            replace(next(left[page.place[0]]), source=self._backends[page.place[0]].name)
             for page in found
         ]
 
@@ -160,15 +167,17 @@ class ManySource:
         """See `Source`: of the workspaces in this process."""
         heard = [
             index.hear(wanted)
-            for side in self._local()
-            if (index := side.searcher.index) is not None
+            for backend in self._local()
+            if (index := backend.searcher.index) is not None
         ]
         return all_heard(heard) if heard else Heard()
 
     def feedback_terms(self, pages: Sequence[Ranked[Place]]) -> list[PageTerms]:
         """See `Source`: none of pages that a peer has."""
         local = {
-            number: side for number, side in self._sides.items() if isinstance(side, LocalSide)
+            number: backend
+            for number, backend in self._backends.items()
+            if isinstance(backend, LocalBackend)
         }
         return [
             local[number]
@@ -181,48 +190,48 @@ class ManySource:
 
     def likeness(self, url: str) -> Likeness | None:
         """See `Source`: of a page that a workspace in this process has."""
-        indexes = (side.searcher.index for side in self._local())
+        indexes = (backend.searcher.index for backend in self._local())
         return next(
             (found for index in indexes if index is not None and (found := index.likeness(url))),
             None,
         )
 
-    def _local(self) -> list[LocalSide]:
-        return [side for side in self._sides.values() if isinstance(side, LocalSide)]
+    def _local(self) -> list[LocalBackend]:
+        return [backend for backend in self._backends.values() if isinstance(backend, LocalBackend)]
 
-    def _number(self, side: Side) -> int:
-        return next(number for number, each in self._sides.items() if each is side)
+    def _number(self, backend: SearchBackend) -> int:
+        return next(number for number, each in self._backends.items() if each is backend)
 
     def _statistics(self, question: SearchQuery) -> dict[int, tuple[int, TermStatistics]]:
         """(generation, what it has of the words) of every side that has any document."""
         key = question.parsed, question.expansion
-        known = self._told.get(key)
+        known = self._statistics_by_query.get(key)
         if known is None:
             elsewhere = question.parsed == self._parsed
             asked = {
-                number: side
-                for number, side in self._sides.items()
-                if elsewhere or isinstance(side, LocalSide)
+                number: backend
+                for number, backend in self._backends.items()
+                if elsewhere or isinstance(backend, LocalBackend)
             }
             answers = self._answers(
-                asked, lambda side, left: side.statistics(self._text, question, left)
+                asked, lambda backend, left: backend.statistics(self._text, question, left)
             )
             known = {
-                number: (described.generation, told)
-                for number, (described, told) in answers.items()
+                number: (described.generation, term_statistics)
+                for number, (described, term_statistics) in answers.items()
                 if described.generation
             }
-            self._told[key] = known
+            self._statistics_by_query[key] = known
         return known
 
     def _once(
-        self, ranked: list[Ranked[Place]], told: Mapping[int, tuple[int, TermStatistics]]
+        self, ranked: list[Ranked[Place]], term_statistics: Mapping[int, tuple[int, TermStatistics]]
     ) -> list[Ranked[Place]]:
         """Without pages whose URL another side has before them."""
-        sides: dict[int, set[int]] = {}
+        backends: dict[int, set[int]] = {}
         for page in ranked:
-            sides.setdefault(page.host, set()).add(page.place[0])
-        shared = {host for host, found in sides.items() if len(found) > 1}
+            backends.setdefault(page.host, set()).add(page.place[0])
+        shared = {host for host, found in backends.items() if len(found) > 1}
         if not shared:
             return ranked
         asked: dict[int, list[Address]] = {}
@@ -230,8 +239,10 @@ class ManySource:
             if page.host in shared:
                 asked.setdefault(page.place[0], []).append(page.place[1])
         keys = self._ask(
-            {number: told[number] for number in asked},
-            lambda side, left, generation: side.urls(generation, asked[self._number(side)], left),
+            {number: term_statistics[number] for number in asked},
+            lambda backend, left, generation: backend.urls(
+                generation, asked[self._number(backend)], left
+            ),
         )
         key_of = {
             (number, address): key
@@ -250,23 +261,31 @@ class ManySource:
         return kept
 
     def _step(
-        self, question: SearchQuery, stage: float, told: Mapping[int, tuple[int, TermStatistics]]
-    ) -> Callable[[int], Step]:
+        self,
+        question: SearchQuery,
+        stage: float,
+        term_statistics: Mapping[int, tuple[int, TermStatistics]],
+    ) -> Callable[[int], QueryStep]:
         """The same step for each side: of its own generation."""
-        everywhere = together(each for _, each in told.values())
-        return lambda generation: Step(generation, self._text, question, stage, everywhere)
+        everywhere = together(each for _, each in term_statistics.values())
+        return lambda generation: QueryStep(generation, self._text, question, stage, everywhere)
 
     def _ask(
-        self, told: Mapping[int, tuple[int, TermStatistics]], call: GenerationCall[_Answer]
+        self,
+        term_statistics: Mapping[int, tuple[int, TermStatistics]],
+        call: GenerationCall[_Answer],
     ) -> dict[int, _Answer]:
         """Ask the sides of these generations."""
-        sides = {number: self._sides[number] for number in told}
+        backends = {number: self._backends[number] for number in term_statistics}
         return self._answers(
-            sides, lambda side, left: call(side, left, told[self._number(side)][0])
+            backends,
+            lambda backend, left: call(backend, left, term_statistics[self._number(backend)][0]),
         )
 
-    def _answers(self, sides: Mapping[int, Side], call: Call[Side, _Answer]) -> dict[int, _Answer]:
-        answers, errors = self._asking.ask(sides, call)
+    def _answers(
+        self, backends: Mapping[int, SearchBackend], call: Call[SearchBackend, _Answer]
+    ) -> dict[int, _Answer]:
+        answers, errors = self._calls.ask(backends, call)
         if errors:
-            raise Failed(errors)
+            raise BackendsFailed(errors)
         return answers

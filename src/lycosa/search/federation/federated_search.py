@@ -1,13 +1,11 @@
-"""One answer from several workspaces and other Lycosas.
+"""Search several workspaces and peers, and return one result.
 
-Those that speak our version are searched as the shards of one index are
-(`lycosa.search.federation.source`). Of any other a whole answer is asked, and lists are joined by
-their ranks; so is what peers have from peers of their own. Across languages each side translates by
-its own tables and gives a whole answer; scores say how near a page comes to the best that there
-could be, so these lists are joined by them.
+Workspaces, and peers of this version, are searched as one index (`federation.federated_index`).
+Other backends return complete results, which are merged by rank. Across languages every backend
+translates with its own tables; its scores are comparable, and results are merged by score.
 
-A page that two sides have is shown once. A side that is silent, slow or wrong costs its results,
-and a note.
+A page that several backends have is shown once. A backend that fails or times out costs its
+results, and adds a note.
 """
 
 from __future__ import annotations
@@ -25,7 +23,16 @@ from lycosa.core.messages import Message
 from lycosa.index.shards.shards import by_count
 from lycosa.search.crosslingual.across import Vectors
 from lycosa.search.engine.searcher import Searcher, suggested
-from lycosa.search.federation.concurrent import Asking
+from lycosa.search.federation.backend import (
+    BackendError,
+    IncompatiblePeer,
+    IndexDescription,
+    LocalBackend,
+    ResultsBackend,
+    SearchBackend,
+)
+from lycosa.search.federation.backend_calls import BackendCalls
+from lycosa.search.federation.federated_index import BackendsFailed, FederatedIndex
 from lycosa.search.federation.merge import (
     by_date,
     by_rank,
@@ -34,17 +41,8 @@ from lycosa.search.federation.merge import (
     hosts_apart,
     translations_together,
 )
-from lycosa.search.federation.peers import Peer
+from lycosa.search.federation.peer_backend import PeerBackend
 from lycosa.search.federation.replica import GenerationGone
-from lycosa.search.federation.side import (
-    Described,
-    Differs,
-    LocalSide,
-    ResultsBackend,
-    Side,
-    SideFailed,
-)
-from lycosa.search.federation.source import Failed, ManySource
 from lycosa.search.presentation.answer import answer
 from lycosa.search.presentation.results import MAX_HITS, SearchRequest, SearchResults
 from lycosa.search.query.query import ParsedQuery, parse_query
@@ -52,7 +50,7 @@ from lycosa.search.query.syntax import BY_DATE
 from lycosa.search.suggest.completion import Suggestion, SuggestRequest
 from lycosa.search.suggest.spelling import Spelling
 
-MOST_HOPS = 3
+MAX_HOPS = 3
 """How far a question may be handed on."""
 
 JOINED = 100
@@ -64,7 +62,7 @@ _MAX_THREADS = 32
 _GENERATIONS = 3
 
 
-class Many:
+class FederatedSearch:
     """Searches workspaces in this process, of which the first is ours, and peers. Shared by
     threads. Close it.
 
@@ -75,8 +73,8 @@ class Many:
 
     def __init__(
         self,
-        local: Sequence[LocalSide],
-        peers: Sequence[Peer] = (),
+        local: Sequence[LocalBackend],
+        peers: Sequence[PeerBackend] = (),
         *,
         whole: Sequence[ResultsBackend] = (),
         timeout_s: float = 2.0,
@@ -90,15 +88,15 @@ class Many:
         self._pool = ThreadPoolExecutor(max_workers=_MAX_THREADS, thread_name_prefix="side")
 
     @property
-    def own(self) -> LocalSide:
+    def own(self) -> LocalBackend:
         """This workspace."""
         return self._local[0]
 
     def languages(self) -> dict[str, int]:
         """Pages by language, about, of the workspaces in this process."""
         found = Counter[str]()
-        for side in self._local:
-            found.update(side.describe(0).languages)
+        for backend in self._local:
+            found.update(backend.describe(0).languages)
         return by_count(found)
 
     def holds(self, url: str) -> bool:
@@ -109,25 +107,26 @@ class Many:
         """What somebody who types may want to type: of the workspaces in this process; peers would
         have to be asked at each letter.
         """
-        for side in self._local:
-            with suppress(SideFailed):
-                side.describe(0)  # it opens what is newest
+        for backend in self._local:
+            with suppress(BackendError):
+                backend.describe(0)  # it opens what is newest
         return suggested(
-            [index for side in self._local if (index := side.searcher.index) is not None], request
+            [index for backend in self._local if (index := backend.searcher.index) is not None],
+            request,
         )
 
     def search(self, request: SearchRequest) -> SearchResults:
         """Answer a query; whatever is typed and whoever is silent, never an exception of ours."""
         started = time.perf_counter()
         hops = self._hops if request.hops is None else max(0, min(request.hops, self._hops))
-        asking = Asking(self._pool, self._timeout_s)
+        calls = BackendCalls(self._pool, self._timeout_s)
         peers = self._peers if hops else []
         alone = [*self._whole, *(peers if hops > 1 else ())]
         together = [*self._local, *(() if hops > 1 else peers)]
-        results = _searched(request, alone, together, asking, hops)
+        results = _searched(request, alone, together, calls, hops)
         notes = [
             Message("side_failed", "{reason}; its results are missing", reason=reason)
-            for reason in asking.failed.values()
+            for reason in calls.failed.values()
         ]
         took = (time.perf_counter() - started) * 1000
         return replace(results, took_ms=took, notes=[*results.notes, *notes])
@@ -139,7 +138,7 @@ class Many:
             peer.close()
 
 
-def open_many(
+def open_federated_search(
     roots: Sequence[str],
     peers: Sequence[str],
     config: Config,
@@ -147,13 +146,13 @@ def open_many(
     own_name: str | None = None,
     vectors: Vectors | None = None,
     whole: Sequence[ResultsBackend] = (),
-) -> Many:
-    """The workspaces, of which the first is ours, those of the configuration, and all peers; each
-    once. There may be peers alone.
+) -> FederatedSearch:
+    """Open workspaces, of which the first is ours, those of the configuration, and all peers.
 
-    Hits say the places as they are written here; those of our workspace `own_name`, if it is given.
-    `vectors`: of our workspace. `whole`: see `Many`; our workspace may be one of these, and is not
-    among `roots` then.
+    Args:
+        own_name: the source of our workspace's hits. Hits of others name the root as given.
+        vectors: of our workspace.
+        whole: see `FederatedSearch`. Our workspace may be one of these instead of in `roots`.
 
     Raises:
         UsageError: one of them is no place, or no address. WorkspaceError: there is no workspace,
@@ -168,14 +167,14 @@ def open_many(
     names = [
         place if own_name is None or number else own_name for number, place in enumerate(places)
     ]
-    sides = [
-        LocalSide(name, Searcher(place, vectors if number == 0 else None))
+    backends = [
+        LocalBackend(name, Searcher(place, vectors if number == 0 else None))
         for number, (name, place) in enumerate(zip(names, places, strict=True))
     ]
     addresses = dict.fromkeys(address.rstrip("/") for address in [*peers, *config.search.peers])
-    others = [Peer(address, config.fetch) for address in addresses]
-    return Many(
-        sides,
+    others = [PeerBackend(address, config.fetch) for address in addresses]
+    return FederatedSearch(
+        backends,
         others,
         whole=whole,
         timeout_s=config.search.peer_timeout / 1000,
@@ -186,54 +185,54 @@ def open_many(
 def _searched(
     request: SearchRequest,
     alone: Sequence[ResultsBackend],
-    together: Sequence[Side],
-    asking: Asking,
+    together: Sequence[SearchBackend],
+    calls: BackendCalls,
     hops: int,
 ) -> SearchResults:
     """Search `together` as one index, and merge the result with the complete results of `alone`."""
     parsed = parse_query(request.text)
     apart: dict[int, ResultsBackend] = dict(enumerate(alone))
-    numbered: dict[int, Side] = dict(enumerate(together, len(apart)))
+    numbered: dict[int, SearchBackend] = dict(enumerate(together, len(apart)))
     if request.across is not None:
-        return _across(request, {**apart, **numbered}, asking, hops)
-    described, errors = asking.ask(numbered, lambda side, left: side.describe(left))
+        return _across(request, {**apart, **numbered}, calls, hops)
+    described, errors = calls.ask(numbered, lambda backend, left: backend.describe(left))
     for number, error in errors.items():
-        if isinstance(error, Differs):
+        if isinstance(error, IncompatiblePeer):
             apart[number] = numbered[number]
         else:
-            asking.fail(numbered[number], error)
+            calls.fail(numbered[number], error)
     able = {number: numbered[number] for number in described}
     if not apart:
-        return _together(request, parsed, able, described, asking)
+        return _together(request, parsed, able, described, calls)
     first = replace(
         request, offset=0, count=min(MAX_HITS, max(JOINED, request.offset + request.count))
     )
-    finish = asking.begin(apart, lambda side, left: side.search(first, hops - 1, left))
-    ours = [_together(first, parsed, able, described, asking)] if able else []
-    return _joined(request, parsed, ours + _whole(apart, asking, *finish()))
+    finish = calls.begin(apart, lambda backend, left: backend.search(first, hops - 1, left))
+    ours = [_together(first, parsed, able, described, calls)] if able else []
+    return _joined(request, parsed, ours + _whole(apart, calls, *finish()))
 
 
 def _together(
     request: SearchRequest,
     parsed: ParsedQuery,
-    sides: Mapping[int, Side],
-    described: Mapping[int, Described],
-    asking: Asking,
+    backends: Mapping[int, SearchBackend],
+    described: Mapping[int, IndexDescription],
+    calls: BackendCalls,
 ) -> SearchResults:
     """The answer of sides that speak our version; who fails takes no part in it."""
-    left = dict(sides)
+    left = dict(backends)
     gone = Counter[int]()
     while True:
-        source = ManySource(
-            left, {number: described[number] for number in left}, asking, parsed, request.text
+        source = FederatedIndex(
+            left, {number: described[number] for number in left}, calls, parsed, request.text
         )
         try:
             return answer(source if source.documents else None, request)
-        except Failed as failed:
+        except BackendsFailed as failed:
             for number, error in failed.errors.items():
                 gone[number] += 1
                 if not isinstance(error, GenerationGone) or gone[number] >= _GENERATIONS:
-                    asking.fail(left.pop(number), error)
+                    calls.fail(left.pop(number), error)
 
 
 def _joined(
@@ -260,12 +259,12 @@ def _joined(
 
 
 def _across(
-    request: SearchRequest, sides: Mapping[int, ResultsBackend], asking: Asking, hops: int
+    request: SearchRequest, backends: Mapping[int, ResultsBackend], calls: BackendCalls, hops: int
 ) -> SearchResults:
     """In several languages: every side translates by its own tables."""
     first = replace(request, offset=0, count=min(MAX_HITS, request.offset + request.count))
-    found, errors = asking.ask(sides, lambda side, left: side.search(first, hops - 1, left))
-    answers = _whole(sides, asking, found, errors)
+    found, errors = calls.ask(backends, lambda backend, left: backend.search(first, hops - 1, left))
+    answers = _whole(backends, calls, found, errors)
     if not answers:
         return SearchResults(request.text, 0, [], 0.0, request.offset, 0, [])
     notes = dict.fromkeys(note for each in answers for note in each.notes)
@@ -300,8 +299,8 @@ def _meant(answers: Sequence[SearchResults]) -> Spelling | None:
 
 
 def _whole(
-    sides: Mapping[int, ResultsBackend],
-    asking: Asking,
+    backends: Mapping[int, ResultsBackend],
+    calls: BackendCalls,
     found: Mapping[int, SearchResults],
     errors: Mapping[int, WorkError],
 ) -> list[SearchResults]:
@@ -309,12 +308,12 @@ def _whole(
     is from these.
     """
     for number, error in errors.items():
-        asking.fail(sides[number], error)
+        calls.fail(backends[number], error)
     return [
         replace(
             results,
             hits=[
-                replace(hit, source=hit.source if "://" in hit.source else sides[number].name)
+                replace(hit, source=hit.source if "://" in hit.source else backends[number].name)
                 for hit in results.hits
             ],
         )
