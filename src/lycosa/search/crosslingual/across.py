@@ -263,9 +263,7 @@ def answer_across(
     across: Across,
     vectors: Vectors | None = None,
 ) -> SearchResults:
-    """Answer a query in all languages that are wanted, its own first; whatever is typed, never an
-    exception of ours.
-    """
+    """Search in all requested languages, the query's own first. Every input is a valid query."""
     started = time.perf_counter()
     parsed = parse_query(request.text)
     offset = max(0, min(request.offset, MAX_HITS))
@@ -278,13 +276,7 @@ def answer_across(
         notes.append(Message("no_word_to_translate", "the query contains no word to translate"))
     else:
         queries, uncovered = _queries(index, tables, parsed, across, notes)
-        narrowed = (Restriction(LANGUAGE, request.language.lower()),) if request.language else ()
-        filters = Filters(
-            "",
-            request.collection or "",
-            (request.host or "").lower(),
-            (*parsed.restrictions, *narrowed),
-        )
+        filters = _filters(parsed, request)
         searches = [LanguageSearch(index, query, filters) for query in queries]
         now_ms = int(time.time() * 1000) // HOUR_MS * HOUR_MS
         answers = [
@@ -296,14 +288,9 @@ def answer_across(
             found = _hosts_apart(found, request.per_host)
         units = [search.units() for search in searches]
         if vectors is not None:
+            text = " ".join(clause.text for clause in clauses(parsed.wanted))
             languages = {query.language for query in queries}
-            near = index.pages_of(
-                vectors.nearest(
-                    " ".join(clause.text for clause in clauses(parsed.wanted)), NEAREST
-                ),
-                filters,
-                languages,
-            )
+            near = index.pages_of(vectors.nearest(text, NEAREST), filters, languages)
             units.append([unit for listed in units for unit in listed])
             found = fused(found, [(len(searches), page) for page in near])
         hits = [
@@ -312,20 +299,26 @@ def answer_across(
         ]
         if request.spelling and not offset and _unheard(queries):
             spelling = spelling_of(index, parsed, request, matching(index, parsed, request))
-    total = sum(answer.total for answer in answers)
-    translations = tuple(answer.query for answer in answers)
-    took = (time.perf_counter() - started) * 1000
-    number = index.number if index is not None else 0
     return SearchResults(
         request.text,
-        total,
+        sum(answer.total for answer in answers),
         hits,
-        took,
+        (time.perf_counter() - started) * 1000,
         offset,
-        number,
+        index.number if index is not None else 0,
         notes,
-        translations=translations,
+        translations=tuple(answer.query for answer in answers),
         did_you_mean=spelling,
+    )
+
+
+def _filters(parsed: ParsedQuery, request: SearchRequest) -> Filters:
+    narrowed = (Restriction(LANGUAGE, request.language.lower()),) if request.language else ()
+    return Filters(
+        "",
+        request.collection or "",
+        (request.host or "").lower(),
+        (*parsed.restrictions, *narrowed),
     )
 
 

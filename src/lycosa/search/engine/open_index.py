@@ -1,9 +1,7 @@
-"""An index that is open: what it knows of words, which pages it finds, what they count exactly, how
-they are shown.
+"""An open index: find pages, score them, and return hits and facets.
 
-It is one generation, or the generations of several shards as one: a tantivy index is a list of
-segments, and statistics are taken over all of them, so shards on one machine are searched exactly
-as one index is.
+It has one generation, or one per shard. A tantivy index is a list of segments and its statistics
+cover all of them, so shards on one machine are searched exactly as one index.
 """
 
 from __future__ import annotations
@@ -72,11 +70,9 @@ class IndexMatches:
 
 
 class OpenIndex:
-    """One or several generations, open; they are read in whatever is published or removed
-    meanwhile. Shared by threads.
+    """One or several open generations; later publications do not affect it. Shared by threads.
 
-    `before`: what was open until now; suggestions that both have stay open, and what was read of
-    them is not read again.
+    `before`: the index open until now. Suggestion files that both have are reused.
 
     Raises:
         WorkspaceError: a generation cannot be opened.

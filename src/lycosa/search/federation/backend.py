@@ -27,19 +27,17 @@ _MAX_OPEN_GENERATIONS = 3  # generations that stay open, for searches that began
 
 
 class BackendError(WorkError):
-    """A side gave no answer that can be used; the message says why, in words for people."""
+    """A backend returned no usable answer; the message is for users."""
 
 
 class IncompatiblePeer(BackendError):
-    """A side that cannot search as one index with this one: it is another version. Whole answers
-    can be had of it.
-    """
+    """A backend of another version. It can return complete results only."""
 
 
 @dataclass(slots=True, frozen=True)
 class IndexDescription:
-    """What a side has. `versions` are those of its fields and analyzers: only equal ones have the
-    same terms.
+    """The contents of an index. Only indexes with equal `versions` (of fields and analyzers) have
+    the same terms.
     """
 
     generation: int = 0
@@ -50,8 +48,8 @@ class IndexDescription:
 
 @dataclass(slots=True, frozen=True)
 class QueryStep:
-    """What a side is asked about: of which of its generations, the question in words and parsed,
-    how much of it a page must match (`stage`), and what all sides together have of its words.
+    """The input of a search step: the generation, the query as text and parsed, the stage (how
+    many of its terms a page must match), and the term statistics of all backends.
     """
 
     generation: int
@@ -77,11 +75,11 @@ class ResultsBackend(Protocol):
 class SearchBackend(ResultsBackend, Protocol):
     """An index that answers the steps of a search: a workspace in this process, or a peer.
 
-    Every method raises SideFailed, and takes at most `timeout_s`.
+    Every method raises BackendError, and takes at most `timeout_s`.
     """
 
     def describe(self, timeout_s: float) -> IndexDescription:
-        """Raises Differs if it cannot be asked for parts of an answer."""
+        """Raises IncompatiblePeer if it cannot be asked for parts of an answer."""
         ...
 
     def statistics(
@@ -104,7 +102,7 @@ class SearchBackend(ResultsBackend, Protocol):
 
 
 class LocalBackend:
-    """A workspace's index in this process, followed as it grows. Shared by threads.
+    """A workspace's index in this process, reloaded as it grows. Shared by threads.
 
     Raises:
         UsageError, WorkspaceError: as `Searcher`.
@@ -176,7 +174,7 @@ class LocalBackend:
         return index
 
     def generation(self, generation: int) -> OpenIndex:
-        """One of the last that were described. Raises GenerationGone."""
+        """Return a recent generation. Raises GenerationGone."""
         index = self._open.get(generation)
         if index is None:
             raise GenerationGone(f"{self._name}: generation {generation} is closed")

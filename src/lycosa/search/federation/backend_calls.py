@@ -1,4 +1,4 @@
-"""Asking several sides at once, within the time that one search has for those elsewhere."""
+"""Call several backends concurrently, within the time limit of one search."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Call = Callable[[_Backend, float], _Answer]
 
 
 class BackendCalls:
-    """One search's time, and who failed why. `names` are those of `failed`."""
+    """The calls of one search, and the errors of failed backends by name."""
 
     def __init__(self, pool: ThreadPoolExecutor, timeout_s: float) -> None:
         self._pool = pool
@@ -35,8 +35,8 @@ class BackendCalls:
     def begin(
         self, backends: Mapping[int, _Backend], call: Call[_Backend, _Answer]
     ) -> Callable[[], tuple[dict[int, _Answer], dict[int, WorkError]]]:
-        """Ask these sides, those elsewhere all at once; what is returned waits for them: answers,
-        and errors, by number.
+        """Start calls to remote backends. The returned function calls the local ones, waits, and
+        returns results and errors by number.
         """
         waiting: dict[int, Future[_Answer]] = {
             number: self._pool.submit(self._timed, backend, call)
@@ -70,11 +70,11 @@ class BackendCalls:
     def ask(
         self, backends: Mapping[int, _Backend], call: Call[_Backend, _Answer]
     ) -> tuple[dict[int, _Answer], dict[int, WorkError]]:
-        """Ask and wait."""
+        """Call all backends and wait."""
         return self.begin(backends, call)()
 
     def fail(self, backend: ResultsBackend, error: WorkError) -> None:
-        """It takes no further part in this search."""
+        """Exclude a backend from the rest of this search."""
         self.failed[backend.name] = str(error)
 
     def _timed(self, backend: _Backend, call: Call[_Backend, _Answer]) -> _Answer:

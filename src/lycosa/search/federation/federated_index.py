@@ -36,13 +36,13 @@ from lycosa.search.suggest.spelling import together as all_heard
 _Answer = TypeVar("_Answer")
 
 GenerationCall = Callable[[SearchBackend, float, int], _Answer]
-"""What to ask a side, given the seconds that are left and the generation that it answers from."""
+"""A call to a backend, given the seconds that are left and its generation."""
 Place = tuple[int, Address]
-"""Side, and the page in the generation that it was found in."""
+"""Backend number, and the page's address in its generation."""
 
 
 class BackendsFailed(WorkError):
-    """Sides did not answer: begin again without them. `errors` by the side's number."""
+    """Backends failed: search again without them. `errors` by backend number."""
 
     def __init__(self, errors: Mapping[int, WorkError]) -> None:
         super().__init__("; ".join(map(str, errors.values())))
@@ -50,10 +50,9 @@ class BackendsFailed(WorkError):
 
 
 class FederatedIndex:
-    """A `Source` for `answer`: one attempt at one query. Its methods raise Failed.
+    """Several backends as one `Source`, for one query. Its methods raise BackendsFailed.
 
-    `text` is what `parsed` was read from: other questions (of other spellings) are asked in this
-    process alone.
+    `text` is the text of `parsed`. Other queries (spellings) are sent to local backends only.
     """
 
     def __init__(
@@ -126,7 +125,7 @@ class FederatedIndex:
     def facets(
         self, question: SearchQuery, stage: float, names: tuple[str, ...]
     ) -> dict[str, Counter[str]]:
-        """See `Source`. A page that two sides have is counted twice."""
+        """See `Source`. A page that two backends have is counted twice."""
         term_statistics = self._statistics(question)
         step = self._step(question, stage, term_statistics)
         answers = self._ask(
@@ -142,7 +141,7 @@ class FederatedIndex:
     def hits(
         self, question: SearchQuery, stage: float, found: Sequence[Ranked[Place]]
     ) -> list[Hit]:
-        """See `Source`. Each says which side it is from."""
+        """See `Source`. `source` is the backend's name."""
         term_statistics = self._statistics(question)
         step = self._step(question, stage, term_statistics)
         by_backend: dict[int, list[Ranked[Address]]] = {}
@@ -203,7 +202,7 @@ class FederatedIndex:
         return next(number for number, each in self._backends.items() if each is backend)
 
     def _statistics(self, question: SearchQuery) -> dict[int, tuple[int, TermStatistics]]:
-        """(generation, what it has of the words) of every side that has any document."""
+        """Return generation and term statistics of every backend that has documents."""
         key = question.parsed, question.expansion
         known = self._statistics_by_query.get(key)
         if known is None:
@@ -227,7 +226,7 @@ class FederatedIndex:
     def _once(
         self, ranked: list[Ranked[Place]], term_statistics: Mapping[int, tuple[int, TermStatistics]]
     ) -> list[Ranked[Place]]:
-        """Without pages whose URL another side has before them."""
+        """Remove pages whose URL another backend has at a better rank."""
         backends: dict[int, set[int]] = {}
         for page in ranked:
             backends.setdefault(page.host, set()).add(page.place[0])
@@ -266,7 +265,7 @@ class FederatedIndex:
         stage: float,
         term_statistics: Mapping[int, tuple[int, TermStatistics]],
     ) -> Callable[[int], QueryStep]:
-        """The same step for each side: of its own generation."""
+        """Return a function that makes the step for a backend's generation."""
         everywhere = together(each for _, each in term_statistics.values())
         return lambda generation: QueryStep(generation, self._text, question, stage, everywhere)
 
@@ -275,7 +274,7 @@ class FederatedIndex:
         term_statistics: Mapping[int, tuple[int, TermStatistics]],
         call: GenerationCall[_Answer],
     ) -> dict[int, _Answer]:
-        """Ask the sides of these generations."""
+        """Call the backends of these generations."""
         backends = {number: self._backends[number] for number in term_statistics}
         return self._answers(
             backends,

@@ -51,24 +51,23 @@ from lycosa.search.suggest.completion import Suggestion, SuggestRequest
 from lycosa.search.suggest.spelling import Spelling
 
 MAX_HOPS = 3
-"""How far a question may be handed on."""
+"""Maximum number of times that a request is forwarded."""
 
 JOINED = 100
-"""Results of each side that are joined by rank, on whatever page: so all pages come from one order.
+"""Results of each backend that are merged by rank, whatever page is shown: one order for all pages.
 """
 
 _MAX_THREADS = 32
-# times that a search begins anew because a side's index became another one meanwhile
+# attempts of a search whose backends publish a new generation meanwhile
 _GENERATIONS = 3
 
 
 class FederatedSearch:
-    """Searches workspaces in this process, of which the first is ours, and peers. Shared by
-    threads. Close it.
+    """Search workspaces in this process, the first of them ours, and peers. Shared by threads.
 
-    `whole` are sides that give whole answers alone (their `describe` raises Differs) and are asked
-    in any case. `timeout_s` is what all questions of one search to these and to peers may take
-    together; `hops` how far they are handed on: 0 is to nobody, 1 to the peers, 2 to theirs.
+    `whole` are backends that return complete results only. `timeout_s` limits all calls of one
+    search to these and to peers. `hops` is how often a request is forwarded: 0 never, 1 to the
+    peers, 2 to their peers.
     """
 
     def __init__(
@@ -219,7 +218,7 @@ def _together(
     described: Mapping[int, IndexDescription],
     calls: BackendCalls,
 ) -> SearchResults:
-    """The answer of sides that speak our version; who fails takes no part in it."""
+    """The answer of backends that speak our version; who fails takes no part in it."""
     left = dict(backends)
     gone = Counter[int]()
     while True:
@@ -261,7 +260,7 @@ def _joined(
 def _across(
     request: SearchRequest, backends: Mapping[int, ResultsBackend], calls: BackendCalls, hops: int
 ) -> SearchResults:
-    """In several languages: every side translates by its own tables."""
+    """In several languages: every backend translates by its own tables."""
     first = replace(request, offset=0, count=min(MAX_HITS, request.offset + request.count))
     found, errors = calls.ask(backends, lambda backend, left: backend.search(first, hops - 1, left))
     answers = _whole(backends, calls, found, errors)

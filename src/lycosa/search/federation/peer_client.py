@@ -1,7 +1,7 @@
-"""Asking another Lycosa over HTTP: bounded in time and size, no redirects, the address being the
-operator's own word.
+"""HTTP client for another Lycosa server: bounded in time and size, without redirects.
 
-What comes back is a stranger's: it is held to a size while it comes, and to models when it is read.
+The operator names the address. Responses are untrusted input: limited in size while they are
+received, and validated by models.
 """
 
 from __future__ import annotations
@@ -68,9 +68,9 @@ class PeerHttp:
         """POST a message, or GET without one.
 
         Raises:
-            SideFailed: no answer in time, or one that makes no sense. Differs: it has no such
-            route. GenerationGone: its index is another
-                one by now than that which the message names.
+            BackendError: no response in time, or an invalid one.
+            IncompatiblePeer: it has no such route.
+            GenerationGone: its index has changed since the generation of the message.
         """
         content = None if body is None else body.model_dump_json().encode()
         status, data = self._exchange(path, content, timeout_s)
@@ -185,7 +185,7 @@ class FailureBackoff:
         self._reason = ""
 
     def require(self) -> None:
-        """Raises SideFailed, with the reason that it had before, while it rests."""
+        """Raises BackendError, with the reason that it had before, while it rests."""
         if time.monotonic() < self._until:
             raise BackendError(self._reason)
 

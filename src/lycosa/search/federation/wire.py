@@ -1,8 +1,7 @@
-"""What Lycosas say to each other when they search together: JSON over HTTP, each message a model
-with bounds.
+"""Messages between Lycosa servers that search together: JSON over HTTP, one bounded model each.
 
-Neither end trusts the other. A query travels as its text and is parsed by whoever is asked; numbers
-are finite and not negative; texts hold no control characters; an address that is none is told so.
+Both ends are untrusted input to each other. A query is sent as text and parsed by the receiver.
+Numbers are finite; texts have no control characters; hits with an invalid URL are dropped.
 """
 
 from __future__ import annotations
@@ -80,7 +79,7 @@ class LikenessMessage(_Message):
 
 
 class QueryMessage(_Message):
-    """A question: what was typed, and how the one who asks understands what surrounds it."""
+    """`SearchQuery`: the text of the query and the sender's options."""
 
     text: Annotated[str, Field(max_length=MAX_QUERY_CHARACTERS)]
     language: Name = ""
@@ -145,7 +144,7 @@ class QueryMessage(_Message):
 
 
 class IndexDescriptionMessage(_Message):
-    """What a side has."""
+    """`IndexDescription`."""
 
     protocol: int
     generation: Count
@@ -168,7 +167,7 @@ class IndexDescriptionMessage(_Message):
 
 
 class StatisticsMessage(_Message):
-    """What scores depend on besides the page."""
+    """`TermStatistics`."""
 
     documents: Count
     counted: Count
@@ -202,14 +201,14 @@ class StatisticsMessage(_Message):
 
 
 class IndexStatisticsMessage(_Message):
-    """The answer to `statistics`."""
+    """Response to `statistics`."""
 
     described: IndexDescriptionMessage
     statistics: StatisticsMessage
 
 
 class MatchesMessage(_Message):
-    """The answer to `find`: pages as (score, segment, document, host, group)."""
+    """Response to `find`: pages as (score, segment, document, host, group)."""
 
     total: Count
     pages: Annotated[
@@ -234,29 +233,27 @@ class MatchesMessage(_Message):
 
 
 class StatisticsRequest(_Message):
-    """What have you of these words?"""
+    """Request the term statistics of a query."""
 
     question: QueryMessage
 
 
 class StepRequest(StatisticsRequest):
-    """What a later question begins with: of which generation, and how much of the words a page must
-    match.
-    """
+    """Base of later requests: the generation, and the stage of the query."""
 
     generation: Count
     stage: Stage
 
 
 class FindRequest(StepRequest):
-    """Which pages do you find, by scores that are about those of all together?"""
+    """Request the best pages, scored with the term statistics of all backends."""
 
     limit: Annotated[int, Field(ge=1, le=MAX_PAGES)]
     everywhere: StatisticsMessage
 
 
 class FacetsRequest(StepRequest):
-    """How many pages have which value?"""
+    """Request the number of pages per facet value."""
 
     names: Annotated[
         list[Literal["language", "host", "collection", "type", "date"]],
@@ -265,7 +262,7 @@ class FacetsRequest(StepRequest):
 
 
 class ShownPage(_Message):
-    """A page whose hit is wanted."""
+    """A page whose hit is requested."""
 
     score: Rank
     place: Place
@@ -281,27 +278,27 @@ class ShownPage(_Message):
 
 
 class HitsRequest(StepRequest):
-    """Show these pages."""
+    """Request the hits of pages."""
 
     pages: Annotated[list[ShownPage], Field(max_length=MAX_HITS)]
     everywhere: StatisticsMessage
 
 
 class UrlsRequest(_Message):
-    """Which pages are these?"""
+    """Request the URL keys of pages."""
 
     generation: Count
     places: Annotated[list[Place], Field(max_length=MAX_PAGES)]
 
 
 class UrlsMessage(_Message):
-    """The answer to `urls`: keys."""
+    """Response to `urls`."""
 
     keys: Annotated[list[Signed], Field(max_length=MAX_PAGES)]
 
 
 class FacetsMessage(_Message):
-    """The answer to `facets`."""
+    """Response to `facets`."""
 
     facets: dict[Name, Annotated[dict[Short, Count], Field(max_length=_MAX_VALUES)]]
 
