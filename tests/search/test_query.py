@@ -10,7 +10,7 @@ from lycosa.search.query.query import (
     MAX_QUERY_CHARACTERS,
     MAX_WORDS,
     Clause,
-    Group,
+    ClauseGroup,
     ParsedQuery,
     Restriction,
     clauses,
@@ -27,12 +27,12 @@ def only(name: str, *values: str) -> tuple[Restriction, ...]:
     return tuple(Restriction(name, value) for value in values)
 
 
-def either(*texts: str) -> Group:
-    return Group(words(*texts))
+def either(*texts: str) -> ClauseGroup:
+    return ClauseGroup(words(*texts))
 
 
-def both(*texts: str) -> Group:
-    return Group(words(*texts), every=True)
+def both(*texts: str) -> ClauseGroup:
+    return ClauseGroup(words(*texts), every=True)
 
 
 @pytest.mark.parametrize(
@@ -78,7 +78,7 @@ def both(*texts: str) -> Group:
         ("OR gate", ParsedQuery(words("OR", "gate"))),
         ("gate OR", ParsedQuery(words("gate", "OR"))),
         ("a or b", ParsedQuery(words("a", "or", "b"))),
-        ("(a b) OR (c d)", ParsedQuery((Group((both("a", "b"), both("c", "d"))),))),
+        ("(a b) OR (c d)", ParsedQuery((ClauseGroup((both("a", "b"), both("c", "d"))),))),
         ("(a OR b) c", ParsedQuery((either("a", "b"), Clause("c")))),
         ("-(a b) c", ParsedQuery(words("c"), (both("a", "b"),))),
         ("a OR -b", ParsedQuery(words("a"), words("b"))),
@@ -100,7 +100,9 @@ def both(*texts: str) -> Group:
         ),
         (
             "intitle:(a OR b*)",
-            ParsedQuery((Group((Clause("a", within="intitle"), Clause("b*", within="intitle"))),)),
+            ParsedQuery(
+                (ClauseGroup((Clause("a", within="intitle"), Clause("b*", within="intitle"))),)
+            ),
         ),
         (
             "inurl:a-b inanchor:c",

@@ -51,7 +51,7 @@ from lycosa.search.query.query import ParsedQuery
 from lycosa.search.query.reading import Reading, read_by
 from lycosa.search.ranking.expression import Expression, Leaf
 from lycosa.search.ranking.feedback import PageTerms
-from lycosa.search.ranking.ordering import Listing, Ranked, freshness, in_windows, listing
+from lycosa.search.ranking.ordering import PageListing, Ranked, freshness, in_windows, listing
 from lycosa.search.ranking.rescoring import Rescorer
 from lycosa.search.ranking.retrieve import Filters, QueryBuilder
 from lycosa.search.ranking.similar import Likeness
@@ -167,15 +167,15 @@ class OpenIndex:
         return result.count or 0
 
     def hear(self, wanted: Wanted) -> Heard:
-        """See `answer.Source`."""
+        """See `answer.AnswerSource`."""
         return hear(self.suggest_files, wanted)
 
     def likeness(self, url: str) -> Likeness | None:
-        """See `answer.Source`."""
+        """See `answer.AnswerSource`."""
         return self.pages.likeness(url)
 
     def feedback_terms(self, pages: Sequence[Ranked[Address]]) -> list[PageTerms]:
-        """See `answer.Source`."""
+        """See `answer.AnswerSource`."""
         return self.pages.heaviest_terms([page.place for page in pages])
 
     def search_expression(
@@ -187,7 +187,7 @@ class OpenIndex:
         unwanted: Sequence[Leaf] = (),
         folded: bool = True,
         now_ms: int = 0,
-    ) -> Listing[Address]:
+    ) -> PageListing[Address]:
         """Search for an expression that was not typed; no page matches `unwanted`."""
         query = self._builder().asked(expression, filters, unwanted)
 
@@ -240,8 +240,8 @@ class OpenIndex:
 
     def page(
         self, question: SearchQuery, stage: float, offset: int, count: int
-    ) -> Listing[Address]:
-        """See `answer.Source`: a search in this index alone."""
+    ) -> PageListing[Address]:
+        """See `answer.AnswerSource`: a search in this index alone."""
 
         def fetch(limit: int) -> tuple[int, list[Ranked[Address]]]:
             found = self.find(question, stage, limit)

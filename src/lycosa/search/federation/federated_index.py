@@ -27,7 +27,7 @@ from lycosa.search.federation.backend_calls import BackendCalls, Call
 from lycosa.search.presentation.results import Hit
 from lycosa.search.query.query import ParsedQuery
 from lycosa.search.ranking.feedback import Expansion, PageTerms
-from lycosa.search.ranking.ordering import WINDOW, Listing, Ranked, listing
+from lycosa.search.ranking.ordering import WINDOW, PageListing, Ranked, listing
 from lycosa.search.ranking.similar import Likeness
 from lycosa.search.ranking.statistics import TermStatistics, together
 from lycosa.search.suggest.spelling import Heard, Wanted
@@ -50,7 +50,7 @@ class BackendsFailed(WorkError):
 
 
 class FederatedIndex:
-    """Several backends as one `Source`, for one query. Its methods raise BackendsFailed.
+    """Several backends as one `AnswerSource`, for one query. Its methods raise BackendsFailed.
 
     `text` is the text of `parsed`. Other queries (spellings) are sent to local backends only.
     """
@@ -87,8 +87,10 @@ class FederatedIndex:
             found.update(each.languages)
         return tuple(by_count(found)) or ("",)
 
-    def page(self, question: SearchQuery, stage: float, offset: int, count: int) -> Listing[Place]:
-        """See `Source`."""
+    def page(
+        self, question: SearchQuery, stage: float, offset: int, count: int
+    ) -> PageListing[Place]:
+        """See `AnswerSource`."""
         term_statistics = self._statistics(question)
         step = self._step(question, stage, term_statistics)
 
@@ -125,7 +127,7 @@ class FederatedIndex:
     def facets(
         self, question: SearchQuery, stage: float, names: tuple[str, ...]
     ) -> dict[str, Counter[str]]:
-        """See `Source`. A page that two backends have is counted twice."""
+        """See `AnswerSource`. A page that two backends have is counted twice."""
         term_statistics = self._statistics(question)
         step = self._step(question, stage, term_statistics)
         answers = self._ask(
@@ -141,7 +143,7 @@ class FederatedIndex:
     def hits(
         self, question: SearchQuery, stage: float, found: Sequence[Ranked[Place]]
     ) -> list[Hit]:
-        """See `Source`. `source` is the backend's name."""
+        """See `AnswerSource`. `source` is the backend's name."""
         term_statistics = self._statistics(question)
         step = self._step(question, stage, term_statistics)
         by_backend: dict[int, list[Ranked[Address]]] = {}
@@ -163,7 +165,7 @@ class FederatedIndex:
         ]
 
     def hear(self, wanted: Wanted) -> Heard:
-        """See `Source`: of the workspaces in this process."""
+        """See `AnswerSource`: of the workspaces in this process."""
         heard = [
             index.hear(wanted)
             for backend in self._local()
@@ -172,7 +174,7 @@ class FederatedIndex:
         return all_heard(heard) if heard else Heard()
 
     def feedback_terms(self, pages: Sequence[Ranked[Place]]) -> list[PageTerms]:
-        """See `Source`: none of pages that a peer has."""
+        """See `AnswerSource`: none of pages that a peer has."""
         local = {
             number: backend
             for number, backend in self._backends.items()
@@ -188,7 +190,7 @@ class FederatedIndex:
         ]
 
     def likeness(self, url: str) -> Likeness | None:
-        """See `Source`: of a page that a workspace in this process has."""
+        """See `AnswerSource`: of a page that a workspace in this process has."""
         indexes = (backend.searcher.index for backend in self._local())
         return next(
             (found for index in indexes if index is not None and (found := index.likeness(url))),

@@ -34,7 +34,7 @@ from lycosa.search.federation.replica import GenerationGone, ReplicaDescription
 from lycosa.search.presentation.answer import answer
 from lycosa.search.presentation.results import Hit, SearchRequest, SearchResults
 from lycosa.search.ranking.feedback import PageTerms
-from lycosa.search.ranking.ordering import Exactly, Listing, Ranked, listing
+from lycosa.search.ranking.ordering import Exactly, PageListing, Ranked, listing
 from lycosa.search.ranking.similar import Likeness
 from lycosa.search.ranking.statistics import TermStatistics, together
 from lycosa.search.suggest.completion import Suggestion, SuggestRequest, suggestions
@@ -247,7 +247,7 @@ class ShardsBackend:
 
 class _ShardedIndex:
     """One attempt at one query: for each shard the replica that is asked, and what it said so far.
-    A `Source` for `answer`.
+    A `AnswerSource` for `answer`.
     """
 
     def __init__(
@@ -288,8 +288,10 @@ class _ShardedIndex:
             found.update(description.languages)
         return tuple(by_count(found)) or ("",)
 
-    def page(self, question: SearchQuery, stage: float, offset: int, count: int) -> Listing[Place]:
-        """See `Source`. The order is by corrected scores in blocks, by exact ones within them."""
+    def page(
+        self, question: SearchQuery, stage: float, offset: int, count: int
+    ) -> PageListing[Place]:
+        """See `AnswerSource`. Blocks are in order of corrected scores, their pages of exact ones."""
         self._ask_statistics(question)
 
         def fetch(limit: int) -> tuple[int, list[Ranked[Place]]]:
@@ -330,7 +332,7 @@ class _ShardedIndex:
     def facets(
         self, question: SearchQuery, stage: float, names: tuple[str, ...]
     ) -> dict[str, Counter[str]]:
-        """See `Source`."""
+        """See `AnswerSource`."""
         self._ask_statistics(question)
         asked = {
             shard: (number, question, stage, names)
@@ -347,7 +349,7 @@ class _ShardedIndex:
     def hits(
         self, question: SearchQuery, stage: float, found: Sequence[Ranked[Place]]
     ) -> list[Hit]:
-        """See `Source`."""
+        """See `AnswerSource`."""
         by_shard: dict[int, list[Ranked[Address]]] = {}
         for page in found:
             shard, address = page.place
@@ -405,13 +407,13 @@ class _ShardedIndex:
         return answers, failed
 
     def hear(self, wanted: Wanted) -> Heard:
-        """See `Source`."""
+        """See `AnswerSource`."""
         asked = {shard: (number, wanted) for shard, number in self._generations.items() if number}
         heard: list[Heard] = list(self.ask("hear", asked).values())
         return all_heard(heard)
 
     def feedback_terms(self, pages: Sequence[Ranked[Place]]) -> list[PageTerms]:
-        """See `Source`. Terms have the weights that they have in the page's shard."""
+        """See `AnswerSource`. Terms have the weights that they have in the page's shard."""
         by_shard: dict[int, list[Address]] = {}
         for page in pages:
             by_shard.setdefault(page.place[0], []).append(page.place[1])
@@ -423,7 +425,7 @@ class _ShardedIndex:
         return [next(left[page.place[0]]) for page in pages]
 
     def likeness(self, url: str) -> Likeness | None:
-        """See `Source`. A page is in one shard; its words' weights are those that they have
+        """See `AnswerSource`. A page is in one shard; its words' weights are those that they have
         there.
         """
         known = (

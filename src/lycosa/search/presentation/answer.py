@@ -35,7 +35,7 @@ from lycosa.search.ranking.feedback import (
     expansion,
     strength,
 )
-from lycosa.search.ranking.ordering import Listing, Ranked
+from lycosa.search.ranking.ordering import PageListing, Ranked
 from lycosa.search.ranking.sentence import MAX_PARTS_WITH_REQUIRED, MAX_TERMS, sentence_terms
 from lycosa.search.ranking.similar import Likeness
 from lycosa.search.suggest.spelling import FEW, Heard, Spelling, Wanted, other_spelling
@@ -50,7 +50,7 @@ NOTHING_INDEXED = Message("nothing_indexed", "no page is indexed yet")
 HOUR_MS = 3_600_000
 
 
-class Source(Protocol[Place]):
+class AnswerSource(Protocol[Place]):
     """What answers: one opened index, or shards far away. A place is where it finds a page
     again.
     """
@@ -66,7 +66,9 @@ class Source(Protocol[Place]):
     @property
     def languages(self) -> tuple[str, ...]: ...
 
-    def page(self, question: SearchQuery, stage: float, offset: int, count: int) -> Listing[Place]:
+    def page(
+        self, question: SearchQuery, stage: float, offset: int, count: int
+    ) -> PageListing[Place]:
         """How many pages match in all, and so many from `offset` on, the best first."""
         ...
 
@@ -93,7 +95,7 @@ class Source(Protocol[Place]):
         ...
 
 
-def answer(source: Source[Place] | None, request: SearchRequest) -> SearchResults:
+def answer(source: AnswerSource[Place] | None, request: SearchRequest) -> SearchResults:
     """Answer a query; whatever is typed, never an exception of ours. Without a source no page is
     indexed yet.
     """
@@ -146,7 +148,9 @@ def answer(source: Source[Place] | None, request: SearchRequest) -> SearchResult
     )
 
 
-def _question(source: Source[Place], parsed: ParsedQuery, request: SearchRequest) -> SearchQuery:
+def _question(
+    source: AnswerSource[Place], parsed: ParsedQuery, request: SearchRequest
+) -> SearchQuery:
     language = (request.language or "").lower()
     filters = Filters(
         language, request.collection or "", (request.host or "").lower(), parsed.restrictions
@@ -175,7 +179,7 @@ def _question(source: Source[Place], parsed: ParsedQuery, request: SearchRequest
 
 
 def _with_feedback(
-    source: Source[Place], question: SearchQuery, request: SearchRequest
+    source: AnswerSource[Place], question: SearchQuery, request: SearchRequest
 ) -> SearchQuery:
     """The question with terms of the pages that it finds first, if it is a sentence and feedback is
     wanted.
@@ -199,7 +203,7 @@ def _with_feedback(
     return replace(question, expansion=expansion(scored, amount))
 
 
-def _has_one_answer(source: Source[Place], question: SearchQuery, text: str) -> bool:
+def _has_one_answer(source: AnswerSource[Place], question: SearchQuery, text: str) -> bool:
     """Whether a sentence probably asks for one page, which terms of other pages would displace."""
     words = parts_of(question)
     if words <= MAX_SINGLE_ANSWER_WORDS and text.rstrip().endswith(QUESTION_MARKS):
@@ -207,14 +211,14 @@ def _has_one_answer(source: Source[Place], question: SearchQuery, text: str) -> 
     return words <= MAX_PARTS_WITH_REQUIRED and source.page(question, REQUIRE_ALL, 0, 1).total > 0
 
 
-def matching(source: Source[Place], parsed: ParsedQuery, request: SearchRequest) -> int:
+def matching(source: AnswerSource[Place], parsed: ParsedQuery, request: SearchRequest) -> int:
     """How many pages hold all words of a query, within what the request narrows it to."""
     question = _question(source, parsed, replace(request, explain=False))
     return source.page(question, REQUIRE_ALL, 0, 1).total if holds_words(question) else 0
 
 
 def spelling_of(
-    source: Source[Place], parsed: ParsedQuery, request: SearchRequest, total: int
+    source: AnswerSource[Place], parsed: ParsedQuery, request: SearchRequest, total: int
 ) -> Spelling | None:
     """Another spelling of a query of which `total` pages hold all words, if that is little."""
     if (
@@ -234,7 +238,7 @@ def spelling_of(
 
 
 def _answer(
-    source: Source[Place],
+    source: AnswerSource[Place],
     question: SearchQuery,
     request: SearchRequest,
     offset: int,

@@ -70,7 +70,7 @@ Snippet = list[tuple[str, bool]]
 """Pieces of text in order, each with whether it is a match; joined they are the snippet."""
 
 
-class Match(NamedTuple):
+class TextMatch(NamedTuple):
     """A place in the text: where it begins and ends, and which of the query's units stands
     there.
     """
@@ -134,13 +134,13 @@ class Highlighter:
         """A whole short text (a title) with its matches."""
         return _cut(text, 0, len(text), self.matches(text), ellipses=False)
 
-    def matches(self, text: str) -> list[Match]:
+    def matches(self, text: str) -> list[TextMatch]:
         """The places where units of the query stand, in order, none overlapping another.
 
         The text is read on until every unit was seen, to `CONTENT_AT` if some were, at most to
         `LOOKED_AT`.
         """
-        found: list[Match] = []
+        found: list[TextMatch] = []
         missing = set(range(len(self._units)))
         for start in range(0, min(len(text), LOOKED_AT), STRETCH):
             if not missing or len(found) >= MAX_MATCHES or (found and start >= CONTENT_AT):
@@ -152,10 +152,10 @@ class Highlighter:
             found += here
         return _apart(found)
 
-    def _by_writing(self, text: str, offset: int) -> list[Match]:
+    def _by_writing(self, text: str, offset: int) -> list[TextMatch]:
         assert self._surfaces is not None
         return [
-            Match(
+            TextMatch(
                 offset + match.start(),
                 offset + match.end(),
                 self._by_surface.get(match[0].casefold(), 0),
@@ -163,7 +163,7 @@ class Highlighter:
             for match in self._surfaces.finditer(self._one_script(text))
         ]
 
-    def _by_terms(self, text: str, offset: int) -> list[Match]:
+    def _by_terms(self, text: str, offset: int) -> list[TextMatch]:
         folded = self._folded(text) if self._by_prefix else None
         places = {} if folded is None else _begun(text, folded, self._starts)
         chunks = set(text.split()) if folded is None else places.keys()
@@ -240,7 +240,7 @@ class Highlighter:
             self._pieces[chunk] = parts
         return parts
 
-    def _runs(self, text: str, words: list[tuple[int, int, str]], offset: int) -> list[Match]:
+    def _runs(self, text: str, words: list[tuple[int, int, str]], offset: int) -> list[TextMatch]:
         """Words that make up a unit: one, or as many as its phrase has, with nothing but signs
         between them.
         """
@@ -251,7 +251,7 @@ class Highlighter:
             ):
                 phrase = self._units[number].phrase
                 if phrase[0] in self._prefixes and term.startswith(phrase[0]):
-                    found.append(Match(offset + start, offset + end, number))
+                    found.append(TextMatch(offset + start, offset + end, number))
                     continue
                 if term != phrase[0]:
                     continue
@@ -259,7 +259,7 @@ class Highlighter:
                 if len(phrase) == 1 or (
                     tuple(word for _, _, word in run) == phrase and _adjacent(text, run)
                 ):
-                    found.append(Match(offset + start, offset + run[-1][1], number))
+                    found.append(TextMatch(offset + start, offset + run[-1][1], number))
         return found
 
 
@@ -381,16 +381,16 @@ def _adjacent(text: str, run: Sequence[tuple[int, int, str]]) -> bool:
     )
 
 
-def _apart(found: list[Match]) -> list[Match]:
+def _apart(found: list[TextMatch]) -> list[TextMatch]:
     """Of overlapping matches the longest that begins first."""
-    kept: list[Match] = []
+    kept: list[TextMatch] = []
     for match in sorted(found, key=lambda match: (match.start, -match.end)):
         if not kept or match.start >= kept[-1].end:
             kept.append(match)
     return kept
 
 
-def _window(text: str, matches: Sequence[Match]) -> tuple[int, int]:
+def _window(text: str, matches: Sequence[TextMatch]) -> tuple[int, int]:
     """The stretch with most different units, then the closest together, then the earliest."""
     best, best_score = 0, (-1, 0)
     for place, match in enumerate(matches):
@@ -444,7 +444,7 @@ def _end(text: str, start: int) -> int:
 
 
 def _cut(
-    text: str, start: int, end: int, matches: Iterable[Match], *, ellipses: bool = True
+    text: str, start: int, end: int, matches: Iterable[TextMatch], *, ellipses: bool = True
 ) -> Snippet:
     cut: Snippet = []
     if ellipses and start > 0:

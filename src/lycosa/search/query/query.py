@@ -50,14 +50,14 @@ class Clause:
 
 
 @dataclass(slots=True, frozen=True)
-class Group:
+class ClauseGroup:
     """All of the parts (parentheses), or any of them (OR)."""
 
     parts: tuple[Part, ...]
     every: bool = False
 
 
-Part = Clause | Group
+Part = Clause | ClauseGroup
 
 
 @dataclass(slots=True, frozen=True)
@@ -139,7 +139,7 @@ def parse_query(text: str) -> ParsedQuery:
 def clauses(parts: tuple[Part, ...]) -> Iterator[Clause]:
     """The words and phrases within parts, in order."""
     for part in parts:
-        if isinstance(part, Group):
+        if isinstance(part, ClauseGroup):
             yield from clauses(part.parts)
         else:
             yield part
@@ -184,9 +184,11 @@ class _Reader:
             if alternative:
                 before = found.pop()
                 together = (
-                    before.parts if isinstance(before, Group) and not before.every else (before,)
+                    before.parts
+                    if isinstance(before, ClauseGroup) and not before.every
+                    else (before,)
                 )
-                part = Group((*together, part))
+                part = ClauseGroup((*together, part))
             found.append(part)
             alternative = False
         return found
@@ -239,7 +241,7 @@ class _Reader:
             self._depth += 1
             parts = tuple(self.sequence(within))
             self._depth -= 1
-            return Group(parts, every=True) if len(parts) > 1 else parts[0] if parts else None
+            return ClauseGroup(parts, every=True) if len(parts) > 1 else parts[0] if parts else None
         self._place = self._word_end(start)
         word = text[start : self._place]
         stem = word.rstrip("*")

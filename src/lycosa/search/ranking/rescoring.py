@@ -22,7 +22,7 @@ from lycosa.search.ranking.expression import (
     score,
     sequence,
 )
-from lycosa.search.ranking.lengths import Explained, explained, matches
+from lycosa.search.ranking.lengths import LeafExplanation, explained, matches
 from lycosa.search.ranking.statistics import (
     K1,
     Statistics,
@@ -66,7 +66,7 @@ class Rescorer:
 
     def _values(self, address: tantivy.DocAddress) -> Callable[[Leaf | Prefix], float | None]:
         ending = f"_{analyzer_for(stored(self._searcher.doc(address)).language).field_set}"
-        seen: dict[_Key, Explained | None] = {}
+        seen: dict[_Key, LeafExplanation | None] = {}
 
         def value(leaf: Leaf | Prefix) -> float | None:
             if leaf.field != URL_WORDS and not leaf.field.endswith(ending):

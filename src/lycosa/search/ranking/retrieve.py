@@ -26,7 +26,7 @@ from lycosa.index.schema import (
     text_field,
 )
 from lycosa.search.query.filters import Filters, filter_clauses
-from lycosa.search.query.reading import Asked, Reading, Word, read
+from lycosa.search.query.reading import Asked, QueryWord, Reading, read
 from lycosa.search.query.syntax import IN_ANCHOR, IN_TITLE, IN_URL
 from lycosa.search.ranking.expression import (
     AtLeast,
@@ -192,7 +192,7 @@ class QueryBuilder:
             ]
 
             def make(part: Asked, factor: float, field_set: str = field_set) -> Expression | None:
-                if isinstance(part, Word):
+                if isinstance(part, QueryWord):
                     return _somewhere(part, field_set, SENTENCE_WEIGHTS, factor, self._holds)
                 return _expression(part, field_set, {}, SENTENCE_WEIGHTS, self._holds)
 
@@ -226,7 +226,7 @@ class QueryBuilder:
         ]
         return Query.boolean_query([(Occur.Must, query), *clauses]) if clauses else query
 
-    def _factors(self, readings: Sequence[Reading]) -> list[tuple[float, dict[Word, float]]]:
+    def _factors(self, readings: Sequence[Reading]) -> list[tuple[float, dict[QueryWord, float]]]:
         """Return the weight of each reading and the factor of each of its words.
 
         The weight is the probability of its language, relative to the best score that its words can
@@ -332,7 +332,7 @@ Holds = Callable[[str, Sequence[str]], bool]
 
 
 def _asked(
-    reading: Reading, factors: Mapping[Word, float], least: int, holds: Holds
+    reading: Reading, factors: Mapping[QueryWord, float], least: int, holds: Holds
 ) -> Expression | None:
     """So many of a reading's parts; what lifts a page above others that hold them too comes on top.
     None: no page can match.
@@ -355,7 +355,7 @@ def _asked(
 def _held(
     parts: Sequence[Asked],
     field_set: str,
-    factors: Mapping[Word, float],
+    factors: Mapping[QueryWord, float],
     weights: Mapping[str, float],
     holds: Holds,
 ) -> tuple[Expression, ...]:
@@ -366,11 +366,11 @@ def _held(
 def _expression(
     asked: Asked,
     field_set: str,
-    factors: Mapping[Word, float],
+    factors: Mapping[QueryWord, float],
     weights: Mapping[str, float],
     holds: Holds,
 ) -> Expression | None:
-    if isinstance(asked, Word):
+    if isinstance(asked, QueryWord):
         return _somewhere(asked, field_set, weights, factors.get(asked, 1.0), holds)
     parts = _held(asked.parts, field_set, factors, weights, holds)
     if not parts or (asked.every and len(parts) < len(asked.parts)):
@@ -379,7 +379,7 @@ def _expression(
 
 
 def _somewhere(
-    word: Word, field_set: str, weights: Mapping[str, float], factor: float, holds: Holds
+    word: QueryWord, field_set: str, weights: Mapping[str, float], factor: float, holds: Holds
 ) -> AtLeast | None:
     """A word in any field where it may stand, each field's score counted. A beginning is also a
     word by itself: the index may hold it without its ending.
@@ -420,7 +420,7 @@ def _together(
     units = [
         part.unit
         for part in parts
-        if isinstance(part, Word) and not part.within and not part.prefix
+        if isinstance(part, QueryWord) and not part.within and not part.prefix
     ]
     if len(units) < 2 or len(units) < len(parts):
         return
