@@ -291,7 +291,7 @@ class _ShardedIndex:
     def page(
         self, question: SearchQuery, stage: float, offset: int, count: int
     ) -> PageListing[Place]:
-        """See `AnswerSource`. Blocks are in order of corrected scores, their pages of exact ones."""
+        """See `AnswerSource`. Blocks are ordered by corrected scores, their pages by exact ones."""
         self._ask_statistics(question)
 
         def fetch(limit: int) -> tuple[int, list[Ranked[Place]]]:
