@@ -35,9 +35,9 @@ from bench.shards import Agreement, Ask, spread, timed
 from lycosa.config.settings import FetchSettings, IndexSettings
 from lycosa.index.indexer import Indexer
 from lycosa.search.engine.searcher import Searcher
-from lycosa.search.federation.peers import Peer
-from lycosa.search.federation.side import LocalSide
-from lycosa.search.federation.workspaces import Many
+from lycosa.search.federation.backend import LocalBackend
+from lycosa.search.federation.federated_search import FederatedSearch
+from lycosa.search.federation.peer_backend import PeerBackend
 from lycosa.search.presentation.results import SearchRequest
 from lycosa.store.exclusion.purge import exclude
 from lycosa.store.workspace import Workspace
@@ -121,13 +121,19 @@ def main() -> None:
         asked = queries(samples, options.queries)
         one, here, there = (
             Searcher(whole),
-            LocalSide("first", Searcher(first)),
-            LocalSide("second", Searcher(second)),
+            LocalBackend("first", Searcher(first)),
+            LocalBackend("second", Searcher(second)),
         )
         address, server = stack.enter_context(served(second))
-        together = stack.enter_context(closing(Many([here, there], timeout_s=_PATIENCE_S)))
+        together = stack.enter_context(
+            closing(FederatedSearch([here, there], timeout_s=_PATIENCE_S))
+        )
         apart = stack.enter_context(
-            closing(Many([here], [Peer(address, FetchSettings())], timeout_s=_PATIENCE_S))
+            closing(
+                FederatedSearch(
+                    [here], [PeerBackend(address, FetchSettings())], timeout_s=_PATIENCE_S
+                )
+            )
         )
         rows, lines = [], []
         for name, ask, processes in (

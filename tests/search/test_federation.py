@@ -22,10 +22,9 @@ from lycosa.index.indexer import Indexer, index_shard, tasks_of
 from lycosa.index.shards.shards import layout
 from lycosa.search.engine.replicas import ReplicaKeeper
 from lycosa.search.engine.searcher import Searcher
-from lycosa.search.federation.shard_side import ShardsSide
-from lycosa.search.federation.shards import Federation
-from lycosa.search.federation.side import LocalSide
-from lycosa.search.federation.workspaces import Many
+from lycosa.search.federation.backend import LocalBackend
+from lycosa.search.federation.federated_search import FederatedSearch
+from lycosa.search.federation.shards import Federation, ShardsBackend
 from lycosa.search.presentation.results import SearchRequest, SearchResults
 from lycosa.search.ranking.ordering import BLOCK
 from lycosa.search.suggest.completion import SuggestRequest
@@ -177,9 +176,9 @@ def test_replicas_and_another_workspace_answer_together(service: Service, tmp_pa
     )
     with Indexer(corpus.root, settings(1)) as indexer:
         indexer.update()
-    many = Many(
-        [LocalSide("other", Searcher(corpus.root))],
-        whole=[ShardsSide("", service.federation)],
+    many = FederatedSearch(
+        [LocalBackend("other", Searcher(corpus.root))],
+        whole=[ShardsBackend("", service.federation)],
         timeout_s=20,
     )
     try:
@@ -193,9 +192,9 @@ def test_replicas_and_another_workspace_answer_together(service: Service, tmp_pa
         only_there = many.search(SearchRequest("jungle"))
         assert {hit.source for hit in only_there.hits} == {"other"}
         assert many.search(SearchRequest("spidre")).did_you_mean is not None
-        shards = Many([], whole=[ShardsSide("", service.federation)], timeout_s=20).search(
-            SearchRequest("spider")
-        )
+        shards = FederatedSearch(
+            [], whole=[ShardsBackend("", service.federation)], timeout_s=20
+        ).search(SearchRequest("spider"))
         assert (shards.total, urls(shards), shards.notes) == (alone.total, urls(alone), [])
     finally:
         many.close()

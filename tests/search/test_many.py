@@ -13,8 +13,8 @@ import pytest
 from lycosa.index.indexer import Indexer
 from lycosa.search.crosslingual.translated import Across
 from lycosa.search.engine.searcher import Searcher
-from lycosa.search.federation.side import LocalSide
-from lycosa.search.federation.workspaces import Many
+from lycosa.search.federation.backend import LocalBackend
+from lycosa.search.federation.federated_search import FederatedSearch
 from lycosa.search.presentation.results import SearchRequest, SearchResults
 from lycosa.search.suggest.completion import SuggestRequest
 from tests.index.corpus import Corpus, page
@@ -51,10 +51,10 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Halves:
 
 
 @pytest.fixture(scope="module")
-def many(made: Halves) -> Iterator[Many]:
-    found = Many(
+def many(made: Halves) -> Iterator[FederatedSearch]:
+    found = FederatedSearch(
         [
-            LocalSide(name, Searcher(root))
+            LocalBackend(name, Searcher(root))
             for name, root in (("first", made.first), ("second", made.second))
         ]
     )
@@ -79,7 +79,7 @@ def agreement(one: SearchResults, together: SearchResults) -> tuple[int, int]:
     )
 
 
-def test_suggestions_are_those_of_all_workspaces(made: Halves, many: Many) -> None:
+def test_suggestions_are_those_of_all_workspaces(made: Halves, many: FederatedSearch) -> None:
     one = Searcher(made.whole).suggest(SuggestRequest("spider w", 5))
     assert (
         [found.text for found in many.suggest(SuggestRequest("spider w", 5))]
@@ -95,8 +95,8 @@ def test_another_spelling_of_a_word_that_only_the_second_workspace_holds(tmp_pat
         corpus.commit([(f"http://{name}{n}.test/", page(text, language="en")) for n in range(4)])
         with Indexer(corpus.root, settings(1)) as indexer:
             indexer.update()
-        sides.append(LocalSide(name, Searcher(corpus.root)))
-    both = Many(sides)
+        sides.append(LocalBackend(name, Searcher(corpus.root)))
+    both = FederatedSearch(sides)
     meant = both.search(SearchRequest("spidre")).did_you_mean
     across = both.search(SearchRequest("spidre", across=Across(()))).did_you_mean
     both.close()
@@ -105,7 +105,7 @@ def test_another_spelling_of_a_word_that_only_the_second_workspace_holds(tmp_pat
     assert across == meant
 
 
-def test_two_workspaces_answer_as_one(made: Halves, many: Many) -> None:
+def test_two_workspaces_answer_as_one(made: Halves, many: FederatedSearch) -> None:
     searcher, agreed, places = Searcher(made.whole), 0, 0
     for query in queries():
         request = SearchRequest(query)
@@ -118,14 +118,14 @@ def test_two_workspaces_answer_as_one(made: Halves, many: Many) -> None:
     assert agreed >= 0.95 * places
 
 
-def test_each_hit_says_where_it_is_from(many: Many, made: Halves) -> None:
+def test_each_hit_says_where_it_is_from(many: FederatedSearch, made: Halves) -> None:
     hits = many.search(SearchRequest("web", 40)).hits
     assert Counter(hit.source for hit in hits).keys() == {"first", "second"}
     for hit in hits:
         assert Searcher(made.first if hit.source == "first" else made.second).holds(hit.url)
 
 
-def test_a_page_that_both_have_is_shown_once(many: Many, made: Halves) -> None:
+def test_a_page_that_both_have_is_shown_once(many: FederatedSearch, made: Halves) -> None:
     shared = [url for url, _ in made_pages()[1 : 2 * SHARED : 2]]
     assert all(
         Searcher(root).holds(url) for root in (made.first, made.second) for url in shared[:3]
@@ -152,13 +152,15 @@ def test_the_same_page_of_two_days_is_one_page(tmp_path: Path) -> None:
         corpus.commit([("http://x.test/page", page(text, language="en"))])
         with Indexer(corpus.root, settings(1)) as indexer:
             indexer.update()
-    both = Many([LocalSide(name, Searcher(str(tmp_path / name))) for name in ("a", "b")])
+    both = FederatedSearch(
+        [LocalBackend(name, Searcher(str(tmp_path / name))) for name in ("a", "b")]
+    )
     results = both.search(SearchRequest("spider"))
     assert (results.total, len(results.hits)) == (1, 1)
     both.close()
 
 
-def test_facets_and_dates(many: Many, made: Halves) -> None:
+def test_facets_and_dates(many: FederatedSearch, made: Halves) -> None:
     request = SearchRequest("silk thread", facets=("language", "host"))
     one, together = Searcher(made.whole).search(request), many.search(request)
     assert together.facets["language"].keys() == one.facets["language"].keys()
@@ -168,7 +170,7 @@ def test_facets_and_dates(many: Many, made: Halves) -> None:
     assert times == sorted(times, reverse=True)
 
 
-def test_pages_of_results_come_from_one_order(many: Many) -> None:
+def test_pages_of_results_come_from_one_order(many: FederatedSearch) -> None:
     total = many.search(SearchRequest("web")).total
     by_seven = list(
         itertools.chain.from_iterable(
@@ -179,7 +181,7 @@ def test_pages_of_results_come_from_one_order(many: Many) -> None:
     assert len(by_seven) == total
 
 
-def test_across_languages_lists_are_joined(many: Many, made: Halves) -> None:
+def test_across_languages_lists_are_joined(many: FederatedSearch, made: Halves) -> None:
     results = many.search(SearchRequest("web", 20, across=Across(("en", "de"))))
     assert {hit.source for hit in results.hits} == {"first", "second"}
     assert results.hits[0].score == max(hit.score for hit in results.hits)
@@ -188,15 +190,15 @@ def test_across_languages_lists_are_joined(many: Many, made: Halves) -> None:
 
 def test_nothing_and_half_of_nothing(tmp_path: Path, made: Halves) -> None:
     Corpus(str(tmp_path / "empty"))
-    both = Many(
+    both = FederatedSearch(
         [
-            LocalSide("empty", Searcher(str(tmp_path / "empty"))),
-            LocalSide("first", Searcher(made.first)),
+            LocalBackend("empty", Searcher(str(tmp_path / "empty"))),
+            LocalBackend("first", Searcher(made.first)),
         ]
     )
     assert both.search(SearchRequest("web")).total > 0
     assert both.search(SearchRequest("")).notes == ["the query is empty"]
     both.close()
-    alone = Many([LocalSide("empty", Searcher(str(tmp_path / "empty")))])
+    alone = FederatedSearch([LocalBackend("empty", Searcher(str(tmp_path / "empty")))])
     assert alone.search(SearchRequest("web")).notes == ["no page is indexed yet"]
     alone.close()

@@ -7,10 +7,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lycosa.search.query.query import (
-    LONGEST_QUERY,
-    MOST_WORDS,
+    MAX_QUERY_CHARACTERS,
+    MAX_WORDS,
     Clause,
-    Group,
+    ClauseGroup,
     ParsedQuery,
     Restriction,
     clauses,
@@ -27,12 +27,12 @@ def only(name: str, *values: str) -> tuple[Restriction, ...]:
     return tuple(Restriction(name, value) for value in values)
 
 
-def either(*texts: str) -> Group:
-    return Group(words(*texts))
+def either(*texts: str) -> ClauseGroup:
+    return ClauseGroup(words(*texts))
 
 
-def both(*texts: str) -> Group:
-    return Group(words(*texts), every=True)
+def both(*texts: str) -> ClauseGroup:
+    return ClauseGroup(words(*texts), every=True)
 
 
 @pytest.mark.parametrize(
@@ -78,7 +78,7 @@ def both(*texts: str) -> Group:
         ("OR gate", ParsedQuery(words("OR", "gate"))),
         ("gate OR", ParsedQuery(words("gate", "OR"))),
         ("a or b", ParsedQuery(words("a", "or", "b"))),
-        ("(a b) OR (c d)", ParsedQuery((Group((both("a", "b"), both("c", "d"))),))),
+        ("(a b) OR (c d)", ParsedQuery((ClauseGroup((both("a", "b"), both("c", "d"))),))),
         ("(a OR b) c", ParsedQuery((either("a", "b"), Clause("c")))),
         ("-(a b) c", ParsedQuery(words("c"), (both("a", "b"),))),
         ("a OR -b", ParsedQuery(words("a"), words("b"))),
@@ -100,7 +100,9 @@ def both(*texts: str) -> Group:
         ),
         (
             "intitle:(a OR b*)",
-            ParsedQuery((Group((Clause("a", within="intitle"), Clause("b*", within="intitle"))),)),
+            ParsedQuery(
+                (ClauseGroup((Clause("a", within="intitle"), Clause("b*", within="intitle"))),)
+            ),
         ),
         (
             "inurl:a-b inanchor:c",
@@ -192,11 +194,13 @@ def test_every_name_of_an_operator_reads_alike(operator: Operator) -> None:
 
 def test_long_queries_are_cut_and_say_so() -> None:
     parsed = parse_query(" ".join(f"w{number}" for number in range(300)))
-    assert len(parsed.wanted) == MOST_WORDS
-    assert parsed.notes == (f"only the first {MOST_WORDS} words of the query were used",)
+    assert len(parsed.wanted) == MAX_WORDS
+    assert parsed.notes == (f"only the first {MAX_WORDS} words of the query were used",)
     parsed = parse_query("x" * 10_000)
-    assert [len(clause.text) for clause in clauses(parsed.wanted)] == [LONGEST_QUERY]
-    assert parsed.notes == (f"only the first {LONGEST_QUERY} characters of the query were used",)
+    assert [len(clause.text) for clause in clauses(parsed.wanted)] == [MAX_QUERY_CHARACTERS]
+    assert parsed.notes == (
+        f"only the first {MAX_QUERY_CHARACTERS} characters of the query were used",
+    )
 
 
 _PIECES = st.sampled_from(

@@ -9,9 +9,9 @@ import pytest
 
 from lycosa.config.settings import IndexSettings
 from lycosa.index.indexer import Indexer
-from lycosa.search.engine.open_index import readings_of
+from lycosa.search.engine.search_query import readings_of
 from lycosa.search.engine.searcher import Searcher, SearchRequest
-from lycosa.search.federation.wire import QuestionMessage
+from lycosa.search.federation.wire import QueryMessage
 from lycosa.search.presentation.answer import answer
 from lycosa.search.query.query import parse_query
 from lycosa.search.query.reading import read
@@ -216,8 +216,8 @@ def test_an_expansion_reaches_other_shards(searcher: Searcher) -> None:
         index, answers._question(index, parse_query(TOPIC), request), request
     )
     assert question.expansion is not None
-    sent = json.loads(QuestionMessage.of(TOPIC, question).model_dump_json())
-    assert QuestionMessage.model_validate(sent).question() == question
+    sent = json.loads(QueryMessage.of(TOPIC, question).model_dump_json())
+    assert QueryMessage.model_validate(sent).question() == question
     assert readings_of(question)
     assert answer(index, request).expansion == tuple(
         term for _, term, _ in question.expansion.terms

@@ -23,11 +23,10 @@ from lycosa.config.settings import Config, FetchSettings
 from lycosa.core.errors import UsageError
 from lycosa.search.crosslingual.translated import Across
 from lycosa.search.engine.searcher import Searcher
-from lycosa.search.federation.open_sides import open_many
-from lycosa.search.federation.peers import Peer
-from lycosa.search.federation.side import LocalSide
+from lycosa.search.federation.backend import LocalBackend
+from lycosa.search.federation.federated_search import FederatedSearch, open_federated_search
+from lycosa.search.federation.peer_backend import PeerBackend
 from lycosa.search.federation.wire import PATH
-from lycosa.search.federation.workspaces import Many
 from lycosa.search.presentation.results import SearchRequest
 from lycosa.serve.app import create_app
 from tests.search.shards import queries
@@ -96,10 +95,10 @@ def peer(made: Halves) -> Iterator[str]:
 
 def many(
     root: str, *peers: str, timeout_s: float = 20.0, hops: int = 1, rest_s: float = 0.0
-) -> Many:
-    return Many(
-        [LocalSide("here", Searcher(root))],
-        [Peer(address, FetchSettings(), rest_s) for address in peers],
+) -> FederatedSearch:
+    return FederatedSearch(
+        [LocalBackend("here", Searcher(root))],
+        [PeerBackend(address, FetchSettings(), rest_s) for address in peers],
         timeout_s=timeout_s,
         hops=hops,
     )
@@ -170,7 +169,7 @@ def test_the_command_and_the_settings(
 
 
 def test_the_api_asks_peers_and_says_so(made: Halves, peer: str) -> None:
-    source = open_many([made.first], [peer], Config(), own_name="")
+    source = open_federated_search([made.first], [peer], Config(), own_name="")
     client = Client(create_app(made.first, dict, source=source))
     hits = client.get("/api/v1/search", {"q": "web", "n": 40}).json()["hits"]
     assert Counter(hit["source"] for hit in hits).keys() == {"", peer}
@@ -379,7 +378,7 @@ LIES: dict[str, Callable[[str, Any], Any]] = {
 @pytest.mark.parametrize("lie", LIES)
 def test_a_peer_that_lies_is_left_out_or_harmless(made: Halves, peer: str, lie: str) -> None:
     """Between us and an honest peer stands one that changes what it says."""
-    honest = Peer(peer, FetchSettings())._http
+    honest = PeerBackend(peer, FetchSettings())._http
     change = LIES[lie]
 
     def act(request: BaseHTTPRequestHandler) -> None:
@@ -432,8 +431,8 @@ def test_a_peer_that_failed_is_left_alone_for_a_while(made: Halves) -> None:
             b'-1, "limit": 10, "everywhere": {}}',
         ),
         ("find", b"x" * (5 * 2**20)),
-        ("weigh", {"places": [[0, 4_000_000_000]]}),
-        ("weigh", {"places": [[77, 0]]}),
+        ("urls", {"places": [[0, 4_000_000_000]]}),
+        ("urls", {"places": [[77, 0]]}),
         ("hits", {"pages": [{"score": 1, "place": [77, 0]}]}),
         ("urls", {"places": [[0, 99_999_999]]}),
         ("urls", {"places": [[-1, 0]]}),
@@ -474,4 +473,4 @@ def test_what_is_asked_of_us_is_checked(made: Halves, route: str, body: Any) -> 
 )
 def test_addresses_that_are_none(address: str) -> None:
     with pytest.raises(UsageError):
-        Peer(address, FetchSettings())
+        PeerBackend(address, FetchSettings())

@@ -26,8 +26,8 @@ from lycosa.fetch.check import Check, CheckFetcher
 from lycosa.fetch.guard import AddressGuard
 from lycosa.hunt.session import HuntOrder, HuntRequest, hunt
 from lycosa.notify.transports import DeliveryError, Notice, notifier_of
+from lycosa.search.federation.backend import BackendError
 from lycosa.search.federation.peer_client import PeerHttp
-from lycosa.search.federation.side import SideFailed
 from lycosa.search.federation.wire import UrlsMessage as AnswerMessage
 from lycosa.store.workspace import Workspace
 from lycosa.uptime.monitors import add_monitor
@@ -391,7 +391,7 @@ def test_what_callers_submit_and_hunt_opens_nothing(here: Island, tmp_path: Path
 def test_a_peer_leads_nowhere_else(here: Island, target: str) -> None:
     here.sites["peer.test", "/api/v1/x?"] = Answer("", 307, [("Location", target)])
     peer = PeerHttp("http://peer.test", FetchSettings())
-    with pytest.raises(SideFailed, match="307"):
+    with pytest.raises(BackendError, match="307"):
         peer.get("/api/v1/x", (), AnswerMessage, 5.0)
     peer.close()
     assert here.trap.heard == []

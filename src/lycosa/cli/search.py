@@ -229,13 +229,13 @@ def _together(
 ) -> SearchResults:
     from contextlib import closing
 
-    from lycosa.search.federation.open_sides import open_many
+    from lycosa.search.federation.federated_search import open_federated_search
 
     if alone:
         config = config.model_copy(
             update={"search": config.search.model_copy(update={"workspaces": (), "peers": ()})}
         )
-    with closing(open_many(roots, peers, config, vectors=vectors)) as many:
+    with closing(open_federated_search(roots, peers, config, vectors=vectors)) as many:
         return many.search(request)
 
 

@@ -94,9 +94,8 @@ def command(
     from lycosa.commands.inspection.status import workspace_status
     from lycosa.core.errors import UsageError
     from lycosa.search.engine.replicas import ReplicaKeeper
-    from lycosa.search.federation.open_sides import open_many
-    from lycosa.search.federation.shard_side import ShardsSide
-    from lycosa.search.federation.shards import Federation
+    from lycosa.search.federation.federated_search import open_federated_search
+    from lycosa.search.federation.shards import Federation, ShardsBackend
     from lycosa.serve.beside import Served
     from lycosa.serve.server import run_server
     from lycosa.serve.source import ShardsAndOthers, ShardSource
@@ -129,7 +128,7 @@ def command(
         others = len(roots) > 1 or peers or config.search.peers or config.search.workspaces
         if others and not engine:
             source = stack.enter_context(
-                contextlib.closing(open_many(roots, peers or [], config, own_name=""))
+                contextlib.closing(open_federated_search(roots, peers or [], config, own_name=""))
             )
         if engine:
             machines = stack.enter_context(
@@ -143,9 +142,11 @@ def command(
             federation = stack.enter_context(contextlib.closing(Federation(keeper.replicas)))
             source = ShardSource(federation)
             if others:
-                shards = [ShardsSide("", federation)]
+                shards = [ShardsBackend("", federation)]
                 joined = stack.enter_context(
-                    contextlib.closing(open_many(roots[1:], peers or [], config, whole=shards))
+                    contextlib.closing(
+                        open_federated_search(roots[1:], peers or [], config, whole=shards)
+                    )
                 )
                 source = ShardsAndOthers(federation, joined)
             if not keeper.wait(READY_S):

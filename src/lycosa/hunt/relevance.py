@@ -20,7 +20,7 @@ from lycosa.core.errors import UsageError
 from lycosa.core.records import Page
 from lycosa.search.presentation.snippet import Highlighter, Snippet
 from lycosa.search.query.query import ParsedQuery, Part, clauses, parse_query
-from lycosa.search.query.reading import Asked, Word, read_by
+from lycosa.search.query.reading import Asked, QueryWord, read_by
 from lycosa.search.query.syntax import (
     AFTER,
     BEFORE,
@@ -78,12 +78,12 @@ class _Text:
     terms: list[str] = field(default_factory=list)
     counts: Counter[str] = field(default_factory=Counter)
 
-    def times(self, word: Word) -> int:
+    def times(self, word: QueryWord) -> int:
         """How often a word of the question stands here."""
         phrase = word.unit.phrase
-        if word.beginning:
+        if word.prefix:
             return (
-                sum(count for term, count in self.counts.items() if term.startswith(word.beginning))
+                sum(count for term, count in self.counts.items() if term.startswith(word.prefix))
                 or self.counts[phrase[0]]
             )
         if len(phrase) == 1:
@@ -296,7 +296,7 @@ class _ReadIn:
         self.highlighter = Highlighter(
             analyzer,
             units,
-            [word.beginning for asked in self.parts for word in _words(asked) if word.beginning],
+            [word.prefix for asked in self.parts for word in _words(asked) if word.prefix],
         )
 
 
@@ -310,15 +310,15 @@ def _text(analyzer: Analyzer, text: str) -> _Text:
     return _Text(terms, Counter(terms))
 
 
-def _of(asked: Asked) -> Iterator[Word]:
-    if isinstance(asked, Word):
+def _of(asked: Asked) -> Iterator[QueryWord]:
+    if isinstance(asked, QueryWord):
         yield asked
     else:
         for part in asked.parts:
             yield from _of(part)
 
 
-def _words(parts: Sequence[Asked]) -> Iterator[Word]:
+def _words(parts: Sequence[Asked]) -> Iterator[QueryWord]:
     for asked in parts:
         yield from _of(asked)
 
@@ -331,13 +331,13 @@ def _all(parts: Sequence[Asked], texts: dict[str, _Text]) -> float:
 
 
 def _strength(asked: Asked, texts: dict[str, _Text]) -> float:
-    if isinstance(asked, Word):
+    if isinstance(asked, QueryWord):
         return _word_strength(asked, texts)
     strengths = [_strength(part, texts) for part in asked.parts]
     return sum(strengths) / len(strengths) if asked.every else max(strengths)
 
 
-def _word_strength(word: Word, texts: dict[str, _Text]) -> float:
+def _word_strength(word: QueryWord, texts: dict[str, _Text]) -> float:
     def stands(name: str) -> int:
         found = texts.get(name)
         return found.times(word) if found is not None and word.within in ("", name) else 0

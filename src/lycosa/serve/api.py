@@ -15,7 +15,7 @@ from lycosa.core.messages import Message
 from lycosa.core.units import format_time
 from lycosa.search.crosslingual.translated import Across, TranslatedQuery, edit
 from lycosa.search.engine.searcher import MAX_HITS, Hit, SearchRequest, SearchResults
-from lycosa.search.federation.workspaces import MOST_HOPS
+from lycosa.search.federation.federated_search import MAX_HOPS
 from lycosa.search.presentation.results import FACETS, PER_HOST, Explanation
 from lycosa.serve.present import cached_href
 from lycosa.serve.problems import Problem
@@ -225,7 +225,7 @@ def create_router(source: Source, status: Callable[[], Mapping[str, object]]) ->
             int | None,
             Query(
                 ge=0,
-                le=MOST_HOPS,
+                le=MAX_HOPS,
                 description="Maximum number of hops to peers, at most `search.hops`; 0: no peers.",
             ),
         ] = None,

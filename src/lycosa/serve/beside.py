@@ -17,7 +17,7 @@ from lycosa.core.units import format_duration
 from lycosa.crawl.session.workspace_config import read_config
 from lycosa.processes.children import Child, News, Tell
 from lycosa.processes.threads import OnError, start_thread
-from lycosa.search.federation.open_sides import open_many
+from lycosa.search.federation.federated_search import open_federated_search
 from lycosa.serve.access import new_key
 from lycosa.serve.server import listen, run_server
 
@@ -48,7 +48,9 @@ def serve_workspace(tell: Tell, served: Served) -> None:
             others = config.search.peers or config.search.workspaces
             source = (
                 stack.enter_context(
-                    contextlib.closing(open_many([served.root], [], config, own_name=""))
+                    contextlib.closing(
+                        open_federated_search([served.root], [], config, own_name="")
+                    )
                 )
                 if others
                 else None

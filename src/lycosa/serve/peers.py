@@ -16,43 +16,43 @@ from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
-from lycosa.search.engine.open_index import Address, OpenIndex, Question, holds_words
+from lycosa.search.engine.indexed_pages import Address
+from lycosa.search.engine.open_index import OpenIndex
+from lycosa.search.engine.search_query import SearchQuery, holds_words
+from lycosa.search.federation.backend import BackendError, LocalBackend, QueryStep
 from lycosa.search.federation.replica import GenerationGone
-from lycosa.search.federation.side import LocalSide, SideFailed, Step
 from lycosa.search.federation.wire import (
     PATH,
-    DescribedMessage,
     FacetsMessage,
     FacetsRequest,
     FindRequest,
-    FoundMessage,
     HitMessage,
     HitsMessage,
     HitsRequest,
-    QuestionMessage,
+    IndexDescriptionMessage,
+    IndexStatisticsMessage,
+    MatchesMessage,
+    QueryMessage,
     StatisticsMessage,
     StatisticsRequest,
     StepRequest,
-    ToldMessage,
     UrlsMessage,
     UrlsRequest,
-    WeighedMessage,
-    WeighRequest,
 )
-from lycosa.search.ranking.statistics import ToldStatistics
+from lycosa.search.ranking.statistics import TermStatistics
 from lycosa.serve.api import ERRORS
 
 _Asked = TypeVar("_Asked", bound=BaseModel)
 _Result = TypeVar("_Result")
 
 
-def create_peers(own: Callable[[], LocalSide | None]) -> APIRouter:
+def create_peers(own: Callable[[], LocalBackend | None]) -> APIRouter:
     """The routes. `own`: our index; None where it is searched elsewhere, in replicas of its
     shards.
     """
     router = APIRouter(prefix=PATH, tags=["peers"], responses=ERRORS, include_in_schema=False)
 
-    def side() -> LocalSide:
+    def side() -> LocalBackend:
         found = own()
         if found is None:
             raise HTTPException(404, "This server does not answer searches of other servers")
@@ -60,14 +60,15 @@ def create_peers(own: Callable[[], LocalSide | None]) -> APIRouter:
 
     @router.get("")
     def describe() -> Response:
-        return _answer(DescribedMessage.of(_told(lambda: side().describe(0))))
+        return _answer(IndexDescriptionMessage.of(_told(lambda: side().describe(0))))
 
     @router.post("/statistics")
     async def statistics(request: Request) -> Response:
         def act(asked: StatisticsRequest) -> BaseModel:
-            described, told = side().statistics("", _question(asked.question), 0)
-            return ToldMessage(
-                described=DescribedMessage.of(described), statistics=StatisticsMessage.of(told)
+            described, term_statistics = side().statistics("", _question(asked.question), 0)
+            return IndexStatisticsMessage(
+                described=IndexDescriptionMessage.of(described),
+                statistics=StatisticsMessage.of(term_statistics),
             )
 
         return await _carried_out(request, StatisticsRequest, act)
@@ -75,20 +76,9 @@ def create_peers(own: Callable[[], LocalSide | None]) -> APIRouter:
     @router.post("/find")
     async def find(request: Request) -> Response:
         def act(asked: FindRequest) -> BaseModel:
-            return FoundMessage.of(side().find(_step(asked, asked.everywhere), asked.limit, 0))
+            return MatchesMessage.of(side().find(_step(asked, asked.everywhere), asked.limit, 0))
 
         return await _carried_out(request, FindRequest, act)
-
-    @router.post("/weigh")
-    async def weigh(request: Request) -> Response:
-        def act(asked: WeighRequest) -> BaseModel:
-            here, step = side(), _step(asked, asked.everywhere)
-            scores = here.weigh(
-                step, _addresses(here.generation(asked.generation), asked.places), 0
-            )
-            return WeighedMessage(scores=[max(0.0, score) for score in scores])
-
-        return await _carried_out(request, WeighRequest, act)
 
     @router.post("/facets")
     async def facets(request: Request) -> Response:
@@ -138,18 +128,18 @@ def _told(act: Callable[[], _Result]) -> _Result:
         return act()
     except GenerationGone:
         raise HTTPException(410, "The index has changed: start again") from None
-    except SideFailed as error:
+    except BackendError as error:
         raise HTTPException(503, str(error)) from None
     except ValueError:
         raise HTTPException(422, "The message is not a valid search") from None
 
 
-def _step(asked: StepRequest, everywhere: StatisticsMessage | None = None) -> Step:
-    told = everywhere.told() if everywhere is not None else ToldStatistics()
-    return Step(asked.generation, "", _question(asked.question), asked.stage, told)
+def _step(asked: StepRequest, everywhere: StatisticsMessage | None = None) -> QueryStep:
+    term_statistics = everywhere.term_statistics() if everywhere is not None else TermStatistics()
+    return QueryStep(asked.generation, "", _question(asked.question), asked.stage, term_statistics)
 
 
-def _question(message: QuestionMessage) -> Question:
+def _question(message: QueryMessage) -> SearchQuery:
     question = message.question()
     if question.like is None and not holds_words(question):
         raise ValueError("no word")
@@ -158,7 +148,7 @@ def _question(message: QuestionMessage) -> Question:
 
 def _addresses(index: OpenIndex, places: Sequence[Address]) -> list[Address]:
     """Raises ValueError for a place where there is no page."""
-    if not all(index.has(place) for place in places):
+    if not all(index.pages.has(place) for place in places):
         raise ValueError("no such page")
     return list(places)
 

@@ -9,9 +9,9 @@ from typing import Protocol
 from lycosa.index.shards.shards import by_count
 from lycosa.processes.memory import trim
 from lycosa.search.engine.searcher import Searcher, SearchRequest, SearchResults
+from lycosa.search.federation.backend import LocalBackend
+from lycosa.search.federation.federated_search import FederatedSearch
 from lycosa.search.federation.shards import Federation
-from lycosa.search.federation.side import LocalSide
-from lycosa.search.federation.workspaces import Many
 from lycosa.search.suggest.completion import Suggestion, SuggestRequest
 
 
@@ -33,7 +33,7 @@ class Source(Protocol):
         ...
 
     @property
-    def own(self) -> LocalSide | None:
+    def own(self) -> LocalBackend | None:
         """This workspace's index, for other Lycosas that ask for parts of an answer; None: it is
         searched elsewhere.
         """
@@ -69,7 +69,7 @@ class ShardSource:
 class ShardsAndOthers(ShardSource):
     """The same, with other workspaces and peers: `many` asks all of them."""
 
-    def __init__(self, federation: Federation, many: Many) -> None:
+    def __init__(self, federation: Federation, many: FederatedSearch) -> None:
         super().__init__(federation)
         self._many = many
 
@@ -95,16 +95,16 @@ class SearchSource:
         self._opening = threading.Lock()
         self._reloading = threading.Lock()
         self._searcher: Searcher | None = None
-        self._side: LocalSide | None = None
+        self._side: LocalBackend | None = None
 
     @property
-    def own(self) -> LocalSide:
+    def own(self) -> LocalBackend:
         """See `Source`."""
         searcher = self._newest()
         if self._side is None:
             with self._opening:
                 if self._side is None:
-                    self._side = LocalSide("", searcher)
+                    self._side = LocalBackend("", searcher)
         return self._side
 
     def search(self, request: SearchRequest) -> SearchResults:

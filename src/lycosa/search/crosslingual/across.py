@@ -23,14 +23,15 @@ from lycosa.search.crosslingual.translated import (
     TranslatedTerm,
     Translator,
 )
-from lycosa.search.engine.open_index import Address, OpenIndex
+from lycosa.search.engine.indexed_pages import Address
+from lycosa.search.engine.open_index import OpenIndex
 from lycosa.search.presentation.answer import HOUR_MS, NOTHING_INDEXED, matching, spelling_of
 from lycosa.search.presentation.results import MAX_HITS, Hit, SearchRequest, SearchResults
 from lycosa.search.query.filters import Filters
 from lycosa.search.query.language import query_language
 from lycosa.search.query.query import ParsedQuery, Restriction, clauses, parse_query
 from lycosa.search.query.syntax import LANGUAGE
-from lycosa.search.ranking.expression import Also, Beginning, Best, Expression, Leaf, Some
+from lycosa.search.ranking.expression import AtLeast, DisMax, Expression, Leaf, Prefix, WithOptional
 from lycosa.search.ranking.ordering import BLOCK, Ranked, side_by_side
 from lycosa.search.ranking.retrieve import TITLE_WEIGHT, URL_WEIGHT, WEIGHTS
 from lycosa.search.ranking.statistics import K1, inverse_frequency
@@ -67,10 +68,11 @@ class LanguageSearch:
 
     def __init__(self, index: OpenIndex, query: TranslatedQuery, filters: Filters) -> None:
         self._index = index
+        self._statistics = index.statistics
         self._filters = replace(filters, language=query.language)
         self._field_set = index.analysis.of(query.language).field_set
         body = text_field(BODY_ROLE, self._field_set)
-        self._query = with_compounds(query, lambda term: index.holding(body, term) > 0)
+        self._query = with_compounds(query, lambda term: index.statistics.holding(body, term) > 0)
         self._pages = max(1, index.info.languages.get(query.language, 0))
 
     def find(self, limit: int, *, folded: bool = True, now_ms: int = 0) -> LanguageAnswer:
@@ -87,7 +89,7 @@ class LanguageSearch:
             if (title := self._slot(term, (TITLE_ROLE,))) is not None
         ]
         more = (
-            (Some(tuple(titles), count).times(TITLE_WEIGHT / WEIGHTS[TITLE_ROLE]),)
+            (AtLeast(tuple(titles), count).times(TITLE_WEIGHT / WEIGHTS[TITLE_ROLE]),)
             if 1 < count == len(titles)
             else ()
         )
@@ -96,11 +98,10 @@ class LanguageSearch:
             least = max(1, round(share * count))
             if least > len(slots):
                 continue
-            expression = Also(Some(tuple(slots), least), more)
+            expression = WithOptional(AtLeast(tuple(slots), least), more)
             total, found = self._index.search_expression(
                 expression,
                 self._filters,
-                0,
                 limit,
                 unwanted=self._unwanted(),
                 folded=folded,
@@ -135,10 +136,10 @@ class LanguageSearch:
         if term.words:
             words = [found for word in term.words if (found := self._slot(word, roles)) is not None]
             if len(words) == len(term.words):
-                parts.append(Some(tuple(words), len(words)).times(1 / len(words)))
+                parts.append(AtLeast(tuple(words), len(words)).times(1 / len(words)))
         pieces = [found for part in term.parts if (found := self._slot(part, roles)) is not None]
-        whole = [Best(tuple(parts), TIE)] if parts else []
-        return Some((*whole, *pieces)) if pieces else whole[0] if whole else None
+        whole = [DisMax(tuple(parts), TIE)] if parts else []
+        return AtLeast((*whole, *pieces)) if pieces else whole[0] if whole else None
 
     def _beside_translations(self, parts: Sequence[tuple[str, Expression]]) -> list[Expression]:
         """The alternatives of a word. As typed it counts at most half of its best translation: most
@@ -168,7 +169,7 @@ class LanguageSearch:
         held = [
             (name, weight)
             for name, weight in names
-            if all(self._index.holding(name, term) for term in terms)
+            if all(self._statistics.holding(name, term) for term in terms)
         ]
         found = [
             Leaf(name, terms, weight * each.weight * self._commonness(name, terms))
@@ -178,10 +179,10 @@ class LanguageSearch:
             TITLE_ROLE in roles
             and len(roles) > 1
             and each.origin == TYPED
-            and self._index.holding(URL_WORDS, each.surface.lower())
+            and self._statistics.holding(URL_WORDS, each.surface.lower())
         ):
             found.append(Leaf(URL_WORDS, (each.surface.lower(),), URL_WEIGHT * each.weight))
-        return Some(tuple(found)) if found else None
+        return AtLeast(tuple(found)) if found else None
 
     def _commonness(self, name: str, terms: Sequence[str]) -> float:
         """What a score must be multiplied by to be that of an index of this language alone: there
@@ -189,8 +190,10 @@ class LanguageSearch:
         """
         everywhere = here = 0.0
         for term in terms:
-            holding = self._index.holding(name, term)
-            everywhere += inverse_frequency(self._index.counted, min(holding, self._index.counted))
+            holding = self._statistics.holding(name, term)
+            everywhere += inverse_frequency(
+                self._statistics.counted, min(holding, self._statistics.counted)
+            )
             here += inverse_frequency(self._pages, min(holding, self._pages))
         return here / everywhere if everywhere > 0 else 1.0
 
@@ -200,16 +203,19 @@ class LanguageSearch:
         """
         if isinstance(expression, Leaf):
             rarity = sum(
-                inverse_frequency(self._index.counted, self._index.holding(expression.field, term))
+                inverse_frequency(
+                    self._statistics.counted,
+                    self._statistics.holding(expression.field, term),
+                )
                 for term in expression.terms
             )
             return expression.weight * (K1 + 1) * rarity
-        if isinstance(expression, Also):
+        if isinstance(expression, WithOptional):
             return self._highest(expression.wanted)
-        if isinstance(expression, Beginning):
+        if isinstance(expression, Prefix):
             return expression.weight
         each = [self._highest(part) for part in expression.parts]
-        return max(each) if isinstance(expression, Best) else sum(each)
+        return max(each) if isinstance(expression, DisMax) else sum(each)
 
     def _unwanted(self) -> list[Leaf]:
         body = (text_field(BODY_ROLE, self._field_set), text_field(TITLE_ROLE, self._field_set))
@@ -257,9 +263,7 @@ def answer_across(
     across: Across,
     vectors: Vectors | None = None,
 ) -> SearchResults:
-    """Answer a query in all languages that are wanted, its own first; whatever is typed, never an
-    exception of ours.
-    """
+    """Search in all requested languages, the query's own first. Every input is a valid query."""
     started = time.perf_counter()
     parsed = parse_query(request.text)
     offset = max(0, min(request.offset, MAX_HITS))
@@ -272,13 +276,7 @@ def answer_across(
         notes.append(Message("no_word_to_translate", "the query contains no word to translate"))
     else:
         queries, uncovered = _queries(index, tables, parsed, across, notes)
-        narrowed = (Restriction(LANGUAGE, request.language.lower()),) if request.language else ()
-        filters = Filters(
-            "",
-            request.collection or "",
-            (request.host or "").lower(),
-            (*parsed.restrictions, *narrowed),
-        )
+        filters = _filters(parsed, request)
         searches = [LanguageSearch(index, query, filters) for query in queries]
         now_ms = int(time.time() * 1000) // HOUR_MS * HOUR_MS
         answers = [
@@ -290,14 +288,9 @@ def answer_across(
             found = _hosts_apart(found, request.per_host)
         units = [search.units() for search in searches]
         if vectors is not None:
+            text = " ".join(clause.text for clause in clauses(parsed.wanted))
             languages = {query.language for query in queries}
-            near = index.pages_of(
-                vectors.nearest(
-                    " ".join(clause.text for clause in clauses(parsed.wanted)), NEAREST
-                ),
-                filters,
-                languages,
-            )
+            near = index.pages_of(vectors.nearest(text, NEAREST), filters, languages)
             units.append([unit for listed in units for unit in listed])
             found = fused(found, [(len(searches), page) for page in near])
         hits = [
@@ -306,20 +299,26 @@ def answer_across(
         ]
         if request.spelling and not offset and _unheard(queries):
             spelling = spelling_of(index, parsed, request, matching(index, parsed, request))
-    total = sum(answer.total for answer in answers)
-    translations = tuple(answer.query for answer in answers)
-    took = (time.perf_counter() - started) * 1000
-    number = index.number if index is not None else 0
     return SearchResults(
         request.text,
-        total,
+        sum(answer.total for answer in answers),
         hits,
-        took,
+        (time.perf_counter() - started) * 1000,
         offset,
-        number,
+        index.number if index is not None else 0,
         notes,
-        translations=translations,
+        translations=tuple(answer.query for answer in answers),
         did_you_mean=spelling,
+    )
+
+
+def _filters(parsed: ParsedQuery, request: SearchRequest) -> Filters:
+    narrowed = (Restriction(LANGUAGE, request.language.lower()),) if request.language else ()
+    return Filters(
+        "",
+        request.collection or "",
+        (request.host or "").lower(),
+        (*parsed.restrictions, *narrowed),
     )
 
 
@@ -442,7 +441,7 @@ def _holding(index: OpenIndex, parsed: ParsedQuery, languages: Sequence[str]) ->
             held = (
                 min(
                     index.info.languages.get(language, 0),
-                    *(index.holding(name, term) for term in terms),
+                    *(index.statistics.holding(name, term) for term in terms),
                 )
                 if terms
                 else 0

@@ -63,9 +63,9 @@ def _joined(
                 first.key.isalpha() and second.key.isalpha()
             ):
                 continue
-            for beginning in dict.fromkeys((first.key, first.surface.lower())):
+            for prefix in dict.fromkeys((first.key, first.surface.lower())):
                 for joint in joints:
-                    key = f"{beginning}{joint}{second.key}"
+                    key = f"{prefix}{joint}{second.key}"
                     if holds(key):
                         weight = min(first.weight, second.weight)
                         yield Translation(

@@ -1,17 +1,14 @@
-"""An index that is open: what it knows of words, which pages it finds, what they count exactly, how
-they are shown.
+"""An open index: find pages, score them, and return hits and facets.
 
-It is one generation, or the generations of several shards as one: a tantivy index is a list of
-segments, and statistics are taken over all of them, so shards on one machine are searched exactly
-as one index is.
+It has one generation, or one per shard. A tantivy index is a list of segments and its statistics
+cover all of them, so shards on one machine are searched exactly as one index.
 """
 
 from __future__ import annotations
 
 import functools
 import json
-import threading
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -30,70 +27,42 @@ from lycosa.index.schema import (
     PUBLISHED,
     SCHEMA,
     SCHEMA_VERSION,
-    TEXT,
     Stored,
-    located,
     prior_of,
-    signed_key,
-    stored,
-    text_of,
-    url_id,
 )
 from lycosa.index.shards.searchers import META, open_searcher
 from lycosa.index.shards.shards import by_count, combined
 from lycosa.index.snippets.texts import SnippetTexts
 from lycosa.index.suggest import file as suggest_file
 from lycosa.index.suggest.file import SuggestFile
+from lycosa.search.engine.index_statistics import IndexStatistics
+from lycosa.search.engine.indexed_pages import Address, IndexedPages
+from lycosa.search.engine.search_query import (
+    REQUIRE_ALL,
+    SENTENCE,
+    SearchQuery,
+    holds_words,
+    readings_of,
+)
 from lycosa.search.presentation.facets import aggregation, counted_values
 from lycosa.search.presentation.results import Explanation, Hit
 from lycosa.search.presentation.snippet import Highlighter
 from lycosa.search.query.query import ParsedQuery
-from lycosa.search.query.reading import Reading, read, read_by
-from lycosa.search.ranking.exact import Weigher
+from lycosa.search.query.reading import Reading, read_by
 from lycosa.search.ranking.expression import Expression, Leaf
-from lycosa.search.ranking.feedback import Expansion, PageTerms, terms_of_page
-from lycosa.search.ranking.lengths import Lengths, measure
-from lycosa.search.ranking.ordering import Listing, Ranked, freshness, in_windows, listing
-from lycosa.search.ranking.retrieve import RELAX_SHARE, Filters, QueryBuilder, terms_of
-from lycosa.search.ranking.sentence import is_sentence
-from lycosa.search.ranking.similar import Likeness, heaviest
-from lycosa.search.ranking.statistics import Statistics, Term, ToldStatistics
+from lycosa.search.ranking.feedback import PageTerms
+from lycosa.search.ranking.ordering import PageListing, Ranked, freshness, in_windows, listing
+from lycosa.search.ranking.rescoring import Rescorer
+from lycosa.search.ranking.retrieve import Filters, QueryBuilder
+from lycosa.search.ranking.similar import Likeness
+from lycosa.search.ranking.statistics import TermStatistics
 from lycosa.search.suggest.spelling import SpellingCandidates, SpellingRequest, lookup_spellings
-from lycosa.text.analyze import Analysis, Unit, analysis_by
+from lycosa.text.analyze import Unit, analysis_by
 from lycosa.text.korean import holds_hangul
 
-Address = tuple[int, int]
-"""Segment and document within an opened index."""
-
-STRICT = -1.0
-SENTENCE = -2.0
-ANY = 0.0
-"""How much of a query a page must hold: all, or this share of the words but not all."""
-
-_MAX_TOLD = 256
-_MAX_COUNTED = 50_000  # terms whose pages were counted: some 8 MB
-
 
 @dataclass(slots=True, frozen=True)
-class Question:
-    """A query as every shard is asked it. `languages` are those by whose analyzers it is read;
-    `now_ms` is when it was asked, roughly.
-    """
-
-    parsed: ParsedQuery
-    filters: Filters
-    languages: tuple[str, ...]
-    by_date: bool = False  # the newest first
-    per_host: int = 0
-    folded: bool = True
-    explain: bool = False
-    now_ms: int = 0
-    like: Likeness | None = None  # only pages like this one
-    expansion: Expansion | None = None  # terms that feedback adds to a sentence
-
-
-@dataclass(slots=True, frozen=True)
-class Found:
+class IndexMatches:
     """How many pages match in all, and the first of them, the best first."""
 
     total: int
@@ -101,11 +70,9 @@ class Found:
 
 
 class OpenIndex:
-    """One or several generations, open; they are read in whatever is published or removed
-    meanwhile. Shared by threads.
+    """One or several open generations; later publications do not affect it. Shared by threads.
 
-    `before`: what was open until now; suggestions that both have stay open, and what was read of
-    them is not read again.
+    `before`: the index open until now. Suggestion files that both have are reused.
 
     Raises:
         WorkspaceError: a generation cannot be opened.
@@ -126,7 +93,7 @@ class OpenIndex:
         self.info: GenerationInfo = info
         try:
             opened = open_searcher([made.path for made in generations])
-            self._texts = SnippetTexts(made.path for made in generations)
+            texts = SnippetTexts(made.path for made in generations)
         except PermissionError:
             raise
         except (ValueError, OSError) as error:
@@ -139,10 +106,10 @@ class OpenIndex:
         self._schema, self._searcher = opened
         self.languages = tuple(by_count(self.info.languages)) or ("",)
         self.analysis, self.missing = analysis_by(self.info.analyzers).here()
-        self._lengths: Lengths | None = None
-        self._told: dict[Question, ToldStatistics] = {}
-        self._holding: dict[Term, int] = {}
-        self._measuring = threading.Lock()
+        self.statistics = IndexStatistics(self._schema, self._searcher, self.analysis)
+        self.pages = IndexedPages(
+            self._schema, self._searcher, texts, self.analysis, self.statistics
+        )
         paths = (suggest_file.find(generation.path) for generation in generations)
         open_already = (
             {file.name: file for file in before.suggest_files} if before is not None else {}
@@ -163,61 +130,15 @@ class OpenIndex:
 
     @property
     def documents(self) -> int:
-        return int(self._searcher.num_docs)
-
-    def holding(self, name: str, term: str) -> int:
-        """Remembered: a query asks for each of its words in every field of every analyzer, and
-        words come again.
-        """
-        count = self._holding.get((name, term))
-        if count is None:
-            if len(self._holding) >= _MAX_COUNTED:
-                self._holding.clear()
-            field, (found,) = located(name, (term,))
-            count = self._holding[name, term] = int(self._searcher.doc_freq(field, found))
-        return count
-
-    @property
-    def counted(self) -> int:
-        return self.documents
-
-    def length(self, name: str) -> float:
-        return 0.0
-
-    def usual(self, name: str) -> float:
-        return 0.0
-
-    def told(self, question: Question) -> ToldStatistics:
-        """What this index adds to the statistics of a query. Kept for a while: a search asks for it
-        twice.
-        """
-        told = self._told.get(question)
-        if told is None:
-            told = self._tell(question)
-            if len(self._told) >= _MAX_TOLD:
-                self._told.clear()
-            self._told[question] = told
-        return told
-
-    def _tell(self, question: Question) -> ToldStatistics:
-        readings = self._readings(question)
-        lengths = self._measured()
-        asked = terms_of(readings)
-        for added in (question.like, question.expansion):
-            asked += [] if added is None else added.asked()
-        frequencies = {term: self.holding(*term) for term in asked}
-        having = dict.fromkeys(lengths.tokens, self.documents)
-        return ToldStatistics(
-            self.documents,
-            max(self.documents, lengths.counted),
-            frequencies,
-            lengths.tokens,
-            having,
-        )
+        return self.statistics.documents
 
     def find(
-        self, question: Question, stage: float, limit: int, everywhere: ToldStatistics | None = None
-    ) -> Found:
+        self,
+        question: SearchQuery,
+        stage: float,
+        limit: int,
+        everywhere: TermStatistics | None = None,
+    ) -> IndexMatches:
         """The first pages, so many as `limit`. With `everywhere`, scores are about those of all
         indexes together.
         """
@@ -230,85 +151,51 @@ class OpenIndex:
             others = [page for page in found.best if page.group != question.like.group]
             own = len(found.best) - len(others)
             if len(others) >= limit or len(found.best) < asked:
-                return Found(found.total - own, others[:limit])
+                return IndexMatches(found.total - own, others[:limit])
             asked = limit + 2 * own  # copies of the page itself took the place of others
 
     def count(self, parsed: ParsedQuery, language: str) -> int:
         """How many pages hold all words of a query; in a language, or (with "") in any."""
-        question = Question(
+        question = SearchQuery(
             parsed,
             Filters(language, restrictions=parsed.restrictions),
             (language,) if language else self.languages,
         )
         if not holds_words(question):
             return 0
-        result: Any = self._searcher.search(self._query(question, STRICT, None), 1, count=True)
+        result: Any = self._searcher.search(self._query(question, REQUIRE_ALL, None), 1, count=True)
         return result.count or 0
 
     def hear(self, wanted: SpellingRequest) -> SpellingCandidates:
-        """See `answer.Source`."""
+        """See `answer.AnswerSource`."""
         return lookup_spellings(self.suggest_files, wanted)
 
     def likeness(self, url: str) -> Likeness | None:
-        """See `answer.Source`."""
-        page = url_id(signed_key(url) + 2**63)
-        hits = self._searcher.search(
-            tantivy.Query.term_query(self._schema, ID, page, "basic"), 1, count=False
-        ).hits
-        if not hits:
-            return None
-        address = hits[0][1]
-        document = self._searcher.doc(address)
-        about, analyzer = stored(document), self.analysis.of(stored(document).language)
-        body, full = self._text(address)
-        terms = heaviest(analyzer, about.title, body or full, self.documents, self.holding)
-        return Likeness(
-            url,
-            page,
-            self._integers(GROUP, [address])[0] or 0,
-            about.language,
-            analyzer.field_set,
-            terms,
-        )
-
-    def page_terms(self, addresses: Sequence[Address]) -> list[PageTerms]:
-        """The heaviest terms of pages that were found, for feedback."""
-        found = []
-        for address in addresses:
-            place = tantivy.DocAddress(*address)
-            about = stored(self._searcher.doc(place))
-            body, full = self._text(place)
-            found.append(
-                terms_of_page(self.analysis.of(about.language), about.title, body or full, self)
-            )
-        return found
+        """See `answer.AnswerSource`."""
+        return self.pages.likeness(url)
 
     def feedback_terms(self, pages: Sequence[Ranked[Address]]) -> list[PageTerms]:
-        """See `answer.Source`."""
-        return self.page_terms([page.place for page in pages])
+        """See `answer.AnswerSource`."""
+        return self.pages.heaviest_terms([page.place for page in pages])
 
     def search_expression(
         self,
         expression: Expression,
         filters: Filters,
-        offset: int,
         count: int,
         *,
         unwanted: Sequence[Leaf] = (),
-        per_host: int = 0,
         folded: bool = True,
         now_ms: int = 0,
-    ) -> Listing[Address]:
-        """The pages that match an expression and nothing unwanted, by its score, prior and
-        freshness: for queries that were not typed.
-        """
-        query = QueryBuilder(self._schema, self, self).asked(expression, filters, unwanted)
+    ) -> PageListing[Address]:
+        """Search for an expression that was not typed; no page matches `unwanted`."""
+        query = self._builder().asked(expression, filters, unwanted)
 
         def fetch(limit: int) -> tuple[int, list[Ranked[Address]]]:
-            found = self._found(query, limit, by_date=False, now_ms=now_ms)
-            return found.total, found.best
+            matches = self._found(query, limit, by_date=False, now_ms=now_ms)
+            return matches.total, matches.best
 
-        return listing(fetch, offset, count, per_host=per_host, folded=folded)
+        return listing(fetch, 0, count, per_host=0, folded=folded)
 
     def pages_of(
         self, ids: Sequence[str], filters: Filters, languages: Collection[str]
@@ -316,7 +203,7 @@ class OpenIndex:
         """Those of the pages with these ids that are here, that the filters let through and that
         are in one of the languages.
         """
-        builder = QueryBuilder(self._schema, self, self)
+        builder = self._builder()
         found: list[Ranked[Address]] = []
         for page in ids:
             query = tantivy.Query.term_query(self._schema, ID, page, "basic")
@@ -324,60 +211,24 @@ class OpenIndex:
                 [(Occur.Must, query), (Occur.Must, builder.filtered(None, filters))]
             )
             each = self._found(asked, 1, by_date=False, now_ms=0).best
-            if (
-                each
-                and stored(self._searcher.doc(tantivy.DocAddress(*each[0].place))).language
-                in languages
-            ):
+            if each and self.pages.stored(each[0].place).language in languages:
                 found += each
         return found
 
-    def hits_of(self, found: Sequence[Ranked[Address]], units: Sequence[Unit]) -> list[Hit]:
-        """Pages with their snippets, in which these words are marked."""
-        highlighters: dict[str, Highlighter] = {}
-        shown = []
-        for page, text in zip(found, self._text_keys(found), strict=True):
-            document = self._searcher.doc(tantivy.DocAddress(*page.place))
-            about = stored(document)
-            if about.language not in highlighters:
-                highlighters[about.language] = Highlighter(self.analysis.of(about.language), units)
-            shown.append(
-                _hit(
-                    about,
-                    self._texts.read(text),
-                    page,
-                    page.score,
-                    highlighters[about.language],
-                    None,
-                )
-            )
-        return shown
+    def hits_of(self, pages: Sequence[Ranked[Address]], units: Sequence[Unit]) -> list[Hit]:
+        """Return the hits of pages, with these words marked."""
 
-    def urls(self, addresses: Sequence[Address]) -> list[str]:
-        """The URLs of pages that were found."""
-        return [
-            stored(self._searcher.doc(tantivy.DocAddress(*address))).url for address in addresses
-        ]
+        def highlighter(language: str) -> Highlighter:
+            return Highlighter(self.analysis.of(language), units)
 
-    def has(self, address: Address) -> bool:
-        """Whether there is a page at an address that somebody else named: tantivy would panic at
-        most others.
-        """
-        segment, document = address
-        if not 0 <= segment < self._searcher.num_segments or not 0 <= document < 2**32:
-            return False
-        try:
-            self._searcher.doc(tantivy.DocAddress(segment, document))
-        except ValueError:
-            return False
-        return True
+        return self._hits(pages, highlighter, [None] * len(pages))
 
     def weigh(
         self,
-        question: Question,
+        question: SearchQuery,
         stage: float,
         addresses: Sequence[Address],
-        everywhere: ToldStatistics,
+        everywhere: TermStatistics,
     ) -> list[float]:
         """The exact scores of pages that were found, as one index of all documents would have
         them.
@@ -387,8 +238,10 @@ class OpenIndex:
             for explained in self._weighed(question, stage, addresses, everywhere)
         ]
 
-    def page(self, question: Question, stage: float, offset: int, count: int) -> Listing[Address]:
-        """See `answer.Source`: a search in this index alone."""
+    def page(
+        self, question: SearchQuery, stage: float, offset: int, count: int
+    ) -> PageListing[Address]:
+        """See `answer.AnswerSource`: a search in this index alone."""
 
         def fetch(limit: int) -> tuple[int, list[Ranked[Address]]]:
             found = self.find(question, stage, limit)
@@ -397,7 +250,7 @@ class OpenIndex:
         return listing(fetch, offset, count, per_host=question.per_host, folded=question.folded)
 
     def facets(
-        self, question: Question, stage: float, names: tuple[str, ...]
+        self, question: SearchQuery, stage: float, names: tuple[str, ...]
     ) -> dict[str, dict[str, int]]:
         """All pages that match, counted."""
         asked = aggregation(names, question.now_ms)
@@ -405,63 +258,65 @@ class OpenIndex:
 
     def hits(
         self,
-        question: Question,
+        question: SearchQuery,
         stage: float,
         found: Sequence[Ranked[Address]],
-        everywhere: ToldStatistics | None = None,
+        everywhere: TermStatistics | None = None,
     ) -> list[Hit]:
         """Pages with their snippets."""
         explanations: Sequence[Explanation | None] = [None] * len(found)
         if question.explain and not question.by_date:
-            told = self.told(question) if everywhere is None else everywhere
-            explanations = self._weighed(question, stage, [page.place for page in found], told)
-        highlighters: dict[str, Highlighter] = {}
-        shown = []
-        for page, explanation, text in zip(
-            found, explanations, self._text_keys(found), strict=True
-        ):
-            document = self._searcher.doc(tantivy.DocAddress(*page.place))
-            about = stored(document)
-            if about.language not in highlighters:
-                reading = read_by(question.parsed, self.analysis.of(about.language))
-                highlighters[about.language] = Highlighter(
-                    reading.analyzer, reading.wanted, beginnings_of(reading)
-                )
-            score = 0.0 if question.by_date else page.score
-            shown.append(
-                _hit(
-                    about,
-                    self._texts.read(text),
-                    page,
-                    score,
-                    highlighters[about.language],
-                    explanation,
-                )
+            term_statistics = (
+                self.statistics.of_query(question) if everywhere is None else everywhere
             )
-        return shown
+            explanations = self._weighed(
+                question, stage, [page.place for page in found], term_statistics
+            )
 
-    def _readings(self, question: Question) -> list[Reading]:
-        return readings_of(question, self.analysis)
+        def highlighter(language: str) -> Highlighter:
+            reading = read_by(question.parsed, self.analysis.of(language))
+            return Highlighter(reading.analyzer, reading.wanted, prefixes_of(reading))
+
+        pages = [page._replace(score=0.0) for page in found] if question.by_date else found
+        return self._hits(pages, highlighter, explanations)
+
+    def _hits(
+        self,
+        pages: Sequence[Ranked[Address]],
+        make_highlighter: Callable[[str], Highlighter],
+        explanations: Sequence[Explanation | None],
+    ) -> list[Hit]:
+        """Return hits; all pages of a language share a highlighter."""
+        highlighter_of = functools.cache(make_highlighter)
+        texts = self.pages.texts([page.place for page in pages])
+        hits = []
+        for page, text, explanation in zip(pages, texts, explanations, strict=True):
+            stored_page = self.pages.stored(page.place)
+            highlighter = highlighter_of(stored_page.language)
+            hits.append(_hit(stored_page, text, page, highlighter, explanation))
+        return hits
 
     def _query(
-        self, question: Question, stage: float, everywhere: ToldStatistics | None
+        self, question: SearchQuery, stage: float, everywhere: TermStatistics | None
     ) -> tantivy.Query:
-        readings = self._readings(question)
+        readings = readings_of(question, self.analysis)
         builder = self._builder(question, everywhere)
         if question.like is not None:
             like = question.like.expression()
             return (
                 tantivy.Query.empty_query()
                 if like is None
-                else builder.alike(readings, question.filters, like, question.like.page)
+                else builder.require_similar(readings, question.filters, like, question.like.page)
             )
         if stage == SENTENCE:
-            return builder.any_word(readings, question.filters, question.expansion)
-        if stage == STRICT:
-            return builder.strict(readings, question.filters)
+            return builder.match_any(readings, question.filters, question.expansion)
+        if stage == REQUIRE_ALL:
+            return builder.require_all(readings, question.filters)
         return builder.relaxed(readings, question.filters, stage)
 
-    def _found(self, query: tantivy.Query, limit: int, *, by_date: bool, now_ms: int) -> Found:
+    def _found(
+        self, query: tantivy.Query, limit: int, *, by_date: bool, now_ms: int
+    ) -> IndexMatches:
         result: Any = self._searcher.search(
             query,
             max(1, limit),
@@ -469,57 +324,41 @@ class OpenIndex:
             order_by_field=DATE if by_date else None,
             weight_by_field=None if by_date else PRIOR,
         )
-        addresses = [address for _, address in result.hits]
-        hosts, groups = self._integers(HOST_KEY, addresses), self._integers(GROUP, addresses)
+        addresses = [(address.segment_ord, address.doc) for _, address in result.hits]
+        hosts, groups = (self.pages.column(name, addresses) for name in (HOST_KEY, GROUP))
         scores = [float(score or 0) * (1.0 if by_date else MIN_PRIOR) for score, _ in result.hits]
         if not by_date:
-            published = self._integers(PUBLISHED, addresses)
+            published = self.pages.column(PUBLISHED, addresses)
             scores = [
                 score if at is None else score * freshness(at, now_ms)
                 for score, at in zip(scores, published, strict=True)
             ]
         best = [
-            Ranked(score, (address.segment_ord, address.doc), host or 0, group or 0)
+            Ranked(score, address, host or 0, group or 0)
             for score, address, host, group in zip(scores, addresses, hosts, groups, strict=True)
         ]
-        return Found(result.count or 0, best if by_date else in_windows(best))
-
-    def _integers(self, name: str, places: Sequence[tantivy.DocAddress]) -> list[int | None]:
-        """A column's values for these pages."""
-        values: list[Any] = self._searcher.fast_field_values(name, list(places))
-        return values
-
-    def _text_keys(self, found: Sequence[Ranked[Address]]) -> list[int | None]:
-        return [
-            text_of(value)
-            for value in self._integers(TEXT, [tantivy.DocAddress(*page.place) for page in found])
-        ]
-
-    def _text(self, address: tantivy.DocAddress) -> tuple[str, str]:
-        """The beginnings of a page's main text, and of the text outside it."""
-        return self._texts.read(text_of(self._integers(TEXT, [address])[0]))
+        return IndexMatches(result.count or 0, best if by_date else in_windows(best))
 
     def _weighed(
         self,
-        question: Question,
+        question: SearchQuery,
         stage: float,
         addresses: Sequence[Address],
-        everywhere: ToldStatistics,
+        everywhere: TermStatistics,
     ) -> list[Explanation]:
         builder = QueryBuilder(self._schema, everywhere, everywhere)
         expression: Expression | None = (
-            builder.sentence(self._readings(question), question.expansion)
+            builder.sentence(readings_of(question, self.analysis), question.expansion)
             if stage == SENTENCE
-            else builder.wanted(self._readings(question), None if stage == STRICT else stage)
+            else builder.wanted(
+                readings_of(question, self.analysis), None if stage == REQUIRE_ALL else stage
+            )
         )
         if question.like is not None and (like := question.like.expression()) is not None:
-            expression = builder.with_words(self._readings(question), like)
+            expression = builder.with_words(readings_of(question, self.analysis), like)
         places = [tantivy.DocAddress(*address) for address in addresses]
-        priors, published = (
-            self._searcher.fast_field_values(PRIOR, places),
-            self._integers(PUBLISHED, places),
-        )
-        weigher = Weigher(self._schema, self._searcher, everywhere)
+        priors, published = (self.pages.column(name, addresses) for name in (PRIOR, PUBLISHED))
+        weigher = Rescorer(self._schema, self._searcher, everywhere)
         found = []
         for place, weight, at in zip(places, priors, published, strict=True):
             words = weigher.score(expression, place) if expression is not None else 0.0
@@ -533,51 +372,13 @@ class OpenIndex:
             )
         return found
 
-    def _builder(self, question: Question, everywhere: ToldStatistics | None) -> QueryBuilder:
-        here: Statistics = self if everywhere is None else self.told(question)
-        return QueryBuilder(
-            self._schema, here, here if everywhere is None or everywhere == here else everywhere
-        )
-
-    def _measured(self) -> Lengths:
-        if self._lengths is None:
-            with self._measuring:
-                if self._lengths is None:
-                    self._lengths = measure(self._schema, self._searcher)
-        return self._lengths
-
-
-@functools.lru_cache(maxsize=256)
-def readings_of(question: Question, analysis: Analysis = Analysis()) -> list[Reading]:
-    """The readings of a query; a shard is asked the same question two or three times."""
-    return read(question.parsed, question.languages, analysis)
-
-
-def holds_words(question: Question) -> bool:
-    """Whether there is anything to look for: a word, or filters alone."""
-    parsed, readings = question.parsed, readings_of(question)
-    if question.like is not None or any(
-        reading.parts or (reading.unwanted and not parsed.wanted) for reading in readings
-    ):
-        return True
-    return not parsed.wanted and bool(parsed.restrictions)
-
-
-def parts_of(question: Question) -> int:
-    """How many words and groups of words the query wants."""
-    return max((len(reading.parts) for reading in readings_of(question)), default=0)
-
-
-def stages_of(question: Question) -> tuple[float, ...]:
-    """What is tried one after the other. Of a long question few pages hold most words: those that
-    hold the rare ones are best.
-    """
-    parts = parts_of(question)
-    if question.like is None and is_sentence(question.parsed, parts):
-        return (SENTENCE,)
-    if parts < 2 or question.like is not None:
-        return (STRICT,)
-    return (STRICT, RELAX_SHARE, ANY)
+    def _builder(
+        self, question: SearchQuery | None = None, everywhere: TermStatistics | None = None
+    ) -> QueryBuilder:
+        if question is None or everywhere is None:
+            return QueryBuilder(self._schema, self.statistics, self.statistics)
+        here = self.statistics.of_query(question)
+        return QueryBuilder(self._schema, here, here if everywhere == here else everywhere)
 
 
 def schema_of(generation: Generation) -> str:
@@ -591,7 +392,6 @@ def _hit(
     page: Stored,
     texts: tuple[str, str],
     found: Ranked[Address],
-    score: float,
     highlighter: Highlighter,
     explanation: Explanation | None,
 ) -> Hit:
@@ -604,7 +404,7 @@ def _hit(
         collection=", ".join(page.collections),
         fetched_at=page.fetched_at,
         published_at=page.published_at,
-        score=score,
+        score=found.score,
         marked_title=highlighter.mark(page.title),
         type=page.type,
         copies=found.copies,
@@ -613,6 +413,6 @@ def _hit(
     )
 
 
-def beginnings_of(reading: Reading) -> tuple[str, ...]:
+def prefixes_of(reading: Reading) -> tuple[str, ...]:
     """The beginnings of words that a reading looks for."""
-    return tuple(word.beginning for word in reading.words() if word.beginning)
+    return tuple(word.prefix for word in reading.words() if word.prefix)

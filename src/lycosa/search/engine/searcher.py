@@ -92,7 +92,10 @@ class Searcher:
         that was just taken out may be told too.
         """
         opened = self._opened
-        return opened is not None and opened.index.holding(ID, url_id(signed_key(url) + 2**63)) > 0
+        return (
+            opened is not None
+            and opened.index.statistics.holding(ID, url_id(signed_key(url) + 2**63)) > 0
+        )
 
     def reload(self) -> bool:
         """Take the newest generations if there are newer ones; True if so. Costs one listing of a

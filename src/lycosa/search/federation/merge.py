@@ -1,4 +1,4 @@
-"""Whole answers of several sides as one: by their ranks, by scores that compare, or by date."""
+"""Whole answers of several backends as one: by their ranks, by scores that compare, or by date."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Asking another Lycosa over HTTP: bounded in time and size, no redirects, the address being the
-operator's own word.
+"""HTTP client for another Lycosa server: bounded in time and size, without redirects.
 
-What comes back is a stranger's: it is held to a size while it comes, and to models when it is read.
+The operator names the address. Responses are untrusted input: limited in size while they are
+received, and validated by models.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from lycosa.config.settings import FetchSettings
 from lycosa.core.errors import UsageError
 from lycosa.core.version import VERSION
 from lycosa.fetch.handle import authorities_file, new_handle
+from lycosa.search.federation.backend import BackendError, IncompatiblePeer
 from lycosa.search.federation.replica import GenerationGone
-from lycosa.search.federation.side import Differs, SideFailed
 
 MAX_ANSWER_BYTES = 8 * 2**20
 _MAX_IDLE = 8  # handles that keep their connections
@@ -68,22 +68,24 @@ class PeerHttp:
         """POST a message, or GET without one.
 
         Raises:
-            SideFailed: no answer in time, or one that makes no sense. Differs: it has no such
-            route. GenerationGone: its index is another
-                one by now than that which the message names.
+            BackendError: no response in time, or an invalid one.
+            IncompatiblePeer: it has no such route.
+            GenerationGone: its index has changed since the generation of the message.
         """
         content = None if body is None else body.model_dump_json().encode()
         status, data = self._exchange(path, content, timeout_s)
         if status in _OLD:
-            raise Differs(f"{self.url} has no {path}")
+            raise IncompatiblePeer(f"{self.url} has no {path}")
         if status == 410:
             raise GenerationGone(f"the index of {self.url} has changed")
         if status != 200:
-            raise SideFailed(f"{self.url} returned HTTP {status}")
+            raise BackendError(f"{self.url} returned HTTP {status}")
         try:
             return answer.model_validate_json(data)
         except ValidationError as error:
-            raise SideFailed(f"{self.url} returned an invalid response ({_first(error)})") from None
+            raise BackendError(
+                f"{self.url} returned an invalid response ({_first(error)})"
+            ) from None
 
     def get(
         self,
@@ -98,7 +100,7 @@ class PeerHttp:
     def _exchange(self, path: str, content: bytes | None, timeout_s: float) -> tuple[int, bytes]:
         timeout_ms = int(timeout_s * 1000)
         if timeout_ms <= 0:
-            raise SideFailed(f"{self.url} did not respond in time")
+            raise BackendError(f"{self.url} did not respond in time")
         curl = self._handle()
         parts: list[bytes] = []
         size = 0
@@ -134,12 +136,12 @@ class PeerHttp:
         except pycurl.error as error:
             curl.close()
             if size > MAX_ANSWER_BYTES:
-                raise SideFailed(
+                raise BackendError(
                     f"{self.url} returned more than {MAX_ANSWER_BYTES // 2**20} MiB"
                 ) from None
             if error.args[0] == pycurl.E_OPERATION_TIMEDOUT:
-                raise SideFailed(f"{self.url} did not respond in time") from None
-            raise SideFailed(f"{self.url} cannot be reached: {curl_reason(error)}") from None
+                raise BackendError(f"{self.url} did not respond in time") from None
+            raise BackendError(f"{self.url} cannot be reached: {curl_reason(error)}") from None
         except BaseException:
             curl.close()
             raise
@@ -172,7 +174,7 @@ class PeerHttp:
             self._idle = []
 
 
-class Rest:
+class FailureBackoff:
     """A peer that failed is left alone for a while: who searches should not wait for it each time.
     Shared by threads.
     """
@@ -183,9 +185,9 @@ class Rest:
         self._reason = ""
 
     def require(self) -> None:
-        """Raises SideFailed, with the reason that it had before, while it rests."""
+        """Raises BackendError, with the reason that it had before, while it rests."""
         if time.monotonic() < self._until:
-            raise SideFailed(self._reason)
+            raise BackendError(self._reason)
 
     def failed(self, reason: str) -> None:
         self._until, self._reason = time.monotonic() + self._rest_s, reason

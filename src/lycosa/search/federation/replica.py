@@ -21,13 +21,15 @@ from lycosa.index.shards.copies import local_copy, remove_copies
 from lycosa.index.shards.shards import Shard
 from lycosa.index.suggest.file import Phrase
 from lycosa.processes.threads import OnError, start_thread
-from lycosa.search.engine.open_index import Address, Found, OpenIndex, Question
+from lycosa.search.engine.indexed_pages import Address
+from lycosa.search.engine.open_index import IndexMatches, OpenIndex
+from lycosa.search.engine.search_query import SearchQuery
 from lycosa.search.presentation.results import Hit
 from lycosa.search.query.query import parse_query
 from lycosa.search.ranking.feedback import PageTerms
 from lycosa.search.ranking.ordering import Ranked
 from lycosa.search.ranking.similar import Likeness
-from lycosa.search.ranking.statistics import ToldStatistics
+from lycosa.search.ranking.statistics import TermStatistics
 from lycosa.search.suggest.completion import completions
 from lycosa.search.suggest.spelling import SpellingCandidates, SpellingRequest
 from lycosa.store.storage.cache import cache_root
@@ -35,7 +37,7 @@ from lycosa.text import korean
 from lycosa.text.analyze import KIWI
 
 FOLLOW_S = 1.0
-KEPT = 3  # generations that stay open, for searches that began with them
+MAX_OPEN_GENERATIONS = 3  # generations that stay open, for searches that began with them
 
 
 class GenerationGone(WorkError):
@@ -43,7 +45,7 @@ class GenerationGone(WorkError):
 
 
 @dataclass(slots=True, frozen=True)
-class Description:
+class ReplicaDescription:
     """What a replica has open. `generation` 0: nothing yet, for the reason in `problem` if there is
     one.
     """
@@ -84,12 +86,12 @@ class Replica:
         self.follow()
         start_thread(self._follow_on, follow_s, name="follow", on_error=OnError.RESTART)
 
-    def describe(self) -> Description:
+    def describe(self) -> ReplicaDescription:
         newest = self._newest()
         if newest is None:
-            return Description(self._shard, problem=self._problem)
+            return ReplicaDescription(self._shard, problem=self._problem)
         info = newest.info
-        return Description(
+        return ReplicaDescription(
             self._shard,
             info.generation,
             info.log_entry,
@@ -99,43 +101,43 @@ class Replica:
             newest.missing,
         )
 
-    def statistics(self, question: Question) -> tuple[Description, ToldStatistics]:
+    def statistics(self, question: SearchQuery) -> tuple[ReplicaDescription, TermStatistics]:
         """What this shard adds to the statistics of a query, and the generation to name in what is
         asked next.
         """
         newest = self._newest()
         if newest is None:
-            return self.describe(), ToldStatistics()
-        return self.describe_of(newest), newest.told(question)
+            return self.describe(), TermStatistics()
+        return self.describe_of(newest), newest.statistics.of_query(question)
 
     def find(
         self,
         generation: int,
-        question: Question,
+        question: SearchQuery,
         stage: float,
         limit: int,
-        everywhere: ToldStatistics,
-    ) -> Found:
+        everywhere: TermStatistics,
+    ) -> IndexMatches:
         """The first pages by scores that are about those of all shards together. Raises
         GenerationGone.
         """
         if not generation:
-            return Found(0, [])
+            return IndexMatches(0, [])
         return self._of(generation).find(question, stage, limit, everywhere)
 
     def weigh(
         self,
         generation: int,
-        question: Question,
+        question: SearchQuery,
         stage: float,
         addresses: Sequence[Address],
-        everywhere: ToldStatistics,
+        everywhere: TermStatistics,
     ) -> list[float]:
         """The exact scores of pages that were found. Raises GenerationGone."""
         return self._of(generation).weigh(question, stage, addresses, everywhere)
 
     def facets(
-        self, generation: int, question: Question, stage: float, names: tuple[str, ...]
+        self, generation: int, question: SearchQuery, stage: float, names: tuple[str, ...]
     ) -> dict[str, dict[str, int]]:
         """All pages that match, counted. Raises GenerationGone."""
         return self._of(generation).facets(question, stage, names)
@@ -143,10 +145,10 @@ class Replica:
     def hits(
         self,
         generation: int,
-        question: Question,
+        question: SearchQuery,
         stage: float,
         found: Sequence[Ranked[Address]],
-        everywhere: ToldStatistics,
+        everywhere: TermStatistics,
     ) -> list[Hit]:
         """Pages with their snippets. Raises GenerationGone."""
         return self._of(generation).hits(question, stage, found, everywhere)
@@ -157,7 +159,7 @@ class Replica:
 
     def page_terms(self, generation: int, addresses: Sequence[Address]) -> list[PageTerms]:
         """The heaviest terms of pages that were found. Raises GenerationGone."""
-        return self._of(generation).page_terms(addresses)
+        return self._of(generation).pages.heaviest_terms(addresses)
 
     def likeness(self, generation: int, url: str) -> Likeness | None:
         """What pages like one of its pages are found by. Raises GenerationGone."""
@@ -203,7 +205,7 @@ class Replica:
                 self._problem = str(error)
                 return False
             self._problem = ""
-            kept = list(self._open.items())[-(KEPT - 1) :]
+            kept = list(self._open.items())[-(MAX_OPEN_GENERATIONS - 1) :]
             self._open = dict([*kept, (opened.number, opened)])
             if self._copies is not None:
                 remove_copies(self._copies, opened.number)
@@ -213,9 +215,9 @@ class Replica:
         """Follow no longer."""
         self._ending.set()
 
-    def describe_of(self, opened: OpenIndex) -> Description:
+    def describe_of(self, opened: OpenIndex) -> ReplicaDescription:
         info = opened.info
-        return Description(
+        return ReplicaDescription(
             self._shard,
             info.generation,
             info.log_entry,

@@ -27,14 +27,16 @@ from lycosa.core.errors import WorkError
 from lycosa.core.messages import Message
 from lycosa.index.shards.shards import by_count
 from lycosa.index.suggest.file import Phrase
-from lycosa.search.engine.open_index import Address, Found, Question
-from lycosa.search.federation.replica import Description, GenerationGone
+from lycosa.search.engine.indexed_pages import Address
+from lycosa.search.engine.open_index import IndexMatches
+from lycosa.search.engine.search_query import SearchQuery
+from lycosa.search.federation.replica import GenerationGone, ReplicaDescription
 from lycosa.search.presentation.answer import answer
 from lycosa.search.presentation.results import Hit, SearchRequest, SearchResults
 from lycosa.search.ranking.feedback import PageTerms
-from lycosa.search.ranking.ordering import Exactly, Listing, Ranked, listing
+from lycosa.search.ranking.ordering import Exactly, PageListing, Ranked, listing
 from lycosa.search.ranking.similar import Likeness
-from lycosa.search.ranking.statistics import ToldStatistics, together
+from lycosa.search.ranking.statistics import TermStatistics, together
 from lycosa.search.suggest.completion import Suggestion, SuggestRequest, suggestions
 from lycosa.search.suggest.spelling import SpellingCandidates, SpellingRequest, merge_candidates
 from lycosa.text.korean import holds_hangul
@@ -50,7 +52,7 @@ Place = tuple[int, Address]
 """Shard, and the page in the generation that it was found in."""
 
 
-class _Failed(WorkError):
+class _ReplicasFailed(WorkError):
     """Replicas did not answer: begin again without them."""
 
     def __init__(self, names: Sequence[str]) -> None:
@@ -117,7 +119,7 @@ class Federation:
         self._deadline_s = deadline_s
         self._load = _Load()
         self._pool = ThreadPoolExecutor(max_workers=64, thread_name_prefix="shard")
-        self._known: dict[int, Description] = {}
+        self._known: dict[int, ReplicaDescription] = {}
         self._known_at = -_REFRESH_S
 
     @property
@@ -135,7 +137,7 @@ class Federation:
             found.update(description.languages)
         return by_count(found)
 
-    def describe(self) -> list[Description | None]:
+    def describe(self) -> list[ReplicaDescription | None]:
         """What each shard has, at one of its replicas; None where none answers."""
         self._describe(force=True)
         return [self._known.get(number) for number in range(len(self._replicas()))]
@@ -146,19 +148,19 @@ class Federation:
         self._describe()
         failed: set[str] = set()
         while True:
-            asking = _Asking(
+            calls = _ShardedIndex(
                 self._replicas(), self._load, self._pool, failed, self._known, self._patience_s
             )
             try:
-                results = answer(asking if asking.documents else None, request)
-            except _Failed:
+                results = answer(calls if calls.documents else None, request)
+            except _ReplicasFailed:
                 # no time for twins: what failed is missing
                 if time.monotonic() - started > self._deadline_s:
                     names = [{replica.name for replica in shard} for shard in self._replicas()]
                     failed |= {name for shard in names if shard & failed for name in shard}
                 continue
             took = (time.monotonic() - started) * 1000
-            missing = tuple(sorted(asking.missing))
+            missing = tuple(sorted(calls.missing))
             alone = (
                 [
                     Message(
@@ -178,7 +180,7 @@ class Federation:
                 *results.notes,
                 *alone,
                 *sorted(hints),
-                *_missing_note(missing, len(asking.chosen)),
+                *_missing_note(missing, len(calls.chosen)),
             ]
             return replace(results, took_ms=took, notes=notes, missing_shards=missing)
 
@@ -187,15 +189,15 @@ class Federation:
         exception.
         """
         self._describe()
-        asking = _Asking(
+        calls = _ShardedIndex(
             self._replicas(), self._load, self._pool, set(), self._known, self._patience_s
         )
 
         def of_all(method: str, *given: object) -> list[Any]:
             shards = {
-                shard: given for shard in range(len(asking.chosen)) if shard not in asking.missing
+                shard: given for shard in range(len(calls.chosen)) if shard not in calls.missing
             }
-            return list(asking.ask_those_that_answer(method, shards).values())
+            return list(calls.ask_those_that_answer(method, shards).values())
 
         def ask(start: str, count: int, language: str, words: bool) -> list[Sequence[Phrase]]:
             return of_all("phrases", start, count, language, words)
@@ -220,20 +222,31 @@ class Federation:
         failed: set[str] = set()
         waiting = set(range(len(replicas)))
         while waiting:
-            asking = _Asking(
+            calls = _ShardedIndex(
                 replicas, self._load, self._pool, failed, self._known, self._patience_s
             )
-            waiting -= asking.missing
+            waiting -= calls.missing
             try:
-                self._known |= asking.ask("describe", dict.fromkeys(waiting, ()))
+                self._known |= calls.ask("describe", dict.fromkeys(waiting, ()))
                 return
-            except _Failed:
+            except _ReplicasFailed:
                 continue
 
 
-class _Asking:
+class ShardsBackend:
+    """Replicas of shards as one of several indexes. They return complete results only."""
+
+    def __init__(self, name: str, federation: Federation) -> None:
+        self.name = name
+        self._federation = federation
+
+    def search(self, request: SearchRequest, hops: int, timeout_s: float) -> SearchResults:
+        return self._federation.search(request)
+
+
+class _ShardedIndex:
     """One attempt at one query: for each shard the replica that is asked, and what it said so far.
-    A `Source` for `answer`.
+    A `AnswerSource` for `answer`.
     """
 
     def __init__(
@@ -242,7 +255,7 @@ class _Asking:
         load: _Load,
         pool: ThreadPoolExecutor,
         failed: set[str],
-        known: dict[int, Description],
+        known: dict[int, ReplicaDescription],
         patience_s: float,
     ) -> None:
         self._load = load
@@ -253,9 +266,9 @@ class _Asking:
         self.chosen: list[Remote | None] = [load.pick(shard, failed) for shard in replicas]
         self.missing = {number for number, remote in enumerate(self.chosen) if remote is None}
         self._generations: dict[int, int] = {}
-        self._told: dict[int, ToldStatistics] = {}
-        self._told_of: Question | None = None
-        self._everywhere = ToldStatistics()
+        self._statistics_by_query: dict[int, TermStatistics] = {}
+        self._told_of: SearchQuery | None = None
+        self._everywhere = TermStatistics()
 
     @property
     def number(self) -> int:
@@ -274,8 +287,10 @@ class _Asking:
             found.update(description.languages)
         return tuple(by_count(found)) or ("",)
 
-    def page(self, question: Question, stage: float, offset: int, count: int) -> Listing[Place]:
-        """See `Source`. The order is by corrected scores in blocks, by exact ones within them."""
+    def page(
+        self, question: SearchQuery, stage: float, offset: int, count: int
+    ) -> PageListing[Place]:
+        """See `AnswerSource`. Blocks are ordered by corrected scores, their pages by exact ones."""
         self._ask_statistics(question)
 
         def fetch(limit: int) -> tuple[int, list[Ranked[Place]]]:
@@ -284,7 +299,7 @@ class _Asking:
                 for shard, number in self._generations.items()
                 if number
             }
-            answers: dict[int, Found] = self.ask("find", asked)
+            answers: dict[int, IndexMatches] = self.ask("find", asked)
             order = sorted(
                 (
                     (-page.score, shard, rank, page)
@@ -300,7 +315,9 @@ class _Asking:
             return sum(found.total for found in answers.values()), best
 
         exactly = (
-            self._exactly(question, stage) if not question.by_date and len(self._told) > 1 else None
+            self._exactly(question, stage)
+            if not question.by_date and len(self._statistics_by_query) > 1
+            else None
         )
         return listing(
             fetch,
@@ -312,9 +329,9 @@ class _Asking:
         )
 
     def facets(
-        self, question: Question, stage: float, names: tuple[str, ...]
+        self, question: SearchQuery, stage: float, names: tuple[str, ...]
     ) -> dict[str, Counter[str]]:
-        """See `Source`."""
+        """See `AnswerSource`."""
         self._ask_statistics(question)
         asked = {
             shard: (number, question, stage, names)
@@ -328,8 +345,10 @@ class _Asking:
                 together[name].update(values)
         return together
 
-    def hits(self, question: Question, stage: float, found: Sequence[Ranked[Place]]) -> list[Hit]:
-        """See `Source`."""
+    def hits(
+        self, question: SearchQuery, stage: float, found: Sequence[Ranked[Place]]
+    ) -> list[Hit]:
+        """See `AnswerSource`."""
         by_shard: dict[int, list[Ranked[Address]]] = {}
         for page in found:
             shard, address = page.place
@@ -358,7 +377,7 @@ class _Asking:
         answers, failed = self._answers(asked)
         if failed:
             self._failed.update(failed)
-            raise _Failed(failed)
+            raise _ReplicasFailed(failed)
         return answers
 
     def ask_those_that_answer(
@@ -387,13 +406,13 @@ class _Asking:
         return answers, failed
 
     def hear(self, wanted: SpellingRequest) -> SpellingCandidates:
-        """See `Source`."""
+        """See `AnswerSource`."""
         asked = {shard: (number, wanted) for shard, number in self._generations.items() if number}
         heard: list[SpellingCandidates] = list(self.ask("hear", asked).values())
         return merge_candidates(heard)
 
     def feedback_terms(self, pages: Sequence[Ranked[Place]]) -> list[PageTerms]:
-        """See `Source`. Terms have the weights that they have in the page's shard."""
+        """See `AnswerSource`. Terms have the weights that they have in the page's shard."""
         by_shard: dict[int, list[Address]] = {}
         for page in pages:
             by_shard.setdefault(page.place[0], []).append(page.place[1])
@@ -405,7 +424,7 @@ class _Asking:
         return [next(left[page.place[0]]) for page in pages]
 
     def likeness(self, url: str) -> Likeness | None:
-        """See `Source`. A page is in one shard; its words' weights are those that they have
+        """See `AnswerSource`. A page is in one shard; its words' weights are those that they have
         there.
         """
         known = (
@@ -427,23 +446,23 @@ class _Asking:
         finally:
             self._load.end(remote.name, failed=failed)
 
-    def _ask_statistics(self, question: Question) -> None:
-        if self._told and question == self._told_of:
+    def _ask_statistics(self, question: SearchQuery) -> None:
+        if self._statistics_by_query and question == self._told_of:
             return
-        told = self.ask(
+        term_statistics = self.ask(
             "statistics",
             {shard: (question,) for shard in range(len(self.chosen)) if shard not in self.missing},
         )
-        for shard, (description, statistics) in told.items():
+        for shard, (description, statistics) in term_statistics.items():
             self._known[shard] = description
             self._generations[shard] = description.generation
-            self._told[shard] = statistics
+            self._statistics_by_query[shard] = statistics
             if not description.generation and description.problem:
                 self.missing.add(shard)
         self._told_of = question
-        self._everywhere = together(self._told.values())
+        self._everywhere = together(self._statistics_by_query.values())
 
-    def _exactly(self, question: Question, stage: float) -> Exactly[Place]:
+    def _exactly(self, question: SearchQuery, stage: float) -> Exactly[Place]:
         def exactly(block: list[Ranked[Place]]) -> list[Ranked[Place]]:
             by_shard: dict[int, list[Ranked[Place]]] = {}
             for page in block:
@@ -469,7 +488,7 @@ class _Asking:
 
         return exactly
 
-    def _heard(self) -> list[Description]:
+    def _heard(self) -> list[ReplicaDescription]:
         return [
             description for shard, description in self._known.items() if shard not in self.missing
         ]

@@ -1,8 +1,7 @@
-"""What Lycosas say to each other when they search together: JSON over HTTP, each message a model
-with bounds.
+"""Messages between Lycosa servers that search together: JSON over HTTP, one bounded model each.
 
-Neither end trusts the other. A query travels as its text and is parsed by whoever is asked; numbers
-are finite and not negative; texts hold no control characters; an address that is none is told so.
+Both ends are untrusted input to each other. A query is sent as text and parsed by the receiver.
+Numbers are finite; texts have no control characters; hits with an invalid URL are dropped.
 """
 
 from __future__ import annotations
@@ -14,17 +13,19 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
-from lycosa.search.engine.open_index import Address, Found, Question
-from lycosa.search.federation.side import Described
+from lycosa.search.engine.indexed_pages import Address
+from lycosa.search.engine.open_index import IndexMatches
+from lycosa.search.engine.search_query import SearchQuery
+from lycosa.search.federation.backend import IndexDescription
 from lycosa.search.presentation.results import FACETS, MAX_HITS, Explanation, Hit, ScorePart
 from lycosa.search.query.filters import Filters
-from lycosa.search.query.query import LONGEST_QUERY, parse_query
+from lycosa.search.query.query import MAX_QUERY_CHARACTERS, parse_query
 from lycosa.search.ranking.feedback import TERMS, Expansion
 from lycosa.search.ranking.ordering import Ranked
-from lycosa.search.ranking.similar import MOST_TERMS, Likeness
-from lycosa.search.ranking.statistics import ToldStatistics
+from lycosa.search.ranking.similar import MAX_TERMS, Likeness
+from lycosa.search.ranking.statistics import TermStatistics
 
-PROTOCOL = 2
+PROTOCOL = 3
 """Raise it when the meaning of a message changes: those of another one are asked for whole answers.
 """
 PATH = "/api/v1/peer"
@@ -32,7 +33,6 @@ PATH = "/api/v1/peer"
 MAX_PAGES = 20_000  # that may be asked for at once
 MAX_LANGUAGES = 400
 MAX_FREQUENCIES = 50_000
-_MAX_ADDRESSES = 1_000
 _MAX_VALUES = 2_000  # of a facet
 _MAX_PIECES = 2_000
 _URL = re.compile(r"(?:https?|ftp|gopher)://\S{1,4096}")
@@ -75,13 +75,13 @@ class LikenessMessage(_Message):
     group: Signed
     language: Name
     field_set: Name
-    terms: Annotated[list[tuple[Short, Score]], Field(max_length=MOST_TERMS)]
+    terms: Annotated[list[tuple[Short, Score]], Field(max_length=MAX_TERMS)]
 
 
-class QuestionMessage(_Message):
-    """A question: what was typed, and how the one who asks understands what surrounds it."""
+class QueryMessage(_Message):
+    """`SearchQuery`: the text of the query and the sender's options."""
 
-    text: Annotated[str, Field(max_length=LONGEST_QUERY)]
+    text: Annotated[str, Field(max_length=MAX_QUERY_CHARACTERS)]
     language: Name = ""
     collection: Annotated[str, Field(max_length=64)] = ""
     host: Annotated[str, Field(max_length=255)] = ""
@@ -95,10 +95,10 @@ class QuestionMessage(_Message):
     expansion: Annotated[list[tuple[Name, Short, Score]], Field(max_length=TERMS)] = []
 
     @classmethod
-    def of(cls, text: str, question: Question) -> QuestionMessage:
+    def of(cls, text: str, question: SearchQuery) -> QueryMessage:
         like, added = question.like, question.expansion
         return cls(
-            text=text[:LONGEST_QUERY],
+            text=text[:MAX_QUERY_CHARACTERS],
             language=question.filters.language,
             collection=question.filters.collection,
             host=question.filters.host,
@@ -121,11 +121,11 @@ class QuestionMessage(_Message):
             ),
         )
 
-    def question(self) -> Question:
+    def question(self) -> SearchQuery:
         """As this program reads it. Raises ValueError for what it cannot search for."""
         parsed = parse_query(self.text)
         like = self.like
-        return Question(
+        return SearchQuery(
             parsed,
             Filters(self.language, self.collection, self.host, parsed.restrictions),
             tuple(self.languages),
@@ -143,8 +143,8 @@ class QuestionMessage(_Message):
         )
 
 
-class DescribedMessage(_Message):
-    """What a side has."""
+class IndexDescriptionMessage(_Message):
+    """`IndexDescription`."""
 
     protocol: int
     generation: Count
@@ -153,7 +153,7 @@ class DescribedMessage(_Message):
     versions: Annotated[dict[Short, Short], Field(max_length=200)]
 
     @classmethod
-    def of(cls, described: Described) -> DescribedMessage:
+    def of(cls, described: IndexDescription) -> IndexDescriptionMessage:
         return cls(
             protocol=PROTOCOL,
             generation=described.generation,
@@ -162,12 +162,12 @@ class DescribedMessage(_Message):
             versions=dict(described.versions),
         )
 
-    def described(self) -> Described:
-        return Described(self.generation, self.documents, self.languages, self.versions)
+    def described(self) -> IndexDescription:
+        return IndexDescription(self.generation, self.documents, self.languages, self.versions)
 
 
 class StatisticsMessage(_Message):
-    """What scores depend on besides the page."""
+    """`TermStatistics`."""
 
     documents: Count
     counted: Count
@@ -176,20 +176,22 @@ class StatisticsMessage(_Message):
     having: Annotated[dict[Name, Count], Field(max_length=1_000)]
 
     @classmethod
-    def of(cls, told: ToldStatistics) -> StatisticsMessage:
-        frequencies = [(name, term, count) for (name, term), count in told.frequencies.items()]
+    def of(cls, term_statistics: TermStatistics) -> StatisticsMessage:
+        frequencies = [
+            (name, term, count) for (name, term), count in term_statistics.frequencies.items()
+        ]
         return cls(
-            documents=told.documents,
-            counted=told.counted,
+            documents=term_statistics.documents,
+            counted=term_statistics.counted,
             frequencies=frequencies,
-            lengths=dict(told.lengths),
-            having=dict(told.having),
+            lengths=dict(term_statistics.lengths),
+            having=dict(term_statistics.having),
         )
 
-    def told(self) -> ToldStatistics:
+    def term_statistics(self) -> TermStatistics:
         """None holds a word more often than there are documents, whatever was said."""
         counted = max(self.documents, self.counted)
-        return ToldStatistics(
+        return TermStatistics(
             self.documents,
             counted,
             {(name, term): min(count, counted) for name, term, count in self.frequencies},
@@ -198,15 +200,15 @@ class StatisticsMessage(_Message):
         )
 
 
-class ToldMessage(_Message):
-    """The answer to `statistics`."""
+class IndexStatisticsMessage(_Message):
+    """Response to `statistics`."""
 
-    described: DescribedMessage
+    described: IndexDescriptionMessage
     statistics: StatisticsMessage
 
 
-class FoundMessage(_Message):
-    """The answer to `find`: pages as (score, segment, document, host, group)."""
+class MatchesMessage(_Message):
+    """Response to `find`: pages as (score, segment, document, host, group)."""
 
     total: Count
     pages: Annotated[
@@ -214,7 +216,7 @@ class FoundMessage(_Message):
     ]
 
     @classmethod
-    def of(cls, found: Found) -> FoundMessage:
+    def of(cls, found: IndexMatches) -> MatchesMessage:
         return cls(
             total=found.total,
             pages=[
@@ -222,45 +224,36 @@ class FoundMessage(_Message):
             ],
         )
 
-    def found(self) -> Found:
+    def found(self) -> IndexMatches:
         best = [
             Ranked(score, (segment, document), host, group)
             for score, segment, document, host, group in self.pages
         ]
-        return Found(max(self.total, len(best)), best)
+        return IndexMatches(max(self.total, len(best)), best)
 
 
 class StatisticsRequest(_Message):
-    """What have you of these words?"""
+    """Request the term statistics of a query."""
 
-    question: QuestionMessage
+    question: QueryMessage
 
 
 class StepRequest(StatisticsRequest):
-    """What a later question begins with: of which generation, and how much of the words a page must
-    match.
-    """
+    """Base of later requests: the generation, and the stage of the query."""
 
     generation: Count
     stage: Stage
 
 
 class FindRequest(StepRequest):
-    """Which pages do you find, by scores that are about those of all together?"""
+    """Request the best pages, scored with the term statistics of all backends."""
 
     limit: Annotated[int, Field(ge=1, le=MAX_PAGES)]
     everywhere: StatisticsMessage
 
 
-class WeighRequest(StepRequest):
-    """What do these pages count exactly?"""
-
-    places: Annotated[list[Place], Field(max_length=_MAX_ADDRESSES)]
-    everywhere: StatisticsMessage
-
-
 class FacetsRequest(StepRequest):
-    """How many pages have which value?"""
+    """Request the number of pages per facet value."""
 
     names: Annotated[
         list[Literal["language", "host", "collection", "type", "date"]],
@@ -269,7 +262,7 @@ class FacetsRequest(StepRequest):
 
 
 class ShownPage(_Message):
-    """A page whose hit is wanted."""
+    """A page whose hit is requested."""
 
     score: Rank
     place: Place
@@ -285,33 +278,27 @@ class ShownPage(_Message):
 
 
 class HitsRequest(StepRequest):
-    """Show these pages."""
+    """Request the hits of pages."""
 
     pages: Annotated[list[ShownPage], Field(max_length=MAX_HITS)]
     everywhere: StatisticsMessage
 
 
 class UrlsRequest(_Message):
-    """Which pages are these?"""
+    """Request the URL keys of pages."""
 
     generation: Count
     places: Annotated[list[Place], Field(max_length=MAX_PAGES)]
 
 
-class WeighedMessage(_Message):
-    """The answer to `weigh`, in the order that was asked."""
-
-    scores: Annotated[list[Score], Field(max_length=_MAX_ADDRESSES)]
-
-
 class UrlsMessage(_Message):
-    """The answer to `urls`: keys."""
+    """Response to `urls`."""
 
     keys: Annotated[list[Signed], Field(max_length=MAX_PAGES)]
 
 
 class FacetsMessage(_Message):
-    """The answer to `facets`."""
+    """Response to `facets`."""
 
     facets: dict[Name, Annotated[dict[Short, Count], Field(max_length=_MAX_VALUES)]]
 
@@ -364,7 +351,7 @@ class HitMessage(_Message):
 
     @classmethod
     def of(cls, hit: Hit) -> HitMessage:
-        told = hit.explanation
+        explanation = hit.explanation
         return cls(
             url=hit.url,
             title=hit.title[:20_000],
@@ -380,16 +367,16 @@ class HitMessage(_Message):
             copies=hit.copies,
             from_host=hit.from_host,
             explanation=None
-            if told is None
+            if explanation is None
             else ExplanationMessage(
-                words=told.words,
-                prior=told.prior,
-                freshness=told.freshness,
+                words=explanation.words,
+                prior=explanation.prior,
+                freshness=explanation.freshness,
                 parts=[
                     PartMessage(
                         field=part.field, terms=list(part.terms), score=max(0.0, part.score)
                     )
-                    for part in told.parts
+                    for part in explanation.parts
                 ],
             ),
         )
@@ -398,7 +385,7 @@ class HitMessage(_Message):
         """None: its URL is not one of a page."""
         if _URL.fullmatch(self.url) is None or not self.url.isprintable():
             return None
-        told = self.explanation
+        explanation = self.explanation
         return Hit(
             self.url,
             self.title,
@@ -414,12 +401,15 @@ class HitMessage(_Message):
             self.copies,
             self.from_host,
             None
-            if told is None
+            if explanation is None
             else Explanation(
-                told.words,
-                told.prior,
-                told.freshness,
-                tuple(ScorePart(part.field, tuple(part.terms), part.score) for part in told.parts),
+                explanation.words,
+                explanation.prior,
+                explanation.freshness,
+                tuple(
+                    ScorePart(part.field, tuple(part.terms), part.score)
+                    for part in explanation.parts
+                ),
             ),
         )
 

@@ -12,10 +12,10 @@ from typing import Protocol, TypeVar
 
 from lycosa.core.messages import Message
 from lycosa.index.shards.shards import by_count
-from lycosa.search.engine.open_index import (
+from lycosa.search.engine.search_query import (
+    REQUIRE_ALL,
     SENTENCE,
-    STRICT,
-    Question,
+    SearchQuery,
     holds_words,
     parts_of,
     readings_of,
@@ -35,7 +35,7 @@ from lycosa.search.ranking.feedback import (
     expansion,
     strength,
 )
-from lycosa.search.ranking.ordering import Listing, Ranked
+from lycosa.search.ranking.ordering import PageListing, Ranked
 from lycosa.search.ranking.sentence import MAX_PARTS_WITH_REQUIRED, MAX_TERMS, sentence_terms
 from lycosa.search.ranking.similar import Likeness
 from lycosa.search.suggest.spelling import (
@@ -56,7 +56,7 @@ NOTHING_INDEXED = Message("nothing_indexed", "no page is indexed yet")
 HOUR_MS = 3_600_000
 
 
-class Source(Protocol[Place]):
+class AnswerSource(Protocol[Place]):
     """What answers: one opened index, or shards far away. A place is where it finds a page
     again.
     """
@@ -72,18 +72,20 @@ class Source(Protocol[Place]):
     @property
     def languages(self) -> tuple[str, ...]: ...
 
-    def page(self, question: Question, stage: float, offset: int, count: int) -> Listing[Place]:
+    def page(
+        self, question: SearchQuery, stage: float, offset: int, count: int
+    ) -> PageListing[Place]:
         """How many pages match in all, and so many from `offset` on, the best first."""
         ...
 
     def facets(
-        self, question: Question, stage: float, names: tuple[str, ...]
+        self, question: SearchQuery, stage: float, names: tuple[str, ...]
     ) -> Mapping[str, Mapping[str, int]]:
         """All pages that match, counted."""
         ...
 
     def hits(
-        self, question: Question, stage: float, found: Sequence[Ranked[Place]]
+        self, question: SearchQuery, stage: float, found: Sequence[Ranked[Place]]
     ) -> list[Hit]: ...
 
     def hear(self, wanted: SpellingRequest) -> SpellingCandidates:
@@ -99,7 +101,7 @@ class Source(Protocol[Place]):
         ...
 
 
-def answer(source: Source[Place] | None, request: SearchRequest) -> SearchResults:
+def answer(source: AnswerSource[Place] | None, request: SearchRequest) -> SearchResults:
     """Answer a query; whatever is typed, never an exception of ours. Without a source no page is
     indexed yet.
     """
@@ -152,7 +154,9 @@ def answer(source: Source[Place] | None, request: SearchRequest) -> SearchResult
     )
 
 
-def _question(source: Source[Place], parsed: ParsedQuery, request: SearchRequest) -> Question:
+def _question(
+    source: AnswerSource[Place], parsed: ParsedQuery, request: SearchRequest
+) -> SearchQuery:
     language = (request.language or "").lower()
     filters = Filters(
         language, request.collection or "", (request.host or "").lower(), parsed.restrictions
@@ -167,7 +171,7 @@ def _question(source: Source[Place], parsed: ParsedQuery, request: SearchRequest
     )
     if like is not None and not (language or parsed.languages):
         filters = replace(filters, language=like.language)
-    return Question(
+    return SearchQuery(
         parsed,
         filters,
         (language,) if language else parsed.languages or source.languages,
@@ -180,7 +184,9 @@ def _question(source: Source[Place], parsed: ParsedQuery, request: SearchRequest
     )
 
 
-def _with_feedback(source: Source[Place], question: Question, request: SearchRequest) -> Question:
+def _with_feedback(
+    source: AnswerSource[Place], question: SearchQuery, request: SearchRequest
+) -> SearchQuery:
     """The question with terms of the pages that it finds first, if it is a sentence and feedback is
     wanted.
     """
@@ -203,22 +209,22 @@ def _with_feedback(source: Source[Place], question: Question, request: SearchReq
     return replace(question, expansion=expansion(scored, amount))
 
 
-def _has_one_answer(source: Source[Place], question: Question, text: str) -> bool:
+def _has_one_answer(source: AnswerSource[Place], question: SearchQuery, text: str) -> bool:
     """Whether a sentence probably asks for one page, which terms of other pages would displace."""
     words = parts_of(question)
     if words <= MAX_SINGLE_ANSWER_WORDS and text.rstrip().endswith(QUESTION_MARKS):
         return True
-    return words <= MAX_PARTS_WITH_REQUIRED and source.page(question, STRICT, 0, 1).total > 0
+    return words <= MAX_PARTS_WITH_REQUIRED and source.page(question, REQUIRE_ALL, 0, 1).total > 0
 
 
-def matching(source: Source[Place], parsed: ParsedQuery, request: SearchRequest) -> int:
+def matching(source: AnswerSource[Place], parsed: ParsedQuery, request: SearchRequest) -> int:
     """How many pages hold all words of a query, within what the request narrows it to."""
     question = _question(source, parsed, replace(request, explain=False))
-    return source.page(question, STRICT, 0, 1).total if holds_words(question) else 0
+    return source.page(question, REQUIRE_ALL, 0, 1).total if holds_words(question) else 0
 
 
 def spelling_of(
-    source: Source[Place], parsed: ParsedQuery, request: SearchRequest, total: int
+    source: AnswerSource[Place], parsed: ParsedQuery, request: SearchRequest, total: int
 ) -> Spelling | None:
     """Another spelling of a query of which `total` pages hold all words, if that is little."""
     if (
@@ -238,8 +244,8 @@ def spelling_of(
 
 
 def _answer(
-    source: Source[Place],
-    question: Question,
+    source: AnswerSource[Place],
+    question: SearchQuery,
     request: SearchRequest,
     offset: int,
     count: int,
@@ -263,7 +269,7 @@ def _answer(
     strict = total
     hits = source.hits(question, first, found[:count])
     stages = [first]
-    if total < RELAX_BELOW and first == STRICT:
+    if total < RELAX_BELOW and first == REQUIRE_ALL:
         for share in stages_of(question)[1:]:
             rest, more = source.page(question, share, max(0, offset - total), limit)
             if rest:

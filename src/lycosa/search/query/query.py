@@ -23,11 +23,11 @@ from lycosa.search.query.syntax import (
     Operator,
 )
 
-MOST_WORDS = 256
+MAX_WORDS = 256
 """Words and phrases of a query that are looked at; the rest is passed over, with a note."""
-LONGEST_QUERY = 2_000  # characters
-MOST_DEPTH = 8  # of parentheses within parentheses; deeper ones are passed over
-MIN_BEGINNING = 2  # letters before an asterisk
+MAX_QUERY_CHARACTERS = 2_000  # characters
+MAX_DEPTH = 8  # of parentheses within parentheses; deeper ones are passed over
+MIN_PREFIX = 2  # letters before an asterisk
 
 # opening quotation mark -> those that may close it
 _CLOSING = {'"': '"', "“": "”“", "„": "“”", "«": "»", "「": "」", "『": "』"}
@@ -50,14 +50,14 @@ class Clause:
 
 
 @dataclass(slots=True, frozen=True)
-class Group:
+class ClauseGroup:
     """All of the parts (parentheses), or any of them (OR)."""
 
     parts: tuple[Part, ...]
     every: bool = False
 
 
-Part = Clause | Group
+Part = Clause | ClauseGroup
 
 
 @dataclass(slots=True, frozen=True)
@@ -111,20 +111,20 @@ class ParsedQuery:
 def parse_query(text: str) -> ParsedQuery:
     """Take a query apart; never raises."""
     notes = []
-    if len(text) > LONGEST_QUERY:
-        text = text[:LONGEST_QUERY]
+    if len(text) > MAX_QUERY_CHARACTERS:
+        text = text[:MAX_QUERY_CHARACTERS]
         notes.append(
             Message(
                 "cut_characters",
                 "only the first {n} characters of the query were used",
-                n=LONGEST_QUERY,
+                n=MAX_QUERY_CHARACTERS,
             )
         )
     reader = _Reader(text)
     wanted = reader.sequence("")
     if reader.cut:
         notes.append(
-            Message("cut_words", "only the first {n} words of the query were used", n=MOST_WORDS)
+            Message("cut_words", "only the first {n} words of the query were used", n=MAX_WORDS)
         )
     restrictions = tuple(dict.fromkeys(reader.restrictions))
     return ParsedQuery(
@@ -139,7 +139,7 @@ def parse_query(text: str) -> ParsedQuery:
 def clauses(parts: tuple[Part, ...]) -> Iterator[Clause]:
     """The words and phrases within parts, in order."""
     for part in parts:
-        if isinstance(part, Group):
+        if isinstance(part, ClauseGroup):
             yield from clauses(part.parts)
         else:
             yield part
@@ -184,9 +184,11 @@ class _Reader:
             if alternative:
                 before = found.pop()
                 together = (
-                    before.parts if isinstance(before, Group) and not before.every else (before,)
+                    before.parts
+                    if isinstance(before, ClauseGroup) and not before.every
+                    else (before,)
                 )
-                part = Group((*together, part))
+                part = ClauseGroup((*together, part))
             found.append(part)
             alternative = False
         return found
@@ -234,24 +236,24 @@ class _Reader:
             return self._counted(Clause(content, phrase=True, within=within)) if content else None
         if text[start] == "(":
             self._place += 1
-            if self._depth >= MOST_DEPTH:
+            if self._depth >= MAX_DEPTH:
                 return None
             self._depth += 1
             parts = tuple(self.sequence(within))
             self._depth -= 1
-            return Group(parts, every=True) if len(parts) > 1 else parts[0] if parts else None
+            return ClauseGroup(parts, every=True) if len(parts) > 1 else parts[0] if parts else None
         self._place = self._word_end(start)
         word = text[start : self._place]
         stem = word.rstrip("*")
         if stem != word and len([letter for letter in stem if letter.isalnum()]) >= (
-            MIN_BEGINNING if stem.isascii() else 1
+            MIN_PREFIX if stem.isascii() else 1
         ):
             return self._counted(Clause(stem, prefix=True, within=within))
         return self._counted(Clause(word, within=within))
 
     def _counted(self, clause: Clause) -> Clause | None:
         self._words += 1
-        if self._words > MOST_WORDS:
+        if self._words > MAX_WORDS:
             self.cut = True
             return None
         return clause

@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from lycosa.search.query.query import Clause, Group, ParsedQuery, Part
+from lycosa.search.query.query import Clause, ClauseGroup, ParsedQuery, Part
 from lycosa.text.analyze import Analysis, Analyzer, Unit, analyzer_for
 
 
 @dataclass(slots=True, frozen=True)
-class Word:
+class QueryWord:
     """One unit to look for. `place` counts the query's clauses; `beginning`: terms that begin so
     will do (else "").
     """
@@ -22,7 +22,7 @@ class Word:
     unit: Unit
     place: int
     within: str = ""
-    beginning: str = ""
+    prefix: str = ""
     required: bool = False  # in a sentence too: a phrase, or a word with an operator
 
 
@@ -34,7 +34,7 @@ class Bundle:
     every: bool
 
 
-Asked = Word | Bundle
+Asked = QueryWord | Bundle
 
 
 @dataclass(slots=True, frozen=True)
@@ -49,7 +49,7 @@ class Reading:
     unwanted: tuple[Asked, ...]
     language: str = ""
 
-    def words(self) -> Iterator[Word]:
+    def words(self) -> Iterator[QueryWord]:
         return words_in(self.parts)
 
 
@@ -83,9 +83,9 @@ def read_by(parsed: ParsedQuery, analyzer: Analyzer) -> Reading:
     return Reading(analyzer, tuple(word.unit for word in words_in(parts)), parts, unwanted)
 
 
-def words_in(parts: Sequence[Asked]) -> Iterator[Word]:
+def words_in(parts: Sequence[Asked]) -> Iterator[QueryWord]:
     for part in parts:
-        if isinstance(part, Word):
+        if isinstance(part, QueryWord):
             yield part
         else:
             yield from words_in(part.parts)
@@ -93,7 +93,7 @@ def words_in(parts: Sequence[Asked]) -> Iterator[Word]:
 
 def _asked(analyzer: Analyzer, part: Part, counter: Iterator[int]) -> list[Asked]:
     """What a part asks for, all of it; nothing if it holds no word."""
-    if isinstance(part, Group):
+    if isinstance(part, ClauseGroup):
         if part.every:
             return [asked for each in part.parts for asked in _asked(analyzer, each, counter)]
         return _bundled(
@@ -106,9 +106,9 @@ def _asked(analyzer: Analyzer, part: Part, counter: Iterator[int]) -> list[Asked
         )
     place = next(counter)
     if part.prefix:
-        return _beginning(analyzer, part, place)
+        return _prefix_words(analyzer, part, place)
     return [
-        Word(unit, place, part.within, required=part.phrase or bool(part.within))
+        QueryWord(unit, place, part.within, required=part.phrase or bool(part.within))
         for unit in _units(analyzer, part)
     ]
 
@@ -124,7 +124,7 @@ def _units(analyzer: Analyzer, clause: Clause) -> list[Unit]:
     return units
 
 
-def _beginning(analyzer: Analyzer, clause: Clause, place: int) -> list[Asked]:
+def _prefix_words(analyzer: Analyzer, clause: Clause, place: int) -> list[Asked]:
     """The words of the clause; the last one may go on. Letters that are looked up one by one, or in
     pairs, may anyway.
     """
@@ -133,12 +133,14 @@ def _beginning(analyzer: Analyzer, clause: Clause, place: int) -> list[Asked]:
     if not plain or not units:
         return []
     if not clause.text.isascii() and not _keeps_words(analyzer):
-        return [Word(unit, place, clause.within) for unit in units]
+        return [QueryWord(unit, place, clause.within) for unit in units]
     before = [
-        Word(unit, place, clause.within) for lead in plain[:-1] for unit in analyzer.units(lead)
+        QueryWord(unit, place, clause.within)
+        for lead in plain[:-1]
+        for unit in analyzer.units(lead)
     ]
     last = analyzer.units(plain[-1])
-    return [*before, *(Word(unit, place, clause.within, plain[-1]) for unit in last[:1])]
+    return [*before, *(QueryWord(unit, place, clause.within, plain[-1]) for unit in last[:1])]
 
 
 def _keeps_words(analyzer: Analyzer) -> bool:
@@ -149,6 +151,6 @@ def _keeps_words(analyzer: Analyzer) -> bool:
 
 
 def _form(asked: Asked) -> tuple[object, ...]:
-    if isinstance(asked, Word):
-        return asked.unit.phrase, asked.unit.word, asked.within, asked.beginning
+    if isinstance(asked, QueryWord):
+        return asked.unit.phrase, asked.unit.word, asked.within, asked.prefix
     return (asked.every, *map(_form, asked.parts))

@@ -32,66 +32,68 @@ class Leaf:
 
 
 @dataclass(slots=True, frozen=True)
-class Beginning:
+class Prefix:
     """Any term of a field that begins so; it counts `weight`, however rare the term is."""
 
     field: str
     start: str
     weight: float = 1.0
 
-    def times(self, factor: float) -> Beginning:
-        return Beginning(self.field, self.start, self.weight * factor)
+    def times(self, factor: float) -> Prefix:
+        return Prefix(self.field, self.start, self.weight * factor)
 
 
 @dataclass(slots=True, frozen=True)
-class Some:
+class AtLeast:
     """At least `least` of the parts; the score is the sum of those that match."""
 
     parts: tuple[Expression, ...]
     least: int = 1
 
-    def times(self, factor: float) -> Some:
-        return Some(tuple(part.times(factor) for part in self.parts), self.least)
+    def times(self, factor: float) -> AtLeast:
+        return AtLeast(tuple(part.times(factor) for part in self.parts), self.least)
 
 
 @dataclass(slots=True, frozen=True)
-class Also:
+class WithOptional:
     """`wanted`, and on top what those of `more` count that match."""
 
     wanted: Expression
     more: tuple[Expression, ...]
 
-    def times(self, factor: float) -> Also:
-        return Also(self.wanted.times(factor), tuple(part.times(factor) for part in self.more))
+    def times(self, factor: float) -> WithOptional:
+        return WithOptional(
+            self.wanted.times(factor), tuple(part.times(factor) for part in self.more)
+        )
 
 
 @dataclass(slots=True, frozen=True)
-class Best:
+class DisMax:
     """The part that counts most, and `tie` of what the others count."""
 
     parts: tuple[Expression, ...]
     tie: float
 
-    def times(self, factor: float) -> Best:
-        return Best(tuple(part.times(factor) for part in self.parts), self.tie)
+    def times(self, factor: float) -> DisMax:
+        return DisMax(tuple(part.times(factor) for part in self.parts), self.tie)
 
 
-Expression = Leaf | Beginning | Some | Also | Best
+Expression = Leaf | Prefix | AtLeast | WithOptional | DisMax
 
 
-def every(parts: Iterable[Expression]) -> Some:
+def every(parts: Iterable[Expression]) -> AtLeast:
     """All of the parts."""
     listed = tuple(parts)
-    return Some(listed, len(listed))
+    return AtLeast(listed, len(listed))
 
 
 def leaves(expression: Expression) -> Iterator[Leaf]:
     """All leaves of terms, in order; some may come twice."""
     if isinstance(expression, Leaf):
         yield expression
-    elif isinstance(expression, Beginning):
+    elif isinstance(expression, Prefix):
         return
-    elif isinstance(expression, Also):
+    elif isinstance(expression, WithOptional):
         yield from leaves(expression.wanted)
         for part in expression.more:
             yield from leaves(part)
@@ -106,15 +108,15 @@ def pruned(expression: Expression, holds: Callable[[Leaf], bool]) -> Expression 
     """
     if isinstance(expression, Leaf):
         return expression if holds(expression) else None
-    if isinstance(expression, Beginning):
+    if isinstance(expression, Prefix):
         return expression
-    if isinstance(expression, Also):
+    if isinstance(expression, WithOptional):
         wanted = pruned(expression.wanted, holds)
-        return None if wanted is None else Also(wanted, _left(expression.more, holds))
+        return None if wanted is None else WithOptional(wanted, _left(expression.more, holds))
     parts = _left(expression.parts, holds)
-    if isinstance(expression, Best):
-        return Best(parts, expression.tie) if parts else None
-    return Some(parts, expression.least) if parts and len(parts) >= expression.least else None
+    if isinstance(expression, DisMax):
+        return DisMax(parts, expression.tie) if parts else None
+    return AtLeast(parts, expression.least) if parts and len(parts) >= expression.least else None
 
 
 def _left(parts: Iterable[Expression], holds: Callable[[Leaf], bool]) -> tuple[Expression, ...]:
@@ -134,9 +136,9 @@ def to_query(
             else expression.weight
         )
         return weighted(sequence(schema, expression), weight)
-    if isinstance(expression, Beginning):
-        return weighted(beginning(schema, expression), expression.weight)
-    if isinstance(expression, Also):
+    if isinstance(expression, Prefix):
+        return weighted(prefix(schema, expression), expression.weight)
+    if isinstance(expression, WithOptional):
         wanted = [(Occur.Must, to_query(expression.wanted, schema, correction))]
         if _is_every(expression.wanted):
             wanted = _clauses(expression.wanted, schema, correction)
@@ -146,7 +148,7 @@ def to_query(
                 *((Occur.Should, to_query(part, schema, correction)) for part in expression.more),
             ]
         )
-    if isinstance(expression, Best):
+    if isinstance(expression, DisMax):
         parts = [to_query(part, schema, correction) for part in expression.parts]
         return parts[0] if len(parts) == 1 else Query.disjunction_max_query(parts, expression.tie)
     if 1 < expression.least < len(expression.parts):
@@ -155,35 +157,37 @@ def to_query(
     return Query.boolean_query(_clauses(expression, schema, correction))
 
 
-def score(expression: Expression, leaf: Callable[[Leaf | Beginning], float | None]) -> float | None:
+def score(expression: Expression, leaf: Callable[[Leaf | Prefix], float | None]) -> float | None:
     """What a page counts, given what it counts for each leaf; None: it does not match."""
-    if isinstance(expression, Leaf | Beginning):
+    if isinstance(expression, Leaf | Prefix):
         return leaf(expression)
-    if isinstance(expression, Also):
+    if isinstance(expression, WithOptional):
         wanted = score(expression.wanted, leaf)
         return None if wanted is None else wanted + sum(_scores(expression.more, leaf))
     scores = _scores(expression.parts, leaf)
-    if isinstance(expression, Best):
+    if isinstance(expression, DisMax):
         return max(scores) + expression.tie * (sum(scores) - max(scores)) if scores else None
     return sum(scores) if scores and len(scores) >= expression.least else None
 
 
 def counted(
-    expression: Expression, leaf: Callable[[Leaf | Beginning], float | None]
-) -> list[tuple[Leaf | Beginning, float]]:
+    expression: Expression, leaf: Callable[[Leaf | Prefix], float | None]
+) -> list[tuple[Leaf | Prefix, float]]:
     """The leaves that a page's score is made of, and what they count; of alternatives those of the
     best.
     """
-    if isinstance(expression, Leaf | Beginning):
+    if isinstance(expression, Leaf | Prefix):
         value = leaf(expression)
         return [] if value is None else [(expression, value)]
     if score(expression, leaf) is None:
         return []
-    if isinstance(expression, Best):
+    if isinstance(expression, DisMax):
         best = max(expression.parts, key=lambda part: score(part, leaf) or 0.0)
         return counted(best, leaf)
     parts = (
-        (expression.wanted, *expression.more) if isinstance(expression, Also) else expression.parts
+        (expression.wanted, *expression.more)
+        if isinstance(expression, WithOptional)
+        else expression.parts
     )
     return [found for part in parts for found in counted(part, leaf)]
 
@@ -196,7 +200,7 @@ def sequence(schema: tantivy.Schema, leaf: Leaf) -> Query:
     return Query.phrase_query(schema, field, list(terms), leaf.slop)
 
 
-def beginning(schema: tantivy.Schema, expression: Beginning) -> Query:
+def prefix(schema: tantivy.Schema, expression: Prefix) -> Query:
     """Pages with a term that begins so; each counts one."""
     field, (term,) = located(expression.field, (expression.start,))
     start = "".join(letter if letter.isalnum() else f"\\{letter}" for letter in term)
@@ -208,17 +212,17 @@ def weighted(query: Query, weight: float) -> Query:
 
 
 def _clauses(
-    expression: Some, schema: tantivy.Schema, correction: Callable[[Leaf], float] | None
+    expression: AtLeast, schema: tantivy.Schema, correction: Callable[[Leaf], float] | None
 ) -> list[tuple[Occur, Query]]:
     occur = Occur.Must if _is_every(expression) else Occur.Should
     return [(occur, to_query(part, schema, correction)) for part in expression.parts]
 
 
-def _is_every(expression: Expression) -> TypeGuard[Some]:
-    return isinstance(expression, Some) and expression.least >= len(expression.parts)
+def _is_every(expression: Expression) -> TypeGuard[AtLeast]:
+    return isinstance(expression, AtLeast) and expression.least >= len(expression.parts)
 
 
 def _scores(
-    parts: Sequence[Expression], leaf: Callable[[Leaf | Beginning], float | None]
+    parts: Sequence[Expression], leaf: Callable[[Leaf | Prefix], float | None]
 ) -> list[float]:
     return [found for found in (score(part, leaf) for part in parts) if found is not None]

@@ -67,7 +67,7 @@ class Expansion:
             if language == field_set
         ]
 
-    def asked(self) -> Iterator[Term]:
+    def terms_used(self) -> Iterator[Term]:
         """The terms whose frequencies scores depend on."""
         return ((text_field(BODY_ROLE, language), term) for language, term, _ in self.terms)
 

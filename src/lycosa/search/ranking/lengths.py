@@ -39,7 +39,7 @@ def measure(schema: tantivy.Schema, searcher: tantivy.Searcher) -> Lengths:
 
 
 @dataclass(slots=True, frozen=True)
-class Explained:
+class LeafExplanation:
     """What tantivy says of one term or phrase in one document. `counted` is 0 for a phrase."""
 
     frequency: float
@@ -50,7 +50,7 @@ class Explained:
 
 def explained(
     query: tantivy.Query, searcher: tantivy.Searcher, address: tantivy.DocAddress
-) -> Explained | None:
+) -> LeafExplanation | None:
     """The parts of a leaf's score; None: the document does not hold it."""
     try:
         explanation = json.loads(query.explain(searcher, address).to_json())
@@ -58,7 +58,7 @@ def explained(
         return None
     values: dict[str, float] = {}
     _gather(explanation, values)
-    return Explained(values["freq"], values["dl"], values["avgdl"], int(values.get("N", 0)))
+    return LeafExplanation(values["freq"], values["dl"], values["avgdl"], int(values.get("N", 0)))
 
 
 def matches(query: tantivy.Query, searcher: tantivy.Searcher, address: tantivy.DocAddress) -> bool:

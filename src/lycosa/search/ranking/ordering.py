@@ -41,7 +41,7 @@ class Ranked(NamedTuple, Generic[Place]):
     from_host: int = 1
 
 
-class Listing(NamedTuple, Generic[Place]):
+class PageListing(NamedTuple, Generic[Place]):
     """`total` matches but for folded ones, and the pages asked for."""
 
     total: int
@@ -61,7 +61,7 @@ def listing(
     per_host: int,
     folded: bool,
     exactly: Exactly[Place] | None = None,
-) -> Listing[Place]:
+) -> PageListing[Place]:
     """The pages from `offset` on, so many as `count`. `exactly` puts the pages of a block in
     order.
     """
@@ -83,7 +83,7 @@ def listing(
             block = exactly(block)
         shown += side_by_side(block, per_host) if per_host else block
     first = offset % BLOCK
-    return Listing(
+    return PageListing(
         total - copies,
         [page._replace(from_host=hosts[page.host]) for page in shown[first : first + count]],
     )

@@ -26,15 +26,15 @@ from lycosa.index.schema import (
     text_field,
 )
 from lycosa.search.query.filters import Filters, filter_clauses
-from lycosa.search.query.reading import Asked, Reading, Word, read
+from lycosa.search.query.reading import Asked, QueryWord, Reading, read
 from lycosa.search.query.syntax import IN_ANCHOR, IN_TITLE, IN_URL
 from lycosa.search.ranking.expression import (
-    Also,
-    Beginning,
-    Best,
+    AtLeast,
+    DisMax,
     Expression,
     Leaf,
-    Some,
+    Prefix,
+    WithOptional,
     every,
     pruned,
     to_query,
@@ -58,7 +58,7 @@ them changes little.
 URL_WEIGHT = 0.5
 WORD_WEIGHT = 0.5
 """Weight of a complete Chinese or Japanese word, in addition to its characters."""
-BEGINNING_SCORE = 2.0
+PREFIX_SCORE = 2.0
 """Score of a prefix: BM25's score of a word in every tenth page."""
 NEAR_WEIGHT, NEAR_SLOP = 0.6, 2
 """Weight of all words close together in the body, and the positions that they may be apart."""
@@ -98,11 +98,11 @@ class QueryBuilder:
         self._everywhere = everywhere
         self._counts: dict[Term, int] = {}
 
-    def strict(self, readings: Sequence[Reading], filters: Filters) -> Query:
+    def require_all(self, readings: Sequence[Reading], filters: Filters) -> Query:
         """Pages that hold every word."""
         return self._narrowed(readings, filters, self.wanted(readings))
 
-    def any_word(
+    def match_any(
         self, readings: Sequence[Reading], filters: Filters, expansion: Expansion | None = None
     ) -> Query:
         """Build the query of a sentence: pages with any of its content words."""
@@ -120,7 +120,7 @@ class QueryBuilder:
             [(Occur.Must, self._narrowed(readings, filters, some)), *without]
         )
 
-    def alike(
+    def require_similar(
         self, readings: Sequence[Reading], filters: Filters, like: Expression, page: str
     ) -> Query:
         """Pages like a page, without itself."""
@@ -151,7 +151,7 @@ class QueryBuilder:
         without = [(Occur.MustNot, to_query(leaf, self._schema)) for leaf in unwanted]
         return Query.boolean_query([(Occur.Must, self.filtered(wanted, filters)), *without])
 
-    def wanted(self, readings: Sequence[Reading], share: float | None = None) -> Best | None:
+    def wanted(self, readings: Sequence[Reading], share: float | None = None) -> DisMax | None:
         """What a page must hold, and what that counts: this share of the words, or all of them.
         None: the query wants no word.
 
@@ -171,11 +171,11 @@ class QueryBuilder:
             )
             if found is not None:
                 parts.append(found)
-        return Best(tuple(parts), READING_TIE)
+        return DisMax(tuple(parts), READING_TIE)
 
     def sentence(
         self, readings: Sequence[Reading], expansion: Expansion | None = None
-    ) -> Best | None:
+    ) -> DisMax | None:
         """Build the expression of a sentence; None: it has no word."""
         read = [reading for reading in readings if reading.parts]
         if not read:
@@ -192,7 +192,7 @@ class QueryBuilder:
             ]
 
             def make(part: Asked, factor: float, field_set: str = field_set) -> Expression | None:
-                if isinstance(part, Word):
+                if isinstance(part, QueryWord):
                     return _somewhere(part, field_set, SENTENCE_WEIGHTS, factor, self._holds)
                 return _expression(part, field_set, {}, SENTENCE_WEIGHTS, self._holds)
 
@@ -203,7 +203,7 @@ class QueryBuilder:
             found = sentence_expression(reading, terms, factors, make, added=added, extra=extra)
             if found is not None:
                 parts.append(found)
-        return Best(tuple(parts), 0.0)
+        return DisMax(tuple(parts), 0.0)
 
     def sentence_terms(self, reading: Reading) -> SentenceTerms:
         """Return the words of a sentence that are scored."""
@@ -226,7 +226,7 @@ class QueryBuilder:
         ]
         return Query.boolean_query([(Occur.Must, query), *clauses]) if clauses else query
 
-    def _factors(self, readings: Sequence[Reading]) -> list[tuple[float, dict[Word, float]]]:
+    def _factors(self, readings: Sequence[Reading]) -> list[tuple[float, dict[QueryWord, float]]]:
         """Return the weight of each reading and the factor of each of its words.
 
         The weight is the probability of its language, relative to the best score that its words can
@@ -313,7 +313,7 @@ class QueryBuilder:
     def _query(self, expression: Expression, *, made: bool = False) -> Query:
         alone = self._here is self._everywhere
         left = expression if made and alone else pruned(expression, self._holds_here)
-        if left is None or (isinstance(left, Best) and not left.parts):
+        if left is None or (isinstance(left, DisMax) and not left.parts):
             return Query.empty_query()
         if alone:
             return to_query(left, self._schema)
@@ -332,7 +332,7 @@ Holds = Callable[[str, Sequence[str]], bool]
 
 
 def _asked(
-    reading: Reading, factors: Mapping[Word, float], least: int, holds: Holds
+    reading: Reading, factors: Mapping[QueryWord, float], least: int, holds: Holds
 ) -> Expression | None:
     """So many of a reading's parts; what lifts a page above others that hold them too comes on top.
     None: no page can match.
@@ -346,8 +346,8 @@ def _asked(
             parts.append(found)
         elif (missing := missing - 1) < 0:
             return None
-    return Also(
-        Some(tuple(parts), least),
+    return WithOptional(
+        AtLeast(tuple(parts), least),
         tuple(_together(reading.parts, field_set, min(factors.values(), default=1.0), holds)),
     )
 
@@ -355,7 +355,7 @@ def _asked(
 def _held(
     parts: Sequence[Asked],
     field_set: str,
-    factors: Mapping[Word, float],
+    factors: Mapping[QueryWord, float],
     weights: Mapping[str, float],
     holds: Holds,
 ) -> tuple[Expression, ...]:
@@ -366,21 +366,21 @@ def _held(
 def _expression(
     asked: Asked,
     field_set: str,
-    factors: Mapping[Word, float],
+    factors: Mapping[QueryWord, float],
     weights: Mapping[str, float],
     holds: Holds,
 ) -> Expression | None:
-    if isinstance(asked, Word):
+    if isinstance(asked, QueryWord):
         return _somewhere(asked, field_set, weights, factors.get(asked, 1.0), holds)
     parts = _held(asked.parts, field_set, factors, weights, holds)
     if not parts or (asked.every and len(parts) < len(asked.parts)):
         return None
-    return every(parts) if asked.every else Some(parts)
+    return every(parts) if asked.every else AtLeast(parts)
 
 
 def _somewhere(
-    word: Word, field_set: str, weights: Mapping[str, float], factor: float, holds: Holds
-) -> Some | None:
+    word: QueryWord, field_set: str, weights: Mapping[str, float], factor: float, holds: Holds
+) -> AtLeast | None:
     """A word in any field where it may stand, each field's score counted. A beginning is also a
     word by itself: the index may hold it without its ending.
     """
@@ -390,8 +390,8 @@ def _somewhere(
     def add(name: str, terms: tuple[str, ...], weight: float) -> None:
         if holds(name, terms):
             found.append(Leaf(name, terms, weight))
-        if word.beginning:
-            found.append(Beginning(name, word.beginning, weight * BEGINNING_SCORE))
+        if word.prefix:
+            found.append(Prefix(name, word.prefix, weight * PREFIX_SCORE))
 
     for role, weight in _FIELDS_WITHIN.get(word.within, weights).items():
         name = text_field(role, field_set)
@@ -402,7 +402,7 @@ def _somewhere(
         plain = _plain_terms(unit.surface or " ".join(unit.phrase))
         if plain:
             add(URL_WORDS, plain, URL_WEIGHT * factor)
-    return Some(tuple(found)) if found else None
+    return AtLeast(tuple(found)) if found else None
 
 
 @functools.lru_cache(maxsize=4_096)
@@ -420,7 +420,7 @@ def _together(
     units = [
         part.unit
         for part in parts
-        if isinstance(part, Word) and not part.within and not part.beginning
+        if isinstance(part, QueryWord) and not part.within and not part.prefix
     ]
     if len(units) < 2 or len(units) < len(parts):
         return

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 
 from lycosa.index.schema import BODY_ROLE, text_field
 from lycosa.search.query.query import Clause, ParsedQuery
-from lycosa.search.query.reading import Asked, Reading, Word
-from lycosa.search.ranking.expression import Also, Expression, Leaf, Some, every
+from lycosa.search.query.reading import Asked, QueryWord, Reading
+from lycosa.search.ranking.expression import AtLeast, Expression, Leaf, WithOptional, every
 from lycosa.text.function_words import SENTENCE_MARKS, function_words, is_question, plain_word
 
 MIN_PARTS = 6
@@ -40,7 +40,7 @@ none.
 
 Make = Callable[[Asked, float], Expression | None]
 """Return the expression of a part of the query, its score multiplied; None: no page matches it."""
-Holding = Callable[[Word], int]
+Holding = Callable[[QueryWord], int]
 """Return how many pages contain a word."""
 
 
@@ -66,8 +66,8 @@ class SentenceTerms:
     `left_out`: rarer ones were preferred.
     """
 
-    counts: Mapping[Word, int]
-    pairs: Sequence[tuple[Word, Word]]
+    counts: Mapping[QueryWord, int]
+    pairs: Sequence[tuple[QueryWord, QueryWord]]
     others: Sequence[Asked]  # phrases, groups, prefixes, words with an operator
     left_out: int = 0
 
@@ -85,18 +85,18 @@ def sentence_terms(reading: Reading, holding: Holding) -> SentenceTerms:
     plain = [
         part
         for part in reading.parts
-        if isinstance(part, Word) and not (part.required or part.beginning)
+        if isinstance(part, QueryWord) and not (part.required or part.prefix)
     ]
     others = [
         part
         for part in reading.parts
-        if not isinstance(part, Word) or part.required or part.beginning
+        if not isinstance(part, QueryWord) or part.required or part.prefix
     ]
     content = [word for word in plain if plain_word(word.unit.surface) not in known]
     if not content and not others:
         content = plain
-    first: dict[tuple[tuple[str, ...], str], Word] = {}
-    counts: dict[Word, int] = {}
+    first: dict[tuple[tuple[str, ...], str], QueryWord] = {}
+    counts: dict[QueryWord, int] = {}
     for word in content:
         same = first.setdefault((word.unit.phrase, word.unit.word), word)
         counts[same] = counts.get(same, 0) + 1
@@ -120,7 +120,7 @@ def sentence_terms(reading: Reading, holding: Holding) -> SentenceTerms:
 def sentence_expression(
     reading: Reading,
     terms: SentenceTerms,
-    factors: Mapping[Word, float],
+    factors: Mapping[QueryWord, float],
     make: Make,
     *,
     added: Sequence[Expression] = (),
@@ -156,5 +156,5 @@ def sentence_expression(
         for one, two in terms.pairs
     ]
     if required:
-        return Also(every(required), (*optional, *added, *close, *extra))
-    return Also(Some((*optional, *added)), (*close, *extra)) if optional else None
+        return WithOptional(every(required), (*optional, *added, *close, *extra))
+    return WithOptional(AtLeast((*optional, *added)), (*close, *extra)) if optional else None

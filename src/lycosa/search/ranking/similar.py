@@ -14,11 +14,11 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from lycosa.index.schema import BODY_ROLE, HEADINGS_ROLE, TITLE_ROLE, text_field
-from lycosa.search.ranking.expression import Expression, Leaf, Some, leaves
+from lycosa.search.ranking.expression import AtLeast, Expression, Leaf, leaves
 from lycosa.search.ranking.statistics import Term, inverse_frequency
 from lycosa.text.analyze import Analyzer
 
-MOST_TERMS = 30  # by which others are found
+MAX_TERMS = 30  # by which others are found
 MIN_SHARE = 0.2  # of them that a page must hold
 LOOKED_AT = 20_000  # characters of the main text
 TITLE_TIMES = 3  # how often a word of the title counts
@@ -43,7 +43,7 @@ class Likeness:
         """The pages that hold enough of the terms; None without terms."""
         roles = ((BODY_ROLE, 1.0), (TITLE_ROLE, 1.5), (HEADINGS_ROLE, 0.5))
         parts = tuple(
-            Some(
+            AtLeast(
                 tuple(
                     Leaf(text_field(role, self.field_set), (term,), weight * factor)
                     for role, factor in roles
@@ -51,9 +51,9 @@ class Likeness:
             )
             for term, weight in self.terms
         )
-        return Some(parts, max(1, round(MIN_SHARE * len(parts)))) if parts else None
+        return AtLeast(parts, max(1, round(MIN_SHARE * len(parts)))) if parts else None
 
-    def asked(self) -> Iterable[Term]:
+    def terms_used(self) -> Iterable[Term]:
         """The terms whose frequencies its scores depend on."""
         found = self.expression()
         return (
@@ -82,7 +82,7 @@ def heaviest(
             weights[term] = (1 + math.log(count)) * inverse_frequency(
                 documents, min(held, documents)
             )
-    chosen = sorted(weights, key=lambda term: (-weights[term], term))[:MOST_TERMS]
+    chosen = sorted(weights, key=lambda term: (-weights[term], term))[:MAX_TERMS]
     return tuple((term, weights[term] / weights[chosen[0]]) for term in chosen)
 
 

@@ -52,7 +52,7 @@ class Statistics(Protocol):
 
 
 @dataclass(slots=True, frozen=True)
-class ToldStatistics:
+class TermStatistics:
     """What an index says for one query: picklable."""
 
     documents: int = 0
@@ -71,7 +71,7 @@ class ToldStatistics:
         return self.length(name) / having if (having := self.having.get(name, 0)) else 0.0
 
 
-def together(parts: Iterable[ToldStatistics]) -> ToldStatistics:
+def together(parts: Iterable[TermStatistics]) -> TermStatistics:
     """The statistics of an index that holds the documents of all parts."""
     documents = counted = 0
     frequencies, having = Counter[Term](), Counter[str]()
@@ -83,7 +83,7 @@ def together(parts: Iterable[ToldStatistics]) -> ToldStatistics:
         having.update(part.having)
         for name, tokens in part.lengths.items():
             lengths[name] = lengths.get(name, 0.0) + tokens
-    return ToldStatistics(documents, counted, dict(frequencies), lengths, dict(having))
+    return TermStatistics(documents, counted, dict(frequencies), lengths, dict(having))
 
 
 def inverse_frequency(documents: int, holding: int) -> float:

@@ -16,40 +16,45 @@ from pydantic import BaseModel, Field
 from lycosa.config.settings import FetchSettings
 from lycosa.index.schema import analysis_versions
 from lycosa.search.crosslingual.translated import TranslatedQuery, TranslatedTerm
-from lycosa.search.engine.open_index import Address, Found, Question
-from lycosa.search.federation.peer_client import PeerHttp, Rest
-from lycosa.search.federation.side import Described, Differs, SideFailed, Step
+from lycosa.search.engine.indexed_pages import Address
+from lycosa.search.engine.open_index import IndexMatches
+from lycosa.search.engine.search_query import SearchQuery
+from lycosa.search.federation.backend import (
+    BackendError,
+    IncompatiblePeer,
+    IndexDescription,
+    QueryStep,
+)
+from lycosa.search.federation.peer_client import FailureBackoff, PeerHttp
 from lycosa.search.federation.wire import (
     PATH,
     PROTOCOL,
     Count,
-    DescribedMessage,
     FacetsMessage,
     FacetsRequest,
     FindRequest,
-    FoundMessage,
     HitMessage,
     HitsMessage,
     HitsRequest,
+    IndexDescriptionMessage,
+    IndexStatisticsMessage,
     Long,
+    MatchesMessage,
     Name,
     Pieces,
-    QuestionMessage,
+    QueryMessage,
     Score,
     Short,
     ShownPage,
     StatisticsMessage,
     StatisticsRequest,
-    ToldMessage,
     UrlsMessage,
     UrlsRequest,
-    WeighedMessage,
-    WeighRequest,
     places_of,
 )
 from lycosa.search.presentation.results import MAX_HITS, Hit, SearchRequest, SearchResults
 from lycosa.search.ranking.ordering import Ranked
-from lycosa.search.ranking.statistics import ToldStatistics
+from lycosa.search.ranking.statistics import TermStatistics
 from lycosa.translation.source import Translation
 
 REST_S = 10.0
@@ -60,8 +65,8 @@ _ADDRESS = re.compile(r"https?://[!-~]+")
 _Value = TypeVar("_Value")
 
 
-class Peer:
-    """One peer. Shared by threads. See `Side`.
+class PeerBackend:
+    """One peer. Shared by threads. See `SearchBackend`.
 
     Raises:
         UsageError: `url` is no address of a server.
@@ -69,57 +74,47 @@ class Peer:
 
     def __init__(self, url: str, settings: FetchSettings, rest_s: float = REST_S) -> None:
         self._http = PeerHttp(url, settings)
-        self._rest = Rest(rest_s)
+        self._rest = FailureBackoff(rest_s)
 
     @property
     def name(self) -> str:
         return self._http.url
 
-    def describe(self, timeout_s: float) -> Described:
+    def describe(self, timeout_s: float) -> IndexDescription:
         self._rest.require()
         with self._watched():
-            message = self._http.ask(PATH, None, DescribedMessage, timeout_s)
+            message = self._http.ask(PATH, None, IndexDescriptionMessage, timeout_s)
         return self._same(message)
 
     def statistics(
-        self, text: str, question: Question, timeout_s: float
-    ) -> tuple[Described, ToldStatistics]:
-        request = StatisticsRequest(question=QuestionMessage.of(text, question))
+        self, text: str, question: SearchQuery, timeout_s: float
+    ) -> tuple[IndexDescription, TermStatistics]:
+        request = StatisticsRequest(question=QueryMessage.of(text, question))
         with self._watched():
-            message = self._http.ask(f"{PATH}/statistics", request, ToldMessage, timeout_s)
-        return self._same(message.described), message.statistics.told()
+            message = self._http.ask(
+                f"{PATH}/statistics", request, IndexStatisticsMessage, timeout_s
+            )
+        return self._same(message.described), message.statistics.term_statistics()
 
-    def find(self, step: Step, limit: int, timeout_s: float) -> Found:
+    def find(self, step: QueryStep, limit: int, timeout_s: float) -> IndexMatches:
         request = FindRequest(
-            question=QuestionMessage.of(step.text, step.question),
+            question=QueryMessage.of(step.text, step.question),
             generation=step.generation,
             stage=step.stage,
             limit=limit,
             everywhere=StatisticsMessage.of(step.everywhere),
         )
         with self._watched():
-            found = self._http.ask(f"{PATH}/find", request, FoundMessage, timeout_s).found()
+            found = self._http.ask(f"{PATH}/find", request, MatchesMessage, timeout_s).found()
         if len(found.best) > limit:
-            raise SideFailed(f"{self.name} returned more results than requested")
+            raise BackendError(f"{self.name} returned more results than requested")
         return found
 
-    def weigh(self, step: Step, addresses: Sequence[Address], timeout_s: float) -> list[float]:
-        request = WeighRequest(
-            question=QuestionMessage.of(step.text, step.question),
-            generation=step.generation,
-            stage=step.stage,
-            places=places_of(addresses),
-            everywhere=StatisticsMessage.of(step.everywhere),
-        )
-        with self._watched():
-            scores = self._http.ask(f"{PATH}/weigh", request, WeighedMessage, timeout_s).scores
-            return self._all(scores, len(addresses))
-
     def facets(
-        self, step: Step, names: tuple[str, ...], timeout_s: float
+        self, step: QueryStep, names: tuple[str, ...], timeout_s: float
     ) -> Mapping[str, Mapping[str, int]]:
         asked = {
-            "question": QuestionMessage.of(step.text, step.question),
+            "question": QueryMessage.of(step.text, step.question),
             "generation": step.generation,
             "stage": step.stage,
             "names": list(names),
@@ -130,9 +125,11 @@ class Peer:
             )
         return {name: message.facets[name] for name in names if name in message.facets}
 
-    def hits(self, step: Step, found: Sequence[Ranked[Address]], timeout_s: float) -> list[Hit]:
+    def hits(
+        self, step: QueryStep, found: Sequence[Ranked[Address]], timeout_s: float
+    ) -> list[Hit]:
         request = HitsRequest(
-            question=QuestionMessage.of(step.text, step.question),
+            question=QueryMessage.of(step.text, step.question),
             generation=step.generation,
             stage=step.stage,
             pages=[ShownPage.of(page) for page in found],
@@ -170,23 +167,23 @@ class Peer:
         """End its connections."""
         self._http.close()
 
-    def _same(self, message: DescribedMessage) -> Described:
+    def _same(self, message: IndexDescriptionMessage) -> IndexDescription:
         if message.protocol != PROTOCOL or message.versions != analysis_versions():
-            raise Differs(f"{self.name} has another version or other analyzers")
+            raise IncompatiblePeer(f"{self.name} has another version or other analyzers")
         return message.described()
 
     def _all(self, values: list[_Value], count: int) -> list[_Value]:
         if len(values) != count:
-            raise SideFailed(f"{self.name} responded for {len(values)} of {count} pages")
+            raise BackendError(f"{self.name} responded for {len(values)} of {count} pages")
         return values
 
     @contextlib.contextmanager
     def _watched(self) -> Iterator[None]:
         try:
             yield
-        except Differs:
+        except IncompatiblePeer:
             raise
-        except SideFailed as error:
+        except BackendError as error:
             self._rest.failed(str(error))
             raise
         self._rest.answered()

@@ -14,15 +14,15 @@ import tantivy
 from lycosa.index.schema import URL_WORDS, stored
 from lycosa.search.presentation.results import ScorePart
 from lycosa.search.ranking.expression import (
-    Beginning,
     Expression,
     Leaf,
-    beginning,
+    Prefix,
     counted,
+    prefix,
     score,
     sequence,
 )
-from lycosa.search.ranking.lengths import Explained, explained, matches
+from lycosa.search.ranking.lengths import LeafExplanation, explained, matches
 from lycosa.search.ranking.statistics import (
     K1,
     Statistics,
@@ -35,7 +35,7 @@ from lycosa.text.analyze import analyzer_for
 _Key = tuple[str, tuple[str, ...], int]
 
 
-class Weigher:
+class Rescorer:
     """Scores pages of one index for one query."""
 
     def __init__(
@@ -58,37 +58,37 @@ class Weigher:
         return tuple(
             ScorePart(
                 leaf.field,
-                (f"{leaf.start}*",) if isinstance(leaf, Beginning) else leaf.terms,
+                (f"{leaf.start}*",) if isinstance(leaf, Prefix) else leaf.terms,
                 value,
             )
             for leaf, value in counted(expression, self._values(address))
         )
 
-    def _values(self, address: tantivy.DocAddress) -> Callable[[Leaf | Beginning], float | None]:
+    def _values(self, address: tantivy.DocAddress) -> Callable[[Leaf | Prefix], float | None]:
         ending = f"_{analyzer_for(stored(self._searcher.doc(address)).language).field_set}"
-        seen: dict[_Key, Explained | None] = {}
+        seen: dict[_Key, LeafExplanation | None] = {}
 
-        def value(leaf: Leaf | Beginning) -> float | None:
+        def value(leaf: Leaf | Prefix) -> float | None:
             if leaf.field != URL_WORDS and not leaf.field.endswith(ending):
                 return None  # a page has text in the fields of its own language alone
-            if isinstance(leaf, Beginning):
+            if isinstance(leaf, Prefix):
                 return (
                     leaf.weight
-                    if matches(beginning(self._schema, leaf), self._searcher, address)
+                    if matches(prefix(self._schema, leaf), self._searcher, address)
                     else None
                 )
             key = leaf.field, leaf.terms, leaf.slop
             if key not in seen:
                 seen[key] = explained(self._query(key, leaf), self._searcher, address)
-            told = seen[key]
-            if told is None:
+            leaf_score = seen[key]
+            if leaf_score is None:
                 return None
-            average = average_length(self._everywhere, leaf.field) or told.average
+            average = average_length(self._everywhere, leaf.field) or leaf_score.average
             return (
                 leaf.weight
                 * (K1 + 1)
                 * self._rare(leaf)
-                * saturation(told.frequency, told.length, average)
+                * saturation(leaf_score.frequency, leaf_score.length, average)
             )
 
         return value

@@ -1,13 +1,11 @@
-"""One answer from several workspaces and other Lycosas.
+"""Search several workspaces and peers, and return one result.
 
-Those that speak our version are searched as the shards of one index are
-(`lycosa.search.federation.source`). Of any other a whole answer is asked, and lists are joined by
-their ranks; so is what peers have from peers of their own. Across languages each side translates by
-its own tables and gives a whole answer; scores say how near a page comes to the best that there
-could be, so these lists are joined by them.
+Workspaces, and peers of this version, are searched as one index (`federation.federated_index`).
+Other backends return complete results, which are merged by rank. Across languages every backend
+translates with its own tables; its scores are comparable, and results are merged by score.
 
-A page that two sides have is shown once. A side that is silent, slow or wrong costs its results,
-and a note.
+A page that several backends have is shown once. A backend that fails or times out costs its
+results, and adds a note.
 """
 
 from __future__ import annotations
@@ -19,11 +17,22 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import replace
 
-from lycosa.core.errors import WorkError
+from lycosa.config.settings import Config
+from lycosa.core.errors import UsageError, WorkError
 from lycosa.core.messages import Message
 from lycosa.index.shards.shards import by_count
-from lycosa.search.engine.searcher import suggested
-from lycosa.search.federation.concurrent import Asking
+from lycosa.search.crosslingual.across import Vectors
+from lycosa.search.engine.searcher import Searcher, suggested
+from lycosa.search.federation.backend import (
+    BackendError,
+    IncompatiblePeer,
+    IndexDescription,
+    LocalBackend,
+    ResultsBackend,
+    SearchBackend,
+)
+from lycosa.search.federation.backend_calls import BackendCalls
+from lycosa.search.federation.federated_index import BackendsFailed, FederatedIndex
 from lycosa.search.federation.merge import (
     by_date,
     by_rank,
@@ -32,10 +41,8 @@ from lycosa.search.federation.merge import (
     hosts_apart,
     translations_together,
 )
-from lycosa.search.federation.peers import Peer
+from lycosa.search.federation.peer_backend import PeerBackend
 from lycosa.search.federation.replica import GenerationGone
-from lycosa.search.federation.side import Described, Differs, LocalSide, Side, SideFailed
-from lycosa.search.federation.source import Failed, ManySource
 from lycosa.search.presentation.answer import answer
 from lycosa.search.presentation.results import MAX_HITS, SearchRequest, SearchResults
 from lycosa.search.query.query import ParsedQuery, parse_query
@@ -43,33 +50,32 @@ from lycosa.search.query.syntax import BY_DATE
 from lycosa.search.suggest.completion import Suggestion, SuggestRequest
 from lycosa.search.suggest.spelling import Spelling
 
-MOST_HOPS = 3
-"""How far a question may be handed on."""
+MAX_HOPS = 3
+"""Maximum number of times that a request is forwarded."""
 
 JOINED = 100
-"""Results of each side that are joined by rank, on whatever page: so all pages come from one order.
+"""Results of each backend that are merged by rank, whatever page is shown: one order for all pages.
 """
 
 _MAX_THREADS = 32
-# times that a search begins anew because a side's index became another one meanwhile
+# attempts of a search whose backends publish a new generation meanwhile
 _GENERATIONS = 3
 
 
-class Many:
-    """Searches workspaces in this process, of which the first is ours, and peers. Shared by
-    threads. Close it.
+class FederatedSearch:
+    """Search workspaces in this process, the first of them ours, and peers. Shared by threads.
 
-    `whole` are sides that give whole answers alone (their `describe` raises Differs) and are asked
-    in any case. `timeout_s` is what all questions of one search to these and to peers may take
-    together; `hops` how far they are handed on: 0 is to nobody, 1 to the peers, 2 to theirs.
+    `whole` are backends that return complete results only. `timeout_s` limits all calls of one
+    search to these and to peers. `hops` is how often a request is forwarded: 0 never, 1 to the
+    peers, 2 to their peers.
     """
 
     def __init__(
         self,
-        local: Sequence[LocalSide],
-        peers: Sequence[Peer] = (),
+        local: Sequence[LocalBackend],
+        peers: Sequence[PeerBackend] = (),
         *,
-        whole: Sequence[Side] = (),
+        whole: Sequence[ResultsBackend] = (),
         timeout_s: float = 2.0,
         hops: int = 1,
     ) -> None:
@@ -81,15 +87,15 @@ class Many:
         self._pool = ThreadPoolExecutor(max_workers=_MAX_THREADS, thread_name_prefix="side")
 
     @property
-    def own(self) -> LocalSide:
+    def own(self) -> LocalBackend:
         """This workspace."""
         return self._local[0]
 
     def languages(self) -> dict[str, int]:
         """Pages by language, about, of the workspaces in this process."""
         found = Counter[str]()
-        for side in self._local:
-            found.update(side.describe(0).languages)
+        for backend in self._local:
+            found.update(backend.describe(0).languages)
         return by_count(found)
 
     def holds(self, url: str) -> bool:
@@ -100,24 +106,26 @@ class Many:
         """What somebody who types may want to type: of the workspaces in this process; peers would
         have to be asked at each letter.
         """
-        for side in self._local:
-            with suppress(SideFailed):
-                side.describe(0)  # it opens what is newest
+        for backend in self._local:
+            with suppress(BackendError):
+                backend.describe(0)  # it opens what is newest
         return suggested(
-            [index for side in self._local if (index := side.searcher.index) is not None], request
+            [index for backend in self._local if (index := backend.searcher.index) is not None],
+            request,
         )
 
     def search(self, request: SearchRequest) -> SearchResults:
         """Answer a query; whatever is typed and whoever is silent, never an exception of ours."""
         started = time.perf_counter()
         hops = self._hops if request.hops is None else max(0, min(request.hops, self._hops))
-        asking = Asking(self._pool, self._timeout_s)
-        results = _searched(
-            request, [*self._whole, *self._local, *(self._peers if hops else ())], asking, hops
-        )
+        calls = BackendCalls(self._pool, self._timeout_s)
+        peers = self._peers if hops else []
+        alone = [*self._whole, *(peers if hops > 1 else ())]
+        together = [*self._local, *(() if hops > 1 else peers)]
+        results = _searched(request, alone, together, calls, hops)
         notes = [
             Message("side_failed", "{reason}; its results are missing", reason=reason)
-            for reason in asking.failed.values()
+            for reason in calls.failed.values()
         ]
         took = (time.perf_counter() - started) * 1000
         return replace(results, took_ms=took, notes=[*results.notes, *notes])
@@ -129,66 +137,101 @@ class Many:
             peer.close()
 
 
-def _searched(
-    request: SearchRequest, sides: Sequence[Side], asking: Asking, hops: int
-) -> SearchResults:
-    numbered = dict(enumerate(sides))
-    parsed = parse_query(request.text)
-    if request.across is not None:
-        return _across(request, numbered, asking, hops)
-    apart: dict[int, Side] = {
-        number: side for number, side in numbered.items() if hops > 1 and isinstance(side, Peer)
-    }
-    described, errors = asking.ask(
-        {number: side for number, side in numbered.items() if number not in apart},
-        lambda side, left: side.describe(left),
+def open_federated_search(
+    roots: Sequence[str],
+    peers: Sequence[str],
+    config: Config,
+    *,
+    own_name: str | None = None,
+    vectors: Vectors | None = None,
+    whole: Sequence[ResultsBackend] = (),
+) -> FederatedSearch:
+    """Open workspaces, of which the first is ours, those of the configuration, and all peers.
+
+    Args:
+        own_name: the source of our workspace's hits. Hits of others name the root as given.
+        vectors: of our workspace.
+        whole: see `FederatedSearch`. Our workspace may be one of these instead of in `roots`.
+
+    Raises:
+        UsageError: one of them is no place, or no address. WorkspaceError: there is no workspace,
+        or its index is damaged.
+    """
+    places = list(dict.fromkeys([*roots, *config.search.workspaces]))
+    if not places and not whole and not (peers or config.search.peers):
+        raise UsageError(
+            "there is nothing to search: specify a workspace with -w DIR, or another "
+            "Lycosa server with --peer URL"
+        )
+    names = [
+        place if own_name is None or number else own_name for number, place in enumerate(places)
+    ]
+    backends = [
+        LocalBackend(name, Searcher(place, vectors if number == 0 else None))
+        for number, (name, place) in enumerate(zip(names, places, strict=True))
+    ]
+    addresses = dict.fromkeys(address.rstrip("/") for address in [*peers, *config.search.peers])
+    others = [PeerBackend(address, config.fetch) for address in addresses]
+    return FederatedSearch(
+        backends,
+        others,
+        whole=whole,
+        timeout_s=config.search.peer_timeout / 1000,
+        hops=config.search.hops,
     )
+
+
+def _searched(
+    request: SearchRequest,
+    alone: Sequence[ResultsBackend],
+    together: Sequence[SearchBackend],
+    calls: BackendCalls,
+    hops: int,
+) -> SearchResults:
+    """Search `together` as one index, and merge the result with the complete results of `alone`."""
+    parsed = parse_query(request.text)
+    apart: dict[int, ResultsBackend] = dict(enumerate(alone))
+    numbered: dict[int, SearchBackend] = dict(enumerate(together, len(apart)))
+    if request.across is not None:
+        return _across(request, {**apart, **numbered}, calls, hops)
+    described, errors = calls.ask(numbered, lambda backend, left: backend.describe(left))
     for number, error in errors.items():
-        if isinstance(error, Differs):
+        if isinstance(error, IncompatiblePeer):
             apart[number] = numbered[number]
         else:
-            asking.fail(numbered[number], error)
+            calls.fail(numbered[number], error)
+    able = {number: numbered[number] for number in described}
     if not apart:
-        return _together(
-            request, parsed, {number: numbered[number] for number in described}, described, asking
-        )
+        return _together(request, parsed, able, described, calls)
     first = replace(
         request, offset=0, count=min(MAX_HITS, max(JOINED, request.offset + request.count))
     )
-    finish = asking.begin(apart, lambda side, left: side.search(first, hops - 1, left))
-    ours = (
-        [
-            _together(
-                first, parsed, {number: numbered[number] for number in described}, described, asking
-            )
-        ]
-        if described
-        else []
-    )
-    return _joined(request, parsed, ours + _whole(numbered, asking, *finish()))
+    finish = calls.begin(apart, lambda backend, left: backend.search(first, hops - 1, left))
+    ours = [_together(first, parsed, able, described, calls)] if able else []
+    return _joined(request, parsed, ours + _whole(apart, calls, *finish()))
 
 
 def _together(
     request: SearchRequest,
     parsed: ParsedQuery,
-    sides: Mapping[int, Side],
-    described: Mapping[int, Described],
-    asking: Asking,
+    backends: Mapping[int, SearchBackend],
+    described: Mapping[int, IndexDescription],
+    calls: BackendCalls,
 ) -> SearchResults:
-    """The answer of sides that speak our version; who fails takes no part in it."""
-    left = dict(sides)
+    """The answer of backends that speak our version; who fails takes no part in it."""
+    left = dict(backends)
     gone = Counter[int]()
     while True:
-        source = ManySource(
-            left, {number: described[number] for number in left}, asking, parsed, request.text
+        source = FederatedIndex(
+            left, {number: described[number] for number in left}, calls, parsed, request.text
         )
         try:
             return answer(source if source.documents else None, request)
-        except Failed as failed:
+        except BackendsFailed as failed:
             for number, error in failed.errors.items():
                 gone[number] += 1
                 if not isinstance(error, GenerationGone) or gone[number] >= _GENERATIONS:
-                    asking.fail(left.pop(number), error)
+                    calls.fail(left.pop(number), error)
 
 
 def _joined(
@@ -215,12 +258,12 @@ def _joined(
 
 
 def _across(
-    request: SearchRequest, sides: Mapping[int, Side], asking: Asking, hops: int
+    request: SearchRequest, backends: Mapping[int, ResultsBackend], calls: BackendCalls, hops: int
 ) -> SearchResults:
-    """In several languages: every side translates by its own tables."""
+    """In several languages: every backend translates by its own tables."""
     first = replace(request, offset=0, count=min(MAX_HITS, request.offset + request.count))
-    found, errors = asking.ask(sides, lambda side, left: side.search(first, hops - 1, left))
-    answers = _whole(sides, asking, found, errors)
+    found, errors = calls.ask(backends, lambda backend, left: backend.search(first, hops - 1, left))
+    answers = _whole(backends, calls, found, errors)
     if not answers:
         return SearchResults(request.text, 0, [], 0.0, request.offset, 0, [])
     notes = dict.fromkeys(note for each in answers for note in each.notes)
@@ -255,8 +298,8 @@ def _meant(answers: Sequence[SearchResults]) -> Spelling | None:
 
 
 def _whole(
-    sides: Mapping[int, Side],
-    asking: Asking,
+    backends: Mapping[int, ResultsBackend],
+    calls: BackendCalls,
     found: Mapping[int, SearchResults],
     errors: Mapping[int, WorkError],
 ) -> list[SearchResults]:
@@ -264,12 +307,12 @@ def _whole(
     is from these.
     """
     for number, error in errors.items():
-        asking.fail(sides[number], error)
+        calls.fail(backends[number], error)
     return [
         replace(
             results,
             hits=[
-                replace(hit, source=hit.source if "://" in hit.source else sides[number].name)
+                replace(hit, source=hit.source if "://" in hit.source else backends[number].name)
                 for hit in results.hits
             ],
         )

@@ -1,0 +1,71 @@
+"""A query as every index receives it, and the stages in which it is searched."""
+
+from __future__ import annotations
+
+import functools
+from dataclasses import dataclass
+
+from lycosa.search.query.filters import Filters
+from lycosa.search.query.query import ParsedQuery
+from lycosa.search.query.reading import Reading, read
+from lycosa.search.ranking.feedback import Expansion
+from lycosa.search.ranking.retrieve import RELAX_SHARE
+from lycosa.search.ranking.sentence import is_sentence
+from lycosa.search.ranking.similar import Likeness
+from lycosa.text.analyze import Analysis
+
+REQUIRE_ALL = -1.0
+SENTENCE = -2.0
+ANY = 0.0
+"""How much of a query a page must hold: all, or this share of the words but not all."""
+
+
+@dataclass(slots=True, frozen=True)
+class SearchQuery:
+    """A query as every shard is asked it. `languages` are those by whose analyzers it is read;
+    `now_ms` is when it was asked, roughly.
+    """
+
+    parsed: ParsedQuery
+    filters: Filters
+    languages: tuple[str, ...]
+    by_date: bool = False  # the newest first
+    per_host: int = 0
+    folded: bool = True
+    explain: bool = False
+    now_ms: int = 0
+    like: Likeness | None = None  # only pages like this one
+    expansion: Expansion | None = None  # terms that feedback adds to a sentence
+
+
+@functools.lru_cache(maxsize=256)
+def readings_of(question: SearchQuery, analysis: Analysis = Analysis()) -> list[Reading]:
+    """The readings of a query; a shard is asked the same question two or three times."""
+    return read(question.parsed, question.languages, analysis)
+
+
+def holds_words(question: SearchQuery) -> bool:
+    """Whether there is anything to look for: a word, or filters alone."""
+    parsed, readings = question.parsed, readings_of(question)
+    if question.like is not None or any(
+        reading.parts or (reading.unwanted and not parsed.wanted) for reading in readings
+    ):
+        return True
+    return not parsed.wanted and bool(parsed.restrictions)
+
+
+def parts_of(question: SearchQuery) -> int:
+    """How many words and groups of words the query wants."""
+    return max((len(reading.parts) for reading in readings_of(question)), default=0)
+
+
+def stages_of(question: SearchQuery) -> tuple[float, ...]:
+    """What is tried one after the other. Of a long question few pages hold most words: those that
+    hold the rare ones are best.
+    """
+    parts = parts_of(question)
+    if question.like is None and is_sentence(question.parsed, parts):
+        return (SENTENCE,)
+    if parts < 2 or question.like is not None:
+        return (REQUIRE_ALL,)
+    return (REQUIRE_ALL, RELAX_SHARE, ANY)
