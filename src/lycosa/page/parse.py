@@ -218,7 +218,7 @@ def _fill_language(page: Page, url: str) -> None:
         page.language, page.language_score = identified.language, identified.score
         page.other_languages = list(identified.others)
         page.language_share = language_share(
-            page.language, page.declared_language or language_of_url(url), page.title
+            page.language, page.declared_language, page.title, language_of_url(url)
         )
     if sample:
         page.simhash = simhash(sample)
