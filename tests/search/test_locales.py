@@ -118,8 +118,8 @@ def manual_page(locale: str, declared: str, links: str = "") -> tuple[str, Page]
     url = f"http://manual.test/{locale}/mod_rewrite.html"
     body = "".join(f"<p>{paragraph}</p>" for paragraph in REWRITE)
     text = (
-        f"<html lang='{declared}'><head><title>mod_rewrite</title></head>"
-        f"<body><main><h1>mod_rewrite</h1>{body}{links}</main></body></html>"
+        f"<html lang='{declared}'><head><title>Introduction</title></head>"
+        f"<body><main><h1>Introduction</h1>{body}{links}</main></body></html>"
     )
     return url, parse_page(text.encode(), url=url, content_type="text/html; charset=utf-8")
 
