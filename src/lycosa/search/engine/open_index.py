@@ -57,7 +57,7 @@ from lycosa.search.ranking.ordering import Listing, Ranked, freshness, in_window
 from lycosa.search.ranking.retrieve import RELAX_SHARE, Filters, QueryBuilder, terms_of
 from lycosa.search.ranking.sentence import is_sentence
 from lycosa.search.ranking.similar import Likeness, heaviest
-from lycosa.search.ranking.statistics import Statistics, Term, ToldStatistics
+from lycosa.search.ranking.statistics import WRITTEN, Statistics, Term, ToldStatistics
 from lycosa.search.suggest.spelling import Heard, Wanted, hear
 from lycosa.text.analyze import Analysis, Unit, analysis_by
 from lycosa.text.korean import holds_hangul
@@ -173,9 +173,16 @@ class OpenIndex:
         if count is None:
             if len(self._holding) >= _MAX_COUNTED:
                 self._holding.clear()
-            field, (found,) = located(name, (term,))
-            count = self._holding[name, term] = int(self._searcher.doc_freq(field, found))
+            count = self._holding[name, term] = self._pages_holding(name, term)
         return count
+
+    def _pages_holding(self, name: str, term: str) -> int:
+        if name.startswith(WRITTEN):
+            language = name.removeprefix(WRITTEN)
+            known = (file.known(term, language) for file in self.suggest_files)
+            return sum(word.pages for word in known if word is not None)
+        field, (found,) = located(name, (term,))
+        return int(self._searcher.doc_freq(field, found))
 
     @property
     def counted(self) -> int:
@@ -573,9 +580,7 @@ def stages_of(question: Question) -> tuple[float, ...]:
     hold the rare ones are best.
     """
     parts = parts_of(question)
-    if question.like is None and is_sentence(
-        question.parsed, parts, readings_of(question)
-    ):
+    if question.like is None and is_sentence(question.parsed, parts, readings_of(question)):
         return (SENTENCE,)
     if parts < 2 or question.like is not None:
         return (STRICT,)

@@ -74,7 +74,9 @@ def is_sentence(parsed: ParsedQuery, parts: int, readings: Sequence[Reading] = (
 def _is_spaceless_question(reading: Reading) -> bool:
     if reading.language not in SPACELESS or len(reading.wanted) < MIN_QUESTION_PARTS:
         return False
-    return has_question_word([plain_word(unit.surface) for unit in reading.wanted], reading.language)
+    return has_question_word(
+        [plain_word(unit.surface) for unit in reading.wanted], reading.language
+    )
 
 
 @dataclass(slots=True, frozen=True)
