@@ -112,8 +112,8 @@ class Alternate(NamedTuple):
 
 
 DECLARATION_DIFFERS, TITLE_DIFFERS_TOO = 0.75, 0.5
-"""Values of `Page.language_share` below 1: the declared language or that of the URL differs from the
-text, or also the title does.
+"""Values of `Page.language_share` below 1: the declared language, or that of the URL, differs from
+the text, or also the title does.
 """
 
 
