@@ -9,8 +9,8 @@ contradict the language of their text are no targets. Measured is the mean recip
 first ten; a page with the same text counts as the target. The baseline is tantivy with English
 stemming, any of the words, the title weighted three times.
 
-`languages`: all sites in one index, after `lycosa rank`. Queries come from pages in every language
-that has enough; a near copy of the target counts as the target. Measured with the language of the
+`languages`: all sites in one index. Queries come from pages in every language that has enough. Near
+copies are folded, and one of the target counts as the target. Measured with the language of the
 query and without it; odd-numbered queries were used for tuning.
 """
 
@@ -23,17 +23,17 @@ import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+import polars as pl
 import tantivy
 
 from bench.measure import append_results, table
 from bench.relevance import index_pages
 from bench.search import SITES, html_files
-from lycosa.config.settings import IndexSettings
 from lycosa.core.records import Page
-from lycosa.graph.generation import link_news, make_generation
-from lycosa.index.indexer import Indexer
+from lycosa.graph.near_duplicates import near_groups
 from lycosa.page.parse import parse_page
-from lycosa.search.engine.searcher import Searcher, SearchRequest
+from lycosa.search.engine.searcher import SearchRequest
+from lycosa.store.tables.live import LiveTables
 from lycosa.store.workspace import Workspace
 from lycosa.text.analyze import analyzer_for
 from lycosa.url.keys import Identifier
@@ -186,29 +186,29 @@ def language_queries(pages: Site) -> dict[str, list[tuple[str, str]]]:
 def near_copies(root: str, pages: Site) -> dict[str, int]:
     """Return for each page a number that it shares with its copies."""
     workspace = Workspace.open(root)
-    make_generation(workspace)
-    with Indexer(root, IndexSettings()) as indexer:
-        indexer.update()
-    news = link_news(workspace, range(workspace.partitions))
-    assert news is not None
-    groups = dict(news.pages(columns=["url_key", "group"]).iter_rows())
     identifier = Identifier(workspace.domains, workspace.partitions)
-    return {url: groups.get(identifier.identify(url)[3]) or page.text_digest for url, page in pages}
+    keys = {url: identifier.identify(url)[3] for url, _ in pages}
+    priors = pl.DataFrame(
+        {"url_key": list(keys.values()), "prior": 1.0}, schema_overrides={"url_key": pl.UInt64}
+    )
+    found = near_groups(LiveTables(workspace), priors, pl.Series([], dtype=pl.UInt64), Path(root))
+    groups = dict(found.select("url_key", "group").iter_rows())
+    return {url: groups.get(keys[url], page.text_digest) for url, page in pages}
 
 
 def language_rows(root: str, pages: Site) -> list[tuple[str, ...]]:
     """Return for each language, and as their mean, the reciprocal ranks with the language of the
     query and without it.
     """
-    index_pages(root, pages)
+    searcher = index_pages(root, pages)
     groups = near_copies(root, pages)
-    searcher = Searcher(root)
 
     def rank(asked: Sequence[tuple[str, str]], language: str | None) -> float:
         total = 0.0
         for query, target in asked:
-            request = SearchRequest(query, language=language, per_host=0, spelling=False)
-            found = [groups[hit.url] for hit in searcher.search(request).hits]
+            request = SearchRequest(query, 30, language=language, per_host=0, spelling=False)
+            hits = searcher.search(request).hits
+            found = list(dict.fromkeys(groups[hit.url] for hit in hits))[:10]
             total += 1 / (found.index(groups[target]) + 1) if groups[target] in found else 0.0
         return total / len(asked)
 
