@@ -151,3 +151,36 @@ def test_a_copy_below_the_code_of_another_language_does_not_represent_the_page(
         for query in ("mod_rewrite", "rule-based rewrite engine", "how do conditions depend?"):
             hits = Searcher(corpus.root).search(SearchRequest(query, per_host=0)).hits
             assert (hits[0].url, hits[0].copies) == ("http://manual.test/en/mod_rewrite.html", 3)
+
+
+def test_a_stem_that_is_a_word_of_another_language_does_not_decide(
+    tmp_path_factory: pytest.TempPathFactory,
+) -> None:
+    """The Catalan stem of the French `comment` is the Catalan word `com`."""
+    catalan = "Com que el programa com a tal funciona, l'installer de Debian explica com es fa."
+    french = "Voici comment installer Debian, et comment configurer la machine ensuite."
+    pages = [
+        (
+            f"http://guide.test/ca/{number}.html",
+            page(
+                f"{catalan} Nota {number}." if number < 12 else f"Una altra pàgina, {number}.",
+                language="ca",
+            ),
+        )
+        for number in range(24)
+    ] + [
+        (
+            f"http://guide.test/fr/{number}.html",
+            page(
+                f"{french} Note {number}." if number < 12 else f"Une autre page, numéro {number}.",
+                language="fr",
+            ),
+        )
+        for number in range(30)
+    ]
+    corpus = Corpus(str(tmp_path_factory.mktemp("guide") / "workspace"))
+    corpus.commit(pages)
+    with Indexer(corpus.root, SMALL) as indexer:
+        indexer.update()
+    hits = Searcher(corpus.root).search(SearchRequest("comment installer Debian", per_host=0)).hits
+    assert [hit.language for hit in hits[:3]] == ["fr", "fr", "fr"]

@@ -75,7 +75,7 @@ RELAX_SHARE = 0.6
 """Share of the words that a page must contain if few pages contain all."""
 READING_TIE = 0.1
 """Share of the score of further readings that is added to the best one."""
-LANGUAGE_PRIOR_POWER = 0.5
+LANGUAGE_PRIOR_POWER = 0.6
 """Exponent of a language's share of the pages, as its probability before the words of the query are
 known.
 """
