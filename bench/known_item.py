@@ -1,13 +1,17 @@
 """Known-item search: how well a page is found again by words of its title or of one of its
 sentences.
 
-    python -m bench.known_item [--sites DIR] [--pages N] [--results FILE]
+    python -m bench.known_item [--sites DIR] [--pages N] [--only sites|languages] [--results FILE]
 
 Each folder of DIR is one site of HTML files. Queries come from its English pages: the first six
 words of the title, and six and four neighbouring words of a sentence. Pages whose title and URL
 contradict the language of their text are no targets. Measured is the mean reciprocal rank of the
 first ten; a page with the same text counts as the target. The baseline is tantivy with English
 stemming, any of the words, the title weighted three times.
+
+`languages`: all sites in one index. Queries come from pages in every language that has enough. Near
+copies are folded, and one of the target counts as the target. Measured with the language of the
+query and without it; odd-numbered queries were used for tuning.
 """
 
 from __future__ import annotations
@@ -19,19 +23,27 @@ import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+import polars as pl
 import tantivy
 
 from bench.measure import append_results, table
 from bench.relevance import index_pages
 from bench.search import SITES, html_files
 from lycosa.core.records import Page
+from lycosa.graph.near_duplicates import near_groups
 from lycosa.page.parse import parse_page
 from lycosa.search.engine.searcher import SearchRequest
+from lycosa.store.tables.live import LiveTables
+from lycosa.store.workspace import Workspace
+from lycosa.text.analyze import analyzer_for
+from lycosa.url.keys import Identifier
 
 KINDS = ("title", "six words", "four words")
 TARGETS = 120
 TITLE_WORDS, TITLE_WEIGHT = 6, 3.0
 _WORD = re.compile(r"[A-Za-z]{2,}")
+LANGUAGE_TARGETS, LEAST_PAGES = 40, 10
+"""Pages of a language that queries are made from, and how many it must have."""
 
 Site = list[tuple[str, Page]]
 Ask = Callable[[str], list[str]]
@@ -143,20 +155,104 @@ def site_row(root: str, name: str, site: Site) -> tuple[str, ...]:
     return tuple(cells)
 
 
+def language_queries(pages: Site) -> dict[str, list[tuple[str, str]]]:
+    """Return queries with the URLs of their targets, for each language: alternately the first words
+    of a title, and four neighbouring words of a sentence.
+    """
+    generator = random.Random(8)
+    made: dict[str, list[tuple[str, str]]] = {}
+    for language in sorted({page.language for _, page in pages if page.language}):
+        targets = [
+            (url, page)
+            for url, page in pages
+            if page.language == language and page.language_share == 1 and len(page.main_text) > 500
+        ]
+        if len(targets) < LEAST_PAGES:
+            continue
+        chosen = generator.sample(targets, min(LANGUAGE_TARGETS, len(targets)))
+        made[language] = []
+        for url, page in chosen:
+            title = [unit.surface for unit in analyzer_for(language).units(page.title)]
+            line = generator.choice([line for line in page.main_text.split("\n") if line])
+            words = [unit.surface for unit in analyzer_for(language).units(line)]
+            start = generator.randrange(max(1, len(words) - 3))
+            made[language] += [
+                (" ".join(title[:TITLE_WORDS]), url),
+                (" ".join(words[start : start + 4]), url),
+            ]
+    return made
+
+
+def near_copies(root: str, pages: Site) -> dict[str, int]:
+    """Return for each page a number that it shares with its copies."""
+    workspace = Workspace.open(root)
+    identifier = Identifier(workspace.domains, workspace.partitions)
+    keys = {url: identifier.identify(url)[3] for url, _ in pages}
+    priors = pl.DataFrame(
+        {"url_key": list(keys.values()), "prior": 1.0}, schema_overrides={"url_key": pl.UInt64}
+    )
+    found = near_groups(LiveTables(workspace), priors, pl.Series([], dtype=pl.UInt64), Path(root))
+    groups = dict(found.select("url_key", "group").iter_rows())
+    return {url: groups.get(keys[url], page.text_digest) for url, page in pages}
+
+
+def language_rows(root: str, pages: Site) -> list[tuple[str, ...]]:
+    """Return for each language, and as their mean, the reciprocal ranks with the language of the
+    query and without it.
+    """
+    searcher = index_pages(root, pages)
+    groups = near_copies(root, pages)
+
+    def rank(asked: Sequence[tuple[str, str]], language: str | None) -> float:
+        total = 0.0
+        for query, target in asked:
+            request = SearchRequest(query, 30, language=language, per_host=0, spelling=False)
+            hits = searcher.search(request).hits
+            found = list(dict.fromkeys(groups[hit.url] for hit in hits))[:10]
+            total += 1 / (found.index(groups[target]) + 1) if groups[target] in found else 0.0
+        return total / len(asked)
+
+    figures: dict[str, list[float]] = {}
+    for language, asked in language_queries(pages).items():
+        # two queries from each page: those of every second page
+        halves = [
+            [query for place, query in enumerate(asked) if place // 2 % 2 == half]
+            for half in (0, 1)
+        ]
+        figures[f"{language} ({len(asked)})"] = [
+            rank(half, each) for half in halves for each in (language, None)
+        ]
+    means = [sum(column) / len(figures) for column in zip(*figures.values(), strict=True)]
+    return [
+        (name, *(f"{figure:.3f}" for figure in row))
+        for name, row in {**figures, "mean": means}.items()
+    ]
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--sites", type=Path, default=SITES)
     parser.add_argument("--pages", type=int, default=700)
+    parser.add_argument("--only", choices=("sites", "languages"))
     parser.add_argument("--results", type=Path, help="append the figures to this file")
     options = parser.parse_args()
+    bodies = []
     with tempfile.TemporaryDirectory(prefix="lycosa-bench-") as folder:
-        rows = [
-            site_row(f"{folder}/{name}", name, site)
-            for name, site in sites(options.sites, options.pages).items()
-        ]
-    body = table(("site", "pages", *(f"{kind}: Lycosa; BM25 (queries)" for kind in KINDS)), rows)
+        found = sites(options.sites, options.pages)
+        if options.only != "languages":
+            rows = [site_row(f"{folder}/{name}", name, site) for name, site in found.items()]
+            kinds = (f"{kind}: Lycosa; BM25 (queries)" for kind in KINDS)
+            bodies.append(table(("site", "pages", *kinds), rows))
+        if options.only != "sites":
+            together = [page for site in found.values() for page in site]
+            columns = (
+                "language (queries)",
+                *("odd, given", "odd, none", "even, given", "even, none"),
+            )
+            bodies.append(table(columns, language_rows(f"{folder}/all", together)))
+    body = "\n\n".join(bodies)
     print(body)
     if options.results:
         append_results(options.results, "Known-item search", "python -m bench.known_item", body)

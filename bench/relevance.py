@@ -2,7 +2,7 @@
 in the same run.
 
     python -m bench.relevance [--data DIR] [--only NAME]... [--results FILE]     NAME: a collection,
-    or mixed
+    mixed, or languages
 
 Judged collections: Cranfield, CISI and Medline (mean average precision of the first 1,000 results)
 and XQuAD (mean reciprocal rank of the first ten: the paragraph that answers a question).
@@ -17,6 +17,9 @@ default.
 language of the query (mean reciprocal rank of the first ten). A SIB-200 query is every second word
 of a sentence; in languages without spaces, the middle half of it.
 
+`languages`: the same queries with an index for each language, beside tantivy and BM25; only if it is
+named.
+
 UDHR: each article of the Universal Declaration is a page. The query is the three rarest words of
 its first sentence.
 """
@@ -28,6 +31,7 @@ import itertools
 import math
 import re
 import tempfile
+import unicodedata
 import xml.etree.ElementTree as ElementTree
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -54,7 +58,16 @@ _NUMBER = re.compile(r"\d+")
 # a Tibetan sentence ends with two shads
 _SENTENCE_END = re.compile(r"(?<=[.!?。！？။۔։।॥])\s|(?<=།)\s*།|\n")
 _WITHOUT_SPACES = frozenset({"bo", "ja", "ko", "lo", "my", "th", "zh"})
-_TANTIVY_STEMMERS = {"ar": "arabic", "en": "english", "es": "spanish"}
+_TANTIVY_STEMMERS = {
+    "ar": "arabic",
+    "de": "german",
+    "en": "english",
+    "es": "spanish",
+    "fr": "french",
+    "it": "italian",
+    "pt": "portuguese",
+    "ru": "russian",
+}
 
 
 @dataclass(slots=True)
@@ -233,9 +246,9 @@ def rankings(
 
 def tantivy_rankings(collection: Collection) -> dict[str, list[str]]:
     """tantivy alone: title and text in one field, its stemmer for the language, any of the
-    words.
+    words. Words are cut at spaces and punctuation: its simple tokenizer cuts Hindi words at signs.
     """
-    tokenizer = tantivy.TextAnalyzerBuilder(tantivy.Tokenizer.simple()).filter(
+    tokenizer = tantivy.TextAnalyzerBuilder(tantivy.Tokenizer.whitespace()).filter(
         tantivy.Filter.lowercase()
     )
     if collection.language in _TANTIVY_STEMMERS:
@@ -249,17 +262,26 @@ def tantivy_rankings(collection: Collection) -> dict[str, list[str]]:
     for each in collection.documents:
         document = tantivy.Document()
         document.add_text("number", each.number)
-        document.add_text("text", f"{each.title} {each.text}")
+        document.add_text("text", _spaced(f"{each.title} {each.text}"))
         writer.add_document(document)
     writer.commit()
     index.reload()
     searcher = index.searcher()
     found = {}
     for number, text in collection.questions.items():
-        query = index.parse_query(re.sub(r"[^\w\s]", " ", text), ["text"])
+        query = index.parse_query(_spaced(text), ["text"])
         hits = searcher.search(query, DEPTH).hits
         found[number] = [str(searcher.doc(address).get_first("number")) for _, address in hits]
     return found
+
+
+def _spaced(text: str) -> str:
+    """The text with spaces for everything but letters, digits and vowel signs, lower case: the
+    parser takes words in capitals for operators.
+    """
+    return "".join(
+        each if each.isalnum() or unicodedata.category(each)[0] == "M" else " " for each in text
+    ).lower()
 
 
 def bm25_rankings(collection: Collection) -> dict[str, list[str]]:
@@ -437,6 +459,26 @@ def collection_rows(root: str, collection: Collection) -> list[tuple[str, ...]]:
     ]
 
 
+def language_rows(root: str, data: Path) -> list[tuple[str, ...]]:
+    """Figures of each language of SIB-200 that is written with spaces: known sentences, with an
+    index for each language.
+    """
+    rows: list[tuple[str, ...]] = []
+    for collection in (sib200(path) for path in sorted((data / "sib200").glob("*.tsv"))):
+        if collection.language in _WITHOUT_SPACES:
+            continue
+        searcher = index_collection(f"{root}-{collection.name}", collection)
+        even = halves(collection)[1]
+        own = rankings(searcher, collection, even, MRR_DEPTH, language=collection.language)
+        ways = (tantivy_rankings(collection), bm25_rankings(collection), own)
+        figures = (
+            sum(reciprocal_rank(found[each], {each}) for each in even) / len(even) for found in ways
+        )
+        stemmer = _TANTIVY_STEMMERS.get(collection.language, "none")
+        rows.append((collection.name, stemmer, *(f"{figure:.3f}" for figure in figures)))
+    return rows
+
+
 def sib200(path: Path) -> Collection:
     """Read the sentences of SIB-200 in one language, each with a part of itself as query."""
     language = path.stem.split("-")[0]
@@ -521,6 +563,9 @@ def main() -> None:
                 ("one index of all languages", "questions", "language given", "no language given"),
                 mixed,
             )
+        if "languages" in options.only:
+            columns = ("SIB-200, even", "stemmer of tantivy", "tantivy", "BM25", "Lycosa")
+            body += "\n\n" + table(columns, language_rows(f"{folder}/sib", options.data))
         print(body)
         if options.results:
             append_results(options.results, "Relevance", "python -m bench.relevance", body)

@@ -7,12 +7,13 @@ from __future__ import annotations
 import pytest
 
 from lycosa.config.settings import IndexSettings
+from lycosa.core.records import Link, Page
 from lycosa.graph.generation import make_generation
 from lycosa.index.indexer import Indexer
 from lycosa.page.parse import parse_page
 from lycosa.search.engine.searcher import Searcher, SearchRequest
 from lycosa.store.workspace import Workspace
-from tests.index.corpus import Corpus
+from tests.index.corpus import Corpus, page
 
 SMALL = IndexSettings.model_validate({"heap": "15MiB"})
 TITLES = {
@@ -102,3 +103,84 @@ def test_near_duplicates_are_shown_once(root: str) -> None:
         ("http://handbook.test/en-US/0.html", 4)
     ]
     assert found[0].url == "http://handbook.test/en-US/0.html"
+
+
+REWRITE = (
+    "The rewrite module uses a rule-based engine, based on a regular expression parser, to change "
+    "requested addresses on the fly.",
+    "By default it maps an address to a path of the file system, and an unlimited number of rules "
+    "with conditions can be attached to each of them.",
+    "The conditions depend on server variables, environment variables, headers and time stamps.",
+)
+
+
+def manual_page(locale: str, declared: str, links: str = "") -> tuple[str, Page]:
+    url = f"http://manual.test/{locale}/mod_rewrite.html"
+    body = "".join(f"<p>{paragraph}</p>" for paragraph in REWRITE)
+    text = (
+        f"<html lang='{declared}'><head><title>Introduction</title></head>"
+        f"<body><main><h1>Introduction</h1>{body}{links}</main></body></html>"
+    )
+    return url, parse_page(text.encode(), url=url, content_type="text/html; charset=utf-8")
+
+
+def test_a_copy_below_the_code_of_another_language_does_not_represent_the_page(
+    tmp_path_factory: pytest.TempPathFactory,
+) -> None:
+    corpus = Corpus(str(tmp_path_factory.mktemp("manual") / "workspace"))
+    copies = [manual_page(locale, "en") for locale in ("da", "de", "en", "ru")]
+    linking = [
+        (
+            f"http://manual.test/{number}.html",
+            page(
+                f"Page {number} of the manual.",
+                language="en",
+                links=[Link("http://manual.test/de/mod_rewrite.html", "", "", "a", 0)],
+            ),
+        )
+        for number in range(20)
+    ]
+    corpus.commit([*copies, *linking])
+    with Indexer(corpus.root, SMALL) as indexer:
+        indexer.update()
+    for ranked in (False, True):
+        if ranked:
+            make_generation(Workspace.open(corpus.root))
+            with Indexer(corpus.root, SMALL) as indexer:
+                indexer.update()
+        for query in ("mod_rewrite", "rule-based rewrite engine", "how do conditions depend?"):
+            hits = Searcher(corpus.root).search(SearchRequest(query, per_host=0)).hits
+            assert (hits[0].url, hits[0].copies) == ("http://manual.test/en/mod_rewrite.html", 3)
+
+
+def test_a_stem_that_is_a_word_of_another_language_does_not_decide(
+    tmp_path_factory: pytest.TempPathFactory,
+) -> None:
+    """The Catalan stem of the French `comment` is the Catalan word `com`."""
+    catalan = "Com que el programa com a tal funciona, l'installer de Debian explica com es fa."
+    french = "Voici comment installer Debian, et comment configurer la machine ensuite."
+    pages = [
+        (
+            f"http://guide.test/ca/{number}.html",
+            page(
+                f"{catalan} Nota {number}." if number < 12 else f"Una altra pàgina, {number}.",
+                language="ca",
+            ),
+        )
+        for number in range(24)
+    ] + [
+        (
+            f"http://guide.test/fr/{number}.html",
+            page(
+                f"{french} Note {number}." if number < 12 else f"Une autre page, numéro {number}.",
+                language="fr",
+            ),
+        )
+        for number in range(30)
+    ]
+    corpus = Corpus(str(tmp_path_factory.mktemp("guide") / "workspace"))
+    corpus.commit(pages)
+    with Indexer(corpus.root, SMALL) as indexer:
+        indexer.update()
+    hits = Searcher(corpus.root).search(SearchRequest("comment installer Debian", per_host=0)).hits
+    assert [hit.language for hit in hits[:3]] == ["fr", "fr", "fr"]

@@ -37,8 +37,6 @@ def test_questions_are_answered_better_than_by_plain_bm25(name: str, tmp_path: P
         pytest.skip(f"{name} is not there (set LYCOSA_TEST_DATA)")
     collection = found[name]
     _, held_out = halves(collection)
-    if name.startswith("xquad"):
-        held_out = held_out[::4]
     searcher = index_collection(str(tmp_path / "workspace"), collection)
     off, auto = (
         mean(

@@ -17,6 +17,7 @@ from lycosa.search.query.query import parse_query
 from lycosa.search.query.reading import read
 from lycosa.search.ranking.feedback import TERMS, expansion, strength
 from lycosa.search.ranking.sentence import MAX_TERMS, is_sentence, sentence_terms
+from lycosa.text.function_words import plain_word
 from tests.index.corpus import Corpus, page
 
 SMALL = IndexSettings.model_validate({"heap": "15MiB"})
@@ -83,6 +84,46 @@ def test_what_a_sentence_is(query: str, expected: bool) -> None:
     parsed = parse_query(query)
     parts = max(len(reading.parts) for reading in read(parsed, ("en",)))
     assert is_sentence(parsed, parts) is expected
+
+
+@pytest.mark.parametrize(
+    ("language", "query", "expected"),
+    [
+        ("zh", "怎么安装 Debian", True),
+        ("zh", "軟件包如何安裝", True),
+        ("zh", "安装 Debian 软件包", False),
+        ("zh", "几何学 入门", False),
+        ("ja", "日本の首都はどこ", True),
+        ("ja", "なぜ空は青い", True),
+        ("ja", "いつかの夏", False),
+        ("th", "ติดตั้ง Debian อย่างไร", True),
+        ("th", "ติดตั้ง Debian", False),
+        ("lo", "ຕິດຕັ້ງ Debian ແນວໃດ", True),
+        ("lo", "ຕິດຕັ້ງ Debian Linux", False),
+        ("my", "ဘာကြောင့်အပြာရောင်", True),
+        ("my", "မြန်မာ မြို့တော် ကောင်းကင်", False),
+        ("km", "តើរាជធានីនៅឯណា", True),
+        ("km", "របៀបដំឡើង Debian", False),
+        ("bo", "ཇི་ལྟར་བྱེད་དགོས", True),
+        ("bo", "བོད་ཀྱི་རྒྱལ་ས", False),
+    ],
+)
+def test_question_words_of_languages_without_spaces(
+    language: str, query: str, expected: bool
+) -> None:
+    parsed = parse_query(query)
+    readings = read(parsed, ("en", language))
+    parts = max(len(reading.parts) for reading in readings)
+    assert is_sentence(parsed, parts, readings) is expected
+
+
+def test_vowel_signs_are_part_of_a_word() -> None:
+    assert [plain_word(word) for word in ("है।", "(कैसे)", "ကြောင့်", "What?")] == [
+        "है",
+        "कैसे",
+        "ကြောင့်",
+        "what",
+    ]
 
 
 def terms(query: str, language: str = "en") -> list[str]:

@@ -103,3 +103,20 @@ def test_the_language_of_a_page_without_text_is_that_of_its_title_and_descriptio
     )
     assert (page.text, page.language, page.simhash) == ("", "de", 0)
     assert parse_page(html("", ""), url="http://a.test/", content_type="text/html").language == ""
+
+
+@pytest.mark.parametrize(
+    ("declared", "url", "title", "share"),
+    [
+        ("en", "http://a.test/ru/expr.html", "Expressions", 0.75),
+        ("en", "http://a.test/ru/expr.html", "Выражения сервера", 0.5),
+        ("en", "http://a.test/en/expr.html", "Expressions", 1.0),
+        ("en", "http://a.test/expr.html", "Expressions", 1.0),
+        ("", "http://a.test/ru/expr.html", "Expressions", 0.75),
+        ("de", "http://a.test/en/expr.html", "Expressions", 0.75),
+    ],
+)
+def test_the_url_is_a_declaration_too(declared: str, url: str, title: str, share: float) -> None:
+    text = html(title, ENGLISH, f'lang="{declared}"' if declared else "")
+    page = parse_page(text, url=url, content_type="text/html; charset=utf-8")
+    assert (page.language, page.language_share) == ("en", share)

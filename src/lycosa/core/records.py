@@ -112,8 +112,8 @@ class Alternate(NamedTuple):
 
 
 DECLARATION_DIFFERS, TITLE_DIFFERS_TOO = 0.75, 0.5
-"""Values of `Page.language_share` below 1: the declared language differs from the text, or also the
-title does.
+"""Values of `Page.language_share` below 1: the declared language, or that of the URL, differs from
+the text, or also the title does.
 """
 
 
@@ -134,7 +134,7 @@ class Page:
     other_languages: list[str] = field(default_factory=list)
     # code from <html lang>, <meta http-equiv> or Content-Language; "" none
     declared_language: str = ""
-    # 1; less if declaration (else URL) and title do not fit `language`: lycosa.text.identify
+    # 1; less if declaration, URL or title do not fit `language`: lycosa.text.identify
     language_share: float = 1.0
     charset: str = ""
     published_at: int | None = None

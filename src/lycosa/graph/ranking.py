@@ -84,6 +84,9 @@ def page_ranks(
         .join(groups, on="url_key", how="left")
     )
     rows = rows.with_columns(pl.col("group", "canonical", "text").fill_null(0))
+    # Links to one copy are links to the text: among copies on a host, language and URL decide.
+    shared = pl.col("prior").max().over("group", "host_key")
+    rows = rows.with_columns(prior=pl.when(pl.col("group") != 0).then(shared).otherwise("prior"))
     return (
         _since(rows, before, generation)
         .select([pl.col(name).cast(kind) for name, kind in COLUMNS.items()])

@@ -259,5 +259,5 @@ def _identify(text: str, title: str, declared: str, url: str) -> _Language:
     if not text:
         return _Language("", 0.0, [], 1.0)
     identified = identify(text)
-    share = language_share(identified.language, declared or language_of_url(url), title)
+    share = language_share(identified.language, declared, title, language_of_url(url))
     return _Language(identified.language, identified.score, list(identified.others), share)

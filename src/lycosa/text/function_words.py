@@ -7,14 +7,15 @@ it is one. Words of languages without spaces are those that ICU's dictionaries c
 from __future__ import annotations
 
 import functools
-import re
+import unicodedata
 from collections.abc import Sequence
 
 from lycosa.text.everyday import everyday_words
 
 QUESTION_MARKS = ("?", "？", "؟", "⁇", "⸮")
 SENTENCE_MARKS = (*QUESTION_MARKS, ".", "。", "．", "۔", "।", "॥", "！", "!")
-_EDGES = re.compile(r"^[\W_]+|[\W_]+$")
+SPACELESS = frozenset({"zh", "ja", "th", "lo", "my", "km", "bo"})
+_MOST_CUT = 3
 
 _QUESTION_WORDS = {
     "ar": "ما ماذا من متى أين كيف لماذا لم كم أي أية هل بماذا لمن",
@@ -39,7 +40,7 @@ _QUESTION_WORDS = {
     "it": "che cosa chi quando dove come perché quale quali quanto quanta quanti quante qual cos'è",
     "ja": "何 なに なん 誰 だれ いつ どこ なぜ どう どの どれ どちら いくつ いくら どのように どうして どんな ですか ますか か",  # noqa: E501
     "kk": "не кім қашан қайда қалай неге қай қандай қанша неше",
-    "km": "អ្វី អ្នកណា ណា ពេលណា ហេតុអ្វី យ៉ាងណា ប៉ុន្មាន",
+    "km": "តើ ឯណា នៅឯណា អ្វី អ្នកណា ណា ពេលណា ហេតុអ្វី យ៉ាងណា ប៉ុន្មាន",
     "ko": "무엇 무엇을 무엇이 무엇인가 무엇입니까 무엇인가요 뭐 누구 누가 누구를 누구의 누구인가 언제 어디 어디에 어디에서 어디서 왜 "  # noqa: E501
     "어떻게 몇 어느 어떤 얼마 얼마나 무슨",
     "ky": "эмне ким качан кайда кандай эмнеге кайсы канча",
@@ -145,8 +146,17 @@ def function_words(language: str) -> frozenset[str]:
 
 
 def plain_word(surface: str) -> str:
-    """A word as these lists have it: lower case, without punctuation around it."""
-    return _EDGES.sub("", surface).casefold()
+    """A word as these lists have it: lower case, without punctuation around it. Vowel signs at its
+    end belong to it.
+    """
+    start, end = 0, len(surface)
+    while start < end and not surface[start].isalnum():
+        start += 1
+    while end > start and not (
+        surface[end - 1].isalnum() or unicodedata.category(surface[end - 1])[0] == "M"
+    ):
+        end -= 1
+    return surface[start:end].casefold()
 
 
 @functools.cache
@@ -157,3 +167,18 @@ def _all_question_words() -> frozenset[str]:
 def is_question(words: Sequence[str]) -> bool:
     """Whether plain words begin or end with a question word of some language."""
     return bool(words) and not _all_question_words().isdisjoint((words[0], words[-1]))
+
+
+def has_question_word(words: Sequence[str], language: str) -> bool:
+    """Whether the plain words of a text without spaces contain a question word of its language.
+
+    A question word can stand anywhere there, and may have been cut in up to three words. One of
+    a single character, which often is part of another word, counts at the beginning and the end.
+    """
+    known, joiner = question_words(language), "\u0f0b" if language == "bo" else ""
+    for start in range(len(words)):
+        for end in range(start + 1, min(start + _MOST_CUT, len(words)) + 1):
+            text = joiner.join(words[start:end])
+            if text in known and (len(text) > 1 or start == 0 or end == len(words)):
+                return True
+    return False

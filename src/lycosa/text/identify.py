@@ -320,25 +320,28 @@ _CLOSE = ({"id", "ms"}, {"no", "da"}, {"hr", "sr", "bs"}, {"fa", "tg"})
 _FOREIGN_TO_ENGLISH = re.compile(r"[^\W\d_a-zA-Z]")
 
 
-def language_share(language: str, declared: str, title: str) -> float:
+def language_share(language: str, declared: str, title: str, in_url: str = "") -> float:
     """Return the share of text, declaration and title that agree on the identified language of the
     text: 1, 0.75 or 0.5.
 
-    Only a declaration that differs counts, since many pages declare nothing. The title decides
+    Only a declaration that differs counts, since many pages declare nothing. The code in a URL is
+    one too: a copy of a page below `/ru/` declares the language of the original. The title decides
     whether the page is a translation whose text was not translated, or a page with a wrong
     declaration.
     """
-    if (
-        not language
-        or not declared
-        or declared == language
-        or any({language, declared} <= close for close in _CLOSE)
-    ):
+    others = [code for code in (declared, in_url) if _contradicts(language, code)]
+    if not others:
         return 1.0
+    if title and any(_title_differs(title, language, other) for other in others):
+        return TITLE_DIFFERS_TOO
+    return DECLARATION_DIFFERS
+
+
+def _contradicts(language: str, declared: str) -> bool:
     return (
-        TITLE_DIFFERS_TOO
-        if title and _title_differs(title, language, declared)
-        else DECLARATION_DIFFERS
+        bool(language and declared)
+        and declared != language
+        and not any({language, declared} <= close for close in _CLOSE)
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 
 import tantivy
 
@@ -10,7 +11,7 @@ from lycosa.index.schema import located
 from lycosa.search.engine.search_query import SearchQuery, readings_of
 from lycosa.search.ranking.lengths import Lengths, measure
 from lycosa.search.ranking.retrieve import terms_of
-from lycosa.search.ranking.statistics import Term, TermStatistics
+from lycosa.search.ranking.statistics import WRITTEN, Term, TermStatistics
 from lycosa.text.analyze import Analysis
 
 _MAX_QUERIES = 256
@@ -24,8 +25,14 @@ class IndexStatistics:
     """
 
     def __init__(
-        self, schema: tantivy.Schema, searcher: tantivy.Searcher, analysis: Analysis
+        self,
+        schema: tantivy.Schema,
+        searcher: tantivy.Searcher,
+        analysis: Analysis,
+        pages_with_word: Callable[[str, str], int],
     ) -> None:
+        """`pages_with_word` counts the pages of a language with a word as it is written."""
+        self._pages_with_word = pages_with_word
         self._schema = schema
         self._searcher = searcher
         self._analysis = analysis
@@ -48,9 +55,14 @@ class IndexStatistics:
         if count is None:
             if len(self._frequencies) >= _MAX_TERMS:
                 self._frequencies.clear()
-            field, (indexed,) = located(name, (term,))
-            count = self._frequencies[name, term] = int(self._searcher.doc_freq(field, indexed))
+            count = self._frequencies[name, term] = self._document_frequency(name, term)
         return count
+
+    def _document_frequency(self, name: str, term: str) -> int:
+        if name.startswith(WRITTEN):
+            return self._pages_with_word(term, name.removeprefix(WRITTEN))
+        field, (indexed,) = located(name, (term,))
+        return int(self._searcher.doc_freq(field, indexed))
 
     def length(self, name: str) -> float:
         return 0.0

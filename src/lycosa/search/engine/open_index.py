@@ -51,12 +51,24 @@ from lycosa.search.query.query import ParsedQuery
 from lycosa.search.query.reading import Reading, read_by
 from lycosa.search.ranking.expression import Expression, Leaf
 from lycosa.search.ranking.feedback import PageTerms
-from lycosa.search.ranking.ordering import PageListing, Ranked, freshness, in_windows, listing
+from lycosa.search.ranking.ordering import (
+    PageListing,
+    Ranked,
+    freshness,
+    in_windows,
+    listing,
+)
 from lycosa.search.ranking.rescoring import Rescorer
 from lycosa.search.ranking.retrieve import Filters, QueryBuilder
 from lycosa.search.ranking.similar import Likeness
-from lycosa.search.ranking.statistics import TermStatistics
-from lycosa.search.suggest.spelling import SpellingCandidates, SpellingRequest, lookup_spellings
+from lycosa.search.ranking.statistics import (
+    TermStatistics,
+)
+from lycosa.search.suggest.spelling import (
+    SpellingCandidates,
+    SpellingRequest,
+    lookup_spellings,
+)
 from lycosa.text.analyze import Unit, analysis_by
 from lycosa.text.korean import holds_hangul
 
@@ -106,7 +118,9 @@ class OpenIndex:
         self._schema, self._searcher = opened
         self.languages = tuple(by_count(self.info.languages)) or ("",)
         self.analysis, self.missing = analysis_by(self.info.analyzers).here()
-        self.statistics = IndexStatistics(self._schema, self._searcher, self.analysis)
+        self.statistics = IndexStatistics(
+            self._schema, self._searcher, self.analysis, self._pages_with_word
+        )
         self.pages = IndexedPages(
             self._schema, self._searcher, texts, self.analysis, self.statistics
         )
@@ -131,6 +145,10 @@ class OpenIndex:
     @property
     def documents(self) -> int:
         return self.statistics.documents
+
+    def _pages_with_word(self, word: str, language: str) -> int:
+        known = (file.find_word(word, language) for file in self.suggest_files)
+        return sum(each.pages for each in known if each is not None)
 
     def find(
         self,

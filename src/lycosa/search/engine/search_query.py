@@ -64,7 +64,7 @@ def stages_of(question: SearchQuery) -> tuple[float, ...]:
     hold the rare ones are best.
     """
     parts = parts_of(question)
-    if question.like is None and is_sentence(question.parsed, parts):
+    if question.like is None and is_sentence(question.parsed, parts, readings_of(question)):
         return (SENTENCE,)
     if parts < 2 or question.like is not None:
         return (REQUIRE_ALL,)

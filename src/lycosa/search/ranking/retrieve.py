@@ -25,6 +25,7 @@ from lycosa.index.schema import (
     URL_WORDS,
     text_field,
 )
+from lycosa.index.suggest.normalise import folded
 from lycosa.search.query.filters import Filters, filter_clauses
 from lycosa.search.query.reading import Asked, QueryWord, Reading, read
 from lycosa.search.query.syntax import IN_ANCHOR, IN_TITLE, IN_URL
@@ -46,7 +47,13 @@ from lycosa.search.ranking.sentence import (
     sentence_expression,
     sentence_terms,
 )
-from lycosa.search.ranking.statistics import Statistics, Term, correction, inverse_frequency
+from lycosa.search.ranking.statistics import (
+    WRITTEN,
+    Statistics,
+    Term,
+    correction,
+    inverse_frequency,
+)
 from lycosa.text.analyze import Unit, analyzer_for
 
 __all__ = ["Filters", "QueryBuilder", "Reading", "read"]
@@ -68,12 +75,14 @@ RELAX_SHARE = 0.6
 """Share of the words that a page must contain if few pages contain all."""
 READING_TIE = 0.1
 """Share of the score of further readings that is added to the best one."""
-LANGUAGE_PRIOR_POWER = 0.5
+LANGUAGE_PRIOR_POWER = 0.6
 """Exponent of a language's share of the pages, as its probability before the words of the query are
 known.
 """
 LANGUAGE_SMOOTHING = 5.0
 """Pages with the average share of each word that are added to every language."""
+STEM_EVIDENCE = 0.1
+"""How much a page with a word's stem tells of the language, beside one with the word as written."""
 MIN_LANGUAGE_WEIGHT = 0.01
 SENTENCE_WEIGHTS = {BODY_ROLE: 1.0, FULL_ROLE: 0.1, ANCHOR_ROLE: 0.2}
 
@@ -274,11 +283,12 @@ class QueryBuilder:
         if len(readings) < 2:
             return [1.0] * len(readings)
         pages = [self._pages_of(reading) for reading in readings]
-        held: list[dict[int, int]] = []
+        held: list[dict[int, float]] = []
         for reading in readings:
-            counts: dict[int, int] = {}
+            counts: dict[int, float] = {}
             for word in reading.words():
-                count = self._holding(word.unit, reading.analyzer.field_set)
+                count = STEM_EVIDENCE * self._holding(word.unit, reading.analyzer.field_set)
+                count += self._count(*written_word(word, reading))
                 counts[word.place] = min(counts.get(word.place, count), count)
             held.append(counts)
         places = {place for counts in held for place in counts}
@@ -432,6 +442,11 @@ def _together(
         yield Leaf(body, terms, NEAR_WEIGHT * factor, NEAR_SLOP)
 
 
+def written_word(word: QueryWord, reading: Reading) -> Term:
+    """By what the pages are counted that contain a word of a query as it is written."""
+    return f"{WRITTEN}{reading.language}", folded(word.unit.surface or " ".join(word.unit.phrase))
+
+
 def terms_of(readings: Sequence[Reading]) -> list[Term]:
     """The terms whose frequencies the scores of these readings depend on, each once."""
     asked: dict[Term, None] = {(LANGUAGE, reading.language): None for reading in readings}
@@ -442,4 +457,6 @@ def terms_of(readings: Sequence[Reading]) -> list[Term]:
 
     for reading in readings:
         _held((*reading.parts, *reading.unwanted), reading.analyzer.field_set, {}, WEIGHTS, note)
+        if len(readings) > 1:
+            asked.update(dict.fromkeys(written_word(word, reading) for word in reading.words()))
     return list(asked)

@@ -14,7 +14,14 @@ from lycosa.index.schema import BODY_ROLE, text_field
 from lycosa.search.query.query import Clause, ParsedQuery
 from lycosa.search.query.reading import Asked, QueryWord, Reading
 from lycosa.search.ranking.expression import AtLeast, Expression, Leaf, WithOptional, every
-from lycosa.text.function_words import SENTENCE_MARKS, function_words, is_question, plain_word
+from lycosa.text.function_words import (
+    SENTENCE_MARKS,
+    SPACELESS,
+    function_words,
+    has_question_word,
+    is_question,
+    plain_word,
+)
 
 MIN_PARTS = 6
 """Words and groups of words from which a query is a sentence."""
@@ -44,9 +51,9 @@ Holding = Callable[[QueryWord], int]
 """Return how many pages contain a word."""
 
 
-def is_sentence(parsed: ParsedQuery, parts: int) -> bool:
+def is_sentence(parsed: ParsedQuery, parts: int, readings: Sequence[Reading] = ()) -> bool:
     """Return whether a query of `parts` words and groups is a sentence: long, or a question, or
-    with a mark at its end.
+    with a mark at its end. Question words of languages without spaces are found in the readings.
     """
     if parts >= MIN_PARTS:
         return True
@@ -56,7 +63,19 @@ def is_sentence(parsed: ParsedQuery, parts: int) -> bool:
         return False
     texts = [part.text for part in parsed.wanted if isinstance(part, Clause)]
     return texts[-1].endswith(SENTENCE_MARKS) or (
-        parts >= MIN_QUESTION_PARTS and is_question([plain_word(text) for text in texts])
+        parts >= MIN_QUESTION_PARTS
+        and (
+            is_question([plain_word(text) for text in texts])
+            or any(map(_is_spaceless_question, readings))
+        )
+    )
+
+
+def _is_spaceless_question(reading: Reading) -> bool:
+    if reading.language not in SPACELESS or len(reading.wanted) < MIN_QUESTION_PARTS:
+        return False
+    return has_question_word(
+        [plain_word(unit.surface) for unit in reading.wanted], reading.language
     )
 
 

@@ -21,6 +21,8 @@ _USUAL_FREQUENCY = 2.0
 
 Term = tuple[str, str]
 """A field's name and a term in it."""
+WRITTEN = "written_"
+"""Before a language: no field, but the words of its pages as written (`index.suggest`)."""
 
 
 class Statistics(Protocol):

@@ -124,7 +124,7 @@ language text ISO 639 code of the identified language; empty: unknown
 language_score f64 confidence of the language, 0 to 1
 other_languages list[text] other languages in the text
 declared_language text code of the language that the page or its headers declare; empty: none
-language_share f64 1: declared language and title fit the text; 0.75: only the title; 0.5: none
+language_share f64 1: declaration, URL and title fit the text; 0.75: the title fits; 0.5: none
 charset text character encoding used for decoding
 published_at time? publication date that the page states
 canonical text? canonical URL that the page states
