@@ -1,4 +1,4 @@
-"""A simulated Internet for checks of availability: the real checker, watchman and desk, with a
+"""A simulated Internet for checks of availability: the real checker, detector and notifier, with a
 clock that is moved by hand.
 
 An `Answer` says how a check ends; what a URL answers at a time is a function. Nothing sleeps, so a
@@ -17,9 +17,9 @@ from lycosa.core.clock import ManualClock
 from lycosa.core.records import Exchange, UrlId, Visit, VisitKind
 from lycosa.fetch.check import Check
 from lycosa.notify.transports import Notice
-from lycosa.uptime.checker import Checker
-from lycosa.uptime.notifications import Desk
-from lycosa.uptime.outages import Event, Offline, Outage, Watchman, authority
+from lycosa.uptime.checker import Checker, CheckerHooks
+from lycosa.uptime.notifications import OutageNotifier
+from lycosa.uptime.outages import Event, NetworkOutage, Outage, OutageDetector, authority
 from lycosa.url.keys import host_key, url_key
 
 HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n\r\n"
@@ -77,21 +77,17 @@ class World:
 
     def begin(self) -> None:
         """A process begins: with nothing but what is on disk."""
-        self.watchman = Watchman(lambda url: authority(url))
-        self.desk = Desk(lambda target: self.boxes.setdefault(target, Box()))
+        self.detector = OutageDetector(lambda url: authority(url))
+        self.notifier = OutageNotifier(lambda target: self.boxes.setdefault(target, Box()))
         self.flying.clear()
-        self.checker = Checker(
-            runner=self,
-            pace=Alone(),
-            keep=lambda exchange, visit: self.visits.append(visit),
+        hooks = CheckerHooks(
+            store=lambda exchange, visit: self.visits.append(visit),
             identify=lambda url: UrlId(
                 url, authority(url), host_key(authority(url)), url_key(url), 0
             ),
-            watchman=self.watchman,
-            desk=self.desk,
-            clock=self.clock,
-            say=lambda event: self.events.append((self.now, event)),
+            on_event=lambda event: self.events.append((self.now, event)),
         )
+        self.checker = Checker(self, Alone(), self.detector, self.notifier, self.clock, hooks)
 
     @property
     def now(self) -> int:
@@ -106,8 +102,12 @@ class World:
         return [event for _, event in self.events if isinstance(event, Outage) and not event.until]
 
     @property
-    def offlines(self) -> list[Offline]:
-        return [event for _, event in self.events if isinstance(event, Offline) and not event.until]
+    def offlines(self) -> list[NetworkOutage]:
+        return [
+            event
+            for _, event in self.events
+            if isinstance(event, NetworkOutage) and not event.until
+        ]
 
     def run(self, until_ms: int) -> None:
         """Let time pass up to `until_ms` after the start."""
