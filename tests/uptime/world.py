@@ -15,7 +15,9 @@ from itertools import count
 from lycosa.config.monitor import Monitor
 from lycosa.core.clock import ManualClock
 from lycosa.core.records import Exchange, UrlId, Visit, VisitKind
-from lycosa.fetch.check import Check
+from lycosa.crawl.policy.availability_checks import CheckPace
+from lycosa.fetch.check import Check, CheckRunner
+from lycosa.notify.outbox import Outbox
 from lycosa.notify.transports import Notice
 from lycosa.uptime.checker import Checker, CheckerHooks
 from lycosa.uptime.notifications import OutageNotifier
@@ -44,20 +46,24 @@ REFUSED = Answer(2, 0, "connect_refused")
 HANGS = Answer(10**9)
 
 
-class Box:
+class Box(Outbox):
     """An outbox that delivers at once, and keeps its cursor."""
 
     def __init__(self) -> None:
-        self.cursor = ""
         self.notices: list[Notice] = []
+        self._text = ""
+
+    @property
+    def cursor(self) -> str:
+        return self._text
 
     def put(self, notices: Sequence[Notice], cursor: str | None = None) -> None:
         self.notices += notices
-        self.cursor = self.cursor if cursor is None else cursor
+        self._text = self._text if cursor is None else cursor
 
 
 @dataclass
-class World:
+class World(CheckRunner):
     """`answer(url, at)`: what a URL answers to a check that begins at that time, ms since the
     start.
     """
@@ -116,9 +122,7 @@ class World:
             moments = [self.clock.monotonic_ms() + 1_000, self.start_ms + until_ms]
             if self.flying:
                 moments.append(self.flying[0][0])
-            due = self.checker.next_at()
-            if due is not None:
-                moments.append(due)
+            moments.append(self.checker.next_at())
             self.clock.advance(max(1, min(moments) - self.clock.monotonic_ms()))
 
     # -- the runner: what `CheckRunner` does --
@@ -156,8 +160,11 @@ class World:
         pass
 
 
-class Alone:
+class Alone(CheckPace):
     """The pace where nobody crawls."""
+
+    def __init__(self) -> None:
+        pass
 
     def pause_ms(self, identity: UrlId, least_ms: int) -> int:
         return least_ms

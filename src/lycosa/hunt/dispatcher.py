@@ -67,8 +67,8 @@ class HandedOut(Unvisited):
 
 
 @dataclass(slots=True, frozen=True)
-class StoredPages:
-    """The stored pages of a workspace."""
+class VisitedPages:
+    """The visited pages of a workspace, from its index and tables."""
 
     workspace: Workspace
     tables: LiveTables
@@ -140,7 +140,7 @@ class StoredPages:
         return links
 
 
-def start_from_index(hunt: Hunt, stored: StoredPages) -> tuple[int, int]:
+def start_from_index(hunt: Hunt, stored: VisitedPages) -> tuple[int, int]:
     """Queue the links of matching pages of the index; without any, of well-linked pages.
 
     Return the number of both.
@@ -165,7 +165,7 @@ class HuntDispatcher(CrawlListener):
         crawl: CrawlState,
         assignment: Assignment,
         on_result: Callable[[RelevantPage], None],
-        stored: StoredPages,
+        stored: VisitedPages,
         *,
         agents: int,
         elsewhere: bool,

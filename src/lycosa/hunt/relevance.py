@@ -137,15 +137,15 @@ class HuntQuery:
             IN_URL: _text(analyzer, url_words(url)),
             IN_ANCHOR: _text(analyzer, "\n".join(anchors)),
         }
-        sought = [word for parts in (*reading.parts, reading.unwanted) for word in _words(parts)]
+        words = [word for parts in (*reading.parts, reading.unwanted) for word in _words(parts)]
         if len(page.text) > len(page.main_text) and not all(
-            texts["body"].times(word) for word in sought
+            texts["body"].times(word) for word in words
         ):
             # only for words that the main text lacks
             texts["rest"] = _text(analyzer, page.text[:MAX_ANALYZED])
-        if any(_strength(asked, texts) > 0 for asked in reading.unwanted):
+        if any(_strength(part, texts) > 0 for part in reading.unwanted):
             return Evidence(())
-        strengths = tuple(_all(asked, texts) for asked in reading.parts)
+        strengths = tuple(_all(part, texts) for part in reading.parts)
         return Evidence(strengths, self._boost(reading, strengths, texts))
 
     def add_statistics(self, evidence: Evidence) -> None:
@@ -179,7 +179,7 @@ class HuntQuery:
                 (IN_TITLE, IN_URL, IN_ANCHOR, "body"), _text(reading.analyzer, text)
             )
             present = self._cache[key] = tuple(
-                float(_all(asked, texts) > 0) for asked in reading.parts
+                float(_all(part, texts) > 0) for part in reading.parts
             )
         weights = self.weights
         return sum(weight * there for weight, there in zip(weights, present, strict=True)) / sum(
@@ -195,9 +195,9 @@ class HuntQuery:
         reading = self._reading(language)
         return frozenset(
             term
-            for asked, function in zip(reading.parts, self._is_function, strict=True)
+            for part, function in zip(reading.parts, self._is_function, strict=True)
             if not function
-            for word in _words(asked)
+            for word in _words(part)
             for term in word.unit.phrase
         )
 
@@ -255,7 +255,7 @@ class HuntQuery:
         if all(_all(reading.parts[place], {IN_TITLE: texts[IN_TITLE]}) > 0 for place in required):
             return _ALL_IN_TITLE
         starts = [
-            {word.unit.phrase[0] for asked in reading.parts[place] for word in _of(asked)}
+            {word.unit.phrase[0] for part in reading.parts[place] for word in _of(part)}
             for place in required
         ]
         return _TOGETHER if _within(texts["body"].terms, starts, _WINDOW * len(required)) else 1.0
@@ -272,14 +272,14 @@ class _Reading:
         self.unwanted = read_by(parsed, analyzer).unwanted
         units: list[Unit] = [
             word.unit
-            for asked, only in zip(self.parts, function_words, strict=True)
-            if not only
-            for word in _words(asked)
+            for part, function in zip(self.parts, function_words, strict=True)
+            if not function
+            for word in _words(part)
         ]
         self.highlighter = Highlighter(
             analyzer,
             units,
-            [word.beginning for asked in self.parts for word in _words(asked) if word.beginning],
+            [word.beginning for part in self.parts for word in _words(part) if word.beginning],
         )
 
 
@@ -293,29 +293,29 @@ def _text(analyzer: Analyzer, text: str) -> _Text:
     return _Text(terms, Counter(terms))
 
 
-def _of(asked: Asked) -> Iterator[Word]:
-    if isinstance(asked, Word):
-        yield asked
+def _of(part: Asked) -> Iterator[Word]:
+    if isinstance(part, Word):
+        yield part
     else:
-        for part in asked.parts:
-            yield from _of(part)
+        for each in part.parts:
+            yield from _of(each)
 
 
 def _words(parts: Sequence[Asked]) -> Iterator[Word]:
-    for asked in parts:
-        yield from _of(asked)
+    for part in parts:
+        yield from _of(part)
 
 
 def _all(parts: Sequence[Asked], texts: dict[str, _Text]) -> float:
     """Return the mean strength of the words of a part (several in scripts without spaces)."""
-    return sum(_strength(asked, texts) for asked in parts) / len(parts) if parts else 0.0
+    return sum(_strength(part, texts) for part in parts) / len(parts) if parts else 0.0
 
 
-def _strength(asked: Asked, texts: dict[str, _Text]) -> float:
-    if isinstance(asked, Word):
-        return _word_strength(asked, texts)
-    strengths = [_strength(part, texts) for part in asked.parts]
-    return sum(strengths) / len(strengths) if asked.every else max(strengths)
+def _strength(part: Asked, texts: dict[str, _Text]) -> float:
+    if isinstance(part, Word):
+        return _word_strength(part, texts)
+    strengths = [_strength(each, texts) for each in part.parts]
+    return sum(strengths) / len(strengths) if part.every else max(strengths)
 
 
 def _word_strength(word: Word, texts: dict[str, _Text]) -> float:

@@ -22,6 +22,7 @@ import uuid
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
+from io import FileIO
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -122,16 +123,16 @@ class HuntFolder:
     def fail(self, hunt_id: str, error: LycosaError) -> None:
         """Write `failed` as the last event, if somebody reads the events and there is none."""
         with suppress(FileNotFoundError):
-            events = EventReader(self.path(hunt_id, "jsonl")).read()
+            events = HuntEventReader(self.path(hunt_id, "jsonl")).read()
             if not any(event["event"] in LAST_EVENTS for event in events):
-                with EventWriter(self.path(hunt_id, "jsonl")) as writer:
-                    writer.write(failed_event(error))
+                with open_events(self.path(hunt_id, "jsonl")) as file:
+                    write_event(file, failed_event(error))
         self.path(hunt_id, "stop").unlink(missing_ok=True)
 
     def start_child(self, hunt_id: str, order: HuntOrder, *, owned: bool) -> Child:
         """Start the process of a hunt. It ends with the thread that calls this."""
         events, stop = self.path(hunt_id, "jsonl"), self.path(hunt_id, "stop")
-        return Child("hunt", run_hunt, HuntJob(order, events, stop, owned))
+        return Child("hunt", run_hunt, order, events, stop, owned)
 
     def end_child(self, hunt_id: str, child: Child) -> str:
         """Wait for the end of the process. Return how it ended, "" without an error."""
@@ -151,7 +152,7 @@ class HuntFolder:
                         self.path(hunt_id, kind).unlink()
 
 
-class EventReader:
+class HuntEventReader:
     """Reads the events of a hunt while they are written."""
 
     def __init__(self, path: Path) -> None:
@@ -169,21 +170,14 @@ class EventReader:
         return [json.loads(line) for line in lines]
 
 
-class EventWriter:
-    """Appends events, each with one write. Raises FileNotFoundError if nobody reads them."""
+def open_events(path: Path) -> FileIO:
+    """Open the events of a hunt for writing. Raises FileNotFoundError if nobody reads them."""
+    return FileIO(path, "a", opener=lambda name, flags: os.open(name, flags & ~os.O_CREAT))
 
-    def __init__(self, path: Path) -> None:
-        self._descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC)
 
-    def __enter__(self) -> EventWriter:
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        os.close(self._descriptor)
-
-    def write(self, event: Event) -> None:
-        line = json.dumps(event, ensure_ascii=False) + "\n"
-        os.write(self._descriptor, line.encode("utf-8", "replace"))
+def write_event(file: FileIO, event: Event) -> None:
+    """Append an event with a single write, for concurrent readers."""
+    file.write((json.dumps(event, ensure_ascii=False) + "\n").encode("utf-8", "replace"))
 
 
 def failed_event(error: LycosaError) -> Event:
@@ -198,11 +192,11 @@ class HuntHandle:
     folder: HuntFolder
     id: str
     alive: Callable[[], bool]
-    _reader: EventReader = field(init=False)
+    _reader: HuntEventReader = field(init=False)
     _ended: bool = False
 
     def __post_init__(self) -> None:
-        self._reader = EventReader(self.folder.path(self.id, "jsonl"))
+        self._reader = HuntEventReader(self.folder.path(self.id, "jsonl"))
 
     def take(self) -> list[Event]:
         """Return the events since the last call."""
@@ -300,30 +294,30 @@ def begin_hunt(root: str, request: HuntRequest, by: str | None = None) -> HuntHa
     return HuntHandle(folder, hunt_id, thread.is_alive)
 
 
-@dataclass(slots=True, frozen=True)
-class HuntJob:
-    """The arguments of `run_hunt`: files for events and stop. `owned`: by the parent process."""
+def run_hunt(
+    tell: Callable[..., None], order: HuntOrder, events: Path, stop: Path, owned: bool
+) -> None:
+    """Run a hunt in this child process, whose parent may own the workspace.
 
-    order: HuntOrder
-    events: Path
-    stop: Path
-    owned: bool
-
-
-def run_hunt(tell: Callable[..., None], job: HuntJob) -> None:
-    """Run a hunt in this child process and write its events. SIGTERM ends it early."""
-    stop = _StopSignal(job.stop)
-    signal.signal(signal.SIGTERM, stop)
-    with suppress(FileNotFoundError), EventWriter(job.events) as writer:
+    SIGTERM, or the file `stop`, ends it early.
+    """
+    stop_signal = _StopSignal(stop)
+    signal.signal(signal.SIGTERM, stop_signal)
+    with suppress(FileNotFoundError), open_events(events) as file:
         try:
             tell(News.WORKING)
-            options = HuntOptions(writer.write, stop.set_worker, stop.check, owned=job.owned)
-            hunt(job.order, options)
+            options = HuntOptions(
+                lambda event: write_event(file, event),
+                stop_signal.set_worker,
+                stop_signal.check,
+                owned=owned,
+            )
+            hunt(order, options)
         except (LycosaError, OSError) as error:
             known = error if isinstance(error, LycosaError) else WorkError(refusal(error))
             if not str(known):
                 raise
-            writer.write(failed_event(known))
+            write_event(file, failed_event(known))
             tell(News.FAILED, str(known))
             raise SystemExit(1) from None
 
@@ -394,7 +388,7 @@ class HuntHistory:
         self._root = root
         self._folder = HuntFolder(open_storage(root))
         self._lock = threading.Lock()
-        self._views: dict[str, tuple[HuntView, EventReader]] = {}
+        self._views: dict[str, tuple[HuntView, HuntEventReader]] = {}
 
     def begin(self, request: HuntRequest, by: str = "") -> str:
         """Start a hunt; return its ID.
@@ -423,7 +417,9 @@ class HuntHistory:
             return None
         path = self._folder.path(hunt_id, "jsonl")
         with self._lock:
-            view, reader = self._views.setdefault(hunt_id, (HuntView(hunt_id), EventReader(path)))
+            view, reader = self._views.setdefault(
+                hunt_id, (HuntView(hunt_id), HuntEventReader(path))
+            )
             try:
                 for event in reader.read():
                     view.add(event)

@@ -28,7 +28,7 @@ from lycosa.crawl.state.progress import Progress
 from lycosa.crawl.state.task import Job
 from lycosa.crawl.worker import Limits, Worker
 from lycosa.fetch.fetcher import Fetcher
-from lycosa.hunt.dispatcher import HuntDispatcher, StoredPages, start_from_index
+from lycosa.hunt.dispatcher import HuntDispatcher, VisitedPages, start_from_index
 from lycosa.hunt.hunt import STRATEGIES, Hunt, RelevantPage, StrategyName
 from lycosa.hunt.links import Lead
 from lycosa.hunt.relevance import HuntQuery
@@ -242,7 +242,7 @@ class _HuntRun:
             admits=assignment.gate.takes,
             respect_nofollow=self._collection.respect_nofollow,
         )
-        stored = StoredPages(self._workspace, session.tables)
+        stored = VisitedPages(self._workspace, session.tables)
         dispatcher = HuntDispatcher(
             hunt,
             session.crawl,
@@ -276,7 +276,7 @@ class _HuntRun:
         self._options.on_event(_ended_event(report))
         return report
 
-    def _start(self, hunt: Hunt, stored: StoredPages) -> None:
+    def _start(self, hunt: Hunt, stored: VisitedPages) -> None:
         """Queue the start pages, or raise UsageError without any."""
         hunt.start([Lead(seed, hostname(seed)) for seed in self._seeds])
         matching = well_linked = 0

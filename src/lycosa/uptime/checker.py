@@ -10,14 +10,15 @@ import heapq
 from collections import Counter, deque
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 from lycosa.config.monitor import Monitor
 from lycosa.core.clock import Clock, ClockStep
 from lycosa.core.errors import FetchError
 from lycosa.core.records import CHECKS, Exchange, UrlId, Visit, VisitKind
+from lycosa.crawl.policy.availability_checks import CheckPace
 from lycosa.crawl.state.visit_rows import build_visit
-from lycosa.fetch.check import Check
+from lycosa.fetch.check import Check, CheckRunner
 from lycosa.http.decode import parse_head
 from lycosa.uptime.notifications import OutageNotifier
 from lycosa.uptime.outages import Event, OutageDetector, Reaction
@@ -29,28 +30,6 @@ MAX_RUNNING = 256
 _FIRST_SPREAD_MS = 20  # between the first checks of new monitors
 _MAX_RUNNING_PER_HOST = 8  # for hosts without a pause
 _TICK_MS = 1_000
-
-
-class Runner(Protocol):
-    """Makes checks (`lycosa.fetch.check.CheckRunner`)."""
-
-    def start(self, check: Check) -> None: ...
-
-    def take(self) -> list[Check]: ...
-
-    def close(self) -> None: ...
-
-
-class Pace(Protocol):
-    """Politeness (`lycosa.crawl.policy.availability_checks.CheckPace`)."""
-
-    def pause_ms(self, identity: UrlId, least_ms: int) -> int: ...
-
-    def ready_at(self, identity: UrlId, now: int, waited_ms: int, pause_ms: int) -> int: ...
-
-    def start(self, identity: UrlId, now: int) -> bool: ...
-
-    def finish(self, identity: UrlId, now: int, least_ms: int, *, queued: bool) -> None: ...
 
 
 @dataclass(slots=True, frozen=True)
@@ -75,8 +54,8 @@ class Checker:
 
     def __init__(
         self,
-        runner: Runner,
-        pace: Pace,
+        runner: CheckRunner,
+        pace: CheckPace,
         detector: OutageDetector,
         notifier: OutageNotifier,
         clock: Clock,
@@ -90,8 +69,7 @@ class Checker:
         self._due: dict[str, int] = {}
         self._agenda: list[tuple[int, str]] = []  # heap; valid if it agrees with `_due`
         self._waiting: dict[int, deque[str]] = {}  # due URLs by host
-        self._hosts: list[tuple[int, int]] = []  # heap of (time, host) for `_waiting`
-        self._listed: set[int] = set()  # hosts of that heap
+        self._ready_at: dict[int, int] = {}  # by host, for `_waiting`
         self._free_at: dict[int, int] = {}  # by host: end of the pause after the last check
         self._busy: set[str] = set()  # URLs that wait or are being checked
         self._running: set[str] = set()
@@ -135,21 +113,16 @@ class Checker:
                 self._busy.add(url)
                 host = self._identities[url].host_key
                 self._waiting.setdefault(host, deque()).append(url)
-                self._list(host, max(now, self._free_at.get(host, 0)))
-        while (
-            may_start
-            and self._hosts
-            and self._hosts[0][0] <= now
-            and len(self._running) < MAX_RUNNING
-        ):
-            _, host = heapq.heappop(self._hosts)
-            self._listed.discard(host)
-            self._start_next(host, now)
+                self._ready_at.setdefault(host, max(now, self._free_at.get(host, 0)))
+        if may_start:
+            for _, host in sorted((at, host) for host, at in self._ready_at.items() if at <= now):
+                if len(self._running) < MAX_RUNNING:
+                    del self._ready_at[host]
+                    self._start_next(host, now)
 
-    def next_at(self) -> int | None:
+    def next_at(self) -> int:
         """Return when `turn` has something to do at the earliest (for simulated time)."""
-        times = [heap[0][0] for heap in (self._agenda, self._hosts) if heap]
-        return min([*times, self._next_tick])
+        return min([self._next_tick, *self._ready_at.values(), *(at for at, _ in self._agenda[:1])])
 
     def close(self) -> None:
         """Drop the running checks."""
@@ -158,11 +131,6 @@ class Checker:
     def _plan(self, url: str, at: int) -> None:
         self._due[url] = at
         heapq.heappush(self._agenda, (at, url))
-
-    def _list(self, host: int, at: int) -> None:
-        if host not in self._listed:
-            self._listed.add(host)
-            heapq.heappush(self._hosts, (at, host))
 
     def _start_next(self, host: int, now: int) -> None:
         """Start the next check of a host, or try again when the host is ready."""
@@ -175,11 +143,11 @@ class Checker:
         monitor, identity = self.monitors[url], self._identities[url]
         pause = self._pace.pause_ms(identity, monitor.pause)
         if self._running_on[host] >= (1 if pause else _MAX_RUNNING_PER_HOST):
-            return  # `_finish` lists the host again
+            return  # until `_finish`
         waited = max(0, now - max(self._due[url], free_at))
         at = max(free_at, self._pace.ready_at(identity, now, waited, pause))
         if at > now:
-            self._list(host, at)
+            self._ready_at[host] = at
             return
         waiting.popleft()
         if self._hooks.excluded(url):
@@ -191,7 +159,7 @@ class Checker:
             token = _Running(monitor, identity, self._pace.start(identity, now))
             self._runner.start(Check(url, monitor.timeout_ms, token))
         if waiting:
-            self._list(host, now)
+            self._ready_at[host] = now
 
     def _finish(self, check: Check, now: int) -> None:
         assert isinstance(check.token, _Running)
@@ -202,7 +170,7 @@ class Checker:
         self._running_on[host] -= 1
         self._free_at[host] = now + pause
         if self._waiting[host]:
-            self._list(host, now + pause)
+            self._ready_at.setdefault(host, now + pause)
         self._running.discard(url)
         self._busy.discard(url)
         if url not in self.monitors:

@@ -16,10 +16,10 @@ import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from hashlib import sha256
-from typing import Protocol
 
 from lycosa.config.monitor import Monitor
 from lycosa.core.units import format_duration, format_time, number_of
+from lycosa.notify.outbox import Outbox
 from lycosa.notify.transports import Fact, Kind, Notice
 from lycosa.uptime.outages import Event, NetworkOutage, Outage, authority, url_of_key
 from lycosa.uptime.results import CheckResult
@@ -31,19 +31,10 @@ _MAX_NAMED = 50
 _DAY_MS = 86_400_000
 
 
-class NoticeBox(Protocol):
-    """The part of an outbox (`lycosa.notify.outbox.Outbox`) that is used here."""
-
-    @property
-    def cursor(self) -> str: ...
-
-    def put(self, notices: Sequence[Notice], cursor: str | None = None) -> None: ...
-
-
 class OutageNotifier:
     """Writes notifications. `box_of` returns the outbox of a target; times are ms since 1970."""
 
-    def __init__(self, box_of: Callable[[str], NoticeBox]) -> None:
+    def __init__(self, box_of: Callable[[str], Outbox]) -> None:
         self._box_of = box_of
         self._monitors: Mapping[str, Monitor] = {}
         self._targets: dict[str, _Target] = {}
@@ -103,7 +94,7 @@ class OutageNotifier:
 class _Target:
     """The notifications of one target. `notified`: key of an outage -> ID of its notification."""
 
-    def __init__(self, box: NoticeBox) -> None:
+    def __init__(self, box: Outbox) -> None:
         self._box = box
         self._monitors: Mapping[str, Monitor] = {}
         self.notified: dict[str, str] = {}
@@ -149,24 +140,13 @@ class _Target:
     def add_network_outage(self, event: NetworkOutage) -> None:
         if (self.offline == event.since) != bool(event.until):
             return  # it was notified before, or its start was not
-        facts: dict[str, Fact] = {"since": format_time(event.since)}
-        kind: Kind
-        if event.until:
-            self.offline, kind = 0, "online"
-            facts["until"] = format_time(event.until)
-            text = (
-                "the network of this machine has been up again since "
-                f"{format_time(event.until)}, after {format_length(event.until - event.since)}"
-            )
-        else:
-            self.offline, kind = event.since, "offline"
-            facts["monitors"] = event.monitors
-            text = (
-                f"no monitored URL has responded since {format_time(event.since)}: the network "
-                "of this machine seems to be down"
-            )
+        kind: Kind = "online" if event.until else "offline"
+        self.offline = 0 if event.until else event.since
+        facts: dict[str, Fact] = {"since": format_time(event.since), "monitors": event.monitors}
+        facts |= {"until": format_time(event.until)} if event.until else {}
         at, name = event.until or event.since, "network of this machine"
-        self._put([_notice(kind, f"{event.since}|network", (name, ""), at, text, facts)])
+        key = f"{event.since}|network"
+        self._put([_notice(kind, key, (name, ""), at, event_text(event), facts)])
 
     def add_certificate(self, monitor: Monitor, until: int, now_ms: int) -> None:
         host = authority(monitor.url)
@@ -278,6 +258,16 @@ class _Target:
             self._unsaved = []
         except OSError:
             pass  # for example a full disk, which pauses the crawl
+
+
+def event_text(event: Event) -> str:
+    """Return one line about an event."""
+    since = format_time(event.since)
+    subject = "the network of this machine" if isinstance(event, NetworkOutage) else event.url
+    if event.until:
+        return f"{subject} is up again after {format_length(event.until - event.since)}"
+    reason = "" if isinstance(event, NetworkOutage) else f": {event.cause}, {event.text}"
+    return f"{subject} has been down since {since}{reason}"
 
 
 def format_length(duration_ms: int) -> str:

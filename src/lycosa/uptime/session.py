@@ -13,7 +13,6 @@ import polars as pl
 from lycosa.config.monitor import Monitor
 from lycosa.config.settings import Config
 from lycosa.core.clock import Clock
-from lycosa.core.units import format_time
 from lycosa.crawl.policy.availability_checks import CheckPace
 from lycosa.crawl.state.crawl_state import CrawlState
 from lycosa.crawl.worker import Worker
@@ -26,8 +25,8 @@ from lycosa.store.workspace import Workspace
 from lycosa.uptime.checker import Checker, CheckerHooks
 from lycosa.uptime.history import MonitorHistory, read_checks, replay_checks
 from lycosa.uptime.monitors import monitors_of, private_pairs, signature, with_targets
-from lycosa.uptime.notifications import OutageNotifier, format_length
-from lycosa.uptime.outages import Event, NetworkOutage, OutageDetector, authority, url_of_key
+from lycosa.uptime.notifications import OutageNotifier, event_text
+from lycosa.uptime.outages import OutageDetector, authority, url_of_key
 from lycosa.uptime.report import LIVE, LiveMonitor, LiveStatus
 from lycosa.uptime.results import UP
 from lycosa.url.scope import hostname
@@ -187,15 +186,3 @@ class Uptime:
             duration_ms=last.duration_ms if last is not None else None,
             certificate_until=(last.certificate_until or 0) if last is not None else 0,
         )
-
-
-def event_text(event: Event) -> str:
-    """Return the line about an event."""
-    since = format_time(event.since)
-    if isinstance(event, NetworkOutage):
-        if event.until:
-            return f"the network of this machine is up again; it was down since {since}"
-        return f"the network of this machine has been down since {since}"
-    if event.until:
-        return f"{event.url} is up again after {format_length(event.until - event.since)}"
-    return f"{event.url} has been down since {since}: {event.cause}, {event.text}"
