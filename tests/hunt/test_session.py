@@ -345,7 +345,7 @@ def test_a_daemon_takes_a_hunt_and_goes_on_crawling(tmp_path: Path) -> None:
     with site(tmp_path / "site") as server, site(tmp_path / "other", "127.0.6.41") as crawled:
         web, other = f"http://{ADDRESS}:{server.port}", f"http://127.0.6.41:{crawled.port}"
         with daemon(
-            root, QUICK + collection("slow", f"{other}/").replace("delay = 0", 'delay = "100ms"')
+            root, QUICK + collection("slow", f"{other}/").replace("delay = 0", 'delay = "400ms"')
         ) as running:
             running.until_pages(2)
             words = [
