@@ -39,7 +39,7 @@ from lycosa.config.reading import parse_config
 from lycosa.config.settings import Collection
 from lycosa.crawl.worker import Limits
 from lycosa.hunt.hunt import STRATEGIES, StrategyName
-from lycosa.hunt.session import Ears, HuntOrder, HuntRequest, hunt
+from lycosa.hunt.session import HuntOptions, HuntOrder, HuntRequest, hunt
 from lycosa.store.tables.live import LiveTables
 from lycosa.store.workspace import Workspace
 
@@ -51,7 +51,7 @@ TOPICS, PAGES, HOSTS, NAMED = 20, 6_000, 150, 0.3
 SHARES = (0.3, 0.5)
 """Shares of links that stay within a topic beside those that do by chance."""
 
-# webs and topics of the figures; hunt_best's constants are from webs 101 to 104
+# webs and topics of the figures; the constants of lycosa.hunt.strategies are from webs 101 to 104
 HELD_OUT, ASKED_TOPICS = (1, 2, 3, 4, 5), (3, 11)
 RESULTS = Path(__file__).with_name("RESULTS.md")
 _CONFIG = parse_config("", overrides=("crawl.patience=3s",))
@@ -103,8 +103,7 @@ def found_by_hunting(web: Web, topic: int, strategy: StrategyName, fetches: int 
         )
         hunt(
             HuntOrder(f"{folder}/w", _CONFIG, request, index=False),
-            clock=clock,
-            fetcher=SimulatedFetcher(web, clock, _CONFIG.fetch),
+            HuntOptions(clock=clock, fetcher=SimulatedFetcher(web, clock, _CONFIG.fetch)),
         )
         return _about(web, f"{folder}/w", topic)
 
@@ -180,7 +179,13 @@ def ask(
         )
         report = hunt(
             HuntOrder(f"{folder}/w", _CONFIG, request, index=False),
-            Ears(hit=lambda hit: told.append(hit.after_ms)),
+            HuntOptions(
+                lambda event: (
+                    told.append(round(event["seconds"] * 1000))
+                    if event["event"] == "found"
+                    else None
+                )
+            ),
         )
         visits = (
             LiveTables(Workspace.open(f"{folder}/w"))

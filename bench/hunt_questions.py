@@ -1,6 +1,6 @@
 """Questions for hunts on two real sites, and the pages that answer them: written by reading the
 sites' tables of contents, before any hunt was run for them. Those of `TUNED` set the constants of
-`lycosa.hunt.relevance` and `hunt_best`; the figures are of `ASKED` alone.
+`lycosa.hunt.relevance` and `lycosa.hunt.strategies`; the figures are of `ASKED` alone.
 """
 
 from __future__ import annotations

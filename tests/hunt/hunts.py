@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from lycosa.core.records import Page
-from lycosa.hunt.hunt import Found, Hunt
-from lycosa.hunt.leads import Lead
+from lycosa.hunt.hunt import Hunt, RelevantPage
+from lycosa.hunt.links import Lead
 from lycosa.page.parse import parse_page
 from lycosa.url.scope import hostname
 
@@ -41,7 +41,7 @@ class Walked:
     """In which order pages were fetched, and what was found."""
 
     order: list[str]
-    found: dict[str, Found]
+    found: dict[str, RelevantPage]
 
 
 def walk(hunt: Hunt, web: Mapping[str, Page], start: str, fetches: int = 100) -> Walked:
@@ -50,9 +50,9 @@ def walk(hunt: Hunt, web: Mapping[str, Page], start: str, fetches: int = 100) ->
     """
     hunt.start([lead(start)])
     walked = Walked([], {})
-    while len(walked.order) < fetches and (best := hunt.listed.best_of_hosts(1)):
+    while len(walked.order) < fetches and (best := hunt.queue.best_of_hosts(1)):
         url = best[0][1]
-        hunt.taken(url)
+        hunt.fetching(url)
         walked.order.append(url)
         if url not in web:
             hunt.failed(url)

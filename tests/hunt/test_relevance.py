@@ -6,7 +6,7 @@ import pytest
 
 from lycosa.core.errors import UsageError
 from lycosa.core.records import Page
-from lycosa.hunt.relevance import RELEVANT, Question, url_words
+from lycosa.hunt.relevance import RELEVANT, HuntQuery, url_words
 from lycosa.page.parse import parse_page
 from lycosa.text.everyday import binding_words
 from tests.hunt.hunts import page
@@ -19,7 +19,7 @@ URL = "http://a.example/page.html"
 
 
 def judged(question: str, found: Page, url: str = URL, anchors: tuple[str, ...] = ()) -> float:
-    asked = Question(question)
+    asked = HuntQuery(question)
     return asked.relevance(asked.evidence(url, found, anchors))
 
 
@@ -136,26 +136,26 @@ def test_texts_of_links_that_led_there_count() -> None:
 
 
 def test_a_word_that_every_page_holds_counts_less_and_less() -> None:
-    question = Question("python csv")
+    question = HuntQuery("python csv")
     first = question.evidence(URL, page("Python csv", "Python reads csv.", FILLER))
     only_python = question.evidence(
         URL, page("Python", "Python is a language. Python runs.", FILLER)
     )
     before = question.relevance(only_python)
     for _ in range(50):
-        question.note(only_python)
-    question.note(first)
+        question.add_statistics(only_python)
+    question.add_statistics(first)
     assert question.relevance(only_python) < before / 2
     assert question.relevance(first) == 1.0
 
 
 def test_likeness_of_short_texts() -> None:
-    question = Question("reading csv files")
-    assert question.likeness("CSV File Reading", "en") == 1.0
-    assert 0 < question.likeness("other files", "en") < 0.5
-    assert question.likeness("", "en") == question.likeness("weather", "en") == 0.0
+    question = HuntQuery("reading csv files")
+    assert question.similarity("CSV File Reading", "en") == 1.0
+    assert 0 < question.similarity("other files", "en") < 0.5
+    assert question.similarity("", "en") == question.similarity("weather", "en") == 0.0
     assert (
-        question.likeness(url_words("https://csv.example/library/csv-files.html?read=1"), "en")
+        question.similarity(url_words("https://csv.example/library/csv-files.html?read=1"), "en")
         == 1.0
     )
     assert url_words("https://csv.example/library/csv.html") == "library csv"
@@ -164,4 +164,4 @@ def test_likeness_of_short_texts() -> None:
 @pytest.mark.parametrize("text", ["", "   ", "site:a.example", "-only -without", "?!"])
 def test_a_question_needs_words(text: str) -> None:
     with pytest.raises(UsageError, match="words to search for"):
-        Question(text)
+        HuntQuery(text)

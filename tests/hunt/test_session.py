@@ -17,7 +17,14 @@ from lycosa.commands.maintenance.tokens import Tokens
 from lycosa.config.reading import parse_config
 from lycosa.core.errors import OwnedError, UsageError
 from lycosa.crawl.worker import Worker
-from lycosa.hunt.session import Ears, Hit, HuntOrder, HuntReport, HuntRequest, hunt
+from lycosa.hunt.session import (
+    Event,
+    HuntOptions,
+    HuntOrder,
+    HuntReport,
+    HuntRequest,
+    hunt,
+)
 from lycosa.index.indexer import Indexer
 from lycosa.search.engine.searcher import Searcher, SearchRequest
 from lycosa.serve.app import create_app
@@ -111,21 +118,21 @@ def web(tmp_path: Path) -> Iterator[str]:
 
 def go(
     root: Path, request: HuntRequest, *, stop_after: int = 0, index: bool = True
-) -> tuple[HuntReport, list[Hit]]:
+) -> tuple[HuntReport, list[Event]]:
     """A hunt in this process; with `stop_after` it is stopped, as Ctrl-C does, after so many
     results.
     """
-    hits: list[Hit] = []
+    hits: list[Event] = []
     workers: list[Worker] = []
 
-    def hit(found: Hit) -> None:
-        hits.append(found)
-        if len(hits) == stop_after:
-            workers[0].stop()
+    def add(event: Event) -> None:
+        if event["event"] == "found":
+            hits.append(event)
+            if len(hits) == stop_after:
+                workers[0].stop()
 
-    return hunt(
-        HuntOrder(str(root), CONFIG, request, index), Ears(hit=hit, worker=workers.append)
-    ), hits
+    order = HuntOrder(str(root), CONFIG, request, index)
+    return hunt(order, HuntOptions(add, on_worker=workers.append)), hits
 
 
 def paths(table: list[dict[str, object]]) -> set[str]:
@@ -137,10 +144,10 @@ def test_a_hunt_finds_what_answers_first_and_keeps_all_it_fetched(web: str, tmp_
     report, hits = go(root, HuntRequest(QUESTION, (f"{web}/",), delay="0", pages=12))
     assert report.ended == "max_pages"
     right = {f"{web}/spiders/{number}.html" for number in range(LEAVES)} | {f"{web}/target.html"}
-    assert right <= {hit.found.url for hit in hits}
-    assert {found.url for found, _ in report.ranked} == {hit.found.url for hit in hits}
-    assert hits[0].found.number <= 4
-    assert [hit.after_ms for hit in hits] == sorted(hit.after_ms for hit in hits)
+    assert right <= {hit["url"] for hit in hits}
+    assert {found.url for found, _ in report.ranked} == {hit["url"] for hit in hits}
+    assert hits[0]["number"] <= 4
+    assert [hit["seconds"] for hit in hits] == sorted(hit["seconds"] for hit in hits)
     fetched = paths(rows(root, "pages"))
     assert "/secret/silk.html" not in fetched
     assert {row["url"]: (row["state"], row["reason"]) for row in rows(root, "urls")}[
@@ -166,7 +173,7 @@ def test_a_hunt_ends_when_there_is_enough_or_somebody_stops_it_and_another_goes_
         root, HuntRequest(QUESTION, (f"{web}/",), delay="0"), stop_after=2, index=False
     )
     assert (report.ended, len(more)) == ("stopped", 2)
-    assert {hit.found.url for hit in more}.isdisjoint(hit.found.url for hit in hits)
+    assert {hit["url"] for hit in more}.isdisjoint(hit["url"] for hit in hits)
     pages = rows(root, "pages")
     assert (
         len(pages)
@@ -191,7 +198,7 @@ def test_a_hunt_starts_from_what_the_index_has(web: str, tmp_path: Path) -> None
     )
     report, hits = go(root, HuntRequest(QUESTION, delay="0", enough=4))
     assert report.ended == "enough"
-    assert all(hit.found.via == f"{web}/spiders/index.html" for hit in hits)
+    assert all(hit["via"] == f"{web}/spiders/index.html" for hit in hits)
     assert len(rows(root, "pages")) == 1 + report.pages
     # No page of the index speaks of this one: the links of those nearest to the start are followed.
     report, hits = go(
@@ -328,7 +335,7 @@ def test_a_killed_hunt_loses_nothing(web: str, tmp_path: Path) -> None:
     assert not {str(row["url"]) for row in rows(root, "pages")} & set(found)
     report, hits = go(root, HuntRequest(QUESTION, (f"{web}/",), delay="0", enough=1), index=False)
     assert report.ended == "enough"
-    assert hits[0].found.url not in found
+    assert hits[0]["url"] not in found
     assert set(found) <= {str(row["url"]) for row in rows(root, "pages")}
     assert verify(Workspace.open(str(root)), deep=True).findings == []
 
@@ -338,7 +345,7 @@ def test_a_daemon_takes_a_hunt_and_goes_on_crawling(tmp_path: Path) -> None:
     with site(tmp_path / "site") as server, site(tmp_path / "other", "127.0.6.41") as crawled:
         web, other = f"http://{ADDRESS}:{server.port}", f"http://127.0.6.41:{crawled.port}"
         with daemon(
-            root, QUICK + collection("slow", f"{other}/").replace("delay = 0", 'delay = "100ms"')
+            root, QUICK + collection("slow", f"{other}/").replace("delay = 0", 'delay = "400ms"')
         ) as running:
             running.until_pages(2)
             words = [

@@ -14,13 +14,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lycosa.core.records import Page
-from lycosa.hunt.anchors import AnchorIndex
-from lycosa.hunt.best_first import BestSearch
-from lycosa.hunt.fish import FishSearch, SharkSearch
 from lycosa.hunt.hunt import Hunt
-from lycosa.hunt.leads import Lead, leads_of
-from lycosa.hunt.queue import HuntList
-from lycosa.hunt.relevance import Question
+from lycosa.hunt.links import HuntQueue, Lead, leads_of
+from lycosa.hunt.relevance import HuntQuery
+from lycosa.hunt.strategies import AnchorIndex, BestFirstSearch, FishSearch, SharkSearch
 from lycosa.page.parse import parse_page
 from tests.hunt.hunts import lead, page, walk
 
@@ -37,7 +34,7 @@ def order(scored: Sequence[tuple[Lead, float]]) -> list[Lead]:
 
 
 def test_fish_takes_links_of_relevant_pages_first_the_newest_of_them_before_older_ones() -> None:
-    fish = FishSearch(Question("spider"))
+    fish = FishSearch(HuntQuery("spider"))
     first = [lead(f"{HOST}/1{each}") for each in "ab"]
     plain = [lead(f"{HOST}/2{each}") for each in "ab"]
     later = [lead(f"{HOST}/3{each}") for each in "ab"]
@@ -50,13 +47,13 @@ def test_fish_takes_links_of_relevant_pages_first_the_newest_of_them_before_olde
 
 
 def test_fish_puts_links_to_other_sites_first() -> None:
-    fish = FishSearch(Question("spider"))
+    fish = FishSearch(HuntQuery("spider"))
     here, there = lead(f"{HOST}/here"), lead("http://b.example/", foreign=True)
     assert order(fish.links(f"{HOST}/", 1.0, True, [here, there], "en")) == [there, here]
 
 
 def test_fish_sends_what_is_beyond_the_width_behind_all_others() -> None:
-    fish = FishSearch(Question("spider"), width=2)
+    fish = FishSearch(HuntQuery("spider"), width=2)
     leads = [lead(f"{HOST}/{number}") for number in range(6)]
     # a relevant page: one and a half times the width
     scored = fish.links(f"{HOST}/", 1.0, True, leads, "en")
@@ -71,7 +68,7 @@ def test_fish_sends_what_is_beyond_the_width_behind_all_others() -> None:
 def test_fish_moves_a_listed_url_to_the_front_when_a_relevant_page_holds_it_and_never_back() -> (
     None
 ):
-    fish = FishSearch(Question("spider"))
+    fish = FishSearch(HuntQuery("spider"))
     shared = lead(f"{HOST}/shared")
     behind = fish.links(f"{HOST}/1", 0.0, False, [shared], "en")[0][1]
     front = fish.links(f"{HOST}/2", 0.8, True, [shared], "en")[0][1]
@@ -86,12 +83,12 @@ def test_fish_dies_after_so_many_steps_without_food_and_lives_on_where_there_is_
         url: page("Nothing", "Not a word of it.", url=url, links={following: "on"})
         for url, following in itertools.pairwise(urls)
     }
-    hungry = walk(Hunt(Question("wolf spider"), "fish", depth=3), chain, f"{HOST}/0")
+    hungry = walk(Hunt(HuntQuery("wolf spider"), "fish", depth=3), chain, f"{HOST}/0")
     # the first page has all its strength, and each step costs one
     assert len(hungry.order) == 1 + 3 + 0
     fed = chain | {f"{HOST}/3": page("Wolf spider", ABOUT, url=f"{HOST}/3", links={"/4": "on"})}
     assert (
-        len(walk(Hunt(Question("wolf spider"), "fish", depth=3), fed, f"{HOST}/0").order) == 4 + 4
+        len(walk(Hunt(HuntQuery("wolf spider"), "fish", depth=3), fed, f"{HOST}/0").order) == 4 + 4
     )
 
 
@@ -100,7 +97,7 @@ def test_fish_dies_after_so_many_steps_without_food_and_lives_on_where_there_is_
 
 
 def test_shark_scores_by_the_published_formula() -> None:
-    question = Question("wolf spider")
+    question = HuntQuery("wolf spider")
     shark = SharkSearch(question)
     both, one, near = (
         lead(f"{HOST}/1", "the wolf spider"),
@@ -108,7 +105,7 @@ def test_shark_scores_by_the_published_formula() -> None:
         lead(f"{HOST}/3", "here", "wolf spider"),
     )
     relevant = dict(shark.links(f"{HOST}/", 0.8, True, [both, one, near], "en"))
-    half = question.likeness("a spider", "en")
+    half = question.similarity("a spider", "en")
     assert relevant[both] == pytest.approx(0.5 * (0.5 * 0.8) + 0.5 * 1.0)
     assert relevant[one] == pytest.approx(0.5 * (0.5 * 0.8) + 0.5 * (0.8 * half + 0.2 * 1.0))
     assert relevant[near] == pytest.approx(0.5 * (0.5 * 0.8) + 0.5 * (0.2 * 1.0))
@@ -122,8 +119,8 @@ def test_shark_scores_by_the_published_formula() -> None:
 # ------------------------------------------------------------
 
 
-def best(question: str = "wolf spider") -> BestSearch:
-    return BestSearch(Question(question), HuntList())
+def best(question: str = "wolf spider") -> BestFirstSearch:
+    return BestFirstSearch(HuntQuery(question), HuntQueue())
 
 
 def test_best_prefers_links_that_speak_of_the_question_in_text_surroundings_or_url() -> None:
@@ -170,7 +167,7 @@ def test_best_forgets_what_was_followed_or_dropped() -> None:
     scorer.links(f"{HOST}/", 0.5, True, leads, "en")
     assert len(scorer.anchors) == 4
     scorer.fetched(leads[0].url, 0.5)
-    scorer.dropped(leads[1].url)
+    scorer.drop(leads[1].url)
     assert len(scorer.anchors) == 2
     assert scorer.links(f"{HOST}/x", 0.5, True, leads[:1], "en") == []  # it was fetched
 
@@ -204,7 +201,7 @@ def small_web() -> dict[str, Page]:
 
 @pytest.mark.parametrize("strategy", ["best", "shark"])
 def test_a_hunt_goes_where_the_links_point(strategy: str) -> None:
-    hunt = Hunt(Question("wolf spider"), strategy)  # type: ignore[arg-type]
+    hunt = Hunt(HuntQuery("wolf spider"), strategy)  # type: ignore[arg-type]
     walked = walk(hunt, small_web(), f"{HOST}/", fetches=14)
     assert {f"{HOST}/spiders/{number}.html" for number in range(10)} <= set(walked.found)
     assert hunt.relevant == len(walked.found)
@@ -218,40 +215,40 @@ def test_a_hunt_goes_where_the_links_point(strategy: str) -> None:
 
 
 def test_a_redirect_hands_its_place_on() -> None:
-    hunt = Hunt(Question("wolf spider"))
+    hunt = Hunt(HuntQuery("wolf spider"))
     hunt.start([lead(f"{HOST}/old")])
-    hunt.taken(f"{HOST}/old")
+    hunt.fetching(f"{HOST}/old")
     hunt.redirected(f"{HOST}/old", f"{HOST}/new", "a.example")
-    assert [url for _, url, _ in hunt.listed.best_of_hosts(5)] == [f"{HOST}/new"]
+    assert [url for _, url, _ in hunt.queue.best_of_hosts(5)] == [f"{HOST}/new"]
     found = hunt.page(
         f"{HOST}/new", page("Wolf spider", ABOUT, url=f"{HOST}/new", links={"/old": "again"})
     )
     assert found is not None
     assert found.number == 1
-    assert not hunt.listed  # what was asked for is not asked for again
+    assert not hunt.queue  # what was asked for is not asked for again
 
 
 def test_a_page_that_is_not_to_be_indexed_is_no_result_but_leads_on() -> None:
-    hunt = Hunt(Question("wolf spider"))
+    hunt = Hunt(HuntQuery("wolf spider"))
     hidden = page("Wolf spider", ABOUT, url=f"{HOST}/", links={"/next": "wolf spider"})
     hidden.may_index = False
     assert hunt.page(f"{HOST}/", hidden) is None
-    assert f"{HOST}/next" in hunt.listed
+    assert f"{HOST}/next" in hunt.queue
     hidden.may_follow = False
-    other = Hunt(Question("wolf spider"))
+    other = Hunt(HuntQuery("wolf spider"))
     assert other.page(f"{HOST}/", hidden) is None
-    assert not other.listed
+    assert not other.queue
 
 
 def test_what_may_not_be_fetched_is_not_listed() -> None:
-    hunt = Hunt(Question("wolf spider"), takes=lambda url: "private" not in url)
+    hunt = Hunt(HuntQuery("wolf spider"), admits=lambda url: "private" not in url)
     hunt.page(
         f"{HOST}/",
         page(
             "Home", ABOUT, url=f"{HOST}/", links={"/private/1": "wolf spider", "/2": "wolf spider"}
         ),
     )
-    assert list(hunt.listed) == [f"{HOST}/2"]
+    assert list(hunt.queue) == [f"{HOST}/2"]
 
 
 # -- the list
@@ -269,7 +266,7 @@ def test_what_may_not_be_fetched_is_not_listed() -> None:
 def test_the_list_is_as_a_dictionary_that_is_sorted_each_time(
     steps: list[tuple[int, int, float | None]],
 ) -> None:
-    listed = HuntList()
+    listed = HuntQueue()
     expected: dict[str, float] = {}
     for number, host, score in steps:
         url = f"http://{host}.example/{number}"
@@ -292,7 +289,7 @@ def test_the_list_is_as_a_dictionary_that_is_sorted_each_time(
 
 def test_the_list_is_bounded_and_drops_the_worst() -> None:
     gone: list[str] = []
-    listed = HuntList(100, gone.append)
+    listed = HuntQueue(100, gone.append)
     scores = list(range(1_000))
     random.Random(5).shuffle(scores)
     for score in scores:

@@ -306,7 +306,7 @@ def test_a_hunt_is_watched_and_stopped(chromium: Browser, world: World, way: Way
         someone.look()
         someone.sees("Captured", "silk.html")
     assert where.rpartition("/")[2] in {
-        name.removesuffix(".json") for name in world.storage.names("run/hunted")
+        name.removesuffix(".jsonl") for name in world.storage.names("run/hunts")
     }
 
 

@@ -12,8 +12,7 @@ import pytest
 
 from lycosa.commands.maintenance.tokens import Tokens
 from lycosa.crawl.session.workspace_config import read_config
-from lycosa.hunt.board import HuntBoard
-from lycosa.hunt.hunts import begin_hunt
+from lycosa.hunt.requests import HuntHistory
 from lycosa.hunt.session import HuntRequest
 from lycosa.serve.app import create_app
 from lycosa.store.storage.storage import open_storage
@@ -91,14 +90,14 @@ def test_a_hunt_by_the_form(
 
 
 def test_a_hunt_is_stopped_and_keeps_what_it_found(web: str, root: str) -> None:
-    board = HuntBoard(open_storage(root), lambda request: begin_hunt(root, request))
-    hunt = board.begin(HuntRequest("ferry", (f"{web}/",), time_ms=60_000, scope="host"), "ada")
+    history = HuntHistory(root)
+    hunt = history.begin(HuntRequest("ferry", (f"{web}/",), time_ms=60_000, scope="host"), "ada")
     deadline = time.monotonic() + LIMIT_S
-    while not (view := board.view(hunt)) or not view.results:
+    while not (view := history.view(hunt)) or not view.results:
         assert time.monotonic() < deadline
         time.sleep(0.05)
-    board.stop(hunt)
-    while (view := board.view(hunt)) is not None and view.state == "running":
+    history.stop(hunt)
+    while (view := history.view(hunt)) is not None and view.state == "running":
         assert time.monotonic() < deadline
         time.sleep(0.05)
     assert view is not None
@@ -196,7 +195,7 @@ def test_monitors_are_added_seen_and_removed(
     assert monitors_of(open_storage(root), read_config(root)) == {}
 
 
-def test_the_board_s_folder_holds_only_hunts(root: str) -> None:
-    (Path(root) / "run" / "hunted" / ("0" * 13 + "-" + "a" * 32 + ".json")).write_text("{")
-    board = HuntBoard(open_storage(root), lambda request: begin_hunt(root, request))
-    assert all(view.state == "ended" for view in board.all())
+def test_the_history_lists_only_hunts(root: str) -> None:
+    (Path(root) / "run" / "hunts" / ("0" * 13 + "-" + "a" * 32 + ".jsonl")).write_text("{")
+    history = HuntHistory(root)
+    assert all(view.state == "ended" for view in history.all())

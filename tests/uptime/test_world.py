@@ -1,4 +1,4 @@
-"""Outages and notices in simulated time, by the real checker, watchman and desk: what is planted is
+"""Outages and notices in simulated time, by the real checker, detector and notifier: what is planted is
 found, noise is not.
 """
 
@@ -11,7 +11,7 @@ from itertools import pairwise
 import pytest
 
 from lycosa.uptime.outages import Outage
-from lycosa.uptime.state import Standing
+from lycosa.uptime.results import MonitorState
 from tests.uptime.world import FINE, HANGS, REFUSED, Answer, World, monitor
 
 MINUTE = 60_000
@@ -42,9 +42,9 @@ def down_between(url: str, since: int, until: int, how: Answer) -> Callable[[str
     ],
 )
 def test_how_a_page_stands_check_by_check(checks: str, changes: list[str]) -> None:
-    standing = Standing()
+    standing = MonitorState()
     assert [
-        standing.take("up" if each == "u" else "status", "", at, 2)
+        standing.add("up" if each == "u" else "status", "", at, 2)
         for at, each in enumerate(checks, 1)
     ] == changes
 
@@ -52,19 +52,19 @@ def test_how_a_page_stands_check_by_check(checks: str, changes: list[str]) -> No
 def test_runs_of_equal_checks_say_the_same_as_each_of_them() -> None:
     chance = random.Random(7)
     for _ in range(300):
-        single, grouped = Standing(), Standing()
+        single, grouped = MonitorState(), MonitorState()
         at = 1
         for _ in range(chance.randint(1, 8)):
             verdict, count = chance.choice(["up", "connect"]), chance.randint(1, 5)
             for number in range(count):
-                single.take(verdict, "", at + number, 2)
-            grouped.take(verdict, "", at, 2, count=count, last_at=at + count - 1)
+                single.add(verdict, "", at + number, 2)
+            grouped.add(verdict, "", at, 2, count=count, last_at=at + count - 1)
             at += count
-        assert (single.down, single.since, min(single.fails, 3), single.well_at) == (
+        assert (single.down, single.since, min(single.failures, 3), single.last_up_at) == (
             grouped.down,
             grouped.since,
-            min(grouped.fails, 3),
-            grouped.well_at,
+            min(grouped.failures, 3),
+            grouped.last_up_at,
         )
 
 
@@ -189,8 +189,10 @@ def test_after_a_kill_in_an_outage_nothing_is_told_twice_and_nothing_is_missed()
         stood = history_of(world)
         world.begin()
         world.checker.watch(monitor(url) for url in urls)
-        over = world.watchman.restore(stood, {}, world.desk.told(), world.desk.offline_since())
-        world.desk.take(over, world.clock.now_ms())
+        over = world.detector.restore(
+            stood, {}, world.notifier.notified_keys(), world.notifier.offline_since()
+        )
+        world.notifier.add(over, world.clock.now_ms())
         world.run(30 * MINUTE)
         assert [notice.kind for notice in world.notices] == ["down", "up"], killed_at
         assert len({notice.id.partition("-")[2] for notice in world.notices}) == 1
@@ -290,9 +292,11 @@ def day_of_noise(seed: int, monitors: int) -> tuple[int, int, int, int]:
     )
 
 
-def history_of(world: World) -> dict[str, Standing]:
+def history_of(world: World) -> dict[str, MonitorState]:
     """How the archived checks say that every monitor stood."""
-    found: dict[str, Standing] = {}
+    found: dict[str, MonitorState] = {}
     for visit in sorted(world.visits, key=lambda each: each.fetched_at):
-        found.setdefault(visit.url, Standing()).take(visit.verdict or "", "", visit.fetched_at, 3)
+        found.setdefault(visit.url, MonitorState()).add(
+            visit.verdict or "", "", visit.fetched_at, 3
+        )
     return found

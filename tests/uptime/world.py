@@ -1,4 +1,4 @@
-"""A simulated Internet for checks of availability: the real checker, watchman and desk, with a
+"""A simulated Internet for checks of availability: the real checker, detector and notifier, with a
 clock that is moved by hand.
 
 An `Answer` says how a check ends; what a URL answers at a time is a function. Nothing sleeps, so a
@@ -15,11 +15,13 @@ from itertools import count
 from lycosa.config.monitor import Monitor
 from lycosa.core.clock import ManualClock
 from lycosa.core.records import Exchange, UrlId, Visit, VisitKind
-from lycosa.fetch.check import Check
+from lycosa.crawl.policy.availability_checks import CheckPace
+from lycosa.fetch.check import Check, CheckRunner
+from lycosa.notify.outbox import Outbox
 from lycosa.notify.transports import Notice
-from lycosa.uptime.checker import Checker
-from lycosa.uptime.notifications import Desk
-from lycosa.uptime.outages import Event, Offline, Outage, Watchman, authority
+from lycosa.uptime.checker import Checker, CheckerHooks
+from lycosa.uptime.notifications import OutageNotifier
+from lycosa.uptime.outages import Event, NetworkOutage, Outage, OutageDetector, authority
 from lycosa.url.keys import host_key, url_key
 
 HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n\r\n"
@@ -44,20 +46,24 @@ REFUSED = Answer(2, 0, "connect_refused")
 HANGS = Answer(10**9)
 
 
-class Box:
+class Box(Outbox):
     """An outbox that delivers at once, and keeps its cursor."""
 
     def __init__(self) -> None:
-        self.cursor = ""
         self.notices: list[Notice] = []
+        self._text = ""
+
+    @property
+    def cursor(self) -> str:
+        return self._text
 
     def put(self, notices: Sequence[Notice], cursor: str | None = None) -> None:
         self.notices += notices
-        self.cursor = self.cursor if cursor is None else cursor
+        self._text = self._text if cursor is None else cursor
 
 
 @dataclass
-class World:
+class World(CheckRunner):
     """`answer(url, at)`: what a URL answers to a check that begins at that time, ms since the
     start.
     """
@@ -77,21 +83,17 @@ class World:
 
     def begin(self) -> None:
         """A process begins: with nothing but what is on disk."""
-        self.watchman = Watchman(lambda url: authority(url))
-        self.desk = Desk(lambda target: self.boxes.setdefault(target, Box()))
+        self.detector = OutageDetector(lambda url: authority(url))
+        self.notifier = OutageNotifier(lambda target: self.boxes.setdefault(target, Box()))
         self.flying.clear()
-        self.checker = Checker(
-            runner=self,
-            pace=Alone(),
-            keep=lambda exchange, visit: self.visits.append(visit),
+        hooks = CheckerHooks(
+            store=lambda exchange, visit: self.visits.append(visit),
             identify=lambda url: UrlId(
                 url, authority(url), host_key(authority(url)), url_key(url), 0
             ),
-            watchman=self.watchman,
-            desk=self.desk,
-            clock=self.clock,
-            say=lambda event: self.events.append((self.now, event)),
+            on_event=lambda event: self.events.append((self.now, event)),
         )
+        self.checker = Checker(self, Alone(), self.detector, self.notifier, self.clock, hooks)
 
     @property
     def now(self) -> int:
@@ -106,8 +108,12 @@ class World:
         return [event for _, event in self.events if isinstance(event, Outage) and not event.until]
 
     @property
-    def offlines(self) -> list[Offline]:
-        return [event for _, event in self.events if isinstance(event, Offline) and not event.until]
+    def offlines(self) -> list[NetworkOutage]:
+        return [
+            event
+            for _, event in self.events
+            if isinstance(event, NetworkOutage) and not event.until
+        ]
 
     def run(self, until_ms: int) -> None:
         """Let time pass up to `until_ms` after the start."""
@@ -116,9 +122,7 @@ class World:
             moments = [self.clock.monotonic_ms() + 1_000, self.start_ms + until_ms]
             if self.flying:
                 moments.append(self.flying[0][0])
-            due = self.checker.next_at()
-            if due is not None:
-                moments.append(due)
+            moments.append(self.checker.next_at())
             self.clock.advance(max(1, min(moments) - self.clock.monotonic_ms()))
 
     # -- the runner: what `CheckRunner` does --
@@ -156,8 +160,11 @@ class World:
         pass
 
 
-class Alone:
+class Alone(CheckPace):
     """The pace where nobody crawls."""
+
+    def __init__(self) -> None:
+        pass
 
     def pause_ms(self, identity: UrlId, least_ms: int) -> int:
         return least_ms

@@ -1,6 +1,4 @@
-"""`lycosa hunt`: real-time search. Results are shown as they are found, the ranked list at the
-end.
-"""
+"""`lycosa hunt`: focused crawl. Prints results as they are found, and a ranking at the end."""
 
 from __future__ import annotations
 
@@ -30,7 +28,7 @@ from lycosa.processes.terminal import raw, styled
 if TYPE_CHECKING:
     from lycosa.config.settings import Config
     from lycosa.crawl.worker import Worker
-    from lycosa.hunt.request_queue import Orders
+    from lycosa.hunt.requests import HuntHandle
     from lycosa.hunt.session import HuntRequest
 
 _FAILURES_SHOWN = 5
@@ -176,33 +174,19 @@ def command(
 
 
 def _run(root: str, config: Config, request: HuntRequest, printer: _Printer) -> None:
-    """By the daemon that works the workspace if there is one, else here."""
-    from lycosa.hunt.events import hunt_telling
-    from lycosa.hunt.request_queue import daemon_of
-    from lycosa.hunt.session import HuntOrder
+    """Run a hunt by the daemon of the workspace, or else in this process."""
+    from lycosa.hunt.requests import ask_daemon
+    from lycosa.hunt.session import HuntOptions, HuntOrder, hunt
 
-    orders = daemon_of(root)
-    if orders is not None:
-        _ask_daemon(orders, request, printer)
+    handle = ask_daemon(root, request)
+    if handle is None:
+        options = HuntOptions(printer.add, on_worker=_stop_on_signals)
+        hunt(HuntOrder(root, config, request), options)
         return
-    hunt_telling(HuntOrder(root, config, request), printer.tell, worker=_stop_on_signals)
-
-
-def _ask_daemon(orders: Orders, request: HuntRequest, printer: _Printer) -> None:
-    from lycosa.hunt.request_queue import events
-
     note("a daemon is running in this workspace: it pauses its crawl and runs the hunt")
-    order = orders.submit(request)
-
-    def stop(number: int, frame: FrameType | None) -> None:
-        note(_STOPPING)
-        order.stop()
-        signal.signal(signal.SIGINT, signal.SIG_DFL)
-
-    signal.signal(signal.SIGINT, stop)
-    signal.signal(signal.SIGTERM, stop)
-    for event in events(order):
-        printer.tell(event)
+    _stop_on_signals(handle)
+    for event in handle.events():
+        printer.add(event)
 
 
 _STOPPING = (
@@ -211,10 +195,10 @@ _STOPPING = (
 )
 
 
-def _stop_on_signals(worker: Worker) -> None:
+def _stop_on_signals(hunt: Worker | HuntHandle) -> None:
     def stop(number: int, frame: FrameType | None) -> None:
         note(_STOPPING)
-        worker.stop()
+        hunt.stop()
         signal.signal(signal.SIGINT, signal.SIG_DFL)
 
     signal.signal(signal.SIGINT, stop)
@@ -222,7 +206,7 @@ def _stop_on_signals(worker: Worker) -> None:
 
 
 class _Printer:
-    """Shows events as they come: for people, as one document at the end, or a line each."""
+    """Prints events as text, as one JSON document at the end, or as one line of JSON each."""
 
     def __init__(self, as_document: bool, as_lines: bool, quiet: bool, count: int) -> None:
         self.found = 0
@@ -234,7 +218,7 @@ class _Printer:
         self._ended: dict[str, Any] = {}
         self._shown = sys.stderr.isatty() and not (as_document or as_lines or quiet)
 
-    def tell(self, event: dict[str, Any]) -> None:
+    def add(self, event: dict[str, Any]) -> None:
         kind = event["event"]
         self.found += kind == "found"
         if kind == "ended":

@@ -1,4 +1,4 @@
-"""`lycosa uptime`: what is watched and how it fares; add, remove, watch."""
+"""`lycosa uptime`: monitor the availability of URLs."""
 
 from __future__ import annotations
 
@@ -53,25 +53,16 @@ def show(
     For a host, crawl visits to its pages are included. `lycosa uptime HOST` is short for `lycosa
     uptime show HOST`.
     """
-    from dataclasses import asdict
-
-    from lycosa.uptime.current import host_report, list_monitors
-    from lycosa.uptime.text import host_text, list_text, with_dates
+    from lycosa.uptime.report import report_host, report_monitors
+    from lycosa.uptime.text import host_text, list_text
 
     root = workspace_root(context, workspace)
     config = load_config(context, root, overrides, bad={})
-    if what:
-        report = host_report(root, config, what)
-        if json_output:
-            print_json(with_dates(asdict(report)))
-        else:
-            print(host_text(report))
-        return
-    listed = list_monitors(root, config)
+    report = report_host(root, config, what) if what else report_monitors(root, config)
     if json_output:
-        print_json(with_dates(asdict(listed)))
+        print_json(report.model_dump(mode="json"))
     else:
-        print(list_text(listed))
+        print(host_text(report) if what else list_text(report))
 
 
 @app.command()
@@ -201,18 +192,21 @@ def list_(
     from lycosa.uptime.text import settings_text
 
     root = workspace_root(context, workspace)
-    kept = monitors_of(Workspace.open(root).storage, load_config(context, root, overrides, bad={}))
+    monitors = monitors_of(
+        Workspace.open(root).storage, load_config(context, root, overrides, bad={})
+    )
     if json_output:
         print_json(
             [
                 {**each.monitor.model_dump(mode="json"), "configured": each.configured}
-                for each in kept.values()
+                for each in monitors.values()
             ]
         )
     else:
         print(
             "\n".join(
-                settings_text(each.monitor, configured=each.configured) for each in kept.values()
+                settings_text(each.monitor, configured=each.configured)
+                for each in monitors.values()
             )
             or "no monitors"
         )

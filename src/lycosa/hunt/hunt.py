@@ -1,58 +1,36 @@
-"""A hunt: pages come in, are judged against the question and ranked among those found; their links
-are listed by what they promise.
+"""One hunt: scores pages, ranks the relevant ones, and queues their links.
 
-No network, no disk, no clock: whoever hunts (`lycosa.hunt.session`) fetches what the list says
-comes next, and tells what came of it.
+It uses no network, disk or clock. `lycosa.hunt.dispatcher` fetches the URLs of the queue.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Literal, Protocol
+from typing import Literal
 
 from lycosa.core.records import Link, Page
-from lycosa.hunt.best_first import BestSearch
-from lycosa.hunt.fish import DEPTH, WIDTH, FishSearch, SharkSearch
-from lycosa.hunt.leads import Lead, leads_from, leads_of
-from lycosa.hunt.queue import HuntList
-from lycosa.hunt.relevance import RELEVANT, Evidence, Question
+from lycosa.hunt.links import HuntQueue, Lead, leads_from, leads_of
+from lycosa.hunt.relevance import RELEVANT, Evidence, HuntQuery
+from lycosa.hunt.strategies import DEPTH, WIDTH, BestFirstSearch, FishSearch, SharkSearch
 from lycosa.search.presentation.snippet import Snippet
 
 StrategyName = Literal["best", "fish", "shark"]
 STRATEGIES: tuple[StrategyName, ...] = ("best", "fish", "shark")
 
-MAX_FOUND = 10_000
-"""Relevant pages that are kept to be ranked."""
-
+MAX_RESULTS = 10_000
+"""Relevant pages that are ranked."""
 
 TOP = 10
-"""Results from which the hunt goes on rather than from others."""
+"""Top results, whose links have precedence."""
 
-_OFTEN = 300  # found pages up to which the question is asked again after each page
-
-
-class Scorer(Protocol):
-    """What the promise of a link is. Each method gives leads with their new scores; the higher
-    comes first.
-    """
-
-    def started(
-        self, leads: Sequence[Lead], relevance: float, language: str
-    ) -> list[tuple[Lead, float]]: ...
-    def links(
-        self, url: str, relevance: float, relevant: bool, leads: Sequence[Lead], language: str
-    ) -> list[tuple[Lead, float]]: ...
-    def fetched(self, url: str, relevance: float) -> list[tuple[Lead, float]]: ...
-    def top(self, urls: Collection[str]) -> list[tuple[Lead, float]]: ...
-    def dropped(self, url: str) -> None: ...
+_RANKED_EACH_PAGE = 300  # results up to which they are ranked again after each page
 
 
 @dataclass(slots=True, frozen=True)
-class Found:
-    """A relevant page. `score`: how well it answers, 0 to 1, as it was judged when it came;
-    `number`: the how many-th page it was. `via`: the page that led to it first, "" for one to start
-    from.
+class RelevantPage:
+    """A result. `score`: relevance when it was fetched, 0 to 1; `number`: its ordinal among the
+    fetched pages; `via`: the first page that linked to it, "" for a start page.
     """
 
     url: str
@@ -64,158 +42,125 @@ class Found:
     via: str
 
 
-@dataclass(slots=True)
-class _Ranked:
-    found: Found
-    evidence: Evidence
-
-
 class Hunt:
-    """One hunt. Not for several threads. `takes`: whether a URL may be fetched at all (scope);
-    asked once for each link.
-    """
+    """One hunt. `admits`: whether a URL may be fetched (scope). Not thread-safe."""
 
     def __init__(
         self,
-        question: Question,
+        query: HuntQuery,
         strategy: StrategyName = "best",
         *,
         width: int = WIDTH,
         depth: int = DEPTH,
-        takes: Callable[[str], bool] = lambda url: True,
+        admits: Callable[[str], bool] = lambda url: True,
         respect_nofollow: bool = True,
     ) -> None:
-        self.question = question
-        self.listed = HuntList(gave_up=self._given_up)
+        self.query = query
+        self.queue = HuntQueue(on_drop=self._drop)
         self.pages = 0
         self.relevant = 0
-        self._takes = takes
-        self._heed_nofollow = respect_nofollow
-        self._scorer: Scorer
+        self._admits, self._respect_nofollow = admits, respect_nofollow
+        self._strategy: BestFirstSearch | FishSearch
         if strategy == "best":
-            self._scorer = BestSearch(question, self.listed)
+            self._strategy = BestFirstSearch(query, self.queue)
         else:
-            self._scorer = (FishSearch if strategy == "fish" else SharkSearch)(
-                question, width=width, depth=depth
-            )
-        self._seen: set[str] = set()  # fetched, or not to be fetched
-        # listed URL -> the page that led to it first, the text of that link
-        self._leads: dict[str, tuple[str, str]] = {}
-        self._found: list[_Ranked] = []
+            search = FishSearch if strategy == "fish" else SharkSearch
+            self._strategy = search(query, width=width, depth=depth)
+        self._done: set[str] = set()  # fetched, or not to be fetched
+        # queued URL -> the first page that linked to it, and the anchor
+        self._origins: dict[str, tuple[str, str]] = {}
+        self._results: list[tuple[RelevantPage, Evidence]] = []
 
     def start(self, leads: Iterable[Lead]) -> None:
-        """List URLs to start from."""
-        self._list(self._scorer.started(self._usable(leads), 1.0, ""), "")
+        """Queue start URLs."""
+        self._enqueue(self._strategy.start(self._usable(leads), 1.0, ""), "")
 
     def recall(self, url: str, page: Page, links: Iterable[Link]) -> None:
-        """Take in a page that is here already: it is no result (a search finds it), and its links
-        are listed like those of a page that was fetched. `links` instead of the page's own, which
-        the tables hold apart.
-        """
-        self._take_off(url)
-        evidence = self.question.evidence(url, page)
-        self.question.note(evidence)
-        score = self.question.relevance(evidence)
-        if not page.may_follow:
-            return
-        self._list(self._scorer.fetched(url, score), "")
-        leads = self._usable(
-            leads_from(url, links, page.text, respect_nofollow=self._heed_nofollow)
-        )
-        self._list(self._scorer.links(url, score, score >= RELEVANT, leads, page.language), url)
+        """Queue the links of a page that was stored before. It is not a result."""
+        _, score = self._judge(url, page, ())
+        if page.may_follow:
+            self._follow(
+                url,
+                page,
+                score,
+                leads_from(url, links, page.text, respect_nofollow=self._respect_nofollow),
+            )
 
-    def taken(self, url: str) -> None:
-        """A listed URL is being fetched: `page`, `redirected` or `failed` will say what came of
-        it.
-        """
-        self._seen.add(url)
-        self.listed.remove(url)
-
-    def page(self, url: str, page: Page) -> Found | None:
-        """Take in a page that was fetched, and say what it is if it is relevant."""
-        via, anchor = self._leads.get(url, ("", ""))
-        self._take_off(url)
+    def page(self, url: str, page: Page) -> RelevantPage | None:
+        """Process a fetched page. Return it if it is relevant."""
+        via, anchor = self.origin(url)
         self.pages += 1
-        question = self.question
-        evidence = question.evidence(url, page, (anchor,) if anchor else ())
-        question.note(evidence)
-        score = question.relevance(evidence)
-        relevant = score >= RELEVANT
-        self._list(self._scorer.fetched(url, score), "")
-        leads = self._usable(leads_of(url, page, respect_nofollow=self._heed_nofollow))
-        self._list(self._scorer.links(url, score, relevant, leads, page.language), url)
-        if not relevant or not page.may_index:
-            self._ask_again()
-            return None
-        self.relevant += 1
-        found = Found(
-            url,
-            page.title or page.headline or url,
-            score,
-            question.snippet(page),
-            page.language,
-            self.pages,
-            via,
-        )
-        if len(self._found) < MAX_FOUND:
-            self._found.append(_Ranked(found, evidence))
-        self._ask_again()
-        return found
+        evidence, score = self._judge(url, page, (anchor,) if anchor else ())
+        leads = leads_of(url, page, respect_nofollow=self._respect_nofollow)
+        self._follow(url, page, score, leads)
+        result = None
+        if score >= RELEVANT and page.may_index:
+            self.relevant += 1
+            title, snippet = page.title or page.headline or url, self.query.snippet(page)
+            result = RelevantPage(url, title, score, snippet, page.language, self.pages, via)
+            if len(self._results) < MAX_RESULTS:
+                self._results.append((result, evidence))
+        if self.pages % (1 + len(self._results) // _RANKED_EACH_PAGE) == 0:
+            top = [each.url for each, _ in self.ranked()[:TOP]]
+            self._enqueue(self._strategy.top(top), "")
+        return result
 
     def redirected(self, url: str, target: str, host: str) -> None:
-        """A listed URL led elsewhere: that inherits its place."""
-        via, anchor = self._leads.get(url, ("", ""))
-        self._take_off(url)
-        if target in self._seen or target in self.listed or not self._takes(target):
-            return
-        self._list(self._scorer.started([Lead(target, host, anchor)], 1.0, ""), via)
+        """Replace a queued URL by the target of its redirect."""
+        via, anchor = self.origin(url)
+        self._remove(url)
+        leads = [] if target in self.queue else self._usable([Lead(target, host, anchor)])
+        self._enqueue(self._strategy.start(leads, 1.0, ""), via)
 
     def failed(self, url: str) -> None:
-        """A listed URL gave no page, or is not to be fetched."""
-        self._take_off(url)
-        self._scorer.dropped(url)
+        """Give up a URL."""
+        self._remove(url)
+        self._strategy.drop(url)
 
-    def ranked(self) -> list[tuple[Found, float]]:
-        """The relevant pages, best first, with their scores as of now: the words' weights have
-        changed since the first ones came.
-        """
-        weights = self.question.weights
-        scored = [
-            (each.found, self.question.relevance(each.evidence, weights)) for each in self._found
-        ]
+    def fetching(self, url: str) -> None:
+        """Remove a URL from the queue while it is fetched."""
+        self._done.add(url)
+        self.queue.remove(url)
+
+    def ranked(self) -> list[tuple[RelevantPage, float]]:
+        """Return the relevant pages with their scores of now, best first."""
+        scored = [(each, self.query.relevance(evidence)) for each, evidence in self._results]
         return sorted(scored, key=lambda entry: (-entry[1], entry[0].number))
 
-    def _ask_again(self) -> None:
-        """The question again over all that was found: what comes first now is where the hunt goes
-        on. Of many pages, not each time.
-        """
-        if self.pages % (1 + len(self._found) // _OFTEN) == 0:
-            first = [found.url for found, _ in self.ranked()[:TOP]]
-            self._list(self._scorer.top(first), "")
+    def origin(self, url: str) -> tuple[str, str]:
+        """Return the first page that linked to a queued URL, and the anchor."""
+        return self._origins.get(url, ("", ""))
 
-    def via(self, url: str) -> tuple[str, str]:
-        """The page that led to a listed URL, and the text of the link."""
-        return self._leads.get(url, ("", ""))
+    def _remove(self, url: str) -> None:
+        self.fetching(url)
+        self._origins.pop(url, None)
+
+    def _judge(self, url: str, page: Page, anchors: Sequence[str]) -> tuple[Evidence, float]:
+        self._remove(url)
+        evidence = self.query.evidence(url, page, anchors)
+        self.query.add_statistics(evidence)
+        return evidence, self.query.relevance(evidence)
+
+    def _follow(self, url: str, page: Page, score: float, leads: Iterable[Lead]) -> None:
+        self._enqueue(self._strategy.fetched(url, score), "")
+        scored = self._strategy.links(
+            url, score, score >= RELEVANT, self._usable(leads), page.language
+        )
+        self._enqueue(scored, url)
 
     def _usable(self, leads: Iterable[Lead]) -> list[Lead]:
         return [
             lead
             for lead in leads
-            if lead.url not in self._seen and (lead.url in self.listed or self._takes(lead.url))
+            if lead.url not in self._done and (lead.url in self.queue or self._admits(lead.url))
         ]
 
-    def _list(self, scored: Iterable[tuple[Lead, float]], via: str) -> None:
+    def _enqueue(self, scored: Iterable[tuple[Lead, float]], via: str) -> None:
         for lead, score in scored:
-            if lead.url not in self._seen:
-                self.listed.put(lead.url, lead.host, score)
-                if via or lead.url not in self._leads:
-                    self._leads.setdefault(lead.url, (via, lead.anchor))
+            if lead.url not in self._done:
+                self.queue.put(lead.url, lead.host, score)
+                self._origins.setdefault(lead.url, (via, lead.anchor))
 
-    def _given_up(self, url: str) -> None:
-        self._leads.pop(url, None)
-        self._scorer.dropped(url)
-
-    def _take_off(self, url: str) -> None:
-        self._seen.add(url)
-        self.listed.remove(url)
-        self._leads.pop(url, None)
+    def _drop(self, url: str) -> None:
+        self._origins.pop(url, None)
+        self._strategy.drop(url)

@@ -1,11 +1,9 @@
-"""A hunt's question: how well a page, a link's text or a URL answers it, judged at once, without an
-index.
+"""The relevance of pages, anchors and URLs for the query of a hunt, computed without an index.
 
-The question is read as a search would read it (`lycosa.search.query.query`), by the analyzer of
-each page's language. Its parts (words, phrases, alternatives) are looked for in the fields of a
-page, and what is found becomes `Evidence`: for each part how strongly the page speaks of it, 0 to
-1. Evidence is kept, and judged again as pages come in: a word that every page of a site holds says
-less and less (the weight is BM25's, with a few assumed pages so that the first one can be judged).
+The query is parsed like that of a search (`lycosa.search.query.query`), with the analyzer of each
+page's language. The `Evidence` of a page is the strength of each part of the query (words, phrases,
+alternatives) in its fields. It is kept and weighted again while statistics grow: a word that all
+pages of a site contain loses weight (BM25, with a few assumed pages for the first one).
 """
 
 from __future__ import annotations
@@ -19,7 +17,7 @@ from dataclasses import dataclass, field
 from lycosa.core.errors import UsageError
 from lycosa.core.records import Page
 from lycosa.search.presentation.snippet import Highlighter, Snippet
-from lycosa.search.query.query import ParsedQuery, Part, clauses, parse_query
+from lycosa.search.query.query import Clause, ParsedQuery, Part, clauses, parse_query
 from lycosa.search.query.reading import Asked, QueryWord, read_by
 from lycosa.search.query.syntax import (
     AFTER,
@@ -37,49 +35,46 @@ from lycosa.text.everyday import binding_words
 from lycosa.url.scope import hostname
 
 RELEVANT = 0.45
-"""A page that answers so well is relevant. Set on the eight questions of bench/hunt.py that are not
-asked for its figures.
-"""
+"""Minimum relevance of a result, tuned on eight questions that bench/hunt.py does not report."""
 
-LOOKED_AT = 60_000  # characters of a text that are analysed
-# pages seen before the first one, and how many of them hold a word
-_ASSUMED, _ASSUMED_HOLDING = 20, 2
-_BINDING_WEIGHT = 0.05  # of words that only hold the question together
-# How much a part counts by where it stands; their sum is cut to 1. The text's share saturates as in
-# BM25 (k1 = 1.2; b = 0.5, for a long page may hold a chapter on what is asked).
+MAX_ANALYZED = 60_000  # characters of a text
+# pages assumed before the first one, and how many of them contain a part
+_ASSUMED, _ASSUMED_CONTAINING = 20, 2
+_FUNCTION_WEIGHT = 0.05  # factor for function words
+# Strength of a part by field; the sum is at most 1. The body saturates as in BM25 (k1 = 1.2;
+# b = 0.5, because a long page may contain a relevant chapter).
 _TITLE, _HEADINGS, _BODY, _REST, _URL, _ANCHOR = 0.55, 0.25, 0.75, 0.15, 0.2, 0.2
 _K1, _B = 1.2, 0.5
-_USUAL_LENGTH = 500.0  # terms of a page's main text
-_MISSED = 0.6  # a page that lacks parts is held down by this share of what they weigh
-# what lifts a page that holds all parts in its title, or close together in its text
-_ALL_IN_TITLE, _TOGETHER = 1.2, 1.2
-_WINDOW = 4  # terms for each part within which they stand together
+_MEAN_LENGTH = 500.0  # terms of a main text
+_MISSING_PENALTY = 0.6  # share of the weight of missing parts
+_ALL_IN_TITLE, _TOGETHER = 1.2, 1.2  # factors for all parts in the title, or in one window
+_WINDOW = 4  # terms of the window per part
 _URL_NOISE = re.compile(
     r"^[a-z][a-z0-9+.-]*://[^/]*|\.(?:html?|php|aspx?|jsp|cgi)(?=$|[?#])|[^\w]+|_+", re.IGNORECASE
 )
-_KNOWN_TEXTS = 20_000  # remembered likenesses of short texts
+_MAX_CACHED = 20_000  # short texts
 
 
 @dataclass(slots=True, frozen=True)
 class Evidence:
-    """What a page says to the question: for each of its parts how strongly it speaks of it (0 to
-    1). `lift`: by how the parts stand together. A page that the question rules out has no
-    strengths.
+    """The strength (0 to 1) of each part of the query in a page; none for an excluded page.
+
+    `boost`: factor for parts that occur together.
     """
 
     strengths: tuple[float, ...]
-    lift: float = 1.0
+    boost: float = 1.0
 
 
 @dataclass(slots=True)
 class _Text:
-    """A field's terms."""
+    """The terms of a field."""
 
     terms: list[str] = field(default_factory=list)
     counts: Counter[str] = field(default_factory=Counter)
 
     def times(self, word: QueryWord) -> int:
-        """How often a word of the question stands here."""
+        """Return how often a word of the query occurs."""
         phrase = word.unit.phrase
         if word.prefix:
             return (
@@ -98,11 +93,11 @@ class _Text:
         )
 
 
-class Question:
-    """One question. What it has learned of how common its parts are grows with `note`."""
+class HuntQuery:
+    """A query, with statistics about its parts that grow with `add_statistics`."""
 
     def __init__(self, text: str) -> None:
-        """Raises UsageError if the text asks for no word."""
+        """Parse a query. Raises UsageError if it contains no words."""
         self.text = text
         self._parsed = parse_query(text)
         self.parts: tuple[Part, ...] = self._parsed.wanted
@@ -110,96 +105,81 @@ class Question:
             analyzer_for("").terms(clause.text) for clause in clauses(self.parts)
         ):
             raise UsageError(f"a hunt needs words to search for: {text!r} contains none")
-        binding = binding_words(
-            [clause.text.lower().strip("?!.,;:") for clause in clauses(self.parts)]
-        )
-        self._binding = [
-            all(
-                each.text.lower().strip("?!.,;:") in binding and not each.phrase
-                for each in clauses((part,))
-            )
+
+        def bare(clause: Clause) -> str:
+            return clause.text.lower().strip("?!.,;:")
+
+        function_words = binding_words([bare(clause) for clause in clauses(self.parts)])
+        self._is_function = [
+            all(bare(each) in function_words and not each.phrase for each in clauses((part,)))
             for part in self.parts
         ]
-        self._readings: dict[str, _ReadIn] = {}
+        self._readings: dict[str, _Reading] = {}
         self._pages = 0
-        self._holding = [0] * len(self.parts)
-        self._short: dict[tuple[str, str], tuple[float, ...]] = {}
+        self._containing = [0] * len(self.parts)
+        self._cache: dict[tuple[str, str], tuple[float, ...]] = {}
         self.weights = self._weigh()
-        """How much each part counts now: the rarer on the pages seen, the more."""
+        """The weight of each part: the rarer on the pages so far, the higher."""
 
     def evidence(self, url: str, page: Page, anchors: Sequence[str] = ()) -> Evidence:
-        """Look for the parts in a page. `anchors`: texts of links that led to it. Analyses the
-        page's text: a millisecond for 15 KB.
+        """Find the parts in a page. `anchors`: texts of links to it.
+
+        Analyzes the text of the page, which takes 1 ms for 15 KB.
         """
-        if self._ruled_out(url, page):
+        if self._excludes(url, page):
             return Evidence(())
         reading = self._reading(page.language)
         analyzer = reading.analyzer
         texts = {
             IN_TITLE: _text(analyzer, f"{page.title}\n{page.headline}"),
             "headings": _text(analyzer, "\n".join(page.headings[:200])),
-            "body": _text(analyzer, page.main_text[:LOOKED_AT]),
+            "body": _text(analyzer, page.main_text[:MAX_ANALYZED]),
             IN_URL: _text(analyzer, url_words(url)),
             IN_ANCHOR: _text(analyzer, "\n".join(anchors)),
         }
-        sought = [word for parts in (*reading.parts, reading.unwanted) for word in _words(parts)]
+        words = [word for parts in (*reading.parts, reading.unwanted) for word in _words(parts)]
         if len(page.text) > len(page.main_text) and not all(
-            texts["body"].times(word) for word in sought
+            texts["body"].times(word) for word in words
         ):
-            # it counts only for words that the main text lacks
-            texts["rest"] = _text(analyzer, page.text[:LOOKED_AT])
-        if any(_strength(asked, texts) > 0 for asked in reading.unwanted):
+            # only for words that the main text lacks
+            texts["rest"] = _text(analyzer, page.text[:MAX_ANALYZED])
+        if any(_strength(part, texts) > 0 for part in reading.unwanted):
             return Evidence(())
-        strengths = tuple(_all(asked, texts) for asked in reading.parts)
-        return Evidence(strengths, self._lift(reading, strengths, texts))
+        strengths = tuple(_all(part, texts) for part in reading.parts)
+        return Evidence(strengths, self._boost(reading, strengths, texts))
 
-    def note(self, evidence: Evidence) -> None:
-        """A page was seen: its words are that much more common."""
+    def add_statistics(self, evidence: Evidence) -> None:
+        """Count a page."""
         self._pages += 1
         for place, strength in enumerate(evidence.strengths):
-            self._holding[place] += strength > 0
+            self._containing[place] += strength > 0
         self.weights = self._weigh()
 
-    def relevance(self, evidence: Evidence, weights: Sequence[float] | None = None) -> float:
-        """How well a page answers, 0 to 1, by what is known now of how common the words are."""
+    def relevance(self, evidence: Evidence) -> float:
+        """Return the relevance of a page, 0 to 1, with the weights of now."""
         if not evidence.strengths:
             return 0.0
-        weights = self.weights if weights is None else weights
-        total = sum(weights)
-        spoken = (
-            sum(
-                weight * strength
-                for weight, strength in zip(weights, evidence.strengths, strict=True)
-            )
-            / total
-        )
-        missed = (
-            sum(
-                weight
-                for weight, strength in zip(weights, evidence.strengths, strict=True)
-                if strength <= 0
-            )
-            / total
-        )
-        return min(spoken * (1 - _MISSED * missed) * evidence.lift, 1.0)
+        pairs = list(zip(self.weights, evidence.strengths, strict=True))
+        total = sum(self.weights)
+        matching = sum(weight * strength for weight, strength in pairs) / total
+        missing = sum(weight for weight, strength in pairs if strength <= 0) / total
+        return min(matching * (1 - _MISSING_PENALTY * missing) * evidence.boost, 1.0)
 
-    def likeness(self, text: str, language: str) -> float:
-        """How much of the question a short text (an anchor, a URL's words) speaks of, 0 to 1. Hot
-        path: remembered.
-        """
+    def similarity(self, text: str, language: str) -> float:
+        """Return the share of the query in a short text, 0 to 1. Results are cached."""
         if not text:
             return 0.0
         key = (language, text)
-        present = self._short.get(key)
+        present = self._cache.get(key)
         if present is None:
-            if len(self._short) >= _KNOWN_TEXTS:
-                self._short.clear()
+            if len(self._cache) >= _MAX_CACHED:
+                self._cache.clear()
             reading = self._reading(language)
             texts = dict.fromkeys(
                 (IN_TITLE, IN_URL, IN_ANCHOR, "body"), _text(reading.analyzer, text)
             )
-            present = self._short[key] = tuple(
-                float(_all(asked, texts) > 0) for asked in reading.parts
+            present = self._cache[key] = tuple(
+                float(_all(part, texts) > 0) for part in reading.parts
             )
         weights = self.weights
         return sum(weight * there for weight, there in zip(weights, present, strict=True)) / sum(
@@ -207,44 +187,45 @@ class Question:
         )
 
     def terms(self, text: str, language: str) -> list[str]:
-        """A short text's terms, as its language has them."""
+        """Return the terms of a text."""
         return self._reading(language).analyzer.terms(text)
 
-    def own_terms(self, language: str) -> frozenset[str]:
-        """The terms of the question's own words, those left out that only hold it together."""
+    def keywords(self, language: str) -> frozenset[str]:
+        """Return the terms of the query without those of function words."""
         reading = self._reading(language)
         return frozenset(
             term
-            for asked, binding in zip(reading.parts, self._binding, strict=True)
-            if not binding
-            for word in _words(asked)
+            for part, function in zip(reading.parts, self._is_function, strict=True)
+            if not function
+            for word in _words(part)
             for term in word.unit.phrase
         )
 
     def snippet(self, page: Page) -> Snippet:
-        """The piece of a page that shows why it was found."""
+        """Return the passage of a page that shows its relevance."""
         return self._reading(page.language).highlighter.snippet(
             [page.main_text, page.text], page.description
         )
 
     def _weigh(self) -> list[float]:
         return [
-            inverse_frequency(self._pages + _ASSUMED, holding + _ASSUMED_HOLDING)
-            * (_BINDING_WEIGHT if binding else 1.0)
-            for holding, binding in zip(self._holding, self._binding, strict=True)
+            inverse_frequency(self._pages + _ASSUMED, containing + _ASSUMED_CONTAINING)
+            * (_FUNCTION_WEIGHT if function else 1.0)
+            for containing, function in zip(self._containing, self._is_function, strict=True)
         ]
 
-    def _reading(self, language: str) -> _ReadIn:
+    def _reading(self, language: str) -> _Reading:
         reading = self._readings.get(language)
         if reading is None:
-            reading = self._readings[language] = _ReadIn(
-                self._parsed, analyzer_for(language), self._binding
+            reading = self._readings[language] = _Reading(
+                self._parsed, analyzer_for(language), self._is_function
             )
         return reading
 
-    def _ruled_out(self, url: str, page: Page) -> bool:
-        """Whether a restriction of the question leaves the page out. What only an index can tell
-        (`link:`, `collection:`) does not.
+    def _excludes(self, url: str, page: Page) -> bool:
+        """Whether a restriction of the query excludes the page.
+
+        Restrictions that need an index (`link:`, `collection:`) are ignored.
         """
         for restriction in self._parsed.restrictions:
             holds = True
@@ -264,44 +245,46 @@ class Question:
                 return True
         return False
 
-    def _lift(
-        self, reading: _ReadIn, strengths: tuple[float, ...], texts: dict[str, _Text]
+    def _boost(
+        self, reading: _Reading, strengths: tuple[float, ...], texts: dict[str, _Text]
     ) -> float:
-        """What the parts count on top when they stand together."""
-        wanted = [place for place, binding in enumerate(self._binding) if not binding]
-        if len(wanted) < 2 or not all(strengths[place] > 0 for place in wanted):
+        """Return the factor for parts that occur together."""
+        required = [place for place, function in enumerate(self._is_function) if not function]
+        if len(required) < 2 or not all(strengths[place] > 0 for place in required):
             return 1.0
-        if all(_all(reading.parts[place], {IN_TITLE: texts[IN_TITLE]}) > 0 for place in wanted):
+        if all(_all(reading.parts[place], {IN_TITLE: texts[IN_TITLE]}) > 0 for place in required):
             return _ALL_IN_TITLE
         starts = [
-            {word.unit.phrase[0] for asked in reading.parts[place] for word in _of(asked)}
-            for place in wanted
+            {word.unit.phrase[0] for part in reading.parts[place] for word in _of(part)}
+            for place in required
         ]
-        return _TOGETHER if _within(texts["body"].terms, starts, _WINDOW * len(wanted)) else 1.0
+        return _TOGETHER if _within(texts["body"].terms, starts, _WINDOW * len(required)) else 1.0
 
 
-class _ReadIn:
-    """The question as one analyzer reads it: for each part what a page must hold."""
+class _Reading:
+    """The query as parsed by one analyzer."""
 
-    def __init__(self, parsed: ParsedQuery, analyzer: Analyzer, binding: Sequence[bool]) -> None:
+    def __init__(
+        self, parsed: ParsedQuery, analyzer: Analyzer, function_words: Sequence[bool]
+    ) -> None:
         self.analyzer = analyzer
         self.parts = [read_by(ParsedQuery((part,)), analyzer).parts for part in parsed.wanted]
         self.unwanted = read_by(parsed, analyzer).unwanted
         units: list[Unit] = [
             word.unit
-            for asked, only in zip(self.parts, binding, strict=True)
-            if not only
-            for word in _words(asked)
+            for part, function in zip(self.parts, function_words, strict=True)
+            if not function
+            for word in _words(part)
         ]
         self.highlighter = Highlighter(
             analyzer,
             units,
-            [word.prefix for asked in self.parts for word in _words(asked) if word.prefix],
+            [word.prefix for part in self.parts for word in _words(part) if word.prefix],
         )
 
 
 def url_words(url: str) -> str:
-    """The words of a URL's path and query."""
+    """Return the words of the path and query of a URL."""
     return " ".join(_URL_NOISE.sub(" ", url[:500]).split())
 
 
@@ -310,61 +293,59 @@ def _text(analyzer: Analyzer, text: str) -> _Text:
     return _Text(terms, Counter(terms))
 
 
-def _of(asked: Asked) -> Iterator[QueryWord]:
-    if isinstance(asked, QueryWord):
-        yield asked
+def _of(part: Asked) -> Iterator[QueryWord]:
+    if isinstance(part, QueryWord):
+        yield part
     else:
-        for part in asked.parts:
-            yield from _of(part)
+        for each in part.parts:
+            yield from _of(each)
 
 
 def _words(parts: Sequence[Asked]) -> Iterator[QueryWord]:
-    for asked in parts:
-        yield from _of(asked)
+    for part in parts:
+        yield from _of(part)
 
 
 def _all(parts: Sequence[Asked], texts: dict[str, _Text]) -> float:
-    """What is asked for in several words (a long word of a script without spaces) counts as far as
-    they are there.
-    """
-    return sum(_strength(asked, texts) for asked in parts) / len(parts) if parts else 0.0
+    """Return the mean strength of the words of a part (several in scripts without spaces)."""
+    return sum(_strength(part, texts) for part in parts) / len(parts) if parts else 0.0
 
 
-def _strength(asked: Asked, texts: dict[str, _Text]) -> float:
-    if isinstance(asked, QueryWord):
-        return _word_strength(asked, texts)
-    strengths = [_strength(part, texts) for part in asked.parts]
-    return sum(strengths) / len(strengths) if asked.every else max(strengths)
+def _strength(part: Asked, texts: dict[str, _Text]) -> float:
+    if isinstance(part, QueryWord):
+        return _word_strength(part, texts)
+    strengths = [_strength(each, texts) for each in part.parts]
+    return sum(strengths) / len(strengths) if part.every else max(strengths)
 
 
 def _word_strength(word: QueryWord, texts: dict[str, _Text]) -> float:
-    def stands(name: str) -> int:
+    def occurrences(name: str) -> int:
         found = texts.get(name)
         return found.times(word) if found is not None and word.within in ("", name) else 0
 
     strength = (
-        _TITLE * (stands(IN_TITLE) > 0)
-        + _URL * (stands(IN_URL) > 0)
-        + _ANCHOR * (stands(IN_ANCHOR) > 0)
+        _TITLE * (occurrences(IN_TITLE) > 0)
+        + _URL * (occurrences(IN_URL) > 0)
+        + _ANCHOR * (occurrences(IN_ANCHOR) > 0)
     )
-    headings = stands("headings")
+    headings = occurrences("headings")
     strength += _HEADINGS * headings / (headings + 0.5)
-    times = stands("body")
+    times = occurrences("body")
     if times:
         length = len(texts["body"].terms)
-        strength += _BODY * times / (times + _K1 * (1 - _B + _B * length / _USUAL_LENGTH))
-    elif stands("rest"):
+        strength += _BODY * times / (times + _K1 * (1 - _B + _B * length / _MEAN_LENGTH))
+    elif occurrences("rest"):
         strength += _REST
     if word.within in texts:
         strength = float(strength > 0)
     return min(strength, 1.0)
 
 
-def _within(terms: Sequence[str], wanted: Sequence[set[str]], window: int) -> bool:
-    """Whether a term of each set stands within so many terms of the text."""
-    last = [-math.inf] * len(wanted)
+def _within(terms: Sequence[str], required: Sequence[set[str]], window: int) -> bool:
+    """Whether a term of each set occurs in a window of this many terms."""
+    last = [-math.inf] * len(required)
     by_term: dict[str, list[int]] = {}
-    for place, some in enumerate(wanted):
+    for place, some in enumerate(required):
         for term in some:
             by_term.setdefault(term, []).append(place)
     for at, term in enumerate(terms):

@@ -1,15 +1,19 @@
-"""Real-time search: go out for a question. Own the workspace, claim, start from the index or from
-named pages, follow what looks relevant, say what is found as it is found, index, release.
+"""Runs a hunt: start pages, fetching, results, index.
 
-Everything that is fetched is archived and indexed like a crawl's pages, in the order's collection.
-What is relevant is judged as a page is absorbed (`lycosa.hunt.hunt`), not when the index comes to
-it.
+All fetched pages are archived and indexed like those of a crawl. Relevance is computed when a page
+is processed, before it is indexed. A hunt reports these events as JSON objects:
+
+- `started`: question, named (seeds), hits (matching pages of the index), well_linked, listed
+- `found`: url, title, score, snippet, fragments (text, match), language, number, via, rank, seconds
+- `progress`, about once a second: pages, in_flight, bytes, seconds
+- `ended`: ended, pages, relevant, listed, failed (by reason), failures (by URL), visits, bytes,
+  seconds, results (as `found`, best first)
+- `failed`, by the process of the hunt: message, exit_code
 """
 
 from __future__ import annotations
 
 import json
-from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -23,14 +27,13 @@ from lycosa.crawl.session.seeds import check_seeds, seeds_of
 from lycosa.crawl.session.session import CrawlSession, SessionOptions, open_session
 from lycosa.crawl.state.progress import Progress
 from lycosa.crawl.state.task import Job
-from lycosa.crawl.worker import Limits, Observer, Worker
+from lycosa.crawl.worker import Limits, Worker
 from lycosa.fetch.fetcher import Fetcher
-from lycosa.hunt.dispatcher import HuntDealer
-from lycosa.hunt.fish import DEPTH, WIDTH
-from lycosa.hunt.hunt import STRATEGIES, Found, Hunt, StrategyName
-from lycosa.hunt.leads import Lead
-from lycosa.hunt.relevance import Question
-from lycosa.hunt.starts import Started, recall, start_from_index
+from lycosa.hunt.dispatcher import HuntDispatcher, VisitedPages, start_from_index
+from lycosa.hunt.hunt import STRATEGIES, Hunt, RelevantPage, StrategyName
+from lycosa.hunt.links import Lead
+from lycosa.hunt.relevance import HuntQuery
+from lycosa.hunt.strategies import DEPTH, WIDTH
 from lycosa.index.follower import IndexFollower
 from lycosa.processes.memory import tune_memory
 from lycosa.store.coordination.leadership import require_no_leader
@@ -40,27 +43,34 @@ from lycosa.url.normalise import normalise
 from lycosa.url.scope import hostname
 
 AGENTS = 15
-"""Fetches at once, unless asked otherwise."""
+"""Default number of concurrent requests."""
 
 TIME_MS = 30_000
-"""Default duration of a hunt."""
+"""Default duration."""
 
 MAX_PAGES = 50_000
-"""A hunt ends after so many at the latest: what it has learned of them is in memory."""
+"""Maximum number of pages: their statistics are kept in memory."""
+
+MAX_LISTED_RESULTS = 100
+"""Results of the event `ended`."""
 
 COMMAND = "hunt"
 
+_MAX_RANKED = 1_000  # results up to which the rank of a new one is computed
+_PROGRESS_EVERY_MS = 1_000
 
 Scope = Literal["host", "domain", "prefix", "any"]
+Event = dict[str, Any]
 
 
 @dataclass(slots=True, frozen=True)
 class HuntRequest:
-    """What is asked of a hunt: plain data, that goes into a file or over the network. `from_index`:
-    start from what the workspace holds; None: where no seed is named. `time_ms`, `pages`, `enough`
-    (relevant pages) end it; None: not by that. `delay`: as `crawl --delay` takes it, "" for the
-    collection's. `typed`: the operator named the seeds, so their hosts may be private, and they are
-    the collection's from now on.
+    """The parameters of a hunt, as plain data for a file or the network.
+
+    `from_index`: start from stored pages; None: if there are no seeds. `time_ms`, `pages` and
+    `enough` (relevant pages) are limits. `delay`: as `crawl --delay`, "" for that of the
+    collection. `typed`: the operator named the seeds, so they may be private, and become seeds of
+    the collection.
     """
 
     question: str
@@ -81,9 +91,7 @@ class HuntRequest:
 
 @dataclass(slots=True, frozen=True)
 class HuntOrder:
-    """A request, and the workspace and settings that it is about. `index`: index what is fetched,
-    too; a daemon has somebody else do it.
-    """
+    """A request for a workspace. `index`: whether the hunt indexes its pages itself."""
 
     root: str
     config: Config
@@ -92,25 +100,30 @@ class HuntOrder:
 
 
 @dataclass(slots=True, frozen=True)
-class Hit:
-    """A relevant page as it is told: `found`, so many milliseconds after the hunt began; `rank`
-    among those found until then.
+class HuntOptions:
+    """The environment of a hunt. `owned`: the caller owns the workspace.
+
+    `on_worker` gets the worker, whose `stop` ends the hunt; `tick` is called once a second.
     """
 
-    found: Found
-    after_ms: int
-    rank: int
+    on_event: Callable[[Event], None] = lambda event: None
+    on_worker: Callable[[Worker], None] = lambda worker: None
+    tick: Callable[[], None] = lambda: None
+    clock: Clock = field(default_factory=SystemClock)
+    fetcher: Fetcher | None = None
+    owned: bool = False
 
 
 @dataclass(slots=True, frozen=True)
 class HuntReport:
-    """The end of a hunt. `ended`: enough, max_time, max_pages, finished (nothing is left to
-    follow), stopped. `ranked`: the relevant pages with their scores as they are now that all are
-    known. `listed`: links that were not followed; `failed`: what gave no page, by reason.
+    """The end of a hunt. `ended`: enough, max_time, max_pages, finished (no links), or stopped.
+
+    `ranked`: relevant pages with their last scores; `listed`: links that were not followed;
+    `failed`: URLs without a page, by reason.
     """
 
     ended: str
-    ranked: tuple[tuple[Found, float], ...]
+    ranked: tuple[tuple[RelevantPage, float], ...]
     pages: int
     relevant: int
     listed: int
@@ -118,39 +131,16 @@ class HuntReport:
     progress: Progress
 
 
-@dataclass(slots=True)
-class Ears:
-    """Who is told what, in the thread that hunts."""
-
-    started: Callable[[Started], None] = lambda started: None
-    hit: Callable[[Hit], None] = lambda hit: None
-    progress: Observer | None = None
-    worker: Callable[[Worker], None] = lambda worker: None  # whose `stop` ends the hunt early
-    tick: Callable[[], None] = lambda: None  # called once a second
-
-
-@dataclass(slots=True)
-class _State:
-    dealer: HuntDealer | None = None
-    enough: bool = False
-    hits: list[Hit] = field(default_factory=list)
-
-
 def hunt_collection(config: Config, request: HuntRequest) -> Collection:
-    """The collection that a hunt writes to: the configured one, or a new one; with the hunt's own
-    order, reach and connections.
+    """Return the collection that a hunt writes to, with the settings of the hunt.
 
     Raises:
-        UsageError: its name cannot be one, or the delay is no time.
+        UsageError: the name or the delay is invalid.
     """
     chosen = next((each for each in config.collection if each.name == request.collection), None)
     if chosen is None:
-        chosen = next(
-            each
-            for each in parse_config(
-                f"[[collection]]\nname = {json.dumps(request.collection)}\n"
-            ).collection
-        )
+        text = f"[[collection]]\nname = {json.dumps(request.collection)}\n"
+        chosen = parse_config(text).collection[0]
     settings: dict[str, Any] = {
         "scope": request.scope,
         "strategy": "best-first",
@@ -164,156 +154,203 @@ def hunt_collection(config: Config, request: HuntRequest) -> Collection:
     return chosen.model_copy(update=settings)
 
 
-def hunt(
-    order: HuntOrder,
-    ears: Ears | None = None,
-    *,
-    clock: Clock | None = None,
-    fetcher: Fetcher | None = None,
-    owned: bool = False,
-) -> HuntReport:
-    """Hunt until there is enough, the time is over, or nothing is left to follow. `owned`: our
-    caller owns the workspace.
+def hunt(order: HuntOrder, options: HuntOptions | None = None) -> HuntReport:
+    """Hunt until a limit is reached or no link is left.
 
     Raises:
-        UsageError: the question has no words, a seed cannot be used, or there is nothing to start
-        from: nothing was fetched. OwnedError: another process is crawling in this workspace.
-        WorkError: the disk is full, the archive or the log is damaged.
+        UsageError: the question, a seed or the strategy is invalid, or there are no start pages.
+        OwnedError: another process uses the workspace.
+        WorkError: the disk is full, or the archive or the log is damaged.
     """
-    clock, ears = clock or SystemClock(), ears or Ears()
+    options = options or HuntOptions()
     tune_memory()
     request = order.request
     collection = hunt_collection(order.config, request)
     check_seeds(request.seeds, collection)
     seeds = tuple(normalise(seed) for seed in request.seeds)
-    question = Question(request.question)
+    query = HuntQuery(request.question)
     if request.strategy not in STRATEGIES:
         raise UsageError(f"--strategy {request.strategy!r}: choose {', '.join(STRATEGIES)}")
     workspace = Workspace.open_or_create(order.root) if seeds else Workspace.open(order.root)
-    if owned:
-        return _hunt(order, collection, seeds, question, ears, workspace, None, clock, fetcher)
-    with workspace.own(COMMAND, clock) as owner:
+    run = _HuntRun(order, collection, seeds, query, options, workspace)
+    if options.owned:
+        return run.run(None)
+    with workspace.own(COMMAND, options.clock) as owner:
         require_no_leader(workspace.storage)
-        return _hunt(order, collection, seeds, question, ears, workspace, owner, clock, fetcher)
+        return run.run(owner)
 
 
-def _hunt(
-    order: HuntOrder,
-    collection: Collection,
-    seeds: tuple[str, ...],
-    question: Question,
-    ears: Ears,
-    workspace: Workspace,
-    owner: Owner | None,
-    clock: Clock,
-    fetcher: Fetcher | None,
-) -> HuntReport:
-    settings = workspace.state().settings
-    before = settings.get(collection.name, {})
-    request = order.request
-    began = clock.monotonic_ms()
-    follower: IndexFollower | None = None
+class _HuntRun:
+    def __init__(
+        self,
+        order: HuntOrder,
+        collection: Collection,
+        seeds: tuple[str, ...],
+        query: HuntQuery,
+        options: HuntOptions,
+        workspace: Workspace,
+    ) -> None:
+        self._order, self._request, self._options = order, order.request, options
+        self._collection, self._seeds, self._query = collection, seeds, query
+        self._workspace, self._clock = workspace, options.clock
+        self._follower: IndexFollower | None = None
+        self._began = self._progress_at = options.clock.monotonic_ms()
+        self._enough = False
 
-    def ticks() -> None:
-        if owner is not None:
-            owner.touch()
-        ears.tick()
+    def run(self, owner: Owner | None) -> HuntReport:
+        request, settings = self._request, self._workspace.state().settings
 
-    session = open_session(
-        workspace,
-        order.config,
-        [Job(collection, seeds_of(before, collection, seeds if request.typed else ()))],
-        SessionOptions(
-            limits=Limits(min(request.pages or MAX_PAGES, MAX_PAGES), request.time_ms),
-            observer=ears.progress,
-            committed=lambda entry: follower.committed(entry) if follower else None,
-            tick=ticks,
-            fetcher=fetcher,
-        ),
-        command=COMMAND,
-        clock=clock,
-    )
-    try:
-        state = _State()
-        assignment = session.crawl.assignments[collection.name]
+        def tick() -> None:
+            if owner is not None:
+                owner.touch()
+            self._options.tick()
+
+        before = settings.get(self._collection.name, {})
+        seeds = seeds_of(before, self._collection, self._seeds if request.typed else ())
+        session = open_session(
+            self._workspace,
+            self._order.config,
+            [Job(self._collection, seeds)],
+            SessionOptions(
+                limits=Limits(min(request.pages or MAX_PAGES, MAX_PAGES), request.time_ms),
+                observer=self._progress,
+                committed=lambda entry: (
+                    self._follower.committed(entry) if self._follower is not None else None
+                ),
+                tick=tick,
+                fetcher=self._options.fetcher,
+            ),
+            command=COMMAND,
+            clock=self._clock,
+        )
+        try:
+            return self._hunt(session, elsewhere=bool(settings.keys() - {self._collection.name}))
+        finally:
+            session.close()
+            if self._follower is not None:
+                self._follower.close()
+
+    def _hunt(self, session: CrawlSession, *, elsewhere: bool) -> HuntReport:
+        request, worker = self._request, session.worker
+        assignment = session.crawl.assignments[self._collection.name]
         hunt = Hunt(
-            question,
+            self._query,
             request.strategy,
             width=request.width,
             depth=request.depth,
-            takes=assignment.gate.takes,
-            respect_nofollow=collection.respect_nofollow,
+            admits=assignment.gate.takes,
+            respect_nofollow=self._collection.respect_nofollow,
         )
-
-        def found(page: Found) -> None:
-            rank = (
-                1 + sum(score > page.score for _, score in hunt.ranked())
-                if hunt.relevant <= _RANKED
-                else 0
-            )
-            ears.hit(Hit(page, clock.monotonic_ms() - began, rank))
-            if request.enough is not None and hunt.relevant >= request.enough:
-                state.enough = True
-                session.worker.stop()
-
-        dealer = HuntDealer(
+        stored = VisitedPages(self._workspace, session.tables)
+        dispatcher = HuntDispatcher(
             hunt,
             session.crawl,
             assignment,
-            found,
-            lambda urls: recall(workspace, session.tables, urls),
+            lambda page: self._report(hunt, page, worker),
+            stored,
             agents=request.agents,
-            elsewhere=len(settings.keys() - {collection.name}) > 0,
+            elsewhere=elsewhere,
         )
         session.take_up()
-        if session.worker.progress.replayed:
-            # pages that a killed run had fetched: the hunt goes through them by the tables
-            session.worker.commit_now()
-        started = _start(request, seeds, hunt, session)
-        if len(hunt.listed) <= len(seeds):
-            session.worker.progress.start_only_from(seeds)
-        ears.started(started)
-        dealer.begin()
-        follower = IndexFollower(order.root, order.config.index, clock) if order.index else None
-        ears.worker(session.worker)
-        progress = session.worker.run()
+        if worker.progress.replayed:
+            worker.commit_now()  # pages of a killed process are then read from the tables
+        self._start(hunt, stored)
+        if len(hunt.queue) <= len(self._seeds):
+            worker.progress.start_only_from(self._seeds)
+        dispatcher.begin()
+        if self._order.index:
+            self._follower = IndexFollower(self._order.root, self._order.config.index, self._clock)
+        self._options.on_worker(worker)
+        progress = worker.run()
         session.claim.release()
-        if follower is not None:
-            follower.finish()
-        ended = "enough" if state.enough else progress.ended
-        return HuntReport(
-            ended,
+        if self._follower is not None:
+            self._follower.finish()
+        report = HuntReport(
+            "enough" if self._enough else progress.ended,
             tuple(hunt.ranked()),
             hunt.pages,
             hunt.relevant,
-            len(hunt.listed) + hunt.listed.dropped,
-            Counter(dealer.failed),
+            len(hunt.queue) + hunt.queue.dropped,
+            dispatcher.failures,
             progress,
         )
-    finally:
-        session.close()
-        if follower is not None:
-            follower.close()
+        self._options.on_event(_ended_event(report))
+        return report
 
-
-_RANKED = 1_000  # results up to which each is told its rank
-
-
-def _start(
-    request: HuntRequest, seeds: tuple[str, ...], hunt: Hunt, session: CrawlSession
-) -> Started:
-    """List what the hunt starts from.
-
-    Raises:
-        UsageError: that is nothing.
-    """
-    hunt.start([Lead(seed, hostname(seed)) for seed in seeds])
-    hits = well_linked = 0
-    if request.from_index or (request.from_index is None and not seeds):
-        hits, well_linked = start_from_index(hunt, session.workspace, session.tables)
-    if not len(hunt.listed):
-        raise UsageError(
-            "there are no start pages: no stored page links to a page that was not "
-            "fetched; specify a start page with --seed"
+    def _start(self, hunt: Hunt, stored: VisitedPages) -> None:
+        """Queue the start pages, or raise UsageError without any."""
+        hunt.start([Lead(seed, hostname(seed)) for seed in self._seeds])
+        matching = well_linked = 0
+        from_index = self._request.from_index
+        if from_index or (from_index is None and not self._seeds):
+            matching, well_linked = start_from_index(hunt, stored)
+        if not len(hunt.queue):
+            raise UsageError(
+                "there are no start pages: no stored page links to a page that was not "
+                "fetched; specify a start page with --seed"
+            )
+        self._options.on_event(
+            {
+                "event": "started",
+                "question": self._request.question,
+                "named": len(self._seeds),
+                "hits": matching,
+                "well_linked": well_linked,
+                "listed": len(hunt.queue),
+            }
         )
-    return Started(len(seeds), hits, well_linked, len(hunt.listed))
+
+    def _report(self, hunt: Hunt, page: RelevantPage, worker: Worker) -> None:
+        rank = 0
+        if hunt.relevant <= _MAX_RANKED:
+            rank = 1 + sum(score > page.score for _, score in hunt.ranked())
+        seconds = round((self._clock.monotonic_ms() - self._began) / 1000, 3)
+        result = _result(page, page.score)
+        self._options.on_event({"event": "found", **result, "rank": rank, "seconds": seconds})
+        if self._request.enough is not None and hunt.relevant >= self._request.enough:
+            self._enough = True
+            worker.stop()
+
+    def _progress(self, now: Progress) -> None:
+        at = self._clock.monotonic_ms()
+        if at - self._progress_at >= _PROGRESS_EVERY_MS:
+            self._progress_at = at
+            self._options.on_event(
+                {
+                    "event": "progress",
+                    "pages": now.pages,
+                    "in_flight": now.in_flight,
+                    "bytes": now.bytes,
+                    "seconds": round((at - now.started_ms) / 1000, 3),
+                }
+            )
+
+
+def _ended_event(report: HuntReport) -> Event:
+    progress = report.progress
+    return {
+        "event": "ended",
+        "ended": report.ended,
+        "pages": report.pages,
+        "relevant": report.relevant,
+        "listed": report.listed,
+        "failed": dict(report.failed),
+        "failures": dict(progress.failures),
+        "visits": progress.visits,
+        "bytes": progress.bytes,
+        "seconds": round(max(progress.ended_ms - progress.started_ms, 1) / 1000, 3),
+        "results": [_result(page, score) for page, score in report.ranked[:MAX_LISTED_RESULTS]],
+    }
+
+
+def _result(page: RelevantPage, score: float) -> Event:
+    return {
+        "url": page.url,
+        "title": page.title,
+        "score": round(score, 4),
+        "snippet": "".join(text for text, _ in page.snippet),
+        "fragments": [{"text": text, "match": match} for text, match in page.snippet],
+        "language": page.language,
+        "number": page.number,
+        "via": page.via,
+    }

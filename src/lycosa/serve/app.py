@@ -19,8 +19,7 @@ from lycosa.core.errors import LycosaError, UsageError
 from lycosa.core.messages import Message
 from lycosa.core.system_errors import refusal
 from lycosa.core.version import VERSION
-from lycosa.hunt.board import HuntBoard
-from lycosa.hunt.hunts import begin_hunt
+from lycosa.hunt.requests import HuntHistory, begin_hunt
 from lycosa.serve.access import Access
 from lycosa.serve.api import create_router
 from lycosa.serve.archived import Archived
@@ -108,11 +107,7 @@ def create_app(
     app.include_router(create_collection_pages(root, frame))
     app.include_router(create_changes(root, access))
     app.include_router(create_watches(root, access))
-    app.include_router(
-        create_hunt_pages(
-            HuntBoard(open_storage(root), lambda request: begin_hunt(root, request)), frame, access
-        )
-    )
+    app.include_router(create_hunt_pages(HuntHistory(root), frame, access))
     app.include_router(create_watch_pages(root, frame, access))
     app.include_router(create_uptime_pages(root, frame, access))
     app.include_router(create_uptime(root, access))

@@ -11,7 +11,7 @@ from starlette.exceptions import HTTPException
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from lycosa.core.errors import OwnedError, UsageError
-from lycosa.hunt.board import HuntBoard, HuntView
+from lycosa.hunt.requests import HuntHistory, HuntView
 from lycosa.serve.access import Access
 from lycosa.serve.forms import form_fields
 from lycosa.serve.frame import Frame
@@ -28,13 +28,13 @@ _ENDS = {
 }
 
 
-def create_hunt_pages(board: HuntBoard, frame: Frame, access: Access) -> APIRouter:
+def create_hunt_pages(history: HuntHistory, frame: Frame, access: Access) -> APIRouter:
     """The routes under /hunt."""
     router = APIRouter(include_in_schema=False)
 
     @router.get("/hunt", response_class=HTMLResponse)
     def ask(request: Request, q: Annotated[str, Query(max_length=2_000)] = "") -> HTMLResponse:
-        return frame.page(request, "hunt.html", question=q.strip(), hunts=board.all(), problem="")
+        return frame.page(request, "hunt.html", question=q.strip(), hunts=history.all(), problem="")
 
     @router.post("/hunt")
     async def begin(request: Request, name: str = Depends(access.writer)) -> Response:
@@ -56,14 +56,14 @@ def create_hunt_pages(board: HuntBoard, frame: Frame, access: Access) -> APIRout
                 "; ".join(f"{problem['loc'][0]}: {problem['msg']}" for problem in error.errors())
             ) from None
         try:
-            hunt_id = await run_in_threadpool(board.begin, asked.request(), name)
+            hunt_id = await run_in_threadpool(history.begin, asked.request(), name)
         except OwnedError as error:
             raise HTTPException(409, str(error)) from None
         return RedirectResponse(f"/hunt/{hunt_id}", 303)
 
     @router.get("/hunt/{hunt_id}", response_class=HTMLResponse)
     def follow(request: Request, hunt_id: str) -> HTMLResponse:
-        view = board.view(hunt_id)
+        view = history.view(hunt_id)
         if view is None:
             raise HTTPException(404, "Unknown hunt")
         words = frame.words(request)
@@ -83,7 +83,7 @@ def create_hunt_pages(board: HuntBoard, frame: Frame, access: Access) -> APIRout
 
     @router.post("/hunt/{hunt_id}/stop", dependencies=[Depends(access.writer)])
     def stop(hunt_id: str) -> Response:
-        board.stop(hunt_id)
+        history.stop(hunt_id)
         return RedirectResponse(f"/hunt/{hunt_id}", 303)
 
     return router

@@ -9,17 +9,16 @@ import json
 from collections.abc import AsyncIterator, Callable
 from typing import Annotated, Any, Literal
 
-from fastapi import APIRouter, Body, Depends, Request
+from fastapi import APIRouter, Body, Depends
 from pydantic import BaseModel, ConfigDict, Field
 from starlette.responses import Response, StreamingResponse
 
 from lycosa.core.errors import OwnedError, UsageError
 from lycosa.core.units import parse_duration_ms
-from lycosa.hunt.events import Event
-from lycosa.hunt.fish import DEPTH, WIDTH
 from lycosa.hunt.hunt import StrategyName
-from lycosa.hunt.request_queue import LAST, Hunting
-from lycosa.hunt.session import AGENTS, HuntRequest
+from lycosa.hunt.requests import DIED, LAST_EVENTS, HuntHandle
+from lycosa.hunt.session import AGENTS, Event, HuntRequest
+from lycosa.hunt.strategies import DEPTH, WIDTH
 from lycosa.serve.access import WRITE_ERRORS, Access
 from lycosa.serve.api import ERRORS
 from lycosa.serve.problems import Problem, problem_response
@@ -31,7 +30,7 @@ MAX_MS = 3_600_000
 _LOOK_S = 0.05
 _ALIVE_EVERY_S = 15.0  # a comment that keeps proxies from closing the connection
 
-Begin = Callable[[HuntRequest], Hunting]
+Begin = Callable[[HuntRequest], HuntHandle]
 
 
 class HuntAsked(BaseModel):
@@ -151,10 +150,9 @@ _RESPONSES: dict[int | str, dict[str, Any]] = {
 
 
 def create_hunts(access: Access, begin: Begin) -> APIRouter:
-    """The route. `begin` starts a hunt (`lycosa.hunt.hunts.begin_hunt`)."""
+    """Return the route. `begin` starts a hunt (`lycosa.hunt.requests.begin_hunt`)."""
     router = APIRouter(prefix="/api/v1")
 
-    # A coroutine: the process that hunts is to be made by a thread that stays.
     @router.post(
         "/hunts",
         responses=_RESPONSES,
@@ -162,51 +160,45 @@ def create_hunts(access: Access, begin: Begin) -> APIRouter:
         tags=["search"],
         dependencies=[Depends(access.writer)],
     )
-    async def hunt(request: Request, asked: Annotated[HuntAsked, Body()]) -> Response:
+    def hunt(asked: Annotated[HuntAsked, Body()]) -> Response:
         """Focused crawl: follow the most relevant links and stream each relevant page as soon as it
         is fetched.
         """
         try:
-            hunting = begin(asked.request())
+            handle = begin(asked.request())
         except OwnedError as error:
             return problem_response(409, "The workspace is in use", str(error))
         return StreamingResponse(
-            _stream(hunting), media_type="text/event-stream", headers={"x-accel-buffering": "no"}
+            _stream(handle), media_type="text/event-stream", headers={"x-accel-buffering": "no"}
         )
 
     return router
 
 
-async def _stream(hunting: Hunting) -> AsyncIterator[bytes]:
-    """The events as they come; whoever leaves ends the hunt."""
+async def _stream(hunt: HuntHandle) -> AsyncIterator[bytes]:
+    """Yield the events as they come. The end of the connection ends the hunt."""
     silent_s = 0.0
     try:
         while True:
-            alive = hunting.alive()
-            told = hunting.take()
-            for event in told:
-                yield _sent(event)
-                if event["event"] in LAST:
+            alive = hunt.alive()
+            events = hunt.take()
+            for event in events:
+                yield _encode(event)
+                if event["event"] in LAST_EVENTS:
                     return
-            if not alive and not told:
-                yield _sent(
-                    {
-                        "event": "failed",
-                        "message": "the hunt process ended unexpectedly; its pages are archived "
-                        "and recovered at the next start",
-                    }
-                )
+            if not alive and not events:
+                yield _encode({"event": "failed", "message": DIED})
                 return
-            silent_s = 0.0 if told else silent_s + _LOOK_S
+            silent_s = 0.0 if events else silent_s + _LOOK_S
             if silent_s >= _ALIVE_EVERY_S:
                 silent_s = 0.0
                 yield b": still hunting\n\n"
             await asyncio.sleep(_LOOK_S)
     finally:
-        hunting.close()
+        hunt.close()
 
 
-def _sent(event: Event) -> bytes:
+def _encode(event: Event) -> bytes:
     return f"event: {event['event']}\ndata: {json.dumps(event, ensure_ascii=False)}\n\n".encode(
         "utf-8", "replace"
     )

@@ -4,7 +4,7 @@ removing.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Query, Request
@@ -20,10 +20,15 @@ from lycosa.serve.frame import Frame
 from lycosa.serve.interface import Interface, message
 from lycosa.serve.kept import Kept
 from lycosa.store.storage.storage import open_storage
-from lycosa.uptime.current import host_report, list_monitors
 from lycosa.uptime.monitors import add_monitor, monitors_of, remove_monitor
-from lycosa.uptime.report import Availability, Spark
-from lycosa.uptime.text import state_of
+from lycosa.uptime.report import (
+    HourSummary,
+    MonitorReport,
+    UptimeReport,
+    report_host,
+    report_monitors,
+)
+from lycosa.uptime.text import sort_key
 from lycosa.url.normalise import MAX_URL_LENGTH
 
 _KEPT_S = 10.0
@@ -38,40 +43,36 @@ _STATES = {
 def create_uptime_pages(root: str, frame: Frame, access: Access) -> APIRouter:
     """The routes under /uptime."""
     router = APIRouter(include_in_schema=False)
-    listed = Kept[tuple[str, ...], Any](lambda _: list_monitors(root, read_config(root)), _KEPT_S)
-    reports = Kept[str, Any](lambda name: host_report(root, read_config(root), name), _KEPT_S)
+    listed = Kept[tuple[str, ...], UptimeReport](
+        lambda _: report_monitors(root, read_config(root)), _KEPT_S
+    )
+    reports = Kept[str, UptimeReport](
+        lambda name: report_host(root, read_config(root), name), _KEPT_S
+    )
 
     @router.get("/uptime", response_class=HTMLResponse, dependencies=[Depends(access.reader)])
     def overview(request: Request) -> HTMLResponse:
-        # who adds one sees it at once
-        found = listed.get(tuple(sorted(monitors_of(open_storage(root), read_config(root)))))
+        # the monitors are part of the key: a new one is shown at once
+        report = listed.get(tuple(sorted(monitors_of(open_storage(root), read_config(root)))))
         words = frame.words(request)
-        rows = [_row(each, found.live, words) for each in found.monitors]
-        rows.sort(
-            key=lambda row: (
-                ("down", "failing").index(row["state"])
-                if row["state"] in ("down", "failing")
-                else 2,
-                row["monitor"].url,
-            )
-        )
-        return frame.page(request, "uptime.html", rows=rows, live=found.live)
+        rows = [_row(each, words) for each in sorted(report.monitors, key=sort_key)]
+        return frame.page(request, "uptime.html", rows=rows, live=report.live)
 
     @router.get("/uptime/of", response_class=HTMLResponse, dependencies=[Depends(access.reader)])
     def of(
         request: Request, name: Annotated[str, Query(min_length=1, max_length=MAX_URL_LENGTH)]
     ) -> HTMLResponse:
         try:
-            found = reports.get(name)
+            report = reports.get(name)
         except UsageError:
             raise HTTPException(404, "Unknown host or URL") from None
         words = frame.words(request)
         return frame.page(
             request,
             "uptime_of.html",
-            report=found,
-            rows=[_row(each, found.live, words) for each in found.monitors],
-            name=found.name,
+            report=report,
+            rows=[_row(each, words) for each in report.monitors],
+            name=report.name,
         )
 
     @router.post("/uptime")
@@ -97,42 +98,32 @@ def create_uptime_pages(root: str, frame: Frame, access: Access) -> APIRouter:
     return router
 
 
-def _row(each: Availability, live: Mapping[str, Any] | None, words: Interface) -> dict[str, Any]:
-    monitors = (live or {}).get("monitors")
-    now = monitors.get(each.url) if isinstance(monitors, dict) else None
-    state = state_of(each, now)
+def _row(monitor: MonitorReport, words: Interface) -> dict[str, Any]:
     return {
-        "monitor": each,
-        "state": state,
-        "said": words.t(_STATES[state]) if state in _STATES else state,
-        "spark": _spark(each.sparkline, words),
+        "monitor": monitor,
+        "state": monitor.state,
+        "said": words.t(_STATES[monitor.state]) if monitor.state in _STATES else monitor.state,
+        "spark": _spark(monitor.sparkline, words),
     }
 
 
-def _spark(sparks: Sequence[Spark], words: Interface) -> list[tuple[str, float, bool]]:
-    """For the picture: what an hour says, its height (0 to 1), and whether it was down for a
-    part.
-    """
-    highest = max((spark.p50_ms for spark in sparks if spark.p50_ms), default=1.0)
-    found = []
-    for hours, spark in enumerate(reversed(sparks), 1):
-        if spark.up is None:
-            found.append(
-                (
-                    words.t(
-                        "{n, plural, one {# hour ago} other {# hours ago}}: not monitored", n=hours
-                    ),
-                    0.0,
-                    False,
-                )
+def _spark(hours: Sequence[HourSummary], words: Interface) -> list[tuple[str, float, bool]]:
+    """Return the bars of the chart: description, height (0 to 1), and whether it was down."""
+    highest = max((hour.p50_ms for hour in hours if hour.p50_ms), default=1.0)
+    bars = []
+    for ago, hour in enumerate(reversed(hours), 1):
+        if hour.up is None:
+            text = words.t(
+                "{n, plural, one {# hour ago} other {# hours ago}}: not monitored", n=ago
             )
+            bars.append((text, 0.0, False))
             continue
-        said = words.t(
+        text = words.t(
             "{n, plural, one {# hour ago} other {# hours ago}}: availability {share, number, "
             "percent}, median {ms, number, ::.} ms",
-            n=hours,
-            share=spark.up,
-            ms=spark.p50_ms or 0.0,
+            n=ago,
+            share=hour.up,
+            ms=hour.p50_ms or 0.0,
         )
-        found.append((said, max(0.08, (spark.p50_ms or 0.0) / highest), spark.up < 1))
-    return found[::-1]
+        bars.append((text, max(0.08, (hour.p50_ms or 0.0) / highest), hour.up < 1))
+    return bars[::-1]

@@ -1,5 +1,5 @@
-"""Monitor the availability of URLs: checks, outages, reports.
+"""Monitor the availability of URLs: checks, outages, notifications, reports.
 
-Checks obey the politeness of the crawl and are archived before they are evaluated. Deciding about
-outages is pure: it gets results and times, and returns events.
+Checks obey the politeness of the crawl and are archived before they are evaluated. `results` and
+`outages` are pure: they get results and times, and return events.
 """

@@ -1,312 +1,240 @@
-"""Makes checks when they are due, in step with the crawl, and acts on them: archive first, then
-judge, then tell.
+"""Makes checks when they are due, next to the crawl: archive, evaluate, notify, in this order.
 
-A check waits for the pause of its host (`Pace`), and for the other checks of that host; for nothing
-else. Intervals hold from due time to due time, so a monitor keeps its second of the minute.
+A check waits for the pause of its host and for the other checks of that host, and for nothing
+else. Intervals are measured between due times, so that checks do not drift.
 """
 
 from __future__ import annotations
 
 import heapq
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field, replace
-from itertools import count
-from typing import Protocol
+from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from lycosa.config.monitor import Monitor
 from lycosa.core.clock import Clock, ClockStep
 from lycosa.core.errors import FetchError
 from lycosa.core.records import CHECKS, Exchange, UrlId, Visit, VisitKind
-from lycosa.crawl.state.task import Task
+from lycosa.crawl.policy.availability_checks import CheckPace
 from lycosa.crawl.state.visit_rows import build_visit
-from lycosa.fetch.check import Check
+from lycosa.fetch.check import Check, CheckRunner
 from lycosa.http.decode import parse_head
-from lycosa.uptime.notifications import Desk
-from lycosa.uptime.outages import Event, Found, Heard, Watchman
-from lycosa.uptime.verdict import UP, judge_check
+from lycosa.uptime.notifications import OutageNotifier
+from lycosa.uptime.outages import Event, OutageDetector, Reaction
+from lycosa.uptime.results import UP, CheckResult, evaluate_check
 
-MAX_AT_ONCE = 256
-"""Checks under way: a thousand monitors that answer nothing for ten seconds need 170."""
+MAX_RUNNING = 256
+"""Concurrent checks: a thousand monitors without a response for ten seconds need 170."""
 
-_FIRST_SPREAD_MS = 20  # the first checks begin so much after one another
-_AT_ONCE_A_HOST = 8  # where no pause is wanted
+_FIRST_SPREAD_MS = 20  # between the first checks of new monitors
+_MAX_RUNNING_PER_HOST = 8  # for hosts without a pause
 _TICK_MS = 1_000
 
 
-class Runner(Protocol):
-    """Makes checks (`lycosa.fetch.check.CheckRunner`)."""
+@dataclass(slots=True, frozen=True)
+class CheckerHooks:
+    """Callbacks: `store` makes a check durable, `tick` is called once a second."""
 
-    def start(self, check: Check) -> None: ...
-
-    def take(self) -> list[Check]: ...
-
-    def close(self) -> None: ...
-
-
-class Pace(Protocol):
-    """When hosts may be asked (`lycosa.crawl.policy.availability_checks.CheckPace`)."""
-
-    def pause_ms(self, identity: UrlId, least_ms: int) -> int: ...
-
-    def ready_at(self, identity: UrlId, now: int, waited_ms: int, pause_ms: int) -> int: ...
-
-    def start(self, identity: UrlId, now: int) -> bool: ...
-
-    def finish(self, identity: UrlId, now: int, least_ms: int, *, queued: bool) -> None: ...
+    store: Callable[[Exchange, Visit], None]
+    identify: Callable[[str], UrlId]
+    excluded: Callable[[str], bool] = lambda url: False
+    on_event: Callable[[Event], None] = lambda event: None
+    tick: Callable[[], None] = lambda: None
 
 
-@dataclass(slots=True)
-class Watched:
-    """One monitor and its last check. Times of the monotonic clock in ms, but for
-    `last.fetched_at`.
-    """
-
+class _Running(NamedTuple):
     monitor: Monitor
     identity: UrlId
-    due: int
-    number: int = 0  # of its one valid entry in the heap
-    busy: bool = False  # it waits for its host, or is under way
-    under_way: bool = False
-    again_ms: int | None = None  # asked for while it was under way
-    last: Visit | None = None
-    text: str = ""
-
-
-@dataclass(slots=True)
-class _Line:
-    """The checks of one host that are due."""
-
-    waiting: deque[Watched] = field(default_factory=deque)
-    under_way: int = 0
-    free_at: int = 0  # the pause after the last check is over
-    listed: bool = False
-
-
-@dataclass(slots=True)
-class _Flying:
-    watched: Watched
     queued: bool
 
 
 class Checker:
-    """Makes the checks of one process (it is the worker's `Checks`). Not for several threads at
-    once.
-    """
+    """Schedules the checks of one process (the worker's `AvailabilityChecks`). Not thread-safe."""
 
     def __init__(
         self,
-        *,
-        runner: Runner,
-        pace: Pace,
-        keep: Callable[[Exchange, Visit], None],
-        identify: Callable[[str], UrlId],
-        watchman: Watchman,
-        desk: Desk,
+        runner: CheckRunner,
+        pace: CheckPace,
+        detector: OutageDetector,
+        notifier: OutageNotifier,
         clock: Clock,
-        excluded: Callable[[str], bool] = lambda url: False,
-        say: Callable[[Event], None] = lambda event: None,
-        tick: Callable[[], None] = lambda: None,
+        hooks: CheckerHooks,
     ) -> None:
-        """`keep` makes a check durable; `say` is told of every event; `tick` is called once a
-        second.
-        """
-        self._runner, self._pace, self._keep, self._identify = runner, pace, keep, identify
-        self._watchman, self._desk, self._clock = watchman, desk, clock
-        self._excluded, self._say, self._tick = excluded, say, tick
-        self._heap: list[tuple[int, int, str]] = []
-        self._numbers = count(1)
-        self._lines: dict[int, _Line] = {}
-        self._ready: list[tuple[int, int]] = []  # heap of (time, host_key)
-        self._under_way = 0
-        self._next_tick = 0
+        self._runner, self._pace, self._hooks = runner, pace, hooks
+        self._detector, self._notifier, self._clock = detector, notifier, clock
         self._clock_step = ClockStep(clock)
-        self.watched: dict[str, Watched] = {}
+        self._next_tick = 0
+        self._identities: dict[str, UrlId] = {}
+        self._due: dict[str, int] = {}
+        self._agenda: list[tuple[int, str]] = []  # heap; valid if it agrees with `_due`
+        self._waiting: dict[int, deque[str]] = {}  # due URLs by host
+        self._ready_at: dict[int, int] = {}  # by host, for `_waiting`
+        self._free_at: dict[int, int] = {}  # by host: end of the pause after the last check
+        self._busy: set[str] = set()  # URLs that wait or are being checked
+        self._running: set[str] = set()
+        self._running_on: Counter[int] = Counter()
+        self._rechecks: dict[str, int] = {}  # requested during a check: delay after it
+        self.monitors: dict[str, Monitor] = {}
+        self.last: dict[str, tuple[Visit, str]] = {}
+        """By URL: the last check and its text."""
 
-    def watch(self, monitors: Iterable[Monitor]) -> None:
-        """These are the monitors from now on, with normalised URLs. New ones are checked at
-        once.
-        """
-        now = self._clock.monotonic_ms()
-        wanted = {monitor.url: monitor for monitor in monitors}
-        for url in self.watched.keys() - wanted.keys():
-            del self.watched[url]
-        new = [monitor for url, monitor in wanted.items() if url not in self.watched]
-        for url, monitor in wanted.items():
-            if url in self.watched:
-                self.watched[url].monitor = monitor
-        for place, monitor in enumerate(new):
-            watched = self.watched[monitor.url] = Watched(monitor, self._identify(monitor.url), 0)
-            self._plan(watched, now + place * _FIRST_SPREAD_MS)
-        self._watchman.watch(wanted)
-        self._desk.watch(wanted)
+    def watch(self, monitors: Iterable[Monitor]) -> set[str]:
+        """Set the monitors, with normalised URLs. Return the new ones; they are checked at once."""
+        now, before = self._clock.monotonic_ms(), self.monitors.keys()
+        self.monitors = {monitor.url: monitor for monitor in monitors}
+        for url in before - self.monitors.keys():
+            del self._due[url]
+            self.last.pop(url, None)
+        new = [url for url in self.monitors if url not in before]
+        for place, url in enumerate(new):
+            self._identities[url] = self._hooks.identify(url)
+            self._plan(url, now + place * _FIRST_SPREAD_MS)
+        self._detector.watch(self.monitors)
+        self._notifier.watch(self.monitors)
+        return set(new)
 
     def turn(self, now: int, *, may_start: bool) -> None:
-        """See `lycosa.crawl.policy.availability_checks.Checks`."""
+        """See `AvailabilityChecks.turn`."""
         back_ms = self._clock_step.back_ms()
         if back_ms:
-            self._watchman.set_back(back_ms)
-            self._desk.set_back(back_ms)
+            self._detector.set_back(back_ms)
+            self._notifier.set_back(back_ms)
         for check in self._runner.take():
             self._finish(check, now)
         if now >= self._next_tick:
             self._next_tick = now + _TICK_MS
-            self._follow(self._watchman.tick(self._clock.now_ms()), now)
-            self._desk.tick(self._clock.now_ms())
-            self._tick()
-        while self._heap and self._heap[0][0] <= now:
-            _, number, url = heapq.heappop(self._heap)
-            watched = self.watched.get(url)
-            if watched is not None and watched.number == number and not watched.busy:
-                self._line_up(watched, now)
-        while (
-            may_start and self._ready and self._ready[0][0] <= now and self._under_way < MAX_AT_ONCE
-        ):
-            _, host_key = heapq.heappop(self._ready)
-            self._serve(host_key, now)
+            self._react(self._detector.tick(self._clock.now_ms()), now)
+            self._notifier.tick(self._clock.now_ms())
+            self._hooks.tick()
+        while self._agenda and self._agenda[0][0] <= now:
+            at, url = heapq.heappop(self._agenda)
+            if self._due.get(url) == at and url not in self._busy:
+                self._busy.add(url)
+                host = self._identities[url].host_key
+                self._waiting.setdefault(host, deque()).append(url)
+                self._ready_at.setdefault(host, max(now, self._free_at.get(host, 0)))
+        if may_start:
+            for _, host in sorted((at, host) for host, at in self._ready_at.items() if at <= now):
+                if len(self._running) < MAX_RUNNING:
+                    del self._ready_at[host]
+                    self._start_next(host, now)
 
-    def next_at(self) -> int | None:
-        """When there is something to start at the earliest (for simulated time)."""
-        times = [heap[0][0] for heap in (self._heap, self._ready) if heap]
-        return min([*times, self._next_tick], default=None)
+    def next_at(self) -> int:
+        """Return when `turn` has something to do at the earliest (for simulated time)."""
+        return min([self._next_tick, *self._ready_at.values(), *(at for at, _ in self._agenda[:1])])
 
     def close(self) -> None:
-        """Drop what is under way."""
+        """Drop the running checks."""
         self._runner.close()
 
-    # -- when
-    # ------------------------------------------------------------
+    def _plan(self, url: str, at: int) -> None:
+        self._due[url] = at
+        heapq.heappush(self._agenda, (at, url))
 
-    def _plan(self, watched: Watched, at: int) -> None:
-        watched.due, watched.number = at, next(self._numbers)
-        heapq.heappush(self._heap, (at, watched.number, watched.identity.url))
-
-    def _line_up(self, watched: Watched, now: int) -> None:
-        watched.busy = True
-        line = self._lines.setdefault(watched.identity.host_key, _Line())
-        line.waiting.append(watched)
-        self._list(watched.identity.host_key, line, max(now, line.free_at))
-
-    def _list(self, host_key: int, line: _Line, at: int) -> None:
-        if not line.listed:
-            line.listed = True
-            heapq.heappush(self._ready, (at, host_key))
-
-    def _serve(self, host_key: int, now: int) -> None:
-        """Start the host's next check if it may be asked, else see again when it may."""
-        line = self._lines[host_key]
-        line.listed = False
-        while (
-            line.waiting and self.watched.get(line.waiting[0].identity.url) is not line.waiting[0]
-        ):
-            line.waiting.popleft()  # it is no longer watched
-        if not line.waiting:
+    def _start_next(self, host: int, now: int) -> None:
+        """Start the next check of a host, or try again when the host is ready."""
+        waiting = self._waiting[host]
+        while waiting and waiting[0] not in self.monitors:
+            self._busy.discard(waiting.popleft())
+        if not waiting:
             return
-        watched = line.waiting[0]
-        pause = self._pace.pause_ms(watched.identity, watched.monitor.pause)
-        if line.under_way >= (1 if pause else _AT_ONCE_A_HOST):
-            return  # its end will call again
-        since = max(watched.due, line.free_at)
-        at = max(
-            line.free_at, self._pace.ready_at(watched.identity, now, max(0, now - since), pause)
-        )
+        url, free_at = waiting[0], self._free_at.get(host, 0)
+        monitor, identity = self.monitors[url], self._identities[url]
+        pause = self._pace.pause_ms(identity, monitor.pause)
+        if self._running_on[host] >= (1 if pause else _MAX_RUNNING_PER_HOST):
+            return  # until `_finish`
+        waited = max(0, now - max(self._due[url], free_at))
+        at = max(free_at, self._pace.ready_at(identity, now, waited, pause))
         if at > now:
-            self._list(host_key, line, at)
+            self._ready_at[host] = at
             return
-        line.waiting.popleft()
-        if self._excluded(watched.identity.url):
-            watched.busy = False
-            self._plan(watched, now + watched.monitor.every)
+        waiting.popleft()
+        if self._hooks.excluded(url):
+            self._busy.discard(url)
+            self._plan(url, now + monitor.every)
         else:
-            line.under_way += 1
-            self._under_way += 1
-            watched.under_way = True
-            flying = _Flying(watched, self._pace.start(watched.identity, now))
-            self._runner.start(Check(watched.identity.url, watched.monitor.timeout_ms, flying))
-        if line.waiting:
-            self._list(host_key, line, now)
-
-    # -- what
-    # ------------------------------------------------------------
+            self._running_on[host] += 1
+            self._running.add(url)
+            token = _Running(monitor, identity, self._pace.start(identity, now))
+            self._runner.start(Check(url, monitor.timeout_ms, token))
+        if waiting:
+            self._ready_at[host] = now
 
     def _finish(self, check: Check, now: int) -> None:
-        flying = check.token
-        assert isinstance(flying, _Flying)
-        watched, identity = flying.watched, flying.watched.identity
-        pause = self._pace.pause_ms(identity, watched.monitor.pause)
-        self._pace.finish(identity, now, watched.monitor.pause, queued=flying.queued)
-        line = self._lines[identity.host_key]
-        line.under_way -= 1
-        line.free_at = now + pause
-        self._under_way -= 1
-        if line.waiting:
-            self._list(identity.host_key, line, line.free_at)
-        watched.busy = watched.under_way = False
-        if (
-            self.watched.get(identity.url) is not watched
-            or check.exchange.error == FetchError.INTERRUPTED
-        ):
+        assert isinstance(check.token, _Running)
+        monitor, identity, queued = check.token
+        url, host = identity.url, identity.host_key
+        pause = self._pace.pause_ms(identity, monitor.pause)
+        self._pace.finish(identity, now, monitor.pause, queued=queued)
+        self._running_on[host] -= 1
+        self._free_at[host] = now + pause
+        if self._waiting[host]:
+            self._ready_at.setdefault(host, now + pause)
+        self._running.discard(url)
+        self._busy.discard(url)
+        if url not in self.monitors:
             return
-        every = watched.monitor.every
-        self._plan(watched, watched.due + every * max(1, -(-(now - watched.due) // every)))
-        if watched.again_ms is not None:
-            self._look(watched, now + watched.again_ms)
-            watched.again_ms = None
-        found = self._record(watched, check)
-        self._follow(self._watchman.hear(found, self._clock.now_ms()), now)
-        self._desk.see(found, self._clock.now_ms())
+        due, every = self._due[url], monitor.every
+        self._plan(url, due + every * max(1, -(-(now - due) // every)))
+        if url in self._rechecks:
+            self._plan_earlier(url, now + self._rechecks.pop(url))
+        if check.exchange.error != FetchError.INTERRUPTED:
+            result = self._store(check, monitor, identity)
+            self._react(self._detector.add(result, self._clock.now_ms()), now)
+            self._notifier.add_certificate(result, self._clock.now_ms())
 
-    def _record(self, watched: Watched, check: Check) -> Found:
+    def _store(self, check: Check, monitor: Monitor, identity: UrlId) -> CheckResult:
         exchange = check.exchange
-        verdict = judge_check(watched.monitor, exchange)
-        visit = build_visit(
-            exchange,
-            parse_head(exchange.response_head),
-            Task(watched.identity, (), "", VisitKind.CHECK),
-            CHECKS,
+        result = evaluate_check(monitor, exchange, check.certificate_until)
+        before = self.last.get(identity.url)
+        times = (check.dns_ms, check.connect_ms, check.tls_ms, check.first_byte_ms)
+        dns, connect, tls, first_byte = (
+            None if value is None else round(value, 3) for value in times
         )
-        visit.kind, visit.verdict, visit.digest = VisitKind.CHECK, verdict.verdict, verdict.digest
-        visit.changed = watched.last is None or (
-            verdict.digest != "" and verdict.digest != watched.last.digest
+        visit = replace(
+            build_visit(
+                exchange,
+                parse_head(exchange.response_head),
+                Task(identity, (), "", VisitKind.CHECK),
+                CHECKS,
+            ),
+            kind=VisitKind.CHECK,
+            verdict=result.verdict,
+            digest=result.digest,
+            changed=before is None or result.digest not in ("", before[0].digest),
+            dns_ms=dns,
+            connect_ms=connect,
+            tls_ms=tls,
+            first_byte_ms=first_byte,
+            certificate_until=check.certificate_until,
         )
-        visit.dns_ms, visit.connect_ms, visit.tls_ms, visit.first_byte_ms = (
-            None if value is None else round(value, 3)
-            for value in (check.dns_ms, check.connect_ms, check.tls_ms, check.first_byte_ms)
-        )
-        visit.certificate_until = check.certificate_until
-        text = "" if verdict.verdict == UP else verdict.text
-        bare = replace(
+        stored = replace(
             exchange,
             request_head=b"",
             response_head=b"",
             body=b"",
             rendered=b"",
             truncated="",
-            error_text=text,
+            error_text="" if result.verdict == UP else result.text,
             token=None,
         )
-        self._keep(bare, visit)
-        watched.last, watched.text = visit, verdict.text
-        address = exchange.ip if exchange.status else ""
-        at = min(visit.fetched_at, self._clock.now_ms())  # it was set back while the check ran
-        return Found(visit.url, at, verdict.verdict, verdict.text, address, check.certificate_until)
+        self._hooks.store(stored, visit)
+        self.last[identity.url] = visit, result.text
+        # the clock may have been set back during the check
+        return replace(result, at=min(result.at, self._clock.now_ms()))
 
-    def _follow(self, heard: Heard, now: int) -> None:
-        self._desk.take(heard.events, self._clock.now_ms())
-        for event in heard.events:
-            self._say(event)
-        for url, wait_ms in heard.soon.items():
-            watched = self.watched.get(url)
-            if watched is None:
-                continue
-            if watched.under_way:
-                watched.again_ms = (
-                    wait_ms if watched.again_ms is None else min(wait_ms, watched.again_ms)
-                )
-            elif not watched.busy:
-                self._look(watched, now + wait_ms)
+    def _react(self, reaction: Reaction, now: int) -> None:
+        self._notifier.add(reaction.events, self._clock.now_ms())
+        for event in reaction.events:
+            self._hooks.on_event(event)
+        for url, delay_ms in reaction.rechecks.items():
+            if url in self._running:
+                self._rechecks[url] = min(delay_ms, self._rechecks.get(url, delay_ms))
+            elif url in self.monitors and url not in self._busy:
+                self._plan_earlier(url, now + delay_ms)
 
-    def _look(self, watched: Watched, at: int) -> None:
-        """Check it at this time at the latest; then its interval goes on from there."""
-        if at < watched.due:
-            self._plan(watched, at)
+    def _plan_earlier(self, url: str, at: int) -> None:
+        """Check a URL at this time at the latest; its interval continues from there."""
+        if at < self._due[url]:
+            self._plan(url, at)

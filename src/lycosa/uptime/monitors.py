@@ -1,8 +1,7 @@
-"""The monitors of a workspace: those of lycosa.toml, and those that were added, one small file each
-(`run/monitors/KEY.json`).
+"""The monitors of a workspace: those of lycosa.toml, and one file (`run/monitors/KEY.json`) each.
 
-Adding is creating a file and removing is deleting it, so neither needs the crawl to stand still,
-and whoever makes checks in the workspace sees it within seconds.
+A file is created or deleted without stopping the crawl. The process that runs the checks applies
+the change within seconds.
 """
 
 from __future__ import annotations
@@ -31,10 +30,8 @@ FOLDER = "run/monitors"
 
 
 @dataclass(slots=True, frozen=True)
-class Kept:
-    """A monitor and where it is from. `private`: its address may be one that is not public, for the
-    operator named it.
-    """
+class StoredMonitor:
+    """A monitor and its origin. `private`: it may have a private address."""
 
     monitor: Monitor
     configured: bool
@@ -42,46 +39,45 @@ class Kept:
 
 
 @dataclass(slots=True, frozen=True)
-class Added:
-    """What was added, and who makes checks in the workspace now, if somebody does."""
+class AddedMonitor:
+    """A new monitor, and the process that runs the checks, if any."""
 
     monitor: Monitor
     owner: OwnerNote | None
 
 
-def monitors_of(storage: Storage, config: Config) -> dict[str, Kept]:
-    """All monitors by their normalised URLs. One of lycosa.toml counts before one that was added.
+def monitors_of(storage: Storage, config: Config) -> dict[str, StoredMonitor]:
+    """Return all monitors by their normalised URLs. Those of lycosa.toml have precedence.
 
     Raises:
-        ConfigError: a URL in lycosa.toml cannot be used.
+        ConfigError: a URL in lycosa.toml is invalid.
     """
-    found: dict[str, Kept] = {}
+    monitors: dict[str, StoredMonitor] = {}
     for monitor in config.monitor:
         try:
             url = normalise(monitor.url)
         except UrlError as error:
             raise ConfigError(f"[[monitor]]: {error}") from None
-        found[url] = Kept(monitor.model_copy(update={"url": url}), configured=True)
+        monitors[url] = StoredMonitor(monitor.model_copy(update={"url": url}), configured=True)
     for name in sorted(storage.names(FOLDER)):
-        kept = _read(storage, name)
-        if kept is not None:
-            found.setdefault(kept.monitor.url, kept)
-    return found
+        stored = _read(storage, name)
+        if stored is not None:
+            monitors.setdefault(stored.monitor.url, stored)
+    return monitors
 
 
-def private_pairs(kept: Mapping[str, Kept]) -> list[tuple[str, int]]:
-    """(host, port) of the monitors that may be reached at any address."""
-    return [named_pair(url) for url, each in kept.items() if each.private]
+def private_pairs(monitors: Mapping[str, StoredMonitor]) -> list[tuple[str, int]]:
+    """Return (host, port) of the monitors that may have private addresses."""
+    return [named_pair(url) for url, each in monitors.items() if each.private]
 
 
 def add_monitor(
     root: str, config: Config, settings: Mapping[str, object], *, private: bool = True
-) -> Added:
-    """Add a monitor; `settings` as in [[monitor]]. There must be a workspace, or a collection that
-    makes one.
+) -> AddedMonitor:
+    """Add a monitor; `settings` as in [[monitor]]. The workspace is created if necessary.
 
     Raises:
-        UsageError: a setting is wrong, the URL is excluded, or it is watched already.
+        UsageError: a setting is wrong, the URL is excluded, or it is already monitored.
         WorkspaceError: the workspace is damaged.
     """
     try:
@@ -95,18 +91,14 @@ def add_monitor(
             f"{host} is not a public address: such monitors can only be added on the "
             "server itself (`lycosa uptime add`)"
         )
-    targets = tuple(dict.fromkeys(checked_target(each, config) for each in monitor.notify))
-    monitor = monitor.model_copy(update={"url": url, "notify": targets})
+    monitor = with_targets(monitor.model_copy(update={"url": url}), config)
     workspace = Workspace.open_or_create(root)
     if workspace.state().excluded(url, hostname(url)):
         raise UsageError(
             f"{url} is excluded in this workspace (`lycosa exclude`) and cannot be monitored"
         )
-    if any(
-        each.configured
-        for known, each in monitors_of(workspace.storage, config).items()
-        if known == url
-    ):
+    known = monitors_of(workspace.storage, config).get(url)
+    if known is not None and known.configured:
         raise UsageError(f"{url} is already monitored: it is a [[monitor]] in lycosa.toml")
     workspace.storage.make_folder(FOLDER)
     document = {**monitor.model_dump(mode="json"), "private": private}
@@ -117,14 +109,14 @@ def add_monitor(
             f"{url} is already monitored; to change its settings, run `lycosa uptime "
             f"remove {url}` first"
         )
-    return Added(monitor, workspace.owner())
+    return AddedMonitor(monitor, workspace.owner())
 
 
 def remove_monitor(root: str, config: Config, url: str) -> None:
-    """Watch a URL no more; its history stays.
+    """Remove a monitor. Its history is kept.
 
     Raises:
-        UsageError: it is not watched, or lycosa.toml says that it is.
+        UsageError: the URL is not monitored, or is monitored by lycosa.toml.
         WorkspaceError: there is no workspace.
     """
     workspace = Workspace.open(root)
@@ -138,45 +130,42 @@ def remove_monitor(root: str, config: Config, url: str) -> None:
 
 
 def forget_excluded(workspace: Workspace) -> None:
-    """Remove the monitors of what is excluded by the log."""
+    """Remove the monitors of excluded URLs."""
     state = workspace.state()
-    for url, kept in monitors_of(workspace.storage, Config()).items():
-        if not kept.configured and state.excluded(url, hostname(url)):
+    for url in monitors_of(workspace.storage, Config()):
+        if state.excluded(url, hostname(url)):
             workspace.storage.remove(_path(url))
 
 
 def signature(storage: Storage) -> tuple[tuple[str, int], ...]:
-    """Changes when monitors are added or removed: cheap to ask."""
-    names = sorted(storage.names(FOLDER))
+    """Return a value that changes when monitors are added or removed."""
     return tuple(
         (name, (storage.modified_at(f"{FOLDER}/{name}") or 0) if storage.on_disk else 0)
-        for name in names
+        for name in sorted(storage.names(FOLDER))
     )
 
 
 def has_monitors(storage: Storage) -> bool:
-    """Whether monitors were added here."""
+    """Whether monitors were added to the workspace."""
     return bool(storage.names(FOLDER))
 
 
-def with_targets(kept: Kept, config: Config) -> Monitor:
-    """A monitor with its targets as they are kept: of those that were added that is so already.
+def with_targets(monitor: Monitor, config: Config) -> Monitor:
+    """Return a monitor with validated targets, as they are stored.
 
     Raises:
-        UsageError: one of lycosa.toml has a target that is wrong.
+        UsageError: a target is invalid.
     """
-    if not kept.configured:
-        return kept.monitor
-    targets = tuple(dict.fromkeys(checked_target(each, config) for each in kept.monitor.notify))
-    return kept.monitor.model_copy(update={"notify": targets})
+    targets = tuple(dict.fromkeys(checked_target(each, config) for each in monitor.notify))
+    return monitor.model_copy(update={"notify": targets})
 
 
-def _read(storage: Storage, name: str) -> Kept | None:
-    """None for a file that was just removed, or is none of ours."""
+def _read(storage: Storage, name: str) -> StoredMonitor | None:
+    """Return None for a file that was just removed, or is invalid."""
     try:
         document = json.loads(storage.read(f"{FOLDER}/{name}") or b"null")
         private = bool(document.pop("private", True))
-        return Kept(Monitor.model_validate(document), configured=False, private=private)
+        return StoredMonitor(Monitor.model_validate(document), configured=False, private=private)
     except (ValueError, AttributeError, RecursionError):  # pydantic's errors are ValueErrors
         return None
 

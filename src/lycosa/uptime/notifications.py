@@ -1,31 +1,28 @@
-"""From events to notices: one for each outage, few when much is down at once, and one when it is up
-again.
+"""Combines events into notifications: few while much is down at once, none sent twice.
 
-Every target has an outbox, whose cursor says what the target was told: it is kept or lost together
-with the notices themselves, so a kill at any moment neither loses a notice nor makes a second one
-of the same outage under another id.
+Each target has an outbox. Its cursor records what was notified and is stored together with the
+notifications, so that a kill neither loses one nor sends one under two IDs.
 
-- What is confirmed within `GATHER_MS` of the first goes into one notice; while the last one is
-  younger than `BUSY_MS`, within a minute. It never waits longer than the interval of its checks.
-- Further pages of a host that is down join its outage without a notice of their own, for one round
-  of its checks.
-- A host is told to be up again when all of its pages are, or `PARTLY_MS` after the first of them
-  was.
+- Outages confirmed within `GATHER_MS` are combined, or within `GATHER_BUSY_MS` if the last
+  notification is younger than `BUSY_MS`. They never wait longer than the interval of a check.
+- Further pages of a host that is down join its outage without a notification, for as long as it
+  takes to check all of them twice.
+- A host is notified as up when all of its pages are up, or `PARTLY_MS` after the first of them.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from hashlib import sha256
-from typing import Protocol
 
 from lycosa.config.monitor import Monitor
-from lycosa.core.units import format_duration, format_time
+from lycosa.core.units import format_duration, format_time, number_of
+from lycosa.notify.outbox import Outbox
 from lycosa.notify.transports import Fact, Kind, Notice
-from lycosa.uptime.outages import Event, Found, Offline, Outage, authority
+from lycosa.uptime.outages import Event, NetworkOutage, Outage, authority, url_of_key
+from lycosa.uptime.results import CheckResult
 
 GATHER_MS, GATHER_BUSY_MS = 10_000, 60_000
 BUSY_MS = 300_000
@@ -34,344 +31,265 @@ _MAX_NAMED = 50
 _DAY_MS = 86_400_000
 
 
-class Box(Protocol):
-    """What the desk needs of an outbox (`lycosa.notify.outbox.Outbox`)."""
+class OutageNotifier:
+    """Writes notifications. `box_of` returns the outbox of a target; times are ms since 1970."""
 
-    @property
-    def cursor(self) -> str: ...
-
-    def put(self, notices: Sequence[Notice], cursor: str | None = None) -> None: ...
-
-
-@dataclass(slots=True)
-class _Target:
-    """`told`: key of an outage -> id of the notice that speaks for it; `hosts`: when a host's
-    notice left.
-    """
-
-    box: Box
-    told: dict[str, str] = field(default_factory=dict)
-    offline: int = 0
-    certificates: dict[str, int] = field(default_factory=dict)  # by host: the end that was told
-    hosts: dict[str, int] = field(default_factory=dict)
-    down: dict[str, Outage] = field(default_factory=dict)  # to be told
-    up: dict[str, Outage] = field(default_factory=dict)  # likewise
-    down_at: int = 0  # when the first of them came
-    up_at: int = 0
-    left_at: int = -BUSY_MS
-    waiting: list[Notice] = field(default_factory=list)  # storage did not take them
-
-    def cursor(self) -> str:
-        return json.dumps(
-            {"told": self.told, "offline": self.offline, "certificates": self.certificates},
-            ensure_ascii=False,
-        )
-
-
-class Desk:
-    """Writes notices. `box_of` gives a target's outbox; times are ms since 1970."""
-
-    def __init__(self, box_of: Callable[[str], Box]) -> None:
+    def __init__(self, box_of: Callable[[str], Outbox]) -> None:
         self._box_of = box_of
         self._monitors: Mapping[str, Monitor] = {}
         self._targets: dict[str, _Target] = {}
 
     def watch(self, monitors: Mapping[str, Monitor]) -> None:
-        """These are the monitors from now on, by URL. Outages of others are forgotten, without a
-        word.
-        """
+        """Set the monitors by URL. Outages of all others are forgotten."""
         self._monitors = monitors
-        for name in {
-            each for monitor in monitors.values() for each in monitor.notify
-        } - self._targets.keys():
-            self._targets[name] = self._open(self._box_of(name))
+        for name in {each for monitor in monitors.values() for each in monitor.notify}:
+            if name not in self._targets:
+                self._targets[name] = _Target(self._box_of(name))
         for target in self._targets.values():
-            target.told = {
-                key: notice
-                for key, notice in target.told.items()
-                if key.partition("|")[2] in monitors
-            }
-            for waiting in (target.down, target.up):
-                for key in [each for each in waiting if waiting[each].url not in monitors]:
-                    del waiting[key]
+            target.watch(monitors)
 
-    def told(self) -> set[str]:
-        """Keys of the outages that somebody was told of."""
-        return {key for target in self._targets.values() for key in target.told}
+    def notified_keys(self) -> set[str]:
+        """Return the keys of the outages that were notified and not yet their end."""
+        return {key for target in self._targets.values() for key in target.notified}
 
     def offline_since(self) -> int:
-        """Since when our network was said to be down; 0: it was not."""
+        """Return the start of the notified outage of the local network, or 0."""
         return max((target.offline for target in self._targets.values()), default=0)
 
-    def take(self, events: Iterable[Event], now_ms: int) -> None:
-        """Events, as they come."""
+    def add(self, events: Iterable[Event], now_ms: int) -> None:
+        """Note events in the order in which they happen."""
         for event in events:
-            if isinstance(event, Offline):
+            if isinstance(event, NetworkOutage):
                 for target in self._targets.values():
-                    self._tell_offline(target, event)
+                    target.add_network_outage(event)
             else:
-                monitor = self._monitors.get(event.url)
-                for name in monitor.notify if monitor is not None else ():
-                    self._note(self._targets[name], event, now_ms)
+                for target in self._targets_of(event.url):
+                    target.add_outage(event, now_ms)
 
-    def see(self, found: Found, now_ms: int) -> None:
-        """A check saw a certificate: warn if it ends soon, once."""
-        monitor = self._monitors.get(found.url)
-        until = found.certificate_until
-        if (
-            monitor is None
-            or until is None
-            or not monitor.certificate
-            or until - now_ms > monitor.certificate
-        ):
+    def add_certificate(self, result: CheckResult, now_ms: int) -> None:
+        """Warn once if the certificate of a checked host expires soon."""
+        monitor, until = self._monitors.get(result.url), result.certificate_until
+        if monitor is None or until is None or not monitor.certificate:
             return
-        host = authority(found.url)
-        for name in monitor.notify:
-            target = self._targets[name]
-            if target.certificates.get(host) == until:
-                continue
-            target.certificates[host] = until
-            days = max(0, (until - now_ms) // _DAY_MS)
-            text = (
-                f"the certificate of {host} expires in {days} "
-                f"{'day' if days == 1 else 'days'}, on {_date(until)}"
-            )
-            facts: dict[str, Fact] = {"ends": format_time(until), "days": days}
-            self._put(
-                target,
-                [
-                    _notice(
-                        "certificate",
-                        f"{until}|{host}",
-                        monitor.label,
-                        found.url,
-                        now_ms,
-                        text,
-                        facts,
-                    )
-                ],
-            )
+        if until - now_ms > monitor.certificate:
+            return
+        for target in self._targets_of(result.url):
+            target.add_certificate(monitor, until, now_ms)
 
     def tick(self, now_ms: int) -> None:
-        """Let go what has been gathered: call it about once a second."""
+        """Send what was gathered; to be called about once a second."""
         for target in self._targets.values():
-            every = min(
-                (
-                    self._monitors[each.url].every
-                    for each in (*target.down.values(), *target.up.values())
-                ),
-                default=GATHER_MS,
-            )
-            gather = min(GATHER_BUSY_MS if now_ms - target.left_at < BUSY_MS else GATHER_MS, every)
-            notices: list[Notice] = []
-            if target.down and now_ms - target.down_at >= gather:
-                notices.append(self._down_notice(target, now_ms))
-            if target.up and now_ms - target.up_at >= gather:
-                again = self._up_again(target, now_ms)
-                if again:
-                    notices.append(self._up_notice(target, again, now_ms))
-            if notices or target.waiting:
-                self._put(target, notices)
-                target.left_at = now_ms
+            target.tick(now_ms)
 
     def set_back(self, by_ms: int) -> None:
-        """The clock was set back: what waits to be told waits no longer for it."""
+        """Correct all times after the clock was set back."""
         for target in self._targets.values():
-            target.down_at -= by_ms
-            target.up_at -= by_ms
-            target.left_at -= by_ms
-            target.hosts = {host: at - by_ms for host, at in target.hosts.items()}
+            target.set_back(by_ms)
 
-    # -- gathering
-    # ------------------------------------------------------------
+    def _targets_of(self, url: str) -> list[_Target]:
+        monitor = self._monitors.get(url)
+        return [self._targets[name] for name in monitor.notify] if monitor is not None else []
 
-    def _note(self, target: _Target, outage: Outage, now_ms: int) -> None:
+
+class _Target:
+    """The notifications of one target. `notified`: key of an outage -> ID of its notification."""
+
+    def __init__(self, box: Outbox) -> None:
+        self._box = box
+        self._monitors: Mapping[str, Monitor] = {}
+        self.notified: dict[str, str] = {}
+        self.offline = 0
+        self._certificates: dict[str, int] = {}  # by host: the expiry that was notified
+        self._sent_at: dict[str, int] = {}  # by host: when its last notification was sent
+        self._down: dict[str, Outage] = {}  # not yet notified
+        self._up: dict[str, Outage] = {}
+        self._down_at = self._up_at = 0  # when the first of them was added
+        self._last_at = -BUSY_MS
+        self._unsaved: list[Notice] = []  # storage has failed
+        try:
+            state = json.loads(box.cursor) if box.cursor else {}
+            self.notified = dict(state.get("notified", {}))
+            self.offline = int(state.get("offline", 0))
+            self._certificates = dict(state.get("certificates", {}))
+        except (ValueError, TypeError, AttributeError):
+            pass  # written by another version: ongoing outages are notified again
+
+    def watch(self, monitors: Mapping[str, Monitor]) -> None:
+        self._monitors = monitors
+        self.notified = {
+            key: notice for key, notice in self.notified.items() if url_of_key(key) in monitors
+        }
+        self._down = {key: each for key, each in self._down.items() if each.url in monitors}
+        self._up = {key: each for key, each in self._up.items() if each.url in monitors}
+
+    def add_outage(self, outage: Outage, now_ms: int) -> None:
         key = outage.key
         if outage.until:
-            if target.down.pop(key, None) is None and key in target.told:
-                target.up_at = target.up_at if target.up else now_ms
-                target.up[key] = outage
-            return
-        if key in target.told:
-            return
-        left_at = target.hosts.get(outage.host)
-        if left_at is not None and now_ms - left_at <= self._round_ms(outage.host):
-            speaker = next(
-                (
-                    notice
-                    for other, notice in target.told.items()
-                    if authority(other.partition("|")[2]) == outage.host
-                ),
-                "",
-            )
-            if speaker:
-                target.told[key] = speaker
-                self._put(target, [])
-                return
-        target.down_at = target.down_at if target.down else now_ms
-        target.down[key] = outage
+            if self._down.pop(key, None) is None and key in self.notified:
+                self._up_at = self._up_at if self._up else now_ms
+                self._up[key] = outage
+        elif key not in self.notified:
+            notice = self._notice_to_join(outage.host, now_ms)
+            if notice:
+                self.notified[key] = notice
+                self._put([])
+            else:
+                self._down_at = self._down_at if self._down else now_ms
+                self._down[key] = outage
 
-    def _round_ms(self, host: str) -> int:
-        """How long it takes until all pages of a host were looked at."""
-        return max(
+    def add_network_outage(self, event: NetworkOutage) -> None:
+        if (self.offline == event.since) != bool(event.until):
+            return  # it was notified before, or its start was not
+        kind: Kind = "online" if event.until else "offline"
+        self.offline = 0 if event.until else event.since
+        facts: dict[str, Fact] = {"since": format_time(event.since), "monitors": event.monitors}
+        facts |= {"until": format_time(event.until)} if event.until else {}
+        at, name = event.until or event.since, "network of this machine"
+        key = f"{event.since}|network"
+        self._put([_notice(kind, key, (name, ""), at, event_text(event), facts)])
+
+    def add_certificate(self, monitor: Monitor, until: int, now_ms: int) -> None:
+        host = authority(monitor.url)
+        if self._certificates.get(host) == until:
+            return
+        self._certificates[host] = until
+        days = max(0, (until - now_ms) // _DAY_MS)
+        text = (
+            f"the certificate of {host} expires in {number_of(days, 'day')}, "
+            f"on {format_time(until)[:10]}"
+        )
+        facts: dict[str, Fact] = {"ends": format_time(until), "days": days}
+        about = (monitor.label, monitor.url)
+        self._put([_notice("certificate", f"{until}|{host}", about, now_ms, text, facts)])
+
+    def tick(self, now_ms: int) -> None:
+        waiting = [*self._down.values(), *self._up.values()]
+        every = min((self._monitors[each.url].every for each in waiting), default=GATHER_MS)
+        busy = now_ms - self._last_at < BUSY_MS
+        gather = min(GATHER_BUSY_MS if busy else GATHER_MS, every)
+        notices: list[Notice] = []
+        if self._down and now_ms - self._down_at >= gather:
+            notices.append(self._down_notice(now_ms))
+        if self._up and now_ms - self._up_at >= gather:
+            complete = self._recovered(now_ms)
+            if complete:
+                notices.append(self._up_notice(complete, now_ms))
+        if notices or self._unsaved:
+            self._put(notices)
+            self._last_at = now_ms
+
+    def set_back(self, by_ms: int) -> None:
+        self._down_at -= by_ms
+        self._up_at -= by_ms
+        self._last_at -= by_ms
+        self._sent_at = {host: at - by_ms for host, at in self._sent_at.items()}
+
+    def _notice_to_join(self, host: str, now_ms: int) -> str:
+        """Return the ID of a recent notification about the host, or ""."""
+        checked_twice = max(
             (2 * each.every for url, each in self._monitors.items() if authority(url) == host),
             default=0,
         )
-
-    def _up_again(self, target: _Target, now_ms: int) -> list[Outage]:
-        """What is to be told now of what is up again: by hosts, whole ones if possible."""
-        still = {authority(key.partition("|")[2]) for key in target.told if key not in target.up}
-        partly = now_ms - target.up_at >= PARTLY_MS
-        return [outage for outage in target.up.values() if partly or outage.host not in still]
-
-    # -- writing
-    # ------------------------------------------------------------
-
-    def _down_notice(self, target: _Target, now_ms: int) -> Notice:
-        outages = sorted(target.down.values(), key=lambda each: (each.since, each.url))
-        first = outages[0]
-        hosts = list(dict.fromkeys(each.host for each in outages))
-        what = (
-            self._monitors[first.url].label
-            if len(outages) == 1
-            else _several(hosts, len(outages), self._watched(first.host), " so far")
+        if now_ms - self._sent_at.get(host, -checked_twice - 1) > checked_twice:
+            return ""
+        notices = (
+            notice for key, notice in self.notified.items() if authority(url_of_key(key)) == host
         )
+        return next(notices, "")
+
+    def _recovered(self, now_ms: int) -> list[Outage]:
+        """Return the outages whose end is to be notified now: of whole hosts if possible."""
+        down = {authority(url_of_key(key)) for key in self.notified if key not in self._up}
+        partly = now_ms - self._up_at >= PARTLY_MS
+        return [outage for outage in self._up.values() if partly or outage.host not in down]
+
+    def _down_notice(self, now_ms: int) -> Notice:
+        outages = sorted(self._down.values(), key=lambda each: (each.since, each.url))
+        first, hosts = outages[0], dict.fromkeys(each.host for each in outages)
+        name = self._name(outages, " so far")
         text = (
-            f"{what} {'has' if len(hosts) == 1 else 'have'} been down since "
+            f"{name} {'has' if len(hosts) == 1 else 'have'} been down since "
             f"{format_time(first.since)}: {_reasons(outages)}"
         )
-        notice = _notice(
-            "down", first.key, what, first.url, now_ms, text, _facts(outages, first.since)
-        )
-        target.told |= dict.fromkeys(target.down, notice.id)
-        target.hosts |= dict.fromkeys(hosts, now_ms)
-        target.down.clear()
+        notice = _notice("down", first.key, (name, first.url), now_ms, text, _facts(outages))
+        self.notified |= dict.fromkeys(self._down, notice.id)
+        self._sent_at |= dict.fromkeys(hosts, now_ms)
+        self._down.clear()
         return notice
 
-    def _up_notice(self, target: _Target, outages: list[Outage], now_ms: int) -> Notice:
+    def _up_notice(self, outages: list[Outage], now_ms: int) -> Notice:
         outages = sorted(outages, key=lambda each: (each.since, each.url))
         first, until = outages[0], max(each.until for each in outages)
-        hosts = list(dict.fromkeys(each.host for each in outages))
-        what = (
-            self._monitors[first.url].label
-            if len(outages) == 1
-            else _several(hosts, len(outages), self._watched(first.host))
-        )
+        hosts = {each.host for each in outages}
+        name = self._name(outages)
         for outage in outages:
-            del target.told[outage.key], target.up[outage.key]
-        target.up_at = now_ms
-        left = sorted(
-            key.partition("|")[2]
-            for key in target.told
-            if authority(key.partition("|")[2]) in hosts
-        )
+            del self.notified[outage.key], self._up[outage.key]
+        self._up_at = now_ms
+        left = sorted(url for url in map(url_of_key, self.notified) if authority(url) in hosts)
         text = (
-            f"{what} {'has' if len(hosts) == 1 else 'have'} been up again since "
-            f"{format_time(until)}, after {_length(until - first.since)}"
+            f"{name} {'has' if len(hosts) == 1 else 'have'} been up again since "
+            f"{format_time(until)}, after {format_length(until - first.since)} "
+            f"({_reasons(outages)})" + (f"; still down: {_list(left)}" if left else "")
         )
-        text += f" ({_reasons(outages)})" + (f"; still down: {_list(left)}" if left else "")
-        return _notice(
-            "up",
-            first.key,
-            what,
-            first.url,
-            now_ms,
-            text,
-            _facts(outages, first.since) | {"until": format_time(until)},
-        )
+        facts = {**_facts(outages), "until": format_time(until)}
+        return _notice("up", first.key, (name, first.url), now_ms, text, facts)
 
-    def _tell_offline(self, target: _Target, event: Offline) -> None:
-        key = f"{event.since}|network"
-        if not event.until:
-            if target.offline == event.since:
-                return
-            target.offline = event.since
-            text = (
-                f"no monitored URL has responded since {format_time(event.since)}: the network "
-                "of this machine seems to be down"
-            )
-            facts: dict[str, Fact] = {"since": format_time(event.since), "monitors": event.monitors}
-            self._put(
-                target,
-                [_notice("offline", key, "network of this machine", "", event.since, text, facts)],
-            )
-        elif target.offline == event.since:
-            target.offline = 0
-            length = _length(event.until - event.since)
-            text = (
-                "the network of this machine has been up again since "
-                f"{format_time(event.until)}, after {length}"
-            )
-            facts = {"since": format_time(event.since), "until": format_time(event.until)}
-            self._put(
-                target,
-                [_notice("online", key, "network of this machine", "", event.until, text, facts)],
-            )
+    def _name(self, outages: Sequence[Outage], suffix: str = "") -> str:
+        """Return the name of the monitor or host, or the number of hosts."""
+        hosts = list(dict.fromkeys(each.host for each in outages))
+        if len(outages) == 1:
+            return self._monitors[outages[0].url].label
+        if len(hosts) > 1:
+            return f"{len(hosts)} sites ({_list(hosts)}; {len(outages)} monitors)"
+        monitors = sum(authority(url) == hosts[0] for url in self._monitors)
+        partly = f" ({len(outages)} of {monitors} monitors{suffix})"
+        return hosts[0] + (partly if len(outages) != monitors else "")
 
-    def _watched(self, host: str) -> int:
-        return sum(authority(url) == host for url in self._monitors)
-
-    def _put(self, target: _Target, notices: list[Notice]) -> None:
-        """Hand notices over, with what is told by them; what storage does not take now is tried
-        again at the next tick.
-        """
-        notices = [*target.waiting, *notices]
+    def _put(self, notices: list[Notice]) -> None:
+        """Store notifications together with the cursor; try again later if storage fails."""
+        state = {
+            "notified": self.notified,
+            "offline": self.offline,
+            "certificates": self._certificates,
+        }
+        self._unsaved += notices
         try:
-            target.box.put(notices, target.cursor())
-            target.waiting = []
-        except OSError:  # a full disk: it is looked after elsewhere
-            target.waiting = notices
+            self._box.put(self._unsaved, json.dumps(state, ensure_ascii=False))
+            self._unsaved = []
+        except OSError:
+            pass  # for example a full disk, which pauses the crawl
 
-    @staticmethod
-    def _open(box: Box) -> _Target:
-        try:
-            kept = json.loads(box.cursor) if box.cursor else {}
-            return _Target(
-                box,
-                dict(kept.get("told", {})),
-                int(kept.get("offline", 0)),
-                dict(kept.get("certificates", {})),
-            )
-        except (ValueError, TypeError, AttributeError):
-            # of another version: what goes on is told again
-            return _Target(box)
+
+def event_text(event: Event) -> str:
+    """Return one line about an event."""
+    since = format_time(event.since)
+    subject = "the network of this machine" if isinstance(event, NetworkOutage) else event.url
+    if event.until:
+        return f"{subject} is up again after {format_length(event.until - event.since)}"
+    reason = "" if isinstance(event, NetworkOutage) else f": {event.cause}, {event.text}"
+    return f"{subject} has been down since {since}{reason}"
+
+
+def format_length(duration_ms: int) -> str:
+    """Format the duration of an outage in full seconds."""
+    return format_duration(max(1_000, round(duration_ms, -3)))
 
 
 def _notice(
-    kind: Kind, key: str, name: str, url: str, at_ms: int, text: str, facts: Mapping[str, Fact]
+    kind: Kind, key: str, about: tuple[str, str], at_ms: int, text: str, facts: Mapping[str, Fact]
 ) -> Notice:
-    """A notice; the same kind of event with the same key has the same id."""
-    return Notice(
-        f"{kind}-{sha256(key.encode()).hexdigest()[:20]}",
-        kind,
-        name,
-        url,
-        datetime.fromtimestamp(at_ms / 1000, UTC),
-        text,
-        facts,
-    )
+    """Return a notification about a (name, URL). Kind and key determine its ID."""
+    identity = f"{kind}-{sha256(key.encode()).hexdigest()[:20]}"
+    return Notice(identity, kind, *about, datetime.fromtimestamp(at_ms / 1000, UTC), text, facts)
 
 
-def _facts(outages: Sequence[Outage], since: int) -> dict[str, Fact]:
-    urls = [each.url for each in outages]
-    causes = dict.fromkeys(each.cause for each in outages)
-    named = " ".join(urls[:_MAX_NAMED])  # facts are flat
+def _facts(outages: Sequence[Outage]) -> dict[str, Fact]:
     return {
-        "since": format_time(since),
-        "cause": ", ".join(causes),
-        "monitors": len(urls),
-        "urls": named,
+        "since": format_time(outages[0].since),
+        "cause": ", ".join(dict.fromkeys(each.cause for each in outages)),
+        "monitors": len(outages),
+        "urls": " ".join([each.url for each in outages][:_MAX_NAMED]),
     }
-
-
-def _several(hosts: Sequence[str], pages: int, watched: int, qualified: str = "") -> str:
-    if len(hosts) == 1:
-        return (
-            hosts[0]
-            if pages == watched
-            else f"{hosts[0]} ({pages} of {watched} monitors{qualified})"
-        )
-    return f"{len(hosts)} sites ({_list(hosts)}; {pages} monitors)"
 
 
 def _reasons(outages: Sequence[Outage]) -> str:
@@ -379,7 +297,7 @@ def _reasons(outages: Sequence[Outage]) -> str:
     for each in outages:
         by_reason.setdefault(f"{each.cause}, {each.text}", []).append(each.url)
     return "; ".join(
-        reason if len(by_reason) == len(outages) == 1 else f"{reason}: {_list(urls)}"
+        reason if len(outages) == 1 else f"{reason}: {_list(urls)}"
         for reason, urls in by_reason.items()
     )
 
@@ -387,11 +305,3 @@ def _reasons(outages: Sequence[Outage]) -> str:
 def _list(names: Sequence[str]) -> str:
     more = len(names) - _MAX_NAMED
     return ", ".join(names[:_MAX_NAMED]) + (f" and {more} more" if more > 0 else "")
-
-
-def _date(at_ms: int) -> str:
-    return format_time(at_ms)[:10]
-
-
-def _length(duration_ms: int) -> str:
-    return format_duration(max(1_000, round(duration_ms, -3)))

@@ -1,367 +1,340 @@
-"""What checks mean together: which page is down, and when it is our own network that is. Pure:
-checks in, events out; times are given.
+"""Detects outages of monitored pages and of the local network. Pure: times are arguments.
 
-- A page is down when `confirm` further checks, soon after one another and each on a connection of
-  its own, failed like the first.
-- While the failures are such as our own network's would be, other places are asked too (witnesses).
-  A place is an address. If none of the others has answered since the failures began, and they fail
-  as well, it is our network: one event, whatever the number of monitors; what failed meanwhile is
-  counted anew when something answers again.
-- When a page is confirmed down, or up again, the other monitors of its host are looked at soon.
+- A page is down when `confirm` further checks, each on a new connection, failed like the first.
+- Failures of the network may be local. Then monitors on other hosts (witnesses) are checked. If
+  none of them has responded since the failures began, and they fail too, the local network is
+  down. That is one event; the failed checks of the pages are discarded when a host responds again.
+- Hosts with one address, or without an address with one registrable domain, are one witness.
+- When a page is confirmed down or up, the other monitors of its host are checked soon.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from typing import Annotated
+
+from pydantic import BaseModel, ConfigDict, PlainSerializer
 
 from lycosa.config.monitor import Monitor
-from lycosa.uptime.state import Change, Standing
-from lycosa.uptime.verdict import OF_NETWORK, UP, Cause
+from lycosa.core.units import format_time
+from lycosa.uptime.results import (
+    NETWORK_CAUSES,
+    UP,
+    Cause,
+    CheckResult,
+    MonitorState,
+    StateChange,
+)
 
 WITNESSES = 3
 HOLD_MS = 30_000
-"""So long an outage waits for what other places say, once it is confirmed."""
+"""Maximum time that a confirmed outage waits for the witnesses."""
 
-_ASK_EVERY_MS = 1_000  # witnesses are looked for so often at the most
-_TWICE = 2  # so often must a place have failed to speak against our network
+_WITNESS_INTERVAL_MS = 1_000  # minimum time between two requests for witnesses
+_WITNESS_FAILURES = 2  # failed checks of a witness that count against the local network
 
 
-@dataclass(slots=True, frozen=True)
-class Found:
-    """What a check found. `at`: when it began, ms since 1970; `address`: that it dialled, "" if it
-    dialled none.
-    """
+Timestamp = Annotated[
+    int,
+    PlainSerializer(
+        lambda at_ms: format_time(at_ms) if at_ms else None,
+        return_type=str | None,
+        when_used="json",
+    ),
+]
+"""ms since 1970, 0: none. In JSON: UTC, ISO 8601, or null."""
+
+
+class ReportModel(BaseModel):
+    """Base of what the command line, the API and the pages show."""
+
+    model_config = ConfigDict(frozen=True, use_attribute_docstrings=True)
+
+
+class Outage(ReportModel):
+    """An outage of a page."""
 
     url: str
-    at: int
-    verdict: str
-    text: str = ""
-    address: str = ""
-    certificate_until: int | None = None
-
-
-@dataclass(slots=True, frozen=True)
-class Outage:
-    """A page that is down since `since`, and if it is over, up to `until`. `url` and `since` name
-    it for good.
-    """
-
-    url: str
-    host: str
-    since: int
+    since: Timestamp
+    until: Timestamp = 0
+    """Null: ongoing."""
     cause: str
+    """dns, connect, tls, timeout, status or content."""
     text: str
-    until: int = 0
+    checks: int = 0
+    """Number of failed checks."""
+    offline: bool = False
+    """The network of this machine was down."""
+
+    @property
+    def host(self) -> str:
+        """Host and port."""
+        return authority(self.url)
 
     @property
     def key(self) -> str:
+        """The identity as text; `url_of_key` returns the URL."""
         return f"{self.since}|{self.url}"
 
 
 @dataclass(slots=True, frozen=True)
-class Offline:
-    """Our own network: nothing answered from `since` on, and if it is over, up to `until`."""
+class NetworkOutage:
+    """An outage of the local network. `until` 0: ongoing; `monitors`: how many failed."""
 
     since: int
     until: int = 0
-    monitors: int = 0  # how many failed
+    monitors: int = 0
 
 
-Event = Outage | Offline
+Event = Outage | NetworkOutage
 
 
 @dataclass(slots=True)
-class Heard:
-    """What follows: events, and URLs to be checked again so many milliseconds from now."""
+class Reaction:
+    """The consequences of a check: events, and delays after which URLs are to be checked."""
 
     events: list[Event] = field(default_factory=list)
-    soon: dict[str, int] = field(default_factory=dict)
+    rechecks: dict[str, int] = field(default_factory=dict)
 
-    def look(self, url: str, wait_ms: int) -> None:
-        self.soon[url] = min(wait_ms, self.soon.get(url, wait_ms))
+    def recheck(self, url: str, delay_ms: int) -> None:
+        self.rechecks[url] = min(delay_ms, self.rechecks.get(url, delay_ms))
 
 
 def authority(url: str) -> str:
-    """Host and port of a normalised URL, as they stand there."""
+    """Return host and port of a normalised URL."""
     return url.partition("://")[2].partition("/")[0]
 
 
-class Watchman:
-    """Knows how every monitored page stands. `domain_of` gives a URL's registrable domain."""
+def url_of_key(key: str) -> str:
+    """Return the URL of an outage's key."""
+    return key.partition("|")[2]
+
+
+class OutageDetector:
+    """Tracks the state of all monitors. `domain_of` returns the registrable domain of a URL."""
 
     def __init__(self, domain_of: Callable[[str], str]) -> None:
         self._domain_of = domain_of
         self._monitors: dict[str, Monitor] = {}
-        self._by_host: dict[str, dict[str, None]] = {}
-        self._addresses: dict[str, str] = {}  # by host, of its last answer
-        # (at, place) of the latest answer of two different places, the later first
-        self._answers: list[tuple[int, str]] = []
-        self._held: dict[str, int] = {}  # confirmed, and waiting for witnesses since
-        self._failing: dict[str, None] = {}  # not down, with failed checks
-        self._online_at = 0  # when our network worked again
-        self._asked_at = -_ASK_EVERY_MS
+        self._by_host: dict[str, list[str]] = {}
+        self._addresses: dict[str, str] = {}  # by host, of its last response
+        # (time, site) of the latest response of two different sites, the later first
+        self._responses: list[tuple[int, str]] = []
+        self._held: dict[str, int] = {}  # confirmed -> waiting for witnesses since
+        self._failing: dict[str, None] = {}
+        self._online_at = 0  # end of the last outage of the local network
+        self._witnesses_at = -_WITNESS_INTERVAL_MS
         self._next_witness = 0
-        self.standings: dict[str, Standing] = {}
-        self.offline_since = 0  # 0: our network works, as far as we know
+        self.states: dict[str, MonitorState] = {}
+        self.offline_since = 0
 
     def watch(self, monitors: Mapping[str, Monitor]) -> None:
-        """These are the monitors from now on, by their normalised URLs; what is known of those that
-        stay is kept.
-        """
-        for url in self._monitors.keys() - monitors.keys():
-            for known in (self.standings, self._held, self._failing):
-                known.pop(url, None)
-            self._by_host[authority(url)].pop(url, None)
+        """Set the monitors, by normalised URL. The state of those that remain is kept."""
         self._monitors = dict(monitors)
+        self.states = {url: self.states.get(url) or MonitorState() for url in monitors}
+        self._held = {url: at for url, at in self._held.items() if url in monitors}
+        self._failing = {url: None for url in self._failing if url in monitors}
+        self._by_host = {}
         for url in monitors:
-            if url not in self.standings:
-                self.standings[url] = Standing()
-                self._by_host.setdefault(authority(url), {})[url] = None
+            self._by_host.setdefault(authority(url), []).append(url)
 
     def restore(
         self,
-        standings: Mapping[str, Standing],
+        states: Mapping[str, MonitorState],
         addresses: Mapping[str, str],
-        told: Iterable[str],
+        notified: Iterable[str],
         offline_since: int,
     ) -> list[Event]:
-        """How things stood when somebody else stopped watching. `addresses`: by host; `told`: keys
-        of outages that somebody was told of, `offline_since`: likewise. Returns outages of these
-        that are over.
+        """Continue from the state of an earlier process; return outages that ended since then.
 
-        What was down and nobody was told of is told when the next check fails too.
+        `addresses`: by host; `notified`: keys of the outages that were notified. An outage that
+        was not notified is declared when the next check fails.
         """
         self._addresses |= {host: address for host, address in addresses.items() if address}
-        for url, standing in standings.items():
+        for url, state in states.items():
             if url in self._monitors:
-                self.standings[url] = standing
-                if standing.down:
-                    standing.down = False
-                    standing.fails = max(standing.fails, self._monitors[url].confirm)
-                self._answered(url, standing.well_at)
+                self.states[url] = state
+                state.suspend(self._monitors[url].confirm)
+                self._note_response(url, state.last_up_at)
         self.offline_since = self.offline_since or offline_since
-        over: list[Event] = []
-        for key in told:
-            since, _, url = key.partition("|")
-            known = self.standings.get(url)
-            if known is None:
-                continue
-            if known.fails:
-                known.down, known.since = True, int(since)
-            else:
-                over.append(
-                    self._outage(url, known, since=int(since), until=known.up_at or known.well_at)
-                )
-        self._failing = {
-            url: None
-            for url, standing in self.standings.items()
-            if standing.fails and not standing.down
-        }
-        return over
+        ended: list[Event] = []
+        for key in notified:
+            known = self.states.get(url_of_key(key))
+            since = int(key.partition("|")[0])
+            if known is not None and known.failures:
+                known.set_down(True, since)
+            elif known is not None:
+                until = known.up_at or known.last_up_at
+                ended.append(_outage(url_of_key(key), known, since, until))
+        self._failing = {url: None for url, state in self.states.items() if state.is_failing}
+        return ended
 
-    def hear(self, found: Found, now_ms: int) -> Heard:
-        """Take in what a check found."""
-        heard = Heard()
-        monitor, standing = self._monitors.get(found.url), self.standings.get(found.url)
-        if monitor is None or standing is None:
-            return heard
-        host = authority(found.url)
-        if found.verdict in (UP, Cause.STATUS, Cause.CONTENT):
-            if found.address:
-                self._addresses[host] = found.address
-            self._answered(found.url, found.at)
-            self._back_online(found, heard)
-        elif found.verdict in OF_NETWORK and found.at < self._online_at:
-            # it began while our network was down, and says nothing of the page
-            heard.look(found.url, 0)
-            return heard
-        before = standing.since
-        change = standing.take(found.verdict, found.text, found.at, monitor.confirm)
-        if change is Change.DOWN:
-            standing.down = False  # until it is clear whose fault it is
-            self._held.setdefault(found.url, now_ms)
-        self._note_failing(found.url, standing)
-        if change is Change.RECOVERS or (
-            change is not Change.NONE and not standing.oks and self._is_worth_a_look()
-        ):
-            heard.look(found.url, monitor.confirm_after_ms)
-        if change is Change.FAILED and found.verdict in OF_NETWORK:
-            self._ask_witnesses(found.url, standing.since, now_ms, heard)
-        elif change is Change.UP:
-            heard.events.append(
-                self._outage(found.url, standing, since=before, until=standing.up_at)
-            )
-            self._look_at_host(found.url, heard, down=True)
-        self._settle(now_ms, heard)
-        return heard
-
-    def tick(self, now_ms: int) -> Heard:
-        """Time has passed: call it about once a second."""
-        heard = Heard()
-        self._settle(now_ms, heard)
-        return heard
-
-    def set_back(self, by_ms: int) -> None:
-        """The clock was set back: what is compared with later times is so much earlier. An outage
-        that was told keeps its date.
-        """
-        self._answers = [(at - by_ms, place) for at, place in self._answers]
-        self._held = {url: since - by_ms for url, since in self._held.items()}
-        self._online_at -= by_ms
-        self._asked_at -= by_ms
-        for standing in self.standings.values():
-            standing.well_at -= by_ms if standing.well_at else 0
-            standing.up_at -= by_ms if standing.oks else 0
-            if standing.fails and not standing.down:
-                standing.since -= by_ms
-
-    # -- whose fault it is
-    # ------------------------------------------------------------
-
-    def _settle(self, now_ms: int, heard: Heard) -> None:
-        """Judge what is confirmed and not yet called down."""
-        for url in [*self._held]:
-            standing, monitor = self.standings[url], self._monitors[url]
-            if standing.fails <= monitor.confirm:
-                del self._held[url]  # it was well after all, or is counted anew
-            elif (
-                standing.cause not in OF_NETWORK
-                or not self._others(url)
-                or self._answer_elsewhere(url, standing.since)
-            ):
-                self._call_down(url, heard)
-            elif self.offline_since:
-                pass
-            elif self._silence(url, standing.since):
-                failing = [
-                    each for each in self._failing if self.standings[each].cause in OF_NETWORK
-                ]
-                self.offline_since = min(self.standings[each].since for each in failing)
-                heard.events.append(Offline(self.offline_since, monitors=len(failing)))
-            elif now_ms - self._held[url] >= HOLD_MS:
-                self._call_down(url, heard)
-            else:
-                self._ask_witnesses(url, standing.since, now_ms, heard)
-
-    def _call_down(self, url: str, heard: Heard) -> None:
-        del self._held[url]
-        self._failing.pop(url, None)
-        standing = self.standings[url]
-        standing.down = True
-        heard.events.append(self._outage(url, standing))
-        self._look_at_host(url, heard, down=False)
-
-    def _back_online(self, found: Found, heard: Heard) -> None:
-        """Something answered."""
-        if not self.offline_since:
-            return
-        heard.events.append(
-            Offline(self.offline_since, max(found.at, self.offline_since), len(self._failing))
-        )
-        self.offline_since, self._online_at = 0, found.at
-        for url in self._failing:
-            self.standings[url].forget()
-            heard.look(url, 0)
-        self._failing.clear()
-        self._held.clear()
-
-    def _is_worth_a_look(self) -> bool:
-        """Whether failed checks are repeated soon: not while it is our network, and others are
-        asked anyway.
-        """
-        return not self.offline_since or len(self._failing) <= WITNESSES
-
-    def _silence(self, url: str, since: int) -> bool:
-        """Whether enough other places fail too, and none answered since."""
-        wanted = min(WITNESSES, self._others(url))
-        places = {
-            self._place(each)
-            for each in self._failing
-            if self.standings[each].cause in OF_NETWORK
-            and self.standings[each].fails >= min(_TWICE, 1 + self._monitors[each].confirm)
-        } - {self._place(url)}
-        return not self._answer_elsewhere(url, since) and len(places) >= wanted
-
-    def _ask_witnesses(self, url: str, since: int, now_ms: int, heard: Heard) -> None:
-        """Have some other places looked at, those first that were not asked the last time."""
-        if self._answer_elsewhere(url, since) or now_ms - self._asked_at < _ASK_EVERY_MS:
-            return
-        self._asked_at = now_ms
-        places = {self._place(url)} | {self._place(each) for each in self._failing}
-        hosts = list(self._by_host)
-        for step in range(len(hosts)):
-            host = hosts[(self._next_witness + step) % len(hosts)]
-            witness = next(
-                (
-                    each
-                    for each in self._by_host[host]
-                    if each not in self._failing and not self.standings[each].down
-                ),
-                None,
-            )
-            if witness is None or self._place(witness) in places:
-                continue
-            places.add(self._place(witness))
-            heard.look(witness, 0)
-            if len(heard.soon) > WITNESSES:
-                self._next_witness = self._next_witness + step + 1
-                return
-
-    def _look_at_host(self, url: str, heard: Heard, *, down: bool) -> None:
-        """Have the host's other monitors looked at that are (or are not) down."""
-        for other in self._by_host[authority(url)]:
-            if (
-                other != url
-                and self.standings[other].down == down
-                and not self.standings[other].oks
-            ):
-                heard.look(other, 0)
-
-    # -- what is known
-    # ------------------------------------------------------------
-
-    def _place(self, url: str) -> str:
-        host = authority(url)
-        return self._addresses.get(host) or self._domain_of(url)
-
-    def _others(self, url: str) -> int:
-        """How many places there are, besides that of a URL, where something is not down (counted up
-        to `WITNESSES`).
-        """
-        places = {self._place(url)}
-        for urls in self._by_host.values():
-            alive = next((each for each in urls if not self.standings[each].down), None)
-            if alive is not None:
-                places.add(self._place(alive))
-            if len(places) > WITNESSES:
-                break
-        return len(places) - 1
-
-    def _answered(self, url: str, at: int) -> None:
-        place = self._place(url)
-        kept = [entry for entry in self._answers if entry[1] != place or entry[0] > at]
-        if at and all(entry[1] != place for entry in kept):
-            kept.append((at, place))
-        self._answers = sorted(kept, reverse=True)[:2]
-
-    def _answer_elsewhere(self, url: str, since: int) -> bool:
-        place = self._place(url)
-        return any(at >= since and other != place for at, other in self._answers)
-
-    def _note_failing(self, url: str, standing: Standing) -> None:
-        if standing.fails and not standing.down:
+    def add(self, result: CheckResult, now_ms: int) -> Reaction:
+        """Apply the result of a check."""
+        reaction = Reaction()
+        url = result.url
+        monitor, state = self._monitors.get(url), self.states.get(url)
+        if monitor is None or state is None:
+            return reaction
+        if result.verdict in (UP, Cause.STATUS, Cause.CONTENT):
+            if result.address:
+                self._addresses[authority(url)] = result.address
+            self._note_response(url, result.at)
+            self._end_offline(result, reaction)
+        elif result.verdict in NETWORK_CAUSES and result.at < self._online_at:
+            # it began while the local network was down
+            reaction.recheck(url, 0)
+            return reaction
+        before = state.since
+        change = state.add(result.verdict, result.text, result.at, monitor.confirm)
+        if change is StateChange.DOWN:
+            state.set_down(False)  # until it is clear that it is not the local network
+            self._held.setdefault(url, now_ms)
+        if state.is_failing:
             self._failing[url] = None
         else:
             self._failing.pop(url, None)
+        # while the local network is down, only a few pages are checked again soon
+        repeat = not self.offline_since or len(self._failing) <= WITNESSES
+        if change is StateChange.RECOVERS or (state.is_failing and repeat):
+            reaction.recheck(url, monitor.confirm_after_ms)
+        if change is StateChange.FAILED and result.verdict in NETWORK_CAUSES:
+            self._request_witnesses(url, now_ms, reaction)
+        elif change is StateChange.UP:
+            reaction.events.append(_outage(url, state, before, state.up_at))
+            self._recheck_host(url, reaction, down=True)
+        self._decide(now_ms, reaction)
+        return reaction
 
-    def _outage(self, url: str, standing: Standing, *, since: int = 0, until: int = 0) -> Outage:
-        since = since or standing.since
-        return Outage(
-            url,
-            authority(url),
-            since,
-            standing.cause,
-            standing.text,
-            max(until, since) if until else 0,
-        )
+    def tick(self, now_ms: int) -> Reaction:
+        """Apply the passage of time; to be called about once a second."""
+        reaction = Reaction()
+        self._decide(now_ms, reaction)
+        return reaction
+
+    def set_back(self, by_ms: int) -> None:
+        """Correct all times after the clock was set back."""
+        self._responses = [(at - by_ms, site) for at, site in self._responses]
+        self._held = {url: since - by_ms for url, since in self._held.items()}
+        self._online_at -= by_ms
+        self._witnesses_at -= by_ms
+        for state in self.states.values():
+            state.set_back(by_ms)
+
+    def _decide(self, now_ms: int, reaction: Reaction) -> None:
+        """Declare confirmed outages of pages, or one of the local network."""
+        for url in [*self._held]:
+            state = self.states[url]
+            if state.failures <= self._monitors[url].confirm:
+                del self._held[url]  # a check succeeded, or the failures were discarded
+            elif (
+                state.cause not in NETWORK_CAUSES
+                or not self._other_sites(url)
+                or self._other_responds(url)
+            ):
+                self._declare_down(url, reaction)
+            elif self.offline_since:
+                continue
+            elif self._others_fail(url):
+                failing = [each for each in self._failing if self._may_be_local(each)]
+                self.offline_since = min(self.states[each].since for each in failing)
+                reaction.events.append(NetworkOutage(self.offline_since, monitors=len(failing)))
+            elif now_ms - self._held[url] >= HOLD_MS:
+                self._declare_down(url, reaction)
+            else:
+                self._request_witnesses(url, now_ms, reaction)
+
+    def _declare_down(self, url: str, reaction: Reaction) -> None:
+        del self._held[url]
+        self._failing.pop(url, None)
+        state = self.states[url]
+        state.set_down(True)
+        reaction.events.append(_outage(url, state, state.since))
+        self._recheck_host(url, reaction, down=False)
+
+    def _end_offline(self, result: CheckResult, reaction: Reaction) -> None:
+        if not self.offline_since:
+            return
+        until = max(result.at, self.offline_since)
+        reaction.events.append(NetworkOutage(self.offline_since, until, len(self._failing)))
+        self.offline_since, self._online_at = 0, result.at
+        for url in self._failing:
+            self.states[url].forget_failures()
+            reaction.recheck(url, 0)
+        self._failing.clear()
+        self._held.clear()
+
+    def _request_witnesses(self, url: str, now_ms: int, reaction: Reaction) -> None:
+        """Check a few pages of other sites, in rotation."""
+        if self._other_responds(url) or now_ms - self._witnesses_at < _WITNESS_INTERVAL_MS:
+            return
+        self._witnesses_at = now_ms
+        sites = {self._site(url), *map(self._site, self._failing)}
+        hosts = list(self._by_host)
+        for step in range(len(hosts)):
+            urls = self._by_host[hosts[(self._next_witness + step) % len(hosts)]]
+            witness = next((each for each in urls if not self.states[each].failures), None)
+            if witness is None or self._site(witness) in sites:
+                continue
+            sites.add(self._site(witness))
+            reaction.recheck(witness, 0)
+            if len(reaction.rechecks) > WITNESSES:
+                self._next_witness += step + 1
+                return
+
+    def _recheck_host(self, url: str, reaction: Reaction, *, down: bool) -> None:
+        """Check the other monitors of a host that are (not) down."""
+        for other in self._by_host[authority(url)]:
+            state = self.states[other]
+            if other != url and state.down == down and not state.recovers:
+                reaction.recheck(other, 0)
+
+    def _site(self, url: str) -> str:
+        """What fails together: the address of the host, or its domain."""
+        return self._addresses.get(authority(url)) or self._domain_of(url)
+
+    def _other_sites(self, url: str) -> int:
+        """Return the number of other sites that are not down, at most `WITNESSES`."""
+        sites = {self._site(url)}
+        for urls in self._by_host.values():
+            if any(not self.states[each].down for each in urls):
+                sites.add(self._site(urls[0]))
+            if len(sites) > WITNESSES:
+                break
+        return len(sites) - 1
+
+    def _others_fail(self, url: str) -> bool:
+        """Whether enough other sites fail too."""
+        failing = {
+            self._site(each)
+            for each in self._failing
+            if self._may_be_local(each)
+            and self.states[each].failures
+            >= min(_WITNESS_FAILURES, 1 + self._monitors[each].confirm)
+        }
+        return len(failing - {self._site(url)}) >= min(WITNESSES, self._other_sites(url))
+
+    def _may_be_local(self, url: str) -> bool:
+        return self.states[url].cause in NETWORK_CAUSES
+
+    def _note_response(self, url: str, at: int) -> None:
+        site = self._site(url)
+        latest = max([at, *(time for time, each in self._responses if each == site)])
+        others = [entry for entry in self._responses if entry[1] != site]
+        self._responses = sorted([*others, (latest, site)], reverse=True)[:2]
+
+    def _other_responds(self, url: str) -> bool:
+        """Whether another site has responded since this page failed first."""
+        since, site = self.states[url].since, self._site(url)
+        return any(at >= since and other != site for at, other in self._responses)
+
+
+def _outage(url: str, state: MonitorState, since: int, until: int = 0) -> Outage:
+    return Outage(
+        url=url,
+        since=since,
+        until=max(until, since) if until else 0,
+        cause=state.cause,
+        text=state.text,
+    )

@@ -1,351 +1,392 @@
-"""How monitors fared: availability over windows, response times, outages; and a host's pages by the
-visits of the crawl.
-"""
+"""Reports on monitors: availability, response times, outages, and pages by visits of the crawl."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
+from urllib.parse import urlsplit
 
 import numpy as np
 import polars as pl
+from pydantic import Field, ValidationError
 
 from lycosa.config.monitor import Monitor
+from lycosa.config.settings import Config
+from lycosa.core.clock import Clock, SystemClock
+from lycosa.core.errors import UsageError
 from lycosa.core.records import KINDS_WITHOUT_ROWS
-from lycosa.store.tables.live import LiveTables
-from lycosa.uptime.history import Interval, checks, outages, runs, with_blame
-from lycosa.uptime.verdict import UP
+from lycosa.store.tables.live import LiveTables, read_live
+from lycosa.store.workspace import Workspace
+from lycosa.uptime.history import mark_offline, read_checks, replay_checks
+from lycosa.uptime.monitors import monitors_of
+from lycosa.uptime.outages import Outage, ReportModel, Timestamp
+from lycosa.uptime.results import UP
 from lycosa.url.keys import host_key
+from lycosa.url.normalise import normalise, typed_url
+from lycosa.url.scope import hostname
+
+LIVE = "run/uptime.json"
+"""The current state of the monitors: a `LiveStatus`."""
 
 HOUR_MS = 3_600_000
 DAY_MS = 24 * HOUR_MS
 WINDOWS = {"24h": DAY_MS, "7d": 7 * DAY_MS, "30d": 30 * DAY_MS}
-SPARKS = 24
-"""Hours that a sparkline shows, one letter each."""
 
-_GAP = 3  # intervals without a check after which nobody watched
-_DEFAULT_EVERY_MS = 60_000  # of what is no longer watched
-_MOST_PAGES = 20
-_OTHERS = [kind.value for kind in KINDS_WITHOUT_ROWS]
-_STEPS = ("dns_ms", "connect_ms", "tls_ms", "first_byte_ms")
+_MAX_GAP = 3  # intervals without a check after which a URL counts as not monitored
+_DEFAULT_EVERY_MS = 60_000  # for URLs that are no longer monitored
+_MAX_PAGES = 20
+_PHASES = ("dns_ms", "connect_ms", "tls_ms", "first_byte_ms")
+_DOWN, _OFFLINE = 1, 2
 
 
-@dataclass(slots=True, frozen=True)
-class Window:
-    """One stretch of time up to now. `availability`: 0 to 1, of the time in which it was watched
-    and our own network worked; None: it was not. `known_ms`: that time.
-    """
+class LiveMonitor(ReportModel):
+    """The current state of a monitor."""
+
+    state: str
+    """up, down, failing (not confirmed) or new."""
+    since: Timestamp = 0
+    text: str = ""
+    checked_at: Timestamp = 0
+    duration_ms: int | None = None
+    certificate_until: Timestamp = 0
+
+
+class LiveStatus(ReportModel):
+    """The current state, from the process that runs the checks."""
+
+    written_at: Timestamp
+    offline_since: Timestamp = 0
+    """Start of an outage of the network of this machine."""
+    monitors: dict[str, LiveMonitor]
+
+
+class AvailabilityWindow(ReportModel):
+    """A time window that ends now."""
 
     availability: float | None
+    """Share of `known_ms` in which it was available, 0 to 1; null: not monitored."""
     known_ms: int
+    """Monitored time in milliseconds, without outages of the network of this machine."""
     checks: int
-    failed: int  # checks, those that were no outage too
+    failed: int
 
 
-@dataclass(slots=True, frozen=True)
-class Latency:
-    """Of the good checks of the last 24 hours, in milliseconds. `steps`: medians of dns, connect,
-    tls, first byte; None: there is none.
-    """
+class ResponseTimes(ReportModel):
+    """Response times of the successful checks of the last 24 hours."""
 
     p50_ms: float | None
     p95_ms: float | None
-    steps: Mapping[str, float | None]
+    steps: dict[str, float | None]
+    """Medians by phase: dns, connect, tls, first_byte."""
 
 
-@dataclass(slots=True, frozen=True)
-class Spark:
-    """One hour: its share of time up (None: not watched) and the median response time."""
+class HourSummary(ReportModel):
+    """One hour: its availability (null: not monitored) and the median response time."""
 
     up: float | None
     p50_ms: float | None
 
 
-@dataclass(slots=True, frozen=True)
-class Last:
-    """The last check that the tables hold."""
+class LastCheck(ReportModel):
+    """The last committed check."""
 
-    at: int
+    at: Timestamp
     verdict: str
     http_status: int
     error: str
     duration_ms: int
     digest: str
-    certificate_until: int | None
+    certificate_until: Timestamp | None
 
 
-@dataclass(slots=True, frozen=True)
-class Availability:
-    """One URL. Outages: the newest first."""
+class MonitorReport(ReportModel):
+    """Availability of one URL."""
 
     url: str
     name: str
     watched: bool
     every_ms: int
-    windows: Mapping[str, Window]
-    latency: Latency
-    sparkline: Sequence[Spark]
-    outages: Sequence[Interval]
-    last: Last | None
+    state: str
+    """up, down, failing (not confirmed) or new."""
+    windows: dict[str, AvailabilityWindow]
+    latency: ResponseTimes
+    sparkline: list[HourSummary]
+    """The last 24 hours, oldest first."""
+    outages: list[Outage]
+    """Newest first."""
+    last: LastCheck | None
 
 
-@dataclass(slots=True, frozen=True)
-class PageRecord:
-    """A page by the crawl's own visits."""
+class PageAvailability(ReportModel):
+    """A page, measured by the fetches of the crawl."""
 
     url: str
     visits: int
-    answered: int  # with a status that is no failure
+    answered: int
+    """With a status of 200 to 399."""
     last_status: int
     last_error: str
-    last_at: int
+    last_at: Timestamp
     p50_ms: float
     p95_ms: float
 
 
-@dataclass(slots=True, frozen=True)
-class Pages:
-    """A host's pages by the crawl's own visits: those that failed most, then the slowest, come
-    first.
-    """
+class HostPages(ReportModel):
+    """The pages of a host, measured by the fetches of the crawl."""
 
     pages: int
     visits: int
     answered: int
     p50_ms: float | None
     p95_ms: float | None
-    worst: Sequence[PageRecord]
+    worst: list[PageAvailability]
+    """Those with most failures, then the slowest."""
 
 
-@dataclass(slots=True, frozen=True)
-class Listed:
-    """All that is watched. `live`: how it stands now, by URL under `monitors`, from the process
-    that makes checks; None: nobody does. What was found since its last commit, two minutes at most,
-    stands there alone.
+class UptimeReport(ReportModel):
+    """Monitors; for a host also its pages."""
+
+    name: str = ""
+    """URL or host of the request."""
+    monitors: list[MonitorReport]
+    pages: HostPages | None = None
+    live: LiveStatus | None = Field()
+    """Null: no process runs checks. Includes checks that are not committed yet."""
+
+
+def report_monitors(root: str, config: Config, clock: Clock | None = None) -> UptimeReport:
+    """Report on all monitors over the last 24 hours.
+
+    Raises:
+        WorkspaceError: there is no workspace, or it is damaged.
     """
-
-    monitors: Sequence[Availability]
-    live: Mapping[str, Any] | None
-
-
-@dataclass(slots=True, frozen=True)
-class HostReport:
-    """A host, or one URL: the monitors there, and of a host its pages by the crawl's own visits."""
-
-    name: str
-    monitors: Sequence[Availability]
-    pages: Pages | None
-    live: Mapping[str, Any] | None
-
-
-def availability(
-    tables: LiveTables,
-    urls: Sequence[str],
-    monitors: Mapping[str, Monitor],
-    now_ms: int,
-    *,
-    longest_ms: int = WINDOWS["30d"],
-) -> list[Availability]:
-    """How these URLs fared, in windows up to `longest_ms` long."""
-    rows = checks(tables, urls, now_ms - longest_ms)
-    found = with_blame(tables, outages(runs(rows), monitors))
-    at = pl.col("fetched_at").dt.epoch("ms").alias("at")
-    columns = (
-        "at",
-        "verdict",
-        "http_status",
-        "error",
-        "duration_ms",
-        "digest",
-        pl.col("certificate_until").dt.epoch("ms"),
+    workspace = Workspace.open(root)
+    monitors = _monitors(workspace, config)
+    live = live_status(workspace)
+    builder = _ReportBuilder(monitors, live, (clock or SystemClock()).now_ms(), longest="24h")
+    return UptimeReport(
+        monitors=read_live(root, lambda tables: builder.build(tables, list(monitors))), live=live
     )
-    newest = (
-        rows.with_columns(at)
-        .group_by("url")
-        .agg(pl.struct(columns).sort_by("at").last().alias("last"))
-        .unnest("last")
-    )
-    every_row = rows.select(at, "url", "duration_ms", *_STEPS, up=pl.col("verdict") == UP).sort(
-        "url", "at"
-    )
-    frame, latest = pl.collect_all([every_row, newest])
-    last = {row[0]: Last(*row[1:]) for row in latest.iter_rows()}
-    parts = {str(key[0]): part for key, part in frame.partition_by("url", as_dict=True).items()}
-    by_url: dict[str, list[Interval]] = {}
-    for each in found:
-        by_url.setdefault(each.url, []).append(each)
-    windows = {name: length for name, length in WINDOWS.items() if length <= longest_ms}
-    listed = []
-    for url in urls:
-        monitor = monitors.get(url)
-        every = monitor.every if monitor is not None else _DEFAULT_EVERY_MS
-        own = by_url.get(url, [])
-        listed.append(
-            _availability(
-                url,
-                monitor,
-                every,
-                parts.get(url, frame.clear()),
-                last.get(url),
-                own,
-                windows,
-                now_ms,
+
+
+def report_host(root: str, config: Config, target: str, clock: Clock | None = None) -> UptimeReport:
+    """Report on a host or a URL over the last 30 days.
+
+    The URL of a front page that is not monitored stands for its host.
+
+    Raises:
+        UsageError: there are no data about it.
+        WorkspaceError: there is no workspace, or it is damaged.
+    """
+    now_ms = (clock or SystemClock()).now_ms()
+    workspace = Workspace.open(root)
+    monitors = _monitors(workspace, config)
+    since_ms = now_ms - WINDOWS["30d"]
+    pages: HostPages | None = None
+    url = normalise(typed_url(target))
+    if (url in monitors and "://" in target) or urlsplit(url).path not in ("", "/"):
+        name, urls = url, [url]
+    else:
+        name = hostname(url)
+        checked = read_live(root, lambda tables: _checked_urls(tables, name, since_ms))
+        urls = sorted({*checked, *(url for url in monitors if hostname(url) == name)})
+        pages = read_live(root, lambda tables: _host_pages(tables, name, since_ms))
+    live = live_status(workspace)
+    builder = _ReportBuilder(monitors, live, now_ms, longest="30d")
+    reports = read_live(root, lambda tables: builder.build(tables, urls))
+    if not (pages and pages.visits) and not any(each.last or each.watched for each in reports):
+        raise UsageError(
+            f"no data about {name}: it is not monitored (`lycosa uptime add`) and "
+            "was not visited in the last 30 days"
+        )
+    return UptimeReport(name=name, monitors=reports, pages=pages, live=live)
+
+
+def report_outages(
+    root: str, config: Config, target: str = "", clock: Clock | None = None
+) -> list[Outage]:
+    """Return the outages of 30 days, newest first: of all monitors, or of a host or URL.
+
+    Raises:
+        UsageError, WorkspaceError: as `report_host`.
+    """
+    clock = clock or SystemClock()
+    if target:
+        reports = report_host(root, config, target, clock).monitors
+        outages = [outage for each in reports for outage in each.outages]
+    else:
+        monitors = _monitors(Workspace.open(root), config)
+        since_ms = clock.now_ms() - WINDOWS["30d"]
+
+        def read(tables: LiveTables) -> list[Outage]:
+            checks = read_checks(tables, monitors, since_ms)
+            return mark_offline(tables, replay_checks(checks, monitors).outages)
+
+        outages = read_live(root, read)
+    return sorted(outages, key=lambda each: (-each.since, each.url))
+
+
+def live_status(workspace: Workspace) -> LiveStatus | None:
+    """Return the state that the process which runs the checks has written; None without one."""
+    if workspace.owner() is None:
+        return None
+    try:
+        return LiveStatus.model_validate_json(workspace.storage.read(LIVE) or b"")
+    except ValidationError:
+        return None
+
+
+def _monitors(workspace: Workspace, config: Config) -> dict[str, Monitor]:
+    stored = monitors_of(workspace.storage, config)
+    return {url: each.monitor for url, each in stored.items()}
+
+
+class _ReportBuilder:
+    """Builds the reports of URLs, with windows up to the `longest`."""
+
+    def __init__(
+        self, monitors: Mapping[str, Monitor], live: LiveStatus | None, now_ms: int, longest: str
+    ) -> None:
+        self._monitors, self._now_ms = monitors, now_ms
+        self._live = live.monitors if live is not None else {}
+        self._longest_ms = WINDOWS[longest]
+
+    def build(self, tables: LiveTables, urls: Sequence[str]) -> list[MonitorReport]:
+        checks = read_checks(tables, urls, self._now_ms - self._longest_ms)
+        outages: dict[str, list[Outage]] = {}
+        for outage in mark_offline(tables, replay_checks(checks, self._monitors).outages):
+            outages.setdefault(outage.url, []).insert(0, outage)
+        fields = ("at", "verdict", "http_status", "error", "duration_ms", "digest")
+        until = pl.col("certificate_until").dt.epoch("ms")
+        last = pl.struct(*fields, until).sort_by("at").last().alias("last")
+        columns = ("url", "at", "duration_ms", *_PHASES)
+        frame, newest = pl.collect_all(
+            [
+                checks.select(*columns, up=pl.col("verdict") == UP).sort("url", "at"),
+                checks.group_by("url").agg(last),
+            ]
+        )
+        last_checks = dict(newest.iter_rows())
+        parts = {key[0]: part for key, part in frame.partition_by("url", as_dict=True).items()}
+        return [
+            self._report(
+                url, parts.get(url, frame.clear()), last_checks.get(url), outages.get(url, [])
             )
+            for url in urls
+        ]
+
+    def _report(
+        self, url: str, rows: pl.DataFrame, last: dict[str, Any] | None, outages: list[Outage]
+    ) -> MonitorReport:
+        monitor, now_ms = self._monitors.get(url), self._now_ms
+        every_ms = monitor.every if monitor is not None else _DEFAULT_EVERY_MS
+        timeline = _Timeline(rows, outages, every_ms, now_ms)
+        recent = rows.filter((pl.col("at") >= now_ms - DAY_MS) & pl.col("up"))
+        last_check = LastCheck(**last) if last is not None else None
+        ends = [now_ms - hour * HOUR_MS for hour in reversed(range(24))]
+        return MonitorReport(
+            url=url,
+            name=monitor.name if monitor is not None else "",
+            watched=monitor is not None,
+            every_ms=every_ms,
+            state=self._state(url, outages, last_check),
+            windows={
+                name: timeline.window(now_ms - length, now_ms)
+                for name, length in WINDOWS.items()
+                if length <= self._longest_ms
+            },
+            latency=ResponseTimes(
+                p50_ms=_rounded(recent["duration_ms"].median()),
+                p95_ms=_rounded(recent["duration_ms"].quantile(0.95)),
+                steps={
+                    name.removesuffix("_ms"): _rounded(recent[name].median()) for name in _PHASES
+                },
+            ),
+            sparkline=[timeline.hour(end - HOUR_MS, end) for end in ends],
+            outages=outages,
+            last=last_check,
         )
-    return listed
+
+    def _state(self, url: str, outages: Sequence[Outage], last: LastCheck | None) -> str:
+        if url in self._live:
+            return self._live[url].state
+        if outages and not outages[0].until and not outages[0].offline:
+            return "down"
+        return "new" if last is None else "up" if last.verdict == UP else "failing"
 
 
-def urls_of_host(tables: LiveTables, host: str, since_ms: int) -> list[str]:
-    """The URLs of a host that were checked since a time."""
+class _Timeline:
+    """The checks of one URL as arrays: each is valid until the next, or for a few intervals."""
+
+    def __init__(
+        self, rows: pl.DataFrame, outages: Sequence[Outage], every_ms: int, now_ms: int
+    ) -> None:
+        self._at = rows["at"].to_numpy()
+        self._end = np.minimum(np.append(self._at[1:], now_ms), self._at + every_ms * _MAX_GAP)
+        self._up = rows["up"].to_numpy()
+        self._duration = rows["duration_ms"].to_numpy()
+        self._state = np.zeros(len(self._at), np.int8)
+        for outage in outages:  # they begin and end with checks
+            first, last = np.searchsorted(self._at, (outage.since, outage.until or now_ms + 1))
+            self._state[first:last] = _OFFLINE if outage.offline else _DOWN
+
+    def window(self, start: int, end: int) -> AvailabilityWindow:
+        length = np.clip(np.minimum(self._end, end) - np.maximum(self._at, start), 0, None)
+        known = int(length[self._state != _OFFLINE].sum())
+        down = int(length[self._state == _DOWN].sum())
+        began = self._between(start, end)
+        return AvailabilityWindow(
+            availability=1 - down / known if known else None,
+            known_ms=known,
+            checks=began.stop - began.start,
+            failed=int((~self._up[began]).sum()),
+        )
+
+    def hour(self, start: int, end: int) -> HourSummary:
+        began = self._between(start, end)
+        times = self._duration[began][self._up[began]]
+        return HourSummary(
+            up=self.window(start, end).availability,
+            p50_ms=_rounded(float(np.median(times))) if times.size else None,
+        )
+
+    def _between(self, start: int, end: int) -> slice:
+        first, last = np.searchsorted(self._at, (start, end))
+        return slice(int(first), int(last))
+
+
+def _checked_urls(tables: LiveTables, host: str, since_ms: int) -> list[str]:
     here = pl.col("host_key") == pl.lit(host_key(host), pl.UInt64)
-    return (
-        checks(tables, None, since_ms)
-        .filter(here)
-        .select(pl.col("url").unique().sort())
-        .collect()["url"]
-        .to_list()
-    )
+    rows = read_checks(tables, None, since_ms).filter(here)
+    return rows.select(pl.col("url").unique().sort()).collect()["url"].to_list()
 
 
-def pages_of_host(tables: LiveTables, host: str, since_ms: int) -> Pages:
-    """What the crawl's own visits say of a host's pages."""
-    here = (pl.col("host_key") == pl.lit(host_key(host), pl.UInt64)) & ~pl.col("kind").is_in(
-        _OTHERS
-    )
+def _host_pages(tables: LiveTables, host: str, since_ms: int) -> HostPages:
+    here = pl.col("host_key") == pl.lit(host_key(host), pl.UInt64)
     since = pl.col("fetched_at") >= pl.lit(since_ms).cast(pl.Datetime("ms", "UTC"))
-    # one exchange may serve several collections
-    visits = tables.scan("visits").filter(here & since).unique("record_id")
-    well = pl.col("http_status").is_between(200, 399) & (pl.col("error") == "")
-    latest = {
-        f"last_{name}": pl.col(name).sort_by("fetched_at").last()
-        for name in ("http_status", "error")
-    }
-    grouped = (
+    page = ~pl.col("kind").is_in([kind.value for kind in KINDS_WITHOUT_ROWS])
+    # one exchange may belong to several collections
+    visits = tables.scan("visits").filter(here & since & page).unique("record_id")
+    successful = pl.col("http_status").is_between(200, 399) & (pl.col("error") == "")
+    totals = (
+        pl.len().alias("visits"),
+        successful.sum().cast(pl.Int64).alias("answered"),
+        pl.col("duration_ms").median().alias("p50_ms"),
+        pl.col("duration_ms").quantile(0.95).alias("p95_ms"),
+    )
+    last = pl.col("http_status", "error").sort_by("fetched_at").last()
+    by_page = (
         visits.group_by("url")
-        .agg(
-            pl.len().alias("visits"),
-            well.sum().cast(pl.Int64).alias("answered"),
-            **latest,
-            last_at=pl.col("fetched_at").max().dt.epoch("ms"),
-            p50_ms=pl.col("duration_ms").median(),
-            p95_ms=pl.col("duration_ms").quantile(0.95),
-        )
+        .agg(*totals, last, last_at=pl.col("fetched_at").max().dt.epoch("ms"))
+        .rename({"http_status": "last_status", "error": "last_error"})
         .sort(
             pl.col("visits") - pl.col("answered"), "p95_ms", "url", descending=[True, True, False]
         )
     )
-    total = visits.select(
-        pl.len(),
-        well.sum().cast(pl.Int64),
-        pl.col("duration_ms").median(),
-        pl.col("duration_ms").quantile(0.95).alias("q"),
-    )
-    frame, totals = pl.collect_all([grouped, total])
-    number, answered, p50, p95 = totals.row(0)
-    return Pages(
-        frame.height,
-        number,
-        answered,
-        p50,
-        p95,
-        [PageRecord(*row) for row in frame.head(_MOST_PAGES).iter_rows()],
-    )
+    pages, total = pl.collect_all([by_page, visits.select(*totals)])
+    worst = [PageAvailability(**row) for row in pages.head(_MAX_PAGES).iter_rows(named=True)]
+    return HostPages(pages=pages.height, worst=worst, **total.row(0, named=True))
 
 
-@dataclass(slots=True, frozen=True)
-class _Spans:
-    """The checks of one URL in order of time, and until when each speaks: up to the next one, or a
-    few intervals. Arrays of one length.
-    """
-
-    at: Any  # ms since 1970
-    end: Any
-    up: Any
-    duration: Any
-
-    def watched(self, start: int, end: int) -> int:
-        """How much of a stretch of time was watched, in ms."""
-        first, last = (
-            np.searchsorted(self.end, start, "right"),
-            np.searchsorted(self.at, end, "left"),
-        )
-        if first >= last or start >= end:
-            return 0
-        whole = int((self.end[first:last] - self.at[first:last]).sum())
-        return whole - max(0, start - int(self.at[first])) - max(0, int(self.end[last - 1]) - end)
-
-    def between(self, start: int, end: int) -> slice:
-        """The checks that began in a stretch of time."""
-        return slice(
-            int(np.searchsorted(self.at, start, "left")), int(np.searchsorted(self.at, end, "left"))
-        )
-
-
-def _availability(
-    url: str,
-    monitor: Monitor | None,
-    every: int,
-    rows: pl.DataFrame,
-    last: Last | None,
-    own: Sequence[Interval],
-    windows: Mapping[str, int],
-    now_ms: int,
-) -> Availability:
-    at = rows["at"].to_numpy()
-    end = np.minimum(np.append(at[1:], now_ms), at + every * _GAP)
-    spans = _Spans(at, end, rows["up"].to_numpy(), rows["duration_ms"].to_numpy())
-    down = [(each.since, each.until or now_ms) for each in own if not each.offline]
-    unknown = [(each.since, each.until or now_ms) for each in own if each.offline]
-    day = spans.between(now_ms - DAY_MS, now_ms + 1)
-    good = rows[day].filter("up")
-    latency = Latency(
-        _number(good["duration_ms"].median()),
-        _number(good["duration_ms"].quantile(0.95)),
-        {name.removesuffix("_ms"): _number(good[name].median()) for name in _STEPS},
-    )
-    sparks = []
-    for hour in range(SPARKS):
-        ending = now_ms - (SPARKS - 1 - hour) * HOUR_MS
-        within = spans.between(ending - HOUR_MS, ending)
-        times = spans.duration[within][spans.up[within]]
-        share = _window(spans, down, unknown, ending - HOUR_MS, ending).availability
-        sparks.append(Spark(share, round(float(np.median(times)), 3) if times.size else None))
-    return Availability(
-        url,
-        monitor.name if monitor is not None else "",
-        monitor is not None,
-        every,
-        {
-            name: _window(spans, down, unknown, now_ms - length, now_ms)
-            for name, length in windows.items()
-        },
-        latency,
-        sparks,
-        sorted(own, key=lambda each: -each.since),
-        last,
-    )
-
-
-def _window(
-    spans: _Spans,
-    down: Sequence[tuple[int, int]],
-    unknown: Sequence[tuple[int, int]],
-    start: int,
-    end: int,
-) -> Window:
-    known = spans.watched(start, end) - sum(
-        spans.watched(max(since, start), min(until, end)) for since, until in unknown
-    )
-    lost = min(
-        known, sum(spans.watched(max(since, start), min(until, end)) for since, until in down)
-    )
-    began = spans.between(start, end)
-    failed = int((~spans.up[began]).sum())
-    return Window(
-        1 - lost / known if known > 0 else None, max(0, known), began.stop - began.start, failed
-    )
-
-
-def _number(value: object) -> float | None:
+def _rounded(value: object) -> float | None:
     return round(float(value), 3) if isinstance(value, (int, float)) else None

@@ -1,12 +1,10 @@
-"""Checks of availability in a process that holds partitions: monitors taken in as they come,
-history taken up, notices delivered.
+"""Runs the checks in a process that holds partitions: monitors, history, notifications.
 
-Who crawls, or only watches (`lycosa.commands.crawling.uptime`), calls `Uptime.tick` once a second.
+The crawl, or `lycosa uptime watch`, calls `Uptime.tick` once a second.
 """
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from contextlib import suppress
 
@@ -15,7 +13,6 @@ import polars as pl
 from lycosa.config.monitor import Monitor
 from lycosa.config.settings import Config
 from lycosa.core.clock import Clock
-from lycosa.core.units import format_duration, format_time
 from lycosa.crawl.policy.availability_checks import CheckPace
 from lycosa.crawl.state.crawl_state import CrawlState
 from lycosa.crawl.worker import Worker
@@ -23,35 +20,27 @@ from lycosa.fetch.check import CheckRunner
 from lycosa.fetch.guard import AddressGuard
 from lycosa.notify.outbox import Outbox, Postman
 from lycosa.notify.transports import notifier_of
-from lycosa.store.storage.storage import Storage
-from lycosa.store.tables.live import read_live
+from lycosa.store.tables.live import LiveTables, read_live
 from lycosa.store.workspace import Workspace
-from lycosa.uptime.checker import Checker, Watched
-from lycosa.uptime.history import checks, runs, standings
+from lycosa.uptime.checker import Checker, CheckerHooks
+from lycosa.uptime.history import MonitorHistory, read_checks, replay_checks
 from lycosa.uptime.monitors import monitors_of, private_pairs, signature, with_targets
-from lycosa.uptime.notifications import Desk
-from lycosa.uptime.outages import Event, Offline, Watchman, authority
-from lycosa.uptime.verdict import UP
+from lycosa.uptime.notifications import OutageNotifier, event_text
+from lycosa.uptime.outages import OutageDetector, authority, url_of_key
+from lycosa.uptime.report import LIVE, LiveMonitor, LiveStatus
+from lycosa.uptime.results import UP
 from lycosa.url.scope import hostname
 
-LIVE = "run/uptime.json"
-"""How the monitors stand now, for `lycosa uptime`."""
-
 HISTORY_MS = 3 * 86_400_000
-"""Period of history that is read at the start. Longer outages are known from the notifications
-sent.
-"""
+"""Period of history that is read at the start. Longer outages are in the cursors of outboxes."""
 
-# at the folder of monitors: on this machine, elsewhere
-_LOOK_EVERY_MS, _LOOK_FAR_MS = 2_000, 30_000
+_LOCAL_SCAN_MS, _REMOTE_SCAN_MS = 2_000, 30_000  # of the stored monitors
 _LIVE_EVERY_MS = 5_000
-_PATIENCE_S = 3.0  # at the end, for notices that are under way
+_DELIVERY_TIMEOUT_S = 3.0  # at the end, for notifications that are being sent
 
 
 class Uptime:
-    """The checks of one worker. `say` gets a line for people at every event and every trouble with
-    a notice.
-    """
+    """The checks of one worker. `report` gets a line for every event and failed notification."""
 
     def __init__(
         self,
@@ -60,177 +49,140 @@ class Uptime:
         worker: Worker,
         config: Config,
         clock: Clock,
-        say: Callable[[str], None],
+        report: Callable[[str], None],
     ) -> None:
         self._workspace, self._crawl, self._worker = workspace, crawl, worker
-        self._storage: Storage = workspace.storage
-        self._config, self._clock, self._say = config, clock, say
+        self._config, self._clock, self._report = config, clock, report
         self._guard = AddressGuard()
-        self._seen: tuple[tuple[str, int], ...] | None = None
-        self._configured: dict[str, Monitor] = {}  # with their targets as they were at the start
-        self._next_look = self._next_live = 0
-        self._postman = Postman(say)
+        self._signature: tuple[tuple[str, int], ...] | None = None
+        self._configured: dict[str, Monitor] = {}  # with the targets of the start
+        self._next_scan = self._next_live = 0
+        self._delivery = Postman(report)
         self._boxes: dict[str, Outbox] = {}
         self._checker: Checker | None = None
-        self._watchman = Watchman(lambda url: crawl.domains.registrable(hostname(url)))
-        self._desk = Desk(self._box)
+        self._detector = OutageDetector(lambda url: crawl.domains.registrable(hostname(url)))
+        self._notifier = OutageNotifier(self._box)
 
     def tick(self) -> None:
-        """Take in what was added or removed. The first call tells what is wrong with lycosa.toml.
+        """Apply changes of the monitors.
 
         Raises:
-            ConfigError: a monitor's URL in lycosa.toml cannot be used.
-            UsageError: a monitor's target in lycosa.toml is wrong.
+            ConfigError: a monitor's URL in lycosa.toml is invalid (first call only).
+            UsageError: a monitor's target in lycosa.toml is invalid (first call only).
         """
-        now = self._clock.monotonic_ms()
-        if now < self._next_look:
+        now, storage = self._clock.monotonic_ms(), self._workspace.storage
+        if now < self._next_scan:
             return
-        self._next_look = now + (_LOOK_EVERY_MS if self._storage.on_disk else _LOOK_FAR_MS)
-        seen = signature(self._storage)
-        if seen == self._seen:
+        self._next_scan = now + (_LOCAL_SCAN_MS if storage.on_disk else _REMOTE_SCAN_MS)
+        before, self._signature = self._signature, signature(storage)
+        if before == self._signature:
             return
-        self._seen = seen
-        kept = monitors_of(self._storage, self._config)
-        kept = {
+        identify, held = self._crawl.identifier.identify, self._crawl.held_partitions
+        stored = {
             url: each
-            for url, each in kept.items()
-            if self._crawl.held_partitions.holds(self._crawl.identifier.identify(url).partition)
+            for url, each in monitors_of(storage, self._config).items()
+            if held.holds(identify(url).partition)
         }
-        for url, each in kept.items():
+        for url, each in stored.items():
             if each.configured and url not in self._configured:
-                self._configured[url] = with_targets(each, self._config)
-        if not kept and self._checker is None:
+                self._configured[url] = with_targets(each.monitor, self._config)
+        if not stored and self._checker is None:
             return
-        self._guard.allow(private_pairs(kept))
-        monitors = {url: self._configured.get(url, each.monitor) for url, each in kept.items()}
-        checker = self._checker or self._begin()
-        before = set(checker.watched)
-        checker.watch(monitors.values())
-        new = monitors.keys() - before
+        self._guard.allow(private_pairs(stored))
+        checker = self._checker or self._start()
+        new = checker.watch(self._configured.get(url, each.monitor) for url, each in stored.items())
         if new:
-            self._take_up(checker, new)
-        self._postman.wake()
+            self._restore(checker, new)
+        self._delivery.wake()
 
     def close(self) -> None:
-        """Drop the checks under way; what is to be told and was not delivered is kept."""
+        """Drop running checks. Notifications that are not delivered are kept."""
         self._worker.make_checks(None)
-        if self._checker is None:
-            return
-        self._checker.close()
-        self._postman.stop(_PATIENCE_S)
-        self._write_live(self._checker)
+        if self._checker is not None:
+            self._checker.close()
+            self._delivery.stop(_DELIVERY_TIMEOUT_S)
+            self._write_live(self._checker)
 
-    def _begin(self) -> Checker:
-        self._postman.start()
+    def _start(self) -> Checker:
+        self._delivery.start()
         self._checker = Checker(
-            runner=CheckRunner(self._config.fetch, self._guard, self._clock),
-            pace=CheckPace(self._crawl),
-            keep=lambda exchange, visit: self._crawl.buffer.batch.add_check(exchange, visit),
-            identify=self._crawl.identifier.identify,
-            watchman=self._watchman,
-            desk=self._desk,
-            clock=self._clock,
-            excluded=self._crawl.excluded,
-            say=lambda event: self._say(told(event)),
-            tick=self._each_second,
+            CheckRunner(self._config.fetch, self._guard, self._clock),
+            CheckPace(self._crawl),
+            self._detector,
+            self._notifier,
+            self._clock,
+            CheckerHooks(
+                store=lambda exchange, visit: self._crawl.buffer.batch.add_check(exchange, visit),
+                identify=self._crawl.identifier.identify,
+                excluded=self._crawl.excluded,
+                on_event=lambda event: self._report(event_text(event)),
+                tick=self._each_second,
+            ),
         )
         self._worker.make_checks(self._checker)
         return self._checker
 
-    def _take_up(self, checker: Checker, urls: set[str]) -> None:
-        """Go on where whoever watched these before has left off."""
+    def _restore(self, checker: Checker, urls: set[str]) -> None:
+        """Continue where the process before has stopped."""
         if self._crawl.buffer.batch.checks:
-            self._worker.commit_now()  # what was replayed
+            self._worker.commit_now()  # checks replayed from the journal
         since_ms = self._clock.now_ms() - HISTORY_MS
-        history = read_live(
-            self._workspace.root, lambda tables: runs(checks(tables, urls, since_ms))
+
+        def read(tables: LiveTables) -> tuple[MonitorHistory, pl.DataFrame]:
+            checks = read_checks(tables, urls, since_ms)
+            addresses = checks.filter(verdict=UP).group_by("url").agg(pl.col("ip").last())
+            return replay_checks(checks, checker.monitors), addresses.collect()
+
+        history, addresses = read_live(self._workspace.root, read)
+        ended = self._detector.restore(
+            history.states,
+            {authority(url): ip for url, ip in addresses.iter_rows()},
+            {key for key in self._notifier.notified_keys() if url_of_key(key) in urls},
+            self._notifier.offline_since(),
         )
-        addresses = read_live(
-            self._workspace.root,
-            lambda tables: (
-                checks(tables, urls, since_ms)
-                .filter(verdict=UP)
-                .group_by("url")
-                .agg(pl.col("ip").last())
-                .collect()
-            ),
-        )
-        monitors = {url: watched.monitor for url, watched in checker.watched.items()}
-        places = {authority(url): ip for url, ip in addresses.iter_rows()}
-        told_of = {key for key in self._desk.told() if key.partition("|")[2] in urls}
-        over = self._watchman.restore(
-            standings(history, monitors), places, told_of, self._desk.offline_since()
-        )
-        self._desk.take(over, self._clock.now_ms())
+        self._notifier.add(ended, self._clock.now_ms())
 
     def _box(self, target: str) -> Outbox:
-        box = self._boxes.get(target)
-        if box is None:
-            box = self._boxes[target] = Outbox(
-                self._storage,
+        if target not in self._boxes:
+            box = Outbox(
+                self._workspace.storage,
                 "uptime",
                 target,
                 lambda: notifier_of(target, self._config),
                 self._clock,
             )
-            self._postman.add(box)
-        return box
+            self._boxes[target] = box
+            self._delivery.add(box)
+        return self._boxes[target]
 
     def _each_second(self) -> None:
         if any(box.due_in_ms() == 0 for box in self._boxes.values()):
-            self._postman.wake()
+            self._delivery.wake()
         now = self._clock.monotonic_ms()
         if now >= self._next_live and self._checker is not None:
             self._next_live = now + _LIVE_EVERY_MS
             self._write_live(self._checker)
 
     def _write_live(self, checker: Checker) -> None:
-        now = self._clock.now_ms()
-        offline = self._watchman.offline_since
-        monitors = {url: self._standing(url, watched) for url, watched in checker.watched.items()}
-        document = {
-            "written_at": format_time(now),
-            "offline_since": format_time(offline) if offline else None,
-            "monitors": monitors,
-        }
-        with suppress(OSError):  # a disk that does not take it is no reason to stop
-            self._storage.replace(LIVE, (json.dumps(document, ensure_ascii=False) + "\n").encode())
-
-    def _standing(self, url: str, watched: Watched) -> dict[str, object]:
-        standing, last = self._watchman.standings[url], watched.last
-        state = (
-            "down"
-            if standing.down
-            else "failing"
-            if standing.fails
-            else "up"
-            if last or standing.well_at
-            else "new"
+        status = LiveStatus(
+            written_at=self._clock.now_ms(),
+            offline_since=self._detector.offline_since,
+            monitors={url: self._live_monitor(url, checker) for url in checker.monitors},
         )
-        return {
-            "state": state,
-            "since": format_time(standing.since) if standing.fails else None,
-            "text": watched.text if last is not None else standing.text if standing.fails else "",
-            "checked_at": format_time(last.fetched_at) if last is not None else None,
-            "duration_ms": last.duration_ms if last is not None else None,
-            "certificate_until": format_time(last.certificate_until)
-            if last is not None and last.certificate_until
-            else None,
-        }
+        with suppress(OSError):  # for example a full disk, which pauses the crawl
+            self._workspace.storage.replace(LIVE, f"{status.model_dump_json()}\n".encode())
 
-
-def told(event: Event) -> str:
-    """A line for people."""
-    since = format_time(event.since)
-    if isinstance(event, Offline):
-        return (
-            f"the network of this machine is up again; it was down since {since}"
-            if event.until
-            else f"the network of this machine has been down since {since}"
+    def _live_monitor(self, url: str, checker: Checker) -> LiveMonitor:
+        state = self._detector.states[url]
+        last, text = checker.last.get(url, (None, state.text))
+        since = state.since if state.failures else 0
+        tested = last is not None or state.last_up_at
+        name = "failing" if since else "up" if tested else "new"
+        return LiveMonitor(
+            state="down" if state.down else name,
+            since=since,
+            text=text if since or last is not None else "",
+            checked_at=last.fetched_at if last is not None else 0,
+            duration_ms=last.duration_ms if last is not None else None,
+            certificate_until=(last.certificate_until or 0) if last is not None else 0,
         )
-    if event.until:
-        return (
-            f"{event.url} is up again after "
-            f"{format_duration(max(1_000, round(event.until - event.since, -3)))}"
-        )
-    return f"{event.url} has been down since {since}: {event.cause}, {event.text}"

@@ -1,212 +1,149 @@
-"""Reports of availability for people."""
+"""Renders reports on monitors for the terminal."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 from lycosa.config.monitor import Monitor
 from lycosa.core.units import format_duration, format_time, number_of
 from lycosa.notify.transports import told
-from lycosa.uptime.report import Availability, HostReport, Listed, Pages, Spark
-from lycosa.uptime.verdict import UP
+from lycosa.uptime.notifications import format_length
+from lycosa.uptime.report import HostPages, HourSummary, LastCheck, MonitorReport, UptimeReport
 
 _BARS = "▁▂▃▄▅▆▇█"
 _DAY_MS = 86_400_000
 _WARN_MS = 30 * _DAY_MS
 _MAX_OUTAGES = 20
-_TIMES = frozenset({"at", "since", "until", "last_at", "certificate_until"})
 
 
-def list_text(listed: Listed) -> str:
-    """All that is watched, a line each: those that are down first."""
-    if not listed.monitors:
+def list_text(report: UptimeReport) -> str:
+    """Return one line per monitor, those that are down first."""
+    if not report.monitors:
         return "there are no monitors: add one with `lycosa uptime add URL`"
-    live = _live(listed.live)
-    lines = sorted(
-        (_line(each, live.get(each.url)) for each in listed.monitors), key=lambda line: line[0]
-    )
-    width = max(len(name) for _, _, name, _ in lines)
-    text = [f"{state:<8}{name:<{width}}  {rest}" for _, state, name, rest in lines]
-    return "\n".join([*text, *_footnotes(listed.monitors, listed.live)])
+    width = max(len(each.name or each.url) for each in report.monitors)
+    lines = []
+    for each in sorted(report.monitors, key=sort_key):
+        times = "no response times yet"
+        if each.latency.p50_ms is not None:
+            times = f"p50 {_ms(each.latency.p50_ms)}, p95 {_ms(each.latency.p95_ms)}"
+        lines.append(
+            f"{each.state:<8}{each.name or each.url:<{width}}  "
+            f"{_share(each.windows['24h'].availability):>8}  {sparkline(each.sparkline)}  "
+            f"{times}{_certificate(each.last)}"
+        )
+    return "\n".join([*lines, *_notes(report)])
 
 
-def host_text(report: HostReport) -> str:
-    """A host or URL in full."""
-    live = _live(report.live)
-    parts = [_whole(each, live.get(each.url)) for each in report.monitors]
+def host_text(report: UptimeReport) -> str:
+    """Return the details of a host or URL."""
+    parts = [_monitor_text(each, report) for each in report.monitors]
     if report.pages is not None and report.pages.visits:
-        parts.append(_pages(report.name, report.pages))
-    return "\n\n".join(["\n\n".join(parts), *_footnotes(report.monitors, report.live)])
+        parts.append(_pages_text(report.name, report.pages))
+    return "\n\n".join(["\n\n".join(parts), *_notes(report)])
 
 
 def settings_text(monitor: Monitor, *, configured: bool) -> str:
-    """A monitor's settings in one line."""
+    """Return the settings of a monitor in one line."""
     parts = [f"every {format_duration(monitor.every)}"]
     parts += [f"expects {monitor.expect!r}"] if monitor.expect else []
-    parts += [f"notifies {told(target)}" for target in monitor.notify] + (
-        ["in lycosa.toml"] if configured else []
-    )
+    parts += [f"notifies {told(target)}" for target in monitor.notify]
+    parts += ["in lycosa.toml"] if configured else []
     return f"{monitor.url}  {', '.join(parts)}"
 
 
-def with_dates(document: dict[str, Any]) -> dict[str, Any]:
-    """A report as plain data (`dataclasses.asdict`) with its times in ISO 8601; null where there is
-    none.
-    """
-
-    def told_as(name: str, value: Any) -> Any:
-        if isinstance(value, dict):
-            return {key: told_as(key, each) for key, each in value.items()}
-        if isinstance(value, list):
-            return [told_as(name, each) for each in value]
-        return (
-            (format_time(value) if value else None)
-            if name in _TIMES and isinstance(value, int)
-            else value
-        )
-
-    return {key: told_as(key, value) for key, value in document.items()}
+def sort_key(monitor: MonitorReport) -> tuple[int, str]:
+    """Order monitors: those that are down, those that fail, all others."""
+    return {"down": 0, "failing": 1}.get(monitor.state, 2), monitor.url
 
 
-def sparkline(sparks: Sequence[Spark]) -> str:
-    """An hour a letter: its height is the response time, `x` an hour with an outage, `·` one that
-    was not watched.
-    """
-    highest = max((spark.p50_ms for spark in sparks if spark.p50_ms), default=1.0)
-    letters = []
-    for spark in sparks:
-        if spark.up is None:
-            letters.append("·")
-        elif spark.up < 1:
-            letters.append("x")
-        else:
-            letters.append(
-                _BARS[
-                    min(len(_BARS) - 1, int((spark.p50_ms or 0) / highest * (len(_BARS) - 1) + 0.5))
-                ]
-            )
-    return "".join(letters)
-
-
-def _line(
-    each: Availability, now: Mapping[str, Any] | None
-) -> tuple[tuple[int, str], str, str, str]:
-    state = state_of(each, now)
-    day = each.windows["24h"]
-    latency = each.latency
-    times = (
-        f"p50 {_ms(latency.p50_ms)}, p95 {_ms(latency.p95_ms)}"
-        if latency.p50_ms is not None
-        else "no response times yet"
+def sparkline(hours: Sequence[HourSummary]) -> str:
+    """Return one character per hour: response time, `x` outage, `·` not monitored."""
+    highest = max((hour.p50_ms for hour in hours if hour.p50_ms), default=1.0)
+    steps = len(_BARS) - 1
+    return "".join(
+        "·"
+        if hour.up is None
+        else "x"
+        if hour.up < 1
+        else _BARS[min(steps, int((hour.p50_ms or 0) / highest * steps + 0.5))]
+        for hour in hours
     )
-    rest = (
-        f"{_share(day.availability):>8}  {sparkline(each.sparkline)}  {times}{_certificate(each)}"
-    )
-    rank = {"down": 0, "failing": 1}.get(state, 2)
-    return (rank, each.url), state, each.name or each.url, rest
 
 
-def _whole(each: Availability, now: Mapping[str, Any] | None) -> str:
-    title = f"{each.url}" + (f" ({each.name})" if each.name else "") + f": {state_of(each, now)}"
-    if now and now.get("text") and now["state"] != "up":
-        title += f", {now['text']}" + (f", since {now['since']}" if now.get("since") else "")
+def _monitor_text(each: MonitorReport, report: UptimeReport) -> str:
+    title = each.url + (f" ({each.name})" if each.name else "") + f": {each.state}"
+    live = report.live.monitors.get(each.url) if report.live is not None else None
+    if live is not None and live.text and live.state != "up":
+        title += f", {live.text}" + (f", since {format_time(live.since)}" if live.since else "")
     lines = [title]
     if each.last is not None:
         last = each.last
-        said = f"http {last.http_status}" if last.http_status else last.error
         lines.append(
-            f"  last check   {format_time(last.at)}: {last.verdict}, {said}, "
-            f"{last.duration_ms}ms{_certificate(each)}"
+            f"  last check   {format_time(last.at)}: {last.verdict}, "
+            f"{_response(last.http_status, last.error)}, {last.duration_ms}ms{_certificate(last)}"
         )
-    shares = "   ".join(
-        f"{name} {_share(window.availability)}" for name, window in each.windows.items()
-    )
-    lines.append(f"  available    {shares}")
+    shares = [f"{name} {_share(window.availability)}" for name, window in each.windows.items()]
     day = each.windows["24h"]
-    lines.append(
+    lines += [
+        f"  available    {'   '.join(shares)}",
         f"  checks       {day.checks:,} in 24h, of which {day.failed:,} failed"
-        + ("" if each.watched else "; no longer monitored")
-    )
-    if each.latency.p50_ms is not None:
-        steps = ", ".join(
+        + ("" if each.watched else "; no longer monitored"),
+    ]
+    times = each.latency
+    if times.p50_ms is not None:
+        medians = ", ".join(
             f"{name.replace('_', ' ')} {_ms(value)}"
-            for name, value in each.latency.steps.items()
+            for name, value in times.steps.items()
             if value is not None
         )
         lines.append(
-            f"  times        p50 {_ms(each.latency.p50_ms)}, p95 "
-            f"{_ms(each.latency.p95_ms)}; medians: {steps}"
+            f"  times        p50 {_ms(times.p50_ms)}, p95 {_ms(times.p95_ms)}; medians: {medians}"
         )
     lines.append(f"  24 hours     {sparkline(each.sparkline)}")
-    if each.outages:
-        lines.append(f"  outages      {len(each.outages)} in 30d")
+    lines += [f"  outages      {len(each.outages)} in 30d"] if each.outages else []
     for outage in each.outages[:_MAX_OUTAGES]:
-        length = f"for {_length(outage.until - outage.since)}" if outage.until else "ongoing"
-        why = (
-            "the network of this machine was down"
-            if outage.offline
-            else f"{outage.cause}, {outage.text}"
-        )
-        lines.append(f"    {format_time(outage.since)} {length}: {why}")
+        length = f"for {format_length(outage.until - outage.since)}" if outage.until else "ongoing"
+        reason = f"{outage.cause}, {outage.text}"
+        if outage.offline:
+            reason = "the network of this machine was down"
+        lines.append(f"    {format_time(outage.since)} {length}: {reason}")
     return "\n".join(lines)
 
 
-def _pages(name: str, pages: Pages) -> str:
-    share = pages.answered / pages.visits
+def _pages_text(name: str, pages: HostPages) -> str:
     lines = [
         f"{name}, crawl requests of the last 30d: {number_of(pages.pages, 'page')}, "
-        f"{number_of(pages.visits, 'request')}, "
-        f"{_share(share)} successful, "
-        f"p50 {_ms(pages.p50_ms)}, p95 {_ms(pages.p95_ms)}"
+        f"{number_of(pages.visits, 'request')}, {_share(pages.answered / pages.visits)} "
+        f"successful, p50 {_ms(pages.p50_ms)}, p95 {_ms(pages.p95_ms)}"
     ]
-    for page in pages.worst:
-        failed = page.visits - page.answered
-        said = f"http {page.last_status}" if page.last_status else page.last_error
-        lines.append(
-            f"  {failed:>5,} of {page.visits:,} failed  p95 {_ms(page.p95_ms):>7}  last "
-            f"{said}  {page.url}"
-        )
+    lines += [
+        f"  {page.visits - page.answered:>5,} of {page.visits:,} failed  p95 "
+        f"{_ms(page.p95_ms):>7}  last {_response(page.last_status, page.last_error)}  {page.url}"
+        for page in pages.worst
+    ]
     return "\n".join(lines)
 
 
-def state_of(each: Availability, now: Mapping[str, Any] | None) -> str:
-    """`up`, `down`, `failing` (not yet an outage) or `new`, and what else a process that makes
-    checks may say. `now`: of `Listed.live`.
-    """
-    if now is not None:
-        return str(now["state"])
-    if each.outages and not each.outages[0].until and not each.outages[0].offline:
-        return "down"
-    if each.last is None:
-        return "new"
-    return "up" if each.last.verdict == UP else "failing"
+def _notes(report: UptimeReport) -> list[str]:
+    if report.live is None:
+        watched = any(each.watched for each in report.monitors)
+        note = "no checks are running: start them with `lycosa run` or `lycosa uptime watch`"
+        return [note] if watched else []
+    since = report.live.offline_since
+    return [f"the network of this machine has been down since {format_time(since)}"] * (since > 0)
 
 
-def _live(document: Mapping[str, Any] | None) -> Mapping[str, Any]:
-    monitors = document.get("monitors") if document is not None else None
-    return monitors if isinstance(monitors, dict) else {}
-
-
-def _footnotes(monitors: Sequence[Availability], live: Mapping[str, Any] | None) -> list[str]:
-    notes = []
-    if live is None and any(each.watched for each in monitors):
-        notes.append("no checks are running: start them with `lycosa run` or `lycosa uptime watch`")
-    if live is not None and live.get("offline_since"):
-        notes.append(f"the network of this machine has been down since {live['offline_since']}")
-    return notes
-
-
-def _certificate(each: Availability) -> str:
-    last = each.last
-    if (
-        last is None
-        or last.certificate_until is None
-        or last.certificate_until - last.at > _WARN_MS
-    ):
+def _certificate(last: LastCheck | None) -> str:
+    if last is None or last.certificate_until is None:
         return ""
-    days = max(0, (last.certificate_until - last.at) // _DAY_MS)
-    return f"; the certificate expires in {days} {'day' if days == 1 else 'days'}"
+    left_ms = last.certificate_until - last.at
+    if left_ms > _WARN_MS:
+        return ""
+    return f"; the certificate expires in {number_of(max(0, left_ms // _DAY_MS), 'day')}"
+
+
+def _response(http_status: int, error: str) -> str:
+    return f"http {http_status}" if http_status else error
 
 
 def _share(share: float | None) -> str:
@@ -217,7 +154,3 @@ def _share(share: float | None) -> str:
 
 def _ms(value: float | None) -> str:
     return "–" if value is None else f"{value:.0f}ms" if value >= 10 else f"{value:.1f}ms"
-
-
-def _length(duration_ms: int) -> str:
-    return format_duration(max(1_000, round(duration_ms, -3)))

@@ -1,5 +1,6 @@
-"""`lycosa uptime watch`: checks of availability without a crawl. It owns the workspace as a crawl
-would, and commits what it found.
+"""`lycosa uptime watch`: availability checks without a crawl.
+
+The process owns the workspace like a crawl and commits the checks.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from lycosa.maintenance.upkeep import Upkeep
 from lycosa.processes.disk_space import DiskSpace
 from lycosa.processes.memory import tune_memory
 from lycosa.store.coordination.leadership import require_no_leader
+from lycosa.store.coordination.owner import Owner
 from lycosa.store.workspace import Workspace
 from lycosa.uptime.monitors import monitors_of
 from lycosa.uptime.session import Uptime
@@ -24,14 +26,14 @@ COMMAND = "uptime watch"
 
 
 def watch(
-    root: str, config: Config, say: Callable[[str], None], clock: Clock | None = None
+    root: str, config: Config, report: Callable[[str], None], clock: Clock | None = None
 ) -> None:
-    """Check what is watched until SIGTERM or SIGINT. Main thread only. `say` gets lines for people.
+    """Run the checks until SIGTERM or SIGINT (main thread only). `report` gets lines of text.
 
     Raises:
-        UsageError: there is nothing to watch, or a setting is wrong.
-        OwnedError: somebody crawls in this workspace; a daemon makes the checks itself.
-        WorkError: the disk is full, or the log is damaged: the message says which.
+        UsageError: there are no monitors, or a setting is wrong.
+        OwnedError: another process uses the workspace; a daemon runs the checks itself.
+        WorkError: the disk is full, or the log is damaged.
     """
     clock = clock or SystemClock()
     tune_memory()
@@ -44,44 +46,51 @@ def watch(
         )
     with workspace.own(COMMAND, clock) as owner:
         require_no_leader(workspace.storage)
-        upkeep = Upkeep(workspace, config, clock)
-        here = workspace.storage
-        room = DiskSpace(here.root if here.on_disk else here.scratch_dir(), config.run.disk_reserve)
-        ticks: list[Callable[[], object]] = [owner.touch]
+        plural = "s" if len(monitors) != 1 else ""
+        started = f"checking {len(monitors)} URL{plural}; stop with Ctrl-C"
+        _run(workspace, config, owner, clock, report, started)
 
-        def tick() -> None:
-            session.worker.dispatcher.pause(not room.look())
-            upkeep.tick(room=room.enough)
-            for each in ticks:
-                each()
 
-        session = open_session(
-            workspace,
-            config,
-            (),
-            SessionOptions(forever=True, tick=tick),
-            command="uptime",
-            clock=clock,
-        )
-        uptime = Uptime(workspace, session.crawl, session.worker, config, clock, say)
+def _run(
+    workspace: Workspace,
+    config: Config,
+    owner: Owner,
+    clock: Clock,
+    report: Callable[[str], None],
+    started: str,
+) -> None:
+    upkeep = Upkeep(workspace, config, clock)
+    storage = workspace.storage
+    folder = storage.root if storage.on_disk else storage.scratch_dir()
+    space = DiskSpace(folder, config.run.disk_reserve)
+    ready = False
 
-        def stop(number: int, frame: FrameType | None) -> None:
-            session.worker.stop()
-
-        former = {number: signal.signal(number, stop) for number in (signal.SIGTERM, signal.SIGINT)}
-        try:
-            session.take_up()
+    def tick() -> None:
+        session.worker.dispatcher.pause(not space.look())
+        upkeep.tick(room=space.enough)
+        owner.touch()
+        if ready:
             uptime.tick()
-            ticks.append(uptime.tick)
-            say(
-                f"checking {len(monitors)} URL{'s' if len(monitors) != 1 else ''}; stop with Ctrl-C"
-            )
-            session.worker.run()
-            uptime.close()
-            session.claim.release()
-        finally:
-            uptime.close()
-            session.close()
-            upkeep.close()
-            for number, handler in former.items():
-                signal.signal(number, handler)
+
+    options = SessionOptions(forever=True, tick=tick)
+    session = open_session(workspace, config, (), options, command="uptime", clock=clock)
+    uptime = Uptime(workspace, session.crawl, session.worker, config, clock, report)
+
+    def stop(number: int, frame: FrameType | None) -> None:
+        session.worker.stop()
+
+    handlers = {number: signal.signal(number, stop) for number in (signal.SIGTERM, signal.SIGINT)}
+    try:
+        session.take_up()
+        uptime.tick()
+        ready = True
+        report(started)
+        session.worker.run()
+        uptime.close()
+        session.claim.release()
+    finally:
+        uptime.close()
+        session.close()
+        upkeep.close()
+        for number, handler in handlers.items():
+            signal.signal(number, handler)

@@ -7,7 +7,7 @@ import pytest
 from lycosa.config.monitor import Monitor
 from lycosa.core.errors import FetchError
 from lycosa.core.records import Exchange, VisitKind
-from lycosa.uptime.verdict import judge_check
+from lycosa.uptime.results import evaluate_check
 
 URL = "http://example.org/"
 
@@ -65,15 +65,15 @@ def exchange(
     ],
 )
 def test_verdicts(expect: str, status: tuple[str, ...], answer: Exchange, verdict: str) -> None:
-    assert judge_check(Monitor(url=URL, expect=expect, status=status), answer).verdict == verdict
+    assert evaluate_check(Monitor(url=URL, expect=expect, status=status), answer).verdict == verdict
 
 
 def test_every_error_has_a_cause_and_the_same_trouble_the_same_text() -> None:
     monitor = Monitor(url=URL)
     for error in FetchError:
-        assert judge_check(monitor, exchange(error=error)).verdict != "up"
+        assert evaluate_check(monitor, exchange(error=error)).verdict != "up"
     said = {
-        judge_check(
+        evaluate_check(
             monitor,
             exchange(
                 error="connect_refused",
