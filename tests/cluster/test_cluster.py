@@ -9,6 +9,7 @@ import os
 import re
 import signal
 import subprocess
+import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator, Mapping
@@ -225,6 +226,32 @@ def test_a_daemon_of_two_workers_lives_through_deaths_and_changes(tmp_path: Path
         pages = facts(workspace, "visits", "url", "kind")
         assert len(pages) == len(set(pages))
     assert not Workspace.open(str(workspace)).state().holders
+    check(workspace)
+
+
+def test_a_killed_worker_delays_no_end_and_the_summary_is_that_of_status(tmp_path: Path) -> None:
+    """With the usual time limits of a cluster: its processes here are known to have ended."""
+    workspace = tmp_path / "w"
+    with sites(tmp_path / "sites", "127.0.46", 4, 30) as web:
+        connect = f"fetch.connect_to={json.dumps(web.detours)}"
+        command = [*RUN, "-w", str(workspace), "--set", connect, "crawl", web.home, "--json", "-q"]
+        command += ["--engine", "local", "--workers", "2", "--max-pages", "40"]
+        command += ["--scope", "any", "--delay", "200ms", "--set", "collection.traps=false"]
+        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as crawling:
+            deadline = time.monotonic() + LIMIT_S
+            while len(worker_pids(workspace)) < 2 or not facts(workspace, "pages", "url"):
+                assert time.monotonic() < deadline
+                time.sleep(0.1)
+            os.kill(worker_pids(workspace)[0], signal.SIGKILL)
+            killed_at = time.monotonic()
+            output, _ = crawling.communicate(timeout=LIMIT_S)
+            assert time.monotonic() - killed_at < 20  # `cluster.reassign` is 30 s
+        summary = json.loads(output)
+    assert (summary["ended"], summary["pages"]) == ("max_pages", 40)
+    command = [*RUN, "-w", str(workspace), "status", "--json"]
+    status = json.loads(subprocess.run(command, capture_output=True, check=True).stdout)
+    assert summary["states"] == {key: status["urls"][key] for key in summary["states"]}
+    assert sum(summary["states"].values()) == status["urls"]["total"]
     check(workspace)
 
 

@@ -48,7 +48,7 @@ def rules(*, flying: list[Any] = (), in_flight: int = 0, pages: int = 8, **lease
         clock=SimpleNamespace(monotonic_ms=lambda: NOW),
         in_flight={number: (each,) for number, each in enumerate(flying)},
     )
-    nothing: Any = SimpleNamespace(plain=True)
+    nothing: Any = SimpleNamespace(plain=True, from_robots=None)
     return FetchRules(crawl, nothing, nothing, nothing, lambda: None)
 
 

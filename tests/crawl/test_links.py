@@ -2,39 +2,19 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
-from typing import Any
-
-import polars as pl
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from lycosa.commands.inspection.explain_state import Known, row_facts, unknown_facts
 from lycosa.config.settings import Collection
 from lycosa.core.clock import ManualClock
 from lycosa.core.errors import UrlError
 from lycosa.core.records import Link, UrlId, UrlRow
 from lycosa.crawl.admission.link_gate import AdmissionListener, LinkGate
-from lycosa.crawl.admission.remote_links import Way
 from lycosa.crawl.admission.url_filter import ExclusionCheck, UrlFilter
 from lycosa.frontier.seen.seen_urls import SeenUrls
-from lycosa.store.tables.buffers import polars_schema
-from lycosa.store.tables.schema import TABLES
 from lycosa.url.domain import Domains, bundled_suffix_list
 from lycosa.url.keys import Identifier
-from lycosa.url.normalise import normalise
 from lycosa.url.scope import Admission
 
-
-class _NoTables:
-    """Tables without rows."""
-
-    def scan(self, name: str) -> pl.LazyFrame:
-        return pl.LazyFrame(schema=polars_schema(TABLES[name]))
-
-
-NO_TABLES: Any = _NoTables()
 DOMAINS = Domains(bundled_suffix_list())
 
 
@@ -226,150 +206,3 @@ def test_the_same_parameters_in_another_order_are_refused_but_not_where_order_ma
     )
     assert dict(gate.gate.take_refused()) == {"trap_query_permutation": 1}
     assert len(gate.urls) == 6
-
-
-MANY = "?" + "&".join(f"p{n}=1" for n in range(40))
-URLS = st.builds(
-    "".join,
-    st.tuples(
-        st.sampled_from(
-            [
-                "http://h",
-                "https://h",
-                "http://h:8080",
-                "http://sub.h",
-                "http://other",
-                "ftp://h",
-                "gopher://h",
-            ]
-        ),
-        st.lists(
-            st.sampled_from(
-                [
-                    "/a",
-                    "/b",
-                    "/a/a/a",
-                    "/private",
-                    "/2099/01/02",
-                    "/calendar/1999-01",
-                    "/0123456789abcdef0123456789abcdef",
-                ]
-            ),
-            max_size=8,
-        ).map("".join),
-        st.sampled_from(
-            [
-                "/",
-                "/x.html",
-                "/x.jpg",
-                "/x.pdf",
-                "/x.zip",
-                ";jsessionid=0123456789ABCDEF0123456789ABCDEF",
-                "/" + "y" * 3_000,
-            ]
-        ),
-        st.sampled_from(
-            ["", "?a=1", "?a=1&b=2&c=3", "?PHPSESSID=0123456789abcdef0123456789abcdef", MANY]
-        ),
-    ),
-)
-
-
-@given(
-    url=URLS,
-    scope=st.sampled_from(["host", "domain", "prefix", "any"]),
-    documents=st.booleans(),
-    traps=st.booleans(),
-    deny=st.booleans(),
-)
-def test_explain_refuses_what_the_crawl_refuses(
-    url: str, scope: str, documents: bool, traps: bool, deny: bool
-) -> None:
-    collection = Collection.model_validate(
-        {"scope": scope, "traps": traps, "deny": ["/private"] if deny else []}
-    )
-    excluded, clock = ExclusionCheck(None, DOMAINS), ManualClock()
-    gate = LinkGate(
-        collection,
-        Admission(collection, ["http://h/"], DOMAINS),
-        Identifier(DOMAINS, 64),
-        SeenUrls(),
-        AdmissionListener(),
-        screen=UrlFilter(collection, excluded, clock, documents=documents),
-    )
-    try:
-        target = normalise(url)
-    except UrlError:
-        return
-    refused = gate.admit(target, 1, 0, Way("http://h/"))
-    facts = unknown_facts(
-        "c",
-        Known(collection, ("http://h/",)),
-        target,
-        NO_TABLES,
-        excluded,
-        DOMAINS,
-        clock,
-        other_schemes=False,
-        documents=documents,
-        robots={},
-    )
-    counted = {reason for reason in gate.refused if reason}
-    assert bool(facts["refused_by"]) == bool(refused or counted), (
-        refused,
-        counted,
-        facts["refused_by"],
-    )
-    for reason in counted:
-        assert any(f"({reason})" in text for text in facts["refused_by"])
-
-
-def test_explain_names_robots_txt_and_pauses() -> None:
-    collection = Collection()
-    nothing: dict[str, Any] = {"other_schemes": False, "documents": True}
-    forbidden = {"allowed": False, "by": "Disallow: /private/", "says": "not allowed"}
-    known = Known(collection, ("http://h/",))
-    refused = unknown_facts(
-        "c",
-        known,
-        "http://h/private/",
-        NO_TABLES,
-        ExclusionCheck(None, DOMAINS),
-        DOMAINS,
-        ManualClock(),
-        robots=forbidden,
-        **nothing,
-    )
-    assert refused["refused_by"] == [
-        "refused (robots): robots.txt disallows it (Disallow: /private/)"
-    ]
-    now = datetime(2026, 1, 1, tzinfo=UTC)
-    row = dict.fromkeys(("not_before", "visited_at", "first_seen_at", "captured_at")) | {
-        "url": "http://h/", "state": "known", "state_at": now, "reason": "", "operation": "", "fails": 0, "depth": 0,
-        "importance": 0.0, "change_rate": 0.0, "claim": 0.0, "silence": 0.0,
-    }  # fmt: skip
-    now_ms = round(now.timestamp() * 1000)
-    rest: dict[str, Any] = {
-        "other_schemes": False,
-        "rank_interval_ms": 1,
-        "now_ms": now_ms,
-        "paused": "",
-    }
-    free = row_facts(row, known, DOMAINS, host_rests_until=0, robots={}, **rest)
-    assert free["due_at"] == "now"
-    paused = row_facts(row, known, DOMAINS, host_rests_until=now_ms + 60_000, robots={}, **rest)
-    assert (paused["due_at"][:16], paused["due_by"]) == (
-        "2026-01-01T00:01",
-        "after the pause of the host (see host_clock)",
-    )
-    unreachable = {
-        "unreachable": True,
-        "allowed": False,
-        "says": "unreachable",
-        "expires_at": now_ms + 3_600_000,
-    }
-    waiting = row_facts(row, known, DOMAINS, host_rests_until=0, robots=unreachable, **rest)
-    assert (waiting["due_at"][:16], waiting["due_by"]) == (
-        "2026-01-01T01:00",
-        "when robots.txt is requested again: unreachable",
-    )

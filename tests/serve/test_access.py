@@ -23,6 +23,7 @@ from lycosa.config.serving import ServeSettings
 from lycosa.core.errors import UsageError
 from lycosa.serve.access import COOKIE, GUESSES_A_MINUTE, Access
 from lycosa.serve.app import create_app
+from lycosa.serve.lanes import Lane, lane_of
 from lycosa.serve.login import own_path
 from lycosa.serve.rates import Rates, is_loopback, network_of
 from lycosa.store.coordination.owner import own
@@ -350,6 +351,13 @@ def test_page_and_api_ask_for_a_token_alike(root: str, tokens: Tokens) -> None:
             assert status == expected, (method, path)
         elif path not in {*OPEN_WRITES, "/language"}:
             assert status not in (303, 401), (method, path)
+    slow = {path for kind, path in routes if kind != "GET" and lane_of(kind, path) is Lane.OTHER}
+    assert slow == {
+        "/api/v1/exclusions",
+        "/crawl/exclude",
+        "/api/v1/library/files",
+        "/library/day",
+    }
     for pages in PRIVATE.values():
         for page in pages:
             answer = client.get(page)

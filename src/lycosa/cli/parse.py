@@ -1,4 +1,4 @@
-"""`lycosa parse FILE|URL`: look at what is understood of a page; writes nothing to disk."""
+"""`lycosa parse FILE|URL|HOST`: look at what is understood of a page; writes nothing to disk."""
 
 from __future__ import annotations
 
@@ -22,7 +22,8 @@ from lycosa.core.units import number_of
 def command(
     context: typer.Context,
     source: Annotated[
-        str, typer.Argument(metavar="FILE|URL", help="File, URL, or - for standard input.")
+        str,
+        typer.Argument(metavar="FILE|URL|HOST", help="File, URL, host, or - for standard input."),
     ],
     url: Annotated[
         str, typer.Option("--url", metavar="URL", help="Base URL of a file, to resolve its links.")

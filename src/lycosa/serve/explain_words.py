@@ -44,6 +44,8 @@ LABELS: Mapping[str, str] = {
     "history": message("change statistics"),
     "scope_says": message("scope check"),
     "refused_by": message("refused by"),
+    "verdict": message("action now"),
+    "verdict_reason": message("reason of the action"),
     "due_at": message("due at"),
     "due_by": message("scheduling rule"),
     "settings": message("settings"),

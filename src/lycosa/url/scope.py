@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from typing import assert_never
 
 from lycosa.config.settings import Collection
 from lycosa.core.errors import Refusal, UrlError
@@ -177,10 +178,13 @@ class Admission:
         origin = url[: path_start(url)]
         cached = self._origins.get(origin)
         if cached is None:
-            if self._scope == "host":
-                cached = _host_and_port(url) in self._hosts
-            else:
-                cached = self._domains.registrable(hostname(url)) in self._registrable
+            match self._scope:
+                case "host":
+                    cached = _host_and_port(url) in self._hosts
+                case "domain":
+                    cached = self._domains.registrable(hostname(url)) in self._registrable
+                case _:
+                    assert_never(self._scope)
             if len(self._origins) >= _MAX_ORIGINS:
                 self._origins.clear()
             self._origins[origin] = cached
@@ -206,49 +210,56 @@ class Admission:
         )
 
     def _inside(self, url: str) -> str:
-        if self._scope == "any":
-            return Message("scope_any", "scope = any")
-        if self._scope == "prefix":
-            folder = next(folder for folder in self._folders if url.startswith(folder))
-            return Message(
-                "scope_prefix",
-                "scope = prefix: below {folder}, the folder of a seed",
-                folder=folder,
-            )
-        if self._scope == "host":
-            return Message(
-                "scope_host", "scope = host: {host} is the host of a seed", host=_host_and_port(url)
-            )
-        domain = self._domains.registrable(hostname(url))
-        return Message(
-            "scope_domain",
-            "scope = domain: {domain} is the registrable domain of a seed",
-            domain=domain,
-        )
+        match self._scope:
+            case "any":
+                return Message("scope_any", "scope = any")
+            case "prefix":
+                return Message(
+                    "scope_prefix",
+                    "scope = prefix: below {folder}, the folder of a seed",
+                    folder=next(each for each in self._folders if url.startswith(each)),
+                )
+            case "host":
+                return Message(
+                    "scope_host",
+                    "scope = host: {host} is the host of a seed",
+                    host=_host_and_port(url),
+                )
+            case "domain":
+                return Message(
+                    "scope_domain",
+                    "scope = domain: {domain} is the registrable domain of a seed",
+                    domain=self._domains.registrable(hostname(url)),
+                )
+            case _:
+                assert_never(self._scope)
 
     def _outside(self, url: str) -> str:
-        if self._scope == "prefix":
-            return Message(
-                "outside_prefix",
-                "not below the folder of a seed ({seeds})",
-                seeds=_few(self._folders[::2]),
-            )
-        if self._scope == "host":
-            seeds = _few(sorted(self._hosts))
-            return Message(
-                "outside_host",
-                "{host} is not the host and port of a seed ({seeds})",
-                host=_host_and_port(url),
-                seeds=seeds,
-            )
-        domain = self._domains.registrable(hostname(url))
-        seeds = _few(sorted(self._registrable))
-        return Message(
-            "outside_domain",
-            "{domain} is not the registrable domain of a seed ({seeds})",
-            domain=domain,
-            seeds=seeds,
-        )
+        match self._scope:
+            case "prefix":
+                return Message(
+                    "outside_prefix",
+                    "not below the folder of a seed ({seeds})",
+                    seeds=_few(self._folders[::2]),
+                )
+            case "host":
+                return Message(
+                    "outside_host",
+                    "{host} is not the host and port of a seed ({seeds})",
+                    host=_host_and_port(url),
+                    seeds=_few(sorted(self._hosts)),
+                )
+            case "domain":
+                return Message(
+                    "outside_domain",
+                    "{domain} is not the registrable domain of a seed ({seeds})",
+                    domain=self._domains.registrable(hostname(url)),
+                    seeds=_few(sorted(self._registrable)),
+                )
+            case "any":
+                raise AssertionError("nothing is outside scope = any")
+            case _:
+                assert_never(self._scope)
 
 
 def _folders(url: str) -> tuple[str, str]:

@@ -11,7 +11,7 @@ from typing import Any
 
 import polars as pl
 
-from lycosa.commands.inspection.explain_state import known_collection
+from lycosa.commands.inspection.explain_verdict import stored_collection
 from lycosa.commands.inspection.status import (
     counted,
     due_again_of,
@@ -98,9 +98,7 @@ def collection_facts(
     state = workspace.state()
     configured = next((each for each in config.collection if each.name == name), None)
     last = state.settings.get(name)
-    collection = (
-        known_collection(last, 0).collection if last is not None else configured or Collection()
-    )
+    collection = stored_collection(name, last) if last is not None else configured or Collection()
     tables = LiveTables(workspace, state)
     now_ms = (clock or SystemClock()).now_ms()
     here = pl.col("collection") == name

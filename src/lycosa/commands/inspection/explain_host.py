@@ -98,15 +98,15 @@ def robots_facts(host: pl.DataFrame, url: str, user_agent: str) -> dict[str, Any
 
 def clock_facts(
     host: Mapping[str, Any],
-    domain: Mapping[str, Any] | None,
+    domain_not_before: Any,
     last: Mapping[str, Any] | None,
     collections: Iterable[Collection],
     crawl_delay_ms: int,
 ) -> dict[str, Any]:
     """The pause in force and the rules that ask for one, longest first.
 
-    `host`, `domain`: rows of `hosts` (the domain's has an empty host); `last`: its last visit;
-    `collections`: those that crawl it, of which the strictest counts.
+    `host`: a row of `hosts`; `domain_not_before`: when the pause of its registrable domain is over;
+    `last`: its last visit; `collections`: those that crawl it, of which the strictest counts.
     """
     delay = host["delay"] or 0
     asked: dict[str, int] = {}
@@ -122,13 +122,12 @@ def clock_facts(
             asked[name] = max(asked.get(name, 0), milliseconds)
     rules = sorted(asked.items(), key=lambda part: -part[1])
     decides = _decides(delay, rules, last["http_status"] if last else 0) if last else ""
-    rests_until = domain["not_before"] if domain else None
     return {
         **{name: host[name] for name in _CLOCK},
         "decided_by": _ASKS.get(decides, decides),
         "rules": [{"rule": name, "ms": milliseconds} for name, milliseconds in rules],
         "registrable_domain": host["registrable_domain"],
-        "domain_not_before": rests_until,
+        "domain_not_before": domain_not_before,
         "traps": trap_facts(host["traps"] or ()),
     }
 

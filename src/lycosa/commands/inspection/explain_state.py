@@ -5,25 +5,20 @@ that was never admitted.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, assert_never
 
-import polars as pl
-
-from lycosa.config.settings import Collection
-from lycosa.core.clock import Clock, SystemClock
+from lycosa.commands.inspection import explain_verdict
+from lycosa.commands.inspection.explain_verdict import Action, StoredCrawl, Verdict
+from lycosa.config.settings import Collection, Config
+from lycosa.core.errors import Exclusion, Refusal
 from lycosa.core.messages import Message, listed
-from lycosa.core.records import UrlId, UrlRow
+from lycosa.core.records import UrlRow, UrlState
 from lycosa.core.units import format_duration, format_time
-from lycosa.crawl.admission.url_filter import PUT_OFF_MS, ExclusionCheck, UrlFilter
-from lycosa.crawl.state.assignment import recrawl_rules
-from lycosa.frontier.recrawl.due import Policy, due_at
+from lycosa.crawl.admission.url_filter import PUT_OFF_MS
+from lycosa.crawl.session.pausing import pause_text
+from lycosa.frontier.recrawl.due import Policy
 from lycosa.frontier.traps.detector import clause
-from lycosa.hooks.plugins import installed_plugins
-from lycosa.store.tables.live import LiveTables
-from lycosa.url.domain import Domains
-from lycosa.url.scope import Admission
-from lycosa.url.traps import query_signature
+from lycosa.url.traps import TrapRule, without_session
 
 _DEFERRAL_DAYS = PUT_OFF_MS // 86_400_000
 _WHY = {
@@ -90,88 +85,122 @@ _SETTINGS = (
     ),
     *("max_pages", "max_pages_per_host", "max_pages_per_domain", "max_prefix_share"),
 )
-_TIMES = ("not_before", "visited_at", "state_at", "first_seen_at", "captured_at")
-
-
-@dataclass(slots=True, frozen=True)
-class Known:
-    """A collection as the log recorded it, its seeds, and the pages that it holds: in all, of the
-    URL's host and registrable domain.
-    """
-
-    collection: Collection
-    seeds: tuple[str, ...]
-    pages: int = 0
-    host_pages: int = 0
-    domain_pages: int = 0
-
-
-def known_collection(
-    settings: Mapping[str, Any], pages: int, host_pages: int = 0, domain_pages: int = 0
-) -> Known:
-    """From the settings of the latest claim."""
-    fields = {name: value for name, value in settings.items() if name in Collection.model_fields}
-    return Known(
-        Collection.model_validate(fields),
-        tuple(settings.get("seeds", ())),
-        pages,
-        host_pages,
-        domain_pages,
-    )
-
-
-def settings_facts(known: Known) -> dict[str, Any]:
-    """The settings that decide over order, pace and budget; durations as text."""
-    plain = known.collection.model_dump(mode="json")
-    counts = {
-        "pages": known.pages,
-        "host_pages": known.host_pages,
-        "domain_pages": known.domain_pages,
-    }
-    return {name: plain[name] for name in _SETTINGS if name in plain} | counts
 
 
 def row_facts(
-    row: Mapping[str, Any],
-    known: Known | None,
-    domains: Domains,
-    *,
-    other_schemes: bool,
-    rank_interval_ms: int,
-    host_rests_until: int,
-    robots: Mapping[str, Any],
-    paused: str,
-    now_ms: int,
+    crawl: StoredCrawl, row: UrlRow, columns: Mapping[str, Any], robots: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """A row of `urls`: why it is as it is, and when it is due, by which rule. `host_rests_until`:
-    ms since 1970, of the host or its domain; `robots`: as `robots_facts` gives; `paused`: since
-    when and by whom the collection is paused, "" if it is not.
+    """A row of `urls`: why it is as it is, and what the crawl does with it and when.
+
+    `columns`: the row as it is shown; `robots`: as `robots_facts` returns.
     """
-    facts = {**row, "why": why(row)}
-    if known is None:
+    facts = {**columns, "why": why(columns)}
+    if row.collection not in crawl.assignments:
         return facts
-    depth = known.collection.depth
-    at, policy = due(row, known.collection, rank_interval_ms)
-    if paused:
-        at, policy = None, Message("due_paused", "the collection is {paused}", paused=paused)
-    if at is not None and robots.get("unreachable"):
-        at = max(at, robots["expires_at"])
-        policy = Message(
-            "due_robots", "when robots.txt is requested again: {why}", why=robots["says"]
-        )
-    if at is not None and host_rests_until > max(at, now_ms):
-        at = host_rests_until
-        policy = Message("due_host_pause", "after the pause of the host (see host_clock)")
+    verdict = crawl.verdict(row)
+    at, cause = _due(crawl, row, verdict, robots)
     return {
         **facts,
-        "scope_says": Admission(
-            known.collection, known.seeds, domains, other_schemes=other_schemes
-        ).explain(row["url"]),
-        "depth_limit": Message("no_limit", "no limit") if depth is None else str(depth),
+        **_verdict_facts(verdict),
         "due_at": None if at is None else format_time(at) if at else "now",
-        "due_by": policy,
-        "settings": settings_facts(known),
+        "due_by": cause,
+        **collection_facts(crawl, row.collection, str(row.id.url)),
     }
+
+
+def unknown_facts(crawl: StoredCrawl, name: str, robots: Mapping[str, Any]) -> dict[str, Any]:
+    """Why a collection does not know the URL: what refuses it, in the order of the rules."""
+    candidate = crawl.candidate(name)
+    refusals = [_refusal(crawl, name, reason, candidate.links) for reason in candidate.refusals]
+    is_excluded = crawl.excluded(crawl.url)
+    if is_excluded and Exclusion.OPERATOR not in candidate.refusals:
+        refusals.append(_refused(Exclusion.OPERATOR))
+    if candidate.row is None:
+        verdict = Verdict(Action.REFUSE, candidate.refusal)
+    else:
+        verdict = crawl.verdict(candidate.row)
+    if verdict.reason == Exclusion.ROBOTS or (candidate.row is None and _forbids(robots)):
+        refusals.append(_refused_by_robots(robots))
+    linked = Message(
+        "not_refused_linked",
+        "no rule would refuse it; its links predate these settings or are not processed yet",
+    )
+    unlinked = Message("not_refused", "no link to it was found, and no rule would refuse it")
+    reasons = listed(refusals) or (linked if crawl.links.height else unlinked)
+    return {
+        "collection": name,
+        "state": None,
+        "why": Message(
+            "never_admitted_or_hidden",
+            "never admitted, or hidden since it was excluded: {why}",
+            why=reasons,
+        )
+        if is_excluded
+        else Message("never_admitted", "never admitted: {why}", why=reasons),
+        "refused_by": refusals,
+        **_verdict_facts(verdict),
+        **collection_facts(crawl, name, crawl.url),
+    }
+
+
+def collection_facts(crawl: StoredCrawl, name: str, url: str) -> dict[str, Any]:
+    """Scope and depth limit, and the settings for order, pace and budget; durations as text."""
+    assignment, host = crawl.assignments[name], crawl.hosts.row(crawl.identity.host_key)
+    collection = assignment.collection
+    plain = collection.model_dump(mode="json")
+    host_pages, domain_pages = crawl.budgets.pages(name, host)
+    counts = {
+        "pages": assignment.pages,
+        "host_pages": host_pages,
+        "domain_pages": domain_pages,
+    }
+    limit = collection.depth
+    return {
+        "scope_says": assignment.gate.explain(url),
+        "depth_limit": Message("no_limit", "no limit") if limit is None else str(limit),
+        "settings": {key: plain[key] for key in _SETTINGS if key in plain} | counts,
+    }
+
+
+def _verdict_facts(verdict: Verdict) -> dict[str, Any]:
+    return {"verdict": str(verdict.action), "verdict_reason": verdict.reason}
+
+
+def _due(
+    crawl: StoredCrawl, row: UrlRow, verdict: Verdict, robots: Mapping[str, Any]
+) -> tuple[int | None, str]:
+    """When the row is fetched, ms since 1970 (0: now; None: not by itself), and what decides."""
+    match verdict.reason:
+        case explain_verdict.PAUSED:
+            return None, Message(
+                "due_paused", "the collection is {paused}", paused=_paused_by(crawl, row)
+            )
+        case explain_verdict.HOST_PAUSED:
+            return verdict.at, Message(
+                "due_host_pause", "after the pause of the host (see host_clock)"
+            )
+        case explain_verdict.ROBOTS_UNREACHABLE:
+            return verdict.at, Message(
+                "due_robots", "when robots.txt is requested again: {why}", why=robots["says"]
+            )
+        case explain_verdict.ROBOTS_UNKNOWN:
+            return 0, Message("due_robots_first", "as soon as robots.txt has been fetched")
+    if verdict.action is Action.REFUSE and row.state != UrlState.EXCLUDED:
+        return None, _refused(verdict.reason)
+    if verdict.action is Action.DEFER and verdict.at is None and row.state == UrlState.KNOWN:
+        return None, Message(
+            "due_deferred",
+            "its turn has come, but {why}",
+            why=explain_reason(verdict.reason) or verdict.reason,
+        )
+    at = crawl.due_at(row) if verdict.action is not Action.FETCH else 0
+    return at, _schedule(row, crawl.assignments[row.collection].collection, crawl.config)
+
+
+def _paused_by(crawl: StoredCrawl, row: UrlRow) -> str:
+    if row.collection in crawl.pauses:
+        return pause_text(crawl.pauses[row.collection])
+    return "paused = true (lycosa.toml)"
 
 
 def why(row: Mapping[str, Any]) -> str:
@@ -217,65 +246,45 @@ def explain_reason(reason: str) -> str:
     return _REASONS.get(reason, "")
 
 
-def due(
-    row: Mapping[str, Any], collection: Collection, rank_interval_ms: int
-) -> tuple[int | None, str]:
-    """When a row is due, ms since 1970 (0: now; None: not by itself), and what says so; its host
-    aside.
-    """
-    times = {name: _ms(row[name]) for name in _TIMES}
-    names = ("state", "fails", "depth", "importance", "change_rate", "claim", "silence")
-    url_row = UrlRow(
-        UrlId("", "", 0, 0, 0),
-        collection.name,
-        visited_at=times["visited_at"],
-        not_before=times["not_before"],
-        **{name: row[name] for name in names},
-    )
-    at = due_at(recrawl_rules(collection), url_row, SystemClock().now_ms())
-    if collection.paused:
-        return None, Message(
-            "due_paused", "the collection is {paused}", paused="paused = true (lycosa.toml)"
-        )
-    if row["state"] == "known":
-        return at, Message("due_turn", "waiting in the queue") if not times[
-            "not_before"
-        ] else Message("due_later", "deferred until that time")
-    if row["state"] == "excluded":
-        return None, Message("due_never", "excluded URLs are not fetched")
+def _schedule(row: UrlRow, collection: Collection, config: Config) -> str:
+    """The rule that schedules a row; its host aside."""
+    if row.state == UrlState.KNOWN:
+        if row.not_before:
+            return Message("due_later", "deferred until that time")
+        return Message("due_turn", "waiting in the queue")
+    if row.state == UrlState.EXCLUDED:
+        return Message("due_never", "excluded URLs are not fetched")
     match policy := Policy(collection.recrawl):
         case Policy.NEVER:
-            return None, Message(
-                "recrawl_never", "recrawl = never: a fetched page is not fetched again"
-            )
-        case _ if row["state"] == "gone":
-            return at, Message(
+            return Message("recrawl_never", "recrawl = never: a fetched page is not fetched again")
+        case _ if row.state == UrlState.GONE:
+            return Message(
                 "recrawl_gone",
                 "a page that is gone is checked at increasing intervals, then no longer",
             )
         case Policy.AGE:
-            return at, _by_age(format_duration(collection.max_age), collection.recrawl_triggers)
+            return _by_age(format_duration(collection.max_age), collection.recrawl_triggers)
         case Policy.DAILY:
-            return at, Message(
+            return Message(
                 "recrawl_daily", "recrawl = daily at {time} UTC", time=collection.daily_at
             )
         case Policy.FRESH:
-            return None, _by_freshness(row, rank_interval_ms)
+            return _by_freshness(row, config.run.rank_interval)
         case _:
             assert_never(policy)
 
 
-def _by_freshness(row: Mapping[str, Any], rank_interval_ms: int) -> str:
+def _by_freshness(row: UrlRow, rank_interval_ms: int) -> str:
     return Message(
         "recrawl_fresh",
         "recrawl = fresh: when the expected gain in freshness is high enough ({rate}, {weight}; "
         "computed every {interval})",
         interval=format_duration(rank_interval_ms),
-        rate=Message("change_rate", "{rate} changes per day", rate=f"{row['change_rate']:.3g}")
-        if row["change_rate"]
+        rate=Message("change_rate", "{rate} changes per day", rate=f"{row.change_rate:.3g}")
+        if row.change_rate
         else Message("change_rate_unknown", "change rate not known yet"),
-        weight=Message("importance", "importance {weight}", weight=f"{row['importance']:.3g}")
-        if row["importance"]
+        weight=Message("importance", "importance {weight}", weight=f"{row.importance:.3g}")
+        if row.importance
         else Message("importance_by_depth", "importance estimated from its depth"),
     )
 
@@ -296,156 +305,53 @@ def _by_age(age: str, triggers: Sequence[str]) -> str:
     )
 
 
-def unknown_facts(
-    name: str,
-    known: Known,
-    url: str,
-    tables: LiveTables,
-    excluded: ExclusionCheck,
-    domains: Domains,
-    clock: Clock,
-    *,
-    other_schemes: bool,
-    documents: bool,
-    robots: Mapping[str, Any],
-) -> dict[str, Any]:
-    """Which of the rules would refuse a URL that the collection does not know, in the order in
-    which they are asked. `documents`: PDF and the like are fetched; `robots`: as `robots_facts`
-    gives.
-    """
-    scope = Admission(known.collection, known.seeds, domains, other_schemes=other_schemes).explain(
-        url
-    )
-    screen = UrlFilter(
-        known.collection,
-        excluded,
-        clock,
-        documents=documents,
-        plugins=installed_plugins(),
-    )
-    screened = screen(url)
-    refusals = [scope] if scope.startswith("refused") else []
-    if screened.reason:
-        instead = (
-            [Message("taken_as", "{url} is used instead", url=screened.instead)]
-            if screened.instead
-            else []
-        )
-        refusals.append(listed([_refused(screened.reason), *instead]))
-        if screened.instead and (again := screen(screened.instead)).reason and not again.instead:
-            refusals.append(_refused(again.reason))
-    elif known.collection.traps and (other := _permutation(url, tables)):
-        refusals.append(
-            Message(
-                "refused_permutation",
-                "refused (trap_query_permutation): a URL with the same query parameters in "
-                "another order is already known: {url}",
-                url=other,
-            )
-        )
-    links = (
-        tables.scan("links")
-        .filter(pl.col("target") == url)
-        .select("source", "rel", "kind")
-        .collect()
-    )
-    refusals += _by_links(links, known, tables)
-    if robots.get("allowed") is False:
-        refusals.append(
-            Message(
-                "refused_robots",
-                "refused (robots): robots.txt disallows it ({by})",
-                by=robots.get("by") or robots["says"],
-            )
-        )
-    allowed = Message(
-        "not_refused_linked",
-        "no rule would refuse it; its links predate these settings or are not processed yet",
-    )
-    unlinked = Message("not_refused", "no link to it was found, and no rule would refuse it")
-    reasons = listed(refusals) or (allowed if links.height else unlinked)
-    return {
-        "collection": name,
-        "state": None,
-        "why": Message(
-            "never_admitted_or_hidden",
-            "never admitted, or hidden since it was excluded: {why}",
-            why=reasons,
-        )
-        if screened.reason == "excluded"
-        else Message("never_admitted", "never admitted: {why}", why=reasons),
-        "refused_by": refusals,
-        "scope_says": scope,
-        "depth_limit": Message("no_limit", "no limit")
-        if known.collection.depth is None
-        else str(known.collection.depth),
-        "settings": settings_facts(known),
-    }
-
-
 def _refused(reason: str) -> str:
     return Message(
         "refused", "refused ({reason}): {why}", reason=reason, why=explain_reason(reason)
     )
 
 
-def _by_links(links: pl.DataFrame, known: Known, tables: LiveTables) -> Sequence[str]:
-    """Whether the links to it were all marked nofollow, or lie too deep."""
-    if not links.height:
-        return []
-    closed = (
-        tables.scan("pages")
-        .filter(~pl.col("may_follow") & pl.col("url").is_in(links["source"].implode()))
-        .select("url")
-        .collect()
-    )
-    followed = links.filter(~pl.col("source").is_in(closed["url"].implode()))
-    if known.collection.respect_nofollow:
-        followed = followed.filter(~pl.col("rel").str.contains("nofollow", literal=True))
-    if not followed.height:
-        said = Message(
+def _refusal(crawl: StoredCrawl, name: str, reason: str, links: int) -> str:
+    """A refusal of the gate, with what it is about."""
+    assignment = crawl.assignments[name]
+    if reason in (Refusal.SCHEME, Refusal.TOO_LONG, Refusal.SCOPE, Refusal.PATTERN):
+        scope = assignment.gate.explain(crawl.url)
+        return scope if scope.startswith("refused") else _refused(reason)
+    if reason == Refusal.NOFOLLOW:
+        return Message(
             "refused_nofollow",
             "refused (nofollow): {n, plural, one {the only link to it is marked nofollow} other "
             "{all # links to it are marked nofollow}}",
-            n=links.height,
+            n=links,
         )
-        return [said]
-    limit = known.collection.depth
-    if limit is None:
-        return []
-    rows = tables.scan("urls").filter(
-        (pl.col("collection") == known.collection.name)
-        & pl.col("url").is_in(followed["source"].implode())
-    )
-    least = rows.select(pl.col("depth").min()).collect().item()
-    if least is not None and least + 1 > limit:
-        said = Message(
+    if reason == Refusal.DEPTH:
+        return Message(
             "refused_depth",
             "refused (depth): the nearest page that links to it is at depth {n}, and the limit "
             "(depth) is {limit}",
-            n=least,
-            limit=limit,
+            n=crawl.least_depth(name),
+            limit=assignment.collection.depth or 0,
         )
-        return [said]
-    return []
+    if reason == f"trap_{TrapRule.QUERY_PERMUTATION}":
+        return Message(
+            "refused_permutation",
+            "refused (trap_query_permutation): a URL with the same query parameters in "
+            "another order is already known: {url}",
+            url=next(iter(crawl.same_query()), ""),
+        )
+    if reason == f"trap_{TrapRule.SESSION_ID}":
+        instead = Message("taken_as", "{url} is used instead", url=without_session(crawl.url))
+        return listed([_refused(reason), instead])
+    return _refused(reason)
 
 
-def _permutation(url: str, tables: LiveTables) -> str:
-    """A known URL with the same query in another order, or ""."""
-    signature = query_signature(url)
-    if not signature:
-        return ""
-    path = url.partition("?")[0]
-    same = (
-        tables.scan("urls")
-        .filter(pl.col("url").str.starts_with(f"{path}?"))
-        .select("url")
-        .collect()["url"]
+def _forbids(robots: Mapping[str, Any]) -> bool:
+    return robots.get("allowed") is False and not robots.get("unreachable")
+
+
+def _refused_by_robots(robots: Mapping[str, Any]) -> str:
+    return Message(
+        "refused_robots",
+        "refused (robots): robots.txt disallows it ({by})",
+        by=robots.get("by") or robots["says"],
     )
-    return next(
-        (other for other in same if other != url and query_signature(other) == signature), ""
-    )
-
-
-def _ms(value: Any) -> int:
-    return 0 if value is None else round(value.timestamp() * 1000)

@@ -10,7 +10,7 @@ from typing import Any
 import polars as pl
 
 from lycosa.cluster.status import cluster_status
-from lycosa.commands.inspection.explain_state import known_collection
+from lycosa.commands.inspection.explain_verdict import stored_collection
 from lycosa.config.settings import Collection
 from lycosa.core.clock import Clock, SystemClock
 from lycosa.core.errors import UsageError
@@ -44,8 +44,7 @@ def workspace_status(root: str, clock: Clock | None = None) -> Mapping[str, obje
     state = workspace.state()
     now_ms = (clock or SystemClock()).now_ms()
     collections = {
-        name: known_collection(settings, state.counters[f"pages.{name}"]).collection
-        for name, settings in state.settings.items()
+        name: stored_collection(name, settings) for name, settings in state.settings.items()
     }
     asked = _questions(LiveTables(workspace, state), collections, now_ms)
     found = dict(zip(asked, pl.collect_all(list(asked.values())), strict=True))

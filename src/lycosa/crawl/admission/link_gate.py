@@ -225,6 +225,10 @@ class LinkGate:
         """Whether a normalised URL lies in the collection's scope (nothing is counted)."""
         return self._admission.refuse(url) in (None, Refusal.PATTERN)
 
+    def explain(self, url: str) -> str:
+        """Return one line for people: what admits or refuses a normalised URL."""
+        return self._admission.explain(url)
+
     def written(self, target: str) -> str:
         """A normalised link as the collection's rules write it; "" if it was refused, and that is
         remembered.

@@ -16,13 +16,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
+from lycosa.core.clock import Clock
 from lycosa.core.errors import Exclusion
-from lycosa.core.records import UrlRow, UrlState
+from lycosa.core.records import HostRow, UrlRow, UrlState
 from lycosa.crawl.admission.discovery import Discovery
+from lycosa.crawl.admission.url_filter import ExclusionCheck, HostTraps
 from lycosa.crawl.policy.login import LoginManager
-from lycosa.crawl.policy.page_budgets import is_held
+from lycosa.crawl.policy.page_budgets import PageBudgets, is_held
 from lycosa.crawl.policy.request_profiles import RequestProfiles
+from lycosa.crawl.policy.robots_cache import RobotsCache
 from lycosa.crawl.state.assignment import Assignment
 from lycosa.crawl.state.crawl_state import CrawlState
 from lycosa.crawl.state.task import Task
@@ -93,7 +97,173 @@ def fetch_decision(rows: Rows, rules: Sequence[Rule]) -> list[Decision]:
     return decisions
 
 
-class FetchRules:
+class HostLookup(Protocol):
+    """Hosts as the rules read them."""
+
+    def row(self, host_key: int) -> HostRow: ...
+
+    def has_current_robots(self, origin: str, host_key: int, now_ms: int) -> bool: ...
+
+    def robots_task(self, origin: str) -> Task: ...
+
+
+class RuleState(Protocol):
+    """State that decides about a URL: `CrawlState` in a worker, the tables for `explain`."""
+
+    refused_origins: set[str]
+    excluded: ExclusionCheck
+    clock: Clock
+    robots: RobotsCache
+    assignments: dict[str, Assignment]
+    in_flight: dict[int, Rows]
+    budgets: PageBudgets
+    traps: HostTraps
+
+    @property
+    def hosts(self) -> HostLookup: ...
+
+    def count_suspect(self, assignment: Assignment) -> None:
+        """A URL that looks like a trap is fetched all the same."""
+
+
+class UrlRules:
+    """The rules that need only what is stored of a URL and its host.
+
+    `load_sitemaps` receives the sitemaps of a robots.txt that an earlier run fetched.
+    """
+
+    def __init__(
+        self, state: RuleState, load_sitemaps: Callable[[str, Sequence[str]], None]
+    ) -> None:
+        self._state = state
+        self._load_sitemaps = load_sitemaps
+        self.by_robots: tuple[Rule, ...] = (
+            self.refused_address,
+            self.excluded_by_operator,
+            self.robots_unknown,
+            self.robots_unreachable,
+            self.robots_disallow,
+        )
+        self.by_pages: tuple[Rule, ...] = (
+            self.page_budget_of_collection,
+            self.page_budget_of_host,
+            self.suspected_trap,
+        )
+
+    def refused_address(self, rows: Rows) -> Sequence[Decision]:
+        """The address guard refused to connect to this origin."""
+        if url_origin(rows[0].id.url) in self._state.refused_origins:
+            return (Exclude(rows, Exclusion.ADDRESS),)
+        return ()
+
+    def excluded_by_operator(self, rows: Rows) -> Sequence[Decision]:
+        """The exclusion list, or `lycosa exclude`, names the URL."""
+        if self._state.excluded(rows[0].id.url):
+            return (Exclude(rows, Exclusion.OPERATOR),)
+        return ()
+
+    def robots_unknown(self, rows: Rows) -> Sequence[Decision]:
+        """The origin's robots.txt has to be fetched first. One that an earlier run fetched is
+        loaded, with the sitemaps that it names.
+        """
+        state, origin = self._state, url_origin(rows[0].id.url)
+        now_ms = state.clock.now_ms()
+        if state.robots.is_current(origin, now_ms):
+            return ()
+        if not state.hosts.has_current_robots(origin, rows[0].id.host_key, now_ms):
+            return (Defer(rows, prerequisite=state.hosts.robots_task(origin)),)
+        self._load_sitemaps(origin, state.robots.sitemaps(origin))
+        return ()
+
+    def robots_unreachable(self, rows: Rows) -> Sequence[Decision]:
+        """robots.txt could not be fetched, so everything is disallowed until the next attempt
+        (RFC 9309, section 2.3.1.4).
+        """
+        robots, origin = self._state.robots, url_origin(rows[0].id.url)
+        if robots.reachable(origin):
+            return ()
+        clock = self._state.clock
+        wait_ms = max(robots.expires_at(origin) - clock.now_ms(), 1_000)
+        return (Defer(rows, clock.monotonic_ms() + wait_ms, whole_host=True),)
+
+    def robots_disallow(self, rows: Rows) -> Sequence[Decision]:
+        """robots.txt disallows the URL."""
+        url = rows[0].id.url
+        if self._state.robots.allowed(url, url_origin(url)):
+            return ()
+        return (Exclude(rows, Exclusion.ROBOTS),)
+
+    def page_budget_of_collection(self, rows: Rows) -> Sequence[Decision]:
+        """The collection has all the pages that it may have (`max_pages`, or its quota lease)."""
+        return [
+            decision
+            for row in rows
+            if _may_add_page(row) and (decision := self._over_budget(row)) is not None
+        ]
+
+    def _over_budget(self, row: UrlRow) -> Decision | None:
+        assignment = self._state.assignments[row.collection]
+        now = self._state.clock.monotonic_ms()
+        if assignment.grant is not None:
+            left = assignment.grant - assignment.added
+            if self._adding(assignment, left) >= left:
+                return Defer((row,), now + QUOTA_RETRY_MS)
+            return None
+        limit = assignment.collection.max_pages
+        if limit is None:
+            return None
+        left = limit - assignment.pages
+        if left <= 0:
+            return PutOff((row,), "budget")
+        if self._adding(assignment, left) >= left:
+            return Defer((row,), now + BLOCKED_RETRY_MS)
+        return None
+
+    def page_budget_of_host(self, rows: Rows) -> Sequence[Decision]:
+        """The host, the registrable domain or the part of the host has all the pages that it may
+        have (`max_pages_per_host`, `max_pages_per_domain`, `max_prefix_share`).
+        """
+        state, decisions = self._state, list[Decision]()
+        for row in rows:
+            host = state.hosts.row(row.id.host_key)
+            budget, is_certain = state.budgets.objection(row, host, self._in_flight)
+            if budget and is_certain:
+                decisions.append(PutOff((row,), budget))
+            elif budget:
+                decisions.append(Defer((row,), state.clock.monotonic_ms() + BLOCKED_RETRY_MS))
+        return decisions
+
+    def suspected_trap(self, rows: Rows) -> Sequence[Decision]:
+        """The URL belongs to a part of the host without new content. On hosts that the operator
+        named, some suspects are fetched all the same.
+        """
+        state, decisions = self._state, list[Decision]()
+        for row in rows:
+            assignment = state.assignments[row.collection]
+            if row.operation or row.visited_at or not assignment.collection.traps:
+                continue
+            rule = state.traps.holds(state.hosts.row(row.id.host_key), row.id.url)
+            if rule and assignment.doubts() and assignment.gate.is_named(row.id.url):
+                state.count_suspect(assignment)
+            elif rule:
+                decisions.append(PutOff((row,), f"trap_{rule}", rule))
+        return decisions
+
+    def _adding(self, assignment: Assignment, limit: int) -> int:
+        """Count the fetches in flight that may add a page to this collection. Revisits and other
+        collections' fetches do not; 0 if all together cannot reach the limit.
+        """
+        if assignment.in_flight < limit:
+            return 0
+        return sum(
+            row.collection == assignment.name and _may_add_page(row) for row in self._in_flight()
+        )
+
+    def _in_flight(self) -> Iterator[UrlRow]:
+        return (row for rows in self._state.in_flight.values() for row in rows)
+
+
+class FetchRules(UrlRules):
     """The rules of one worker.
 
     `renew_quota` applies the coordinator's latest answer; without a coordinator it does nothing.
@@ -107,8 +277,8 @@ class FetchRules:
         logins: LoginManager,
         renew_quota: Callable[[], None],
     ) -> None:
+        super().__init__(crawl, discovery.from_robots)
         self._crawl = crawl
-        self._discovery = discovery
         self._profiles = profiles
         self._logins = logins
         self._renew_quota = renew_quota
@@ -118,61 +288,12 @@ class FetchRules:
             self.log_in_first,
         )
         self.in_order: tuple[Rule, ...] = (
-            self.refused_address,
-            self.excluded_by_operator,
-            self.robots_unknown,
-            self.robots_unreachable,
-            self.robots_disallow,
+            *self.by_robots,
             *(() if profiles.plain else by_collection),
-            self.page_budget_of_collection,
-            self.page_budget_of_host,
-            self.suspected_trap,
+            *self.by_pages,
             self.refetch_budget,
             self.quota_lease,
         )
-
-    def refused_address(self, rows: Rows) -> Sequence[Decision]:
-        """The address guard refused to connect to this origin."""
-        if url_origin(rows[0].id.url) in self._crawl.refused_origins:
-            return (Exclude(rows, Exclusion.ADDRESS),)
-        return ()
-
-    def excluded_by_operator(self, rows: Rows) -> Sequence[Decision]:
-        """The exclusion list, or `lycosa exclude`, names the URL."""
-        if self._crawl.excluded(rows[0].id.url):
-            return (Exclude(rows, Exclusion.OPERATOR),)
-        return ()
-
-    def robots_unknown(self, rows: Rows) -> Sequence[Decision]:
-        """The origin's robots.txt has to be fetched first. One that an earlier run fetched is
-        loaded, with the sitemaps that it names.
-        """
-        crawl, origin = self._crawl, url_origin(rows[0].id.url)
-        now_ms = crawl.clock.now_ms()
-        if crawl.robots.is_current(origin, now_ms):
-            return ()
-        if not crawl.hosts.has_current_robots(origin, rows[0].id.host_key, now_ms):
-            return (Defer(rows, prerequisite=crawl.hosts.robots_task(origin)),)
-        self._discovery.from_robots(origin, crawl.robots.sitemaps(origin))
-        return ()
-
-    def robots_unreachable(self, rows: Rows) -> Sequence[Decision]:
-        """robots.txt could not be fetched, so everything is disallowed until the next attempt
-        (RFC 9309, section 2.3.1.4).
-        """
-        robots, origin = self._crawl.robots, url_origin(rows[0].id.url)
-        if robots.reachable(origin):
-            return ()
-        clock = self._crawl.clock
-        wait_ms = max(robots.expires_at(origin) - clock.now_ms(), 1_000)
-        return (Defer(rows, clock.monotonic_ms() + wait_ms, whole_host=True),)
-
-    def robots_disallow(self, rows: Rows) -> Sequence[Decision]:
-        """robots.txt disallows the URL."""
-        url = rows[0].id.url
-        if self._crawl.robots.allowed(url, url_origin(url)):
-            return ()
-        return (Exclude(rows, Exclusion.ROBOTS),)
 
     def separate_request_profiles(self, rows: Rows) -> Sequence[Decision]:
         """Collections whose requests differ (language, cookies, credentials) fetch one after the
@@ -197,63 +318,6 @@ class FetchRules:
             return (Defer(rows, prerequisite=task),)
         now = self._crawl.clock.monotonic_ms()
         return (Defer(rows, max(login.next_try, now + BLOCKED_RETRY_MS)),)
-
-    def page_budget_of_collection(self, rows: Rows) -> Sequence[Decision]:
-        """The collection has all the pages that it may have (`max_pages`, or its quota lease)."""
-        return [
-            decision
-            for row in rows
-            if _may_add_page(row) and (decision := self._over_budget(row)) is not None
-        ]
-
-    def _over_budget(self, row: UrlRow) -> Decision | None:
-        assignment = self._crawl.assignments[row.collection]
-        now = self._crawl.clock.monotonic_ms()
-        if assignment.grant is not None:
-            left = assignment.grant - assignment.added
-            if self._adding(assignment, left) >= left:
-                return Defer((row,), now + QUOTA_RETRY_MS)
-            return None
-        limit = assignment.collection.max_pages
-        if limit is None:
-            return None
-        left = limit - assignment.pages
-        if left <= 0:
-            return PutOff((row,), "budget")
-        if self._adding(assignment, left) >= left:
-            return Defer((row,), now + BLOCKED_RETRY_MS)
-        return None
-
-    def page_budget_of_host(self, rows: Rows) -> Sequence[Decision]:
-        """The host, the registrable domain or the part of the host has all the pages that it may
-        have (`max_pages_per_host`, `max_pages_per_domain`, `max_prefix_share`).
-        """
-        crawl, decisions = self._crawl, list[Decision]()
-        for row in rows:
-            host = crawl.frontier.hosts[row.id.host_key].row
-            budget, is_certain = crawl.budgets.objection(row, host, self._in_flight)
-            if budget and is_certain:
-                decisions.append(PutOff((row,), budget))
-            elif budget:
-                decisions.append(Defer((row,), crawl.clock.monotonic_ms() + BLOCKED_RETRY_MS))
-        return decisions
-
-    def suspected_trap(self, rows: Rows) -> Sequence[Decision]:
-        """The URL belongs to a part of the host without new content. On hosts that the operator
-        named, some suspects are fetched all the same.
-        """
-        crawl, decisions = self._crawl, list[Decision]()
-        for row in rows:
-            assignment = crawl.assignments[row.collection]
-            if row.operation or row.visited_at or not assignment.collection.traps:
-                continue
-            rule = crawl.traps.holds(crawl.frontier.hosts[row.id.host_key].row, row.id.url)
-            if rule and assignment.doubts() and assignment.gate.is_named(row.id.url):
-                assignment.count_suspect()
-                crawl.buffer.batch.counters[f"suspects.{row.collection}"] += 1
-            elif rule:
-                decisions.append(PutOff((row,), f"trap_{rule}", rule))
-        return decisions
 
     def refetch_budget(self, rows: Rows) -> Sequence[Decision]:
         """The collections' daily budgets of revisits are used up. First visits are free, and so is
@@ -289,19 +353,6 @@ class FetchRules:
         for row in rows:
             assignments[row.collection].in_flight -= 1
         return (Defer(rows, self._crawl.clock.monotonic_ms() + QUOTA_RETRY_MS),)
-
-    def _adding(self, assignment: Assignment, limit: int) -> int:
-        """Count the fetches in flight that may add a page to this collection. Revisits and other
-        collections' fetches do not; 0 if all together cannot reach the limit.
-        """
-        if assignment.in_flight < limit:
-            return 0
-        return sum(
-            row.collection == assignment.name and _may_add_page(row) for row in self._in_flight()
-        )
-
-    def _in_flight(self) -> Iterator[UrlRow]:
-        return (row for rows in self._crawl.in_flight.values() for row in rows)
 
 
 def _may_add_page(row: UrlRow) -> bool:

@@ -150,6 +150,12 @@ class PageBudgets:
         if row.collection in self._by_host and host.host_key in self._hosts:
             self._hosts[host.host_key][row.collection][first_segment(row.id.url)] += 1
 
+    def pages(self, collection: str, host: HostRow) -> tuple[int, int]:
+        """Return the pages of a host and of its registrable domain; 0 without such a budget."""
+        of_host = self._counts(host)[collection].total() if collection in self._by_host else 0
+        of_domain = self._domains.get(collection, Counter())[host.registrable_domain]
+        return of_host, of_domain
+
     def _counts(self, host: HostRow) -> Mapping[str, Counter[str]]:
         counts = self._hosts.get(host.host_key)
         if counts is not None:

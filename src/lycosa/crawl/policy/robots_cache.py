@@ -8,6 +8,7 @@ asked for again after `UNREACHABLE_TTL_MS`.
 from __future__ import annotations
 
 from collections import OrderedDict
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from lycosa.core.records import Exchange, RobotsEntry
@@ -85,6 +86,16 @@ class RobotsCache:
         """What the origin's file asks for, if it is at hand."""
         entry = self._entries.get(origin)
         return (entry.robots.crawl_delay_ms() or 0) if entry else 0
+
+    def load_current(self, entries: Iterable[RobotsEntry], origin: str, now_ms: int) -> bool:
+        """Load an origin's stored file; False if there is none that has not expired."""
+        if self.is_current(origin, now_ms):
+            return True
+        for entry in entries:
+            if entry.origin == origin and holds_now(entry, now_ms):
+                self._put(entry)
+                return True
+        return False
 
     def load(self, entry: RobotsEntry) -> None:
         """Take what the store holds of an origin."""

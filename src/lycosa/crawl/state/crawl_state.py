@@ -121,6 +121,11 @@ class CrawlState(CrawlListener):
                 self.buffer.batch.counters[f"refused.{reason}"] += number
                 self.progress.refused[reason] += number
 
+    def count_suspect(self, assignment: Assignment) -> None:
+        """A URL that looks like a trap is fetched all the same."""
+        assignment.suspects += 1
+        self.buffer.batch.counters[f"suspects.{assignment.name}"] += 1
+
     def log_advanced(self, state: LogState) -> None:
         """Read the tables as the log now has them."""
         self.scheduler.log_advanced(state)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from lycosa.core.clock import Clock
 from lycosa.core.records import HostRow, UrlId, UrlRow, VisitKind
 from lycosa.crawl.admission.url_filter import HostTraps
-from lycosa.crawl.policy.robots_cache import RobotsCache, holds_now
+from lycosa.crawl.policy.robots_cache import RobotsCache
 from lycosa.crawl.state.commit_buffer import CommitBuffer
 from lycosa.crawl.state.task import Task
 from lycosa.fetch.robots_txt import robots_url
@@ -52,13 +52,11 @@ class HostRegistry:
         return row
 
     def has_current_robots(self, origin: str, host_key: int, now_ms: int) -> bool:
-        if self._robots.is_current(origin, now_ms):
-            return True
-        for entry in self._frontier.hosts[host_key].row.robots:
-            if entry.origin == origin and holds_now(entry, now_ms):
-                self._robots.load(entry)
-                return True
-        return False
+        return self._robots.load_current(self.row(host_key).robots, origin, now_ms)
+
+    def row(self, host_key: int) -> HostRow:
+        """Return the row of an active host."""
+        return self._frontier.hosts[host_key].row
 
     def crawl_delay_ms(self, origin: str, host: HostRow) -> int:
         """What the origin's robots.txt asks for. It stands in the host's row when it is not at
