@@ -16,7 +16,7 @@ from typing import Any
 from lycosa.commands.crawling.crawl import CrawlOrder, crawl
 from lycosa.config.settings import Collection, Config, parse_config
 from lycosa.crawl.state.progress import Progress
-from lycosa.matching.site_scope import Site
+from lycosa.matching.site_scope import SiteScope
 
 QUICK = {"name": "default", "delay": 0, "courtesy_factor": 0.0, "traps": False}
 
@@ -132,7 +132,7 @@ def crawled(
         chosen,
         seeds,
         index=False,
-        site=Site.of(site) if site else None,
+        site=SiteScope.of(site) if site else None,
         say=said.append,
     )
     return crawl(order)

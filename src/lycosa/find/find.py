@@ -20,11 +20,11 @@ from lycosa.crawl.admission.inbox import submission
 from lycosa.crawl.session.submission import submit
 from lycosa.find.scan import Scan
 from lycosa.matching.find_operation import FIND
-from lycosa.matching.matches import Found, found_of
+from lycosa.matching.matches import StoredMatch, found_of
 from lycosa.matching.normalise import folding_of
-from lycosa.matching.orders import Order, new_order, remove_order, write_order
+from lycosa.matching.orders import SearchOrder, new_order, remove_order, write_order
 from lycosa.matching.patterns import as_looked_for
-from lycosa.matching.site_scope import Site
+from lycosa.matching.site_scope import SiteScope
 from lycosa.store.log.claim import INBOX
 from lycosa.store.log.state import LogState
 from lycosa.store.tables.live import LiveTables
@@ -53,7 +53,7 @@ def find_stored(
         tables,
         wanted,
         folding_of(ignored),
-        site=Site.of(site) if site else None,
+        site=SiteScope.of(site) if site else None,
         collection=collection,
     )
 
@@ -64,7 +64,7 @@ class Ordered:
     up.
     """
 
-    order: Order
+    order: SearchOrder
     collection: str
     file: str
     running: bool
@@ -74,7 +74,7 @@ def order_in_site(
     root: str,
     texts: Sequence[str],
     ignored: Sequence[str],
-    site: Site,
+    site: SiteScope,
     collection: str,
     max_age_ms: int,
 ) -> Ordered:
@@ -139,7 +139,7 @@ class Results:
         self._tables = LiveTables(self._workspace, self._state)
         self._read_to = ordered.order.since
 
-    def fresh(self) -> Iterator[Found]:
+    def fresh(self) -> Iterator[StoredMatch]:
         """What came since the last call."""
         self._state.refresh()
         head = self._state.head

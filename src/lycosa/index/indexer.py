@@ -37,7 +37,7 @@ from lycosa.core.clock import Clock, SystemClock
 from lycosa.core.errors import OwnedError, WorkspaceError
 from lycosa.core.records import UrlState
 from lycosa.core.units import format_time
-from lycosa.graph.generation import LinkNews, link_news
+from lycosa.graph.generation import LinkSignals, link_news
 from lycosa.graph.generation import newest as newest_graph
 from lycosa.index import generation as generations
 from lycosa.index.builder import IndexBuilder
@@ -406,7 +406,7 @@ class ShardIndexer:
         )
 
     def _read_pages(
-        self, builder: IndexBuilder, tables: LiveTables, after: int, news: LinkNews | None
+        self, builder: IndexBuilder, tables: LiveTables, after: int, news: LinkSignals | None
     ) -> tuple[int, int]:
         put = removed = 0
         for names in tables.changes("pages", after, ["collection"], partitions=self._only):
@@ -455,7 +455,11 @@ class ShardIndexer:
         return True
 
     def _read_again(
-        self, builder: IndexBuilder, tables: LiveTables, url_keys: list[int], news: LinkNews | None
+        self,
+        builder: IndexBuilder,
+        tables: LiveTables,
+        url_keys: list[int],
+        news: LinkSignals | None,
     ) -> tuple[int, int]:
         """Index these pages anew as the tables hold them now."""
         put = removed = 0

@@ -11,7 +11,7 @@ import numpy as np
 import polars as pl
 
 from lycosa.core.records import FOLLOWED_KINDS
-from lycosa.graph.generation import LinkNews
+from lycosa.graph.generation import LinkSignals
 from lycosa.index.schema import DEFAULT_TYPE, link_key
 from lycosa.store.tables.live import LiveTables, in_partitions
 from lycosa.url.keys import host_key
@@ -58,7 +58,7 @@ class Surroundings:
         tables: LiveTables,
         after: int,
         partitions: range | None,
-        news: LinkNews | None,
+        news: LinkSignals | None,
         only: pl.Series | None = None,
     ) -> None:
         """From the rows that came after an entry; with `only`, from all rows of the pages with
@@ -122,7 +122,9 @@ class Surroundings:
 class _Said:
     """What the graph says, by key."""
 
-    def __init__(self, news: LinkNews | None, only: pl.Series | None, inside: range | None) -> None:
+    def __init__(
+        self, news: LinkSignals | None, only: pl.Series | None, inside: range | None
+    ) -> None:
         self._keys: Keys = np.zeros(0, np.uint64)
         self.copied_in: dict[int, frozenset[str]] = {}
         self._groups: dict[int, tuple[int, int]] = {}

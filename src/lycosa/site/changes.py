@@ -31,7 +31,7 @@ _TEXTS_AT_ONCE = 500
 
 
 @dataclass(slots=True, frozen=True)
-class Change:
+class PageChange:
     """A page that is `new`, `gone` or `changed`.
 
     `at`: when that was seen first; of a changed page, the newest version's. `before`: the version
@@ -66,7 +66,7 @@ def changes(
     site: SiteName | None = None,
     *,
     differences: bool = True,
-) -> Iterator[Change]:
+) -> Iterator[PageChange]:
     """New pages, then gone ones, then changed ones, each by collection and URL.
 
     A page that says again what it said before `since` has not changed. Without `differences` no
@@ -81,12 +81,12 @@ def changes(
     for row in pages.filter(
         (pl.col("first_at") >= recent) & pl.col("ended_at").is_null()
     ).iter_rows(named=True):
-        yield Change("new", row["url"], row["collection"], row["title"] or "", row["first_at"])
+        yield PageChange("new", row["url"], row["collection"], row["title"] or "", row["first_at"])
     for row in pages.filter(pl.col("ended_at") >= recent).iter_rows(named=True):
         reason = (
             f"redirects to {row['ended_to']}" if row["ended_to"] else f"http_{row['ended_status']}"
         )
-        yield Change(
+        yield PageChange(
             "gone",
             row["url"],
             row["collection"],
@@ -103,7 +103,7 @@ def changes(
     for part in stayed.iter_slices(_TEXTS_AT_ONCE):
         texts = _live_texts(tables, part) if differences else {}
         for row in part.iter_rows(named=True):
-            change = Change(
+            change = PageChange(
                 "changed",
                 row["url"],
                 row["collection"],
@@ -197,7 +197,7 @@ def _live_texts(tables: LiveTables, rows: pl.DataFrame) -> dict[str, str]:
     )
 
 
-def _compared(change: Change, before: str | None, after: str | None) -> Change | None:
+def _compared(change: PageChange, before: str | None, after: str | None) -> PageChange | None:
     """The change with its difference; None if there is none."""
     if before is None or after is None:
         missing = "the previous version" if before is None else "the latest version"
@@ -213,8 +213,8 @@ def _compared(change: Change, before: str | None, after: str | None) -> Change |
     return _with(change, more, tuple(found.lines()))
 
 
-def _with(change: Change, reason: str, difference: tuple[str, ...]) -> Change:
-    return Change(
+def _with(change: PageChange, reason: str, difference: tuple[str, ...]) -> PageChange:
+    return PageChange(
         change.kind,
         change.url,
         change.collection,

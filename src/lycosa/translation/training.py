@@ -27,12 +27,12 @@ from lycosa.translation.parallel_pages import ParallelPages, find_parallel, text
 from lycosa.translation.table import TableInfo, analyzers, write_table
 from lycosa.translation.terms import TranslationTerm, terms
 from lycosa.translation.training_records import (
-    Lesson,
+    TrainingRecord,
     file_digest,
-    lessons,
+    read_training_records,
+    reuse_table,
     sources,
-    taken_over,
-    write_lessons,
+    write_training_records,
 )
 from lycosa.translation.word_alignment import MAX_SENTENCES, learn
 
@@ -42,7 +42,7 @@ _TEXTS = ".texts.sqlite"
 
 
 @dataclass(slots=True, frozen=True)
-class Taught:
+class TrainedLanguage:
     """What was learned of a language: pairs of pages, of sentences, of words. `kept`: for the
     generation before.
     """
@@ -58,9 +58,9 @@ def table_name(hub: str, language: str) -> str:
     return f"translations-{hub}-{language}.sqlite"
 
 
-def teach(
+def train_tables(
     tables: LiveTables, folder: Path, analysis: Analysis = Analysis(), before: Path | None = None
-) -> list[Taught]:
+) -> list[TrainedLanguage]:
     """Write a table for each language with enough translated pages into a folder, with keys by
     `analysis`. Texts wait on disk, compressed.
 
@@ -79,26 +79,28 @@ def teach(
         .iter_rows()
     }
     now = sources(tables, parallel, analysis)
-    known = lessons(before)
-    found: dict[str, Taught] = {}
-    learned: dict[str, Lesson] = {}
+    known = read_training_records(before)
+    found: dict[str, TrainedLanguage] = {}
+    learned: dict[str, TrainingRecord] = {}
     for language, pages in counts.items():
         lesson = known.get(language)
         if lesson is None or before is None or lesson.source != now[language]:
             continue
         name = table_name(parallel.hub, language)
-        if not lesson.table or taken_over(before / name, folder / name, lesson):
+        if not lesson.table or reuse_table(before / name, folder / name, lesson):
             learned[language] = lesson
-            found[language] = Taught(language, pages, lesson.sentences, lesson.pairs, kept=True)
+            found[language] = TrainedLanguage(
+                language, pages, lesson.sentences, lesson.pairs, kept=True
+            )
     anew = [language for language in counts if language not in learned]
     for taught in _learn(tables, parallel, anew, folder, analysis):
         found[taught.language] = taught
         path = folder / table_name(parallel.hub, taught.language)
         table = file_digest(path) if taught.pairs else ""
-        learned[taught.language] = Lesson(
+        learned[taught.language] = TrainingRecord(
             now[taught.language], table, taught.pages, taught.sentences, taught.pairs
         )
-    write_lessons(folder, learned)
+    write_training_records(folder, learned)
     return [found[language] for language in counts if found[language].pairs]
 
 
@@ -108,7 +110,7 @@ def _learn(
     languages: Sequence[str],
     folder: Path,
     analysis: Analysis,
-) -> Iterator[Taught]:
+) -> Iterator[TrainedLanguage]:
     """What each of the languages teaches; without pairs of words, and without a table, where that
     is too little.
     """
@@ -154,7 +156,7 @@ def _teach_one(
     language: str,
     folder: Path,
     analysis: Analysis,
-) -> Taught:
+) -> TrainedLanguage:
     one, other = analysis.of(hub), analysis.of(language)
 
     def sentences() -> Iterator[tuple[list[TranslationTerm], list[TranslationTerm]]]:
@@ -171,7 +173,7 @@ def _teach_one(
 
     learned = learn(sentences())
     if learned.sentences < MIN_SENTENCES or not learned.pairs:
-        return Taught(language, pairs.height, learned.sentences, 0)
+        return TrainedLanguage(language, pairs.height, learned.sentences, 0)
     told = (
         f"{number_of(pairs.height, 'page')} of the crawl, "
         f"{number_of(learned.sentences, 'sentence')}"
@@ -192,7 +194,7 @@ def _teach_one(
         learned.source_surfaces,
         learned.target_surfaces,
     )
-    return Taught(language, pairs.height, learned.sentences, len(learned.pairs))
+    return TrainedLanguage(language, pairs.height, learned.sentences, len(learned.pairs))
 
 
 def _text(kept: sqlite3.Connection, host: int, url: int) -> str:

@@ -32,7 +32,7 @@ _BLOCK = 1 << 20
 
 
 @dataclass(slots=True, frozen=True)
-class Lesson:
+class TrainingRecord:
     """One language's: the digest of what it was learned from, that of the table's file ("": too
     little to learn from), and its counts.
     """
@@ -78,7 +78,7 @@ def sources(tables: LiveTables, parallel: ParallelPages, analysis: Analysis) -> 
     return found
 
 
-def lessons(folder: Path | None) -> dict[str, Lesson]:
+def read_training_records(folder: Path | None) -> dict[str, TrainingRecord]:
     """What a generation says of its tables, by language; nothing if that cannot be read: all is
     learned anew then.
     """
@@ -87,7 +87,10 @@ def lessons(folder: Path | None) -> dict[str, Lesson]:
     try:
         document: dict[str, Any] = json.loads((folder / TAUGHT).read_bytes())
         return (
-            {language: Lesson(**values) for language, values in document["languages"].items()}
+            {
+                language: TrainingRecord(**values)
+                for language, values in document["languages"].items()
+            }
             if document["format"] == _FORMAT
             else {}
         )
@@ -95,7 +98,7 @@ def lessons(folder: Path | None) -> dict[str, Lesson]:
         return {}
 
 
-def write_lessons(folder: Path, found: Mapping[str, Lesson]) -> None:
+def write_training_records(folder: Path, found: Mapping[str, TrainingRecord]) -> None:
     document = {
         "format": _FORMAT,
         "languages": {language: asdict(lesson) for language, lesson in sorted(found.items())},
@@ -103,7 +106,7 @@ def write_lessons(folder: Path, found: Mapping[str, Lesson]) -> None:
     (folder / TAUGHT).write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
 
 
-def taken_over(source: Path, target: Path, lesson: Lesson) -> bool:
+def reuse_table(source: Path, target: Path, lesson: TrainingRecord) -> bool:
     """Copy a table of the generation before; False, and no copy, if it is not there or not as it
     was written.
     """

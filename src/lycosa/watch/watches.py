@@ -9,18 +9,18 @@ from datetime import UTC, datetime
 from lycosa.config.settings import Config
 from lycosa.core.clock import Clock
 from lycosa.core.errors import UsageError
-from lycosa.matching.matches import Found, matches_of
+from lycosa.matching.matches import StoredMatch, matches_of
 from lycosa.matching.normalise import folding_of
 from lycosa.matching.orders import (
-    Order,
+    SearchOrder,
     find_order,
     new_order,
     read_orders,
     remove_order,
     write_order,
 )
-from lycosa.matching.site_scope import Site
-from lycosa.notify.outbox import Outbox, Standing
+from lycosa.matching.site_scope import SiteScope
+from lycosa.notify.outbox import DeliveryState, Outbox
 from lycosa.notify.transports import Notifier, checked_target, notifier_of
 from lycosa.store.tables.live import LiveTables
 from lycosa.store.workspace import Workspace
@@ -28,13 +28,13 @@ from lycosa.watch.delivery import NAME
 
 
 @dataclass(slots=True, frozen=True)
-class Watched:
+class WatchStatus:
     """A watch, how its targets stand, and whether a process works in the workspace that looks for
     it now.
     """
 
-    order: Order
-    targets: tuple[Standing, ...]
+    order: SearchOrder
+    targets: tuple[DeliveryState, ...]
     running: bool
 
 
@@ -49,7 +49,7 @@ def add_watch(
     notify: Sequence[str] = (),
     local_targets: bool = True,
     clock: Clock | None = None,
-) -> Watched:
+) -> WatchStatus:
     """Look for texts in every page that is fetched from now on. `local_targets`: commands and files
     may be notified too, which is for who sits at the machine, not for who comes over the network.
 
@@ -85,7 +85,7 @@ def add_watch(
     return _watched(workspace, order)
 
 
-def list_watches(root: str) -> list[Watched]:
+def list_watches(root: str) -> list[WatchStatus]:
     """All watches, oldest first. Raises WorkspaceError."""
     workspace = Workspace.open(root)
     return [
@@ -95,7 +95,7 @@ def list_watches(root: str) -> list[Watched]:
     ]
 
 
-def remove_watch(root: str, name: str) -> Order:
+def remove_watch(root: str, name: str) -> SearchOrder:
     """Look for it no more; what was found stays. By id, or by a name that only one has.
 
     Raises:
@@ -115,7 +115,7 @@ def matches(
     site: str = "",
     most: int | None = None,
     every: bool = False,
-) -> tuple[list[Found], int]:
+) -> tuple[list[StoredMatch], int]:
     """What was found, the latest first, and how much there is: of one watch or call of `find` (by
     id, or a watch by its name), or of all.
 
@@ -132,13 +132,13 @@ def matches(
         if not name.startswith(("watch-", "find-")):
             ids = (find_order(workspace.storage, name).id,)
     return matches_of(
-        tables, ids, since=since, site=Site.of(site) if site else None, most=most, every=every
+        tables, ids, since=since, site=SiteScope.of(site) if site else None, most=most, every=every
     )
 
 
-def _watched(workspace: Workspace, order: Order) -> Watched:
+def _watched(workspace: Workspace, order: SearchOrder) -> WatchStatus:
     boxes = [Outbox(workspace.storage, NAME, target, _unused) for target in order.notify]
-    return Watched(order, tuple(box.standing() for box in boxes), workspace.owner() is not None)
+    return WatchStatus(order, tuple(box.standing() for box in boxes), workspace.owner() is not None)
 
 
 def _unused() -> Notifier:

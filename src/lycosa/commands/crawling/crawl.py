@@ -24,7 +24,7 @@ from lycosa.fetch.fetcher import Fetcher
 from lycosa.index.follower import IndexFollower
 from lycosa.maintenance.upkeep import Upkeep
 from lycosa.matching.plugins import PLUGINS
-from lycosa.matching.site_scope import Site
+from lycosa.matching.site_scope import SiteScope
 from lycosa.processes.memory import tune_memory
 from lycosa.site.only_site import OnlySite, wake_site
 from lycosa.store.coordination.leadership import require_no_leader
@@ -54,7 +54,7 @@ class CrawlOrder:
     command: str = "crawl"
     start: str = ""
     start_depth: int | None = None
-    site: Site | None = None
+    site: SiteScope | None = None
     say: Callable[[str], None] = _to_stderr
 
 
@@ -158,7 +158,7 @@ def _work(
     session: CrawlSession,
     started: Callable[[Worker], None] | None,
     walk: Walk | None,
-    site: Site | None,
+    site: SiteScope | None,
 ) -> Progress:
     worker, crawl = session.worker, session.crawl
     session.take_up()

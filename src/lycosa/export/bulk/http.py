@@ -46,7 +46,7 @@ class Patience:
 
 
 @dataclass(slots=True, frozen=True)
-class Answer:
+class BulkResponse:
     """A whole answer that is none to try again."""
 
     status: int
@@ -156,7 +156,7 @@ class BulkClient:
         path: str,
         body: bytes | None = None,
         content_type: str = "application/json",
-    ) -> Answer:
+    ) -> BulkResponse:
         """Make a request until there is an answer that is none to try again.
 
         Raises:
@@ -192,7 +192,7 @@ class BulkClient:
 
     def _once(
         self, method: str, path: str, body: bytes | None, content_type: str
-    ) -> tuple[Answer, float]:
+    ) -> tuple[BulkResponse, float]:
         if self._connection is None:
             if self._tls:
                 context = ssl.create_default_context()
@@ -217,7 +217,9 @@ class BulkClient:
             raise http.client.IncompleteRead(content, response.length)
         if response.will_close:
             self.close()
-        return Answer(response.status, content), retry_after_s(response.getheader("Retry-After"))
+        return BulkResponse(response.status, content), retry_after_s(
+            response.getheader("Retry-After")
+        )
 
 
 def authorization(secret: str) -> str:
