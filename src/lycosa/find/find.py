@@ -22,7 +22,7 @@ from lycosa.find.scan import Scan
 from lycosa.matching.find_operation import FIND
 from lycosa.matching.matches import StoredMatch, found_of
 from lycosa.matching.normalise import folding_of
-from lycosa.matching.orders import SearchOrder, new_order, remove_order, write_order
+from lycosa.matching.orders import OrderScope, SearchOrder, new_order, remove_order, write_order
 from lycosa.matching.patterns import as_looked_for
 from lycosa.matching.site_scope import SiteScope
 from lycosa.store.log.claim import INBOX
@@ -90,9 +90,7 @@ def order_in_site(
         "find",
         texts,
         folding_of(ignored),
-        collections=[collection],
-        site=site.start,
-        max_age_ms=max_age_ms,
+        OrderScope([collection], site.start, max_age_ms),
     )
     write_order(workspace.storage, order)
     workspace.storage.make_folder(INBOX)
@@ -119,7 +117,9 @@ def submit_find(
     Raises what `submit` raises.
     """
     workspace = Workspace.open(root)
-    order = new_order(workspace, "find", texts, folding_of(ignored), max_age_ms=max_age_ms)
+    order = new_order(
+        workspace, "find", texts, folding_of(ignored), OrderScope(max_age_ms=max_age_ms)
+    )
     write_order(workspace.storage, order)
     try:
         submitted = submit(root, config, urls, collection, operation=f"{FIND}:{order.id}")

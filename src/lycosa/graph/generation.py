@@ -7,7 +7,7 @@ A generation is a folder that is published completely and never changed; `rank` 
     pages.parquet              link data of each page (`lycosa.graph.ranking`)
     translations-en-de.sqlite  one file per pair of languages, learned from pages in both
                                (`lycosa.translation.training`)
-    taught.json                what each of them was learned from
+    training.json                what each of them was learned from
                                (`lycosa.translation.training_records`)
 """
 

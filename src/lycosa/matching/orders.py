@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from lycosa.core.clock import Clock, SystemClock
+from lycosa.core.clock import SystemClock
 from lycosa.core.errors import UsageError, WorkspaceError
 from lycosa.core.units import format_time
 from lycosa.matching.normalise import NAMES, Folding
@@ -90,20 +90,26 @@ class SearchOrder:
         )
 
 
+@dataclass(slots=True, frozen=True)
+class OrderScope:
+    """The pages of an order: of collections (none: all), of a site, not older than an age."""
+
+    collections: Sequence[str] = ()
+    site: str = ""
+    max_age_ms: int = 0
+
+
 def new_order(
     workspace: Workspace,
     kind: Kind,
     texts: Sequence[str],
     folding: Folding,
+    scope: OrderScope = OrderScope(),
     *,
     name: str = "",
-    collections: Sequence[str] = (),
     notify: Sequence[str] = (),
-    site: str = "",
-    max_age_ms: int = 0,
-    clock: Clock | None = None,
 ) -> SearchOrder:
-    """An order with an id of its own, as yet unknown to anybody.
+    """Make an order with an ID of its own; `write_order` stores it.
 
     Raises:
         UsageError: no text, too many, or one that is empty or too long.
@@ -125,7 +131,7 @@ def new_order(
         wanted[0] if len(wanted) == 1 else f"{wanted[0]} and {len(wanted) - 1} more"
     )
     name = name if len(name) <= _MAX_NAME else name[: _MAX_NAME - 1] + "…"
-    now_ms = (clock or SystemClock()).now_ms()
+    now_ms = SystemClock().now_ms()
     id = f"{kind}-{now_ms // 1000:x}{secrets.token_hex(3)}"
     head = workspace.state().head
     return SearchOrder(
@@ -136,10 +142,10 @@ def new_order(
         folding,
         now_ms,
         head,
-        tuple(collections),
+        tuple(scope.collections),
         tuple(notify),
-        site,
-        max_age_ms,
+        scope.site,
+        scope.max_age_ms,
     )
 
 

@@ -1,10 +1,9 @@
-"""Tables of translations that the crawl itself teaches: its pages in several languages, aligned and
-learned from.
+"""Train translation tables from the pages of the crawl that exist in several languages.
 
-translations-en-de.sqlite   one for each language that has enough of them beside the hub's
+translations-en-de.sqlite   one for each language with enough translated pages
 (`lycosa.translation.table`)
 
-A language whose pages say what they said for the generation before keeps its table
+The table of a language whose pages did not change is reused
 (`lycosa.translation.training_records`).
 """
 
@@ -37,21 +36,21 @@ from lycosa.translation.training_records import (
 from lycosa.translation.word_alignment import MAX_SENTENCES, learn
 
 MIN_SENTENCES = 200
-"""Pairs of sentences without which a language is not learned: what fewer teach is chance."""
+"""Minimum number of sentence pairs for training; fewer give tables of chance."""
 _TEXTS = ".texts.sqlite"
 
 
 @dataclass(slots=True, frozen=True)
 class TrainedLanguage:
-    """What was learned of a language: pairs of pages, of sentences, of words. `kept`: for the
-    generation before.
+    """The result for one language: pairs of pages, of sentences, of words. `reused`: trained for
+    the previous generation.
     """
 
     language: str
     pages: int
     sentences: int
     pairs: int
-    kept: bool = False
+    reused: bool = False
 
 
 def table_name(hub: str, language: str) -> str:
@@ -64,8 +63,7 @@ def train_tables(
     """Write a table for each language with enough translated pages into a folder, with keys by
     `analysis`. Texts wait on disk, compressed.
 
-    `before`: the folder of the generation before; tables that would be the same are taken from
-    there.
+    `before`: the folder of the previous generation; unchanged tables are reused.
 
     Raises:
         FileNotFoundError: a table's file went away: refresh the tables and try again.
@@ -90,7 +88,7 @@ def train_tables(
         if not lesson.table or reuse_table(before / name, folder / name, lesson):
             learned[language] = lesson
             found[language] = TrainedLanguage(
-                language, pages, lesson.sentences, lesson.pairs, kept=True
+                language, pages, lesson.sentences, lesson.pairs, reused=True
             )
     anew = [language for language in counts if language not in learned]
     for taught in _learn(tables, parallel, anew, folder, analysis):
@@ -111,9 +109,7 @@ def _learn(
     folder: Path,
     analysis: Analysis,
 ) -> Iterator[TrainedLanguage]:
-    """What each of the languages teaches; without pairs of words, and without a table, where that
-    is too little.
-    """
+    """Train the languages. Too little text gives no pairs of words, and no table."""
     if not languages:
         return
     wanted = parallel.pairs.filter(pl.col("language").is_in(languages))
@@ -165,7 +161,7 @@ def _teach_one(
             here, there = _text(kept, hub_host, hub_url), _text(kept, host, url)
             for piece, its in aligned(here, there, hub, language):
                 key = hash((piece, its))
-                if key not in seen:  # what stands on every page of a site teaches once
+                if key not in seen:  # texts that all pages of a site repeat count once
                     seen.add(key)
                     yield terms(one, piece), terms(other, its)
                     if len(seen) >= MAX_SENTENCES:

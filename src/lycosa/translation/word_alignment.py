@@ -12,7 +12,7 @@ import itertools
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -174,7 +174,7 @@ def _align(links: Sequence[_Links], sources: int, targets: int) -> tuple[Whole, 
     return cell_source, cell_target, np.sqrt(forward * backward) ** WEIGHT_POWER
 
 
-def _normalized(count: Floats, groups: Whole, size: int) -> Floats:
+def _normalized(count: NDArray[Any], groups: Whole, size: int) -> Floats:
     """Divide counts by the sums of their groups."""
     sums = np.maximum(np.bincount(groups, weights=count, minlength=size), 1e-12)
     normalized: Floats = count / sums[groups]

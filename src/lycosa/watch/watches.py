@@ -1,4 +1,4 @@
-"""Watches as people and programs handle them: add, list, remove, and what they found."""
+"""Add, list and remove watches, and list their matches."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from lycosa.config.settings import Config
-from lycosa.core.clock import Clock
 from lycosa.core.errors import UsageError
 from lycosa.matching.matches import StoredMatch, matches_of
 from lycosa.matching.normalise import folding_of
 from lycosa.matching.orders import (
+    OrderScope,
     SearchOrder,
     find_order,
     new_order,
@@ -29,9 +29,7 @@ from lycosa.watch.delivery import NAME
 
 @dataclass(slots=True, frozen=True)
 class WatchStatus:
-    """A watch, how its targets stand, and whether a process works in the workspace that looks for
-    it now.
-    """
+    """A watch, the state of its targets, and whether a crawl is running that applies it."""
 
     order: SearchOrder
     targets: tuple[DeliveryState, ...]
@@ -48,10 +46,10 @@ def add_watch(
     collections: Sequence[str] = (),
     notify: Sequence[str] = (),
     local_targets: bool = True,
-    clock: Clock | None = None,
 ) -> WatchStatus:
-    """Look for texts in every page that is fetched from now on. `local_targets`: commands and files
-    may be notified too, which is for who sits at the machine, not for who comes over the network.
+    """Search every page that is fetched from now on for texts.
+
+    `local_targets`: allow commands and files as targets; false for requests over the network.
 
     Raises:
         UsageError: nothing to look for, an unknown collection, a target that cannot be used.
@@ -76,10 +74,9 @@ def add_watch(
         "watch",
         texts,
         folding_of(ignored),
+        OrderScope(collections),
         name=name,
-        collections=collections,
         notify=targets,
-        clock=clock,
     )
     write_order(workspace.storage, order)
     return _watched(workspace, order)
@@ -96,7 +93,7 @@ def list_watches(root: str) -> list[WatchStatus]:
 
 
 def remove_watch(root: str, name: str) -> SearchOrder:
-    """Look for it no more; what was found stays. By id, or by a name that only one has.
+    """Remove a watch by ID or by a unique name. Its matches stay.
 
     Raises:
         UsageError: there is none.
@@ -116,8 +113,8 @@ def matches(
     most: int | None = None,
     every: bool = False,
 ) -> tuple[list[StoredMatch], int]:
-    """What was found, the latest first, and how much there is: of one watch or call of `find` (by
-    id, or a watch by its name), or of all.
+    """Return matches, latest first, and their number: of one watch or find (by ID, or a watch by
+    its name), or of all.
 
     Raises:
         UsageError: there is no such watch, and never was.
