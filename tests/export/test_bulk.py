@@ -22,8 +22,9 @@ from lycosa.core.records import Page, UrlState
 from lycosa.export.bulk import actions as bulk_actions
 from lycosa.export.bulk.actions import BulkSelection, actions, document_id, domains_of
 from lycosa.export.bulk.bulk import EXPORTS, BulkReport, Destination, export_bulk, export_jsonl
-from lycosa.export.bulk.http import BulkClient, Patience, Waiting, authorization, retry_after_s
+from lycosa.export.bulk.http import BulkClient, Patience, Waiting, authorization
 from lycosa.export.bulk.targets import OpenSearch, Quickwit, Target
+from lycosa.http.fields import retry_after_s
 from lycosa.store.compaction.compact import merge
 from lycosa.store.compaction.plan import MergeSettings
 from lycosa.store.compaction.vacuum import sweep

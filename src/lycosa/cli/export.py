@@ -242,11 +242,11 @@ def warc(
     json_output: JsonOption = False,
 ) -> None:
     """Export captures as WARC files with a CDXJ index."""
-    from lycosa.export.archives.warc import BulkSelection, export_warc
+    from lycosa.export.archives.warc import WarcSelection, export_warc
     from lycosa.store.workspace import Workspace
     from lycosa.url.site_name import site_name
 
-    chosen = BulkSelection(language, collection, site_name(site) if site else None, since)
+    chosen = WarcSelection(language, collection, site_name(site) if site else None, since)
     opened = Workspace.open(workspace_root(context, workspace))
     report = export_warc(
         opened, target, chosen, max_file_bytes=parse_size(max_size), responses_only=responses_only

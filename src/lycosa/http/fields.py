@@ -1,9 +1,11 @@
-"""The header fields that we send, written so that what is recorded is what is sent. Pure."""
+"""Header fields of requests, in the form that is sent and recorded; Retry-After of responses."""
 
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Sequence
+from email.utils import parsedate_to_datetime
 
 from lycosa.config.settings import FetchSettings
 from lycosa.core.errors import ConfigError
@@ -58,3 +60,21 @@ def with_fields(defaults: Sequence[bytes], own: Sequence[bytes]) -> list[bytes]:
 def head_end(fields: Sequence[bytes]) -> bytes:
     """The lines as they end a request's head."""
     return b"".join(field + b"\r\n" for field in fields) + b"\r\n"
+
+
+def retry_after_s(value: str | None) -> float:
+    """Return the seconds of a Retry-After header (RFC 9110 section 10.2.3), at most 600.
+
+    0 without a valid value.
+    """
+    if not value:
+        return 0.0
+    try:
+        seconds = (
+            float(value)
+            if value.strip().isdigit()
+            else parsedate_to_datetime(value).timestamp() - time.time()
+        )
+    except (ValueError, TypeError, OverflowError):
+        return 0.0
+    return min(600.0, max(0.0, seconds))

@@ -18,8 +18,9 @@ from typing import Any, BinaryIO
 import xxhash
 
 from lycosa.core.errors import WorkError, WorkspaceError
-from lycosa.export.bulk.actions import START, Action, BulkSelection, Key, actions
+from lycosa.export.bulk.actions import START, Action, BulkSelection, actions
 from lycosa.export.bulk.http import Waiting
+from lycosa.export.bulk.join import Key
 from lycosa.export.bulk.targets import ActionStatus, BrokenAnswer, Outcome, Target, TooLarge
 from lycosa.store.coordination.owner import FOLDER
 from lycosa.store.log.state import LogState
