@@ -14,7 +14,7 @@ import pytest
 
 from lycosa.archive.warc.writer import RevisitTarget, WarcWriter
 from lycosa.captures.captures import (
-    History,
+    CaptureHistory,
     NoVersion,
     capture_at,
     files_holding,
@@ -224,7 +224,7 @@ def test_a_page_of_many_visits_costs_what_its_rows_do(tmp_path: Path) -> None:
             buffers.add_visit(visit)
         claim.commit(claim.next_folder(), buffers.mapping())
     claim.release()
-    history = History(str(tmp_path / "w"))
+    history = CaptureHistory(str(tmp_path / "w"))
     for _ in range(2):
         begin = time.process_time()
         captures = history.captures(URL)

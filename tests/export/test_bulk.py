@@ -20,10 +20,11 @@ import pytest
 from lycosa.core.errors import UsageError, WorkError, WorkspaceError
 from lycosa.core.records import Page, UrlState
 from lycosa.export.bulk import actions as bulk_actions
-from lycosa.export.bulk.actions import Selection, actions, document_id, domains_of
+from lycosa.export.bulk.actions import BulkSelection, actions, document_id, domains_of
 from lycosa.export.bulk.bulk import EXPORTS, BulkReport, Destination, export_bulk, export_jsonl
-from lycosa.export.bulk.http import BulkClient, Patience, Waiting, authorization, retry_after_s
+from lycosa.export.bulk.http import BulkClient, Patience, Waiting, authorization
 from lycosa.export.bulk.targets import OpenSearch, Quickwit, Target
+from lycosa.http.fields import retry_after_s
 from lycosa.store.compaction.compact import compact
 from lycosa.store.compaction.plan import CompactionSettings
 from lycosa.store.compaction.vacuum import vacuum
@@ -121,7 +122,7 @@ def held(cluster: Cluster) -> dict[str, str]:
 def send(
     workspace: Workspace, cluster: Cluster, *, kind: str = "opensearch", **more: Any
 ) -> BulkReport:
-    chosen = more.pop("chosen", Selection())
+    chosen = more.pop("chosen", BulkSelection())
     patience = more.pop("patience", QUICK)
     waiting = Waiting(patience, more.pop("say", lambda line: None))
     client = BulkClient(cluster.url, waiting, patience.timeout_s, more.pop("environment", {}))
@@ -196,7 +197,7 @@ def test_what_comes_late_changes_nothing(workspace: Workspace, cluster: Cluster)
     """A request of long ago that a proxy had kept: the older state never wins."""
     claim = workspace.claim("w")
     put(workspace, claim, range(5))
-    old = list(actions(workspace, workspace.state(), Selection(), 0))
+    old = list(actions(workspace, workspace.state(), BulkSelection(), 0))
     send(workspace, cluster)
     put(workspace, claim, range(4), round=1)
     put(workspace, claim, [2], state=UrlState.GONE)
@@ -323,7 +324,7 @@ def test_a_language_that_a_page_leaves(workspace: Workspace, cluster: Cluster) -
     claim = workspace.claim("w")
     put(workspace, claim, range(10), language="de")
     put(workspace, claim, range(10, 20), language="en")
-    german = Selection(language="de")
+    german = BulkSelection(language="de")
     assert send(workspace, cluster, chosen=german).documents == 10
     put(workspace, claim, [4, 5], round=1, language="en")
     put(workspace, claim, [14], round=1, language="de")
@@ -336,7 +337,7 @@ def test_since(workspace: Workspace, cluster: Cluster) -> None:
     claim = workspace.claim("w")
     put(workspace, claim, range(10))
     put(workspace, claim, range(10, 14), round=5)
-    assert send(workspace, cluster, chosen=Selection(since=START_MS + 5_000)).documents == 4
+    assert send(workspace, cluster, chosen=BulkSelection(since=START_MS + 5_000)).documents == 4
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -425,7 +426,7 @@ def _child(root: str, url: str) -> None:
     workspace = Workspace.open(root)
     waiting = Waiting(QUICK, lambda line: None)
     client = BulkClient(url, waiting, 5.0, {})
-    destination = Destination("opensearch", client.url, "pages", Selection())
+    destination = Destination("opensearch", client.url, "pages", BulkSelection())
     export_bulk(
         workspace,
         OpenSearch(client, "pages"),
@@ -509,7 +510,7 @@ def test_lines_of_json(workspace: Workspace) -> None:
     put(workspace, claim, range(5), round=1)
     put(workspace, claim, [7], state=UrlState.GONE)
     output = io.BytesIO()
-    assert export_jsonl(workspace, Selection(), output) == 29
+    assert export_jsonl(workspace, BulkSelection(), output) == 29
     lines = [json.loads(line) for line in output.getvalue().split(b"\n")[:-1]]
     assert {document["id"]: document["text"] for document in lines} == live(workspace)
 

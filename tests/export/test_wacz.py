@@ -23,7 +23,7 @@ from lycosa.commands.crawling.import_archives import import_files
 from lycosa.config.reading import parse_config
 from lycosa.export.archives import wacz as export_module
 from lycosa.export.archives.wacz import WaczReport, export_wacz
-from lycosa.export.archives.warc import Selection
+from lycosa.export.archives.warc import WarcSelection
 from lycosa.store.workspace import Workspace
 from lycosa.url.site_name import site_name
 from tests.archive.foreign_files import ANSWERS, HOST, Answer, html, warc
@@ -43,7 +43,7 @@ def workspace(tmp_path_factory: pytest.TempPathFactory) -> Workspace:
 
 
 def export(
-    workspace: Workspace, folder: Path, *, chosen: Selection | None = None, name: str = "x.wacz"
+    workspace: Workspace, folder: Path, *, chosen: WarcSelection | None = None, name: str = "x.wacz"
 ) -> tuple[WaczReport, Path]:
     report = export_wacz(workspace, folder / name, chosen)
     assert report.path is not None
@@ -126,13 +126,15 @@ def test_the_same_captures_give_the_same_bytes(workspace: Workspace, tmp_path: P
 
 
 def test_a_selection(workspace: Workspace, tmp_path: Path) -> None:
-    report, path = export(workspace, tmp_path, chosen=Selection(site=site_name("b.example")))
+    report, path = export(workspace, tmp_path, chosen=WarcSelection(site=site_name("b.example")))
     assert (report.captures, report.pages) == (1, 1)
     assert [each.url for each in read_captures(path, limit=1 << 20, others=Counter())] == [
         "http://b.example/%C3%BC"
     ]
     assert (
-        export_wacz(workspace, tmp_path / "none.wacz", Selection(site=site_name("c.example"))).path
+        export_wacz(
+            workspace, tmp_path / "none.wacz", WarcSelection(site=site_name("c.example"))
+        ).path
         is None
     )
     assert not list(tmp_path.glob("*none*"))

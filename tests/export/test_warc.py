@@ -21,7 +21,7 @@ from lycosa.archive.warc.writer import RevisitTarget, WarcWriter
 from lycosa.core.errors import ArchiveError, WorkError
 from lycosa.core.records import Page, Visit
 from lycosa.export.archives import warc as export_module
-from lycosa.export.archives.warc import Selection, export_warc
+from lycosa.export.archives.warc import WarcSelection, export_warc
 from lycosa.store.log.transaction import CommitContents
 from lycosa.store.tables.buffers import TableBuffer
 from lycosa.store.tables.rows import page_row, visit_row
@@ -198,16 +198,16 @@ def test_the_index_finds_every_page(workspace: Workspace, tmp_path: Path) -> Non
 @pytest.mark.parametrize(
     ("selection", "expected"),
     [
-        (Selection(language="de"), ["/0/1", "/0/4", "/1/1", "/1/4"]),
-        (Selection(site=site_name("h2.example")), ["/0/2", "/0/5", "/1/2", "/1/5"]),
-        (Selection(since=AT + 60_004), ["/1/4", "/1/5", "/0/0"]),
-        (Selection(collection="second"), ["/1/1"]),
-        (Selection(language="en", since=AT + 1), ["/0/3", "/1/0", "/1/3", "/0/0"]),
-        (Selection(collection="none"), []),
+        (WarcSelection(language="de"), ["/0/1", "/0/4", "/1/1", "/1/4"]),
+        (WarcSelection(site=site_name("h2.example")), ["/0/2", "/0/5", "/1/2", "/1/5"]),
+        (WarcSelection(since=AT + 60_004), ["/1/4", "/1/5", "/0/0"]),
+        (WarcSelection(collection="second"), ["/1/1"]),
+        (WarcSelection(language="en", since=AT + 1), ["/0/3", "/1/0", "/1/3", "/0/0"]),
+        (WarcSelection(collection="none"), []),
     ],
 )
 def test_what_is_chosen(
-    workspace: Workspace, tmp_path: Path, selection: Selection, expected: list[str]
+    workspace: Workspace, tmp_path: Path, selection: WarcSelection, expected: list[str]
 ) -> None:
     report = export_warc(workspace, tmp_path / "out", selection)
     found = [url.split(".example")[1] for path in report.files for url in urls(path)]

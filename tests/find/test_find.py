@@ -23,7 +23,7 @@ from lycosa.matching.orders import remove_order
 from lycosa.store.tables.live import LiveTables
 from lycosa.store.verify.check import verify
 from lycosa.store.workspace import Workspace
-from lycosa.url.site_scope import Site
+from lycosa.url.site_scope import SiteScope
 from tests.site.paper import Paper, crawled, paper
 
 QUIET = parse_config("", overrides=("crawl.patience=1s",))
@@ -62,7 +62,7 @@ def needles(pages: int = 12) -> list[str]:
 def find_in_site(
     root: str, site: Paper, texts: list[str], max_age_ms: int = DAY_MS, path: str = "/docs/1"
 ) -> Ordered:
-    start = Site.of(f"{site.origin}{path}")
+    start = SiteScope.of(f"{site.origin}{path}")
     ordered = order_in_site(root, texts, [], start, "default", max_age_ms)
     crawled(root, start.start, config=QUIET, site=start.start)
     return ordered
@@ -151,7 +151,7 @@ def test_redirects_pages_that_are_gone_and_an_order_that_is_called_off(tmp_path:
             .collect()
         )
         assert set(rows["state"]) == {"gone"}
-        start = Site.of(site.origin)
+        start = SiteScope.of(site.origin)
         off = order_in_site(root, ["Needle"], [], start, "default", DAY_MS)
         remove_order(Workspace.open(root).storage, off.order.id)
         crawled(root, start.start, config=QUIET, site=start.start)
@@ -206,7 +206,7 @@ def test_kill_nine_finds_each_once(tmp_path: Path, wanted: int) -> None:
     with paper("127.0.7.87") as site:
         lay(site, pages)
         start = f"{site.origin}/docs/1"
-        ordered = order_in_site(root, ["Needle"], [], Site.of(start), "default", DAY_MS)
+        ordered = order_in_site(root, ["Needle"], [], SiteScope.of(start), "default", DAY_MS)
         kills = 0
         while True:
             process = subprocess.Popen([sys.executable, "-c", CRAWL, root, start])

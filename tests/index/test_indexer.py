@@ -13,7 +13,7 @@ import pytest
 
 from lycosa.config.settings import IndexSettings
 from lycosa.core.errors import OwnedError, WorkspaceError
-from lycosa.graph.generation import LinkNews, make_generation
+from lycosa.graph.generation import LinkSignals, make_generation
 from lycosa.index import generation as generations
 from lycosa.index import indexer as indexer_module
 from lycosa.index.generation import newest
@@ -453,14 +453,14 @@ def test_an_update_reads_only_the_rows_of_the_ranking_that_it_needs(
     corpus.commit([(f"http://a.test/{number}", page(f"words {number}")) for number in range(50)])
     make_generation(corpus.workspace)
     rows: list[int] = []
-    read = LinkNews._read
+    read = LinkSignals._read
 
     def counted(*arguments: Any) -> pl.DataFrame:
         found = read(*arguments)
         rows.append(found.height)
         return found
 
-    monkeypatch.setattr(LinkNews, "_read", counted)
+    monkeypatch.setattr(LinkSignals, "_read", counted)
     with Indexer(corpus.root, SMALL) as indexer:
         indexer.update()
         assert max(rows) == 50

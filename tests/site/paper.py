@@ -17,7 +17,7 @@ from lycosa.commands.crawling.crawl import CrawlOrder, crawl
 from lycosa.config.reading import parse_config
 from lycosa.config.settings import Collection, Config
 from lycosa.crawl.state.progress import Progress
-from lycosa.url.site_scope import Site
+from lycosa.url.site_scope import SiteScope
 
 QUICK = {"name": "default", "delay": 0, "courtesy_factor": 0.0, "traps": False}
 
@@ -133,7 +133,7 @@ def crawled(
         chosen,
         seeds,
         index=False,
-        site=Site.of(site) if site else None,
+        site=SiteScope.of(site) if site else None,
         say=said.append,
     )
     return crawl(order)

@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 
 from lycosa.cli.main import app
 from lycosa.config.settings import Config
-from lycosa.site.changes import Change
+from lycosa.site.changes import PageChange
 from lycosa.site.site_changes import changes_of
 from lycosa.store.compaction.compact import compact
 from lycosa.store.workspace import Workspace
@@ -61,7 +61,9 @@ def root(tmp_path: Path) -> str:
     return str(tmp_path / "w")
 
 
-def _since(root: str, day: int, site: str = "", **options: bool) -> dict[tuple[str, str], Change]:
+def _since(
+    root: str, day: int, site: str = "", **options: bool
+) -> dict[tuple[str, str], PageChange]:
     found = changes_of(root, Config(), datetime.fromtimestamp(at(day) / 1000, UTC), site, **options)
     return {(change.kind, change.url): change for change in found}
 

@@ -208,7 +208,7 @@ def test_a_damaged_generation_teaches_nothing(
 ) -> None:
     found = newest(taught.workspace)
     assert found is not None
-    path = found[1] / ("taught.json" if damage == "lessons" else "translations-en-de.sqlite")
+    path = found[1] / ("training.json" if damage == "lessons" else "translations-en-de.sqlite")
     if damage == "gone":
         path.unlink()
     else:

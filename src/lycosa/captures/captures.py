@@ -88,7 +88,7 @@ class Capture:
     original: int | None = None
 
 
-class History:
+class CaptureHistory:
     """Looks up captures in one workspace, as of the newest entry of its log. Threads may share
     it.
     """

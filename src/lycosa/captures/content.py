@@ -10,7 +10,7 @@ from pathlib import Path
 
 from lycosa.archive.warc.reader import StoredResponse, read_rendered, read_response
 from lycosa.archive.warc.record import RENDERED_TYPE
-from lycosa.captures.captures import Capture, History, NoVersion, capture_at
+from lycosa.captures.captures import Capture, CaptureHistory, NoVersion, capture_at
 from lycosa.config.settings import Config
 from lycosa.core.errors import ArchiveError
 from lycosa.core.records import Exchange, VisitKind
@@ -79,7 +79,7 @@ class Version:
 
 
 @dataclass(slots=True, frozen=True)
-class Texts:
+class CaptureTexts:
     """What was read in a version. All empty: it holds no text, or none that we read."""
 
     title: str
@@ -109,7 +109,7 @@ class Versions:
     """
 
     def __init__(self, root: str, config: Config) -> None:
-        self.history = History(root)
+        self.history = CaptureHistory(root)
         self._max_decoded = config.fetch.max_decoded
         self._documents = DocumentQueue(
             replace(document_limits(config), processes=min(1, config.crawl.documents))
@@ -143,7 +143,7 @@ class Versions:
         exchange = self._exchange(source, response)
         return _version(capture, source, exchange, self._max_decoded)
 
-    def texts(self, captures: Sequence[Capture], capture: Capture) -> Texts:
+    def texts(self, captures: Sequence[Capture], capture: Capture) -> CaptureTexts:
         """What was read in a capture: from the tables if it is the newest parse, else from the
         archive.
 
@@ -168,7 +168,11 @@ class Versions:
                 page = self._reader(exchange, headers).page
         else:
             page = self._reader(exchange, headers).page
-        return Texts("", "", "") if page is None else Texts(page.title, page.main_text, page.text)
+        return (
+            CaptureTexts("", "", "")
+            if page is None
+            else CaptureTexts(page.title, page.main_text, page.text)
+        )
 
     def compare(self, captures: Sequence[Capture], before: Capture, after: Capture) -> Compared:
         """What the later one says that the earlier one did not, and the reverse: of their main
@@ -189,12 +193,12 @@ class Versions:
             before, after, titles, "title" if old.title != new.title else "", difference("", "")
         )
 
-    def _live(self, capture: Capture) -> Texts | None:
+    def _live(self, capture: Capture) -> CaptureTexts | None:
         try:
             known = self.history.live_texts(capture)
         except FileNotFoundError:  # a merge took the file away: the archive has it too
             return None
-        return None if known is None else Texts(*known)
+        return None if known is None else CaptureTexts(*known)
 
     def _response(
         self, captures: Sequence[Capture], capture: Capture

@@ -21,7 +21,7 @@ _DATED = pl.when(pl.col("published_at").dt.year().is_between(1, 9999)).then(pl.c
 
 
 @dataclass(slots=True, frozen=True)
-class PageRecord:
+class StoredPage:
     """A page. `row` is that of the table `pages` without `text`; `published_at` is null where no
     calendar holds it. Links are the first `MOST_LINKS` of `out` and `into`; `held`: which of their
     other ends have a page here.
@@ -35,7 +35,7 @@ class PageRecord:
     held: frozenset[str]
 
 
-def page_record(root: str, url: str) -> PageRecord | None:
+def page_record(root: str, url: str) -> StoredPage | None:
     """The record of a page; None if there is no such page, or it is excluded.
 
     Raises:
@@ -80,7 +80,7 @@ def page_record(root: str, url: str) -> PageRecord | None:
         .select("url")
         .collect()["url"]
     )
-    return PageRecord(
+    return StoredPage(
         pages.row(0, named=True),
         int(out_count.item()),
         out_rows.to_dicts(),

@@ -21,7 +21,7 @@ from lycosa.cli.common import (
 from lycosa.core.units import parse_duration_ms
 
 if TYPE_CHECKING:
-    from lycosa.site.changes import Change
+    from lycosa.site.changes import PageChange
 
 _SHOWN, _LINES = 20, 12
 
@@ -69,7 +69,7 @@ def _ago(text: str) -> datetime:
     return datetime.now(UTC) - timedelta(milliseconds=parse_duration_ms(text))
 
 
-def _print(found: list[Change], kind: str, *, every: bool) -> None:
+def _print(found: list[PageChange], kind: str, *, every: bool) -> None:
     print(f"{kind}: {len(found):,}")
     for change in found if every else found[:_SHOWN]:
         print(f"  {change.at:%Y-%m-%d %H:%M}  {change.url}  {change.reason or change.title}")

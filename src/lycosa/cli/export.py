@@ -36,7 +36,7 @@ from lycosa.core.units import format_size, number_of, parse_size
 if TYPE_CHECKING:
     from datetime import date
 
-    from lycosa.export.bulk.actions import Selection
+    from lycosa.export.bulk.actions import BulkSelection
 
 app = typer.Typer(
     help="Export pages: XML, JSON Lines, Parquet, WARC, WACZ, offline mirror.",
@@ -242,11 +242,11 @@ def warc(
     json_output: JsonOption = False,
 ) -> None:
     """Export captures as WARC files with a CDXJ index."""
-    from lycosa.export.archives.warc import Selection, export_warc
+    from lycosa.export.archives.warc import WarcSelection, export_warc
     from lycosa.store.workspace import Workspace
     from lycosa.url.site_name import site_name
 
-    chosen = Selection(language, collection, site_name(site) if site else None, since)
+    chosen = WarcSelection(language, collection, site_name(site) if site else None, since)
     opened = Workspace.open(workspace_root(context, workspace))
     report = export_warc(
         opened, target, chosen, max_file_bytes=parse_size(max_size), responses_only=responses_only
@@ -310,7 +310,7 @@ def bulk(
     """
     from dataclasses import asdict
 
-    from lycosa.export.bulk.actions import Selection
+    from lycosa.export.bulk.actions import BulkSelection
     from lycosa.export.bulk.bulk import Destination, export_bulk
     from lycosa.export.bulk.http import BulkClient, Patience, Waiting
     from lycosa.export.bulk.targets import OpenSearch, Quickwit, Target
@@ -320,7 +320,7 @@ def bulk(
         "opensearch": OpenSearch,
         "quickwit": Quickwit,
     }
-    chosen = Selection(collection, language, since)
+    chosen = BulkSelection(collection, language, since)
     if to == "jsonl":
         _jsonl(workspace_root(context, workspace), chosen, out, quiet=quiet or json_output)
         return
@@ -364,7 +364,7 @@ def bulk(
         )
 
 
-def _jsonl(root: str, chosen: Selection, out: str, *, quiet: bool) -> None:
+def _jsonl(root: str, chosen: BulkSelection, out: str, *, quiet: bool) -> None:
     """One line a page; a file appears whole or not at all."""
     from lycosa.export.bulk.bulk import export_jsonl
     from lycosa.store.workspace import Workspace

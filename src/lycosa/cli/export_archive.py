@@ -48,13 +48,13 @@ def wacz(
 ) -> None:
     """Export captures as one WACZ file for web-archive players."""
     from lycosa.export.archives.wacz import export_wacz
-    from lycosa.export.archives.warc import Selection
+    from lycosa.export.archives.warc import WarcSelection
     from lycosa.store.workspace import Workspace
     from lycosa.url.site_name import site_name
 
     if not target.endswith(".wacz"):
         raise UsageError(f"{target}: the file name must end in .wacz")
-    chosen = Selection(language, collection, site_name(site) if site else None, since)
+    chosen = WarcSelection(language, collection, site_name(site) if site else None, since)
     report = export_wacz(
         Workspace.open(workspace_root(context, workspace)),
         target,

@@ -24,8 +24,8 @@ from lycosa.core.units import number_of, parse_duration_ms
 
 if TYPE_CHECKING:
     from lycosa.find.find import Ordered
-    from lycosa.matching.matches import Found
-    from lycosa.url.site_scope import Site
+    from lycosa.matching.matches import StoredMatch
+    from lycosa.url.site_scope import SiteScope
 
 _POLL_S = 1.0
 _LEFT_EVERY = 3  # polls
@@ -92,21 +92,21 @@ def command(
     if not site:
         raise UsageError("--crawl requires --site")
     from lycosa.find.find import order_in_site
-    from lycosa.url.site_scope import Site
+    from lycosa.url.site_scope import SiteScope
 
     config = load_config(context, root, overrides, collection or "default")
     ordered = order_in_site(
         root,
         texts,
         ignore or (),
-        Site.of(site),
+        SiteScope.of(site),
         collection or "default",
         parse_duration_ms(max_age),
     )
     if ordered.running:
         _follow(root, ordered, out)
     else:
-        _crawl(root, ordered, out, config, Site.of(site), delay, max_pages)
+        _crawl(root, ordered, out, config, SiteScope.of(site), delay, max_pages)
 
 
 class _Output:
@@ -118,7 +118,7 @@ class _Output:
         self._pages: set[str] = set()
         self._count = 0
 
-    def show(self, found: Iterable[Found]) -> None:
+    def show(self, found: Iterable[StoredMatch]) -> None:
         for each in found:
             self._count += 1
             self._pages.add(each.url)
@@ -143,7 +143,7 @@ def _crawl(
     ordered: Ordered,
     out: _Output,
     config: Any,
-    site: Site,
+    site: SiteScope,
     delay: str,
     max_pages: int | None,
 ) -> None:

@@ -22,8 +22,8 @@ from lycosa.cli.common import (
 from lycosa.core.units import number_of
 
 if TYPE_CHECKING:
-    from lycosa.matching.matches import Found
-    from lycosa.watch.watches import Watched
+    from lycosa.matching.matches import StoredMatch
+    from lycosa.watch.watches import WatchStatus
 
 app = typer.Typer(
     help="Content alerts: match patterns against every fetched page.",
@@ -205,7 +205,7 @@ def since_of(text: str) -> datetime:
     return datetime.now(UTC) - timedelta(milliseconds=parse_duration_ms(text))
 
 
-def print_match(found: Found, begins: str = "") -> None:
+def print_match(found: StoredMatch, begins: str = "") -> None:
     """A match on two lines."""
     shown = ", ".join(map(str, found.positions[:8])) + (
         f" and {found.count - 8} more" if found.count > 8 else ""
@@ -215,7 +215,7 @@ def print_match(found: Found, begins: str = "") -> None:
         print(f"    {found.context}")
 
 
-def match_document(found: Found) -> dict[str, Any]:
+def match_document(found: StoredMatch) -> dict[str, Any]:
     """A match as JSON."""
     from dataclasses import asdict
 
@@ -225,7 +225,7 @@ def match_document(found: Found) -> dict[str, Any]:
     }
 
 
-def _document(watched: Watched) -> dict[str, Any]:
+def _document(watched: WatchStatus) -> dict[str, Any]:
     from dataclasses import asdict
 
     from lycosa.core.units import format_time

@@ -20,15 +20,15 @@ from lycosa.crawl.admission.inbox import submission
 from lycosa.crawl.session.submission import submit
 from lycosa.find.scan import Scan
 from lycosa.matching.find_operation import FIND
-from lycosa.matching.matches import Found, found_of
+from lycosa.matching.matches import StoredMatch, found_of
 from lycosa.matching.normalise import folding_of
-from lycosa.matching.orders import Order, new_order, remove_order, write_order
+from lycosa.matching.orders import OrderScope, SearchOrder, new_order, remove_order, write_order
 from lycosa.matching.patterns import as_looked_for
 from lycosa.store.log.claim import INBOX
 from lycosa.store.log.state import LogState
 from lycosa.store.tables.live import LiveTables
 from lycosa.store.workspace import Workspace
-from lycosa.url.site_scope import Site
+from lycosa.url.site_scope import SiteScope
 
 
 def find_stored(
@@ -53,7 +53,7 @@ def find_stored(
         tables,
         wanted,
         folding_of(ignored),
-        site=Site.of(site) if site else None,
+        site=SiteScope.of(site) if site else None,
         collection=collection,
     )
 
@@ -64,7 +64,7 @@ class Ordered:
     up.
     """
 
-    order: Order
+    order: SearchOrder
     collection: str
     file: str
     running: bool
@@ -74,7 +74,7 @@ def order_in_site(
     root: str,
     texts: Sequence[str],
     ignored: Sequence[str],
-    site: Site,
+    site: SiteScope,
     collection: str,
     max_age_ms: int,
 ) -> Ordered:
@@ -90,9 +90,7 @@ def order_in_site(
         "find",
         texts,
         folding_of(ignored),
-        collections=[collection],
-        site=site.start,
-        max_age_ms=max_age_ms,
+        OrderScope([collection], site.start, max_age_ms),
     )
     write_order(workspace.storage, order)
     workspace.storage.make_folder(INBOX)
@@ -119,7 +117,9 @@ def submit_find(
     Raises what `submit` raises.
     """
     workspace = Workspace.open(root)
-    order = new_order(workspace, "find", texts, folding_of(ignored), max_age_ms=max_age_ms)
+    order = new_order(
+        workspace, "find", texts, folding_of(ignored), OrderScope(max_age_ms=max_age_ms)
+    )
     write_order(workspace.storage, order)
     try:
         submitted = submit(root, config, urls, collection, operation=f"{FIND}:{order.id}")
@@ -139,7 +139,7 @@ class Results:
         self._tables = LiveTables(self._workspace, self._state)
         self._read_to = ordered.order.since
 
-    def fresh(self) -> Iterator[Found]:
+    def fresh(self) -> Iterator[StoredMatch]:
         """What came since the last call."""
         self._state.refresh()
         head = self._state.head

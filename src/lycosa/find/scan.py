@@ -17,12 +17,12 @@ from operator import or_
 import polars as pl
 
 from lycosa.core.records import UrlState
-from lycosa.matching.matches import Found
+from lycosa.matching.matches import StoredMatch
 from lycosa.matching.normalise import Folded, Folding, fold
 from lycosa.matching.page_watcher import MAX_POSITIONS, context_of
 from lycosa.matching.patterns import Needles
 from lycosa.store.tables.live import LiveTables
-from lycosa.url.site_scope import Site
+from lycosa.url.site_scope import SiteScope
 
 _SIGNS = frozenset(r"\.+*?()|[]{}^$#&-~")
 _SEVERAL = "".join(
@@ -44,7 +44,7 @@ class Scan:
         texts: Sequence[str],
         folding: Folding,
         *,
-        site: Site | None = None,
+        site: SiteScope | None = None,
         collection: str = "",
     ) -> None:
         self._tables = tables
@@ -57,7 +57,7 @@ class Scan:
         self.pages = 0
         self.bytes = 0
 
-    def run(self) -> Iterator[Found]:
+    def run(self) -> Iterator[StoredMatch]:
         """Every page that holds one of the texts, once a text, as the pages come. A page of several
         collections comes once.
         """
@@ -124,11 +124,13 @@ class Scan:
                 yield first + number
             first = last
 
-    def _look(self, text: str, url: str, fetched_at: datetime, collection: str) -> Iterator[Found]:
+    def _look(
+        self, text: str, url: str, fetched_at: datetime, collection: str
+    ) -> Iterator[StoredMatch]:
         for number, places in self._needles.find(text).items():
             needle = self._texts[number]
             context = context_of(text, places[0], len(needle))
-            yield Found(
+            yield StoredMatch(
                 url,
                 "",
                 needle,

@@ -7,7 +7,7 @@ A generation is a folder that is published completely and never changed; `rank` 
     pages.parquet              link data of each page (`lycosa.graph.ranking`)
     translations-en-de.sqlite  one file per pair of languages, learned from pages in both
                                (`lycosa.translation.training`)
-    taught.json                what each of them was learned from
+    training.json                what each of them was learned from
                                (`lycosa.translation.training_records`)
 """
 
@@ -30,7 +30,7 @@ from lycosa.store.tables.buffers import writing
 from lycosa.store.tables.live import LiveTables
 from lycosa.store.workspace import Workspace
 from lycosa.text.analyze import Analysis
-from lycosa.translation.training import teach
+from lycosa.translation.training import train_tables
 
 FOLDER = "graph"
 FORMAT = 1
@@ -81,7 +81,7 @@ def make_generation(workspace: Workspace, analysis: Analysis = Analysis()) -> Gr
         _write_pages(pages, build)
         changed = pages.filter(pl.col("since") == number).height
         grouped = pages.filter(pl.col("group") != 0)["group"]
-        taught = teach(tables, build, analysis, _newest_folder(workspace))
+        taught = train_tables(tables, build, analysis, _newest_folder(workspace))
         while True:
             info = GraphInfo(
                 FORMAT,
@@ -163,7 +163,7 @@ def current_duplicates(workspace: Workspace) -> pl.DataFrame:
 
 
 @dataclass(slots=True, frozen=True)
-class LinkNews:
+class LinkSignals:
     """What the newest generation says of the pages of some partitions. Rows are read when they are
     asked for: there are as many as pages in the workspace.
     """
@@ -230,7 +230,7 @@ class LinkNews:
         )
 
 
-def link_news(workspace: Workspace, partitions: range) -> LinkNews | None:
+def link_news(workspace: Workspace, partitions: range) -> LinkSignals | None:
     """What the newest generation says of the pages of these partitions; None if nothing was ranked
     yet.
 
@@ -241,7 +241,7 @@ def link_news(workspace: Workspace, partitions: range) -> LinkNews | None:
     return (
         None
         if found is None or not (found[1] / PAGES).exists()
-        else LinkNews(workspace, found[0].generation, partitions)
+        else LinkSignals(workspace, found[0].generation, partitions)
     )
 
 

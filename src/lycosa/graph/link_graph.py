@@ -30,7 +30,7 @@ _FOLLOWED = [kind.value for kind in FOLLOWED_KINDS]
 
 
 @dataclass(slots=True, frozen=True)
-class Pages:
+class PageKeys:
     """The stored pages, each once, in the order of their keys. 27 bytes a page."""
 
     partition: np.ndarray[tuple[int], np.dtype[np.uint16]]
@@ -58,7 +58,7 @@ class Lookup:
         return np.where(self._sorted[place] == wanted, self._order[place], -1)
 
 
-def stored_pages(tables: LiveTables) -> Pages:
+def stored_pages(tables: LiveTables) -> PageKeys:
     """All pages of all collections. Raises FileNotFoundError as `LiveTables.ordered` does."""
     frames = [
         frame.unique(["host_key", "url_key"], keep="first", maintain_order=True).select(
@@ -68,9 +68,9 @@ def stored_pages(tables: LiveTables) -> Pages:
     ]
     if not frames:
         nothing = np.zeros(0, np.uint64)
-        return Pages(np.zeros(0, np.uint16), nothing, nothing, nothing)
+        return PageKeys(np.zeros(0, np.uint16), nothing, nothing, nothing)
     rows = pl.concat(frames)
-    return Pages(
+    return PageKeys(
         *(rows[name].to_numpy() for name in ("partition", "host_key", "url_key", "text_hash"))
     )
 
@@ -85,7 +85,7 @@ class Linked:
     anchors: Path
 
 
-def gather(tables: LiveTables, pages: Pages, folder: Path) -> Linked:
+def gather(tables: LiveTables, pages: PageKeys, folder: Path) -> Linked:
     """Go through all links and write down those between pages. Raises FileNotFoundError as
     `LiveTables.ordered` does.
     """

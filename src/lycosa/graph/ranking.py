@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 
-from lycosa.graph.link_graph import Lookup, Pages, gather, stored_pages
+from lycosa.graph.link_graph import Lookup, PageKeys, gather, stored_pages
 from lycosa.graph.near_duplicates import near_groups
 from lycosa.graph.page_rank import Floats, page_rank
 from lycosa.store.tables.live import LiveTables
@@ -94,7 +94,7 @@ def page_ranks(
     )
 
 
-def _priors(pages: Pages, edges: Path, work: Path) -> Floats:
+def _priors(pages: PageKeys, edges: Path, work: Path) -> Floats:
     """From the ranks of pages and of their hosts, in steps."""
     hosts, host_of = np.unique(pages.host_key, return_inverse=True)
     between = work / "hosts"
@@ -129,7 +129,7 @@ def _host_edges(
     np.stack([found >> 32, found & 0xFFFFFFFF], axis=1).astype(np.int32).tofile(target)
 
 
-def _anchors(folder: Path, pages: Pages) -> pl.DataFrame:
+def _anchors(folder: Path, pages: PageKeys) -> pl.DataFrame:
     """page, anchors: the texts of links, those of more hosts first and oftener; one's own host
     counts as one.
     """

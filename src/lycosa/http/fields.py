@@ -1,9 +1,11 @@
-"""The header fields that we send, written so that what is recorded is what is sent. Pure."""
+"""Header fields of requests, in the form that is sent and recorded; Retry-After of responses."""
 
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Sequence
+from email.utils import parsedate_to_datetime
 
 from lycosa.config.settings import FetchSettings
 from lycosa.core.errors import ConfigError
@@ -71,9 +73,7 @@ _SET_COOKIE = re.compile(
 
 
 def redacted_fields(headers: Sequence[tuple[str, str]]) -> Sequence[tuple[str, str]]:
-    """Request fields as they are recorded: Authorization and Cookie were sent, what stood in them
-    is nobody's business.
-    """
+    """Return request fields as they are recorded: without the values of Authorization and Cookie."""
     if not any(name.lower() in SECRET_FIELDS for name, _ in headers):
         return headers
     return [(name, REDACTED if name.lower() in SECRET_FIELDS else value) for name, value in headers]
@@ -82,3 +82,21 @@ def redacted_fields(headers: Sequence[tuple[str, str]]) -> Sequence[tuple[str, s
 def without_sessions(response_head: bytes) -> bytes:
     """A response head whose cookies have names and attributes, but no values."""
     return _SET_COOKIE.sub(lambda match: match[1] + REDACTED.encode(), response_head)
+
+
+def retry_after_s(value: str | None) -> float:
+    """Return the seconds of a Retry-After header (RFC 9110 section 10.2.3), at most 600.
+
+    0 without a valid value.
+    """
+    if not value:
+        return 0.0
+    try:
+        seconds = (
+            float(value)
+            if value.strip().isdigit()
+            else parsedate_to_datetime(value).timestamp() - time.time()
+        )
+    except (ValueError, TypeError, OverflowError):
+        return 0.0
+    return min(600.0, max(0.0, seconds))

@@ -9,7 +9,7 @@ import numpy as np
 import polars as pl
 
 from lycosa.core.records import FOLLOWED_KINDS
-from lycosa.graph.generation import LinkNews
+from lycosa.graph.generation import LinkSignals
 from lycosa.index.schema import DEFAULT_TYPE, link_key
 from lycosa.store.tables.live import LiveTables, in_partitions
 from lycosa.url.keys import host_key
@@ -57,7 +57,7 @@ class PageSignals:
         tables: LiveTables,
         after: int,
         partitions: range | None,
-        links: LinkNews | None,
+        links: LinkSignals | None,
         only: pl.Series | None = None,
     ) -> None:
         """Read the rows after a log entry; with `only`, all rows of pages with these keys.
@@ -119,7 +119,7 @@ class _GraphSignals:
     """Signals of the graph, by key."""
 
     def __init__(
-        self, links: LinkNews | None, only: pl.Series | None, inside: range | None
+        self, links: LinkSignals | None, only: pl.Series | None, inside: range | None
     ) -> None:
         self._keys: Keys = np.zeros(0, np.uint64)
         self.copied_in: dict[int, frozenset[str]] = {}

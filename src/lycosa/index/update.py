@@ -18,7 +18,7 @@ from typing import NamedTuple
 import polars as pl
 import polars.selectors as cs
 
-from lycosa.graph.generation import LinkNews
+from lycosa.graph.generation import LinkSignals
 from lycosa.index.builder import IndexBuilder
 from lycosa.index.page_signals import PageSignals
 from lycosa.index.schema import IndexedPage, outside
@@ -73,7 +73,7 @@ class IndexUpdate:
         tables: LiveTables,
         builder: IndexBuilder,
         partitions: range,
-        links: LinkNews | None,
+        links: LinkSignals | None,
         collections: set[str],
         *,
         whole: bool,

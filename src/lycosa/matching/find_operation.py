@@ -7,10 +7,10 @@ from collections.abc import Iterator
 from lycosa.core.errors import WorkspaceError
 from lycosa.crawl.policy.operations import OperationType
 from lycosa.crawl.processing.page_matcher import PatternMatch
-from lycosa.matching.orders import Order, read_order
-from lycosa.matching.page_watcher import Group, match_of
+from lycosa.matching.orders import SearchOrder, read_order
+from lycosa.matching.page_watcher import PatternGroup, match_of
 from lycosa.store.storage.storage import Storage
-from lycosa.url.site_scope import Site
+from lycosa.url.site_scope import SiteScope
 
 FIND = "find"
 """The name of this type of operation; the operation of an order is `find:` and its id."""
@@ -19,10 +19,10 @@ FIND = "find"
 class FindWork:
     """Looks through pages for the texts of one order, in its site."""
 
-    def __init__(self, order: Order) -> None:
+    def __init__(self, order: SearchOrder) -> None:
         self.since_ms = order.created_at - order.max_age_ms
-        self._site = Site(order.site) if order.site else None
-        self._group = Group([order], order.folding)
+        self._site = SiteScope(order.site) if order.site else None
+        self._group = PatternGroup([order], order.folding)
 
     def takes(self, url: str) -> bool:
         return self._site is None or self._site.takes(url)

@@ -9,13 +9,13 @@ from datetime import datetime
 import polars as pl
 
 from lycosa.store.tables.live import LiveTables
-from lycosa.url.site_scope import Site
+from lycosa.url.site_scope import SiteScope
 
 _COLUMNS = ("url", "watch", "text", "positions", "count", "found_at", "collection", "context")
 
 
 @dataclass(slots=True, frozen=True)
-class Found:
+class StoredMatch:
     """A text in a page. `positions`: character offsets in the page's text as it was at `found_at`,
     the first 1,000 of `count`; `context`: what stands around the first.
     """
@@ -35,10 +35,10 @@ def matches_of(
     watches: Collection[str] = (),
     *,
     since: datetime | None = None,
-    site: Site | None = None,
+    site: SiteScope | None = None,
     most: int | None = None,
     every: bool = False,
-) -> tuple[list[Found], int]:
+) -> tuple[list[StoredMatch], int]:
     """The latest matches first, and how many there are. Of a page and a text the newest alone,
     unless `every` version is wanted.
 
@@ -63,17 +63,17 @@ def matches_of(
     return list(_found(frame)), total
 
 
-def found_of(frames: Iterable[pl.DataFrame], watch: str) -> Iterator[Found]:
+def found_of(frames: Iterable[pl.DataFrame], watch: str) -> Iterator[StoredMatch]:
     """Those of a watch or a call of `find` among rows of `matches`."""
     for frame in frames:
         yield from _found(frame.filter(pl.col("watch") == watch))
 
 
-def _found(frame: pl.DataFrame) -> Iterator[Found]:
+def _found(frame: pl.DataFrame) -> Iterator[StoredMatch]:
     for url, watch, text, positions, count, found_at, collection, context in frame.select(
         _COLUMNS
     ).iter_rows():
-        yield Found(
+        yield StoredMatch(
             url,
             watch,
             text,

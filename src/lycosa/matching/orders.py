@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from lycosa.core.clock import Clock, SystemClock
+from lycosa.core.clock import SystemClock
 from lycosa.core.errors import UsageError, WorkspaceError
 from lycosa.core.units import format_time
 from lycosa.matching.normalise import NAMES, Folding
@@ -31,7 +31,7 @@ Kind = Literal["watch", "find"]
 
 
 @dataclass(slots=True, frozen=True)
-class Order:
+class SearchOrder:
     """What somebody looks for. A `watch` looks at all pages that are fetched from `created_at` (ms
     since 1970) on, until it is removed; a `find` at one `site` (see `lycosa.url.site_scope`),
     where no copy of a page older than `max_age_ms` will do.
@@ -72,7 +72,7 @@ class Order:
         )
 
     @classmethod
-    def from_json(cls, content: bytes) -> Order:
+    def from_json(cls, content: bytes) -> SearchOrder:
         """Raises ValueError, KeyError or TypeError if it is something else."""
         found = json.loads(content)
         return cls(
@@ -90,20 +90,26 @@ class Order:
         )
 
 
+@dataclass(slots=True, frozen=True)
+class OrderScope:
+    """The pages of an order: of collections (none: all), of a site, not older than an age."""
+
+    collections: Sequence[str] = ()
+    site: str = ""
+    max_age_ms: int = 0
+
+
 def new_order(
     workspace: Workspace,
     kind: Kind,
     texts: Sequence[str],
     folding: Folding,
+    scope: OrderScope = OrderScope(),
     *,
     name: str = "",
-    collections: Sequence[str] = (),
     notify: Sequence[str] = (),
-    site: str = "",
-    max_age_ms: int = 0,
-    clock: Clock | None = None,
-) -> Order:
-    """An order with an id of its own, as yet unknown to anybody.
+) -> SearchOrder:
+    """Make an order with an ID of its own; `write_order` stores it.
 
     Raises:
         UsageError: no text, too many, or one that is empty or too long.
@@ -125,10 +131,10 @@ def new_order(
         wanted[0] if len(wanted) == 1 else f"{wanted[0]} and {len(wanted) - 1} more"
     )
     name = name if len(name) <= _MAX_NAME else name[: _MAX_NAME - 1] + "…"
-    now_ms = (clock or SystemClock()).now_ms()
+    now_ms = SystemClock().now_ms()
     id = f"{kind}-{now_ms // 1000:x}{secrets.token_hex(3)}"
     head = workspace.state().head
-    return Order(
+    return SearchOrder(
         id,
         kind,
         name,
@@ -136,14 +142,14 @@ def new_order(
         folding,
         now_ms,
         head,
-        tuple(collections),
+        tuple(scope.collections),
         tuple(notify),
-        site,
-        max_age_ms,
+        scope.site,
+        scope.max_age_ms,
     )
 
 
-def write_order(storage: Storage, order: Order) -> None:
+def write_order(storage: Storage, order: SearchOrder) -> None:
     """Make an order known. Raises UsageError if it is too large, OSError if storage fails."""
     content = order.as_json().encode()
     if len(content) > MOST_BYTES:
@@ -160,7 +166,7 @@ def remove_order(storage: Storage, id: str) -> None:
     storage.remove(_path(id))
 
 
-def read_order(storage: Storage, id: str) -> Order | None:
+def read_order(storage: Storage, id: str) -> SearchOrder | None:
     """An order by its id; None if there is none.
 
     Raises:
@@ -170,19 +176,21 @@ def read_order(storage: Storage, id: str) -> Order | None:
     if content is None:
         return None
     try:
-        return Order.from_json(content)
+        return SearchOrder.from_json(content)
     except (ValueError, KeyError, TypeError, UsageError):
         raise WorkspaceError(
             f"{storage.root}/{_path(id)} is damaged: delete it and add the watch again"
         ) from None
 
 
-def read_orders(storage: Storage, known: Mapping[str, Order] | None = None) -> dict[str, Order]:
+def read_orders(
+    storage: Storage, known: Mapping[str, SearchOrder] | None = None
+) -> dict[str, SearchOrder]:
     """All orders by id, oldest first; those that are `known` are not read again. A damaged file is
     left out: it must not stop a crawl.
     """
     known = known or {}
-    orders: dict[str, Order] = {}
+    orders: dict[str, SearchOrder] = {}
     for file in storage.names(FOLDER):
         id = file.removesuffix(".json")
         if id == file:
@@ -196,7 +204,7 @@ def read_orders(storage: Storage, known: Mapping[str, Order] | None = None) -> d
     return dict(sorted(orders.items(), key=lambda item: (item[1].created_at, item[0])))
 
 
-def find_order(storage: Storage, name: str, kind: Kind = "watch") -> Order:
+def find_order(storage: Storage, name: str, kind: Kind = "watch") -> SearchOrder:
     """The order of an id, or of a name that only one has.
 
     Raises:

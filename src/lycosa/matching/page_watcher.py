@@ -15,7 +15,7 @@ from lycosa.core.clock import Clock
 from lycosa.core.records import Visit
 from lycosa.crawl.processing.page_matcher import PatternMatch
 from lycosa.matching.normalise import Folding
-from lycosa.matching.orders import Order, read_orders
+from lycosa.matching.orders import SearchOrder, read_orders
 from lycosa.matching.patterns import Needles
 from lycosa.store.storage.storage import Storage
 
@@ -33,14 +33,14 @@ _CONTEXT = 60  # characters on each side
 _HERE_MS, _ELSEWHERE_MS = 2_000, 15_000
 
 
-class Group:
+class PatternGroup:
     """The texts of several orders under one folding."""
 
-    def __init__(self, orders: Sequence[Order], folding: Folding) -> None:
+    def __init__(self, orders: Sequence[SearchOrder], folding: Folding) -> None:
         self._owners = [(order, text) for order in orders for text in order.texts]
         self._needles = Needles([text for _, text in self._owners], folding)
 
-    def look(self, text: str) -> Iterator[tuple[Order, str, list[int]]]:
+    def look(self, text: str) -> Iterator[tuple[SearchOrder, str, list[int]]]:
         """(order, its text, where it begins) for what stands in a page's text."""
         for number, places in self._needles.find(text).items():
             order, needle = self._owners[number]
@@ -55,8 +55,8 @@ class Watcher:
         self._clock = clock
         self._every_ms = _HERE_MS if storage.on_disk else _ELSEWHERE_MS
         self._next = 0
-        self._orders: dict[str, Order] = {}
-        self._groups: list[Group] = []
+        self._orders: dict[str, SearchOrder] = {}
+        self._groups: list[PatternGroup] = []
         self._pages: list[tuple[Visit, str]] = []
         self._characters = 0
         self._exchange = ""
@@ -81,11 +81,11 @@ class Watcher:
             return
         if orders.keys() != self._orders.keys():
             self._orders = orders
-            by_folding: dict[Folding, list[Order]] = defaultdict(list)
+            by_folding: dict[Folding, list[SearchOrder]] = defaultdict(list)
             for order in orders.values():
                 by_folding[order.folding].append(order)
             self._groups = [
-                Group(chosen, folding) for folding, chosen in sorted(by_folding.items())
+                PatternGroup(chosen, folding) for folding, chosen in sorted(by_folding.items())
             ]
 
     def look(self, visit: Visit, text: str) -> bool:
@@ -101,7 +101,7 @@ class Watcher:
         collections have it.
         """
         pages, self._pages, self._characters = self._pages, [], 0
-        matches: list[list[tuple[Order, PatternMatch]]] = [[] for _ in pages]
+        matches: list[list[tuple[SearchOrder, PatternMatch]]] = [[] for _ in pages]
         for group in self._groups:  # one after the other, so that its automaton stays at hand
             for (visit, text), of_page in zip(pages, matches, strict=True):
                 of_page.extend(
@@ -119,7 +119,7 @@ class Watcher:
         return found
 
 
-def match_of(order: Order, needle: str, places: list[int], text: str) -> PatternMatch:
+def match_of(order: SearchOrder, needle: str, places: list[int], text: str) -> PatternMatch:
     """The match of one text of an order in a page's text."""
     return PatternMatch(
         order.id,

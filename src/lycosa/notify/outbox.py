@@ -40,7 +40,7 @@ _AT_ONCE = 8  # targets that are served side by side: one that hangs holds up no
 
 
 @dataclass(slots=True, frozen=True)
-class Standing:
+class DeliveryState:
     """How an outbox stands. `target` as it may be shown; times in milliseconds since 1970, 0:
     never.
     """
@@ -205,10 +205,10 @@ class Outbox:
         with self._lock:
             return max(0, self._due - self._clock.monotonic_ms()) if self._waiting else None
 
-    def standing(self) -> Standing:
+    def standing(self) -> DeliveryState:
         with self._lock:
             waiting, fails = len(self._waiting), self._fails
-            return Standing(
+            return DeliveryState(
                 told(self.target),
                 waiting,
                 self._delivered,

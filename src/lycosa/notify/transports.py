@@ -25,7 +25,6 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from email.utils import parsedate_to_datetime
 from types import MappingProxyType
 from typing import Literal, Protocol
 from urllib.parse import urlsplit
@@ -37,6 +36,7 @@ from lycosa.core.records import Exchange, Request
 from lycosa.fetch.client import CurlFetcher
 from lycosa.fetch.guard import AddressGuard
 from lycosa.http.decode import parse_head
+from lycosa.http.fields import retry_after_s
 from lycosa.url.normalise import normalise
 
 Kind = Literal["match", "down", "up", "offline", "online", "certificate"]
@@ -44,7 +44,6 @@ Fact = str | int | float
 
 _MAX_ANSWER = 64 * 1024  # bytes of a webhook's answer that are read
 _MAX_TOLD = 300  # characters of what a target says that go into a message
-_MAX_WAIT_S = 600.0
 _NEVER = frozenset({400, 410, 413, 415, 422})
 """Statuses that say of this very notice that it will not be taken; everything else may be put
 right, and is tried again.
@@ -291,7 +290,7 @@ def _judge(exchange: Exchange) -> None:
             "configure the final URL",
             retry=True,
         )
-    wait_s = _retry_after_s(parse_head(exchange.response_head).get("retry-after"))
+    wait_s = retry_after_s(parse_head(exchange.response_head).get("retry-after"))
     raise DeliveryError(
         f"{where} returned HTTP {status}", retry=status not in _NEVER, wait_s=wait_s
     )
@@ -314,23 +313,6 @@ def _secret(text: str, variable: str) -> bytes:
         raise UsageError(
             f"environment variable {variable}: the text after whsec_ is not base64"
         ) from None
-
-
-def _retry_after_s(value: str | None) -> float:
-    """Seconds that a Retry-After header asks for (RFC 9110 section 10.2.3), at most ten minutes; 0
-    if it says nothing.
-    """
-    if not value:
-        return 0.0
-    try:
-        seconds = (
-            float(value)
-            if value.strip().isdigit()
-            else parsedate_to_datetime(value).timestamp() - time.time()
-        )
-    except (ValueError, TypeError, OverflowError):
-        return 0.0
-    return min(_MAX_WAIT_S, max(0.0, seconds))
 
 
 class _Command:

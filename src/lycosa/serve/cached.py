@@ -19,7 +19,7 @@ from starlette.exceptions import HTTPException
 from starlette.responses import HTMLResponse, Response
 
 from lycosa.captures.captures import Capture, NoVersion, parse_at, written_at
-from lycosa.captures.content import Show, Texts, Version, Versions
+from lycosa.captures.content import CaptureTexts, Show, Version, Versions
 from lycosa.page.documents.kinds import Kind, kind_of
 from lycosa.page.encoding import decode
 from lycosa.serve.cached_html import MOST_BYTES, safe_page
@@ -184,7 +184,7 @@ def raw_address(capture: Capture) -> str:
     return f"/cached/raw?{urlencode({'url': capture.url, 'at': written_at(capture.at)})}"
 
 
-def _texts(versions: Versions, captures: list[Capture], capture: Capture) -> Texts:
+def _texts(versions: Versions, captures: list[Capture], capture: Capture) -> CaptureTexts:
     try:
         return versions.texts(captures, capture)
     except NoVersion as error:

@@ -19,7 +19,7 @@ from lycosa.serve.frame import Frame
 from lycosa.serve.interface import Interface, message
 from lycosa.serve.kept import Kept
 from lycosa.serve.problems import Problem
-from lycosa.site.changes import Change
+from lycosa.site.changes import PageChange
 from lycosa.site.picture import picture_size, site_picture
 from lycosa.site.report import SiteReport
 from lycosa.site.site_changes import changes_of
@@ -249,7 +249,7 @@ def create_site_pages(root: str, frame: Frame) -> APIRouter:
         days: Annotated[int, Query(ge=1, le=_MAX_DAYS)] = 7,
         offset: Annotated[int, Query(ge=0, le=10_000_000)] = 0,
         n: Annotated[int, Query(ge=1, le=_MOST_ENTRIES)] = _MOST_ENTRIES,
-    ) -> list[Change]:
+    ) -> list[PageChange]:
         """List new, gone and changed pages of a site, as printed by `lycosa changes --no-diff
         --json`.
         """
@@ -266,7 +266,7 @@ def _report(reports: Kept[str, SiteReport], name: str) -> SiteReport:
         raise HTTPException(404, "Unknown site") from None
 
 
-def _changes(root: str, name: str, days: int) -> list[Change]:
+def _changes(root: str, name: str, days: int) -> list[PageChange]:
     try:
         return changes_of(
             root,

@@ -16,12 +16,12 @@ from pydantic import BaseModel, Field
 from lycosa.core.units import format_time
 from lycosa.crawl.session.workspace_config import read_config
 from lycosa.matching.orders import LONGEST_TEXT
-from lycosa.notify.outbox import Standing
+from lycosa.notify.outbox import DeliveryState
 from lycosa.serve.access import WRITE_ERRORS, Access
 from lycosa.serve.api import ERRORS
 from lycosa.serve.problems import Problem
 from lycosa.url.normalise import MAX_URL_LENGTH
-from lycosa.watch.watches import Watched, add_watch, list_watches, matches, remove_watch
+from lycosa.watch.watches import WatchStatus, add_watch, list_watches, matches, remove_watch
 
 MAX_TEXTS = 10_000
 MAX_MATCHES = 1_000
@@ -194,7 +194,7 @@ def create_watches(root: str, access: Access) -> APIRouter:
     return router
 
 
-def _watch(watched: Watched) -> Watch:
+def _watch(watched: WatchStatus) -> Watch:
     order = watched.order
     return Watch(
         id=order.id,
@@ -207,7 +207,7 @@ def _watch(watched: Watched) -> Watch:
     )
 
 
-def _target(standing: Standing) -> WatchTarget:
+def _target(standing: DeliveryState) -> WatchTarget:
     return WatchTarget(
         target=standing.target,
         delivered=standing.delivered,

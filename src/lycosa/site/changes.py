@@ -1,17 +1,16 @@
-"""What changed since a time: pages that are new, gone, or say something else, with the difference
-between archived versions.
+"""List new, gone and changed pages since a time, with differences between archived versions.
 
-A version begins with each visit that found another text. Rows are held of those pages only that
-were visited since; their texts are read one pair at a time.
+A version begins with each visit that returned another text. Memory holds the rows of the pages
+that were visited since, and one pair of texts.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import polars as pl
 
@@ -31,7 +30,7 @@ _TEXTS_AT_ONCE = 500
 
 
 @dataclass(slots=True, frozen=True)
-class Change:
+class PageChange:
     """A page that is `new`, `gone` or `changed`.
 
     `at`: when that was seen first; of a changed page, the newest version's. `before`: the version
@@ -66,7 +65,7 @@ def changes(
     site: SiteName | None = None,
     *,
     differences: bool = True,
-) -> Iterator[Change]:
+) -> Iterator[PageChange]:
     """New pages, then gone ones, then changed ones, each by collection and URL.
 
     A page that says again what it said before `since` has not changed. Without `differences` no
@@ -81,20 +80,13 @@ def changes(
     for row in pages.filter(
         (pl.col("first_at") >= recent) & pl.col("ended_at").is_null()
     ).iter_rows(named=True):
-        yield Change("new", row["url"], row["collection"], row["title"] or "", row["first_at"])
+        yield _change("new", row, row["first_at"])
     for row in pages.filter(pl.col("ended_at") >= recent).iter_rows(named=True):
         reason = (
             f"redirects to {row['ended_to']}" if row["ended_to"] else f"http_{row['ended_status']}"
         )
-        yield Change(
-            "gone",
-            row["url"],
-            row["collection"],
-            row["title"] or "",
-            row["ended_at"],
-            row["new_at"] or row["old_at"],
-            reason,
-        )
+        before = row["new_at"] or row["old_at"]
+        yield replace(_change("gone", row, row["ended_at"], before), reason=reason)
     stayed = pages.filter(
         pl.col("old_at").is_not_null()
         & pl.col("new_at").is_not_null()
@@ -103,14 +95,7 @@ def changes(
     for part in stayed.iter_slices(_TEXTS_AT_ONCE):
         texts = _live_texts(tables, part) if differences else {}
         for row in part.iter_rows(named=True):
-            change = Change(
-                "changed",
-                row["url"],
-                row["collection"],
-                row["title"] or "",
-                row["new_at"],
-                row["old_at"],
-            )
+            change = _change("changed", row, row["new_at"], row["old_at"])
             if not differences:
                 yield change
                 continue
@@ -118,13 +103,19 @@ def changes(
                 _Version(*(row[f"{when}_{name}"] for name in _PLACE)) for when in ("old", "new")
             )
             was_rendered = FAULT_RENDERED in (row["faults"] or [])
-            before = _read(row["url"], old, understand, locate, rendered=was_rendered)
-            after = texts.get(new.record_id)
-            if after is None:
-                after = _read(row["url"], new, understand, locate, rendered=was_rendered)
-            told = _compared(change, before, after)
-            if told is not None:
-                yield told
+            earlier = _read(row["url"], old, understand, locate, rendered=was_rendered)
+            later = texts.get(new.record_id)
+            if later is None:
+                later = _read(row["url"], new, understand, locate, rendered=was_rendered)
+            compared = _compared(change, earlier, later)
+            if compared is not None:
+                yield compared
+
+
+def _change(
+    kind: str, row: dict[str, Any], at: datetime, before: datetime | None = None
+) -> PageChange:
+    return PageChange(kind, row["url"], row["collection"], row["title"] or "", at, before)
 
 
 def _summaries(tables: LiveTables, since: datetime, site: SiteName | None) -> pl.DataFrame:
@@ -197,11 +188,11 @@ def _live_texts(tables: LiveTables, rows: pl.DataFrame) -> dict[str, str]:
     )
 
 
-def _compared(change: Change, before: str | None, after: str | None) -> Change | None:
+def _compared(change: PageChange, before: str | None, after: str | None) -> PageChange | None:
     """The change with its difference; None if there is none."""
     if before is None or after is None:
         missing = "the previous version" if before is None else "the latest version"
-        return _with(change, f"{missing} is no longer in the archive", ())
+        return replace(change, reason=f"{missing} is no longer in the archive")
     if before == after:
         return None
     found = difference(before, after)
@@ -210,20 +201,7 @@ def _compared(change: Change, before: str | None, after: str | None) -> Change |
         if found.cut
         else ""
     )
-    return _with(change, more, tuple(found.lines()))
-
-
-def _with(change: Change, reason: str, difference: tuple[str, ...]) -> Change:
-    return Change(
-        change.kind,
-        change.url,
-        change.collection,
-        change.title,
-        change.at,
-        change.before,
-        reason,
-        difference,
-    )
+    return replace(change, reason=more, difference=tuple(found.lines()))
 
 
 def _read(

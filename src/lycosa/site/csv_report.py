@@ -11,7 +11,7 @@ from lycosa.core.errors import WorkError
 from lycosa.site.broken_links import BrokenLink, MixedContent
 from lycosa.site.duplicate_pages import Duplicates, Unanswered
 from lycosa.site.redirect_chains import Chain
-from lycosa.site.report import Fault, Orphan, PageLine, SiteReport
+from lycosa.site.report import DocumentProblem, OrphanPage, PageLine, SiteReport
 from lycosa.site.tree import Folder
 
 
@@ -26,7 +26,7 @@ def write_csv(report: SiteReport, folder: str) -> list[Path]:
         "pages": (PageLine, report.page_list),
         "tree": (Folder, report.tree),
         "broken": (BrokenLink, report.broken),
-        "orphans": (Orphan, report.orphans),
+        "orphans": (OrphanPage, report.orphans),
         "chains": (Chain, report.chains),
         "duplicates": (Duplicates, report.duplicates),
         "untitled": (PageLine, report.untitled),
@@ -34,7 +34,7 @@ def write_csv(report: SiteReport, folder: str) -> list[Path]:
         "large": (PageLine, report.large),
         "hreflang": (Unanswered, report.hreflang),
         "mixed": (MixedContent, report.mixed),
-        "faults": (Fault, report.faults),
+        "faults": (DocumentProblem, report.faults),
     }
     written = []
     try:

@@ -16,7 +16,7 @@ from lycosa.site.broken_links import BrokenLink, MixedContent, broken_links, mix
 from lycosa.site.duplicate_pages import Duplicates, Unanswered, duplicates, unanswered
 from lycosa.site.pages_of_site import SiteFacts, depths, site_facts
 from lycosa.site.redirect_chains import Chain, chains
-from lycosa.site.sitemap_entries import Archive, Listed, listed_urls
+from lycosa.site.sitemap_entries import Archive, ListedUrl, listed_urls
 from lycosa.site.tree import Folder, tree
 from lycosa.store.tables.live import LiveTables
 from lycosa.url.site_name import SiteName
@@ -53,7 +53,7 @@ class PageLine:
 
 
 @dataclass(slots=True, frozen=True)
-class Orphan:
+class OrphanPage:
     """A URL that a sitemap or feed lists, and no link leads to. `state` as in the table `urls`."""
 
     url: str
@@ -62,7 +62,7 @@ class Orphan:
 
 
 @dataclass(slots=True, frozen=True)
-class Fault:
+class DocumentProblem:
     """What the parser met in a page (`pages.faults`)."""
 
     fault: str
@@ -90,7 +90,7 @@ class SiteReport:
     languages: Mapping[str, int]
     tree: list[Folder]
     broken: list[BrokenLink]
-    orphans: list[Orphan]
+    orphans: list[OrphanPage]
     chains: list[Chain]
     duplicates: list[Duplicates]
     untitled: list[PageLine]
@@ -98,7 +98,7 @@ class SiteReport:
     large: list[PageLine]
     hreflang: list[Unanswered]
     mixed: list[MixedContent]
-    faults: list[Fault]
+    faults: list[DocumentProblem]
     page_list: list[PageLine]
     sections: Mapping[str, Sequence[str]] = field(default_factory=dict)
     """Sections of plug-ins: title and lines."""
@@ -150,7 +150,7 @@ def site_report(
         hreflang=unanswered(tables, facts),
         mixed=mixed_content(tables, name),
         faults=[
-            Fault(*row)
+            DocumentProblem(*row)
             for row in pages.select("faults", "url")
             .explode("faults")
             .drop_nulls()
@@ -182,7 +182,7 @@ def _counted(facts: SiteFacts) -> pl.DataFrame:
     )
 
 
-def _orphans(tables: LiveTables, listed: Listed, nodes: pl.DataFrame) -> list[Orphan]:
+def _orphans(tables: LiveTables, listed: ListedUrl, nodes: pl.DataFrame) -> list[OrphanPage]:
     """What redirects or is broken is told elsewhere; what was never fetched may be an orphan too.
 
     Of feeds, and of sitemaps that cannot be read, it counts whether they named the URL first.
@@ -207,7 +207,7 @@ def _orphans(tables: LiveTables, listed: Listed, nodes: pl.DataFrame) -> list[Or
     ):
         by = listed.by_url.get(url) or (referrer if referrer in unread else "")
         if by:
-            found.append(Orphan(url, by, state))
+            found.append(OrphanPage(url, by, state))
     return found
 
 

@@ -9,7 +9,7 @@ from lycosa.config.settings import Config
 from lycosa.crawl.documents.queue import DocumentQueue, document_limits
 from lycosa.crawl.processing.page_reader import Reader
 from lycosa.fetch.robots_txt import product_token
-from lycosa.site.changes import Change, changes
+from lycosa.site.changes import PageChange, changes
 from lycosa.store.tables.live import read_live
 from lycosa.store.workspace import Workspace
 from lycosa.url.site_name import site_name
@@ -17,7 +17,7 @@ from lycosa.url.site_name import site_name
 
 def changes_of(
     root: str, config: Config, since: datetime, site: str = "", *, differences: bool = True
-) -> list[Change]:
+) -> list[PageChange]:
     """New, gone and changed pages since a time, of a site or of all.
 
     Raises:

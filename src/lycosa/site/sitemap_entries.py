@@ -30,14 +30,14 @@ class Archive:
 
 
 @dataclass(slots=True, frozen=True)
-class Listed:
+class ListedUrl:
     """`by_url`: URL -> the sitemap that lists it; `sitemaps`: those that were read."""
 
     by_url: dict[str, str] = field(default_factory=dict)
     sitemaps: set[str] = field(default_factory=set)
 
 
-def listed_urls(tables: LiveTables, name: SiteName, archive: Archive) -> Listed:
+def listed_urls(tables: LiveTables, name: SiteName, archive: Archive) -> ListedUrl:
     """Of each sitemap on the site's host the newest one that is archived whole; what cannot be read
     any more is left out.
     """
@@ -51,7 +51,7 @@ def listed_urls(tables: LiveTables, name: SiteName, archive: Archive) -> Listed:
         .filter(name.rows() & whole)
         .select("url", "fetched_at", "warc_file", "warc_offset", "warc_length")
     )
-    listed = Listed()
+    listed = ListedUrl()
     for url, _, file, offset, length in (
         visits.sort("fetched_at", descending=True).collect().iter_rows()
     ):

@@ -18,7 +18,7 @@ def site_text(report: SiteReport, thresholds: Thresholds, *, every: bool = False
     return "\n".join(_lines(report, thresholds, 10**9 if every else _SHOWN, every=every))
 
 
-def _lines(report: SiteReport, thresholds: Thresholds, most: int, *, every: bool) -> Iterator[str]:
+def _summary(report: SiteReport, *, every: bool) -> Iterator[str]:
     yield (
         f"{report.site}: {number_of(report.pages, 'page')}, {format_size(report.bytes)}, "
         f"{number_of(report.urls, 'known URL')}"
@@ -43,6 +43,10 @@ def _lines(report: SiteReport, thresholds: Thresholds, most: int, *, every: bool
             + rest
         )
     yield ""
+
+
+def _lines(report: SiteReport, thresholds: Thresholds, most: int, *, every: bool) -> Iterator[str]:
+    yield from _summary(report, every=every)
     yield from _depths(report)
     yield from _tree(report.tree, _FOLDERS if not every else most)
     yield from _broken(report, most)

@@ -9,6 +9,8 @@ so that the dynamic program runs over the short stretches between them.
 
 from __future__ import annotations
 
+import functools
+import itertools
 import math
 import re
 from collections import Counter
@@ -132,31 +134,37 @@ def _between(one: Pieces, other: Pieces) -> Iterator[tuple[str, str]]:
 
 
 def _best_way(one: Pieces, other: Pieces) -> list[tuple[tuple[int, int], tuple[int, int]]]:
-    """Beads of least cost: (first piece and how many, first piece of the other and how many)."""
-    lengths, others = [len(piece) for piece in one], [len(piece) for piece in other]
-    ratio = sum(others) / max(1, sum(lengths))
-    marks, its_marks = [_marks(piece) for piece in one], [_marks(piece) for piece in other]
-    slope = len(other) / len(one)
+    """Return the beads of least cost: (first piece, number of pieces) of either text."""
+    ends = [0, *itertools.accumulate(map(len, one))]
+    other_ends = [0, *itertools.accumulate(map(len, other))]
+    ratio = other_ends[-1] / max(1, ends[-1])
+    marks, other_marks = [_marks(piece) for piece in one], [_marks(piece) for piece in other]
+    slope, rows, columns = len(other) / len(one), len(one), len(other)
     cost: dict[tuple[int, int], float] = {(0, 0): 0.0}
     came: dict[tuple[int, int], tuple[int, int]] = {}
-    for row in range(len(one) + 1):
+    mismatch = functools.cache(_mismatch)
+    for row in range(rows + 1):
         middle = row * slope
-        for column in range(max(0, int(middle - BAND)), min(len(other), int(middle + BAND)) + 1):
+        for column in range(max(0, int(middle - BAND)), min(columns, int(middle + BAND)) + 1):
             sofar = cost.get((row, column))
             if sofar is None:
                 continue
             for step, base in _COST.items():
                 down, right = row + step[0], column + step[1]
-                if down > len(one) or right > len(other):
+                if down > rows or right > columns:
                     continue
                 price = sofar + base
                 if step[0] and step[1]:
-                    price += _mismatch(sum(lengths[row:down]), sum(others[column:right]), ratio)
-                    price -= ANCHOR_WEIGHT * _shared(marks[row:down], its_marks[column:right])
+                    price += mismatch(
+                        ends[down] - ends[row], other_ends[right] - other_ends[column], ratio
+                    )
+                    ours, others = marks[row:down], other_marks[column:right]
+                    if any(ours) or any(others):
+                        price -= ANCHOR_WEIGHT * _shared(ours, others)
                 if price < cost.get((down, right), math.inf):
                     cost[down, right] = price
                     came[down, right] = step
-    place = (len(one), len(other))
+    place = (rows, columns)
     beads = []
     while place != (0, 0):
         last = came.get(place)
@@ -178,6 +186,7 @@ def _mismatch(length: int, its: int, ratio: float) -> float:
     return min(25.0, -math.log(max(1e-12, math.erfc(delta / math.sqrt(2)))))
 
 
+@functools.lru_cache(maxsize=50_000)
 def _key(piece: str) -> str:
     """What must be equal for two pieces to be a fixed point: enough that stays the same in
     translation. "" if there is not enough.
@@ -186,6 +195,7 @@ def _key(piece: str) -> str:
     return key if len(key) >= MIN_KEY else ""
 
 
+@functools.lru_cache(maxsize=50_000)
 def _marks(piece: str) -> frozenset[str]:
     return frozenset(_ALIKE.findall(piece))
 

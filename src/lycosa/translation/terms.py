@@ -7,13 +7,19 @@ So a translation is looked up in the index as it stands, without being analysed 
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
-from lycosa.text.analyze import Analyzer, Unit
+from lycosa.text.analyze import Analyzer, NativeAnalyzer, Unit
 from lycosa.text.han import simplified
 from lycosa.text.korean import MorphemeAnalyzer
-from lycosa.text.segmented import PartsAnalyzer, SyllablePairAnalyzer
+from lycosa.text.segmented import (
+    PartsAnalyzer,
+    SegmentedAnalyzer,
+    SyllablePairAnalyzer,
+    TwoStreamAnalyzer,
+)
 
 MAX_KEY = 8  # terms
 
@@ -30,9 +36,21 @@ def has_parts(analyzer: Analyzer) -> bool:
     return isinstance(analyzer, PartsAnalyzer | SyllablePairAnalyzer | MorphemeAnalyzer)
 
 
+_CHUNKWISE = (NativeAnalyzer.units, SegmentedAnalyzer.units, TwoStreamAnalyzer.units)
+
+
 def terms(analyzer: Analyzer, text: str) -> list[TranslationTerm]:
-    """What a sentence teaches: its words, and the parts of those that have any."""
+    """Return a sentence's words, and the parts of those that have any."""
+    if type(analyzer).units in _CHUNKWISE:
+        chunks = text.split()
+        return [term for chunk in chunks for term in _chunk_terms(analyzer, chunk)]
     return list(_terms(analyzer, analyzer.units(text)))
+
+
+@functools.lru_cache(maxsize=100_000)
+def _chunk_terms(analyzer: Analyzer, chunk: str) -> tuple[TranslationTerm, ...]:
+    """Return the terms of a chunk between spaces; sentences repeat most of them."""
+    return tuple(_terms(analyzer, analyzer.units(chunk)))
 
 
 def _terms(analyzer: Analyzer, units: Sequence[Unit]) -> Iterator[TranslationTerm]:

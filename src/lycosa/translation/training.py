@@ -1,10 +1,9 @@
-"""Tables of translations that the crawl itself teaches: its pages in several languages, aligned and
-learned from.
+"""Train translation tables from the pages of the crawl that exist in several languages.
 
-translations-en-de.sqlite   one for each language that has enough of them beside the hub's
+translations-en-de.sqlite   one for each language with enough translated pages
 (`lycosa.translation.table`)
 
-A language whose pages say what they said for the generation before keeps its table
+The table of a language whose pages did not change is reused
 (`lycosa.translation.training_records`).
 """
 
@@ -27,45 +26,44 @@ from lycosa.translation.parallel_pages import ParallelPages, find_parallel, text
 from lycosa.translation.table import TableInfo, analyzers, write_table
 from lycosa.translation.terms import TranslationTerm, terms
 from lycosa.translation.training_records import (
-    Lesson,
+    TrainingRecord,
     file_digest,
-    lessons,
+    read_training_records,
+    reuse_table,
     sources,
-    taken_over,
-    write_lessons,
+    write_training_records,
 )
 from lycosa.translation.word_alignment import MAX_SENTENCES, learn
 
 MIN_SENTENCES = 200
-"""Pairs of sentences without which a language is not learned: what fewer teach is chance."""
+"""Minimum number of sentence pairs for training; fewer give tables of chance."""
 _TEXTS = ".texts.sqlite"
 
 
 @dataclass(slots=True, frozen=True)
-class Taught:
-    """What was learned of a language: pairs of pages, of sentences, of words. `kept`: for the
-    generation before.
+class TrainedLanguage:
+    """The result for one language: pairs of pages, of sentences, of words. `reused`: trained for
+    the previous generation.
     """
 
     language: str
     pages: int
     sentences: int
     pairs: int
-    kept: bool = False
+    reused: bool = False
 
 
 def table_name(hub: str, language: str) -> str:
     return f"translations-{hub}-{language}.sqlite"
 
 
-def teach(
+def train_tables(
     tables: LiveTables, folder: Path, analysis: Analysis = Analysis(), before: Path | None = None
-) -> list[Taught]:
+) -> list[TrainedLanguage]:
     """Write a table for each language with enough translated pages into a folder, with keys by
     `analysis`. Texts wait on disk, compressed.
 
-    `before`: the folder of the generation before; tables that would be the same are taken from
-    there.
+    `before`: the folder of the previous generation; unchanged tables are reused.
 
     Raises:
         FileNotFoundError: a table's file went away: refresh the tables and try again.
@@ -79,26 +77,28 @@ def teach(
         .iter_rows()
     }
     now = sources(tables, parallel, analysis)
-    known = lessons(before)
-    found: dict[str, Taught] = {}
-    learned: dict[str, Lesson] = {}
+    known = read_training_records(before)
+    found: dict[str, TrainedLanguage] = {}
+    learned: dict[str, TrainingRecord] = {}
     for language, pages in counts.items():
         lesson = known.get(language)
         if lesson is None or before is None or lesson.source != now[language]:
             continue
         name = table_name(parallel.hub, language)
-        if not lesson.table or taken_over(before / name, folder / name, lesson):
+        if not lesson.table or reuse_table(before / name, folder / name, lesson):
             learned[language] = lesson
-            found[language] = Taught(language, pages, lesson.sentences, lesson.pairs, kept=True)
+            found[language] = TrainedLanguage(
+                language, pages, lesson.sentences, lesson.pairs, reused=True
+            )
     anew = [language for language in counts if language not in learned]
     for taught in _learn(tables, parallel, anew, folder, analysis):
         found[taught.language] = taught
         path = folder / table_name(parallel.hub, taught.language)
         table = file_digest(path) if taught.pairs else ""
-        learned[taught.language] = Lesson(
+        learned[taught.language] = TrainingRecord(
             now[taught.language], table, taught.pages, taught.sentences, taught.pairs
         )
-    write_lessons(folder, learned)
+    write_training_records(folder, learned)
     return [found[language] for language in counts if found[language].pairs]
 
 
@@ -108,10 +108,8 @@ def _learn(
     languages: Sequence[str],
     folder: Path,
     analysis: Analysis,
-) -> Iterator[Taught]:
-    """What each of the languages teaches; without pairs of words, and without a table, where that
-    is too little.
-    """
+) -> Iterator[TrainedLanguage]:
+    """Train the languages. Too little text gives no pairs of words, and no table."""
     if not languages:
         return
     wanted = parallel.pairs.filter(pl.col("language").is_in(languages))
@@ -154,7 +152,7 @@ def _teach_one(
     language: str,
     folder: Path,
     analysis: Analysis,
-) -> Taught:
+) -> TrainedLanguage:
     one, other = analysis.of(hub), analysis.of(language)
 
     def sentences() -> Iterator[tuple[list[TranslationTerm], list[TranslationTerm]]]:
@@ -163,7 +161,7 @@ def _teach_one(
             here, there = _text(kept, hub_host, hub_url), _text(kept, host, url)
             for piece, its in aligned(here, there, hub, language):
                 key = hash((piece, its))
-                if key not in seen:  # what stands on every page of a site teaches once
+                if key not in seen:  # texts that all pages of a site repeat count once
                     seen.add(key)
                     yield terms(one, piece), terms(other, its)
                     if len(seen) >= MAX_SENTENCES:
@@ -171,7 +169,7 @@ def _teach_one(
 
     learned = learn(sentences())
     if learned.sentences < MIN_SENTENCES or not learned.pairs:
-        return Taught(language, pairs.height, learned.sentences, 0)
+        return TrainedLanguage(language, pairs.height, learned.sentences, 0)
     told = (
         f"{number_of(pairs.height, 'page')} of the crawl, "
         f"{number_of(learned.sentences, 'sentence')}"
@@ -192,7 +190,7 @@ def _teach_one(
         learned.source_surfaces,
         learned.target_surfaces,
     )
-    return Taught(language, pairs.height, learned.sentences, len(learned.pairs))
+    return TrainedLanguage(language, pairs.height, learned.sentences, len(learned.pairs))
 
 
 def _text(kept: sqlite3.Connection, host: int, url: int) -> str:

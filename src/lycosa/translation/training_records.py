@@ -1,11 +1,10 @@
-"""What a generation's tables of translations were learned from, so that the next one takes over
-those that it would learn again.
+"""Records of what translation tables were trained from, so that unchanged tables are reused.
 
-taught.json   version, and for each language: what its table was learned from, and what came of it
+training.json   format, and for each language: a digest of its input, and the result
 
 A table is a function of the pairs of pages, their texts, and the program. All three are in one
-digest; so a table is taken over only where every page that taught it is still there with the same
-text, and nothing that was purged, or excluded, stays in one.
+digest. A table is reused only if all its pages still exist with the same text, so that no table
+contains purged or excluded pages.
 """
 
 from __future__ import annotations
@@ -26,16 +25,14 @@ from lycosa.translation.parallel_pages import ParallelPages, texts, wanted_keys
 from lycosa.translation.table import FORMAT, analyzers
 from lycosa.translation.word_alignment import LEARNER_VERSION
 
-TAUGHT = "taught.json"
+RECORDS = "training.json"
 _FORMAT = 1
 _BLOCK = 1 << 20
 
 
 @dataclass(slots=True, frozen=True)
-class Lesson:
-    """One language's: the digest of what it was learned from, that of the table's file ("": too
-    little to learn from), and its counts.
-    """
+class TrainingRecord:
+    """Digests of the input and of the table's file ("": too little text), and the counts."""
 
     source: str
     table: str
@@ -45,8 +42,8 @@ class Lesson:
 
 
 def sources(tables: LiveTables, parallel: ParallelPages, analysis: Analysis) -> dict[str, str]:
-    """For each language the digest of what it is learned from: pairs, texts, analyzers, learner,
-    form of table. Memory: 100 bytes a page.
+    """Return for each language the digest of its input: pairs, texts, analyzers, learner, format.
+    Memory: 100 bytes a page.
 
     Raises:
         FileNotFoundError: a table's file went away: refresh the tables and try again.
@@ -78,16 +75,17 @@ def sources(tables: LiveTables, parallel: ParallelPages, analysis: Analysis) -> 
     return found
 
 
-def lessons(folder: Path | None) -> dict[str, Lesson]:
-    """What a generation says of its tables, by language; nothing if that cannot be read: all is
-    learned anew then.
-    """
+def read_training_records(folder: Path | None) -> dict[str, TrainingRecord]:
+    """Return the records of a generation by language; none if they cannot be read."""
     if folder is None:
         return {}
     try:
-        document: dict[str, Any] = json.loads((folder / TAUGHT).read_bytes())
+        document: dict[str, Any] = json.loads((folder / RECORDS).read_bytes())
         return (
-            {language: Lesson(**values) for language, values in document["languages"].items()}
+            {
+                language: TrainingRecord(**values)
+                for language, values in document["languages"].items()
+            }
             if document["format"] == _FORMAT
             else {}
         )
@@ -95,18 +93,16 @@ def lessons(folder: Path | None) -> dict[str, Lesson]:
         return {}
 
 
-def write_lessons(folder: Path, found: Mapping[str, Lesson]) -> None:
+def write_training_records(folder: Path, found: Mapping[str, TrainingRecord]) -> None:
     document = {
         "format": _FORMAT,
         "languages": {language: asdict(lesson) for language, lesson in sorted(found.items())},
     }
-    (folder / TAUGHT).write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
+    (folder / RECORDS).write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
 
 
-def taken_over(source: Path, target: Path, lesson: Lesson) -> bool:
-    """Copy a table of the generation before; False, and no copy, if it is not there or not as it
-    was written.
-    """
+def reuse_table(source: Path, target: Path, lesson: TrainingRecord) -> bool:
+    """Copy a table of the previous generation; return False if it is missing or damaged."""
     try:
         shutil.copyfile(source, target)
     except OSError:

@@ -12,6 +12,7 @@ import itertools
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,9 +38,8 @@ MAX_TRANSLATIONS = 24  # kept for a term, either way
 # it
 MAX_SENTENCE = 250
 MAX_SENTENCES = 60_000
-# pairs of words that are looked at: half a gigabyte; of more, those of the longest sentences are
-# left out
-MOST_LINKS = 12_000_000
+# pairs of words, half a gigabyte; beyond, the longest sentences are left out
+MAX_LINKS = 12_000_000
 
 Sentence = Sequence[TranslationTerm]
 Floats = NDArray[np.float64]
@@ -59,7 +59,7 @@ class Learned:
     sentences: int
 
 
-class _Side:
+class _Vocabulary:
     """The vocabulary of one language."""
 
     def __init__(self) -> None:
@@ -90,23 +90,38 @@ class _Side:
         }
 
 
+class _Links(NamedTuple):
+    """One sentence pair: the distinct terms of either side with their counts."""
+
+    source: Whole
+    source_counts: Whole
+    target: Whole
+    target_counts: Whole
+    size: int  # links of the tokens
+
+    @classmethod
+    def of(cls, source: Sequence[int], target: Sequence[int]) -> _Links:
+        one, one_counts = np.unique(np.array(source, np.int64), return_counts=True)
+        other, other_counts = np.unique(np.array(target, np.int64), return_counts=True)
+        return cls(one, one_counts, other, other_counts, len(source) * len(target))
+
+
 def learn(pairs: Iterable[tuple[Sentence, Sentence]]) -> Learned:
-    """Learn from sentence pairs, at most `MAX_SENTENCES`. Memory: some 40 bytes for each pair of
-    words in them, at most `MOST_LINKS`.
+    """Learn from sentence pairs, at most `MAX_SENTENCES`.
+
+    Memory: at most 40 bytes for each of `MAX_LINKS` pairs of words.
     """
-    source, target = _Side(), _Side()
-    links: list[tuple[Whole, Whole]] = []
+    source, target = _Vocabulary(), _Vocabulary()
+    links: list[_Links] = []
     for one, other in pairs:
         if one and other and len(one) <= MAX_SENTENCE and len(other) <= MAX_SENTENCE:
-            links.append(
-                (np.array(source.numbers(one), np.int64), np.array(target.numbers(other), np.int64))
-            )
+            links.append(_Links.of(source.numbers(one), target.numbers(other)))
             if len(links) == MAX_SENTENCES:
                 break
-    if sum(len(one) * len(other) for one, other in links) > MOST_LINKS:
-        links.sort(key=lambda link: len(link[0]) * len(link[1]))
-        sizes = itertools.accumulate(len(one) * len(other) for one, other in links)
-        links = [link for link, size in zip(links, sizes, strict=True) if size <= MOST_LINKS]
+    if sum(link.size for link in links) > MAX_LINKS:
+        links.sort(key=lambda link: link.size)
+        sizes = itertools.accumulate(link.size for link in links)
+        links = [link for link, size in zip(links, sizes, strict=True) if size <= MAX_LINKS]
     if not links:
         return Learned([], {}, {}, 0)
     strongest = _strongest(source, target, _align(links, len(source.keys), len(target.keys)))
@@ -118,75 +133,89 @@ def learn(pairs: Iterable[tuple[Sentence, Sentence]]) -> Learned:
     )
 
 
-def _align(
-    links: Sequence[tuple[Whole, Whole]], sources: int, targets: int
-) -> tuple[Whole, Whole, Floats]:
-    """Word pairs with their weights: (source number, target number, weight)."""
-    columns = np.concatenate(
-        [np.repeat(one, len(other)) * targets + np.tile(other, len(one)) for one, other in links]
+def _align(links: Sequence[_Links], sources: int, targets: int) -> tuple[Whole, Whole, Floats]:
+    """Return the word pairs with their weights: (source number, target number, weight).
+
+    Equal terms of a sentence have equal links, so that each is calculated once and multiplied.
+    """
+    cells, inverse = np.unique(
+        np.concatenate(
+            [
+                np.repeat(link.source, link.target.size) * targets
+                + np.tile(link.target, link.source.size)
+                for link in links
+            ]
+        ),
+        return_inverse=True,
     )
-    cells, inverse = np.unique(columns, return_inverse=True)
-    del columns
     pair: Small = inverse.astype(np.int32)
+    del inverse
     cell_source, cell_target = cells // targets, cells % targets
-    # The token that each link explains: of the target sentences for the forward model, of the
-    # source ones for the backward.
-    forward_token = _tokens(links, backward=False)
-    backward_token = _tokens(links, backward=True)
-    source_tokens = np.concatenate([one for one, _ in links])
-    target_tokens = np.concatenate([other for _, other in links])
-    target_null = (
-        NULL * (np.bincount(target_tokens, minlength=targets) / len(target_tokens))[target_tokens]
-    )
-    source_null = (
-        NULL * (np.bincount(source_tokens, minlength=sources) / len(source_tokens))[source_tokens]
-    )
+    # The forward model explains the target's terms, the backward model those of the source.
+    forward_token, source_times = _terms_of_links(links, backward=False)
+    backward_token, target_times = _terms_of_links(links, backward=True)
+    times = source_times * target_times
+    target_null = _null([(link.target, link.target_counts) for link in links], targets)
+    source_null = _null([(link.source, link.source_counts) for link in links], sources)
     forward = np.full(len(cells), 1.0 / targets)
     backward = np.full(len(cells), 1.0 / sources)
     for round_ in range(ALONE_ROUNDS + AGREEING_ROUNDS):
-        share = _shares(forward, pair, forward_token, target_null)
-        back_share = _shares(backward, pair, backward_token, source_null)
-        if round_ >= ALONE_ROUNDS:
-            share = back_share = share * back_share
-        count = np.bincount(pair, weights=share, minlength=len(cells))
-        back_count = np.bincount(pair, weights=back_share, minlength=len(cells))
-        forward = (
-            count
-            / np.maximum(np.bincount(cell_source, weights=count, minlength=sources), 1e-12)[
-                cell_source
-            ]
-        )
-        backward = (
-            back_count
-            / np.maximum(np.bincount(cell_target, weights=back_count, minlength=targets), 1e-12)[
-                cell_target
-            ]
-        )
-    weight = np.sqrt(forward * backward) ** WEIGHT_POWER
-    return cell_source, cell_target, weight
-
-
-def _shares(probability: Floats, pair: Small, token: Small, null: Floats) -> Floats:
-    """How much of each token every link explains."""
-    each = probability[pair]
-    shares: Floats = each / (np.bincount(token, weights=each, minlength=len(null)) + null)[token]
-    return shares
-
-
-def _tokens(links: Sequence[tuple[Whole, Whole]], *, backward: bool) -> Small:
-    tokens, first = [], 0
-    for one, other in links:
-        if backward:
-            tokens.append(np.repeat(np.arange(first, first + len(one), dtype=np.int32), len(other)))
-            first += len(one)
+        share = _shares(forward, pair, forward_token, source_times, target_null)
+        back_share = _shares(backward, pair, backward_token, target_times, source_null)
+        if round_ < ALONE_ROUNDS:
+            count = np.bincount(pair, weights=share * times, minlength=len(cells))
+            back_count = np.bincount(pair, weights=back_share * times, minlength=len(cells))
         else:
-            tokens.append(np.tile(np.arange(first, first + len(other), dtype=np.int32), len(one)))
-            first += len(other)
-    return np.concatenate(tokens)
+            share *= back_share
+            share *= times
+            count = back_count = np.bincount(pair, weights=share, minlength=len(cells))
+        forward = _normalized(count, cell_source, sources)
+        backward = _normalized(back_count, cell_target, targets)
+    return cell_source, cell_target, np.sqrt(forward * backward) ** WEIGHT_POWER
+
+
+def _normalized(count: NDArray[Any], groups: Whole, size: int) -> Floats:
+    """Divide counts by the sums of their groups."""
+    sums = np.maximum(np.bincount(groups, weights=count, minlength=size), 1e-12)
+    normalized: Floats = count / sums[groups]
+    return normalized
+
+
+def _null(terms: Sequence[tuple[Whole, Whole]], size: int) -> Floats:
+    """Return for each distinct term of each sentence the weight of "translates nothing"."""
+    numbers = np.concatenate([each for each, _ in terms])
+    counts = np.concatenate([each for _, each in terms])
+    frequency = np.bincount(numbers, weights=counts, minlength=size) / counts.sum()
+    null: Floats = NULL * frequency[numbers]
+    return null
+
+
+def _shares(probability: Floats, pair: Small, token: Small, times: Floats, null: Floats) -> Floats:
+    """Return how much of its term each link explains."""
+    each = probability[pair]
+    sums = np.bincount(token, weights=each * times, minlength=len(null)) + null
+    each /= sums[token]
+    return each
+
+
+def _terms_of_links(links: Sequence[_Links], *, backward: bool) -> tuple[Small, Floats]:
+    """Return for each link the term that it explains, and how often the other term occurs."""
+    tokens, times, first = [], [], 0
+    for link in links:
+        ones, others = link.source.size, link.target.size
+        if backward:
+            tokens.append(np.repeat(np.arange(first, first + ones, dtype=np.int32), others))
+            times.append(np.tile(link.target_counts, ones))
+            first += ones
+        else:
+            tokens.append(np.tile(np.arange(first, first + others, dtype=np.int32), ones))
+            times.append(np.repeat(link.source_counts, others))
+            first += others
+    return np.concatenate(tokens), np.concatenate(times).astype(np.float64)
 
 
 def _strongest(
-    source: _Side, target: _Side, aligned: tuple[Whole, Whole, Floats]
+    source: _Vocabulary, target: _Vocabulary, aligned: tuple[Whole, Whole, Floats]
 ) -> list[tuple[str, str, float]]:
     """The pairs that are worth keeping: among the best of their source term, or of their target
     term.

@@ -12,7 +12,7 @@ from lycosa.url.site_name import SiteName, site_name
 
 
 @dataclass(slots=True, frozen=True)
-class Site:
+class SiteScope:
     """`start`: a normalised URL to begin at. The site is its host (one port, if it names one); with
     a path, the URLs that begin with the path up to its last slash; over http and https alike.
     """
@@ -24,7 +24,7 @@ class Site:
         object.__setattr__(self, "name", site_name(self.start))
 
     @classmethod
-    def of(cls, text: str) -> Site:
+    def of(cls, text: str) -> SiteScope:
         """A site as people write it: `example.org`, `https://example.org/docs/`.
 
         Raises:

@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 
 from lycosa.config.settings import Config
 from lycosa.core.errors import LycosaError, UsageError
-from lycosa.matching.orders import Order, read_orders
+from lycosa.matching.orders import SearchOrder, read_orders
 from lycosa.notify.outbox import Outbox, Postman, outboxes
 from lycosa.notify.transports import Notifier, notifier_of
 from lycosa.processes.threads import OnError, background_thread
@@ -41,7 +41,7 @@ class WatchPost:
         self._say = say
         self._every_s = _HERE_S if self._workspace.storage.on_disk else _ELSEWHERE_S
         self._feed: MatchFeed | None = None
-        self._orders: dict[str, Order] = {}
+        self._orders: dict[str, SearchOrder] = {}
         self._boxes: dict[str, Outbox] = {}
         # how far each outbox has been filled; its own cursor stands where it last got something
         self._places: dict[str, Place] = {}
@@ -153,7 +153,7 @@ class WatchPost:
         return standing.waiting > 0 and not standing.fails
 
 
-def _start(orders: Mapping[str, Order]) -> Place:
+def _start(orders: Mapping[str, SearchOrder]) -> Place:
     return Place(min((order.since for order in orders.values()), default=0) + 1)
 
 

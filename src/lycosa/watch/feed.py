@@ -19,7 +19,7 @@ from typing import NamedTuple
 
 import polars as pl
 
-from lycosa.matching.orders import Order
+from lycosa.matching.orders import SearchOrder
 from lycosa.notify.transports import Notice
 from lycosa.store.tables.live import LiveTables
 from lycosa.store.workspace import Workspace
@@ -112,7 +112,7 @@ class MatchFeed:
         return lambda url: self._state.excluded(url, hostname(url))
 
     def after(
-        self, place: Place, orders: Mapping[str, Order], most: int
+        self, place: Place, orders: Mapping[str, SearchOrder], most: int
     ) -> tuple[list[Notice], Place]:
         """At most `most` notices for these watches, oldest first, and the place behind the last of
         them; with fewer than `most` it is the head of the log.
@@ -188,7 +188,7 @@ def _matches(frame: pl.DataFrame) -> list[_Match]:
     return sorted((_Match(*row) for row in frame.iter_rows()), key=lambda row: row.place)
 
 
-def notice_of(order: Order, rows: Sequence[_Match]) -> Notice:
+def notice_of(order: SearchOrder, rows: Sequence[_Match]) -> Notice:
     """The notice of a watch's texts in one version of a page."""
     found = sorted(rows, key=lambda row: (row.positions[:1], row.text))
     first = found[0]

@@ -1,4 +1,4 @@
-"""Watches as people and programs handle them: add, list, remove, and what they found."""
+"""Add, list and remove watches, and list their matches."""
 
 from __future__ import annotations
 
@@ -7,34 +7,32 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from lycosa.config.settings import Config
-from lycosa.core.clock import Clock
 from lycosa.core.errors import UsageError
-from lycosa.matching.matches import Found, matches_of
+from lycosa.matching.matches import StoredMatch, matches_of
 from lycosa.matching.normalise import folding_of
 from lycosa.matching.orders import (
-    Order,
+    OrderScope,
+    SearchOrder,
     find_order,
     new_order,
     read_orders,
     remove_order,
     write_order,
 )
-from lycosa.notify.outbox import Outbox, Standing
+from lycosa.notify.outbox import DeliveryState, Outbox
 from lycosa.notify.transports import Notifier, checked_target, notifier_of
 from lycosa.store.tables.live import LiveTables
 from lycosa.store.workspace import Workspace
-from lycosa.url.site_scope import Site
+from lycosa.url.site_scope import SiteScope
 from lycosa.watch.delivery import NAME
 
 
 @dataclass(slots=True, frozen=True)
-class Watched:
-    """A watch, how its targets stand, and whether a process works in the workspace that looks for
-    it now.
-    """
+class WatchStatus:
+    """A watch, the state of its targets, and whether a crawl is running that applies it."""
 
-    order: Order
-    targets: tuple[Standing, ...]
+    order: SearchOrder
+    targets: tuple[DeliveryState, ...]
     running: bool
 
 
@@ -48,10 +46,10 @@ def add_watch(
     collections: Sequence[str] = (),
     notify: Sequence[str] = (),
     local_targets: bool = True,
-    clock: Clock | None = None,
-) -> Watched:
-    """Look for texts in every page that is fetched from now on. `local_targets`: commands and files
-    may be notified too, which is for who sits at the machine, not for who comes over the network.
+) -> WatchStatus:
+    """Search every page that is fetched from now on for texts.
+
+    `local_targets`: allow commands and files as targets; false for requests over the network.
 
     Raises:
         UsageError: nothing to look for, an unknown collection, a target that cannot be used.
@@ -76,16 +74,15 @@ def add_watch(
         "watch",
         texts,
         folding_of(ignored),
+        OrderScope(collections),
         name=name,
-        collections=collections,
         notify=targets,
-        clock=clock,
     )
     write_order(workspace.storage, order)
     return _watched(workspace, order)
 
 
-def list_watches(root: str) -> list[Watched]:
+def list_watches(root: str) -> list[WatchStatus]:
     """All watches, oldest first. Raises WorkspaceError."""
     workspace = Workspace.open(root)
     return [
@@ -95,8 +92,8 @@ def list_watches(root: str) -> list[Watched]:
     ]
 
 
-def remove_watch(root: str, name: str) -> Order:
-    """Look for it no more; what was found stays. By id, or by a name that only one has.
+def remove_watch(root: str, name: str) -> SearchOrder:
+    """Remove a watch by ID or by a unique name. Its matches stay.
 
     Raises:
         UsageError: there is none.
@@ -115,9 +112,9 @@ def matches(
     site: str = "",
     most: int | None = None,
     every: bool = False,
-) -> tuple[list[Found], int]:
-    """What was found, the latest first, and how much there is: of one watch or call of `find` (by
-    id, or a watch by its name), or of all.
+) -> tuple[list[StoredMatch], int]:
+    """Return matches, latest first, and their number: of one watch or find (by ID, or a watch by
+    its name), or of all.
 
     Raises:
         UsageError: there is no such watch, and never was.
@@ -132,13 +129,13 @@ def matches(
         if not name.startswith(("watch-", "find-")):
             ids = (find_order(workspace.storage, name).id,)
     return matches_of(
-        tables, ids, since=since, site=Site.of(site) if site else None, most=most, every=every
+        tables, ids, since=since, site=SiteScope.of(site) if site else None, most=most, every=every
     )
 
 
-def _watched(workspace: Workspace, order: Order) -> Watched:
+def _watched(workspace: Workspace, order: SearchOrder) -> WatchStatus:
     boxes = [Outbox(workspace.storage, NAME, target, _unused) for target in order.notify]
-    return Watched(order, tuple(box.standing() for box in boxes), workspace.owner() is not None)
+    return WatchStatus(order, tuple(box.standing() for box in boxes), workspace.owner() is not None)
 
 
 def _unused() -> Notifier:

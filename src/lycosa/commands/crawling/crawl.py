@@ -28,7 +28,7 @@ from lycosa.maintenance.upkeep import Upkeep
 from lycosa.processes.memory import tune_memory
 from lycosa.store.coordination.leadership import require_no_leader
 from lycosa.store.workspace import Workspace
-from lycosa.url.site_scope import Site
+from lycosa.url.site_scope import SiteScope
 
 
 def _to_stderr(message: str) -> None:
@@ -53,7 +53,7 @@ class CrawlOrder:
     command: str = "crawl"
     start: str = ""
     start_depth: int | None = None
-    site: Site | None = None
+    site: SiteScope | None = None
     say: Callable[[str], None] = _to_stderr
 
 
@@ -156,7 +156,7 @@ def _work(
     session: CrawlSession,
     started: Callable[[Worker], None] | None,
     walk: Walk | None,
-    site: Site | None,
+    site: SiteScope | None,
 ) -> Progress:
     worker, crawl = session.worker, session.crawl
     session.take_up()

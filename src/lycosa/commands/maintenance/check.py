@@ -24,7 +24,7 @@ from lycosa.crawl.session.workspace_config import CONFIGURATION, read_config
 from lycosa.graph import generation as graph
 from lycosa.index.verify import AHEAD, check_index
 from lycosa.matching.orders import FOLDER as WATCHES
-from lycosa.matching.orders import Order
+from lycosa.matching.orders import SearchOrder
 from lycosa.search.crosslingual.vectors import FOLDER as VECTORS
 from lycosa.search.crosslingual.vectors import read_info
 from lycosa.store.compaction.plan import BASE, DELTA
@@ -212,7 +212,7 @@ def _notes(storage: Storage) -> Iterator[Finding]:
     """Small files that people's commands wrote."""
     for name in storage.names(WATCHES):
         if name.endswith(".json") and (
-            problem := _note_problem(storage, f"{WATCHES}/{name}", Order.from_json)
+            problem := _note_problem(storage, f"{WATCHES}/{name}", SearchOrder.from_json)
         ):
             yield Finding(
                 ERROR,

@@ -7,7 +7,7 @@ import polars as pl
 from lycosa.core.records import UrlRow
 from lycosa.crawl.state.crawl_state import CrawlState
 from lycosa.frontier.scheduler.reach import Unvisited
-from lycosa.url.site_scope import Site
+from lycosa.url.site_scope import SiteScope
 
 
 class OnlySite(Unvisited):
@@ -15,7 +15,7 @@ class OnlySite(Unvisited):
     nothing else.
     """
 
-    def __init__(self, site: Site) -> None:
+    def __init__(self, site: SiteScope) -> None:
         self._site = site
 
     def admits(self, row: UrlRow) -> bool:
@@ -25,7 +25,7 @@ class OnlySite(Unvisited):
         return self._site.holds()
 
 
-def wake_site(crawl: CrawlState, site: Site) -> None:
+def wake_site(crawl: CrawlState, site: SiteScope) -> None:
     """Let everything rest but the site's host. After the session has taken up what is stored."""
     crawl.scheduler.parked.clear_due()
     crawl.scheduler.reached(crawl.identifier.identify(site.start).host_key)

@@ -29,7 +29,7 @@ from lycosa.archive.warc.writer import sync_folder
 from lycosa.core.errors import WorkError
 from lycosa.core.units import format_time
 from lycosa.core.version import VERSION
-from lycosa.export.archives.warc import DEFAULT_FILE_BYTES, Selection, export_warc
+from lycosa.export.archives.warc import DEFAULT_FILE_BYTES, WarcSelection, export_warc
 from lycosa.store.tables.live import LiveTables
 from lycosa.store.workspace import Workspace
 
@@ -55,7 +55,7 @@ class WaczReport:
 def export_wacz(
     workspace: Workspace,
     target: str | Path,
-    selection: Selection | None = None,
+    selection: WarcSelection | None = None,
     *,
     title: str = "",
     max_file_bytes: int = DEFAULT_FILE_BYTES,
@@ -71,7 +71,7 @@ def export_wacz(
         WorkError: the target cannot be written.
         ArchiveError: a record is damaged or missing.
     """
-    chosen = selection or Selection()
+    chosen = selection or WarcSelection()
     path = Path(target)
     # Named after what it is made of: what an interrupted call with other options left is of no use
     # here.
@@ -143,7 +143,7 @@ class _Package:
 def _write(
     file: IO[bytes],
     workspace: Workspace,
-    chosen: Selection,
+    chosen: WarcSelection,
     warcs: list[Path],
     index: Path,
     title: str,
@@ -203,7 +203,7 @@ def _write(
     return count
 
 
-def _pages(tables: LiveTables, chosen: Selection) -> Iterator[tuple[str, int, str]]:
+def _pages(tables: LiveTables, chosen: WarcSelection) -> Iterator[tuple[str, int, str]]:
     """(url, fetched_at, title) of the chosen pages, each capture once, partition by partition."""
     rows = tables.scan("pages").with_columns(pl.col("fetched_at").dt.epoch("ms"))
     if chosen.collection:

@@ -54,7 +54,7 @@ _COLUMNS = (
 
 
 @dataclass(frozen=True, slots=True)
-class Selection:
+class WarcSelection:
     """Which captures are exported; empty: all. `language` is that of the URL's page, `since` is in
     milliseconds since 1970.
     """
@@ -94,7 +94,7 @@ class _Capture(NamedTuple):
 def export_warc(
     workspace: Workspace,
     target: str | Path,
-    selection: Selection | None = None,
+    selection: WarcSelection | None = None,
     *,
     max_file_bytes: int = DEFAULT_FILE_BYTES,
     responses_only: bool = False,
@@ -114,7 +114,7 @@ def export_warc(
         WorkError: the target cannot be written, or holds another export under the same names.
         ArchiveError: a record is damaged or missing; no file with it is left behind.
     """
-    chosen = selection or Selection()
+    chosen = selection or WarcSelection()
     folder = Path(target)
     rows = _captures(LiveTables(workspace), chosen)
     newest = rows.select(pl.col("fetched_at").max()).collect().item()
@@ -148,7 +148,7 @@ def export_warc(
     return report
 
 
-def _captures(tables: LiveTables, chosen: Selection) -> pl.LazyFrame:
+def _captures(tables: LiveTables, chosen: WarcSelection) -> pl.LazyFrame:
     rows = tables.scan("visits").filter(
         (pl.col("http_status") > 0) & (pl.col("kind") != VisitKind.CHECK.value)
     )
@@ -231,7 +231,7 @@ def _is_there(path: Path, record_id: str) -> bool:
     return True
 
 
-def _describe(chosen: Selection) -> str:
+def _describe(chosen: WarcSelection) -> str:
     limits = ", ".join(f"{name}={value}" for name, value in asdict(chosen).items() if value)
     return f"exported by Lycosa, records unchanged; {limits or 'all captures'}"
 

@@ -11,8 +11,7 @@ from __future__ import annotations
 import heapq
 import json
 import re
-from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from operator import attrgetter
 from typing import Any, NamedTuple
@@ -21,15 +20,13 @@ import polars as pl
 
 from lycosa.core.records import UrlState
 from lycosa.core.units import format_time
+from lycosa.export.bulk.join import Key, side_by_side
 from lycosa.store.log.state import LogState
 from lycosa.store.tables.files import ENTRY
 from lycosa.store.tables.live import LiveTables
 from lycosa.store.tables.schema import SORT
 from lycosa.store.workspace import Workspace
 from lycosa.url.scope import hostname
-
-Key = tuple[int, int, int]
-"""Of `SORT`: partition, host_key, url_key."""
 
 START: Key = (0, 0, 0)
 PAGES_BYTES, URLS_BYTES = 24 * 2**20, 12 * 2**20  # of rows in memory
@@ -63,7 +60,7 @@ _encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 
 
 @dataclass(slots=True, frozen=True)
-class Selection:
+class BulkSelection:
     """Which pages are exported; empty: all. `since`: fetched then or later, milliseconds since
     1970.
     """
@@ -86,7 +83,7 @@ class Action(NamedTuple):
 
 
 def actions(
-    workspace: Workspace, state: LogState, chosen: Selection, after: int, start: Key = START
+    workspace: Workspace, state: LogState, chosen: BulkSelection, after: int, start: Key = START
 ) -> Iterator[Action]:
     """Everything that log entries later than `after` changed, up to `state`; from a key on. With
     `after` 0: all live pages.
@@ -103,14 +100,18 @@ def actions(
         },
     )
     tables = LiveTables(workspace, news)
-    pages = _Feed(
-        _later(tables.ordered("pages", _PAGE_COLUMNS, memory_bytes=PAGES_BYTES), after), start
-    )
+    pages = tables.ordered("pages", _PAGE_COLUMNS, memory_bytes=PAGES_BYTES)
     columns = (*SORT, "collection", "operation", "url", "state", ENTRY)
-    urls = _Feed(_later(tables.ordered("urls", columns, memory_bytes=URLS_BYTES), after), start)
-    everything = LiveTables(workspace, state)
-    for page_rows, url_rows in _side_by_side(pages, urls):
-        yield from _judge(page_rows, url_rows, chosen, everything if after else None)
+    urls = tables.ordered("urls", columns, memory_bytes=URLS_BYTES)
+    everything = LiveTables(workspace, state) if after else None
+    streams = [_later(pages, after, start), _later(urls, after, start)]
+    for page_rows, url_rows in side_by_side(streams):
+        yield from _judge(
+            page_rows if page_rows.height else None,
+            url_rows if url_rows.height else None,
+            chosen,
+            everything,
+        )
 
 
 def document_id(host_key: int, url_key: int, collection: str) -> str:
@@ -129,72 +130,21 @@ def domains_of(host: str) -> list[str]:
     return [".".join(labels[place:]) for place in range(len(labels))]
 
 
-class _Feed:
-    """A stream of frames in key order, of which all rows up to a key are taken at a time."""
-
-    def __init__(self, frames: Iterator[pl.DataFrame], start: Key) -> None:
-        self._frames = frames
-        self._start = start
-        self.rows: pl.DataFrame | None = None
-
-    def fill(self) -> None:
-        """Have rows, if there are any left."""
-        while self.rows is None:
-            frame = next(self._frames, None)
-            if frame is None:
-                return
-            rows = frame[_count_below(frame, self._start, bisect_left) :]
-            self.rows = rows if rows.height else None
-
-    def last(self) -> Key | None:
-        return None if self.rows is None else _key(self.rows, self.rows.height - 1)
-
-    def through(self, cut: Key) -> pl.DataFrame | None:
-        """The rows up to a key, itself included; None if there are none."""
-        rows = self.rows
-        if rows is None:
-            return None
-        count = _count_below(rows, cut, bisect_right)
-        self.rows = rows[count:] if count < rows.height else None
-        return rows[:count] if count else None
-
-
-def _count_below(frame: pl.DataFrame, cut: Key, bisect: Callable[..., int]) -> int:
-    return bisect(range(frame.height), cut, key=lambda place: _key(frame, place))
-
-
-def _key(frame: pl.DataFrame, place: int) -> Key:
-    partition, host_key, url_key = (frame.get_column(name)[place] for name in SORT)
-    return partition, host_key, url_key
-
-
-def _later(frames: Iterator[pl.DataFrame], after: int) -> Iterator[pl.DataFrame]:
-    """Merged files hold older rows too."""
+def _later(frames: Iterator[pl.DataFrame], after: int, start: Key) -> Iterator[pl.DataFrame]:
+    """Yield rows from a key on with later entries; compacted files hold older rows too."""
+    reached = pl.lit(True)
+    for name, value in zip(reversed(SORT), reversed(start), strict=True):
+        reached = (pl.col(name) > value) | ((pl.col(name) == value) & reached)
     for frame in frames:
-        rows = frame.filter(pl.col(ENTRY) > after)
+        rows = frame.filter((pl.col(ENTRY) > after) & reached)
         if rows.height:
             yield rows
-
-
-def _side_by_side(
-    pages: _Feed, urls: _Feed
-) -> Iterator[tuple[pl.DataFrame | None, pl.DataFrame | None]]:
-    """The rows of both streams up to the lower end of the two, again and again: all rows of a key
-    come together.
-    """
-    while True:
-        pages.fill()
-        urls.fill()
-        ends = [last for last in (pages.last(), urls.last()) if last is not None]
-        if not ends:
-            return
-        yield pages.through(min(ends)), urls.through(min(ends))
 
 
 def _judge(
     pages: pl.DataFrame | None,
     urls: pl.DataFrame | None,
-    chosen: Selection,
+    chosen: BulkSelection,
     everything: LiveTables | None,
 ) -> Iterator[Action]:
     """Documents and deletions of one range of keys, in its order. `everything`: all tables, if

@@ -18,9 +18,10 @@ from typing import Any, BinaryIO
 import xxhash
 
 from lycosa.core.errors import WorkError, WorkspaceError
-from lycosa.export.bulk.actions import START, Action, Key, Selection, actions
+from lycosa.export.bulk.actions import START, Action, BulkSelection, actions
 from lycosa.export.bulk.http import Waiting
-from lycosa.export.bulk.targets import BrokenAnswer, Outcome, Target, TooLarge, Verdict
+from lycosa.export.bulk.join import Key
+from lycosa.export.bulk.targets import ActionStatus, BrokenAnswer, Outcome, Target, TooLarge
 from lycosa.store.coordination.owner import FOLDER
 from lycosa.store.log.state import LogState
 from lycosa.store.workspace import Workspace
@@ -45,7 +46,7 @@ class Destination:
     kind: str
     url: str
     index: str
-    chosen: Selection
+    chosen: BulkSelection
 
     @property
     def path(self) -> str:
@@ -107,7 +108,7 @@ def export_bulk(
     return export.run()
 
 
-def export_jsonl(workspace: Workspace, chosen: Selection, output: BinaryIO) -> int:
+def export_jsonl(workspace: Workspace, chosen: BulkSelection, output: BinaryIO) -> int:
     """Write every live page as one line of JSON; returns how many. Raises OSError,
     WorkspaceError.
     """
@@ -268,7 +269,7 @@ class _Export:
             waiting: list[Action] = []
             why = ""
             for action, outcome in zip(batch, outcomes, strict=True):
-                if outcome.verdict is Verdict.AGAIN:
+                if outcome.verdict is ActionStatus.AGAIN:
                     waiting.append(action)
                     why = outcome.reason
                 else:
@@ -287,7 +288,7 @@ class _Export:
         if len(batch) == 1:
             self._count(
                 batch[0],
-                Outcome(Verdict.FAILED, f"413: {size} bytes are more than the server accepts"),
+                Outcome(ActionStatus.FAILED, f"413: {size} bytes are more than the server accepts"),
             )
             return
         self._batch_bytes = min(self._batch_bytes, max(_MIN_BYTES, size // 2))
@@ -297,7 +298,7 @@ class _Export:
 
     def _count(self, action: Action, outcome: Outcome) -> None:
         report = self._report
-        if outcome.verdict is Verdict.FAILED:
+        if outcome.verdict is ActionStatus.FAILED:
             report.failed += 1
             if len(report.failures) < _MAX_FAILURES:
                 report.failures.append(

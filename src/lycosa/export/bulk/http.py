@@ -17,11 +17,11 @@ import ssl
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from email.utils import parsedate_to_datetime
 from typing import Any
 from urllib.parse import urlsplit
 
 from lycosa.core.errors import UsageError, WorkError
+from lycosa.http.fields import retry_after_s
 
 AUTH_VARIABLE = "LYCOSA_BULK_AUTH"
 """The environment variable with the credentials: `user:password`, or a whole Authorization value
@@ -46,7 +46,7 @@ class Patience:
 
 
 @dataclass(slots=True, frozen=True)
-class Answer:
+class BulkResponse:
     """A whole answer that is none to try again."""
 
     status: int
@@ -156,7 +156,7 @@ class BulkClient:
         path: str,
         body: bytes | None = None,
         content_type: str = "application/json",
-    ) -> Answer:
+    ) -> BulkResponse:
         """Make a request until there is an answer that is none to try again.
 
         Raises:
@@ -192,7 +192,7 @@ class BulkClient:
 
     def _once(
         self, method: str, path: str, body: bytes | None, content_type: str
-    ) -> tuple[Answer, float]:
+    ) -> tuple[BulkResponse, float]:
         if self._connection is None:
             if self._tls:
                 context = ssl.create_default_context()
@@ -217,7 +217,9 @@ class BulkClient:
             raise http.client.IncompleteRead(content, response.length)
         if response.will_close:
             self.close()
-        return Answer(response.status, content), retry_after_s(response.getheader("Retry-After"))
+        return BulkResponse(response.status, content), retry_after_s(
+            response.getheader("Retry-After")
+        )
 
 
 def authorization(secret: str) -> str:
@@ -237,20 +239,3 @@ def authorization(secret: str) -> str:
     if secret.partition(" ")[0] in ("Basic", "Bearer", "ApiKey") and " " in secret:
         return secret
     return "Basic " + base64.b64encode(secret.encode()).decode()
-
-
-def retry_after_s(value: str | None) -> float:
-    """The seconds that a Retry-After header asks for (RFC 9110 section 10.2.3), at most ten
-    minutes; 0 if it says nothing.
-    """
-    if not value:
-        return 0.0
-    try:
-        seconds = (
-            float(value)
-            if value.strip().isdigit()
-            else parsedate_to_datetime(value).timestamp() - time.time()
-        )
-    except (ValueError, TypeError, OverflowError):
-        return 0.0
-    return min(600.0, max(0.0, seconds))

@@ -17,14 +17,14 @@ from urllib.parse import quote
 
 from lycosa.core.errors import UsageError, WorkError
 from lycosa.export.bulk.actions import Action
-from lycosa.export.bulk.http import RETRIED, Answer, BulkClient
+from lycosa.export.bulk.http import RETRIED, BulkClient, BulkResponse
 from lycosa.store.exclusion.exclusions import DOMAIN, PREFIX
 
 NDJSON = "application/x-ndjson"
 _RULES_AT_ONCE = 50
 
 
-class Verdict(Enum):
+class ActionStatus(Enum):
     """What became of an action."""
 
     DONE = "done"
@@ -34,7 +34,7 @@ class Verdict(Enum):
 
 @dataclass(slots=True, frozen=True)
 class Outcome:
-    verdict: Verdict
+    verdict: ActionStatus
     reason: str = ""
 
 
@@ -175,7 +175,7 @@ class OpenSearch:
             "be deleted: export into a new index"
         )
 
-    def _accept(self, trouble: str, answer: Answer) -> dict[str, Any]:
+    def _accept(self, trouble: str, answer: BulkResponse) -> dict[str, Any]:
         document = answer.document()
         if answer.status != 200 or document is None:
             raise _unexpected(trouble, answer)
@@ -193,7 +193,7 @@ def _judge(action: Action, item: object) -> Outcome:
         or status == 409
         or (status == 404 and action.document is None and "error" not in said)
     ):
-        return Outcome(Verdict.DONE)  # 409: something later is there
+        return Outcome(ActionStatus.DONE)  # 409: something later is there
     error = said.get("error")
     reason = (
         f"{error.get('type', '')}: {error.get('reason', '')}"
@@ -201,7 +201,7 @@ def _judge(action: Action, item: object) -> Outcome:
         else str(error or "")
     )
     return Outcome(
-        Verdict.AGAIN if status in RETRIED else Verdict.FAILED, f"{status} {reason}"[:500]
+        ActionStatus.AGAIN if status in RETRIED else ActionStatus.FAILED, f"{status} {reason}"[:500]
     )
 
 
@@ -265,8 +265,8 @@ class Quickwit:
         if document is None or taken != len(batch):
             raise BrokenAnswer
         rejected = document.get("num_rejected_docs") or 0
-        return [Outcome(Verdict.DONE)] * (len(batch) - rejected) + [
-            Outcome(Verdict.FAILED, "rejected: see the server's log")
+        return [Outcome(ActionStatus.DONE)] * (len(batch) - rejected) + [
+            Outcome(ActionStatus.FAILED, "rejected: see the server's log")
         ] * rejected
 
     def exclude(self, rules: Sequence[str]) -> None:
@@ -296,7 +296,7 @@ def _escaped(word: str) -> str:
     return re.sub(r"""([-+^`:{}"\[\]()~!\\*\s])""", r"\\\1", word)
 
 
-def _unexpected(trouble: str, answer: Answer) -> WorkError:
+def _unexpected(trouble: str, answer: BulkResponse) -> WorkError:
     return WorkError(f"{trouble}: the server returned HTTP {answer.status}: {answer.excerpt}")
 
 

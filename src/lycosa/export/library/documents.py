@@ -43,7 +43,7 @@ _LINKS_SCHEMA = {
 _LEFT_OUT = ["image", "requisite"]
 
 
-class Documents(NamedTuple):
+class LibraryDocuments(NamedTuple):
     """`rows` in the order of `PLACE` and day, with a column `doc` that counts them; `links` in the
     order of `doc` and of the page.
 
@@ -64,7 +64,7 @@ def documents(
     fields: Sequence[str],
     *,
     linked: bool,
-) -> Documents:
+) -> LibraryDocuments:
     """The documents that `lycosa.export.library.editions.editions` has chosen. `locate` gives the
     absolute path of a workspace's file.
 
@@ -75,7 +75,7 @@ def documents(
     old = chosen.filter(~pl.col("live"))
     if not old.height:
         rows = chosen.select(wanted).with_row_index("doc")
-        return Documents(
+        return LibraryDocuments(
             rows, _of_live(rows.select("doc", *IDENTITY), links) if linked else _no_links()
         )
     read = [
@@ -107,7 +107,7 @@ def documents(
                 _of_read((places[number], page.links) for number, (_, page) in enumerate(read)),
             ]
         ).sort("doc", maintain_order=True)
-    return Documents(rows.drop("place", "old"), found, old.height - len(read))
+    return LibraryDocuments(rows.drop("place", "old"), found, old.height - len(read))
 
 
 def _of_live(rows: pl.DataFrame, links: pl.DataFrame) -> pl.DataFrame:

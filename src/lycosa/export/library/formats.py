@@ -12,7 +12,7 @@ import polars as pl
 
 from lycosa.core.version import VERSION
 from lycosa.export.library import xml
-from lycosa.export.library.documents import Documents
+from lycosa.export.library.documents import LibraryDocuments
 from lycosa.store.tables.buffers import writing
 
 DEFAULT_FILE_BYTES = 64 * 10**6
@@ -43,14 +43,14 @@ class Format:
     name: str
     suffix: str
     fields: tuple[str, ...]
-    render: Callable[[Documents], pl.Series]
+    render: Callable[[LibraryDocuments], pl.Series]
     header: Callable[[str, str, int], bytes] = lambda language, day, number: b""
     footer: bytes = b""
     linked: bool = True
     finish: Callable[[Path], None] = lambda path: None
 
 
-def _record(documents: Documents) -> pl.DataFrame:
+def _record(documents: LibraryDocuments) -> pl.DataFrame:
     """The documents as rows; times as text, since JSON has none."""
     rows, links = documents.rows, documents.links
     grouped = links.group_by("doc", maintain_order=True).agg(
@@ -71,7 +71,7 @@ def _record(documents: Documents) -> pl.DataFrame:
     )
 
 
-def _json_lines(documents: Documents) -> pl.Series:
+def _json_lines(documents: LibraryDocuments) -> pl.Series:
     frame = _record(documents)
     return frame.select(pl.struct(pl.all()).struct.json_encode() + "\n").to_series()
 
@@ -115,7 +115,7 @@ _LINES = pl.Schema(
 )
 
 
-def _conversions(documents: Documents) -> pl.Series:
+def _conversions(documents: LibraryDocuments) -> pl.Series:
     """WARC conversion records of the visible text, as in the WET files of Common Crawl."""
     columns = ("url", "seen_in", "at", "day", "collection", "language", "text")
     rows = documents.rows.with_columns(pl.col("at").dt.strftime("%Y-%m-%dT%H:%M:%SZ")).select(

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import polars as pl
 
-from lycosa.export.library.documents import Documents
+from lycosa.export.library.documents import LibraryDocuments
 
 NAMESPACE = "urn:lycosa:library:1"
 SUFFIX = ".xml"
@@ -55,7 +55,7 @@ def header(language: str, day: str, number: int) -> bytes:
 FOOTER = b"</library>\n"
 
 
-def render(documents: Documents) -> pl.Series:
+def render(documents: LibraryDocuments) -> pl.Series:
     """Each document as an element, in the order of the rows."""
     links = (
         documents.links.select(

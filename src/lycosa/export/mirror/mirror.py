@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import html
 import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
@@ -102,16 +102,6 @@ def export_mirror(
                 return None
         return None
 
-    first = min(
-        captures,
-        key=lambda each: (
-            not each.charset,
-            not named.contains(each.url),
-            each.url.count("/"),
-            len(each.url),
-            each.url,
-        ),
-    )
     try:
         for capture in captures:
             path = report.folder / names[capture.url]
@@ -127,8 +117,23 @@ def export_mirror(
         raise WorkError(
             f"{report.folder} cannot be written: {error.strerror}; run the same command again"
         ) from error
-    report.start = report.folder / names[first.url]
+    report.start = report.folder / names[_start(captures, named)]
     return report
+
+
+def _start(captures: Sequence[_Capture], site: SiteName) -> str:
+    """Return the URL of the page to open first."""
+    first = min(
+        captures,
+        key=lambda each: (
+            not each.charset,
+            not site.contains(each.url),
+            each.url.count("/"),
+            len(each.url),
+            each.url,
+        ),
+    )
+    return first.url
 
 
 def _collection(tables: LiveTables, site: SiteName, wanted: str) -> str:
