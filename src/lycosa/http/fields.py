@@ -73,7 +73,7 @@ _SET_COOKIE = re.compile(
 
 
 def redacted_fields(headers: Sequence[tuple[str, str]]) -> Sequence[tuple[str, str]]:
-    """Return request fields as they are recorded: without the values of Authorization and Cookie."""
+    """Return request fields without the values of Authorization and Cookie."""
     if not any(name.lower() in SECRET_FIELDS for name, _ in headers):
         return headers
     return [(name, REDACTED if name.lower() in SECRET_FIELDS else value) for name, value in headers]
