@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Sequence
 
 import tantivy
 
 from lycosa.index.schema import located
+from lycosa.index.suggest.file import SuggestFile
 from lycosa.search.engine.search_query import SearchQuery, readings_of
 from lycosa.search.ranking.lengths import Lengths, measure
 from lycosa.search.ranking.retrieve import terms_of
@@ -29,10 +30,9 @@ class IndexStatistics:
         schema: tantivy.Schema,
         searcher: tantivy.Searcher,
         analysis: Analysis,
-        pages_with_word: Callable[[str, str], int],
+        suggest_files: Sequence[SuggestFile],
     ) -> None:
-        """`pages_with_word` counts the pages of a language with a word as it is written."""
-        self._pages_with_word = pages_with_word
+        self._suggest_files = suggest_files
         self._schema = schema
         self._searcher = searcher
         self._analysis = analysis
@@ -60,7 +60,9 @@ class IndexStatistics:
 
     def _document_frequency(self, name: str, term: str) -> int:
         if name.startswith(WRITTEN):
-            return self._pages_with_word(term, name.removeprefix(WRITTEN))
+            language = name.removeprefix(WRITTEN)
+            words = (file.find_word(term, language) for file in self._suggest_files)
+            return sum(word.pages for word in words if word is not None)
         field, (indexed,) = located(name, (term,))
         return int(self._searcher.doc_freq(field, indexed))
 

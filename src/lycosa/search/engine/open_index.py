@@ -118,18 +118,18 @@ class OpenIndex:
         self._schema, self._searcher = opened
         self.languages = tuple(by_count(self.info.languages)) or ("",)
         self.analysis, self.missing = analysis_by(self.info.analyzers).here()
-        self.statistics = IndexStatistics(
-            self._schema, self._searcher, self.analysis, self._pages_with_word
-        )
-        self.pages = IndexedPages(
-            self._schema, self._searcher, texts, self.analysis, self.statistics
-        )
         paths = (suggest_file.find(generation.path) for generation in generations)
         open_already = (
             {file.name: file for file in before.suggest_files} if before is not None else {}
         )
         self.suggest_files: tuple[SuggestFile, ...] = tuple(
             open_already.get(path.name) or SuggestFile(path) for path in paths if path is not None
+        )
+        self.statistics = IndexStatistics(
+            self._schema, self._searcher, self.analysis, self.suggest_files
+        )
+        self.pages = IndexedPages(
+            self._schema, self._searcher, texts, self.analysis, self.statistics
         )
 
     def hint(self, text: str) -> str:
@@ -145,10 +145,6 @@ class OpenIndex:
     @property
     def documents(self) -> int:
         return self.statistics.documents
-
-    def _pages_with_word(self, word: str, language: str) -> int:
-        known = (file.find_word(word, language) for file in self.suggest_files)
-        return sum(each.pages for each in known if each is not None)
 
     def find(
         self,

@@ -29,11 +29,11 @@ def parse_rule(text: str) -> str:
     kind, _, value = text.strip().partition(":")
     try:
         if kind not in (HOST, DOMAIN, PREFIX) and text.strip():
-            site = site_name(text.strip())
-            if "*" in site.host:
+            if "*" in text.partition("://")[2].partition("/")[0] or "*" in text.partition("/")[0]:
                 raise UsageError(
                     "* is not allowed here; domain:example.org includes all its subdomains"
                 )
+            site = site_name(text.strip())
             whole = normalise(
                 text.strip() if "://" in text else f"http://{text.strip()}"
             ).partition("://")[2]
