@@ -314,7 +314,9 @@ def test_explain_decides_as_the_crawl_does(chosen: dict[str, Any], targets: list
         for url in urls:
             verdict = said[url]["verdict"], said[url]["verdict_reason"]
             if crawled[url] == ("defer", "waits"):
-                if verdict[1] not in _WAITS:
+                if verdict[1] in _WAITS:
+                    assert verdict[0] == "defer", (url, said[url])
+                else:
                     # the host is paused: what the rules decide when the pause is over
                     after = after or _crawled(Stored(Path(folder) / "after", chosen, unpaused))
                     assert after[url] == verdict or (

@@ -115,3 +115,80 @@ def test_what_a_plugin_refuses_is_counted(serve: ServeWeb, tmp_path: Path) -> No
     plugins = Plugins([("recorder", _Recorder())])
     crawled = work(tmp_path / "w", [(collection("c"), [web.url()])], plugins=plugins)
     assert crawled.progress.refused["plugin"] == 1
+
+
+class _Wrong:
+    """Returns values that no caller can use."""
+
+    def __init__(self, name: str, value: object) -> None:
+        def answer() -> object:
+            return value
+
+        setattr(self, name, hook(answer))
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments", "value"),
+    [
+        ("request_headers", {"url": "", "collection": ""}, {"X": "a\r\nHost: b"}),
+        ("request_headers", {"url": "", "collection": ""}, {"X y": "a"}),
+        ("request_headers", {"url": "", "collection": ""}, ["X"]),
+        ("page_columns", {}, {"a b": str}),
+        ("page_columns", {}, {"a": list}),
+        ("page_parsed", {"page": None, "visit": None}, {"a": object()}),
+        ("page_parsed", {"page": None, "visit": None}, {"a": float("nan")}),
+        ("page_parsed", {"page": None, "visit": None}, 7),
+        ("index_text", {"url": "", "title": "", "text": ""}, "\ud800"),
+        ("index_text", {"url": "", "title": "", "text": ""}, 7),
+        ("report_rendered", {"site": "", "report": None}, {"a": [7]}),
+    ],
+)
+def test_a_plugin_that_returns_a_wrong_value_is_switched_off(
+    name: str, arguments: dict[str, Any], value: object, capsys: pytest.CaptureFixture[str]
+) -> None:
+    plugins = Plugins([("wrong", _Wrong(name, value))])
+    assert plugins.has(name)
+    assert plugins.call(name, **arguments) == []
+    assert not plugins.has(name)
+    assert f"plug-in wrong is switched off: {name} raised" in capsys.readouterr().err
+
+
+_VALUES = {"label": "x", "number": 3, "share": 0.5, "loud": True}
+
+
+class _Columns:
+    @hook
+    def page_columns(self) -> dict[str, type]:
+        return {name: type(value) for name, value in _VALUES.items()}
+
+    @hook
+    def page_parsed(self) -> dict[str, Any]:
+        return _VALUES
+
+
+def test_columns_of_every_type_and_pages_from_before_the_plugin(
+    serve: ServeWeb, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    web = serve({"/index.html": page(text="before"), "/b.html": page(text="with it")})
+    root, plugins = tmp_path / "w", Plugins([("columns", _Columns())])
+    work(root, [(collection("c"), [web.url()])], plugins=Plugins())
+    work(root, [(collection("c"), [web.url("/b.html")])], plugins=plugins)
+    monkeypatch.setattr("lycosa.store.tables.live.installed_plugins", lambda: plugins)
+    rows = LiveTables(Workspace.open(str(root))).sql(
+        f"SELECT title, {', '.join(_VALUES)} FROM pages ORDER BY title"
+    )
+    assert rows.rows() == [
+        ("before", None, None, None, None),
+        ("with it", *_VALUES.values()),
+    ]
+
+
+def test_a_column_of_the_table_cannot_be_replaced(
+    serve: ServeWeb, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    web = serve({"/index.html": page()})
+    work(tmp_path / "w", [(collection("c"), [web.url()])], plugins=Plugins())
+    plugins = Plugins([("columns", SimpleNamespace(page_columns=hook(lambda: {"url": str})))])
+    monkeypatch.setattr("lycosa.store.tables.live.installed_plugins", lambda: plugins)
+    with pytest.raises(UsageError, match="names its column like one of pages: url"):
+        LiveTables(Workspace.open(str(tmp_path / "w"))).sql("SELECT url FROM pages")

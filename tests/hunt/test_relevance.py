@@ -8,7 +8,7 @@ from lycosa.core.errors import UsageError
 from lycosa.core.records import Page
 from lycosa.hunt.relevance import RELEVANT, HuntQuery, url_words
 from lycosa.page.parse import parse_page
-from lycosa.text.everyday import binding_words
+from lycosa.text.stop_words import query_function_words
 from tests.hunt.hunts import page
 
 FILLER = (
@@ -86,16 +86,16 @@ def test_words_that_only_hold_a_question_together_hardly_count() -> None:
 
 
 def test_binding_words_are_those_of_one_language_and_never_all() -> None:
-    assert binding_words(["how", "do", "i", "read", "csv", "files"]) == {"how", "do", "i"}
-    assert binding_words(["wie", "kann", "man", "das", "haus", "bauen"]) == {
+    assert query_function_words(["how", "do", "i", "read", "csv", "files"]) == {"how", "do", "i"}
+    assert query_function_words(["wie", "kann", "man", "das", "haus", "bauen"]) == {
         "wie",
         "kann",
         "man",
         "das",
     }
-    assert binding_words(["die", "hard"]) == frozenset()
-    assert binding_words(["to", "be", "or", "not", "to", "be"]) == frozenset()
-    assert binding_words([]) == frozenset()
+    assert query_function_words(["die", "hard"]) == frozenset()
+    assert query_function_words(["to", "be", "or", "not", "to", "be"]) == frozenset()
+    assert query_function_words([]) == frozenset()
 
 
 def test_operators_narrow_what_is_relevant() -> None:

@@ -19,7 +19,7 @@ import pytest
 from lycosa.config.settings import Config
 from lycosa.core.clock import ManualClock
 from lycosa.core.errors import WorkspaceError
-from lycosa.notify.outbox import MAX_WAIT_MS, Outbox, Postman, path_of
+from lycosa.notify.outbox import MAX_WAIT_MS, DeliveryWorker, Outbox, path_of
 from lycosa.notify.transports import DeliveryError, Notice, Notifier, notifier_of
 from lycosa.store.storage.storage import open_storage
 
@@ -165,22 +165,22 @@ def test_a_target_that_hangs_holds_up_no_other(tmp_path: Path) -> None:
             arrived.set()
 
     said: list[str] = []
-    postman = Postman(said.append)
+    deliveries = DeliveryWorker(said.append)
     slow, quick = (
         Outbox(storage, "watch", "file /slow", Slow),
         Outbox(storage, "watch", "file /quick", Quick),
     )
-    postman.start()
-    postman.add(slow)
-    postman.add(quick)
+    deliveries.start()
+    deliveries.add(slow)
+    deliveries.add(quick)
     slow.put([notice(1)])
-    postman.wake()
+    deliveries.wake()
     assert begun.wait(10)
     quick.put([notice(2)])
-    postman.wake()
+    deliveries.wake()
     assert arrived.wait(10)
     release.set()
-    postman.stop()
+    deliveries.stop()
     assert not said
 
 
@@ -267,16 +267,16 @@ def test_a_fault_in_one_target_does_not_end_the_notifications_of_others(
         Outbox(storage, "watch", "file /a", lambda: faulty),
         Outbox(storage, "watch", "file /b", lambda: sound),
     ]
-    postman = Postman(said.append)
-    postman.start()
+    deliveries = DeliveryWorker(said.append)
+    deliveries.start()
     boxes[0].put([notice(1)])
-    postman.add(boxes[0])
+    deliveries.add(boxes[0])
     time.sleep(0.2)
     boxes[1].put([notice(2)])
-    postman.add(boxes[1])
+    deliveries.add(boxes[1])
     deadline = time.monotonic() + 10
     while not sound.got and time.monotonic() < deadline:
         time.sleep(0.01)
-    postman.stop()
+    deliveries.stop()
     assert sound.got == ["n2"]
     assert any("KeyError" in text for text in said)

@@ -16,7 +16,13 @@ import pytest
 from lycosa.config.reading import parse_config
 from lycosa.config.settings import Config
 from lycosa.core.errors import UsageError
-from lycosa.notify.transports import DeliveryError, Notice, checked_target, notifier_of, told
+from lycosa.notify.transports import (
+    DeliveryError,
+    Notice,
+    checked_target,
+    notifier_of,
+    redacted_target,
+)
 from tests.site.paper import hook
 
 NOTICE = Notice(
@@ -157,4 +163,7 @@ def test_targets_as_they_are_kept_and_shown(
     for wrong in ("file no/where", "file .", "command no-such-program-here"):
         with pytest.raises(UsageError):
             checked_target(wrong, Config())
-    assert told("webhook https://hooks.example/T0/secret") == "webhook https://hooks.example/…"
+    assert (
+        redacted_target("webhook https://hooks.example/T0/secret")
+        == "webhook https://hooks.example/…"
+    )

@@ -17,7 +17,7 @@ that asks (`Ping` says what a worker holds, or is about to claim). What it promi
 
 A crawl ends when all partitions are held, all their workers said that they are idle at the same
 entry, and it is the log's head still when the log is read again (docs/protocol.md); or when a
-page quota is committed in full; or when it is told to.
+page quota is committed in full; or on request.
 """
 
 from __future__ import annotations

@@ -39,9 +39,9 @@ class HuntSupervisor:
         return "the crawl is paused during a hunt" if self.child is not None else ""
 
     def look(self, now: int, config: Config, *, free: bool) -> bool:
-        """Do what is due at `now` (monotonic ms). `free`: nobody fetches, and the disk has space.
+        """Do what is due at `now` (monotonic ms). `free`: no process fetches, the disk has space.
 
-        Returns whether nobody else may fetch: a hunt runs, or waits for the end of the worker.
+        Returns whether no other process may fetch: a hunt runs, or waits for the end of the worker.
         """
         if self.child is not None:
             self.child.listen()

@@ -36,7 +36,7 @@ _LOCAL = "local"  # the label of the one worker of a machine's own daemon
 @dataclass(slots=True)
 class Measured:
     """What is known of a workspace at a moment. `live`, `cluster`: as in
-    `lycosa.crawl.session.worker_status` and `cluster_view`; None: nobody works it.
+    `lycosa.crawl.session.worker_status` and `cluster_view`; None: no worker uses it.
     """
 
     now_ms: int

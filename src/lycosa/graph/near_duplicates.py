@@ -32,6 +32,7 @@ from lycosa.graph.minhash import (
     weighed,
 )
 from lycosa.store.tables.live import LiveTables
+from lycosa.text.function_words import SPACELESS
 from lycosa.url.languages import language_of_url
 
 GROUPS = {
@@ -42,7 +43,6 @@ GROUPS = {
     "text": pl.UInt64(),  # the digest of the page's text that was looked at
 }
 
-SPACELESS = frozenset({"zh", "ja", "lo", "my", "bo", "th", "km"})
 _READ = (
     "url_key",
     "url",

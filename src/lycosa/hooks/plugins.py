@@ -8,9 +8,10 @@ the group `lycosa`. `LYCOSA_PLUGINS=off` disables those.
 from __future__ import annotations
 
 import os
+import re
 import sys
 import traceback
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
 from importlib import import_module, util
 from importlib.metadata import entry_points
@@ -23,6 +24,48 @@ from lycosa.hooks import specs
 
 _FEATURES = ("lycosa.matching.plugin", "lycosa.watch.plugin")
 _VARIABLE = "LYCOSA_PLUGINS"
+_INFINITY = float("inf")
+_FIELD_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+_FIELD_VALUE = re.compile(r"[\t\x20-\x7e]*")
+
+
+def _check_headers(headers: Mapping[str, str]) -> None:
+    for name, value in headers.items():
+        if not _FIELD_NAME.fullmatch(name) or not _FIELD_VALUE.fullmatch(value):
+            raise ValueError(f"{name!r}: {value!r} is not a header field")
+
+
+def _check_columns(columns: Mapping[str, type]) -> None:
+    for name, type_ in columns.items():
+        if not name.isidentifier() or type_ not in (str, int, float, bool):
+            raise ValueError(f"{name!r}: {type_!r} is not a column of type str, int, float or bool")
+
+
+def _check_values(values: Mapping[str, Any]) -> None:
+    for name, value in values.items():
+        if not isinstance(value, str | int | float | None) or value in (_INFINITY, -_INFINITY):
+            raise ValueError(f"{name!r}: {value!r} is not a string, a finite number or a Boolean")
+        if value != value:
+            raise ValueError(f"{name!r} is not a number")
+
+
+def _check_text(text: str) -> None:
+    text.encode()
+
+
+def _check_sections(sections: Mapping[str, Sequence[str]]) -> None:
+    for title, lines in sections.items():
+        "\n".join((title, *lines)).encode()
+
+
+_CHECKS: dict[str, Callable[[Any], None]] = {
+    "request_headers": _check_headers,
+    "page_columns": _check_columns,
+    "page_parsed": _check_values,
+    "index_text": _check_text,
+    "report_rendered": _check_sections,
+}
+"""By hook: raises if a plug-in returned what the caller cannot use."""
 
 
 class Plugins:
@@ -49,14 +92,18 @@ class Plugins:
     def call(self, name: str, **arguments: Any) -> list[Any]:
         """Return what the implementations of a hook return, without None.
 
-        A plug-in that raises is reported on standard error and not called again.
+        A plug-in that raises, or returns a wrong value, is reported on standard error and not
+        called again.
         """
+        check = _CHECKS.get(name)
         results = []
         for implementation in getattr(self._manager.hook, name).get_hookimpls():
             try:
                 result = implementation.function(
                     *(arguments[argument] for argument in implementation.argnames)
                 )
+                if result is not None and check is not None:
+                    check(result)
             except Exception as error:  # noqa: BLE001  code of others
                 self._switch_off(implementation, name, error)
             else:

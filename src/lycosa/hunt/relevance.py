@@ -31,7 +31,7 @@ from lycosa.search.query.syntax import (
 )
 from lycosa.search.ranking.statistics import inverse_frequency
 from lycosa.text.analyze import Analyzer, Unit, analyzer_for
-from lycosa.text.everyday import binding_words
+from lycosa.text.stop_words import query_function_words
 from lycosa.url.scope import hostname
 
 RELEVANT = 0.45
@@ -109,7 +109,7 @@ class HuntQuery:
         def bare(clause: Clause) -> str:
             return clause.text.lower().strip("?!.,;:")
 
-        function_words = binding_words([bare(clause) for clause in clauses(self.parts)])
+        function_words = query_function_words([bare(clause) for clause in clauses(self.parts)])
         self._is_function = [
             all(bare(each) in function_words and not each.phrase for each in clauses((part,)))
             for part in self.parts

@@ -3,7 +3,7 @@
     ID.order   the request (`HuntRequest` as JSON), until a daemon starts the hunt
     ID.jsonl   events, one per line (`lycosa.hunt.session`); the last is `ended` or `failed`.
                For a hunt of the pages the first is `requested`, and the file is kept. A missing
-               file means that nobody reads the events.
+               file means that no client reads the events.
     ID.stop    stops the hunt
 
 A daemon ends its worker, runs the hunt in a child process, and starts the next worker (decision
@@ -59,7 +59,7 @@ DIED = (
 _MAX_NEWEST = 20
 _POLL_S = 0.05
 _ALIVE_EVERY_S = 2.0
-_KEPT_S = 86_400.0  # requests and stops that nobody removed
+_KEPT_S = 86_400.0  # requests and stops that were not removed
 _SILENT_S = 120.0  # without an event, after which a hunt counts as failed
 _ID = re.compile(r"\d{13}-[0-9a-f]{32}")
 _REQUEST = TypeAdapter(HuntRequest)
@@ -121,7 +121,7 @@ class HuntFolder:
             self.fail(hunt_id, WorkError("the hunt was stopped before it started"))
 
     def fail(self, hunt_id: str, error: LycosaError) -> None:
-        """Write `failed` as the last event, if somebody reads the events and there is none."""
+        """Write `failed` as the last event, if a client reads the events and there is none."""
         with suppress(FileNotFoundError):
             events = HuntEventReader(self.path(hunt_id, "jsonl")).read()
             if not any(event["event"] in LAST_EVENTS for event in events):
@@ -171,7 +171,7 @@ class HuntEventReader:
 
 
 def open_events(path: Path) -> FileIO:
-    """Open the events of a hunt for writing. Raises FileNotFoundError if nobody reads them."""
+    """Open the events of a hunt for writing. Raises FileNotFoundError if no client reads them."""
     return FileIO(path, "a", opener=lambda name, flags: os.open(name, flags & ~os.O_CREAT))
 
 
@@ -240,7 +240,7 @@ class HuntHandle:
 
 
 def ask_daemon(root: str, request: HuntRequest, by: str | None = None) -> HuntHandle | None:
-    """Submit a request to the daemon that owns the workspace; None if nobody owns it.
+    """Submit a request to the daemon that owns the workspace; None if no process owns it.
 
     Raises:
         OwnedError: a crawl or another hunt uses the workspace.

@@ -23,7 +23,7 @@ from hashlib import sha256
 
 from lycosa.core.clock import Clock, SystemClock
 from lycosa.core.errors import UsageError, WorkspaceError
-from lycosa.notify.transports import DeliveryError, Notice, Notifier, told
+from lycosa.notify.transports import DeliveryError, Notice, Notifier, redacted_target
 from lycosa.processes.threads import OnError, background_thread
 from lycosa.store.storage.storage import Storage
 
@@ -209,7 +209,7 @@ class Outbox:
         with self._lock:
             waiting, fails = len(self._waiting), self._fails
             return DeliveryState(
-                told(self.target),
+                redacted_target(self.target),
                 waiting,
                 self._delivered,
                 self._dropped,
@@ -275,9 +275,10 @@ def outboxes(storage: Storage) -> Iterator[tuple[str, str]]:
             yield file.rpartition("-")[0], target
 
 
-class Postman:
-    """Delivers what lies in outboxes, in threads of its own, until `stop`. `say` is told of every
-    failure that is the first in a row.
+class DeliveryWorker:
+    """Delivers the notifications of outboxes in threads of its own, until `stop`.
+
+    `say` gets a line for each failure that is the first in a row.
     """
 
     def __init__(self, say: Callable[[str], None]) -> None:
@@ -286,7 +287,7 @@ class Postman:
         self._lock = threading.Lock()
         self._wake = threading.Event()
         self._stopping = threading.Event()
-        self._thread = background_thread(self._run, name="postman", on_error=OnError.RESTART)
+        self._thread = background_thread(self._run, name="deliveries", on_error=OnError.RESTART)
 
     def start(self) -> None:
         self._thread.start()

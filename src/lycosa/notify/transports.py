@@ -164,10 +164,8 @@ def checked_target(target: str, config: Config) -> str:
     return target
 
 
-def told(target: str) -> str:
-    """A target as it may be shown in logs and by the API: a webhook without what may be a secret in
-    its path and query.
-    """
+def redacted_target(target: str) -> str:
+    """Return a target for logs and the API: webhooks without path and query (maybe secret)."""
     kind, rest = _split(target)
     if kind != "webhook":
         return target
@@ -274,7 +272,7 @@ def _judge(exchange: Exchange) -> None:
     status = exchange.status
     if 200 <= status < 300:  # the answer's body is of no interest, be it broken
         return
-    where = told(f"webhook {exchange.url}")
+    where = redacted_target(f"webhook {exchange.url}")
     if exchange.error == FetchError.ADDRESS_REFUSED:
         raise DeliveryError(
             f"{where} resolves to an address that is not public: allow it in notify.private",

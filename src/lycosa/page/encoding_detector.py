@@ -2,7 +2,7 @@
 whether the result reads like a language.
 
 Each candidate decodes the sample. What it gives is judged by three things: how often its letters
-are among the everyday ones of the languages written in that encoding (Li and Momoi, "A composite
+are among the frequent ones of the languages written in that encoding (Li and Momoi, "A composite
 approach to language/encoding detection", 19th International Unicode Conference, 2001, use the same
 distributions); whether letters and signs stand where they can stand (no capital after a small
 letter, no sign inside a word, no Cyrillic letter beside a Latin one); and what does not decode at
@@ -37,7 +37,7 @@ _TIE = 0.001
 _SELDOM = frozenset({"macintosh", "koi8-u"})
 # by how much an encoding must be better that browsers do not know, or nobody ever served pages in
 _RARE = 0.02
-# of the characters must be everyday ones for an encoding of an Asian language: misread alphabets
+# of the characters must be frequent ones for an encoding of an Asian language: misread alphabets
 # reach .1
 _SURE = 0.3
 # characters by which a later candidate must lead: one or two foreign bytes in a page tell nothing
@@ -107,7 +107,7 @@ _QUOTES = "“”‘’–—…«»„‚€©®·•ªº°¿¡§£、。「」
 
 class _Candidate(NamedTuple):
     encoding: str
-    everyday: str  # most frequent first
+    frequent: str  # most frequent first
     latin: bool = False
     unlikely: str = ""  # what a confusable encoding makes of other letters
 
@@ -296,15 +296,15 @@ def _sample(payload: bytes) -> bytes:
 
 
 @functools.cache
-def _weights(everyday: str, rarest: float) -> dict[str, float]:
+def _weights(frequent: str, rarest: float) -> dict[str, float]:
     """What a character is worth, from 1 for the most frequent down to `rarest`; capitals as their
     small letters.
     """
-    step = (1 - rarest) / len(everyday)
-    weights = {character: 1 - step * place for place, character in enumerate(everyday)}
+    step = (1 - rarest) / len(frequent)
+    weights = {character: 1 - step * place for place, character in enumerate(frequent)}
     return {
         capital: _CAPITAL * weights[letter]
-        for letter in everyday
+        for letter in frequent
         if len(capital := letter.upper()) == 1
     } | weights
 
@@ -315,7 +315,7 @@ def _score(candidate: _Candidate, sample: bytes) -> tuple[float, int]:
     """
     text = decoded(sample, codec_of(candidate.encoding))  # a cut tail is no fault
     counts = Counter(text)
-    weights = _weights(candidate.everyday, 1.0 if candidate.latin else _RAREST)
+    weights = _weights(candidate.frequent, 1.0 if candidate.latin else _RAREST)
     sign = _ASIAN_SIGN if candidate in _ASIAN else _SIGN
     total, worth = 0, 0.0
     for character, count in counts.items():

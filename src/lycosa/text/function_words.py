@@ -10,7 +10,7 @@ import functools
 import unicodedata
 from collections.abc import Sequence
 
-from lycosa.text.everyday import everyday_words
+from lycosa.text.stop_words import stop_words
 
 QUESTION_MARKS = ("?", "？", "؟", "⁇", "⸮")
 SENTENCE_MARKS = (*QUESTION_MARKS, ".", "。", "．", "۔", "।", "॥", "！", "!")
@@ -139,7 +139,7 @@ def question_words(language: str) -> frozenset[str]:
 def function_words(language: str) -> frozenset[str]:
     """The function words of a language (ISO 639 code) with its question words, in lower case."""
     return (
-        everyday_words(language)
+        stop_words(language)
         | frozenset(_FUNCTION_WORDS.get(language, "").split())
         | question_words(language)
     )

@@ -2,7 +2,7 @@
 
 Four judges, cheapest first: pycld2 (compact language detector 2, quadgrams) on a thousand
 characters; for what is short or leaves it unsure the script, where one script means one language,
-and everyday words and letters (`text.everyday`); for what is still open py3langid (naive Bayes over
+and stop words and letters (`text.stop_words`); for what is still open py3langid (naive Bayes over
 byte n-grams), limited to the configured languages. Indonesian and Malay, which pycld2 and py3langid
 confuse, are settled by the words that each of them prefers (`text.malay`).
 
@@ -21,8 +21,8 @@ import pycld2
 
 from lycosa.core.errors import UsageError
 from lycosa.core.records import DECLARATION_DIFFERS, TITLE_DIFFERS_TOO
-from lycosa.text.everyday import by_alphabet, by_words, has_words
 from lycosa.text.malay import CLOSE, indonesian_or_malay
+from lycosa.text.stop_words import by_alphabet, by_words, has_words
 from lycosa.url.languages import language_code
 
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ OTHER_SHARE = 15  # percent from which a further language is reported
 # py3langid's probability below which we say nothing; words of one language reach .5 (UDHR, five
 # words)
 LOWEST_SCORE = 0.3
-# of a language that everyday words give against pycld2, or without it: 9 of 10 such sentences are
+# of a language that stop words give against pycld2, or without it: 9 of 10 such sentences are
 # right and more
 WORDS_SCORE = 0.9
 SCRIPT_SHARE = 0.6  # share of the letters that must be in a script for the script to decide

@@ -172,7 +172,7 @@ def report_monitors(root: str, config: Config, clock: Clock | None = None) -> Up
 def report_host(root: str, config: Config, target: str, clock: Clock | None = None) -> UptimeReport:
     """Report on a host or a URL over the last 30 days.
 
-    The URL of a front page that is not monitored stands for its host.
+    The URL of a front page that is not monitored selects its host.
 
     Raises:
         UsageError: there are no data about it.

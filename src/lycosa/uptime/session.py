@@ -18,7 +18,7 @@ from lycosa.crawl.state.crawl_state import CrawlState
 from lycosa.crawl.worker import Worker
 from lycosa.fetch.check import CheckRunner
 from lycosa.fetch.guard import AddressGuard
-from lycosa.notify.outbox import Outbox, Postman
+from lycosa.notify.outbox import DeliveryWorker, Outbox
 from lycosa.notify.transports import notifier_of
 from lycosa.store.tables.live import LiveTables, read_live
 from lycosa.store.workspace import Workspace
@@ -57,7 +57,7 @@ class Uptime:
         self._signature: tuple[tuple[str, int], ...] | None = None
         self._configured: dict[str, Monitor] = {}  # with the targets of the start
         self._next_scan = self._next_live = 0
-        self._delivery = Postman(report)
+        self._delivery = DeliveryWorker(report)
         self._boxes: dict[str, Outbox] = {}
         self._checker: Checker | None = None
         self._detector = OutageDetector(lambda url: crawl.domains.registrable(hostname(url)))

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from lycosa.config.monitor import Monitor
 from lycosa.core.units import format_duration, format_time, number_of
-from lycosa.notify.transports import told
+from lycosa.notify.transports import redacted_target
 from lycosa.uptime.notifications import format_length
 from lycosa.uptime.report import HostPages, HourSummary, LastCheck, MonitorReport, UptimeReport
 
@@ -46,7 +46,7 @@ def settings_text(monitor: Monitor, *, configured: bool) -> str:
     """Return the settings of a monitor in one line."""
     parts = [f"every {format_duration(monitor.every)}"]
     parts += [f"expects {monitor.expect!r}"] if monitor.expect else []
-    parts += [f"notifies {told(target)}" for target in monitor.notify]
+    parts += [f"notifies {redacted_target(target)}" for target in monitor.notify]
     parts += ["in lycosa.toml"] if configured else []
     return f"{monitor.url}  {', '.join(parts)}"
 

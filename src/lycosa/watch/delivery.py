@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping
 from lycosa.config.settings import Config
 from lycosa.core.errors import LycosaError, UsageError
 from lycosa.matching.orders import SearchOrder, read_orders
-from lycosa.notify.outbox import Outbox, Postman, outboxes
+from lycosa.notify.outbox import DeliveryWorker, Outbox, outboxes
 from lycosa.notify.transports import Notifier, notifier_of
 from lycosa.processes.threads import OnError, background_thread
 from lycosa.store.workspace import Workspace
@@ -47,14 +47,14 @@ class WatchPost:
         self._places: dict[str, Place] = {}
         self._next_orders = 0.0
         self._trouble = ""
-        self._postman = Postman(say)
+        self._deliveries = DeliveryWorker(say)
         self._ending = threading.Event()
         self._thread = background_thread(self._run, name="watch-post", on_error=OnError.RESTART)
         self._started = False
 
     def start(self) -> None:
         self._started = True
-        self._postman.start()
+        self._deliveries.start()
         self._thread.start()
 
     def finish(self) -> None:
@@ -85,7 +85,7 @@ class WatchPost:
         """End; what is under way may take a little."""
         if self._started:
             self._end()
-            self._postman.stop()
+            self._deliveries.stop()
 
     def _end(self) -> None:
         self._ending.set()
@@ -119,9 +119,9 @@ class WatchPost:
         for target in targets - self._boxes.keys():
             box = Outbox(storage, NAME, target, self._maker(target))
             self._boxes[target] = box
-            self._postman.add(box)
+            self._deliveries.add(box)
         for target in self._boxes.keys() - targets:
-            self._postman.drop(self._boxes.pop(target))
+            self._deliveries.drop(self._boxes.pop(target))
             self._places.pop(target, None)
 
     def _maker(self, target: str) -> Callable[[], Notifier]:
@@ -145,7 +145,7 @@ class WatchPost:
             notices, place = self._feed.after(place, wanted, room)
             if notices:
                 box.put(notices, cursor=str(place))
-                self._postman.wake()
+                self._deliveries.wake()
             self._places[target] = place
 
     def _hopeful(self, box: Outbox) -> bool:

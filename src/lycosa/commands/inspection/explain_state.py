@@ -169,7 +169,7 @@ def _verdict_facts(verdict: Verdict) -> dict[str, Any]:
 def _due(
     crawl: StoredCrawl, row: UrlRow, verdict: Verdict, robots: Mapping[str, Any]
 ) -> tuple[int | None, str]:
-    """When the row is fetched, ms since 1970 (0: now; None: not by itself), and what decides."""
+    """When the row is fetched, ms since 1970 (0: now; None: not scheduled), and what decides."""
     match verdict.reason:
         case explain_verdict.PAUSED:
             return None, Message(

@@ -121,7 +121,7 @@ def _remove(workspace: Workspace, where: str) -> str:
 def _write_cdxj(workspace: Workspace, where: str) -> str:
     """Raises ArchiveError if what the WARC gives is not what was committed."""
     storage, committed = workspace.storage, workspace.state().indexes[where]
-    storage.remove_empty_folders(where)  # whoever put one there
+    storage.remove_empty_folders(where)  # of any origin
     warc = where.removesuffix(".cdxj") + ".warc.gz"
     path = storage.files.local_path(warc)
     types = {

@@ -182,7 +182,7 @@ class CrawlSession:
 
 @dataclass(slots=True, frozen=True)
 class SessionOptions:
-    """How a session runs, where it differs from a crawl of one worker that ends by itself.
+    """How a session differs from a crawl of one worker that ends when nothing is due.
 
     `partitions`: None claims all. Where it is given other workers may hold the rest: this one
     passes on the URLs it discovers there, and reads what they discovered for it; it runs

@@ -110,10 +110,12 @@ class Line:
         """The line's first URL was taken, in that turn of its head."""
         self.served = turn
 
-    def trim(self, room: int, elsewhere: Callable[[int], bool]) -> int:
-        """Keep the first `room` URLs and those that wait elsewhere too. Return how many went."""
+    def trim(self, maximum: int, elsewhere: Callable[[int], bool]) -> int:
+        """Keep the first `maximum` URLs and those that wait elsewhere too. Return how many were
+        removed.
+        """
         waiting = sorted(entry for entry in self.waiting if self.valid(entry[1], entry[2]))
-        self.waiting, rest = waiting[:room], waiting[room:]  # sorted, so a heap
+        self.waiting, rest = waiting[:maximum], waiting[maximum:]  # sorted, so a heap
         gone = 0
         for entry in rest:
             if elsewhere(entry[2].key):
@@ -239,11 +241,11 @@ class Head:
             self._ripen(line, now)
         return [line.waiting[0][2] for line in self.lines if line.waiting]
 
-    def trim(self, room: int, elsewhere: Callable[[int], bool]) -> int:
-        """Leave the first `room` of its first visits to it, and what waits elsewhere too; the
+    def trim(self, maximum: int, elsewhere: Callable[[int], bool]) -> int:
+        """Leave the first `maximum` of its first visits to it, and what waits elsewhere too; the
         tables, or the batches, hold the others. How many have gone.
         """
-        return self.line(FIRST).trim(room, elsewhere)
+        return self.line(FIRST).trim(maximum, elsewhere)
 
     def _ripen(self, line: Line, now: int) -> None:
         """Move what had to wait and need not any more; drop stale entries off the top."""

@@ -18,6 +18,7 @@ from icu4py.breakers import WordBreaker
 from lycosa.index.suggest.file import ANCHOR, HEADING, TITLE, WORD
 from lycosa.index.suggest.normalise import folded_all
 from lycosa.index.suggest.writer import MAX_PHRASE_BYTES
+from lycosa.text.function_words import SPACELESS
 
 MAX_PHRASES = 300_000
 MAX_WORDS = 300_000
@@ -42,7 +43,7 @@ MAX_PAIR = 6  # characters of two Chinese or Japanese words that also count as o
 _PAIRED = ("zh", "ja")
 _PARTS_OF_TITLE = r"\s+[|–—·•»:-]+\s+|\s*[|·•»]\s*"
 _NUMBERING = r"^\s*(?:\d+(?:\.\d+)*\.?|\p{Lu}(?:\.\d+)+\.?)\s+"
-_SPACELESS = ("zh", "ja", "th", "lo", "my", "km")
+_SPACELESS = SPACELESS - {"bo"}  # Tibetan separates syllables
 _WORDS = r"\p{L}[\p{L}\p{M}\p{N}]*"
 _PHRASE_KEY = ("language", "text", "kind")
 _WORD_SCHEMA = pl.Schema({"language": pl.String, "text": pl.String, "pages": pl.Int64})

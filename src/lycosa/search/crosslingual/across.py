@@ -416,13 +416,13 @@ def _unheard(queries: Sequence[TranslatedQuery]) -> bool:
     """Whether a word of the query is in no table of translations: who has words for it knows how it
     is written.
     """
-    heard = {
+    candidates = {
         term.source
         for query in queries[1:]
         for term in query.terms
         if any(each.origin != TYPED for each in term.all_alternatives())
     }
-    return any(term.source not in heard for term in queries[0].terms) if queries else False
+    return any(term.source not in candidates for term in queries[0].terms) if queries else False
 
 
 def _holding(index: OpenIndex, parsed: ParsedQuery, languages: Sequence[str]) -> dict[str, int]:

@@ -180,7 +180,7 @@ class OpenIndex:
         result: Any = self._searcher.search(self._query(question, REQUIRE_ALL, None), 1, count=True)
         return result.count or 0
 
-    def hear(self, wanted: SpellingRequest) -> SpellingCandidates:
+    def spelling_candidates(self, wanted: SpellingRequest) -> SpellingCandidates:
         """See `answer.AnswerSource`."""
         return lookup_spellings(self.suggest_files, wanted)
 

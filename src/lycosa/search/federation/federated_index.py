@@ -163,14 +163,14 @@ class FederatedIndex:
             for page in found
         ]
 
-    def hear(self, wanted: SpellingRequest) -> SpellingCandidates:
+    def spelling_candidates(self, wanted: SpellingRequest) -> SpellingCandidates:
         """See `AnswerSource`: of the workspaces in this process."""
-        heard = [
-            index.hear(wanted)
+        candidates = [
+            index.spelling_candidates(wanted)
             for backend in self._local()
             if (index := backend.searcher.index) is not None
         ]
-        return merge_candidates(heard) if heard else SpellingCandidates()
+        return merge_candidates(candidates) if candidates else SpellingCandidates()
 
     def feedback_terms(self, pages: Sequence[Ranked[Place]]) -> list[PageTerms]:
         """See `AnswerSource`: none of pages that a peer has."""

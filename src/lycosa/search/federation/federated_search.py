@@ -103,7 +103,7 @@ class FederatedSearch:
         return self.own.searcher.holds(url)
 
     def suggest(self, request: SuggestRequest) -> list[Suggestion]:
-        """What somebody who types may want to type: of the workspaces in this process; peers would
+        """Return suggestions for typed text, from the workspaces in this process; peers would
         have to be asked at each letter.
         """
         for backend in self._local:
@@ -115,7 +115,7 @@ class FederatedSearch:
         )
 
     def search(self, request: SearchRequest) -> SearchResults:
-        """Answer a query; whatever is typed and whoever is silent, never an exception of ours."""
+        """Answer a query. Invalid input and backends without an answer raise nothing."""
         started = time.perf_counter()
         hops = self._hops if request.hops is None else max(0, min(request.hops, self._hops))
         calls = BackendCalls(self._pool, self._timeout_s)

@@ -153,9 +153,11 @@ class Replica:
         """Pages with their snippets. Raises GenerationGone."""
         return self._of(generation).hits(question, stage, found, everywhere)
 
-    def hear(self, generation: int, wanted: SpellingRequest) -> SpellingCandidates:
-        """What its pages hold of some words, and of words near by. Raises GenerationGone."""
-        return self._of(generation).hear(wanted) if generation else SpellingCandidates()
+    def spelling_candidates(self, generation: int, wanted: SpellingRequest) -> SpellingCandidates:
+        """Return the words of its pages that are like the requested ones. Raises GenerationGone."""
+        return (
+            self._of(generation).spelling_candidates(wanted) if generation else SpellingCandidates()
+        )
 
     def page_terms(self, generation: int, addresses: Sequence[Address]) -> list[PageTerms]:
         """The heaviest terms of pages that were found. Raises GenerationGone."""

@@ -130,7 +130,7 @@ class Federation:
 
     @property
     def languages(self) -> dict[str, int]:
-        """Pages by language, about, of the shards that were heard."""
+        """Pages by language, about, of the shards that answered."""
         self._describe()
         found = Counter[str]()
         for description in list(self._known.values()):
@@ -405,11 +405,11 @@ class _ShardedIndex:
                 failed.append(remote.name)
         return answers, failed
 
-    def hear(self, wanted: SpellingRequest) -> SpellingCandidates:
+    def spelling_candidates(self, wanted: SpellingRequest) -> SpellingCandidates:
         """See `AnswerSource`."""
         asked = {shard: (number, wanted) for shard, number in self._generations.items() if number}
-        heard: list[SpellingCandidates] = list(self.ask("hear", asked).values())
-        return merge_candidates(heard)
+        candidates: list[SpellingCandidates] = list(self.ask("spelling_candidates", asked).values())
+        return merge_candidates(candidates)
 
     def feedback_terms(self, pages: Sequence[Ranked[Place]]) -> list[PageTerms]:
         """See `AnswerSource`. Terms have the weights that they have in the page's shard."""

@@ -88,7 +88,7 @@ class AnswerSource(Protocol[Place]):
         self, question: SearchQuery, stage: float, found: Sequence[Ranked[Place]]
     ) -> list[Hit]: ...
 
-    def hear(self, wanted: SpellingRequest) -> SpellingCandidates:
+    def spelling_candidates(self, wanted: SpellingRequest) -> SpellingCandidates:
         """What the pages hold of some words, and of words near by."""
         ...
 
@@ -239,7 +239,12 @@ def spelling_of(
         return matching(source, parse_query(text), request)
 
     return other_spelling(
-        request.text, parsed, (request.language or "").lower(), total, source.hear, matches
+        request.text,
+        parsed,
+        (request.language or "").lower(),
+        total,
+        source.spelling_candidates,
+        matches,
     )
 
 

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 
 from lycosa.search.query.query import ParsedQuery, clauses
 from lycosa.text.analyze import Analysis
-from lycosa.text.everyday import by_alphabet
+from lycosa.text.stop_words import by_alphabet
 from lycosa.translation.source import PIVOT, Sources
 from lycosa.translation.terms import unit_keys
 

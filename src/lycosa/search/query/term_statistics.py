@@ -6,14 +6,14 @@ what ICU's dictionaries say. Those of one character and mere numbers are left ou
 together and shown as they are mostly written. Of a page its main text counts, or else all of its
 text, once however many collections have it.
 
-*Stop words* are a language's everyday words (`text.everyday`), and those that say nothing of a
+*Stop words* are those of `text.stop_words`, and those that say nothing of a
 page: on more than `MAX_SHARE` of the pages of their language; on more than `STOP_SHARE` of them
 and spread as by chance; and where there are `EVEN_PAGES` or more, so that chance can be told, on
 more than `EVEN_SHARE` of them. How far a word is from chance is its residual inverse document
 frequency: how many times more pages would hold it, if its occurrences fell on pages by chance
 (Church and Gale, "Poisson mixtures", Natural Language Engineering 1995): words of grammar have less
 than `EVEN_BITS`, those that pages are about have more, for they come again where they come. A
-language of less than `STOP_PAGES` pages loses its everyday words alone.
+language of less than `STOP_PAGES` pages loses its stop words alone.
 
 *Rising* words are on a larger share of the newest pages than of the earlier ones, by Dunning's
 log-likelihood ratio over pages ("Accurate methods for the statistics of surprise and coincidence",
@@ -30,7 +30,8 @@ import polars as pl
 from icu4py.breakers import WordBreaker
 
 from lycosa.store.tables.live import LiveTables
-from lycosa.text.everyday import everyday_words
+from lycosa.text.function_words import SPACELESS
+from lycosa.text.stop_words import stop_words
 
 STOP_SHARE, STOP_PAGES = 0.25, 20
 EVEN_SHARE, EVEN_PAGES = 0.03, 200
@@ -47,7 +48,7 @@ counting), and the report says which.
 """
 MAX_WORD = 64
 WEEK_MS = 7 * 86_400_000
-SPACELESS = frozenset({"zh", "ja", "th", "lo", "my", "km"})
+_SPACELESS = SPACELESS - {"bo"}  # Tibetan separates syllables
 
 _READ = (
     "url_key",
@@ -235,13 +236,13 @@ def _newest(tables: LiveTables, wanted: pl.Expr) -> int:
 
 def _counted(pages: pl.DataFrame) -> pl.DataFrame:
     """The words of these pages: the columns of `_KEY` and `_COUNTS`."""
-    spaced = pages.filter(~pl.col("language").is_in(list(SPACELESS)))
+    spaced = pages.filter(~pl.col("language").is_in(list(_SPACELESS)))
     words = [
         spaced.with_row_index("page").select(
             "page", "language", "recent", word=pl.col("body").str.extract_all(_WORD)
         )
     ]
-    run_together = pages.filter(pl.col("language").is_in(list(SPACELESS))).with_row_index(
+    run_together = pages.filter(pl.col("language").is_in(list(_SPACELESS))).with_row_index(
         "page", offset=spaced.height
     )
     cut = [
@@ -293,7 +294,7 @@ def _chosen(
     """The words to show, in order."""
     if not request.stop_words:
         numbers = pl.col("language").replace_strict(all_of, default=0, return_dtype=pl.Int64)
-        found = found.filter(~_everyday(found["language"].unique().to_list()))
+        found = found.filter(~_stop_words(found["language"].unique().to_list()))
         if request.rising:  # what was on few pages before is no stop word, however many hold it now
             of = numbers - pl.col("language").replace_strict(
                 recent_of, default=0, return_dtype=pl.Int64
@@ -331,10 +332,10 @@ def _chosen(
     return terms[: request.count]
 
 
-def _everyday(languages: list[str]) -> pl.Expr:
-    """Whether a word is one of the everyday words of its language."""
+def _stop_words(languages: list[str]) -> pl.Expr:
+    """Whether a word is one of the stop words of its language."""
     listed = (
-        (pl.col("language") == language) & pl.col("lower").is_in(sorted(everyday_words(language)))
+        (pl.col("language") == language) & pl.col("lower").is_in(sorted(stop_words(language)))
         for language in languages
     )
     return pl.any_horizontal(pl.lit(False), *listed)

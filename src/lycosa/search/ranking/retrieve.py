@@ -82,7 +82,7 @@ known.
 LANGUAGE_SMOOTHING = 5.0
 """Pages with the average share of each word that are added to every language."""
 STEM_EVIDENCE = 0.1
-"""How much a page with a word's stem tells of the language, beside one with the word as written."""
+"""Weight of a page with a word's stem as evidence of the language; 1: the word as written."""
 MIN_LANGUAGE_WEIGHT = 0.01
 SENTENCE_WEIGHTS = {BODY_ROLE: 1.0, FULL_ROLE: 0.1, ANCHOR_ROLE: 0.2}
 

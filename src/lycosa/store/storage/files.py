@@ -19,7 +19,7 @@ class DataFile(NamedTuple):
     """An immutable file that a log entry makes valid. `rows` is 0 for WARC and CDXJ files.
 
     `entry` is the log entry that determines the precedence of the rows: the newer entry wins within
-    a key. In a log entry, 0 stands for the entry itself. In a `merged` file each row has its own
+    a key. In a log entry, 0 means the entry itself. In a `merged` file each row has its own
     entry in a last column, none later than `entry`.
     """
 

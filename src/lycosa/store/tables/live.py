@@ -27,7 +27,7 @@ from lycosa.store.tables.schema import SORT, TABLES, Table
 from lycosa.store.tables.visible import is_excluded
 from lycosa.store.workspace import Workspace
 
-_TYPES = {str: pl.String, int: pl.Int64, float: pl.Float64, bool: pl.Boolean}
+_TYPES = {str: pl.String, int: pl.Int64, float: pl.Float64}
 _BATCH_BYTES = 48 * 2**20
 _ATTEMPTS = 3
 _Result = TypeVar("_Result")
@@ -201,13 +201,13 @@ class LiveTables:
     def _with_plugin_columns(self, name: str) -> pl.LazyFrame:
         rows = self.scan(name)
         columns = installed_plugins().merged("page_columns") if name == "pages" else {}
-        return rows.with_columns(
-            pl.col("plugin_values")
-            .str.json_path_match(f"$.{column}")
-            .cast(_TYPES[type_])
-            .alias(column)
-            for column, type_ in columns.items()
-        )
+        if taken := columns.keys() & set(TABLES[name].names):
+            raise UsageError(f"a plug-in names its column like one of {name}: {min(taken)}")
+        for column, type_ in columns.items():
+            value = pl.col("plugin_values").str.json_path_match(f"$.{column}")
+            typed = value == "true" if type_ is bool else value.cast(_TYPES[type_], strict=False)
+            rows = rows.with_columns(typed.alias(column))
+        return rows
 
     def _all(self, table: Table) -> pl.LazyFrame:
         files = self.state.files.get(table.name, [])

@@ -1,4 +1,4 @@
-"""The language of a text by what every sentence of it holds: its everyday words, or the letters
+"""The language of a text by what every sentence of it holds: its stop words, or the letters
 that only its alphabet has.
 
 A judge for what is short or leaves pycld2 unsure: it costs a few dozen microseconds, where the
@@ -13,9 +13,9 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Set
 
-# share of a text's words that must be everyday words of a language that nothing else speaks for
+# share of a text's words that must be stop words of a language that nothing else speaks for
 CLEAR_SHARE = 0.2
-# the same where another judge guesses the language too; below it everyday words are no evidence
+# the same where another judge guesses the language too; below it stop words are no evidence
 AGREED_SHARE = 0.12
 CLEAR_WORDS = 2
 # times as many as any other expected language has; neighbours such as Spanish and Catalan share
@@ -36,7 +36,7 @@ def _words(text: str) -> frozenset[str]:
     return frozenset(text.split())
 
 
-_EVERYDAY = {
+_STOP_WORDS = {
     language: _words(words)
     for language, words in {
         "en": "the of and to is are was were be been this that these those with your you it its "
@@ -157,9 +157,9 @@ _ASKING = _words(
 )  # an English question's own
 
 
-def binding_words(words: Collection[str]) -> frozenset[str]:
+def query_function_words(words: Collection[str]) -> frozenset[str]:
     """Of a question's words (lower case) those that only hold it together, by the language whose
-    everyday words it has most of.
+    stop words it has most of.
 
     One such word among few says nothing (`die hard`), and words that are all of that kind are left
     as they are (`to be or not to be`).
@@ -168,7 +168,7 @@ def binding_words(words: Collection[str]) -> frozenset[str]:
     matches = max(
         (
             distinct & vocabulary | (distinct & _ASKING if language == "en" else frozenset())
-            for language, vocabulary in _EVERYDAY.items()
+            for language, vocabulary in _STOP_WORDS.items()
         ),
         key=len,
     )
@@ -186,7 +186,7 @@ def has_words(text: str) -> bool:
 
 
 def by_words(text: str, guessed: str, sure: bool, expected: Set[str]) -> str:
-    """The language of a text in Latin letters by its everyday words; "" if none is clear.
+    """The language of a text in Latin letters by its stop words; "" if none is clear.
 
     What another judge `guessed` stands if that one is `sure` and no other language's words are more
     than its own. Else an expected language, or the guessed one, must be well ahead of the others.
@@ -195,7 +195,7 @@ def by_words(text: str, guessed: str, sure: bool, expected: Set[str]) -> str:
     total = len(words)
     counts = {
         language: sum(map(vocabulary.__contains__, words))
-        for language, vocabulary in _EVERYDAY.items()
+        for language, vocabulary in _STOP_WORDS.items()
     }
     if sure:
         others = max(count for language, count in counts.items() if language != guessed)
@@ -226,6 +226,6 @@ def by_words(text: str, guessed: str, sure: bool, expected: Set[str]) -> str:
     return ahead if counts[ahead] >= CLEAR_LEAD * second else ""
 
 
-def everyday_words(language: str) -> frozenset[str]:
-    """The everyday words of a language, in lower case; none of one that is told by its letters."""
-    return _EVERYDAY.get(language, frozenset())
+def stop_words(language: str) -> frozenset[str]:
+    """The stop words of a language, in lower case; none of one that is told by its letters."""
+    return _STOP_WORDS.get(language, frozenset())

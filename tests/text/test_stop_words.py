@@ -5,8 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lycosa.text import identify as identify_module
-from lycosa.text.everyday import by_alphabet, by_words, has_words
 from lycosa.text.identify import LANGUAGES, identify
+from lycosa.text.stop_words import by_alphabet, by_words, has_words
 from tests.text.data import sib200
 
 LARGE_MODEL_SHARE = 0.004  # of the sentences of SIB-200 that may need the large model
