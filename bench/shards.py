@@ -33,9 +33,9 @@ from bench.search import HITS, SITES, Sample, fill, queries
 from lycosa.cluster.engines.local import LocalEngine
 from lycosa.config.settings import IndexSettings
 from lycosa.index.indexer import Indexer
-from lycosa.search.engine.replicas import ReplicaKeeper
 from lycosa.search.engine.searcher import Searcher
-from lycosa.search.federation.shards import Federation
+from lycosa.search.federation.replica_supervisor import ReplicaSupervisor
+from lycosa.search.federation.sharded_search import ShardedSearch
 from lycosa.search.presentation.results import SearchRequest, SearchResults
 
 _EDGE = 30  # hits that are looked through for pages that count as much as the tenth
@@ -96,13 +96,13 @@ def agreement(one: Ask, many: Ask, asked: list[str]) -> Agreement:
 
 
 @contextlib.contextmanager
-def replicas(root: str) -> Iterator[tuple[Federation, list[psutil.Process]]]:
+def replicas(root: str) -> Iterator[tuple[ShardedSearch, list[psutil.Process]]]:
     """A replica of each shard in a child process, and those processes."""
     with contextlib.ExitStack() as stack:
         engine = stack.enter_context(LocalEngine())
-        keeper = stack.enter_context(contextlib.closing(ReplicaKeeper(engine, root, 1)))
+        keeper = stack.enter_context(contextlib.closing(ReplicaSupervisor(engine, root, 1)))
         federation = stack.enter_context(
-            contextlib.closing(Federation(keeper.replicas, patience_s=30.0, deadline_s=60.0))
+            contextlib.closing(ShardedSearch(keeper.replicas, call_timeout_s=30.0, deadline_s=60.0))
         )
         if not keeper.wait(_READY_S):
             raise TimeoutError("the replicas are not ready")

@@ -20,11 +20,11 @@ from lycosa.cluster.engine import Remote
 from lycosa.cluster.engines.local import LocalEngine
 from lycosa.index.indexer import Indexer, index_shard, tasks_of
 from lycosa.index.shards.shards import layout
-from lycosa.search.engine.replicas import ReplicaKeeper
 from lycosa.search.engine.searcher import Searcher
 from lycosa.search.federation.backend import LocalBackend
 from lycosa.search.federation.federated_search import FederatedSearch
-from lycosa.search.federation.shards import Federation, ShardsBackend
+from lycosa.search.federation.replica_supervisor import ReplicaSupervisor
+from lycosa.search.federation.sharded_search import ShardedSearch
 from lycosa.search.presentation.results import SearchRequest, SearchResults
 from lycosa.search.ranking.ordering import BLOCK
 from lycosa.search.suggest.completion import SuggestRequest
@@ -46,22 +46,22 @@ class Service:
     """Replicas kept on an engine, and a federation over them."""
 
     def __init__(
-        self, root: str, replicas: int, *, look_s: float = 0.2, copy: bool = False
+        self, root: str, replicas: int, *, check_interval_s: float = 0.2, copy: bool = False
     ) -> None:
         self.said: list[str] = []
         self.engine = LocalEngine()
-        self.keeper = ReplicaKeeper(
+        self.keeper = ReplicaSupervisor(
             self.engine,
             root,
             replicas,
             copy=copy,
-            follow_s=0.1,
-            look_s=look_s,
-            say=self.said.append,
+            follow_interval_s=0.1,
+            check_interval_s=check_interval_s,
+            notify=self.said.append,
         )
         assert self.keeper.wait(READY_S)
         until(lambda: all(len(shard) == replicas for shard in self.keeper.replicas()))
-        self.federation = Federation(self.keeper.replicas, patience_s=3.0, deadline_s=10.0)
+        self.federation = ShardedSearch(self.keeper.replicas, call_timeout_s=3.0, deadline_s=10.0)
 
     def search(self, text: str, count: int = 10, offset: int = 0) -> SearchResults:
         return self.federation.search(SearchRequest(text, count, offset))
@@ -178,7 +178,7 @@ def test_replicas_and_another_workspace_answer_together(service: Service, tmp_pa
         indexer.update()
     many = FederatedSearch(
         [LocalBackend("other", Searcher(corpus.root))],
-        whole=[ShardsBackend("", service.federation)],
+        whole=[service.federation],
         timeout_s=20,
     )
     try:
@@ -192,9 +192,9 @@ def test_replicas_and_another_workspace_answer_together(service: Service, tmp_pa
         only_there = many.search(SearchRequest("jungle"))
         assert {hit.source for hit in only_there.hits} == {"other"}
         assert many.search(SearchRequest("spidre")).did_you_mean is not None
-        shards = FederatedSearch(
-            [], whole=[ShardsBackend("", service.federation)], timeout_s=20
-        ).search(SearchRequest("spider"))
+        shards = FederatedSearch([], whole=[service.federation], timeout_s=20).search(
+            SearchRequest("spider")
+        )
         assert (shards.total, urls(shards), shards.notes) == (alone.total, urls(alone), [])
     finally:
         many.close()
@@ -266,10 +266,10 @@ def test_filters_alone_give_the_newest_first(indexes: TwoIndexes, service: Servi
 
 
 def test_reads_spread_over_replicas(service: Service) -> None:
-    before = service.federation.asked
+    before = service.federation.calls
     with ThreadPoolExecutor(4) as pool:
         assert all(results.total for results in pool.map(service.search, ["web night"] * 40))
-    after = service.federation.asked
+    after = service.federation.calls
     for shard in service.keeper.replicas():
         asked = [after[replica.name] - before.get(replica.name, 0) for replica in shard]
         assert min(asked) > 0.3 * max(asked), asked
@@ -330,7 +330,7 @@ def test_replicas_die_during_queries(service: Service) -> None:
 
 
 def test_a_shard_without_replicas_is_missing_and_said_so(indexes: TwoIndexes) -> None:
-    service = Service(indexes.many, 1, look_s=3600.0)
+    service = Service(indexes.many, 1, check_interval_s=3600.0)
     try:
         whole = service.search("web")
         os.kill(process_of(service.keeper.replicas()[1][0]), signal.SIGKILL)
@@ -382,7 +382,7 @@ def test_replicas_follow_the_index_and_its_layout(
         assert behind.missing_shards == ()
         index_shard(second)
         until(lambda: service.search("newer").total == 12)
-        assert service.federation.languages == {"en": 24}
+        assert service.federation.languages() == {"en": 24}
         with Indexer(corpus.root, settings(3)) as indexer:
             indexer.update()
         totals = []

@@ -105,7 +105,7 @@ def test_shards_of_both_kinds_are_asked_by_both(corpus: Corpus, tmp_path: Path) 
     assert {hit.host for hit in hits} == {*HOSTS, "en.test"}
     assert len(hits) == len(HOSTS) + 1
     replicas = [Replica(corpus.root, each) for each in shards_of(2)]
-    assert sum(replica.describe().documents for replica in replicas) == len(HOSTS) + 1
+    assert sum(replica.describe(0).documents for replica in replicas) == len(HOSTS) + 1
 
 
 @needs_kiwi

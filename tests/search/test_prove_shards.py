@@ -8,9 +8,9 @@ import pytest
 from bench.search import SITES, queries
 from bench.shards import agreement, prepare, replicas
 
-from lycosa.search.engine.replicas import ReplicaKeeper
 from lycosa.search.engine.searcher import Searcher
-from lycosa.search.federation.shards import Federation
+from lycosa.search.federation.replica_supervisor import ReplicaSupervisor
+from lycosa.search.federation.sharded_search import ShardedSearch
 from lycosa.search.presentation.results import SearchRequest
 from tests.search.shards import queries as made_queries
 from tests.search.shards import two_indexes, until
@@ -53,8 +53,8 @@ def test_replicas_on_ray_nodes(tmp_path: Path) -> None:
     indexes = two_indexes(tmp_path, 3)
     whole = Searcher(indexes.one)
     with ray_cluster(nodes=3) as cluster, cluster.engine() as engine:
-        keeper = ReplicaKeeper(engine, indexes.many, 2, copy=True)
-        federation = Federation(keeper.replicas, patience_s=10.0, deadline_s=30.0)
+        keeper = ReplicaSupervisor(engine, indexes.many, 2, copy=True)
+        federation = ShardedSearch(keeper.replicas, call_timeout_s=10.0, deadline_s=30.0)
         try:
             assert keeper.wait(120.0)
             until(lambda: all(len(shard) == 2 for shard in keeper.replicas()), 120.0)

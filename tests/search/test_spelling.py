@@ -10,9 +10,9 @@ import pytest
 from lycosa.cluster.engines.local import LocalEngine
 from lycosa.config.settings import IndexSettings
 from lycosa.index.indexer import Indexer
-from lycosa.search.engine.replicas import ReplicaKeeper
 from lycosa.search.engine.searcher import Searcher, SearchRequest
-from lycosa.search.federation.shards import Federation
+from lycosa.search.federation.replica_supervisor import ReplicaSupervisor
+from lycosa.search.federation.sharded_search import ShardedSearch
 from tests.cli.conftest import run
 from tests.index.corpus import Corpus, page
 
@@ -49,7 +49,7 @@ def searcher(root: str) -> Searcher:
     return Searcher(root)
 
 
-def meant(searcher: Searcher | Federation, text: str, **more: object) -> str:
+def meant(searcher: Searcher | ShardedSearch, text: str, **more: object) -> str:
     spelling = searcher.search(SearchRequest(text, **more)).did_you_mean  # type: ignore[arg-type]
     return "" if spelling is None else spelling.query
 
@@ -110,10 +110,10 @@ def test_replicas_say_the_same(root: str, searcher: Searcher) -> None:
             assert meant(federation, typed) == wanted
 
 
-def federations(root: str) -> Iterator[Federation]:
+def federations(root: str) -> Iterator[ShardedSearch]:
     with LocalEngine() as engine:
-        keeper = ReplicaKeeper(engine, root, 1)
-        federation = Federation(keeper.replicas, patience_s=20, deadline_s=40)
+        keeper = ReplicaSupervisor(engine, root, 1)
+        federation = ShardedSearch(keeper.replicas, call_timeout_s=20, deadline_s=40)
         try:
             assert keeper.wait(60)
             yield federation

@@ -93,9 +93,9 @@ def command(
     """Serve the web interface and the JSON API."""
     from lycosa.commands.inspection.status import workspace_status
     from lycosa.core.errors import UsageError
-    from lycosa.search.engine.replicas import ReplicaKeeper
     from lycosa.search.federation.federated_search import open_federated_search
-    from lycosa.search.federation.shards import Federation, ShardsBackend
+    from lycosa.search.federation.replica_supervisor import ReplicaSupervisor
+    from lycosa.search.federation.sharded_search import ShardedSearch
     from lycosa.serve.beside import Served
     from lycosa.serve.server import run_server
     from lycosa.serve.source import ShardsAndOthers, ShardSource
@@ -136,13 +136,13 @@ def command(
             )
             keeper = stack.enter_context(
                 contextlib.closing(
-                    ReplicaKeeper(machines, root, replicas, copy=engine == "ray", say=note)
+                    ReplicaSupervisor(machines, root, replicas, copy=engine == "ray", notify=note)
                 )
             )
-            federation = stack.enter_context(contextlib.closing(Federation(keeper.replicas)))
+            federation = stack.enter_context(contextlib.closing(ShardedSearch(keeper.replicas)))
             source = ShardSource(federation)
             if others:
-                shards = [ShardsBackend("", federation)]
+                shards = [federation]
                 joined = stack.enter_context(
                     contextlib.closing(
                         open_federated_search(roots[1:], peers or [], config, whole=shards)

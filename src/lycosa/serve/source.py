@@ -11,7 +11,7 @@ from lycosa.processes.memory import trim
 from lycosa.search.engine.searcher import Searcher, SearchRequest, SearchResults
 from lycosa.search.federation.backend import LocalBackend
 from lycosa.search.federation.federated_search import FederatedSearch
-from lycosa.search.federation.shards import Federation
+from lycosa.search.federation.sharded_search import ShardedSearch
 from lycosa.search.suggest.completion import Suggestion, SuggestRequest
 
 
@@ -43,14 +43,14 @@ class Source(Protocol):
 class ShardSource:
     """Replicas of the index's shards, wherever they are."""
 
-    def __init__(self, federation: Federation) -> None:
+    def __init__(self, federation: ShardedSearch) -> None:
         self._federation = federation
 
     def search(self, request: SearchRequest) -> SearchResults:
         return self._federation.search(request)
 
     def languages(self) -> dict[str, int]:
-        return self._federation.languages
+        return self._federation.languages()
 
     def suggest(self, request: SuggestRequest) -> list[Suggestion]:
         """See `Source`."""
@@ -69,7 +69,7 @@ class ShardSource:
 class ShardsAndOthers(ShardSource):
     """The same, with other workspaces and peers: `many` asks all of them."""
 
-    def __init__(self, federation: Federation, many: FederatedSearch) -> None:
+    def __init__(self, federation: ShardedSearch, many: FederatedSearch) -> None:
         super().__init__(federation)
         self._many = many
 

@@ -237,7 +237,7 @@ class OpenIndex:
 
         return self._hits(pages, highlighter, [None] * len(pages))
 
-    def weigh(
+    def rescore(
         self,
         question: SearchQuery,
         stage: float,

@@ -145,7 +145,17 @@ class Searcher:
         """What somebody who types may want to type, the best first; nothing if nothing is
         indexed.
         """
-        return suggested([self.index] if self.index is not None else [], request)
+        index = self.index
+        if index is None:
+            return []
+
+        def complete(prefix: str, count: int, language: str, words: bool) -> list[Sequence[Phrase]]:
+            return completions(index.suggest_files, prefix, count, language, words)
+
+        def matches(text: str, language: str) -> int:
+            return index.count(parse_query(text), language)
+
+        return suggestions(request, complete, matches)
 
     def _tables_now(self) -> OpenTables:
         """The tables of translations, opened anew when there are others. Those that were open stay
@@ -155,22 +165,6 @@ class Searcher:
         if self._tables is None or self._tables[0] != there:
             self._tables = there, across_tables.open_tables(self._storage)
         return self._tables[1]
-
-
-def suggested(indexes: Sequence[OpenIndex], request: SuggestRequest) -> list[Suggestion]:
-    """What somebody who types may want to type, of these indexes together."""
-
-    def ask(start: str, count: int, language: str, words: bool) -> list[Sequence[Phrase]]:
-        return [
-            found
-            for index in indexes
-            for found in completions(index.suggest_files, start, count, language, words)
-        ]
-
-    def matches(text: str, language: str) -> int:
-        return sum(index.count(parse_query(text), language) for index in indexes)
-
-    return suggestions(request, ask, matches)
 
 
 def _missing(number: int, reason: str) -> Message:

@@ -1,8 +1,9 @@
-"""The protocol of an index that is searched together with others, and its implementation for a
-workspace in this process.
+"""The protocol of an index that is searched together with others, and its implementation by
+indexes that are open in this process.
 
-A search has up to five steps: term statistics, matches, URL keys of pages that others may have too,
-facets, and the hits to show. All use the generation that returned the statistics.
+A search has up to six steps: term statistics, matches, exact scores (of shards) or URL keys (of
+pages that others may have too), facets, and the hits to show. All use the generation that returned
+the statistics.
 """
 
 from __future__ import annotations
@@ -14,16 +15,21 @@ from typing import Protocol
 
 from lycosa.core.errors import LycosaError, WorkError
 from lycosa.index.schema import analysis_versions, signed_key
+from lycosa.index.suggest.file import Phrase
 from lycosa.search.engine.indexed_pages import Address
 from lycosa.search.engine.open_index import IndexMatches, OpenIndex
 from lycosa.search.engine.search_query import SearchQuery
 from lycosa.search.engine.searcher import Searcher
-from lycosa.search.federation.replica import GenerationGone
 from lycosa.search.presentation.results import Hit, SearchRequest, SearchResults
+from lycosa.search.query.query import parse_query
+from lycosa.search.ranking.feedback import PageTerms
 from lycosa.search.ranking.ordering import Ranked
+from lycosa.search.ranking.similar import Likeness
 from lycosa.search.ranking.statistics import TermStatistics
+from lycosa.search.suggest.completion import completions
+from lycosa.search.suggest.spelling import SpellingCandidates, SpellingRequest
 
-_MAX_OPEN_GENERATIONS = 3  # generations that stay open, for searches that began with them
+MAX_OPEN_GENERATIONS = 3  # generations that stay open, for searches that began with them
 
 
 class BackendError(WorkError):
@@ -34,16 +40,25 @@ class IncompatiblePeer(BackendError):
     """A backend of another version. It can return complete results only."""
 
 
+class GenerationGone(WorkError):
+    """The generation of a search was closed meanwhile: start the search again."""
+
+
 @dataclass(slots=True, frozen=True)
 class IndexDescription:
     """The contents of an index. Only indexes with equal `versions` (of fields and analyzers) have
     the same terms.
+
+    `generation` 0: nothing is open, for the reason in `problem`, if there is one. `hint`: see
+    `OpenIndex.missing`.
     """
 
     generation: int = 0
     documents: int = 0
     languages: Mapping[str, int] = field(default_factory=dict)
     versions: Mapping[str, str] = field(default_factory=dict)
+    problem: str = ""
+    hint: str = ""
 
 
 @dataclass(slots=True, frozen=True)
@@ -54,9 +69,9 @@ class QueryStep:
 
     generation: int
     text: str
-    question: SearchQuery
+    query: SearchQuery
     stage: float
-    everywhere: TermStatistics = field(default_factory=TermStatistics)
+    global_statistics: TermStatistics = field(default_factory=TermStatistics)
 
 
 class ResultsBackend(Protocol):
@@ -72,18 +87,22 @@ class ResultsBackend(Protocol):
         ...
 
 
-class SearchBackend(ResultsBackend, Protocol):
-    """An index that answers the steps of a search: a workspace in this process, or a peer.
+class StepBackend(Protocol):
+    """An index that answers the steps of a search: a workspace in this process, a shard in another
+    one, or a peer.
 
-    Every method raises BackendError, and takes at most `timeout_s`.
+    Every method raises BackendError or GenerationGone, and takes at most `timeout_s`.
     """
 
+    @property
+    def name(self) -> str: ...
+
     def describe(self, timeout_s: float) -> IndexDescription:
-        """Raises IncompatiblePeer if it cannot be asked for parts of an answer."""
+        """Raises IncompatiblePeer if it can return complete results only."""
         ...
 
     def statistics(
-        self, text: str, question: SearchQuery, timeout_s: float
+        self, text: str, query: SearchQuery, timeout_s: float
     ) -> tuple[IndexDescription, TermStatistics]: ...
 
     def find(self, step: QueryStep, limit: int, timeout_s: float) -> IndexMatches: ...
@@ -93,7 +112,7 @@ class SearchBackend(ResultsBackend, Protocol):
     ) -> Mapping[str, Mapping[str, int]]: ...
 
     def hits(
-        self, step: QueryStep, found: Sequence[Ranked[Address]], timeout_s: float
+        self, step: QueryStep, pages: Sequence[Ranked[Address]], timeout_s: float
     ) -> list[Hit]: ...
 
     def urls(self, generation: int, addresses: Sequence[Address], timeout_s: float) -> list[int]:
@@ -101,7 +120,147 @@ class SearchBackend(ResultsBackend, Protocol):
         ...
 
 
-class LocalBackend:
+class SearchBackend(StepBackend, ResultsBackend, Protocol):
+    """An index that answers steps and returns complete results: a workspace or a peer."""
+
+
+class IndexBackend(StepBackend, Protocol):
+    """An index of ours, in this process or another one. It also answers for queries that were not
+    typed, such as other spellings.
+    """
+
+    def rescore(
+        self, step: QueryStep, addresses: Sequence[Address], timeout_s: float
+    ) -> list[float]:
+        """Return the exact scores of pages under the statistics of all backends."""
+        ...
+
+    def spelling_candidates(
+        self, generation: int, request: SpellingRequest, timeout_s: float
+    ) -> SpellingCandidates: ...
+
+    def page_terms(
+        self, generation: int, addresses: Sequence[Address], timeout_s: float
+    ) -> list[PageTerms]:
+        """Return the heaviest terms of pages."""
+        ...
+
+    def likeness(self, generation: int, url: str, timeout_s: float) -> Likeness | None: ...
+
+    def phrases(
+        self, prefix: str, count: int, language: str, words: bool, timeout_s: float
+    ) -> list[Phrase]:
+        """Return the phrases of its pages that complete a prefix (`suggest.completion`)."""
+        ...
+
+    def count(self, text: str, language: str, timeout_s: float) -> int:
+        """Return the number of pages with all words of a query; `language` "": any."""
+        ...
+
+
+class OpenGenerations:
+    """The recent generations of an index that are open in this process, as an `IndexBackend`.
+    Shared by threads. `versions` of descriptions are those of this program.
+    """
+
+    def __init__(self) -> None:
+        self._open: dict[int, OpenIndex] = {}  # replaced, never changed: searches read it meanwhile
+        self._changing = threading.Lock()
+
+    def newest(self) -> OpenIndex | None:
+        return next(reversed(self._open.values()), None)
+
+    def refreshed(self) -> OpenIndex | None:
+        """Return the newest generation, opened if necessary, at the start of a search."""
+        return self.newest()
+
+    def generation(self, generation: int) -> OpenIndex:
+        """Return a recent generation. Raises GenerationGone."""
+        index = self._open.get(generation)
+        if index is None:
+            raise GenerationGone(f"generation {generation} of the index is closed")
+        return index
+
+    def describe(self, timeout_s: float) -> IndexDescription:
+        return self._describe(self.refreshed())
+
+    def statistics(
+        self, text: str, query: SearchQuery, timeout_s: float
+    ) -> tuple[IndexDescription, TermStatistics]:
+        index = self.refreshed()
+        if index is None:
+            return self._describe(None), TermStatistics()
+        return self._describe(index), index.statistics.of_query(query)
+
+    def find(self, step: QueryStep, limit: int, timeout_s: float) -> IndexMatches:
+        index = self.generation(step.generation)
+        return index.find(step.query, step.stage, limit, step.global_statistics)
+
+    def rescore(
+        self, step: QueryStep, addresses: Sequence[Address], timeout_s: float
+    ) -> list[float]:
+        index = self.generation(step.generation)
+        return index.rescore(step.query, step.stage, addresses, step.global_statistics)
+
+    def facets(
+        self, step: QueryStep, names: tuple[str, ...], timeout_s: float
+    ) -> Mapping[str, Mapping[str, int]]:
+        return self.generation(step.generation).facets(step.query, step.stage, names)
+
+    def hits(
+        self, step: QueryStep, pages: Sequence[Ranked[Address]], timeout_s: float
+    ) -> list[Hit]:
+        index = self.generation(step.generation)
+        return index.hits(step.query, step.stage, pages, step.global_statistics)
+
+    def urls(self, generation: int, addresses: Sequence[Address], timeout_s: float) -> list[int]:
+        index = self.generation(generation)
+        return [signed_key(index.pages.stored(address).url) for address in addresses]
+
+    def spelling_candidates(
+        self, generation: int, request: SpellingRequest, timeout_s: float
+    ) -> SpellingCandidates:
+        return self.generation(generation).spelling_candidates(request)
+
+    def page_terms(
+        self, generation: int, addresses: Sequence[Address], timeout_s: float
+    ) -> list[PageTerms]:
+        return self.generation(generation).pages.heaviest_terms(addresses)
+
+    def likeness(self, generation: int, url: str, timeout_s: float) -> Likeness | None:
+        return self.generation(generation).likeness(url)
+
+    def phrases(
+        self, prefix: str, count: int, language: str, words: bool, timeout_s: float
+    ) -> list[Phrase]:
+        index = self.newest()
+        if index is None:
+            return []
+        files = completions(index.suggest_files, prefix, count, language, words)
+        return [phrase for phrases in files for phrase in phrases]
+
+    def count(self, text: str, language: str, timeout_s: float) -> int:
+        index = self.newest()
+        return 0 if index is None else index.count(parse_query(text), language)
+
+    def _add(self, index: OpenIndex) -> None:
+        recent = list(self._open.items())[-(MAX_OPEN_GENERATIONS - 1) :]
+        self._open = dict([*recent, (index.number, index)])
+
+    def _describe(self, index: OpenIndex | None, problem: str = "") -> IndexDescription:
+        if index is None:
+            return IndexDescription(problem=problem)
+        return IndexDescription(
+            index.number,
+            index.documents,
+            dict(index.info.languages),
+            analysis_versions(),
+            problem,
+            index.missing,
+        )
+
+
+class LocalBackend(OpenGenerations):
     """A workspace's index in this process, reloaded as it grows. Shared by threads.
 
     Raises:
@@ -109,79 +268,22 @@ class LocalBackend:
     """
 
     def __init__(self, name: str, searcher: Searcher) -> None:
+        super().__init__()
         self.searcher = searcher
-        self._name = name
-        self._open: dict[int, OpenIndex] = {}  # replaced, never changed: searches read it meanwhile
-        self._changing = threading.Lock()
-
-    @property
-    def name(self) -> str:
-        return self._name
-
-    def describe(self, timeout_s: float) -> IndexDescription:
-        index = self._newest()
-        return IndexDescription() if index is None else _described(index)
-
-    def statistics(
-        self, text: str, question: SearchQuery, timeout_s: float
-    ) -> tuple[IndexDescription, TermStatistics]:
-        index = self._newest()
-        return (
-            (IndexDescription(), TermStatistics())
-            if index is None
-            else (_described(index), index.statistics.of_query(question))
-        )
-
-    def find(self, step: QueryStep, limit: int, timeout_s: float) -> IndexMatches:
-        return self.generation(step.generation).find(
-            step.question, step.stage, limit, step.everywhere
-        )
-
-    def facets(
-        self, step: QueryStep, names: tuple[str, ...], timeout_s: float
-    ) -> Mapping[str, Mapping[str, int]]:
-        return self.generation(step.generation).facets(step.question, step.stage, names)
-
-    def hits(
-        self, step: QueryStep, found: Sequence[Ranked[Address]], timeout_s: float
-    ) -> list[Hit]:
-        return self.generation(step.generation).hits(
-            step.question, step.stage, found, step.everywhere
-        )
-
-    def urls(self, generation: int, addresses: Sequence[Address], timeout_s: float) -> list[int]:
-        index = self.generation(generation)
-        return [signed_key(index.pages.stored(address).url) for address in addresses]
+        self.name = name
 
     def search(self, request: SearchRequest, hops: int, timeout_s: float) -> SearchResults:
         return self.searcher.search(request)
 
-    def _newest(self) -> OpenIndex | None:
+    def refreshed(self) -> OpenIndex | None:
+        """Reload the index. Raises BackendError if nothing can be opened, now or before."""
         try:
             self.searcher.reload()
-        except (LycosaError, OSError) as error:  # what was opened before still answers
+        except (LycosaError, OSError) as error:
             if not self._open:
                 raise BackendError(str(error)) from None
         index = self.searcher.index
         if index is not None and index.number not in self._open:
             with self._changing:
-                self._open = dict(
-                    [
-                        *list(self._open.items())[-(_MAX_OPEN_GENERATIONS - 1) :],
-                        (index.number, index),
-                    ]
-                )
+                self._add(index)
         return index
-
-    def generation(self, generation: int) -> OpenIndex:
-        """Return a recent generation. Raises GenerationGone."""
-        index = self._open.get(generation)
-        if index is None:
-            raise GenerationGone(f"{self._name}: generation {generation} is closed")
-        return index
-
-
-def _described(index: OpenIndex) -> IndexDescription:
-    return IndexDescription(
-        index.number, index.documents, dict(index.info.languages), analysis_versions()
-    )

@@ -9,28 +9,35 @@ from concurrent.futures import TimeoutError as FutureTimeout
 from typing import TypeVar
 
 from lycosa.core.errors import WorkError
-from lycosa.search.federation.backend import BackendError, LocalBackend, ResultsBackend
+from lycosa.search.federation.backend import (
+    BackendError,
+    LocalBackend,
+    ResultsBackend,
+    StepBackend,
+)
 
 # a transfer ends by itself when its time is over; then it takes a moment until that is known here
 _SLACK_S = 0.25
 _Answer = TypeVar("_Answer")
-_Backend = TypeVar("_Backend", bound=ResultsBackend)
+_Backend = TypeVar("_Backend", bound=ResultsBackend | StepBackend)
 
-Call = Callable[[_Backend, float], _Answer]
-"""A request to a backend, given the seconds that are left."""
+Call = Callable[[int, _Backend, float], _Answer]
+"""A request to a backend, given its number and the seconds that are left."""
 
 
 class BackendCalls:
-    """The calls of one search, and the errors of failed backends by name."""
+    """The calls of one search, and the errors of failed backends by name.
 
-    def __init__(self, pool: ThreadPoolExecutor, timeout_s: float) -> None:
+    With `per_call`, the limit applies to each call instead of to all of them together.
+    """
+
+    def __init__(
+        self, pool: ThreadPoolExecutor, timeout_s: float, *, per_call: bool = False
+    ) -> None:
         self._pool = pool
         self._timeout_s = timeout_s
-        self._deadline = time.monotonic() + timeout_s
+        self._deadline = None if per_call else time.monotonic() + timeout_s
         self.failed: dict[str, str] = {}
-
-    def left_s(self) -> float:
-        return max(0.0, self._deadline - time.monotonic())
 
     def begin(
         self, backends: Mapping[int, _Backend], call: Call[_Backend, _Answer]
@@ -39,7 +46,7 @@ class BackendCalls:
         returns results and errors by number.
         """
         waiting: dict[int, Future[_Answer]] = {
-            number: self._pool.submit(self._timed, backend, call)
+            number: self._pool.submit(self._timed, number, backend, call)
             for number, backend in backends.items()
             if not isinstance(backend, LocalBackend)
         }
@@ -47,18 +54,16 @@ class BackendCalls:
         def finish() -> tuple[dict[int, _Answer], dict[int, WorkError]]:
             answers: dict[int, _Answer] = {}
             errors: dict[int, WorkError] = {}
-            for number, backend in backends.items():
-                if number not in waiting:
-                    try:
-                        answers[number] = call(backend, self.left_s())
-                    except WorkError as error:
-                        errors[number] = error
-            for number, future in waiting.items():
+            for number in sorted(backends, key=waiting.__contains__):  # local ones first
+                backend = backends[number]
                 try:
-                    answers[number] = future.result(timeout=self.left_s() + _SLACK_S)
+                    if number in waiting:
+                        answers[number] = waiting[number].result(self._wait_s())
+                    else:
+                        answers[number] = self._timed(number, backend, call)
                 except FutureTimeout:
                     errors[number] = BackendError(
-                        f"{backends[number].name or 'this index'} did not "
+                        f"{backend.name or 'this index'} did not "
                         f"answer within {self._timeout_s:g} s"
                     )
                 except WorkError as error:
@@ -73,9 +78,18 @@ class BackendCalls:
         """Call all backends and wait."""
         return self.begin(backends, call)()
 
-    def fail(self, backend: ResultsBackend, error: WorkError) -> None:
+    def fail(self, name: str, error: WorkError) -> None:
         """Exclude a backend from the rest of this search."""
-        self.failed[backend.name] = str(error)
+        self.failed[name] = str(error)
 
-    def _timed(self, backend: _Backend, call: Call[_Backend, _Answer]) -> _Answer:
-        return call(backend, self.left_s())
+    def _left_s(self) -> float:
+        if self._deadline is None:
+            return self._timeout_s
+        return max(0.0, self._deadline - time.monotonic())
+
+    def _wait_s(self) -> float | None:
+        """Return how long to wait for a call; a call with its own limit may wait for a thread."""
+        return None if self._deadline is None else self._left_s() + _SLACK_S
+
+    def _timed(self, number: int, backend: _Backend, call: Call[_Backend, _Answer]) -> _Answer:
+        return call(number, backend, self._left_s())

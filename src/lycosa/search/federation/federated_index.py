@@ -1,27 +1,30 @@
 """Search several indexes of this version as one. Scores are comparable: every index scores with the
 term statistics of all.
 
-The best matches of each are merged by score. A page that several indexes have is shown once: URL
-keys are compared for the hosts that several have pages of.
+The best matches of each are merged by score. A page that several workspaces or peers have is shown
+once: URL keys are compared for the hosts that several have pages of. Shards have no page in common;
+theirs are merged in blocks, which are then ordered by exact scores, so that the results are those
+of one index.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from operator import itemgetter
 from typing import TypeVar
 
 from lycosa.core.errors import WorkError
 from lycosa.index.shards.shards import by_count
+from lycosa.index.suggest.file import Phrase
 from lycosa.search.engine.indexed_pages import Address
 from lycosa.search.engine.search_query import SearchQuery
 from lycosa.search.federation.backend import (
+    IndexBackend,
     IndexDescription,
-    LocalBackend,
     QueryStep,
-    SearchBackend,
+    StepBackend,
 )
 from lycosa.search.federation.backend_calls import BackendCalls, Call
 from lycosa.search.presentation.results import Hit
@@ -30,12 +33,13 @@ from lycosa.search.ranking.feedback import Expansion, PageTerms
 from lycosa.search.ranking.ordering import WINDOW, PageListing, Ranked, listing
 from lycosa.search.ranking.similar import Likeness
 from lycosa.search.ranking.statistics import TermStatistics, together
+from lycosa.search.suggest.completion import Suggestion, SuggestRequest, suggestions
 from lycosa.search.suggest.spelling import SpellingCandidates, SpellingRequest, merge_candidates
 
 _Answer = TypeVar("_Answer")
+_Backend = TypeVar("_Backend", bound=StepBackend)
+_Value = TypeVar("_Value")
 
-GenerationCall = Callable[[SearchBackend, float, int], _Answer]
-"""A call to a backend, given the seconds that are left and its generation."""
 Place = tuple[int, Address]
 """Backend number, and the page's address in its generation."""
 
@@ -51,241 +55,293 @@ class BackendsFailed(WorkError):
 class FederatedIndex:
     """Several backends as one `AnswerSource`, for one query. Its methods raise BackendsFailed.
 
-    `text` is the text of `parsed`. Other queries (spellings) are sent to local backends only.
+    Args:
+        indexes: indexes of ours. Queries that were not typed are sent to these only.
+        peers: backends that get the text of queries.
+        described: the descriptions of all; updated by later answers.
+        shards: whether the indexes are shards of one.
+        parsed, text: the typed query.
     """
 
     def __init__(
         self,
-        backends: Mapping[int, SearchBackend],
+        indexes: Mapping[int, IndexBackend],
+        peers: Mapping[int, StepBackend],
         described: Mapping[int, IndexDescription],
         calls: BackendCalls,
         parsed: ParsedQuery,
         text: str,
+        *,
+        shards: bool = False,
     ) -> None:
-        self._backends = dict(backends)
-        self._described = dict(described)
+        self._indexes = indexes
+        self._backends: dict[int, StepBackend] = {**indexes, **peers}
+        self.described = {number: described[number] for number in self._backends}
         self._calls = calls
         self._parsed = parsed
         self._text = text
+        self._shards = shards
         self._statistics_by_query: dict[
             tuple[ParsedQuery, Expansion | None], dict[int, tuple[int, TermStatistics]]
         ] = {}
 
     @property
     def number(self) -> int:
-        return sum(each.generation for each in self._described.values())
+        return sum(each.generation for each in self.described.values())
 
     @property
     def documents(self) -> int:
-        return sum(each.documents for each in self._described.values())
+        return sum(each.documents for each in self.described.values())
 
     @property
     def languages(self) -> tuple[str, ...]:
-        found = Counter[str]()
-        for each in self._described.values():
-            found.update(each.languages)
-        return tuple(by_count(found)) or ("",)
+        return tuple(pages_by_language(self.described.values())) or ("",)
 
-    def page(
-        self, question: SearchQuery, stage: float, offset: int, count: int
-    ) -> PageListing[Place]:
+    def page(self, query: SearchQuery, stage: float, offset: int, count: int) -> PageListing[Place]:
         """See `AnswerSource`."""
-        term_statistics = self._statistics(question)
-        step = self._step(question, stage, term_statistics)
+        steps = self._steps(query, stage)
 
         def fetch(limit: int) -> tuple[int, list[Ranked[Place]]]:
             answers = self._ask(
-                term_statistics,
-                lambda backend, left, generation: backend.find(step(generation), limit, left),
+                steps, lambda number, backend, left_s: backend.find(steps[number], limit, left_s)
             )
             order = sorted(
                 (
-                    (-page.score, rank // WINDOW, page.host, backend, rank, page)
-                    for backend, found in answers.items()
-                    for rank, page in enumerate(found.best)
+                    (-page.score, *self._tie(number, rank, page), page)
+                    for number, matches in answers.items()
+                    for rank, page in enumerate(matches.best)
                 ),
                 key=itemgetter(0, 1, 2, 3, 4),
             )
             ranked = [
-                Ranked(page.score, (backend, page.place), page.host, page.group)
-                for _, _, _, backend, _, page in order
+                Ranked(page.score, (number, page.place), page.host, page.group)
+                for _, _, _, number, _, page in order
             ]
-            kept = self._once(ranked, term_statistics)
-            return sum(found.total for found in answers.values()) - (len(ranked) - len(kept)), kept[
-                :limit
-            ]
+            unique = ranked if self._shards else self._once(ranked, steps)
+            total = sum(matches.total for matches in answers.values())
+            return total - (len(ranked) - len(unique)), unique[:limit]
 
+        def rescore(block: list[Ranked[Place]]) -> list[Ranked[Place]]:
+            by_number = _by_backend((page.place[0], page) for page in block)
+            scores = self._ask_indexes(
+                by_number,
+                lambda number, backend, left_s: backend.rescore(
+                    steps[number], [page.place[1] for page in by_number[number]], left_s
+                ),
+            )
+            exact = [
+                page._replace(score=score)
+                for number, pages in by_number.items()
+                for page, score in zip(pages, scores[number], strict=True)
+            ]
+            # equal scores: the order of shards, in a shard of documents
+            return sorted(exact, key=lambda page: (-page.score, page.place))
+
+        needs_rescoring = self._shards and len(steps) > 1 and not query.by_date
         return listing(
             fetch,
             offset,
             count,
-            per_host=question.per_host,
-            folded=question.folded,
+            per_host=query.per_host,
+            folded=query.folded,
+            exactly=rescore if needs_rescoring else None,
         )
 
     def facets(
-        self, question: SearchQuery, stage: float, names: tuple[str, ...]
+        self, query: SearchQuery, stage: float, names: tuple[str, ...]
     ) -> dict[str, Counter[str]]:
         """See `AnswerSource`. A page that two backends have is counted twice."""
-        term_statistics = self._statistics(question)
-        step = self._step(question, stage, term_statistics)
+        steps = self._steps(query, stage)
         answers = self._ask(
-            term_statistics,
-            lambda backend, left, generation: backend.facets(step(generation), names, left),
+            steps, lambda number, backend, left_s: backend.facets(steps[number], names, left_s)
         )
-        found = {name: Counter[str]() for name in names}
+        facets = {name: Counter[str]() for name in names}
         for counts in answers.values():
             for name, values in counts.items():
-                found[name].update(values)
-        return found
+                facets[name].update(values)
+        return facets
 
-    def hits(
-        self, question: SearchQuery, stage: float, found: Sequence[Ranked[Place]]
-    ) -> list[Hit]:
-        """See `AnswerSource`. `source` is the backend's name."""
-        term_statistics = self._statistics(question)
-        step = self._step(question, stage, term_statistics)
-        by_backend: dict[int, list[Ranked[Address]]] = {}
-        for page in found:
-            number, address = page.place
-            by_backend.setdefault(number, []).append(
-                Ranked(page.score, address, page.host, page.group, page.copies, page.from_host)
-            )
-        shown = self._ask(
-            {number: term_statistics[number] for number in by_backend},
-            lambda backend, left, generation: backend.hits(
-                step(generation), by_backend[self._number(backend)], left
+    def hits(self, query: SearchQuery, stage: float, pages: Sequence[Ranked[Place]]) -> list[Hit]:
+        """See `AnswerSource`. `source` is the backend's name, unless it is a shard."""
+        steps = self._steps(query, stage)
+        by_number = _by_backend(
+            (page.place[0], Ranked(page.score, page.place[1], page.host, page.group, *page[4:]))
+            for page in pages
+        )
+        hits = self._ask(
+            by_number,
+            lambda number, backend, left_s: backend.hits(steps[number], by_number[number], left_s),
+        )
+        in_order = _in_order(hits, pages)
+        if self._shards:
+            return in_order
+        return [
+            replace(hit, source=self._backends[page.place[0]].name)
+            for hit, page in zip(in_order, pages, strict=True)
+        ]
+
+    def spelling_candidates(self, request: SpellingRequest) -> SpellingCandidates:
+        """See `AnswerSource`: of our indexes."""
+        candidates = self._ask_indexes(
+            self._open_indexes(),
+            lambda number, backend, left_s: backend.spelling_candidates(
+                self.described[number].generation, request, left_s
             ),
         )
-        left = {number: iter(hits) for number, hits in shown.items()}
-        return [
-            replace(next(left[page.place[0]]), source=self._backends[page.place[0]].name)
-            for page in found
-        ]
-
-    def spelling_candidates(self, wanted: SpellingRequest) -> SpellingCandidates:
-        """See `AnswerSource`: of the workspaces in this process."""
-        candidates = [
-            index.spelling_candidates(wanted)
-            for backend in self._local()
-            if (index := backend.searcher.index) is not None
-        ]
-        return merge_candidates(candidates) if candidates else SpellingCandidates()
+        return merge_candidates(list(candidates.values())) if candidates else SpellingCandidates()
 
     def feedback_terms(self, pages: Sequence[Ranked[Place]]) -> list[PageTerms]:
-        """See `AnswerSource`: none of pages that a peer has."""
-        local = {
-            number: backend
-            for number, backend in self._backends.items()
-            if isinstance(backend, LocalBackend)
+        """See `AnswerSource`: none of pages that a peer has.
+
+        Terms have the weights that they have in the page's index.
+        """
+        by_number = _by_backend(page.place for page in pages)
+        terms = self._ask_indexes(
+            by_number,
+            lambda number, backend, left_s: backend.page_terms(
+                self.described[number].generation, by_number[number], left_s
+            ),
+        )
+        of_peers: dict[int, list[PageTerms]] = {
+            number: [()] * len(addresses)
+            for number, addresses in by_number.items()
+            if number not in self._indexes
         }
-        return [
-            local[number]
-            .generation(self._described[number].generation)
-            .pages.heaviest_terms([address])[0]
-            if number in local
-            else ()
-            for number, address in (page.place for page in pages)
-        ]
+        return _in_order(terms | of_peers, pages)
 
     def likeness(self, url: str) -> Likeness | None:
-        """See `AnswerSource`: of a page that a workspace in this process has."""
-        indexes = (backend.searcher.index for backend in self._local())
-        return next(
-            (found for index in indexes if index is not None and (found := index.likeness(url))),
-            None,
+        """See `AnswerSource`: of a page that an index of ours has."""
+        answers = self._ask_indexes(
+            self._open_indexes(),
+            lambda number, backend, left_s: backend.likeness(
+                self.described[number].generation, url, left_s
+            ),
         )
+        return next((like for like in answers.values() if like is not None), None)
 
-    def _local(self) -> list[LocalBackend]:
-        return [backend for backend in self._backends.values() if isinstance(backend, LocalBackend)]
+    def _open_indexes(self) -> list[int]:
+        return [number for number in self._indexes if self.described[number].generation]
 
-    def _number(self, backend: SearchBackend) -> int:
-        return next(number for number, each in self._backends.items() if each is backend)
+    def _tie(self, number: int, rank: int, page: Ranked[Address]) -> tuple[int, int, int, int]:
+        """Return the order of pages with equal scores, which ends with backend and rank."""
+        if self._shards:
+            return 0, 0, number, rank
+        return rank // WINDOW, page.host, number, rank
 
-    def _statistics(self, question: SearchQuery) -> dict[int, tuple[int, TermStatistics]]:
+    def _statistics(self, query: SearchQuery) -> dict[int, tuple[int, TermStatistics]]:
         """Return generation and term statistics of every backend that has documents."""
-        key = question.parsed, question.expansion
-        known = self._statistics_by_query.get(key)
-        if known is None:
-            elsewhere = question.parsed == self._parsed
-            asked = {
-                number: backend
-                for number, backend in self._backends.items()
-                if elsewhere or isinstance(backend, LocalBackend)
-            }
-            answers = self._answers(
-                asked, lambda backend, left: backend.statistics(self._text, question, left)
+        key = query.parsed, query.expansion
+        statistics = self._statistics_by_query.get(key)
+        if statistics is None:
+            is_typed = query.parsed == self._parsed
+            answers = self._ask(
+                self._backends if is_typed else self._indexes,
+                lambda _, backend, left_s: backend.statistics(self._text, query, left_s),
             )
-            known = {
-                number: (described.generation, term_statistics)
-                for number, (described, term_statistics) in answers.items()
+            self.described |= {number: described for number, (described, _) in answers.items()}
+            statistics = {
+                number: (described.generation, of_backend)
+                for number, (described, of_backend) in answers.items()
                 if described.generation
             }
-            self._statistics_by_query[key] = known
-        return known
+            self._statistics_by_query[key] = statistics
+        return statistics
 
     def _once(
-        self, ranked: list[Ranked[Place]], term_statistics: Mapping[int, tuple[int, TermStatistics]]
+        self, ranked: list[Ranked[Place]], steps: Mapping[int, QueryStep]
     ) -> list[Ranked[Place]]:
         """Remove pages whose URL another backend has at a better rank."""
         backends: dict[int, set[int]] = {}
         for page in ranked:
             backends.setdefault(page.host, set()).add(page.place[0])
-        shared = {host for host, found in backends.items() if len(found) > 1}
+        shared = {host for host, numbers in backends.items() if len(numbers) > 1}
         if not shared:
             return ranked
-        asked: dict[int, list[Address]] = {}
-        for page in ranked:
-            if page.host in shared:
-                asked.setdefault(page.place[0], []).append(page.place[1])
+        addresses = _by_backend(page.place for page in ranked if page.host in shared)
         keys = self._ask(
-            {number: term_statistics[number] for number in asked},
-            lambda backend, left, generation: backend.urls(
-                generation, asked[self._number(backend)], left
+            addresses,
+            lambda number, backend, left_s: backend.urls(
+                steps[number].generation, addresses[number], left_s
             ),
         )
         key_of = {
             (number, address): key
-            for number, found in keys.items()
-            for address, key in zip(asked[number], found, strict=True)
+            for number, keys_of_backend in keys.items()
+            for address, key in zip(addresses[number], keys_of_backend, strict=True)
         }
-        seen: set[int] = set()
-        kept = []
+        first: dict[object, Ranked[Place]] = {}
         for page in ranked:
-            key = key_of.get(page.place)
-            if key is not None:
-                if key in seen:
-                    continue
-                seen.add(key)
-            kept.append(page)
-        return kept
+            first.setdefault(key_of.get(page.place, page.place), page)
+        return list(first.values())
 
-    def _step(
-        self,
-        question: SearchQuery,
-        stage: float,
-        term_statistics: Mapping[int, tuple[int, TermStatistics]],
-    ) -> Callable[[int], QueryStep]:
-        """Return a function that makes the step for a backend's generation."""
-        everywhere = together(each for _, each in term_statistics.values())
-        return lambda generation: QueryStep(generation, self._text, question, stage, everywhere)
+    def _steps(self, query: SearchQuery, stage: float) -> dict[int, QueryStep]:
+        """Return the step of each backend that has documents, for its generation."""
+        statistics = self._statistics(query)
+        of_all = together(of_backend for _, of_backend in statistics.values())
+        return {
+            number: QueryStep(generation, self._text, query, stage, of_all)
+            for number, (generation, _) in statistics.items()
+        }
 
     def _ask(
-        self,
-        term_statistics: Mapping[int, tuple[int, TermStatistics]],
-        call: GenerationCall[_Answer],
+        self, numbers: Mapping[int, object], call: Call[StepBackend, _Answer]
     ) -> dict[int, _Answer]:
-        """Call the backends of these generations."""
-        backends = {number: self._backends[number] for number in term_statistics}
-        return self._answers(
-            backends,
-            lambda backend, left: call(backend, left, term_statistics[self._number(backend)][0]),
-        )
+        return self._answers({number: self._backends[number] for number in numbers}, call)
+
+    def _ask_indexes(
+        self, numbers: Iterable[int], call: Call[IndexBackend, _Answer]
+    ) -> dict[int, _Answer]:
+        ours = {number: self._indexes[number] for number in numbers if number in self._indexes}
+        return self._answers(ours, call)
 
     def _answers(
-        self, backends: Mapping[int, SearchBackend], call: Call[SearchBackend, _Answer]
+        self, backends: Mapping[int, _Backend], call: Call[_Backend, _Answer]
     ) -> dict[int, _Answer]:
         answers, errors = self._calls.ask(backends, call)
         if errors:
             raise BackendsFailed(errors)
         return answers
+
+
+def suggest_from(
+    indexes: Mapping[int, IndexBackend], calls: BackendCalls, request: SuggestRequest
+) -> list[Suggestion]:
+    """Return suggestions for typed text, from the indexes that answer."""
+
+    def ask(prefix: str, count: int, language: str, words: bool) -> list[Sequence[Phrase]]:
+        answers, _ = calls.ask(
+            indexes,
+            lambda _, index, left_s: index.phrases(prefix, count, language, words, left_s),
+        )
+        return list(answers.values())
+
+    def matches(text: str, language: str) -> int:
+        answers, _ = calls.ask(
+            indexes, lambda _, index, left_s: index.count(text, language, left_s)
+        )
+        return sum(answers.values())
+
+    return suggestions(request, ask, matches)
+
+
+def pages_by_language(described: Iterable[IndexDescription]) -> dict[str, int]:
+    """Return the approximate number of pages by language, largest first."""
+    pages = Counter[str]()
+    for each in described:
+        pages.update(each.languages)
+    return by_count(pages)
+
+
+def _by_backend(values: Iterable[tuple[int, _Value]]) -> dict[int, list[_Value]]:
+    grouped: dict[int, list[_Value]] = {}
+    for number, value in values:
+        grouped.setdefault(number, []).append(value)
+    return grouped
+
+
+def _in_order(
+    values: Mapping[int, Sequence[_Value]], pages: Sequence[Ranked[Place]]
+) -> list[_Value]:
+    """Return the values of each backend's pages in the order of all pages."""
+    rest = {number: iter(listed) for number, listed in values.items()}
+    return [next(rest[page.place[0]]) for page in pages]

@@ -14,17 +14,15 @@ import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
 from dataclasses import replace
 
 from lycosa.config.settings import Config
 from lycosa.core.errors import UsageError, WorkError
 from lycosa.core.messages import Message
-from lycosa.index.shards.shards import by_count
 from lycosa.search.crosslingual.across import Vectors
-from lycosa.search.engine.searcher import Searcher, suggested
+from lycosa.search.engine.searcher import Searcher
 from lycosa.search.federation.backend import (
-    BackendError,
+    GenerationGone,
     IncompatiblePeer,
     IndexDescription,
     LocalBackend,
@@ -32,7 +30,12 @@ from lycosa.search.federation.backend import (
     SearchBackend,
 )
 from lycosa.search.federation.backend_calls import BackendCalls
-from lycosa.search.federation.federated_index import BackendsFailed, FederatedIndex
+from lycosa.search.federation.federated_index import (
+    BackendsFailed,
+    FederatedIndex,
+    pages_by_language,
+    suggest_from,
+)
 from lycosa.search.federation.merge import (
     by_date,
     by_rank,
@@ -42,7 +45,6 @@ from lycosa.search.federation.merge import (
     translations_together,
 )
 from lycosa.search.federation.peer_backend import PeerBackend
-from lycosa.search.federation.replica import GenerationGone
 from lycosa.search.presentation.answer import answer
 from lycosa.search.presentation.results import MAX_HITS, SearchRequest, SearchResults
 from lycosa.search.query.query import ParsedQuery, parse_query
@@ -93,10 +95,7 @@ class FederatedSearch:
 
     def languages(self) -> dict[str, int]:
         """Pages by language, about, of the workspaces in this process."""
-        found = Counter[str]()
-        for backend in self._local:
-            found.update(backend.describe(0).languages)
-        return by_count(found)
+        return pages_by_language(backend.describe(0) for backend in self._local)
 
     def holds(self, url: str) -> bool:
         """Whether our workspace has a page, about."""
@@ -106,13 +105,10 @@ class FederatedSearch:
         """Return suggestions for typed text, from the workspaces in this process; peers would
         have to be asked at each letter.
         """
-        for backend in self._local:
-            with suppress(BackendError):
-                backend.describe(0)  # it opens what is newest
-        return suggested(
-            [index for backend in self._local if (index := backend.searcher.index) is not None],
-            request,
-        )
+        calls = BackendCalls(self._pool, self._timeout_s)
+        indexes = dict(enumerate(self._local))
+        calls.ask(indexes, lambda _, backend, left_s: backend.describe(left_s))  # opens the newest
+        return suggest_from(indexes, calls, request)
 
     def search(self, request: SearchRequest) -> SearchResults:
         """Answer a query. Invalid input and backends without an answer raise nothing."""
@@ -194,19 +190,19 @@ def _searched(
     numbered: dict[int, SearchBackend] = dict(enumerate(together, len(apart)))
     if request.across is not None:
         return _across(request, {**apart, **numbered}, calls, hops)
-    described, errors = calls.ask(numbered, lambda backend, left: backend.describe(left))
+    described, errors = calls.ask(numbered, lambda _, backend, left_s: backend.describe(left_s))
     for number, error in errors.items():
         if isinstance(error, IncompatiblePeer):
             apart[number] = numbered[number]
         else:
-            calls.fail(numbered[number], error)
+            calls.fail(numbered[number].name, error)
     able = {number: numbered[number] for number in described}
     if not apart:
         return _together(request, parsed, able, described, calls)
     first = replace(
         request, offset=0, count=min(MAX_HITS, max(JOINED, request.offset + request.count))
     )
-    finish = calls.begin(apart, lambda backend, left: backend.search(first, hops - 1, left))
+    finish = calls.begin(apart, lambda _, backend, left_s: backend.search(first, hops - 1, left_s))
     ours = [_together(first, parsed, able, described, calls)] if able else []
     return _joined(request, parsed, ours + _whole(apart, calls, *finish()))
 
@@ -222,16 +218,16 @@ def _together(
     left = dict(backends)
     gone = Counter[int]()
     while True:
-        source = FederatedIndex(
-            left, {number: described[number] for number in left}, calls, parsed, request.text
-        )
+        indexes = {n: each for n, each in left.items() if isinstance(each, LocalBackend)}
+        peers = {n: each for n, each in left.items() if n not in indexes}
+        source = FederatedIndex(indexes, peers, described, calls, parsed, request.text)
         try:
             return answer(source if source.documents else None, request)
         except BackendsFailed as failed:
             for number, error in failed.errors.items():
                 gone[number] += 1
                 if not isinstance(error, GenerationGone) or gone[number] >= _GENERATIONS:
-                    calls.fail(left.pop(number), error)
+                    calls.fail(left.pop(number).name, error)
 
 
 def _joined(
@@ -262,7 +258,9 @@ def _across(
 ) -> SearchResults:
     """In several languages: every backend translates by its own tables."""
     first = replace(request, offset=0, count=min(MAX_HITS, request.offset + request.count))
-    found, errors = calls.ask(backends, lambda backend, left: backend.search(first, hops - 1, left))
+    found, errors = calls.ask(
+        backends, lambda _, backend, left_s: backend.search(first, hops - 1, left_s)
+    )
     answers = _whole(backends, calls, found, errors)
     if not answers:
         return SearchResults(request.text, 0, [], 0.0, request.offset, 0, [])
@@ -307,7 +305,7 @@ def _whole(
     is from these.
     """
     for number, error in errors.items():
-        calls.fail(backends[number], error)
+        calls.fail(backends[number].name, error)
     return [
         replace(
             results,

@@ -98,11 +98,11 @@ class PeerBackend:
 
     def find(self, step: QueryStep, limit: int, timeout_s: float) -> IndexMatches:
         request = FindRequest(
-            question=QueryMessage.of(step.text, step.question),
+            question=QueryMessage.of(step.text, step.query),
             generation=step.generation,
             stage=step.stage,
             limit=limit,
-            everywhere=StatisticsMessage.of(step.everywhere),
+            everywhere=StatisticsMessage.of(step.global_statistics),
         )
         with self._watched():
             found = self._http.ask(f"{PATH}/find", request, MatchesMessage, timeout_s).found()
@@ -114,7 +114,7 @@ class PeerBackend:
         self, step: QueryStep, names: tuple[str, ...], timeout_s: float
     ) -> Mapping[str, Mapping[str, int]]:
         asked = {
-            "question": QueryMessage.of(step.text, step.question),
+            "question": QueryMessage.of(step.text, step.query),
             "generation": step.generation,
             "stage": step.stage,
             "names": list(names),
@@ -129,11 +129,11 @@ class PeerBackend:
         self, step: QueryStep, found: Sequence[Ranked[Address]], timeout_s: float
     ) -> list[Hit]:
         request = HitsRequest(
-            question=QueryMessage.of(step.text, step.question),
+            question=QueryMessage.of(step.text, step.query),
             generation=step.generation,
             stage=step.stage,
             pages=[ShownPage.of(page) for page in found],
-            everywhere=StatisticsMessage.of(step.everywhere),
+            everywhere=StatisticsMessage.of(step.global_statistics),
         )
         with self._watched():
             shown = self._all(

@@ -19,8 +19,7 @@ from lycosa.config.settings import FetchSettings
 from lycosa.core.errors import UsageError
 from lycosa.core.version import VERSION
 from lycosa.fetch.handle import authorities_file, new_handle
-from lycosa.search.federation.backend import BackendError, IncompatiblePeer
-from lycosa.search.federation.replica import GenerationGone
+from lycosa.search.federation.backend import BackendError, GenerationGone, IncompatiblePeer
 
 MAX_ANSWER_BYTES = 8 * 2**20
 _MAX_IDLE = 8  # handles that keep their connections
