@@ -37,18 +37,19 @@ ELLIPSIS = "…"
 
 _SENTENCE_END = re.compile(r"[.!?…。！？।།۔؟]['\")\]’”»」]*\s+|[。！？།]|\n")
 _UNSPACED = frozenset({"zh", "ja", "th", "lo", "my", "km", "bo", "dz"})
-# Analyzers that change how a word begins: they cut prefixes off, or write letters in another way.
-_CHANGES_PREFIXES = frozenset(
+# Analyzers that write letters in another way: all chunks are analysed.
+_CHANGES_LETTERS = frozenset(
     {
         "segmented-arabic",
         "segmented-hindi",
-        "segmented-indonesian",
         "segmented-letters-ps",
         "segmented-letters-ur",
         "segmented-nepali",
+        "segmented-persian",
+        "segmented-persian-letters",
     }
-    | {"segmented-persian", "segmented-persian-letters"}
 )
+_CUTS_PREFIXES = "segmented-indonesian"  # the letters of a stem, but the first, are in the word
 _LIGATURES = {"fi": "ﬁ", "fl": "ﬂ", "ff": "ﬀﬃﬄ", "ae": "æ", "oe": "œ", "th": "þ"}
 _LIGATURE_LETTERS = frozenset("".join(_LIGATURES.values()))
 # language -> an encoding with one byte per letter; languages without one use cp1252
@@ -63,6 +64,7 @@ _ENCODINGS = {
 }
 _SIGNS_AS_SPACE = "lycosa-signs-as-space"
 _FOLDED = 0x10000  # code points below this are folded
+_FOLDABLE = re.compile("[\u00aa-\u024f\u0370-\u052f\u1e00-\u1fff\uff21-\uff5a]")
 _CHUNK = re.compile(r"\S+")
 _BREAK = re.compile(r"\s")
 
@@ -92,10 +94,10 @@ class Highlighter:
         units = [*units, *(Unit((start,), "", start) for start in prefixes)]
         self._analyzer = analyzer
         self._units = list(dict.fromkeys(units))
-        self._terms = {term for unit in self._units for term in unit.phrase}
+        self._terms = {term for unit in self._units for term in unit.phrase if term}
         self._prefixes = tuple(prefixes)
         self._seen: set[str] = set()  # chunks that were looked at
-        self._holding: set[str] = set()  # and those of them that hold a term
+        self._matching: set[str] = set()  # chunks with a term of the query
         self._pieces: dict[str, list[tuple[int, int, tuple[str, ...]]]] = {}
         self._one_script = simplified if analyzer.language == "zh" else str
         surfaces = sorted(
@@ -106,8 +108,8 @@ class Highlighter:
         self._surfaces: re.Pattern[str] | None = None
         if surfaces and analyzer.language in _UNSPACED:
             self._surfaces = re.compile("|".join(map(re.escape, surfaces)), re.IGNORECASE)
-        self._by_prefix = analyzer.name not in _CHANGES_PREFIXES
-        self._starts = _starts(self._terms)
+        self._within_words = analyzer.name == _CUTS_PREFIXES
+        self._starts = None if analyzer.name in _CHANGES_LETTERS else self._word_starts()
         self._by_surface = {
             self._one_script(unit.surface).casefold(): number
             for number, unit in enumerate(self._units)
@@ -164,66 +166,70 @@ class Highlighter:
         ]
 
     def _by_terms(self, text: str, offset: int) -> list[TextMatch]:
-        folded = self._folded(text) if self._by_prefix else None
-        places = {} if folded is None else _begun(text, folded, self._starts)
-        chunks = set(text.split()) if folded is None else places.keys()
+        """Return the matches in a text, of which only promising chunks are analysed."""
+        if self._starts is None:
+            places = _all_chunks(text)
+        else:
+            places = _chunks_with(text, self._folded(text), self._starts, self._within_words)
         if len(self._seen) > MAX_CHUNKS:
             self._seen.clear()
-            self._holding.clear()
-        unknown = chunks - self._seen
-        if unknown:
-            self._seen |= unknown
-            promising = self._promising(unknown) if folded is None else list(unknown)
-            terms = self._analyzer.each(promising)
-            for chunk, chunk_terms in zip(promising, terms, strict=True):
-                if self._wanted(chunk_terms):
-                    self._holding.add(chunk)
-                    if chunk.isascii() and chunk.isalnum():  # one word: already analysed
-                        self._pieces[chunk] = [(0, len(chunk), tuple(chunk_terms))]
-        words: list[tuple[int, int, str]] = []
-        for chunk in chunks & self._holding:
-            parts = self._parts(chunk)
-            words += [
-                (place + start, place + end, term)
-                for place in (_places(text, chunk) if folded is None else sorted(places[chunk]))
-                for start, end, terms in parts
-                for term in terms
-                if term in self._terms or (self._prefixes and term.startswith(self._prefixes))
-            ]
+            self._matching.clear()
+        new = list(places.keys() - self._seen)
+        self._seen.update(new)
+        for chunk, terms in zip(new, self._analyzer.each(new), strict=True):
+            if self._matches_any(terms):
+                self._matching.add(chunk)
+                if chunk.isascii() and chunk.isalnum():  # one word: already analysed
+                    self._pieces[chunk] = [(0, len(chunk), tuple(terms))]
+        words = [
+            (place + start, place + end, term)
+            for chunk in places.keys() & self._matching
+            for place in sorted(places[chunk])
+            for start, end, terms in self._parts(chunk)
+            for term in terms
+            if self._matches_any((term,))
+        ]
         words.sort(key=itemgetter(0))  # stable: several terms of one word keep their order
         return self._runs(text, words, offset)
 
-    def _folded(self, text: str) -> str | None:
-        """The text with each letter folded in its place; None: it has letters of other scripts.
+    def _word_starts(self) -> set[str]:
+        """Return the folded letters of which a word with a term of the query has one."""
+        terms = self._terms
+        if self._within_words:
+            return {term[1 : PREFIX_LETTERS + 1] or term for term in terms}
+        starts = {
+            term[: PREFIX_LETTERS if len(term) > PREFIX_LETTERS else PREFIX_LETTERS - 1]
+            for term in terms
+        }
+        starts |= {letter for term in terms for letter in _LIGATURES.get(term[:2], "")}
+        starts |= {
+            term[0] + signs
+            for term in terms
+            if term.endswith(("plusplus", "sharp"))
+            for signs in ("++", "#")
+        }
+        if "dotnet" in terms:
+            starts.add(".n")
+        return starts
 
-        Encoding to one byte per letter is five times as fast as folding each letter alone.
+    def _folded(self, text: str) -> str:
+        """Return the text with each letter folded in its place.
+
+        Encoding to one byte per letter is five times as fast as folding each letter.
         """
-        if text.isascii():
+        if text.isascii() or not _FOLDABLE.search(text):
             return text.lower()
         encoding = _ENCODINGS.get(self._analyzer.language, "cp1252")
         try:
             encoded = text.encode(encoding, _SIGNS_AS_SPACE)
         except UnicodeEncodeError:
-            return None
+            return text.translate(_folding())
         return encoded.translate(_folding_bytes(encoding)).decode(encoding, "replace")
 
-    def _wanted(self, terms: Sequence[str]) -> bool:
+    def _matches_any(self, terms: Sequence[str]) -> bool:
         if not self._terms.isdisjoint(terms):
             return True
         return bool(self._prefixes) and any(term.startswith(self._prefixes) for term in terms)
-
-    def _promising(self, chunks: set[str]) -> list[str]:
-        """Those in which a word begins like a term of the query."""
-        if not self._by_prefix:
-            return list(chunks)
-        found: set[str] = set()
-        plain_ones = list(filter(str.isascii, chunks))
-        listed = "\n".join(plain_ones)
-        found.update(_with_starts(listed, listed.lower(), self._starts))
-        if len(plain_ones) < len(chunks):
-            listed = "\n".join(chunks.difference(plain_ones))
-            found.update(_with_starts(listed, listed.translate(_folding()), self._starts))
-        return list(found)
 
     def _parts(self, chunk: str) -> list[tuple[int, int, tuple[str, ...]]]:
         """The words of a chunk with their places in it and their terms."""
@@ -234,7 +240,7 @@ class Highlighter:
                 place = chunk.index(piece, place)
                 parts.append((place, place + len(piece), tuple(self._analyzer.terms(piece))))
                 place += len(piece)
-            if not self._wanted([term for _, _, terms in parts for term in terms]):
+            if not self._matches_any([term for _, _, terms in parts for term in terms]):
                 # C++: a term of the chunk, not of its pieces
                 parts = [(0, len(chunk), tuple(self._analyzer.terms(chunk)))]
             self._pieces[chunk] = parts
@@ -308,71 +314,35 @@ def _signs_as_space(error: UnicodeError) -> tuple[str, int]:
 codecs.register_error(_SIGNS_AS_SPACE, _signs_as_space)
 
 
-def _starts(terms: Iterable[str]) -> list[str]:
-    """How a word begins, letters folded, that one of these terms may stand for."""
-    starts = {
-        term[: PREFIX_LETTERS if len(term) > PREFIX_LETTERS else PREFIX_LETTERS - 1]
-        for term in terms
-        if term
-    }
-    starts |= {letter for term in terms for letter in _LIGATURES.get(term[:2], "")}
-    starts |= {
-        term[0] + signs
-        for term in terms
-        if term.endswith(("plusplus", "sharp"))
-        for signs in ("++", "#")
-    }
-    if "dotnet" in terms:
-        starts.add(".n")
-    return list(starts)
+def _all_chunks(text: str) -> dict[str, set[int]]:
+    """Return the chunks of a text, and where they are."""
+    places: dict[str, set[int]] = {}
+    for match in _CHUNK.finditer(text):
+        places.setdefault(match[0], set()).add(match.start())
+    return places
 
 
-def _begun(text: str, lowered: str, starts: Iterable[str]) -> dict[str, set[int]]:
-    """Return the chunks of a text in which a word begins so, and where they are. `lowered`: the
-    text with its letters folded.
+def _chunks_with(
+    text: str, folded: str, starts: Iterable[str], within_words: bool
+) -> dict[str, set[int]]:
+    """Return the chunks of a text in which a word begins like this, and where they are.
+
+    `within_words`: the letters may also be within a word.
     """
-    found: dict[str, set[int]] = {}
+    places: dict[str, set[int]] = {}
     for start in starts:
-        place = lowered.find(start)
+        place = folded.find(start)
         while place >= 0:
             end = place + 1
-            if not place or not lowered[place - 1].isalnum():
+            if within_words or not place or not folded[place - 1].isalnum():
                 first = place
                 while first and not text[first - 1].isspace():
                     first -= 1
                 if (match := _CHUNK.match(text, place)) is not None:
                     end = match.end()
-                found.setdefault(text[first:end], set()).add(first)
-            place = lowered.find(start, end)
-    return found
-
-
-def _with_starts(listed: str, folded: str, starts: Iterable[str]) -> set[str]:
-    """The lines in which a word begins so. `folded` are the same lines, each character in its
-    place. (A pattern takes a millisecond to be compiled, and ten times as long to search.)
-    """
-    found: set[str] = set()
-    for start in starts:
-        place = folded.find(start)
-        while place >= 0:
-            if place and folded[place - 1].isalnum():
-                place = folded.find(start, place + 1)
-                continue
-            end = listed.find("\n", place)
-            end = end if end >= 0 else len(listed)
-            found.add(listed[listed.rfind("\n", 0, place) + 1 : end])
+                places.setdefault(text[first:end], set()).add(first)
             place = folded.find(start, end)
-    return found
-
-
-def _places(text: str, chunk: str) -> Iterable[int]:
-    """Where a chunk stands in a text, with white space or nothing on both sides."""
-    place, length = text.find(chunk), len(text)
-    while place >= 0:
-        end = place + len(chunk)
-        if (place == 0 or text[place - 1].isspace()) and (end == length or text[end].isspace()):
-            yield place
-        place = text.find(chunk, end)
+    return places
 
 
 def _adjacent(text: str, run: Sequence[tuple[int, int, str]]) -> bool:
