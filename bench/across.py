@@ -44,8 +44,8 @@ from lycosa.search.crosslingual.across import LanguageSearch, answer_across, mer
 from lycosa.search.crosslingual.translated import Across, Translator
 from lycosa.search.engine.open_index import OpenIndex
 from lycosa.search.engine.searcher import Searcher, SearchRequest
+from lycosa.search.query.filters import Filters
 from lycosa.search.query.query import Clause, ParsedQuery
-from lycosa.search.ranking.retrieve import Filters
 from lycosa.store.tables.live import LiveTables
 from lycosa.store.workspace import Workspace
 from lycosa.text.analyze import analyzer_for

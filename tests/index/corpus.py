@@ -6,14 +6,22 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from typing import Any
 
+from lycosa.config.settings import IndexSettings
 from lycosa.core.records import Link, Page, UrlRow, Visit
+from lycosa.index.indexer import Indexer, IndexReport
+from lycosa.search.engine.searcher import Searcher, SearchRequest
 from lycosa.store.tables.buffers import Buffers
 from lycosa.store.workspace import Workspace
 from lycosa.text.identify import identify
 from lycosa.url.keys import Identifier
 
 FIRST_AT = 1_700_000_000_000
+
+
+def index_settings(shards: int = 1) -> IndexSettings:
+    return IndexSettings.model_validate({"heap": "15MiB", "shards": shards})
 
 
 @dataclass
@@ -82,6 +90,27 @@ class Corpus:
 
     def commit_buffers(self, buffers: Buffers) -> int:
         return self._claim.commit(self._claim.next_folder(), buffers.mapping())
+
+    def index(self, shards: int = 1) -> IndexReport:
+        """Update the index."""
+        with Indexer(self.root, index_settings(shards)) as indexer:
+            return indexer.update()
+
+    def rebuild(self, shards: int = 1) -> IndexReport:
+        with Indexer(self.root, index_settings(shards)) as indexer:
+            return indexer.rebuild()
+
+    def indexed(self) -> Searcher:
+        """Update the index and open it."""
+        self.index()
+        return Searcher(self.root)
+
+    def urls(self, query: str, **options: Any) -> list[str]:
+        """Return the sorted URLs of all results, for which the total must be right."""
+        results = Searcher(self.root).search(SearchRequest(query, 1000, **options))
+        assert results.total == len(results.hits)
+        assert not results.missing_shards
+        return sorted(hit.url for hit in results.hits)
 
 
 def page(

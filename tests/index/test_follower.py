@@ -15,11 +15,6 @@ from lycosa.index.suggest import file as suggest_file
 from tests.index.corpus import Corpus, page
 
 
-@pytest.fixture
-def corpus(tmp_path: Path) -> Corpus:
-    return Corpus(str(tmp_path / "workspace"))
-
-
 def follower(corpus: Corpus, interval: str) -> IndexFollower:
     return IndexFollower(
         corpus.root,

@@ -17,31 +17,12 @@ from lycosa.graph.generation import LinkSignals, make_generation
 from lycosa.index import generation as generations
 from lycosa.index import indexer as indexer_module
 from lycosa.index.generation import newest
-from lycosa.index.indexer import Indexer, IndexReport
+from lycosa.index.indexer import Indexer
 from lycosa.index.schema import analysis_versions
 from lycosa.index.shards.shards import current_generation
 from lycosa.search.engine.searcher import Searcher, SearchRequest
 from lycosa.store.tables.buffers import Buffers
-from tests.index.corpus import Corpus, page
-
-SMALL = IndexSettings.model_validate({"heap": "15MiB"})
-
-
-@pytest.fixture
-def corpus(tmp_path: Path) -> Corpus:
-    return Corpus(str(tmp_path / "workspace"))
-
-
-def update(corpus: Corpus) -> IndexReport:
-    with Indexer(corpus.root, SMALL) as indexer:
-        return indexer.update()
-
-
-def urls(corpus: Corpus, query: str, **narrowed: str) -> list[str]:
-    results = Searcher(corpus.root).search(SearchRequest(query, 100, **narrowed))  # type: ignore[arg-type]
-    found = [hit.url for hit in results.hits]
-    assert results.total == len(found)
-    return sorted(found)
+from tests.index.corpus import Corpus, index_settings, page
 
 
 def files(corpus: Corpus) -> list[str]:
@@ -49,7 +30,7 @@ def files(corpus: Corpus) -> list[str]:
 
 
 def test_an_empty_workspace_has_an_empty_index(corpus: Corpus) -> None:
-    report = update(corpus)
+    report = corpus.index()
     assert (report.documents, report.generation) == (0, 1)
     assert Searcher(corpus.root).search(SearchRequest("anything")).notes == [
         "no page is indexed yet"
@@ -73,9 +54,9 @@ def test_what_is_committed_is_found(corpus: Corpus) -> None:
             ("http://a.test/2", page("A web is a trap.")),
         ]
     )
-    report = update(corpus)
+    report = corpus.index()
     assert (report.put, report.removed, report.documents, report.log_entry) == (2, 0, 2, entry)
-    assert urls(corpus, "spiders") == ["http://a.test/1"]
+    assert corpus.urls("spiders") == ["http://a.test/1"]
     info = current_generation(corpus.root)
     assert info is not None
     assert (info.documents, info.languages, info.collections, info.log_entry) == (
@@ -88,7 +69,7 @@ def test_what_is_committed_is_found(corpus: Corpus) -> None:
 
 def test_nothing_new_publishes_nothing(corpus: Corpus) -> None:
     corpus.commit([("http://a.test/1", page("one"))])
-    with Indexer(corpus.root, SMALL) as indexer:
+    with Indexer(corpus.root, index_settings()) as indexer:
         first = indexer.update()
         second = indexer.update()
         assert (second.generation, second.log_entry, second.documents, second.changed) == (
@@ -97,7 +78,7 @@ def test_nothing_new_publishes_nothing(corpus: Corpus) -> None:
             1,
             False,
         )
-    again = update(corpus)
+    again = corpus.index()
     assert (again.generation, again.changed) == (first.generation, False)
 
 
@@ -105,7 +86,7 @@ def test_memory_may_be_given_back_before_and_after_the_suggestions(corpus: Corpu
     corpus.commit([("http://a.test/1", page("The spider hunts at night."))])
     said: list[int] = []
     with Indexer(
-        corpus.root, SMALL, release_memory=lambda: said.append(len(files(corpus)))
+        corpus.root, index_settings(), release_memory=lambda: said.append(len(files(corpus)))
     ) as indexer:
         indexer.update()
         assert len(said) == 2
@@ -120,12 +101,12 @@ def test_a_new_visit_replaces_the_page(corpus: Corpus) -> None:
             ("http://a.test/2", page("The old words stay.")),
         ]
     )
-    update(corpus)
+    corpus.index()
     corpus.commit([("http://a.test/1", page("Something new."))])
-    report = update(corpus)
+    report = corpus.index()
     assert (report.put, report.documents) == (1, 2)
-    assert urls(corpus, "old") == ["http://a.test/2"]
-    assert urls(corpus, "new") == ["http://a.test/1"]
+    assert corpus.urls("old") == ["http://a.test/2"]
+    assert corpus.urls("new") == ["http://a.test/1"]
 
 
 def test_the_newest_of_several_rows_in_one_commit_wins(corpus: Corpus) -> None:
@@ -136,14 +117,14 @@ def test_the_newest_of_several_rows_in_one_commit_wins(corpus: Corpus) -> None:
             ("http://a.test/1", page("last words")),
         ]
     )
-    assert update(corpus).documents == 2
-    assert urls(corpus, "first") == []
-    assert urls(corpus, "last") == ["http://a.test/1"]
+    assert corpus.index().documents == 2
+    assert corpus.urls("first") == []
+    assert corpus.urls("last") == ["http://a.test/1"]
 
 
 def test_updates_in_one_go_and_one_by_one_agree(corpus: Corpus, tmp_path: Path) -> None:
     other = Corpus(str(tmp_path / "other"))
-    with Indexer(corpus.root, SMALL) as follower:
+    with Indexer(corpus.root, index_settings()) as follower:
         for number in range(6):
             for target in (corpus, other):
                 target.commit(
@@ -154,10 +135,10 @@ def test_updates_in_one_go_and_one_by_one_agree(corpus: Corpus, tmp_path: Path) 
                     [(f"http://a.test/{number}", "gone")] if number % 2 else [],
                 )
             follower.update()
-    update(other)
+    other.index()
     for query in ("common", "number3", "of4", "number5 of6"):
-        assert urls(corpus, query) == urls(other, query)
-    assert len(urls(corpus, "common")) == 5
+        assert corpus.urls(query) == other.urls(query)
+    assert len(corpus.urls("common")) == 5
 
 
 @pytest.mark.parametrize("state", ["gone", "excluded"])
@@ -166,13 +147,13 @@ def test_a_page_that_is_gone_is_removed(corpus: Corpus, state: str) -> None:
         [("http://a.test/1", page("words")), ("http://a.test/2", page("words"))],
         [("http://a.test/1", "visited")],
     )
-    update(corpus)
+    corpus.index()
     corpus.commit(states=[("http://a.test/1", state), ("http://a.test/never-seen", state)])
-    update(corpus)
-    assert urls(corpus, "words") == ["http://a.test/2"]
+    corpus.index()
+    assert corpus.urls("words") == ["http://a.test/2"]
     corpus.commit([("http://a.test/1", page("words again"))], [("http://a.test/1", "visited")])
-    update(corpus)
-    assert urls(corpus, "words") == ["http://a.test/1", "http://a.test/2"]
+    corpus.index()
+    assert corpus.urls("words") == ["http://a.test/1", "http://a.test/2"]
 
 
 def test_the_last_state_of_a_commit_counts(corpus: Corpus) -> None:
@@ -180,37 +161,37 @@ def test_the_last_state_of_a_commit_counts(corpus: Corpus) -> None:
         [("http://a.test/1", page("words"))],
         [("http://a.test/1", "gone"), ("http://a.test/1", "visited")],
     )
-    update(corpus)
-    assert urls(corpus, "words") == ["http://a.test/1"]
+    corpus.index()
+    assert corpus.urls("words") == ["http://a.test/1"]
 
 
 def test_a_page_that_may_not_be_indexed_is_not(corpus: Corpus) -> None:
     corpus.commit(
         [("http://a.test/1", page("words")), ("http://a.test/2", page("words", may_index=False))]
     )
-    update(corpus)
-    assert urls(corpus, "words") == ["http://a.test/1"]
+    corpus.index()
+    assert corpus.urls("words") == ["http://a.test/1"]
     corpus.commit([("http://a.test/1", page("words", may_index=False))])
-    report = update(corpus)
+    report = corpus.index()
     assert (report.removed, report.documents) == (1, 0)
 
 
 def test_a_page_in_two_collections_is_one_document(corpus: Corpus) -> None:
     url = "http://a.test/1"
     corpus.commit([(url, page("words", title="T", headings=["H"]))], collection="one")
-    update(corpus)
+    corpus.index()
     corpus.commit([(url, page("words", title="T", headings=["H"]))], collection="two")
-    report = update(corpus)
+    report = corpus.index()
     assert report.documents == 1
     for name in ("one", "two"):
-        assert urls(corpus, "words", collection=name) == [url]
+        assert corpus.urls("words", collection=name) == [url]
     assert Searcher(corpus.root).search(SearchRequest("words")).hits[0].collection == "one, two"
     corpus.commit(states=[(url, "gone")], collection="one")
-    update(corpus)
-    assert urls(corpus, "words", collection="one") == []
-    assert urls(corpus, "words", collection="two") == [url]
+    corpus.index()
+    assert corpus.urls("words", collection="one") == []
+    assert corpus.urls("words", collection="two") == [url]
     corpus.commit(states=[(url, "gone")], collection="two")
-    assert update(corpus).documents == 0
+    assert corpus.index().documents == 0
 
 
 def test_collections_of_one_go(corpus: Corpus) -> None:
@@ -218,9 +199,9 @@ def test_collections_of_one_go(corpus: Corpus) -> None:
     corpus.commit([(url, page("words"))], collection="one")
     corpus.commit([(url, page("words"))], collection="two")
     corpus.commit(states=[(url, "gone")], collection="one")
-    update(corpus)
-    assert urls(corpus, "words", collection="one") == []
-    assert urls(corpus, "words", collection="two") == [url]
+    corpus.index()
+    assert corpus.urls("words", collection="one") == []
+    assert corpus.urls("words", collection="two") == [url]
 
 
 def test_collections_that_share_urls_keep_them_in_the_first_index_and_a_rebuild(
@@ -229,13 +210,13 @@ def test_collections_that_share_urls_keep_them_in_the_first_index_and_a_rebuild(
     url = "http://a.test/1"
     corpus.commit([(url, page("words"))], collection="one")
     corpus.commit([(url, page("words"))], collection="two")
-    with Indexer(corpus.root, SMALL) as indexer:
+    with Indexer(corpus.root, index_settings()) as indexer:
         indexer.update()
         for name in ("one", "two"):
-            assert urls(corpus, "words", collection=name) == [url]
+            assert corpus.urls("words", collection=name) == [url]
         indexer.rebuild()
         for name in ("one", "two"):
-            assert urls(corpus, "words", collection=name) == [url]
+            assert corpus.urls("words", collection=name) == [url]
 
 
 def test_a_rebuild_gives_the_same_answers(corpus: Corpus) -> None:
@@ -250,13 +231,12 @@ def test_a_rebuild_gives_the_same_answers(corpus: Corpus) -> None:
             ],
             [(f"http://a.test/{number}", "gone")] if number == 1 else [],
         )
-        update(corpus)
+        corpus.index()
     before = [
         (hit.url, round(hit.score, 3), hit.snippet)
         for hit in Searcher(corpus.root).search(SearchRequest("shared version3")).hits
     ]
-    with Indexer(corpus.root, SMALL) as indexer:
-        report = indexer.rebuild()
+    report = corpus.rebuild()
     after = [
         (hit.url, round(hit.score, 3), hit.snippet)
         for hit in Searcher(corpus.root).search(SearchRequest("shared version3")).hits
@@ -268,7 +248,7 @@ def test_a_rebuild_gives_the_same_answers(corpus: Corpus) -> None:
 
 def test_only_two_generations_are_kept_and_files_are_shared(corpus: Corpus) -> None:
     inodes: list[set[int]] = []
-    with Indexer(corpus.root, SMALL) as indexer:
+    with Indexer(corpus.root, index_settings()) as indexer:
         for number in range(4):
             corpus.commit([(f"http://a.test/{number}", page(f"words {number}"))])
             indexer.update()
@@ -281,11 +261,11 @@ def test_only_two_generations_are_kept_and_files_are_shared(corpus: Corpus) -> N
 
 def test_a_reader_outlives_its_generation(corpus: Corpus) -> None:
     corpus.commit([("http://a.test/0", page("words zero"))])
-    update(corpus)
+    corpus.index()
     searcher = Searcher(corpus.root)
     for number in range(1, 4):
         corpus.commit([(f"http://a.test/{number}", page(f"words {number}"))])
-        update(corpus)
+        corpus.index()
     assert [hit.url for hit in searcher.search(SearchRequest("words")).hits] == ["http://a.test/0"]
     assert searcher.reload()
     assert searcher.search(SearchRequest("words")).total == 4
@@ -296,48 +276,48 @@ def test_another_version_of_an_analyzer_rebuilds(
     corpus: Corpus, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     corpus.commit([("http://a.test/1", page("words"))])
-    update(corpus)
+    corpus.index()
     versions = analysis_versions() | {"native-english": "another"}
     monkeypatch.setattr(indexer_module, "analysis_versions", lambda *_: versions)
-    report = update(corpus)
+    report = corpus.index()
     assert "other analyzers" in report.rebuilt
     assert (report.generation, report.documents) == (2, 1)
-    assert update(corpus).rebuilt == ""
+    assert corpus.index().rebuilt == ""
 
 
 def test_another_log_rebuilds(corpus: Corpus, tmp_path: Path) -> None:
     corpus.commit([("http://a.test/1", page("words"))])
-    update(corpus)
+    corpus.index()
     other = Corpus(str(tmp_path / "other"))
     other.commit([("http://b.test/1", page("words"))])
     generations.workshop(corpus.root).rename(generations.workshop(other.root))
-    report = update(other)
+    report = other.index()
     assert report.rebuilt == "it was built from another log"
-    assert urls(other, "words") == ["http://b.test/1"]
+    assert other.urls("words") == ["http://b.test/1"]
 
 
 def test_a_damaged_generation_is_built_anew(corpus: Corpus) -> None:
     corpus.commit([("http://a.test/1", page("words"))])
-    update(corpus)
+    corpus.index()
     generation = newest(corpus.root)
     assert generation is not None
     (generation.path / generations.INFO).write_text("{")
     with pytest.raises(WorkspaceError, match=r"damaged.*--rebuild"):
         Searcher(corpus.root)
-    assert "damaged" in update(corpus).rebuilt
-    assert urls(corpus, "words") == ["http://a.test/1"]
+    assert "damaged" in corpus.index().rebuilt
+    assert corpus.urls("words") == ["http://a.test/1"]
 
 
 def test_one_indexer_at_a_time(corpus: Corpus) -> None:
     corpus.commit([("http://a.test/1", page("words"))])
-    with Indexer(corpus.root, SMALL) as first:
+    with Indexer(corpus.root, index_settings()) as first:
         first.update()
         with (
-            Indexer(corpus.root, SMALL) as second,
+            Indexer(corpus.root, index_settings()) as second,
             pytest.raises(OwnedError, match="another process"),
         ):
             second.update()
-    assert update(corpus).documents == 1
+    assert corpus.index().documents == 1
 
 
 def test_left_over_build_folders_are_removed(corpus: Corpus) -> None:
@@ -345,7 +325,7 @@ def test_left_over_build_folders_are_removed(corpus: Corpus) -> None:
     folder = generations.workshop(corpus.root)
     (folder / ".build-work-old").mkdir(parents=True)
     (folder / ".build-work-old" / "x.store").write_bytes(b"junk")
-    update(corpus)
+    corpus.index()
     assert files(corpus) == [".lock", "00000001"]
 
 
@@ -354,7 +334,7 @@ def test_a_missing_table_file_is_named(corpus: Corpus) -> None:
     (path,) = Path(corpus.root).glob("data/*/pages.parquet")
     path.unlink()
     with (
-        Indexer(corpus.root, SMALL) as indexer,
+        Indexer(corpus.root, index_settings()) as indexer,
         pytest.raises(WorkspaceError, match=r"pages\.parquet.*lycosa check"),
     ):
         indexer.update()
@@ -362,7 +342,7 @@ def test_a_missing_table_file_is_named(corpus: Corpus) -> None:
 
 def test_an_update_after_a_failure_starts_anew(corpus: Corpus) -> None:
     corpus.commit([("http://a.test/1", page("words"))])
-    with Indexer(corpus.root, SMALL) as indexer:
+    with Indexer(corpus.root, index_settings()) as indexer:
         indexer.update()
         corpus.commit([("http://a.test/2", page("words"))])
         path = sorted(Path(corpus.root).glob("data/*/pages.parquet"))[-1]
@@ -371,7 +351,7 @@ def test_an_update_after_a_failure_starts_anew(corpus: Corpus) -> None:
             indexer.update()
         aside.rename(path)
         assert indexer.update().rebuilt == "the last update failed"
-    assert urls(corpus, "words") == ["http://a.test/1", "http://a.test/2"]
+    assert corpus.urls("words") == ["http://a.test/1", "http://a.test/2"]
 
 
 def test_pages_of_odd_content(corpus: Corpus) -> None:
@@ -384,8 +364,8 @@ def test_pages_of_odd_content(corpus: Corpus) -> None:
             ("http://a.test/%E4%B8%AD?q=%FF", page("findable", language="zz")),
         ]
     )
-    assert update(corpus).documents == 5
-    assert len(urls(corpus, "findable")) == 4
+    assert corpus.index().documents == 5
+    assert len(corpus.urls("findable")) == 4
 
 
 _CRAWLER = """
@@ -427,7 +407,7 @@ def test_a_kill_at_any_moment_leaves_a_whole_generation(corpus: Corpus) -> None:
         assert results.total % 20 == 0
         assert info.generation >= max((int(line.split()[0]) for line in printed if line), default=0)
         seen, start = info.documents, start + 1_000
-    report = update(corpus)  # what was committed and not yet indexed
+    report = corpus.index()  # what was committed and not yet indexed
     assert report.rebuilt == ""
     assert report.documents == corpus.workspace.state().rows("pages")
     assert [name for name in files(corpus) if name.startswith(generations.BUILD_PREFIX)] == []
@@ -443,8 +423,8 @@ def test_many_pages_in_little_memory(corpus: Corpus) -> None:
             page(f"text number{number} " + "filler words of a page " * 20, language="en"),
         )
     corpus.commit_buffers(buffers)
-    assert update(corpus).documents == 1_200
-    assert urls(corpus, "number777") == ["http://a.test/777"]
+    assert corpus.index().documents == 1_200
+    assert corpus.urls("number777") == ["http://a.test/777"]
 
 
 def test_an_update_reads_only_the_rows_of_the_ranking_that_it_needs(
@@ -461,7 +441,7 @@ def test_an_update_reads_only_the_rows_of_the_ranking_that_it_needs(
         return found
 
     monkeypatch.setattr(LinkSignals, "_read", counted)
-    with Indexer(corpus.root, SMALL) as indexer:
+    with Indexer(corpus.root, index_settings()) as indexer:
         indexer.update()
         assert max(rows) == 50
         rows.clear()

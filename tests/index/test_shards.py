@@ -14,10 +14,10 @@ from pathlib import Path
 import pytest
 
 from lycosa.commands.maintenance.exclude import exclude_and_purge
-from lycosa.config.settings import Config, IndexSettings
+from lycosa.config.settings import Config
 from lycosa.core.errors import OwnedError, WorkspaceError
 from lycosa.index import generation as generations
-from lycosa.index.indexer import Indexer, IndexReport, ShardIndexer, index_shard, tasks_of
+from lycosa.index.indexer import Indexer, ShardIndexer, index_shard, tasks_of
 from lycosa.index.shards.shards import (
     LAYOUT,
     Shard,
@@ -29,25 +29,9 @@ from lycosa.index.shards.shards import (
 )
 from lycosa.search.engine.searcher import Searcher, SearchRequest
 from lycosa.store.workspace import Workspace
-from tests.index.corpus import Corpus, page
+from tests.index.corpus import Corpus, index_settings, page
 
 HOSTS = [f"h{number}.test" for number in range(12)]
-
-
-def settings(shards: int) -> IndexSettings:
-    return IndexSettings.model_validate({"heap": "15MiB", "shards": shards})
-
-
-def update(corpus: Corpus, shards: int) -> IndexReport:
-    with Indexer(corpus.root, settings(shards)) as indexer:
-        return indexer.update()
-
-
-def urls(root: str, query: str) -> list[str]:
-    results = Searcher(root).search(SearchRequest(query, 1000))
-    assert results.total == len(results.hits)
-    assert not results.missing_shards
-    return sorted(hit.url for hit in results.hits)
 
 
 @pytest.fixture
@@ -74,14 +58,14 @@ def test_every_partition_is_in_one_shard(count: int, partitions: int) -> None:
 
 
 def test_one_shard_is_laid_out_as_ever(corpus: Corpus) -> None:
-    update(corpus, 1)
+    corpus.index()
     assert sorted(os.listdir(Path(corpus.root) / "index")) == [".lock", "00000001"]
 
 
 def test_documents_lie_in_the_shard_of_their_partition(corpus: Corpus) -> None:
-    report = update(corpus, 3)
+    report = corpus.index(3)
     assert (report.put, report.documents) == (36, 36)
-    assert len(urls(corpus.root, "common")) == 36
+    assert len(corpus.urls("common")) == 36
     found = newest_of_all(corpus.root)
     assert [isinstance(part, generations.Generation) for part in found] == [True] * 3
     rows = corpus.workspace.state().rows("pages")
@@ -93,8 +77,8 @@ def test_documents_lie_in_the_shard_of_their_partition(corpus: Corpus) -> None:
 
 def test_more_shards_than_partitions_leave_some_empty(corpus: Corpus) -> None:
     assert corpus.workspace.partitions == 4
-    assert update(corpus, 6).documents == 36
-    assert len(urls(corpus.root, "common")) == 36
+    assert corpus.index(6).documents == 36
+    assert len(corpus.urls("common")) == 36
     documents = [
         part.info.documents
         for part in newest_of_all(corpus.root)
@@ -105,7 +89,7 @@ def test_more_shards_than_partitions_leave_some_empty(corpus: Corpus) -> None:
 
 
 def test_shards_follow_the_log(corpus: Corpus) -> None:
-    with Indexer(corpus.root, settings(3)) as indexer:
+    with Indexer(corpus.root, index_settings(3)) as indexer:
         indexer.update()
         corpus.commit(
             [
@@ -117,48 +101,47 @@ def test_shards_follow_the_log(corpus: Corpus) -> None:
         report = indexer.update()
         assert (report.documents, report.log_entry) == (36, entry)
         assert not indexer.update().changed
-    assert "http://h1.test/1" not in urls(corpus.root, "common")
-    assert "http://h2.test/2" not in urls(corpus.root, "common")
-    assert len(urls(corpus.root, "common")) == 35
-    assert urls(corpus.root, "different") == ["http://h1.test/1"]
+    assert "http://h1.test/1" not in corpus.urls("common")
+    assert "http://h2.test/2" not in corpus.urls("common")
+    assert len(corpus.urls("common")) == 35
+    assert corpus.urls("different") == ["http://h1.test/1"]
     info = current_generation(corpus.root)
     assert info is not None
     assert (info.documents, info.log_entry, info.shards) == (36, entry, 3)
 
 
 def test_shards_are_tasks_that_may_run_in_any_order(corpus: Corpus) -> None:
-    tasks = tasks_of(corpus.root, settings(3))
+    tasks = tasks_of(corpus.root, index_settings(3))
     for task in reversed(tasks[1:]):
         index_shard(task)
     assert layout(corpus.root) == 1  # one is missing: nothing is to be read yet
     assert Searcher(corpus.root).search(SearchRequest("common")).total == 0
     index_shard(tasks[0])
     assert layout(corpus.root) == 3
-    assert len(urls(corpus.root, "common")) == 36
+    assert len(corpus.urls("common")) == 36
     assert not any(index_shard(task).changed for task in tasks)
 
 
 def test_a_slow_shard_holds_nothing_back(corpus: Corpus) -> None:
-    update(corpus, 2)
+    corpus.index(2)
     entry = corpus.commit([(f"http://{host}/later", page("Later words.")) for host in HOSTS])
-    index_shard(tasks_of(corpus.root, settings(2))[1])
-    found = len(urls(corpus.root, "later"))
+    index_shard(tasks_of(corpus.root, index_settings(2))[1])
+    found = len(corpus.urls("later"))
     assert 0 < found < len(HOSTS)
     info = current_generation(corpus.root)
     assert info is not None
     assert info.log_entry < entry  # what all of them have read
-    update(corpus, 2)
-    assert len(urls(corpus.root, "later")) == len(HOSTS)
+    corpus.index(2)
+    assert len(corpus.urls("later")) == len(HOSTS)
 
 
 @pytest.mark.parametrize(("before", "after"), [(1, 3), (3, 1), (3, 2)])
 def test_another_number_of_shards_builds_anew_beside_the_old(
     corpus: Corpus, before: int, after: int
 ) -> None:
-    update(corpus, before)
+    corpus.index(before)
     searcher = Searcher(corpus.root)
-    with Indexer(corpus.root, settings(after)) as indexer:
-        report = indexer.update()
+    report = corpus.index(after)
     assert report.rebuilt == "no index existed"
     assert layout(corpus.root) == after
     assert searcher.search(SearchRequest("common")).total == 36  # who has the old one open keeps it
@@ -172,19 +155,19 @@ def test_another_number_of_shards_builds_anew_beside_the_old(
 
 def test_a_kill_before_the_new_number_counts(corpus: Corpus) -> None:
     """The last shard is published, and the process dies before it could say so."""
-    update(corpus, 3)
+    corpus.index(3)
     (Path(corpus.root) / "index" / LAYOUT).unlink()
     assert layout(corpus.root) == 1
-    assert not update(corpus, 3).changed
+    assert not corpus.index(3).changed
     assert layout(corpus.root) == 3
     assert adopt(corpus.root, 3)
 
 
 def test_an_exclusion_leaves_nothing_in_any_shard(corpus: Corpus) -> None:
-    update(corpus, 3)
-    exclude_and_purge(corpus.root, Config(index=settings(3)), ["host:h1.test"], remove=False)
-    assert not [url for url in urls(corpus.root, "common") if "//h1.test/" in url]
-    assert len(urls(corpus.root, "common")) == 33
+    corpus.index(3)
+    exclude_and_purge(corpus.root, Config(index=index_settings(3)), ["host:h1.test"], remove=False)
+    assert not [url for url in corpus.urls("common") if "//h1.test/" in url]
+    assert len(corpus.urls("common")) == 33
     for shard in shards_of(3):
         assert len(generations.numbers(corpus.root, shard.line)) == 1
     for file in (Path(corpus.root) / "index").rglob("*"):
@@ -193,15 +176,15 @@ def test_an_exclusion_leaves_nothing_in_any_shard(corpus: Corpus) -> None:
 
 def test_one_indexer_a_shard_and_none_of_the_whole_beside_it(corpus: Corpus) -> None:
     one, two = (
-        ShardIndexer(corpus.root, Shard(0, 2), settings(2)),
-        ShardIndexer(corpus.root, Shard(1, 2), settings(2)),
+        ShardIndexer(corpus.root, Shard(0, 2), index_settings(2)),
+        ShardIndexer(corpus.root, Shard(1, 2), index_settings(2)),
     )
     try:
         one.update()
         two.update()
         again, whole = (
-            ShardIndexer(corpus.root, Shard(0, 2), settings(2)),
-            ShardIndexer(corpus.root, settings=settings(1)),
+            ShardIndexer(corpus.root, Shard(0, 2), index_settings(2)),
+            ShardIndexer(corpus.root, settings=index_settings(1)),
         )
         for other in (again, whole):
             with pytest.raises(OwnedError, match="another process"):
@@ -212,7 +195,7 @@ def test_one_indexer_a_shard_and_none_of_the_whole_beside_it(corpus: Corpus) -> 
 
 
 def test_a_damaged_shard_is_missing_and_built_anew(corpus: Corpus) -> None:
-    update(corpus, 3)
+    corpus.index(3)
     generation = newest_of_all(corpus.root)[1]
     assert isinstance(generation, generations.Generation)
     (generation.path / generations.INFO).write_text("{")
@@ -222,12 +205,12 @@ def test_a_damaged_shard_is_missing_and_built_anew(corpus: Corpus) -> None:
     assert "shard 2 is missing" in " ".join(results.notes)
     with pytest.raises(WorkspaceError, match="damaged"):
         current_generation(corpus.root)
-    assert "damaged" in update(corpus, 3).rebuilt
-    assert len(urls(corpus.root, "common")) == 36
+    assert "damaged" in corpus.index(3).rebuilt
+    assert len(corpus.urls("common")) == 36
 
 
 def test_a_shard_whose_segments_are_damaged_is_missing(corpus: Corpus) -> None:
-    update(corpus, 3)
+    corpus.index(3)
     generation = newest_of_all(corpus.root)[0]
     assert isinstance(generation, generations.Generation)
     for file in generation.path.glob("*.store"):
@@ -238,13 +221,12 @@ def test_a_shard_whose_segments_are_damaged_is_missing(corpus: Corpus) -> None:
 
 
 def test_a_damaged_layout_says_what_helps(corpus: Corpus) -> None:
-    update(corpus, 3)
+    corpus.index(3)
     (Path(corpus.root) / "index" / LAYOUT).write_text("{")
     with pytest.raises(WorkspaceError, match=r"layout.*--rebuild"):
         Searcher(corpus.root)
-    with Indexer(corpus.root, settings(3)) as indexer:
-        indexer.rebuild()
-    assert len(urls(corpus.root, "common")) == 36
+    corpus.rebuild(3)
+    assert len(corpus.urls("common")) == 36
 
 
 _BUILDER = """
@@ -274,7 +256,7 @@ def test_a_kill_during_a_build_leaves_whole_shards(corpus: Corpus) -> None:
         builder.send_signal(signal.SIGKILL)
         builder.wait()
         builder.stdout.close()
-        assert len(urls(corpus.root, "common")) == 36
-    assert update(corpus, 2).documents == 36
+        assert len(corpus.urls("common")) == 36
+    assert corpus.index(2).documents == 36
     assert not list((Path(corpus.root) / "index").rglob(f"{generations.BUILD_PREFIX}*"))
     assert Workspace.open(corpus.root).state().rows("pages") == 36

@@ -37,9 +37,8 @@ from lycosa.index.suggest.normalise import folded, folded_all, starts
 from lycosa.index.suggest.writer import PHRASES, WORDS, _starts, write
 from lycosa.store.exclusion.exclusions import parse_rule
 from lycosa.store.exclusion.purge import exclude
-from tests.index.corpus import FIRST_AT, Corpus, page
+from tests.index.corpus import FIRST_AT, Corpus, index_settings, page
 
-SETTINGS = IndexSettings.model_validate({"heap": "15MiB"})
 INFO = SuggestInfo(1, 2, 3)
 
 
@@ -76,11 +75,6 @@ def plainly(phrases: list[Phrase], start: str) -> set[str]:
         for phrase in phrases
         if any(phrase.folded[place:].startswith(start) for place in starts(phrase.folded))
     }
-
-
-@pytest.fixture
-def corpus(tmp_path: Path) -> Corpus:
-    return Corpus(str(tmp_path / "workspace"))
 
 
 def current(corpus: Corpus) -> SuggestFile:
@@ -251,8 +245,7 @@ def test_titles_headings_and_words_of_pages(corpus: Corpus) -> None:
     corpus.commit((f"http://h{n}.test/", night) for n in range(4))
     corpus.commit([("http://x.test/", page("Ein Satz.", title="Über Spinnen", language="de"))])
     corpus.commit([("http://y.test/", page("Nope.", title="Not for indexes", may_index=False))])
-    with Indexer(corpus.root, SETTINGS) as indexer:
-        indexer.update()
+    corpus.index()
     file = current(corpus)
     assert texts(file, "night")[0] == "Night hunters"
     assert texts(file, "hunt")[0] == "Night hunters"
@@ -273,7 +266,7 @@ def test_nothing_of_what_was_excluded_is_left(corpus: Corpus) -> None:
             ("http://open.test/", page("Open.", title="Openness")),
         ]
     )
-    indexer = Indexer(corpus.root, SETTINGS)
+    indexer = Indexer(corpus.root, index_settings())
     indexer.update()
     assert texts(current(corpus), "zanz")
     exclude(corpus.workspace, [parse_rule("domain:secret.test")])
@@ -292,8 +285,7 @@ def test_pages_that_are_gone_are_not_suggested(corpus: Corpus) -> None:
         ]
     )
     corpus.commit(states=[("http://a.test/", "gone")])
-    with Indexer(corpus.root, SETTINGS) as indexer:
-        indexer.update()
+    corpus.index()
     assert texts(current(corpus), "page") == ["Beta page"]
 
 
@@ -303,7 +295,7 @@ def test_it_is_made_again_when_it_has_rested(
     monkeypatch.setattr(refresh, "FRESH_PAGES", 0)
     clock = ManualClock(FIRST_AT)
     corpus.commit([("http://a.test/", page("Alpha.", title="Alpha page"))])
-    indexer = Indexer(corpus.root, SETTINGS, clock)
+    indexer = Indexer(corpus.root, index_settings(), clock)
     indexer.update()
     corpus.commit([("http://b.test/", page("Beta.", title="Beta page"))])
     second = indexer.update()
@@ -338,7 +330,7 @@ def test_a_shard_suggests_its_own_pages(corpus: Corpus) -> None:
 
 def test_a_file_of_an_earlier_version_is_passed_over_and_made_anew(corpus: Corpus) -> None:
     corpus.commit([("http://a.test/", page("Alpha.", title="Alpha page"))])
-    with Indexer(corpus.root, SETTINGS) as indexer:
+    with Indexer(corpus.root, index_settings()) as indexer:
         first = indexer.update()
         made_now = suggest_file.find(sorted((Path(corpus.root) / "index").glob("0*"))[-1])
         assert made_now is not None
@@ -416,8 +408,7 @@ def test_a_text_counts_for_all_pages_that_have_it(corpus: Corpus) -> None:
         (f"http://h{n}.test/", page(text, title=f"Title {n}", language="en")) for n in range(5)
     )
     corpus.commit([("http://x.test/", page("Of tarantulas too.", title="Other", language="en"))])
-    with Indexer(corpus.root, SETTINGS) as indexer:
-        indexer.update()
+    corpus.index()
     file = current(corpus)
     counts = {
         word: known.pages

@@ -11,10 +11,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from lycosa.config.settings import IndexSettings
 from lycosa.core.records import Page
 from lycosa.index.indexer import Indexer
-from tests.index.corpus import Corpus, page
+from tests.index.corpus import Corpus, index_settings, page
 
 HOSTS = 24
 PAGES = 30  # of each host
@@ -37,10 +36,6 @@ class TwoIndexes:
     one: str
     many: str
     shards: int
-
-
-def settings(shards: int) -> IndexSettings:
-    return IndexSettings.model_validate({"heap": "15MiB", "shards": shards})
 
 
 def made_pages() -> list[tuple[str, Page]]:
@@ -110,7 +105,7 @@ def two_indexes(folder: Path, shards: int) -> TwoIndexes:
     corpus.commit(made_pages())
     shutil.copytree(corpus.root, folder / "many")
     for root, count in ((corpus.root, 1), (str(folder / "many"), shards)):
-        with Indexer(root, settings(count)) as indexer:
+        with Indexer(root, index_settings(count)) as indexer:
             indexer.update()
     return TwoIndexes(corpus.root, str(folder / "many"), shards)
 

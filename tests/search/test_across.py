@@ -9,17 +9,13 @@ from pathlib import Path
 import pytest
 
 from lycosa.commands.maintenance.translate import add_dictionary, look_up, remove_table, tables_of
-from lycosa.config.settings import IndexSettings
 from lycosa.core.errors import UsageError
-from lycosa.index.indexer import Indexer
 from lycosa.search.crosslingual.translated import Across, Edits, Translator, edit
 from lycosa.search.engine.searcher import Searcher, SearchRequest, SearchResults
 from lycosa.search.query.language import query_language
 from lycosa.search.query.query import parse_query
 from lycosa.translation.source import Sources
 from tests.index.corpus import Corpus, page
-
-SMALL = IndexSettings.model_validate({"heap": "15MiB"})
 
 PAGES = {
     "http://en.test/houses": page("Old houses by the river are dear. A house needs a roof.", title="Houses", language="en"),
@@ -47,8 +43,7 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> str:
     folder = tmp_path_factory.mktemp("across")
     corpus = Corpus(str(folder / "w"))
     corpus.commit(PAGES.items())
-    with Indexer(corpus.root, SMALL) as indexer:
-        indexer.update()
+    corpus.index()
     for target, rows in (("de", GERMAN), ("zh", CHINESE), ("ms", MALAY), ("lo", LAO)):
         path = folder / f"en-{target}.tsv"
         path.write_text(rows, encoding="utf-8")
@@ -137,8 +132,7 @@ def test_pages_that_merely_hold_the_typed_words_come_last(tmp_path: Path) -> Non
     )
     corpus = Corpus(str(tmp_path / "w"))
     corpus.commit(pages.items())
-    with Indexer(corpus.root, SMALL) as indexer:
-        indexer.update()
+    corpus.index()
     without = urls(ask(Searcher(corpus.root), "river house", count=20, per_host=0))
     assert without[:4] == [f"en.test/{n}" for n in range(4)], without
     dictionary = tmp_path / "en-de.tsv"
@@ -217,9 +211,7 @@ def test_another_spelling_of_what_no_table_knows(tmp_path: Path) -> None:
             for n in range(4)
         ]
     )
-    with Indexer(corpus.root, SMALL) as indexer:
-        indexer.update()
-    searcher = Searcher(corpus.root)
+    searcher = corpus.indexed()
     meant = ask(searcher, "spidre", "de").did_you_mean
     assert meant is not None
     assert (meant.query, meant.total) == ("spider", 4)

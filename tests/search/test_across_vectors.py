@@ -9,9 +9,7 @@ from pathlib import Path
 import pytest
 
 from lycosa.commands.maintenance.translate import encode_pages
-from lycosa.config.settings import IndexSettings
 from lycosa.core.errors import ConfigError, WorkspaceError
-from lycosa.index.indexer import Indexer
 from lycosa.search.crosslingual.translated import Across
 from lycosa.search.crosslingual.vectors import FlatIndex, load_encoder
 from lycosa.search.engine.searcher import Searcher, SearchRequest
@@ -30,8 +28,7 @@ PAGES = {
 def corpus(tmp_path: Path) -> Corpus:
     made = Corpus(str(tmp_path / "w"))
     made.commit(PAGES.items())
-    with Indexer(made.root, IndexSettings.model_validate({"heap": "15MiB"})) as indexer:
-        indexer.update()
+    made.index()
     return made
 
 

@@ -7,10 +7,12 @@ from pathlib import Path
 import pytest
 
 from lycosa.commands.maintenance.translate import add_dictionary
-from lycosa.config.settings import IndexSettings
-from lycosa.index.indexer import Indexer
-from lycosa.search.crosslingual.compounds import with_compounds
-from lycosa.search.crosslingual.translated import Across, TranslatedQuery, TranslatedTerm
+from lycosa.search.crosslingual.translated import (
+    Across,
+    TranslatedQuery,
+    TranslatedTerm,
+    with_compounds,
+)
 from lycosa.search.engine.searcher import Searcher, SearchRequest
 from lycosa.translation.source import Translation
 from tests.index.corpus import Corpus, page
@@ -57,8 +59,7 @@ def test_compounds_are_found_and_so_are_words_apart(tmp_path: Path, query: str, 
     corpus.commit(
         [(f"http://de.test/{name}", page(text, language="de")) for name, text in texts.items()]
     )
-    with Indexer(corpus.root, IndexSettings.model_validate({"heap": "15MiB"})) as indexer:
-        indexer.update()
+    corpus.index()
     path = tmp_path / "en-de.tsv"
     path.write_text(DICTIONARY, encoding="utf-8")
     add_dictionary(corpus.root, path)

@@ -12,10 +12,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from lycosa.config.settings import IndexSettings
 from lycosa.core.errors import WorkspaceError
 from lycosa.core.records import Link, Page
-from lycosa.index.indexer import Indexer
 from lycosa.index.schema import SCHEMA_VERSION
 from lycosa.search.engine.searcher import Searcher, SearchRequest, SearchResults
 from lycosa.search.query.syntax import BY_NAME
@@ -29,8 +27,6 @@ from tests.text.data import declaration, declaration_languages
 def link(target: str, anchor: str = "") -> Link:
     return Link(target, anchor, "", "a", 0)
 
-
-SMALL = IndexSettings.model_validate({"heap": "15MiB"})
 
 PAGES = {
     "http://docs.alpha.test/asyncio/event-loop.html": page(
@@ -52,9 +48,7 @@ PAGES = {
 def searcher(tmp_path_factory: pytest.TempPathFactory) -> Searcher:
     corpus = Corpus(str(tmp_path_factory.mktemp("search") / "workspace"))
     corpus.commit(PAGES.items())
-    with Indexer(corpus.root, SMALL) as indexer:
-        indexer.update()
-    return Searcher(corpus.root)
+    return corpus.indexed()
 
 
 def urls(results: SearchResults) -> list[str]:
@@ -139,8 +133,7 @@ def test_a_common_word_is_common_in_every_language(tmp_path: Path) -> None:
         page("bài viết về the trong tiếng Anh và những điều khác", language="vi"),
     )
     corpus.commit([*english, *vietnamese, mention])
-    with Indexer(corpus.root, SMALL) as indexer:
-        indexer.update()
+    corpus.index()
     results = Searcher(corpus.root).search(SearchRequest("the", 40, per_host=0))
     assert results.total == 31
     assert results.hits[-1].url == "http://vi.test/mention"
@@ -270,14 +263,12 @@ def test_a_folder_that_is_no_workspace(tmp_path: Path) -> None:
 def test_an_index_of_another_version_says_what_helps(tmp_path: Path) -> None:
     corpus = Corpus(str(tmp_path / "workspace"))
     corpus.commit([("http://a.test/", page("words"))])
-    with Indexer(corpus.root, SMALL) as indexer:
-        indexer.update()
+    corpus.index()
     note = next(Path(corpus.root).glob("index/*/generation.json"))
     note.write_text(note.read_text().replace(f'"schema": "{SCHEMA_VERSION}"', '"schema": "1"'))
     with pytest.raises(WorkspaceError, match=r"another version.*`lycosa index`"):
         Searcher(corpus.root)
-    with Indexer(corpus.root, SMALL) as indexer:
-        assert indexer.update().rebuilt
+    assert corpus.index().rebuilt
     assert Searcher(corpus.root).search(SearchRequest("words")).total == 1
 
 
@@ -333,9 +324,7 @@ def linked(tmp_path_factory: pytest.TempPathFactory) -> Searcher:
     )
     corpus.clock = 1_750_000_600_000
     corpus.commit([(news, LINKED[news])])
-    with Indexer(corpus.root, SMALL) as indexer:
-        indexer.update()
-    return Searcher(corpus.root)
+    return corpus.indexed()
 
 
 ONE_DOCS = {"one.test/docs/guide.html", "one.test/docs/", "www.one.test/docs/paper.pdf"}
@@ -455,9 +444,7 @@ def test_hosts_stand_side_by_side(tmp_path: Path) -> None:
         for number in range(2)
     ]
     corpus.commit([*many, *few])
-    with Indexer(corpus.root, SMALL) as indexer:
-        indexer.update()
-    searcher = Searcher(corpus.root)
+    searcher = corpus.indexed()
 
     def hosts(**more: Any) -> str:
         return " ".join(
@@ -496,9 +483,7 @@ def test_copies_are_one_result(tmp_path: Path) -> None:
             ),
         ]
     )
-    with Indexer(corpus.root, SMALL) as indexer:
-        indexer.update()
-    searcher = Searcher(corpus.root)
+    searcher = corpus.indexed()
     results = searcher.search(SearchRequest("wolves"))
     assert results.total == 2
     assert [(hit.host[:4], hit.copies) for hit in results.hits] == [("copy", 399), ("othe", 0)]
@@ -520,8 +505,7 @@ def test_what_was_just_published_comes_first(tmp_path: Path) -> None:
         for name, age in ages.items()
     ]
     corpus.commit([*dated, ("http://undated.test/", page("wolf undated", language="en"))])
-    with Indexer(corpus.root, SMALL) as indexer:
-        indexer.update()
+    corpus.index()
     hits = Searcher(corpus.root).search(SearchRequest("wolf", explain=True)).hits
     factors = {
         hit.host.removesuffix(".test"): hit.explanation.freshness for hit in hits if hit.explanation
@@ -603,8 +587,7 @@ def declarations(tmp_path_factory: pytest.TempPathFactory) -> Searcher:
             article: Page = page(text, language=stem.split("-")[0])
             corpus.add(buffers, f"http://{stem}.test/{number}", article)
     corpus.commit_buffers(buffers)
-    with Indexer(corpus.root, SMALL) as indexer:
-        assert indexer.update().documents == 28 * 30
+    assert corpus.index().documents == 28 * 30
     return Searcher(corpus.root)
 
 

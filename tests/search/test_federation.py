@@ -18,7 +18,7 @@ import pytest
 
 from lycosa.cluster.engine import Remote
 from lycosa.cluster.engines.local import LocalEngine
-from lycosa.index.indexer import Indexer, index_shard, tasks_of
+from lycosa.index.indexer import index_shard, tasks_of
 from lycosa.index.shards.shards import layout
 from lycosa.search.engine.searcher import Searcher
 from lycosa.search.federation.backend import LocalBackend
@@ -28,8 +28,8 @@ from lycosa.search.federation.sharded_search import ShardedSearch
 from lycosa.search.presentation.results import SearchRequest, SearchResults
 from lycosa.search.ranking.ordering import BLOCK
 from lycosa.search.suggest.completion import SuggestRequest
-from tests.index.corpus import Corpus, page
-from tests.search.shards import EQUAL, TwoIndexes, queries, settings, two_indexes, until
+from tests.index.corpus import Corpus, index_settings, page
+from tests.search.shards import EQUAL, TwoIndexes, queries, two_indexes, until
 
 SHARDS = 3
 READY_S = 60.0
@@ -174,8 +174,7 @@ def test_replicas_and_another_workspace_answer_together(service: Service, tmp_pa
             for n in range(4)
         ]
     )
-    with Indexer(corpus.root, settings(1)) as indexer:
-        indexer.update()
+    corpus.index()
     many = FederatedSearch(
         [LocalBackend("other", Searcher(corpus.root))],
         whole=[service.federation],
@@ -367,14 +366,13 @@ def test_replicas_follow_the_index_and_its_layout(
             (),
         )
         corpus.commit([(f"http://h{number}.test/", page("Some words.")) for number in range(12)])
-        with Indexer(corpus.root, settings(2)) as indexer:
-            indexer.update()
+        corpus.index(2)
         until(lambda: service.search("words").total == 12)
         assert layout(corpus.root) == len(service.keeper.replicas()) == 2
         corpus.commit(
             [(f"http://h{number}.test/new", page("Newer words.")) for number in range(12)]
         )
-        first, second = tasks_of(corpus.root, settings(2))
+        first, second = tasks_of(corpus.root, index_settings(2))
         index_shard(first)
         until(lambda: service.search("newer").total > 0)
         behind = service.search("newer")
@@ -383,8 +381,7 @@ def test_replicas_follow_the_index_and_its_layout(
         index_shard(second)
         until(lambda: service.search("newer").total == 12)
         assert service.federation.languages() == {"en": 24}
-        with Indexer(corpus.root, settings(3)) as indexer:
-            indexer.update()
+        corpus.index(3)
         totals = []
         until(
             lambda: (

@@ -12,14 +12,12 @@ from pathlib import Path
 
 import pytest
 
-from lycosa.config.settings import IndexSettings
 from lycosa.index.indexer import Indexer
 from lycosa.index.suggest import refresh
 from lycosa.search.engine.searcher import Searcher, SearchRequest
 from lycosa.search.suggest.completion import SuggestRequest
-from tests.index.corpus import Corpus, page
+from tests.index.corpus import Corpus, index_settings, page
 
-SMALL = IndexSettings.model_validate({"heap": "15MiB"})
 _MAPPED = re.compile(r"/index/(\d{8})/(\S+)")
 
 
@@ -45,7 +43,7 @@ def mapped(root: str) -> dict[int, set[str]]:
 
 def test_a_generation_that_was_replaced_is_not_held(tmp_path: Path, uncollected: None) -> None:
     corpus = Corpus(str(tmp_path / "workspace"))
-    with Indexer(corpus.root, SMALL) as indexer:
+    with Indexer(corpus.root, index_settings()) as indexer:
         searcher = None
         for number in range(3):
             corpus.commit(
@@ -80,7 +78,7 @@ def test_suggestions_that_rest_stay_open(tmp_path: Path, monkeypatch: pytest.Mon
     corpus.commit(
         [("http://alpha.test/", page("A garden in spring.", title="Garden", language="en"))]
     )
-    with Indexer(corpus.root, SMALL) as indexer:
+    with Indexer(corpus.root, index_settings()) as indexer:
         indexer.update()
         searcher = Searcher(corpus.root)
         before = searcher.index

@@ -6,16 +6,14 @@ from __future__ import annotations
 
 import pytest
 
-from lycosa.config.settings import IndexSettings
 from lycosa.core.records import Link, Page
 from lycosa.graph.generation import make_generation
 from lycosa.index.indexer import Indexer
 from lycosa.page.parse import parse_page
 from lycosa.search.engine.searcher import Searcher, SearchRequest
 from lycosa.store.workspace import Workspace
-from tests.index.corpus import Corpus, page
+from tests.index.corpus import Corpus, index_settings, page
 
-SMALL = IndexSettings.model_validate({"heap": "15MiB"})
 TITLES = {
     "cs-CZ": "6.1. Vyplnění souboru sources.list",
     "ja-JP": "6.1. sources.list ファイルの内容",
@@ -72,8 +70,7 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> str:
                 )
             )
     corpus.commit(pages)
-    with Indexer(corpus.root, SMALL) as indexer:
-        indexer.update()
+    corpus.index()
     return corpus.root
 
 
@@ -96,7 +93,7 @@ def test_a_translated_title_still_finds_its_page(root: str) -> None:
 
 def test_near_duplicates_are_shown_once(root: str) -> None:
     make_generation(Workspace.open(root))
-    with Indexer(root, SMALL) as indexer:
+    with Indexer(root, index_settings()) as indexer:
         indexer.update()
     found = Searcher(root).search(SearchRequest("apt sources list deb-src mirror", per_host=0)).hits
     assert [(hit.url, hit.copies) for hit in found if hit.url.endswith("/0.html")] == [
@@ -141,13 +138,11 @@ def test_a_copy_below_the_code_of_another_language_does_not_represent_the_page(
         for number in range(20)
     ]
     corpus.commit([*copies, *linking])
-    with Indexer(corpus.root, SMALL) as indexer:
-        indexer.update()
+    corpus.index()
     for ranked in (False, True):
         if ranked:
             make_generation(Workspace.open(corpus.root))
-            with Indexer(corpus.root, SMALL) as indexer:
-                indexer.update()
+            corpus.index()
         for query in ("mod_rewrite", "rule-based rewrite engine", "how do conditions depend?"):
             hits = Searcher(corpus.root).search(SearchRequest(query, per_host=0)).hits
             assert (hits[0].url, hits[0].copies) == ("http://manual.test/en/mod_rewrite.html", 3)
@@ -180,7 +175,6 @@ def test_a_stem_that_is_a_word_of_another_language_does_not_decide(
     ]
     corpus = Corpus(str(tmp_path_factory.mktemp("guide") / "workspace"))
     corpus.commit(pages)
-    with Indexer(corpus.root, SMALL) as indexer:
-        indexer.update()
+    corpus.index()
     hits = Searcher(corpus.root).search(SearchRequest("comment installer Debian", per_host=0)).hits
     assert [hit.language for hit in hits[:3]] == ["fr", "fr", "fr"]

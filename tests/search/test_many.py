@@ -10,7 +10,6 @@ from pathlib import Path
 
 import pytest
 
-from lycosa.index.indexer import Indexer
 from lycosa.search.crosslingual.translated import Across
 from lycosa.search.engine.searcher import Searcher
 from lycosa.search.federation.backend import LocalBackend
@@ -18,7 +17,7 @@ from lycosa.search.federation.federated_search import FederatedSearch
 from lycosa.search.presentation.results import SearchRequest, SearchResults
 from lycosa.search.suggest.completion import SuggestRequest
 from tests.index.corpus import Corpus, page
-from tests.search.shards import made_pages, queries, settings
+from tests.search.shards import made_pages, queries
 
 
 @dataclass(slots=True, frozen=True)
@@ -40,8 +39,7 @@ def halves(folder: Path) -> Halves:
     for name, listed in parts.items():
         corpus = Corpus(str(folder / name), partitions=16)
         corpus.commit(listed)
-        with Indexer(corpus.root, settings(1)) as indexer:
-            indexer.update()
+        corpus.index()
     return Halves(*(str(folder / name) for name in ("whole", "first", "second")))
 
 
@@ -93,8 +91,7 @@ def test_another_spelling_of_a_word_that_only_the_second_workspace_holds(tmp_pat
     for name, text in (("first", "A lighthouse by the sea."), ("second", "A spider in its web.")):
         corpus = Corpus(str(tmp_path / name))
         corpus.commit([(f"http://{name}{n}.test/", page(text, language="en")) for n in range(4)])
-        with Indexer(corpus.root, settings(1)) as indexer:
-            indexer.update()
+        corpus.index()
         sides.append(LocalBackend(name, Searcher(corpus.root)))
     both = FederatedSearch(sides)
     meant = both.search(SearchRequest("spidre")).did_you_mean
@@ -150,8 +147,7 @@ def test_the_same_page_of_two_days_is_one_page(tmp_path: Path) -> None:
     ):
         corpus = Corpus(str(tmp_path / name))
         corpus.commit([("http://x.test/page", page(text, language="en"))])
-        with Indexer(corpus.root, settings(1)) as indexer:
-            indexer.update()
+        corpus.index()
     both = FederatedSearch(
         [LocalBackend(name, Searcher(str(tmp_path / name))) for name in ("a", "b")]
     )

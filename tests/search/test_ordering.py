@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import itertools
 import random
+from operator import attrgetter
 
 import pytest
 
@@ -15,9 +16,9 @@ from lycosa.search.ranking.ordering import (
     WINDOW,
     Ranked,
     freshness,
+    hosts_apart,
     in_windows,
     listing,
-    side_by_side,
 )
 
 
@@ -76,8 +77,26 @@ def test_of_each_host_the_first_ones_come_first() -> None:
         Ranked(1.0 - place / 100, place, host, 0)
         for place, host in enumerate([1, 1, 1, 2, 1, 3, 2, 2])
     ]
-    assert [page.place for page in side_by_side(block, 2)] == [0, 1, 3, 5, 6, 2, 4, 7]
-    assert [page.place for page in side_by_side(block, 1)] == [0, 3, 5, 1, 2, 4, 6, 7]
+    assert [page.place for page in hosts_apart(block, attrgetter("host"), 2)] == [
+        0,
+        1,
+        3,
+        5,
+        6,
+        2,
+        4,
+        7,
+    ]
+    assert [page.place for page in hosts_apart(block, attrgetter("host"), 1)] == [
+        0,
+        3,
+        5,
+        1,
+        2,
+        4,
+        6,
+        7,
+    ]
 
 
 def test_scores_never_rise_from_window_to_window() -> None:

@@ -7,8 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from lycosa.config.settings import IndexSettings
-from lycosa.index.indexer import Indexer
 from lycosa.search.engine.search_query import readings_of
 from lycosa.search.engine.searcher import Searcher, SearchRequest
 from lycosa.search.federation.wire import QueryMessage
@@ -20,7 +18,6 @@ from lycosa.search.ranking.sentence import MAX_TERMS, is_sentence, sentence_term
 from lycosa.text.function_words import plain_word
 from tests.index.corpus import Corpus, page
 
-SMALL = IndexSettings.model_validate({"heap": "15MiB"})
 WINGS = (
     "The wing of an aircraft bends under load. Flutter of a wing is caused by the flow of air "
     "over an elastic aircraft structure."
@@ -59,9 +56,7 @@ PAGES = {
 def searcher(tmp_path_factory: pytest.TempPathFactory) -> Searcher:
     corpus = Corpus(str(tmp_path_factory.mktemp("sentence") / "workspace"))
     corpus.commit(PAGES.items())
-    with Indexer(corpus.root, SMALL) as indexer:
-        indexer.update()
-    return Searcher(corpus.root)
+    return corpus.indexed()
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from lycosa.search.presentation.snippet import LENGTH, Highlighter, Snippet
 from lycosa.search.query.query import parse_query
-from lycosa.search.ranking.retrieve import read
+from lycosa.search.query.reading import read
 from lycosa.text.analyze import analyzer_for
 from tests.text.data import declaration, declaration_languages
 

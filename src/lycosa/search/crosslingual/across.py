@@ -15,16 +15,16 @@ from typing import Protocol
 
 from lycosa.core.messages import Message
 from lycosa.index.schema import BODY_ROLE, TITLE_ROLE, URL_WORDS, text_field
-from lycosa.search.crosslingual.compounds import with_compounds
 from lycosa.search.crosslingual.translated import (
     TYPED,
     Across,
     TranslatedQuery,
     TranslatedTerm,
     Translator,
+    with_compounds,
 )
-from lycosa.search.engine.indexed_pages import Address
 from lycosa.search.engine.open_index import OpenIndex
+from lycosa.search.engine.reader import Address
 from lycosa.search.presentation.answer import HOUR_MS, NOTHING_INDEXED, matching, spelling_of
 from lycosa.search.presentation.results import MAX_HITS, Hit, SearchRequest, SearchResults
 from lycosa.search.query.filters import Filters
@@ -32,7 +32,7 @@ from lycosa.search.query.language import query_language
 from lycosa.search.query.query import ParsedQuery, Restriction, clauses, parse_query
 from lycosa.search.query.syntax import LANGUAGE
 from lycosa.search.ranking.expression import AtLeast, DisMax, Expression, Leaf, Prefix, WithOptional
-from lycosa.search.ranking.ordering import BLOCK, Ranked, side_by_side
+from lycosa.search.ranking.ordering import Ranked, hosts_apart
 from lycosa.search.ranking.retrieve import TITLE_WEIGHT, URL_WEIGHT, WEIGHTS
 from lycosa.search.ranking.statistics import K1, inverse_frequency
 from lycosa.text.analyze import Unit
@@ -284,8 +284,8 @@ def answer_across(
         ]
         shares = _translated_shares(queries, uncovered)
         found = merged(answers, shares)
-        if request.per_host and not filters.one_site:
-            found = _hosts_apart(found, request.per_host)
+        if not filters.one_site:
+            found = hosts_apart(found, lambda item: item[1].host, request.per_host)
         units = [search.units() for search in searches]
         if vectors is not None:
             text = " ".join(clause.text for clause in clauses(parsed.wanted))
@@ -448,18 +448,3 @@ def _holding(index: OpenIndex, parsed: ParsedQuery, languages: Sequence[str]) ->
             )
             found[language] = max(found[language], held)
     return found
-
-
-def _hosts_apart(
-    found: list[tuple[int, Ranked[Address]]], per_host: int
-) -> list[tuple[int, Ranked[Address]]]:
-    """As `ordering.side_by_side`, blocks being of one list of all languages."""
-    ordered: list[tuple[int, Ranked[Address]]] = []
-    for start in range(0, len(found), BLOCK):
-        block = found[start : start + BLOCK]
-        by_place = {page.place: number for number, page in block}
-        ordered += [
-            (by_place[page.place], page)
-            for page in side_by_side([page for _, page in block], per_host)
-        ]
-    return ordered

@@ -8,8 +8,8 @@ translated by (`Edits`): that is then all that is looked for.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 from lycosa.search.query.query import Clause, ParsedQuery, clauses
 from lycosa.text.analyze import Analysis, Analyzer, Unit
@@ -24,6 +24,18 @@ GUESS_WEIGHT = 0.7  # of what words that look or sound alike mean
 KEPT_WEIGHT = 1.0  # of the word as typed
 UNSURE = 0.4  # a word whose best translation counts less is guessed at too
 MAX_PHRASE = 4  # words that are looked up together
+
+# What may stand between the parts (Duden, Fugenelement; Algemene Nederlandse Spraakkunst 12.3;
+# Svenska Akademiens grammatik 2, §26).
+_JOINTS = {
+    "de": ("", "s", "es", "n", "en", "er", "e"),
+    "nl": ("", "s", "en", "e"),
+    "sv": ("", "s", "o", "e"),
+    "da": ("", "s", "e"),
+    "no": ("", "s", "e"),
+}
+_JOINED = 4  # translations of each word
+_MIN_PART = 3  # letters of a part: shorter ones are joined to anything
 
 TYPED = "as typed"
 EDITED = "given"
@@ -219,3 +231,53 @@ def _written(units: Sequence[Unit], analyzer: Analyzer) -> str:
 def _as_typed(surface: str, other: Analyzer) -> list[Translation]:
     key = written_key(other, surface)
     return [Translation(key, KEPT_WEIGHT, surface, TYPED)] if key else []
+
+
+def with_compounds(query: TranslatedQuery, holds: Callable[[str], bool]) -> TranslatedQuery:
+    """The query with those pairs of words as one that the index holds so; each page may hold them
+    apart as well. `holds`: a term.
+    """
+    joints = _JOINTS.get(query.language)
+    if joints is None or len(query.terms) < 2:
+        return query
+    terms: list[TranslatedTerm] = []
+    place = 0
+    while place < len(query.terms):
+        pair = query.terms[place : place + 2]
+        found = best([list(_joined(*pair, joints, holds))]) if len(pair) == 2 else []
+        if found:
+            terms.append(
+                TranslatedTerm(f"{pair[0].source} {pair[1].source}", tuple(found), words=pair)
+            )
+            place += 2
+        else:
+            terms.append(pair[0])
+            place += 1
+    return replace(query, terms=tuple(terms))
+
+
+def _joined(
+    one: TranslatedTerm,
+    other: TranslatedTerm,
+    joints: tuple[str, ...],
+    holds: Callable[[str], bool],
+) -> Iterator[Translation]:
+    if one.words or other.words:
+        return
+    for first in one.alternatives[:_JOINED]:
+        for second in other.alternatives[:_JOINED]:
+            if min(len(first.key), len(second.key)) < _MIN_PART or not (
+                first.key.isalpha() and second.key.isalpha()
+            ):
+                continue
+            for prefix in dict.fromkeys((first.key, first.surface.lower())):
+                for joint in joints:
+                    key = f"{prefix}{joint}{second.key}"
+                    if holds(key):
+                        weight = min(first.weight, second.weight)
+                        yield Translation(
+                            key,
+                            weight,
+                            f"{first.surface}{joint}{second.surface.lower()}",
+                            first.origin,
+                        )

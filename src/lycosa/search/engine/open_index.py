@@ -35,11 +35,9 @@ from lycosa.index.shards.shards import by_count, combined
 from lycosa.index.snippets.texts import SnippetTexts
 from lycosa.index.suggest import file as suggest_file
 from lycosa.index.suggest.file import SuggestFile
-from lycosa.search.engine.index_statistics import IndexStatistics
-from lycosa.search.engine.indexed_pages import Address, IndexedPages
+from lycosa.search.engine.reader import Address, IndexedPages, IndexStatistics
 from lycosa.search.engine.search_query import (
     REQUIRE_ALL,
-    SENTENCE,
     SearchQuery,
     holds_words,
     readings_of,
@@ -47,9 +45,10 @@ from lycosa.search.engine.search_query import (
 from lycosa.search.presentation.facets import aggregation, counted_values
 from lycosa.search.presentation.results import Explanation, Hit
 from lycosa.search.presentation.snippet import Highlighter
+from lycosa.search.query.filters import Filters
 from lycosa.search.query.query import ParsedQuery
 from lycosa.search.query.reading import Reading, read_by
-from lycosa.search.ranking.expression import Expression, Leaf
+from lycosa.search.ranking.expression import Expression, Leaf, to_query
 from lycosa.search.ranking.feedback import PageTerms
 from lycosa.search.ranking.ordering import (
     PageListing,
@@ -59,7 +58,7 @@ from lycosa.search.ranking.ordering import (
     listing,
 )
 from lycosa.search.ranking.rescoring import Rescorer
-from lycosa.search.ranking.retrieve import Filters, QueryBuilder
+from lycosa.search.ranking.retrieve import QueryBuilder, without
 from lycosa.search.ranking.similar import Likeness
 from lycosa.search.ranking.statistics import (
     TermStatistics,
@@ -203,7 +202,10 @@ class OpenIndex:
         now_ms: int = 0,
     ) -> PageListing[Address]:
         """Search for an expression that was not typed; no page matches `unwanted`."""
-        query = self._builder().asked(expression, filters, unwanted)
+        query = without(
+            self._builder().filtered(expression, filters),
+            [to_query(leaf, self._schema) for leaf in unwanted],
+        )
 
         def fetch(limit: int) -> tuple[int, list[Ranked[Address]]]:
             matches = self._found(query, limit, by_date=False, now_ms=now_ms)
@@ -314,19 +316,7 @@ class OpenIndex:
         self, question: SearchQuery, stage: float, everywhere: TermStatistics | None
     ) -> tantivy.Query:
         readings = readings_of(question, self.analysis)
-        builder = self._builder(question, everywhere)
-        if question.like is not None:
-            like = question.like.expression()
-            return (
-                tantivy.Query.empty_query()
-                if like is None
-                else builder.require_similar(readings, question.filters, like, question.like.page)
-            )
-        if stage == SENTENCE:
-            return builder.match_any(readings, question.filters, question.expansion)
-        if stage == REQUIRE_ALL:
-            return builder.require_all(readings, question.filters)
-        return builder.relaxed(readings, question.filters, stage)
+        return self._builder(question, everywhere).build(question, readings, stage)
 
     def _found(
         self, query: tantivy.Query, limit: int, *, by_date: bool, now_ms: int
@@ -361,15 +351,7 @@ class OpenIndex:
         everywhere: TermStatistics,
     ) -> list[Explanation]:
         builder = QueryBuilder(self._schema, everywhere, everywhere)
-        expression: Expression | None = (
-            builder.sentence(readings_of(question, self.analysis), question.expansion)
-            if stage == SENTENCE
-            else builder.wanted(
-                readings_of(question, self.analysis), None if stage == REQUIRE_ALL else stage
-            )
-        )
-        if question.like is not None and (like := question.like.expression()) is not None:
-            expression = builder.with_words(readings_of(question, self.analysis), like)
+        expression = builder.expression(question, readings_of(question, self.analysis), stage)
         places = [tantivy.DocAddress(*address) for address in addresses]
         priors, published = (self.pages.column(name, addresses) for name in (PRIOR, PUBLISHED))
         weigher = Rescorer(self._schema, self._searcher, everywhere)

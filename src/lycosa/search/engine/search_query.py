@@ -9,15 +9,17 @@ from lycosa.search.query.filters import Filters
 from lycosa.search.query.query import ParsedQuery
 from lycosa.search.query.reading import Reading, read
 from lycosa.search.ranking.feedback import Expansion
-from lycosa.search.ranking.retrieve import RELAX_SHARE
 from lycosa.search.ranking.sentence import is_sentence
 from lycosa.search.ranking.similar import Likeness
 from lycosa.text.analyze import Analysis
 
 REQUIRE_ALL = -1.0
 SENTENCE = -2.0
+RELAX_SHARE = 0.6
 ANY = 0.0
-"""How much of a query a page must hold: all, or this share of the words but not all."""
+"""Stages: pages with all words, the pages of a sentence, pages with a share of the words but not
+all, with any.
+"""
 
 
 @dataclass(slots=True, frozen=True)

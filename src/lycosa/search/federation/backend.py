@@ -16,8 +16,8 @@ from typing import Protocol
 from lycosa.core.errors import LycosaError, WorkError
 from lycosa.index.schema import analysis_versions, signed_key
 from lycosa.index.suggest.file import Phrase
-from lycosa.search.engine.indexed_pages import Address
 from lycosa.search.engine.open_index import IndexMatches, OpenIndex
+from lycosa.search.engine.reader import Address
 from lycosa.search.engine.search_query import SearchQuery
 from lycosa.search.engine.searcher import Searcher
 from lycosa.search.presentation.results import Hit, SearchRequest, SearchResults

@@ -18,7 +18,7 @@ from typing import TypeVar
 from lycosa.core.errors import WorkError
 from lycosa.index.shards.shards import by_count
 from lycosa.index.suggest.file import Phrase
-from lycosa.search.engine.indexed_pages import Address
+from lycosa.search.engine.reader import Address
 from lycosa.search.engine.search_query import SearchQuery
 from lycosa.search.federation.backend import (
     IndexBackend,

@@ -15,11 +15,15 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from operator import attrgetter, itemgetter
 
 from lycosa.config.settings import Config
 from lycosa.core.errors import UsageError, WorkError
 from lycosa.core.messages import Message
-from lycosa.search.crosslingual.across import Vectors
+from lycosa.index.schema import trusted_date
+from lycosa.index.shards.shards import by_count
+from lycosa.search.crosslingual.across import RANK_OFFSET, Vectors
+from lycosa.search.crosslingual.translated import TranslatedQuery
 from lycosa.search.engine.searcher import Searcher
 from lycosa.search.federation.backend import (
     GenerationGone,
@@ -36,19 +40,12 @@ from lycosa.search.federation.federated_index import (
     pages_by_language,
     suggest_from,
 )
-from lycosa.search.federation.merge import (
-    by_date,
-    by_rank,
-    by_score,
-    facets_together,
-    hosts_apart,
-    translations_together,
-)
 from lycosa.search.federation.peer_backend import PeerBackend
 from lycosa.search.presentation.answer import answer
-from lycosa.search.presentation.results import MAX_HITS, SearchRequest, SearchResults
+from lycosa.search.presentation.results import MAX_HITS, Hit, SearchRequest, SearchResults
 from lycosa.search.query.query import ParsedQuery, parse_query
 from lycosa.search.query.syntax import BY_DATE
+from lycosa.search.ranking.ordering import hosts_apart
 from lycosa.search.suggest.completion import Suggestion, SuggestRequest
 from lycosa.search.suggest.spelling import Spelling
 
@@ -269,7 +266,9 @@ def _across(
     return SearchResults(
         request.text,
         sum(each.total for each in answers),
-        hosts_apart(by_score(answers), per_host)[request.offset : request.offset + request.count],
+        hosts_apart(by_score(answers), attrgetter("host"), per_host)[
+            request.offset : request.offset + request.count
+        ],
         0.0,
         request.offset,
         sum(each.generation for each in answers),
@@ -316,3 +315,63 @@ def _whole(
         )
         for number, results in sorted(found.items())
     ]
+
+
+def by_rank(answers: Sequence[SearchResults]) -> list[Hit]:
+    """Each page once; its score is 1 / (60 + rank) by the answer in which it stands first.
+
+    Ranks are not added up, as reciprocal rank fusion does with several rankings of the same pages:
+    these are answers about different ones, and who was crawled twice is no better for it.
+    """
+    ranked = sorted(
+        (
+            (rank, number, hit)
+            for number, results in enumerate(answers)
+            for rank, hit in enumerate(results.hits, 1)
+        ),
+        key=itemgetter(0, 1),
+    )
+    return _once([replace(hit, score=1 / (RANK_OFFSET + rank)) for rank, _, hit in ranked])
+
+
+def by_score(answers: Sequence[SearchResults]) -> list[Hit]:
+    """Each page once, the best first, for scores that compare."""
+    return _once(
+        sorted((hit for results in answers for hit in results.hits), key=lambda hit: -hit.score)
+    )
+
+
+def by_date(answers: Sequence[SearchResults]) -> list[Hit]:
+    """Each page once, the newest first."""
+    hits = (hit for results in answers for hit in results.hits)
+    return _once(
+        sorted(
+            hits,
+            key=lambda hit: -(trusted_date(hit.published_at, hit.fetched_at) or hit.fetched_at),
+        )
+    )
+
+
+def facets_together(answers: Sequence[SearchResults]) -> dict[str, dict[str, int]]:
+    """The counts of all answers, added up."""
+    found: dict[str, Counter[str]] = {}
+    for results in answers:
+        for name, values in results.facets.items():
+            found.setdefault(name, Counter()).update(values)
+    return {name: by_count(values) for name, values in found.items()}
+
+
+def translations_together(answers: Sequence[SearchResults]) -> tuple[TranslatedQuery, ...]:
+    """Of each language the first answer's."""
+    found: dict[str, TranslatedQuery] = {}
+    for results in answers:
+        for query in results.translations:
+            found.setdefault(query.language, query)
+    return tuple(found.values())
+
+
+def _once(hits: Sequence[Hit]) -> list[Hit]:
+    found: dict[str, Hit] = {}
+    for hit in hits:
+        found.setdefault(hit.url, hit)
+    return list(found.values())

@@ -16,8 +16,8 @@ from pydantic import BaseModel, Field
 from lycosa.config.settings import FetchSettings
 from lycosa.index.schema import analysis_versions
 from lycosa.search.crosslingual.translated import TranslatedQuery, TranslatedTerm
-from lycosa.search.engine.indexed_pages import Address
 from lycosa.search.engine.open_index import IndexMatches
+from lycosa.search.engine.reader import Address
 from lycosa.search.engine.search_query import SearchQuery
 from lycosa.search.federation.backend import (
     BackendError,

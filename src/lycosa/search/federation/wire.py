@@ -13,8 +13,8 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
-from lycosa.search.engine.indexed_pages import Address
 from lycosa.search.engine.open_index import IndexMatches
+from lycosa.search.engine.reader import Address
 from lycosa.search.engine.search_query import SearchQuery
 from lycosa.search.federation.backend import IndexDescription
 from lycosa.search.presentation.results import FACETS, MAX_HITS, Explanation, Hit, ScorePart

@@ -10,7 +10,8 @@ from __future__ import annotations
 import itertools
 import math
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from operator import attrgetter
 from typing import Generic, NamedTuple, TypeVar
 
 BLOCK = 40
@@ -26,6 +27,7 @@ FRESHNESS = 0.5  # how much more a page counts that was published now
 HALF_LIFE_MS = 7 * 86_400_000  # after which it is half of that
 
 Place = TypeVar("Place")
+Item = TypeVar("Item")
 
 
 class Ranked(NamedTuple, Generic[Place]):
@@ -81,7 +83,7 @@ def listing(
         block = kept[start : start + BLOCK]
         if exactly is not None:
             block = exactly(block)
-        shown += side_by_side(block, per_host) if per_host else block
+        shown += hosts_apart(block, attrgetter("host"), per_host)
     first = offset % BLOCK
     return PageListing(
         total - copies,
@@ -89,14 +91,24 @@ def listing(
     )
 
 
-def side_by_side(block: Sequence[Ranked[Place]], per_host: int) -> list[Ranked[Place]]:
-    """Of each host the first `per_host`, then the rest, each in order."""
-    seen = Counter[int]()
-    first, rest = list[Ranked[Place]](), list[Ranked[Place]]()
-    for page in block:
-        seen[page.host] += 1
-        (first if seen[page.host] <= per_host else rest).append(page)
-    return first + rest
+def hosts_apart(
+    items: Sequence[Item], host: Callable[[Item], Hashable], per_host: int
+) -> list[Item]:
+    """Reorder each block: the first `per_host` items of each host, then the rest.
+
+    With 0, the order stays.
+    """
+    if not per_host:
+        return list(items)
+    ordered: list[Item] = []
+    for start in range(0, len(items), BLOCK):
+        seen = Counter[Hashable]()
+        first, rest = list[Item](), list[Item]()
+        for item in items[start : start + BLOCK]:
+            seen[host(item)] += 1
+            (first if seen[host(item)] <= per_host else rest).append(item)
+        ordered += first + rest
+    return ordered
 
 
 def _folded(ranked: Iterable[Ranked[Place]]) -> tuple[list[Ranked[Place]], int]:

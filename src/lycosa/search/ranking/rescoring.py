@@ -22,12 +22,14 @@ from lycosa.search.ranking.expression import (
     score,
     sequence,
 )
-from lycosa.search.ranking.lengths import LeafExplanation, explained, matches
 from lycosa.search.ranking.statistics import (
     K1,
+    LeafExplanation,
     Statistics,
     average_length,
+    explained,
     inverse_frequency,
+    matches,
     saturation,
 )
 from lycosa.text.analyze import analyzer_for

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import tantivy
 from tantivy import Occur, Query
@@ -26,8 +26,9 @@ from lycosa.index.schema import (
     text_field,
 )
 from lycosa.index.suggest.normalise import folded
+from lycosa.search.engine.search_query import ANY, REQUIRE_ALL, SENTENCE, SearchQuery
 from lycosa.search.query.filters import Filters, filter_clauses
-from lycosa.search.query.reading import Asked, QueryWord, Reading, read
+from lycosa.search.query.reading import Asked, QueryWord, Reading
 from lycosa.search.query.syntax import IN_ANCHOR, IN_TITLE, IN_URL
 from lycosa.search.ranking.expression import (
     AtLeast,
@@ -56,8 +57,6 @@ from lycosa.search.ranking.statistics import (
 )
 from lycosa.text.analyze import Unit, analyzer_for
 
-__all__ = ["Filters", "QueryBuilder", "Reading", "read"]
-
 WEIGHTS = {TITLE_ROLE: 3.0, HEADINGS_ROLE: 1.0, BODY_ROLE: 1.0, FULL_ROLE: 0.1, ANCHOR_ROLE: 1.0}
 """Field weights for keywords, chosen on known-item search (bench/search.py); halving or doubling
 them changes little.
@@ -71,8 +70,6 @@ NEAR_WEIGHT, NEAR_SLOP = 0.6, 2
 """Weight of all words close together in the body, and the positions that they may be apart."""
 TITLE_WEIGHT = 6.0
 """Weight of a title that contains all words."""
-RELAX_SHARE = 0.6
-"""Share of the words that a page must contain if few pages contain all."""
 READING_TIE = 0.1
 """Share of the score of further readings that is added to the best one."""
 LANGUAGE_PRIOR_POWER = 0.6
@@ -107,64 +104,43 @@ class QueryBuilder:
         self._everywhere = everywhere
         self._counts: dict[Term, int] = {}
 
-    def require_all(self, readings: Sequence[Reading], filters: Filters) -> Query:
-        """Pages that hold every word."""
-        return self._narrowed(readings, filters, self.wanted(readings))
+    def build(self, query: SearchQuery, readings: Sequence[Reading], stage: float) -> Query:
+        """Build the query of a stage: pages with all words, some of them, or similar to a page."""
+        expression = self.expression(query, readings, stage)
+        exclusions: list[Query] = []
+        if query.like is not None:
+            if expression is None:
+                return Query.empty_query()
+            exclusions.append(Query.term_query(self._schema, ID, query.like.page, "basic"))
+        elif stage >= ANY and (all_words := self.required(readings)) is not None:
+            exclusions += [self._query(part, made=True) for part in all_words.parts]
+        return without(self._narrowed(readings, query.filters, expression), exclusions)
 
-    def match_any(
-        self, readings: Sequence[Reading], filters: Filters, expansion: Expansion | None = None
-    ) -> Query:
-        """Build the query of a sentence: pages with any of its content words."""
-        return self._narrowed(readings, filters, self.sentence(readings, expansion))
-
-    def relaxed(self, readings: Sequence[Reading], filters: Filters, share: float) -> Query:
-        """Pages that hold this share of the words, at least one, but not all of them."""
-        some, all_of_them = self.wanted(readings, share), self.wanted(readings)
-        without = (
-            []
-            if all_of_them is None
-            else [(Occur.MustNot, self._query(part, made=True)) for part in all_of_them.parts]
-        )
-        return Query.boolean_query(
-            [(Occur.Must, self._narrowed(readings, filters, some)), *without]
-        )
-
-    def require_similar(
-        self, readings: Sequence[Reading], filters: Filters, like: Expression, page: str
-    ) -> Query:
-        """Pages like a page, without itself."""
-        itself = Query.term_query(self._schema, ID, page, "basic")
-        return Query.boolean_query(
-            [
-                (Occur.Must, self._narrowed(readings, filters, self.with_words(readings, like))),
-                (Occur.MustNot, itself),
-            ]
-        )
-
-    def with_words(self, readings: Sequence[Reading], like: Expression) -> Expression:
-        """Likeness, together with every word of the query."""
-        words = self.wanted(readings)
-        return like if words is None else every((words, like))
+    def expression(
+        self, query: SearchQuery, readings: Sequence[Reading], stage: float
+    ) -> Expression | None:
+        """Return what the pages of a stage match, and its score; None: the query has no word."""
+        if query.like is not None:
+            like, words = query.like.expression(), self.required(readings)
+            return like if like is None or words is None else every((words, like))
+        if stage == SENTENCE:
+            return self.sentence(readings, query.expansion)
+        return self.required(readings, None if stage == REQUIRE_ALL else stage)
 
     def filtered(
         self, expression: Expression | None, filters: Filters, *, made: bool = False
     ) -> Query:
-        """Pages that match an expression (all pages, without one) and that the filters let through.
-        `made`: by `wanted`.
+        """Build a query of pages that match an expression, if there is one, and the filters.
+
+        `made`: the expression is by `required`, so it has no leaf without pages.
         """
-        wanted = Query.all_query() if expression is None else self._query(expression, made=made)
-        return Query.boolean_query([(Occur.Must, wanted), *filter_clauses(self._schema, filters)])
+        matches = Query.all_query() if expression is None else self._query(expression, made=made)
+        return Query.boolean_query([(Occur.Must, matches), *filter_clauses(self._schema, filters)])
 
-    def asked(self, wanted: Expression, filters: Filters, unwanted: Iterable[Leaf] = ()) -> Query:
-        """Pages that an expression matches and the filters let through."""
-        without = [(Occur.MustNot, to_query(leaf, self._schema)) for leaf in unwanted]
-        return Query.boolean_query([(Occur.Must, self.filtered(wanted, filters)), *without])
+    def required(self, readings: Sequence[Reading], share: float | None = None) -> DisMax | None:
+        """Return the expression of all words, or of this share of them; None: there is no word.
 
-    def wanted(self, readings: Sequence[Reading], share: float | None = None) -> DisMax | None:
-        """What a page must hold, and what that counts: this share of the words, or all of them.
-        None: the query wants no word.
-
-        Words that no page holds are left out, and readings that no page can match.
+        Words without pages are left out, and readings that no page can match.
         """
         read = [reading for reading in readings if reading.parts]
         if not read:
@@ -221,19 +197,17 @@ class QueryBuilder:
         )
 
     def _narrowed(
-        self, readings: Sequence[Reading], filters: Filters, wanted: Expression | None
+        self, readings: Sequence[Reading], filters: Filters, expression: Expression | None
     ) -> Query:
-        unwanted = [
-            (part, reading.analyzer.field_set) for reading in readings for part in reading.unwanted
-        ]
-        query = self.filtered(wanted, filters, made=True)
-        without = [
-            _expression(part, field_set, {}, WEIGHTS, self._holds) for part, field_set in unwanted
-        ]
-        clauses = [
-            (Occur.MustNot, self._query(part, made=True)) for part in without if part is not None
-        ]
-        return Query.boolean_query([(Occur.Must, query), *clauses]) if clauses else query
+        excluded = (
+            _expression(part, reading.analyzer.field_set, {}, WEIGHTS, self._holds)
+            for reading in readings
+            for part in reading.unwanted
+        )
+        return without(
+            self.filtered(expression, filters, made=True),
+            [self._query(part, made=True) for part in excluded if part is not None],
+        )
 
     def _factors(self, readings: Sequence[Reading]) -> list[tuple[float, dict[QueryWord, float]]]:
         """Return the weight of each reading and the factor of each of its words.
@@ -335,6 +309,15 @@ class QueryBuilder:
 
     def _holds_here(self, leaf: Leaf) -> bool:
         return all(self._here.holding(leaf.field, term) for term in leaf.terms)
+
+
+def without(query: Query, exclusions: Sequence[Query]) -> Query:
+    """Build a query of the pages that match none of the exclusions."""
+    if not exclusions:
+        return query
+    return Query.boolean_query(
+        [(Occur.Must, query), *((Occur.MustNot, exclusion) for exclusion in exclusions)]
+    )
 
 
 Holds = Callable[[str, Sequence[str]], bool]
