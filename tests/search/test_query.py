@@ -159,7 +159,7 @@ def test_queries(text: str, parsed: ParsedQuery) -> None:
 )
 def test_what_makes_no_sense_is_searched_for_and_said(text: str) -> None:
     parsed = parse_query(text)
-    assert parsed.wanted == words(*text.split())
+    assert parsed.required == words(*text.split())
     assert parsed.restrictions == ()
     (note,) = parsed.notes
     name = text.partition(":")[0]
@@ -169,7 +169,7 @@ def test_what_makes_no_sense_is_searched_for_and_said(text: str) -> None:
 
 def test_what_cannot_be_negated_is_said() -> None:
     parsed = parse_query("-before:2020 x")
-    assert (parsed.wanted, parsed.restrictions) == (words("x"), ())
+    assert (parsed.required, parsed.restrictions) == (words("x"), ())
     assert parsed.notes == ("before: cannot be negated with a minus; it was ignored",)
 
 
@@ -180,7 +180,7 @@ def test_what_cannot_be_negated_is_said() -> None:
 def test_the_examples_of_the_page_are_understood(example: str) -> None:
     parsed = parse_query(example)
     assert parsed.notes == ()
-    assert parsed.wanted or parsed.restrictions or parsed.order
+    assert parsed.required or parsed.restrictions or parsed.order
 
 
 @pytest.mark.parametrize("operator", OPERATORS, ids=lambda operator: operator.names[0])
@@ -194,10 +194,10 @@ def test_every_name_of_an_operator_reads_alike(operator: Operator) -> None:
 
 def test_long_queries_are_cut_and_say_so() -> None:
     parsed = parse_query(" ".join(f"w{number}" for number in range(300)))
-    assert len(parsed.wanted) == MAX_WORDS
+    assert len(parsed.required) == MAX_WORDS
     assert parsed.notes == (f"only the first {MAX_WORDS} words of the query were used",)
     parsed = parse_query("x" * 10_000)
-    assert [len(clause.text) for clause in clauses(parsed.wanted)] == [MAX_QUERY_CHARACTERS]
+    assert [len(clause.text) for clause in clauses(parsed.required)] == [MAX_QUERY_CHARACTERS]
     assert parsed.notes == (
         f"only the first {MAX_QUERY_CHARACTERS} characters of the query were used",
     )
@@ -227,7 +227,7 @@ _PIECES = st.sampled_from(
 def test_never_raises_and_invents_nothing(text: str) -> None:
     parsed = parse_query(text)
     assert hash(parsed) == hash(pickle.loads(pickle.dumps(parsed)))
-    for clause in clauses((*parsed.wanted, *parsed.unwanted)):
+    for clause in clauses((*parsed.required, *parsed.excluded)):
         assert clause.text
         assert clause.text in text
     for restriction in parsed.restrictions:

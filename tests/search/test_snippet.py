@@ -15,7 +15,7 @@ from tests.text.data import declaration, declaration_languages
 
 def highlighter(language: str, query: str) -> Highlighter:
     (reading,) = read(parse_query(query), [language])
-    return Highlighter(analyzer_for(language), reading.wanted)
+    return Highlighter(analyzer_for(language), reading.units)
 
 
 def shown(snippet: Snippet) -> str:

@@ -18,7 +18,7 @@ from lycosa.core.errors import UsageError
 from lycosa.core.records import Page
 from lycosa.search.presentation.snippet import Highlighter, Snippet
 from lycosa.search.query.query import Clause, ParsedQuery, Part, clauses, parse_query
-from lycosa.search.query.reading import Asked, QueryWord, read_by
+from lycosa.search.query.reading import QueryPart, QueryWord, read_by
 from lycosa.search.query.syntax import (
     AFTER,
     BEFORE,
@@ -100,7 +100,7 @@ class HuntQuery:
         """Parse a query. Raises UsageError if it contains no words."""
         self.text = text
         self._parsed = parse_query(text)
-        self.parts: tuple[Part, ...] = self._parsed.wanted
+        self.parts: tuple[Part, ...] = self._parsed.required
         if not self.parts or not any(
             analyzer_for("").terms(clause.text) for clause in clauses(self.parts)
         ):
@@ -241,7 +241,7 @@ class HuntQuery:
                 holds = (page.published_at < date_ms(restriction.value)) == (
                     restriction.name == BEFORE
                 )
-            if holds != restriction.wanted:
+            if holds != restriction.include:
                 return True
         return False
 
@@ -268,8 +268,8 @@ class _Reading:
         self, parsed: ParsedQuery, analyzer: Analyzer, function_words: Sequence[bool]
     ) -> None:
         self.analyzer = analyzer
-        self.parts = [read_by(ParsedQuery((part,)), analyzer).parts for part in parsed.wanted]
-        self.unwanted = read_by(parsed, analyzer).unwanted
+        self.parts = [read_by(ParsedQuery((part,)), analyzer).parts for part in parsed.required]
+        self.unwanted = read_by(parsed, analyzer).excluded
         units: list[Unit] = [
             word.unit
             for part, function in zip(self.parts, function_words, strict=True)
@@ -293,7 +293,7 @@ def _text(analyzer: Analyzer, text: str) -> _Text:
     return _Text(terms, Counter(terms))
 
 
-def _of(part: Asked) -> Iterator[QueryWord]:
+def _of(part: QueryPart) -> Iterator[QueryWord]:
     if isinstance(part, QueryWord):
         yield part
     else:
@@ -301,17 +301,17 @@ def _of(part: Asked) -> Iterator[QueryWord]:
             yield from _of(each)
 
 
-def _words(parts: Sequence[Asked]) -> Iterator[QueryWord]:
+def _words(parts: Sequence[QueryPart]) -> Iterator[QueryWord]:
     for part in parts:
         yield from _of(part)
 
 
-def _all(parts: Sequence[Asked], texts: dict[str, _Text]) -> float:
+def _all(parts: Sequence[QueryPart], texts: dict[str, _Text]) -> float:
     """Return the mean strength of the words of a part (several in scripts without spaces)."""
     return sum(_strength(part, texts) for part in parts) / len(parts) if parts else 0.0
 
 
-def _strength(part: Asked, texts: dict[str, _Text]) -> float:
+def _strength(part: QueryPart, texts: dict[str, _Text]) -> float:
     if isinstance(part, QueryWord):
         return _word_strength(part, texts)
     strengths = [_strength(each, texts) for each in part.parts]

@@ -111,10 +111,10 @@ def newest(place: Place, line: str = FOLDER) -> Generation | None:
 
 def load(place: Place, number: int, line: str = FOLDER) -> Generation | None:
     """Return a generation; None if it does not exist. Raises WorkspaceError as `newest` does."""
-    found = storage_of(place).folders.local_path(f"{line}/{number:08d}")
-    if found is None:
+    local = storage_of(place).folders.local_path(f"{line}/{number:08d}")
+    if local is None:
         return None
-    path = Path(found)
+    path = Path(local)
     try:
         document: dict[str, Any] = json.loads((path / INFO).read_bytes())
         if document["format"] != FORMAT:

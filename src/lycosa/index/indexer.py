@@ -276,10 +276,10 @@ class ShardIndexer:
 
         One older than an exclusion may contain anchors of excluded pages.
         """
-        found = newest_graph(self._workspace)
-        if found is None:
+        newest = newest_graph(self._workspace)
+        if newest is None:
             return 0
-        info, _ = found
+        info, _ = newest
         return 0 if self._excluded_since(info.log_entry) else info.generation
 
     def _excluded_since(self, after: int) -> bool:
@@ -294,10 +294,10 @@ class ShardIndexer:
             if number >= newest.number:
                 return
             try:
-                found = generations.load(self._storage, number, self._line)
+                older = generations.load(self._storage, number, self._line)
             except WorkspaceError:
-                found = None
-            if found is None or found.info.log_entry < excluded:
+                older = None
+            if older is None or older.info.log_entry < excluded:
                 generations.remove_older(self._storage, newest.number, self._line)
                 return
 

@@ -91,10 +91,10 @@ class PageSignals:
     def links(self, url_key: int) -> Sequence[int]:
         """Return the `link_key`s of the targets of a page."""
         first = bisect_left(self._sources, url_key)
-        found: list[int] = self._targets[
+        targets: list[int] = self._targets[
             first : bisect_right(self._sources, url_key, lo=first)
         ].tolist()
-        return found
+        return targets
 
     def type(self, url_key: int, url: str) -> str:
         """Return the type by the media type of the response, else by the name."""
@@ -180,11 +180,11 @@ def _links(
         texts = targets["target"].to_list()
         hosts = [text.partition("://")[2].partition("/")[0] for text in texts]
         names = {host: _without_port(host) for host in set(hosts)}
-        known = {host: (host_key(name), link_key(f"//{name}")) for host, name in names.items()}
+        keys_of = {host: (host_key(name), link_key(f"//{name}")) for host, name in names.items()}
         targets = targets.with_columns(
             page=pl.Series([link_key(text) for text in texts], dtype=pl.Int64),
-            target_host=pl.Series([known[host][0] for host in hosts], dtype=pl.UInt64),
-            site=pl.Series([known[host][1] for host in hosts], dtype=pl.Int64),
+            target_host=pl.Series([keys_of[host][0] for host in hosts], dtype=pl.UInt64),
+            site=pl.Series([keys_of[host][1] for host in hosts], dtype=pl.Int64),
         )
         joined = followed.join(targets, on="target", how="left")
         parse = ("url_key", ENTRY, "found_at")
@@ -210,10 +210,10 @@ def _without_port(host: str) -> str:
 
 def _types(frames: Iterator[pl.DataFrame]) -> dict[int, str]:
     """Return the media types of responses, by key."""
-    found: dict[int, str] = {}
+    types: dict[int, str] = {}
     for frame in frames:
         rows = frame.filter(
             (pl.col("http_status") == 200) & pl.col("content_type").is_in(list(_TYPES))
         ).select("url_key", "content_type")
-        found.update((url_key, _TYPES[content_type]) for url_key, content_type in rows.iter_rows())
-    return found
+        types.update((url_key, _TYPES[content_type]) for url_key, content_type in rows.iter_rows())
+    return types

@@ -333,12 +333,12 @@ def outside(text: str, main_text: str) -> str:
     if place >= 0:  # half of the pages: the main text is contiguous
         before, after = text[: max(0, place - 1)], text[place + len(main_text) + 1 :]
         return f"{before}\n{after}" if before and after else before or after
-    wanted = iter(main_text.split("\n"))
-    next_line = next(wanted, None)
+    main_lines = iter(main_text.split("\n"))
+    next_line = next(main_lines, None)
     rest: list[str] = []
     for line in text.split("\n"):
         if line == next_line:
-            next_line = next(wanted, None)
+            next_line = next(main_lines, None)
         else:
             rest.append(line)
     return "\n".join(rest)

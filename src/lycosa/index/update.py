@@ -113,10 +113,10 @@ class IndexUpdate:
                 row = max(rows, key=attrgetter("entry", "fetched_at"))
                 collections = {other.collection for other in rows}
                 if row.may_index and len(self._collections) > 1:
-                    known = uncommitted.get(url_key)
-                    if known is None:
-                        known = set(self._builder.collections(url_key) or ())
-                    collections |= known
+                    earlier = uncommitted.get(url_key)
+                    if earlier is None:
+                        earlier = set(self._builder.collections(url_key) or ())
+                    collections |= earlier
                 first = url_key not in repeated
                 left = self._put(row, collections, signals, first=first)
                 if not first:
@@ -163,8 +163,8 @@ class IndexUpdate:
             return
         for partitions in self._parts(0):
             pages = _inside(self._tables.all_rows("pages"), partitions)
-            found = pages.filter(pl.col("url_key").is_in(keys.implode()))
-            part = found.select(pl.col("url_key").unique().sort()).collect()["url_key"]
+            changed = pages.filter(pl.col("url_key").is_in(keys.implode()))
+            part = changed.select(pl.col("url_key").unique().sort()).collect()["url_key"]
             if part.is_empty():
                 continue
             signals = PageSignals(self._tables, 0, partitions, self._links, part)

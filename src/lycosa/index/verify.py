@@ -59,13 +59,13 @@ def check_index(
         deep: also read every text.
     """
     try:
-        found = newest_of_all(workspace.storage)
+        parts = newest_of_all(workspace.storage)
         shards = current(workspace.storage)
     except (WorkspaceError, OSError) as error:
         yield _fault(f"{generations.FOLDER}/{LAYOUT}", str(error))
         return
     pages = 0 if tables is None else sum(file.rows for file in tables.state.files.get("pages", ()))
-    for shard, part in zip(shards, found, strict=False):
+    for shard, part in zip(shards, parts, strict=False):
         if part is None:
             if pages:
                 yield Finding(

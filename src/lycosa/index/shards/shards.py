@@ -87,14 +87,14 @@ def current(place: Place) -> list[Shard]:
 
 def newest_of_all(place: Place) -> list[Generation | WorkspaceError | None]:
     """Return the newest generation of each shard, None, or the error of opening it."""
-    found: list[Generation | WorkspaceError | None] = []
+    generations_or_errors: list[Generation | WorkspaceError | None] = []
     storage = generations.storage_of(place)
     for _ in range(_ATTEMPTS):
         parts = current(storage)
-        found = [_newest(storage, shard) for shard in parts]
+        generations_or_errors = [_newest(storage, shard) for shard in parts]
         if layout(storage) == len(parts):
             break  # otherwise these shards have just been removed
-    return found
+    return generations_or_errors
 
 
 def newest_numbers(place: Place) -> tuple[tuple[int, int], ...]:
@@ -103,12 +103,12 @@ def newest_numbers(place: Place) -> tuple[tuple[int, int], ...]:
     The result changes with every publication.
     """
     storage = generations.storage_of(place)
-    found = []
+    newest = []
     for shard in current(storage):
         numbers = generations.numbers(storage, shard.line)
         if numbers:
-            found.append((shard.number, numbers[-1]))
-    return tuple(found)
+            newest.append((shard.number, numbers[-1]))
+    return tuple(newest)
 
 
 def highest_number(place: Place) -> int:
@@ -127,11 +127,11 @@ def current_generation(place: Place) -> GenerationInfo | None:
     Raises:
         WorkspaceError: it is damaged, or of an unknown format.
     """
-    found = newest_of_all(place)
-    for part in found:
+    parts = newest_of_all(place)
+    for part in parts:
         if isinstance(part, WorkspaceError):
             raise part
-    return combined([part.info for part in found if isinstance(part, Generation)], len(found))
+    return combined([part.info for part in parts if isinstance(part, Generation)], len(parts))
 
 
 def index_analysis(place: Place) -> Analysis:

@@ -126,18 +126,18 @@ class _NewFile:
     def take(self, file: TextFile, named: Numbers | None) -> None:
         """Add the texts of another file that are `named`. Copy blocks that lose none."""
         keys, blocks, places = (np.frombuffer(part, dtype=kind) for part, kind in _columns(file))
-        wanted = np.ones(len(keys), dtype=bool) if named is None else np.isin(keys, named)
+        used = np.ones(len(keys), dtype=bool) if named is None else np.isin(keys, named)
         starts = np.frombuffer(file.starts, dtype=np.uint64)
         spoiled = np.diff(starts) < _SMALL
-        spoiled[blocks[~wanted]] = True
-        kept = ~spoiled[blocks]
+        spoiled[blocks[~used]] = True
+        copied = ~spoiled[blocks]
         number = np.cumsum(~spoiled) - 1 + len(self._starts) - 1
         for block in np.flatnonzero(~spoiled).tolist():
             self._block(file.block(block))
-        self._note(keys[kept], number[blocks[kept]], places[kept])
+        self._note(keys[copied], number[blocks[copied]], places[copied])
         # in the order of that file, in which similar texts are adjacent
         for place in np.lexsort((places, blocks)).tolist():
-            if wanted[place] and not kept[place]:
+            if used[place] and not copied[place]:
                 text = file.read(int(keys[place]))
                 assert text is not None
                 self.add(int(keys[place]), text, ())

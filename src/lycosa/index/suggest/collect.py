@@ -67,8 +67,8 @@ def copies_of(frames: Iterator[pl.DataFrame], share: int) -> dict[tuple[str, int
     ]
     if not parts:
         return {}
-    found = pl.concat(parts).group_by("language", "text_digest").len().filter(pl.col("len") > 1)
-    return {(language, digest): count for language, digest, count in found.iter_rows()}
+    copies = pl.concat(parts).group_by("language", "text_digest").len().filter(pl.col("len") > 1)
+    return {(language, digest): count for language, digest, count in copies.iter_rows()}
 
 
 @dataclass(slots=True)
@@ -142,10 +142,10 @@ class Collector:
             self._by_language, default=1, return_dtype=pl.Float64
         )
         rare = 1.0 - pl.col("pages") / (COMMON * of)
-        wanted = words.filter(
+        suggested = words.filter(
             (pl.col("pages") >= MIN_PAGES) & ((rare > 0) | (of < MIN_PAGES / COMMON))
         )
-        weighed = wanted.with_columns(
+        weighed = suggested.with_columns(
             weight=WEIGHTS[WORD] * (1.0 + pl.col("pages")).log(2.0) * rare.clip(0.1, 1.0), kind=WORD
         )
         best = _most(weighed, self.max_phrases // 4, "weight")
@@ -166,9 +166,9 @@ class Collector:
 def _phrases(pages: pl.DataFrame, link_signals: pl.DataFrame | None) -> pl.DataFrame:
     """Return language, text, kind, and numbers of pages and hosts with it, and their best prior."""
     if link_signals is None:
-        known = pages.with_columns(prior=pl.lit(1.0), anchors=pl.lit(""))
+        with_links = pages.with_columns(prior=pl.lit(1.0), anchors=pl.lit(""))
     else:
-        known = pages.join(link_signals, on="url_key", how="left").with_columns(
+        with_links = pages.join(link_signals, on="url_key", how="left").with_columns(
             pl.col("prior").fill_null(1.0), pl.col("anchors").fill_null("")
         )
     title = pl.when(pl.col("title") != "").then("title").otherwise("headline")
@@ -179,7 +179,7 @@ def _phrases(pages: pl.DataFrame, link_signals: pl.DataFrame | None) -> pl.DataF
         ANCHOR: anchors.list.head(MAX_ANCHORS),
     }
     keys = ("language", "host_key", "url_key", "prior")
-    parts = [known.select(*keys, text=text, kind=kind) for kind, text in sources.items()]
+    parts = [with_links.select(*keys, text=text, kind=kind) for kind, text in sources.items()]
     text = (
         pl.col("text")
         .str.replace_all(r"\s+", " ")
@@ -272,14 +272,14 @@ def _cut(text: str, language: str) -> list[str]:
     In Chinese and Japanese also pairs, because ICU splits what people regard as a word (安装程序).
     """
     words = list(WordBreaker(text, language))
-    found = {word for word in set(words) if word[:1].isalpha()}
+    unique = {word for word in set(words) if word[:1].isalpha()}
     if language in _PAIRED:
-        paired = {word for word in found if len(word) < MAX_PAIR and not word.isascii()}
+        paired = {word for word in unique if len(word) < MAX_PAIR and not word.isascii()}
         pairs = {
             pair for pair in itertools.pairwise(words) if pair[0] in paired and pair[1] in paired
         }
-        found.update([one + other for one, other in pairs if len(one) + len(other) <= MAX_PAIR])
-    return list(found)
+        unique.update([one + other for one, other in pairs if len(one) + len(other) <= MAX_PAIR])
+    return list(unique)
 
 
 def _with_folded(rows: pl.DataFrame) -> pl.DataFrame:
@@ -306,12 +306,12 @@ def _fewer(
     parts: list[pl.DataFrame],
     merge: Callable[[list[pl.DataFrame]], pl.DataFrame],
     by: str,
-    kept: int,
+    limit: int,
 ) -> list[pl.DataFrame]:
     """Merge frames and drop the rarest rows if there are too many."""
-    if sum(part.height for part in parts) <= 2 * kept:
+    if sum(part.height for part in parts) <= 2 * limit:
         return parts
-    return [_most(merge(parts), kept, by)]
+    return [_most(merge(parts), limit, by)]
 
 
 def _most(rows: pl.DataFrame, count: int, by: str) -> pl.DataFrame:

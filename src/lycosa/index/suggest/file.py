@@ -189,7 +189,7 @@ class SuggestFile:
         )
         if at == group.stop or self._word[at].decode() != word:
             return None
-        return self._known(at, word, language)
+        return self._word_at(at, word, language)
 
     def similar_words(self, word: str, max_distance: int, language: str) -> list[KnownWord]:
         """Return the words of a language within an edit distance, without the word itself."""
@@ -211,7 +211,7 @@ class SuggestFile:
                     folded = self._word[at].decode()
                     distance = word_distance(word, folded, max_distance)
                     if 0 < distance <= max_distance:
-                        similar.append(self._known(at, folded, language, distance))
+                        similar.append(self._word_at(at, folded, language, distance))
         return similar
 
     def _numbers(self, name: str) -> memoryview:
@@ -254,7 +254,7 @@ class SuggestFile:
         kind, pages = self._kind[number], self._pages[number]
         return Phrase(self._text[number].decode(), folded, language, weight, kind, pages)
 
-    def _known(self, row: int, folded: str, language: str, distance: int = 0) -> KnownWord:
+    def _word_at(self, row: int, folded: str, language: str, distance: int = 0) -> KnownWord:
         text = self._spelling[row].decode() or usual_spelling(folded)
         return KnownWord(text, folded, language, self._word_pages[row], distance)
 

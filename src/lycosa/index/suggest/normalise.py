@@ -39,15 +39,15 @@ def folded(text: str) -> str:
 
 def folded_all(texts: Iterable[str]) -> list[str]:
     """Return `folded` of texts, stripped. Repeated words are folded once."""
-    words, found = _Words(), []
+    words, results = _Words(), []
     for text in texts:
         if len(words) > _CACHED_WORDS:
             words.clear()
         made = " ".join(map(words.__getitem__, text.split())).strip()
         if not made[:1].isalnum():
             made = _LEADING.sub("", made).strip()
-        found.append(unicodedata.normalize("NFD", made) if _HANGUL.search(made) else made)
-    return found
+        results.append(unicodedata.normalize("NFD", made) if _HANGUL.search(made) else made)
+    return results
 
 
 class _Words(dict[str, str]):
@@ -66,17 +66,17 @@ def starts(phrase: str) -> list[int]:
     """
     if phrase.isascii():
         return [match.start() for match in _START.finditer(phrase)][:MAX_STARTS]
-    found = {
+    places = {
         match.start() for match in _START.finditer(phrase) if not _after_sign(phrase, match.start())
     }
-    found |= {0} | {match.start() for match in _EAST_ASIAN.finditer(phrase)}
+    places |= {0} | {match.start() for match in _EAST_ASIAN.finditer(phrase)}
     if _UNSPACED.search(phrase):
         place = 0
         for part in WordBreaker(phrase.encode("utf-8", "replace").decode(), "th"):
             if _WORD.match(part):
-                found.add(place)
+                places.add(place)
             place += len(part)
-    return sorted(found)[:MAX_STARTS]
+    return sorted(places)[:MAX_STARTS]
 
 
 def _after_sign(phrase: str, place: int) -> bool:

@@ -95,10 +95,10 @@ def _frames(
     task: SuggestTask, removed: pl.Series, columns: Sequence[str]
 ) -> Iterator[pl.DataFrame]:
     """Yield the pages, each once even if several collections have it."""
-    wanted = pl.col("may_index") & ~pl.col("url_key").is_in(removed.implode())
+    filters = pl.col("may_index") & ~pl.col("url_key").is_in(removed.implode())
     if task.only is not None:
-        wanted &= in_partitions(task.only)
+        filters &= in_partitions(task.only)
     for frame in task.tables.ordered("pages", columns, memory_bytes=_FRAME_BYTES):
-        pages = frame.filter(wanted).unique("url_key", keep="last", maintain_order=True)
+        pages = frame.filter(filters).unique("url_key", keep="last", maintain_order=True)
         if pages.height:
             yield pages

@@ -126,12 +126,12 @@ def _starts(folded: pl.Series, numbers: pl.Series) -> pl.DataFrame:
     parts = [pl.DataFrame(schema=_STARTS)]
     for first in range(0, len(folded), _PHRASES_AT_ONCE):
         rows = slice(first, first + _PHRASES_AT_ONCE)
-        suffixes, found = [], []
+        suffixes, numbered = [], []
         for text, number in zip(folded[rows], numbers[rows], strict=True):
             places = starts(text)
             suffixes += [text[place:] for place in places]
-            found += [number << PLACE_BITS | place for place in places]
-        parts.append(pl.DataFrame({"suffix": suffixes, "start": found}, _STARTS))
+            numbered += [number << PLACE_BITS | place for place in places]
+        parts.append(pl.DataFrame({"suffix": suffixes, "start": numbered}, _STARTS))
     return pl.concat(parts).sort("suffix", maintain_order=True)
 
 

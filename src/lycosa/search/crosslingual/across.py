@@ -93,17 +93,17 @@ class LanguageSearch:
             if 1 < count == len(titles)
             else ()
         )
-        total, found = 0, list[Ranked[Address]]()
+        total, pages = 0, list[Ranked[Address]]()
         for share in SHARES if count <= MAX_STRICT else SHARES[-1:]:
             least = max(1, round(share * count))
             if least > len(slots):
                 continue
             expression = WithOptional(AtLeast(tuple(slots), least), more)
-            total, found = self._index.search_expression(
+            total, pages = self._index.search_expression(
                 expression,
                 self._filters,
                 limit,
-                unwanted=self._unwanted(),
+                excluded=self._excluded(),
                 folded=folded,
                 now_ms=now_ms,
             )
@@ -112,14 +112,14 @@ class LanguageSearch:
         return LanguageAnswer(
             self._query,
             total,
-            found,
+            pages,
             sum(self._highest(slot) for slot in slots) * count / len(slots),
         )
 
     def units(self) -> list[Unit]:
         """What to mark in the pages that were found."""
-        found = (each for term in self._query.terms for each in term.all_alternatives())
-        return [Unit(tuple(each.key.split(" ")), "", each.surface) for each in found]
+        alternatives = (each for term in self._query.terms for each in term.all_alternatives())
+        return [Unit(tuple(each.key.split(" ")), "", each.surface) for each in alternatives]
 
     def _slot(
         self, term: TranslatedTerm, roles: Sequence[str] = tuple(WEIGHTS)
@@ -128,20 +128,26 @@ class LanguageSearch:
         little for each other one.
         """
         found_in = [
-            (each.origin, found)
+            (each.origin, expression)
             for each in term.alternatives
-            if (found := self._somewhere(each, roles)) is not None
+            if (expression := self._somewhere(each, roles)) is not None
         ]
-        parts = self._beside_translations(found_in)
+        parts = self._with_typed(found_in)
         if term.words:
-            words = [found for word in term.words if (found := self._slot(word, roles)) is not None]
+            words = [
+                expression
+                for word in term.words
+                if (expression := self._slot(word, roles)) is not None
+            ]
             if len(words) == len(term.words):
                 parts.append(AtLeast(tuple(words), len(words)).times(1 / len(words)))
-        pieces = [found for part in term.parts if (found := self._slot(part, roles)) is not None]
+        pieces = [
+            expression for part in term.parts if (expression := self._slot(part, roles)) is not None
+        ]
         whole = [DisMax(tuple(parts), TIE)] if parts else []
         return AtLeast((*whole, *pieces)) if pieces else whole[0] if whole else None
 
-    def _beside_translations(self, parts: Sequence[tuple[str, Expression]]) -> list[Expression]:
+    def _with_typed(self, parts: Sequence[tuple[str, Expression]]) -> list[Expression]:
         """The alternatives of a word. As typed it counts at most half of its best translation: most
         pages in another language that merely hold the typed word are not about it, and where the
         word is rare it would outweigh every translation.
@@ -171,7 +177,7 @@ class LanguageSearch:
             for name, weight in names
             if all(self._statistics.holding(name, term) for term in terms)
         ]
-        found = [
+        leaves = [
             Leaf(name, terms, weight * each.weight * self._commonness(name, terms))
             for name, weight in held
         ]
@@ -181,8 +187,8 @@ class LanguageSearch:
             and each.origin == TYPED
             and self._statistics.holding(URL_WORDS, each.surface.lower())
         ):
-            found.append(Leaf(URL_WORDS, (each.surface.lower(),), URL_WEIGHT * each.weight))
-        return AtLeast(tuple(found)) if found else None
+            leaves.append(Leaf(URL_WORDS, (each.surface.lower(),), URL_WEIGHT * each.weight))
+        return AtLeast(tuple(leaves)) if leaves else None
 
     def _commonness(self, name: str, terms: Sequence[str]) -> float:
         """What a score must be multiplied by to be that of an index of this language alone: there
@@ -211,15 +217,15 @@ class LanguageSearch:
             )
             return expression.weight * (K1 + 1) * rarity
         if isinstance(expression, WithOptional):
-            return self._highest(expression.wanted)
+            return self._highest(expression.required)
         if isinstance(expression, Prefix):
             return expression.weight
         each = [self._highest(part) for part in expression.parts]
         return max(each) if isinstance(expression, DisMax) else sum(each)
 
-    def _unwanted(self) -> list[Leaf]:
+    def _excluded(self) -> list[Leaf]:
         body = (text_field(BODY_ROLE, self._field_set), text_field(TITLE_ROLE, self._field_set))
-        return [Leaf(name, tuple(key.split(" "))) for key in self._query.unwanted for name in body]
+        return [Leaf(name, tuple(key.split(" "))) for key in self._query.excluded for name in body]
 
 
 def merged(
@@ -230,7 +236,7 @@ def merged(
 
     `shares`: what the scores of each answer count (default: 1 each).
     """
-    found = [
+    ranked = [
         (
             number,
             page._replace(
@@ -242,10 +248,10 @@ def merged(
         for number, answer in enumerate(answers)
         for page in answer.best
     ]
-    found.sort(key=lambda item: (-item[1].score, item[0], item[1].place))
+    ranked.sort(key=lambda item: (-item[1].score, item[0], item[1].place))
     # a language asked by two analyses finds some pages twice
-    once = {page.place: (number, page) for number, page in reversed(found)}
-    return found if len(once) == len(found) else list(reversed(once.values()))
+    once = {page.place: (number, page) for number, page in reversed(ranked)}
+    return ranked if len(once) == len(ranked) else list(reversed(once.values()))
 
 
 class Vectors(Protocol):
@@ -272,7 +278,7 @@ def answer_across(
     answers, hits, spelling = list[LanguageAnswer](), list[Hit](), None
     if index is None or not index.documents:
         notes.append(NOTHING_INDEXED)
-    elif not parsed.wanted:
+    elif not parsed.required:
         notes.append(Message("no_word_to_translate", "the query contains no word to translate"))
     else:
         queries, uncovered = _queries(index, tables, parsed, across, notes)
@@ -283,21 +289,21 @@ def answer_across(
             search.find(offset + count, folded=request.folded, now_ms=now_ms) for search in searches
         ]
         shares = _translated_shares(queries, uncovered)
-        found = merged(answers, shares)
+        ranked = merged(answers, shares)
         if not filters.one_site:
-            found = hosts_apart(found, lambda item: item[1].host, request.per_host)
+            ranked = hosts_apart(ranked, lambda item: item[1].host, request.per_host)
         units = [search.units() for search in searches]
         if vectors is not None:
-            text = " ".join(clause.text for clause in clauses(parsed.wanted))
+            text = " ".join(clause.text for clause in clauses(parsed.required))
             languages = {query.language for query in queries}
             near = index.pages_of(vectors.nearest(text, NEAREST), filters, languages)
             units.append([unit for listed in units for unit in listed])
-            found = fused(found, [(len(searches), page) for page in near])
+            ranked = fused(ranked, [(len(searches), page) for page in near])
         hits = [
             index.hits_of([page], units[number])[0]
-            for number, page in found[offset : offset + count]
+            for number, page in ranked[offset : offset + count]
         ]
-        if request.spelling and not offset and _unheard(queries):
+        if request.spelling and not offset and _has_untranslated_word(queries):
             spelling = spelling_of(index, parsed, request, matching(index, parsed, request))
     return SearchResults(
         request.text,
@@ -332,10 +338,10 @@ def fused(*lists: Sequence[tuple[int, Ranked[Address]]]) -> list[tuple[int, Rank
         for rank, (number, page) in enumerate(listed, 1):
             scores[page.place] = scores.get(page.place, 0.0) + 1 / (RANK_OFFSET + rank)
             first.setdefault(page.place, (number, page))
-    found = [
+    ranked = [
         (number, page._replace(score=scores[place])) for place, (number, page) in first.items()
     ]
-    return sorted(found, key=lambda item: (-item[1].score, item[1].place))
+    return sorted(ranked, key=lambda item: (-item[1].score, item[1].place))
 
 
 def _queries(
@@ -346,14 +352,14 @@ def _queries(
     """
     first, *others = index.analysis.each()
     sources = tables.sources_for(first)
-    known = [language for language in index.languages if language]
+    index_languages = [language for language in index.languages if language]
     source = across.source or query_language(
-        parsed, known, sources, _holding(index, parsed, known), first
+        parsed, index_languages, sources, _holding(index, parsed, index_languages), first
     )
-    wanted = [language for language in across.languages or known if language != source]
-    edits = {(language, word): given for language, word, given in across.edits}
+    targets = [language for language in across.languages or index_languages if language != source]
+    edits = {(language, word): alternatives for language, word, alternatives in across.edits}
     translator = Translator(sources, parsed, source, edits, first)
-    without = [language for language in wanted if not sources.covers(source, language)]
+    without = [language for language in targets if not sources.covers(source, language)]
     if without:
         listed = ", ".join(sorted(without))
         notes.append(
@@ -367,14 +373,14 @@ def _queries(
         )
     queries = [
         Translator(Sources(), parsed, source, edits, first).into(source),
-        *map(translator.into, wanted),
+        *map(translator.into, targets),
     ]
     for analysis in others:  # some shards were built by another one
         again = Translator(tables.sources_for(analysis), parsed, source, edits, analysis)
         plain = Translator(Sources(), parsed, source, edits, analysis)
         differing = [
             language
-            for language in (source, *wanted)
+            for language in (source, *targets)
             if analysis.of(language) is not first.of(language)
         ]
         queries += [
@@ -412,7 +418,7 @@ def _translated_shares(
     ]
 
 
-def _unheard(queries: Sequence[TranslatedQuery]) -> bool:
+def _has_untranslated_word(queries: Sequence[TranslatedQuery]) -> bool:
     """Whether a word of the query is in no table of translations: who has words for it knows how it
     is written.
     """
@@ -427,14 +433,14 @@ def _unheard(queries: Sequence[TranslatedQuery]) -> bool:
 
 def _holding(index: OpenIndex, parsed: ParsedQuery, languages: Sequence[str]) -> dict[str, int]:
     """Pages of each language, at most, that hold the query's words."""
-    found: dict[str, int] = {}
+    counts: dict[str, int] = {}
     for language in languages:
-        found[language] = 0
+        counts[language] = 0
         for analyzer in index.analysis.all_of(language):
             name = text_field(BODY_ROLE, analyzer.field_set)
             terms = [
                 term
-                for clause in clauses(parsed.wanted)
+                for clause in clauses(parsed.required)
                 for unit in analyzer.units(clause.text)
                 for term in unit.phrase
             ]
@@ -446,5 +452,5 @@ def _holding(index: OpenIndex, parsed: ParsedQuery, languages: Sequence[str]) ->
                 if terms
                 else 0
             )
-            found[language] = max(found[language], held)
-    return found
+            counts[language] = max(counts[language], held)
+    return counts

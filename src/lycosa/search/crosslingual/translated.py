@@ -62,13 +62,13 @@ class Across:
 def edit(text: str) -> tuple[str, str, tuple[str, ...]] | None:
     """`de:house=Haus|Gebäude` as an edit; None if it is not of that form."""
     language, colon, rest = text.partition(":")
-    word, equals, given = rest.partition("=")
+    word, equals, alternatives = rest.partition("=")
     if not (colon and equals and language.isalpha() and word.strip()):
         return None
     return (
         language.lower(),
         word.strip().lower(),
-        tuple(each.strip() for each in given.split("|") if each.strip()),
+        tuple(each.strip() for each in alternatives.split("|") if each.strip()),
     )
 
 
@@ -100,7 +100,7 @@ class TranslatedQuery:
 
     language: str
     terms: tuple[TranslatedTerm, ...]
-    unwanted: tuple[str, ...] = ()  # keys that no page may hold
+    excluded: tuple[str, ...] = ()  # keys that no page may hold
 
 
 @dataclass(slots=True)
@@ -121,42 +121,47 @@ class Translator:
         """
         analyzer, other = self.analysis.of(self.language), self.analysis.of(language)
         terms: list[TranslatedTerm] = []
-        for clause in _runs(clauses(self.parsed.wanted)):
+        for clause in _runs(clauses(self.parsed.required)):
             terms += self._clause(analyzer.units(clause), analyzer, other)
-        unwanted = [
+        excluded = [
             each.key
-            for clause in clauses(self.parsed.unwanted)
+            for clause in clauses(self.parsed.excluded)
             for term in self._clause(analyzer.units(clause.text), analyzer, other)
             for each in term.alternatives[:2]
         ]
         return TranslatedQuery(
             language,
             tuple(term for term in terms if term.all_alternatives()),
-            tuple(dict.fromkeys(unwanted)),
+            tuple(dict.fromkeys(excluded)),
         )
 
     def _clause(
         self, units: Sequence[Unit], analyzer: Analyzer, other: Analyzer
     ) -> list[TranslatedTerm]:
-        found: list[TranslatedTerm] = []
+        terms: list[TranslatedTerm] = []
         place = 0
         while place < len(units):
             for count in range(min(MAX_PHRASE, len(units) - place), 1, -1):
                 together = units[place : place + count]
-                known = self.sources.lookup(phrase_key(together), self.language, other.language)
-                if known:
+                translations = self.sources.lookup(
+                    phrase_key(together), self.language, other.language
+                )
+                if translations:
                     words = tuple(self._word(unit, analyzer, other) for unit in together)
-                    found.append(
+                    terms.append(
                         self._edited(
-                            TranslatedTerm(_written(together, analyzer), tuple(known), words), other
+                            TranslatedTerm(
+                                _written(together, analyzer), tuple(translations), words
+                            ),
+                            other,
                         )
                     )
                     place += count
                     break
             else:
-                found.append(self._edited(self._word(units[place], analyzer, other), other))
+                terms.append(self._edited(self._word(units[place], analyzer, other), other))
                 place += 1
-        return found
+        return terms
 
     def _word(self, unit: Unit, analyzer: Analyzer, other: Analyzer) -> TranslatedTerm:
         surface = bare(unit.surface) or " ".join(unit.phrase)
@@ -166,40 +171,46 @@ class Translator:
         whole, parts = unit_keys(analyzer, unit)
         if not whole and len(parts) == 1:
             return TranslatedTerm(
-                surface, tuple(best([self._known(parts[0], other)[: MOST - len(typed)], typed]))
+                surface,
+                tuple(best([self._translations(parts[0], other)[: MOST - len(typed)], typed])),
             )
-        found = best(self._known(key, other) for key in whole)
-        weight = PART_WEIGHT if found else 1.0
+        translations = best(self._translations(key, other) for key in whole)
+        weight = PART_WEIGHT if translations else 1.0
         lesser = [
             (
                 part,
-                [each._replace(weight=each.weight * weight) for each in self._known(part, other)],
+                [
+                    each._replace(weight=each.weight * weight)
+                    for each in self._translations(part, other)
+                ],
             )
             for part in parts
         ]
         parted = tuple(TranslatedTerm(part, tuple(listed)) for part, listed in lesser if listed)
         return TranslatedTerm(
-            surface, tuple(best([found[: MOST - len(typed)], typed])), parts=parted
+            surface, tuple(best([translations[: MOST - len(typed)], typed])), parts=parted
         )
 
-    def _known(self, key: str, other: Analyzer) -> list[Translation]:
+    def _translations(self, key: str, other: Analyzer) -> list[Translation]:
         """What a key may stand for; of one that nobody knows what those mean that look or sound
         like it.
         """
-        found = self._lookup(key, other)
-        if found and found[0].weight >= UNSURE:
-            return found
+        translations = self._lookup(key, other)
+        if translations and translations[0].weight >= UNSURE:
+            return translations
         guesses = self.sources.resembling(key, self.language, other.language)
-        return best([found, [each._replace(weight=each.weight * GUESS_WEIGHT) for each in guesses]])
+        return best(
+            [translations, [each._replace(weight=each.weight * GUESS_WEIGHT) for each in guesses]]
+        )
 
     def _lookup(self, key: str, other: Analyzer) -> list[Translation]:
         return self.sources.lookup(key, self.language, other.language)
 
     def _edited(self, term: TranslatedTerm, other: Analyzer) -> TranslatedTerm:
-        given = self.edits.get((other.language, term.source.lower()))
-        if given is None:
+        texts = self.edits.get((other.language, term.source.lower()))
+        if texts is None:
             return term
-        keys = ((written_key(other, text), text) for text in given)
+        keys = ((written_key(other, text), text) for text in texts)
         return TranslatedTerm(
             term.source, tuple(Translation(key, 1.0, text, EDITED) for key, text in keys if key)
         )
@@ -209,17 +220,17 @@ def _runs(listed: Iterable[Clause]) -> list[str]:
     """Words that stand side by side as one text, so that they can be looked up together; each
     phrase by itself.
     """
-    found: list[str] = []
+    runs: list[str] = []
     loose: list[str] = []
     for clause in listed:
         if clause.phrase:
             if loose:
-                found.append(" ".join(loose))
+                runs.append(" ".join(loose))
                 loose = []
-            found.append(clause.text)
+            runs.append(clause.text)
         else:
             loose.append(clause.text)
-    return [*found, " ".join(loose)] if loose else found
+    return [*runs, " ".join(loose)] if loose else runs
 
 
 def _written(units: Sequence[Unit], analyzer: Analyzer) -> str:
@@ -244,10 +255,10 @@ def with_compounds(query: TranslatedQuery, holds: Callable[[str], bool]) -> Tran
     place = 0
     while place < len(query.terms):
         pair = query.terms[place : place + 2]
-        found = best([list(_joined(*pair, joints, holds))]) if len(pair) == 2 else []
-        if found:
+        compounds = best([list(_joined(*pair, joints, holds))]) if len(pair) == 2 else []
+        if compounds:
             terms.append(
-                TranslatedTerm(f"{pair[0].source} {pair[1].source}", tuple(found), words=pair)
+                TranslatedTerm(f"{pair[0].source} {pair[1].source}", tuple(compounds), words=pair)
             )
             place += 2
         else:

@@ -60,11 +60,11 @@ def load_encoder(where: str) -> Encoder:
     if not (module and colon and name):
         raise ConfigError(f"index.encoder = {where!r}: write it as module:object")
     try:
-        found = getattr(importlib.import_module(module), name)
+        target = getattr(importlib.import_module(module), name)
     except (ImportError, AttributeError) as error:
         raise ConfigError(f"index.encoder = {where!r}: {error}") from None
-    made = isinstance(found, type) or (callable(found) and not hasattr(found, "encode"))
-    encoder = found() if made else found
+    made = isinstance(target, type) or (callable(target) and not hasattr(target, "encode"))
+    encoder = target() if made else target
     if not (
         callable(getattr(encoder, "encode", None))
         and isinstance(getattr(encoder, "name", None), str)
@@ -125,14 +125,14 @@ class FlatIndex:
             WorkspaceError: nothing was encoded yet, or by another encoder, or in a form that this
             program does not know.
         """
-        found = [
+        paths = [
             path
             for number in _numbers(storage)
             if (path := storage.folders.local_path(f"{FOLDER}/{number:08d}")) is not None
         ]
-        if not found:
+        if not paths:
             raise WorkspaceError("no page has been encoded yet: run `lycosa translate encode`")
-        folder = Path(found[-1])
+        folder = Path(paths[-1])
         info = read_info(folder / INFO)
         if info.encoder != encoder.name:
             raise WorkspaceError(

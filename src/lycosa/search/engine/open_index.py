@@ -156,16 +156,20 @@ class OpenIndex:
         indexes together.
         """
         query = self._query(question, stage, everywhere)
-        asked = limit
+        limit_with_copies = limit
         while True:
-            found = self._found(query, asked, by_date=question.by_date, now_ms=question.now_ms)
+            matches = self._search(
+                query, limit_with_copies, by_date=question.by_date, now_ms=question.now_ms
+            )
             if question.like is None or not question.like.group:
-                return found
-            others = [page for page in found.best if page.group != question.like.group]
-            own = len(found.best) - len(others)
-            if len(others) >= limit or len(found.best) < asked:
-                return IndexMatches(found.total - own, others[:limit])
-            asked = limit + 2 * own  # copies of the page itself took the place of others
+                return matches
+            others = [page for page in matches.best if page.group != question.like.group]
+            own = len(matches.best) - len(others)
+            if len(others) >= limit or len(matches.best) < limit_with_copies:
+                return IndexMatches(matches.total - own, others[:limit])
+            limit_with_copies = (
+                limit + 2 * own
+            )  # copies of the page itself took the place of others
 
     def count(self, parsed: ParsedQuery, language: str) -> int:
         """How many pages hold all words of a query; in a language, or (with "") in any."""
@@ -179,9 +183,9 @@ class OpenIndex:
         result: Any = self._searcher.search(self._query(question, REQUIRE_ALL, None), 1, count=True)
         return result.count or 0
 
-    def spelling_candidates(self, wanted: SpellingRequest) -> SpellingCandidates:
+    def spelling_candidates(self, request: SpellingRequest) -> SpellingCandidates:
         """See `answer.AnswerSource`."""
-        return lookup_spellings(self.suggest_files, wanted)
+        return lookup_spellings(self.suggest_files, request)
 
     def likeness(self, url: str) -> Likeness | None:
         """See `answer.AnswerSource`."""
@@ -197,18 +201,18 @@ class OpenIndex:
         filters: Filters,
         count: int,
         *,
-        unwanted: Sequence[Leaf] = (),
+        excluded: Sequence[Leaf] = (),
         folded: bool = True,
         now_ms: int = 0,
     ) -> PageListing[Address]:
-        """Search for an expression that was not typed; no page matches `unwanted`."""
+        """Search for an expression that was not typed; no page matches `excluded`."""
         query = without(
             self._builder().filtered(expression, filters),
-            [to_query(leaf, self._schema) for leaf in unwanted],
+            [to_query(leaf, self._schema) for leaf in excluded],
         )
 
         def fetch(limit: int) -> tuple[int, list[Ranked[Address]]]:
-            matches = self._found(query, limit, by_date=False, now_ms=now_ms)
+            matches = self._search(query, limit, by_date=False, now_ms=now_ms)
             return matches.total, matches.best
 
         return listing(fetch, 0, count, per_host=0, folded=folded)
@@ -220,16 +224,16 @@ class OpenIndex:
         are in one of the languages.
         """
         builder = self._builder()
-        found: list[Ranked[Address]] = []
+        pages: list[Ranked[Address]] = []
         for page in ids:
             query = tantivy.Query.term_query(self._schema, ID, page, "basic")
-            asked = tantivy.Query.boolean_query(
+            filtered = tantivy.Query.boolean_query(
                 [(Occur.Must, query), (Occur.Must, builder.filtered(None, filters))]
             )
-            each = self._found(asked, 1, by_date=False, now_ms=0).best
+            each = self._search(filtered, 1, by_date=False, now_ms=0).best
             if each and self.pages.stored(each[0].place).language in languages:
-                found += each
-        return found
+                pages += each
+        return pages
 
     def hits_of(self, pages: Sequence[Ranked[Address]], units: Sequence[Unit]) -> list[Hit]:
         """Return the hits of pages, with these words marked."""
@@ -251,7 +255,7 @@ class OpenIndex:
         """
         return [
             explained.words * explained.prior * explained.freshness
-            for explained in self._weighed(question, stage, addresses, everywhere)
+            for explained in self._explain(question, stage, addresses, everywhere)
         ]
 
     def page(
@@ -260,8 +264,8 @@ class OpenIndex:
         """See `answer.AnswerSource`: a search in this index alone."""
 
         def fetch(limit: int) -> tuple[int, list[Ranked[Address]]]:
-            found = self.find(question, stage, limit)
-            return found.total, found.best
+            matches = self.find(question, stage, limit)
+            return matches.total, matches.best
 
         return listing(fetch, offset, count, per_host=question.per_host, folded=question.folded)
 
@@ -269,31 +273,31 @@ class OpenIndex:
         self, question: SearchQuery, stage: float, names: tuple[str, ...]
     ) -> dict[str, dict[str, int]]:
         """All pages that match, counted."""
-        asked = aggregation(names, question.now_ms)
-        return counted_values(self._searcher.aggregate(self._query(question, stage, None), asked))
+        request = aggregation(names, question.now_ms)
+        return counted_values(self._searcher.aggregate(self._query(question, stage, None), request))
 
     def hits(
         self,
         question: SearchQuery,
         stage: float,
-        found: Sequence[Ranked[Address]],
+        ranked: Sequence[Ranked[Address]],
         everywhere: TermStatistics | None = None,
     ) -> list[Hit]:
         """Pages with their snippets."""
-        explanations: Sequence[Explanation | None] = [None] * len(found)
+        explanations: Sequence[Explanation | None] = [None] * len(ranked)
         if question.explain and not question.by_date:
             term_statistics = (
                 self.statistics.of_query(question) if everywhere is None else everywhere
             )
-            explanations = self._weighed(
-                question, stage, [page.place for page in found], term_statistics
+            explanations = self._explain(
+                question, stage, [page.place for page in ranked], term_statistics
             )
 
         def highlighter(language: str) -> Highlighter:
             reading = read_by(question.parsed, self.analysis.of(language))
-            return Highlighter(reading.analyzer, reading.wanted, prefixes_of(reading))
+            return Highlighter(reading.analyzer, reading.units, prefixes_of(reading))
 
-        pages = [page._replace(score=0.0) for page in found] if question.by_date else found
+        pages = [page._replace(score=0.0) for page in ranked] if question.by_date else ranked
         return self._hits(pages, highlighter, explanations)
 
     def _hits(
@@ -318,7 +322,7 @@ class OpenIndex:
         readings = readings_of(question, self.analysis)
         return self._builder(question, everywhere).build(question, readings, stage)
 
-    def _found(
+    def _search(
         self, query: tantivy.Query, limit: int, *, by_date: bool, now_ms: int
     ) -> IndexMatches:
         result: Any = self._searcher.search(
@@ -343,7 +347,7 @@ class OpenIndex:
         ]
         return IndexMatches(result.count or 0, best if by_date else in_windows(best))
 
-    def _weighed(
+    def _explain(
         self,
         question: SearchQuery,
         stage: float,
@@ -354,19 +358,19 @@ class OpenIndex:
         expression = builder.expression(question, readings_of(question, self.analysis), stage)
         places = [tantivy.DocAddress(*address) for address in addresses]
         priors, published = (self.pages.column(name, addresses) for name in (PRIOR, PUBLISHED))
-        weigher = Rescorer(self._schema, self._searcher, everywhere)
-        found = []
+        rescorer = Rescorer(self._schema, self._searcher, everywhere)
+        explanations = []
         for place, weight, at in zip(places, priors, published, strict=True):
-            words = weigher.score(expression, place) if expression is not None else 0.0
+            words = rescorer.score(expression, place) if expression is not None else 0.0
             parts = (
-                weigher.parts(expression, place)
+                rescorer.parts(expression, place)
                 if expression is not None and question.explain
                 else ()
             )
-            found.append(
+            explanations.append(
                 Explanation(words, prior_of(weight), freshness(at, question.now_ms), parts)
             )
-        return found
+        return explanations
 
     def _builder(
         self, question: SearchQuery | None = None, everywhere: TermStatistics | None = None
@@ -387,7 +391,7 @@ def schema_of(generation: Generation) -> str:
 def _hit(
     page: Stored,
     texts: tuple[str, str],
-    found: Ranked[Address],
+    ranked: Ranked[Address],
     highlighter: Highlighter,
     explanation: Explanation | None,
 ) -> Hit:
@@ -400,11 +404,11 @@ def _hit(
         collection=", ".join(page.collections),
         fetched_at=page.fetched_at,
         published_at=page.published_at,
-        score=found.score,
+        score=ranked.score,
         marked_title=highlighter.mark(page.title),
         type=page.type,
-        copies=found.copies,
-        from_host=found.from_host,
+        copies=ranked.copies,
+        from_host=ranked.from_host,
         explanation=explanation,
     )
 

@@ -50,10 +50,10 @@ def holds_words(question: SearchQuery) -> bool:
     """Whether there is anything to look for: a word, or filters alone."""
     parsed, readings = question.parsed, readings_of(question)
     if question.like is not None or any(
-        reading.parts or (reading.unwanted and not parsed.wanted) for reading in readings
+        reading.parts or (reading.excluded and not parsed.required) for reading in readings
     ):
         return True
-    return not parsed.wanted and bool(parsed.restrictions)
+    return not parsed.required and bool(parsed.restrictions)
 
 
 def parts_of(question: SearchQuery) -> int:

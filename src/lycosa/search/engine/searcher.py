@@ -107,18 +107,18 @@ class Searcher:
         seen = shards.newest_numbers(self._storage)
         if not seen or (self._opened is not None and seen == self._opened.seen):
             return False
-        found = shards.newest_of_all(self._storage)
-        if all(part is None for part in found):
+        parts = shards.newest_of_all(self._storage)
+        if all(part is None for part in parts):
             return False
-        whole = [part for part in found if isinstance(part, Generation)]
+        whole = [part for part in parts if isinstance(part, Generation)]
         missing = {
             number: _wrong(part)
-            for number, part in enumerate(found)
+            for number, part in enumerate(parts)
             if not isinstance(part, Generation)
         }
         if not whole:
-            raise next(part for part in found if isinstance(part, WorkspaceError))
-        opened, refused = _open(whole, len(found), self.index)
+            raise next(part for part in parts if isinstance(part, WorkspaceError))
+        opened, refused = _open(whole, len(parts), self.index)
         self._opened = _Opened(opened, seen, missing | refused)
         return True
 

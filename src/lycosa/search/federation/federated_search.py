@@ -235,7 +235,7 @@ def _joined(
     """
     if not answers:
         return SearchResults(request.text, 0, [], 0.0, request.offset, 0, list(parsed.notes))
-    dated = (request.order or parsed.order) == BY_DATE or not (parsed.wanted or parsed.similar)
+    dated = (request.order or parsed.order) == BY_DATE or not (parsed.required or parsed.similar)
     hits = by_date(answers) if dated else by_rank(answers)
     return replace(
         answers[0],
@@ -255,10 +255,10 @@ def _across(
 ) -> SearchResults:
     """In several languages: every backend translates by its own tables."""
     first = replace(request, offset=0, count=min(MAX_HITS, request.offset + request.count))
-    found, errors = calls.ask(
+    results, errors = calls.ask(
         backends, lambda _, backend, left_s: backend.search(first, hops - 1, left_s)
     )
-    answers = _whole(backends, calls, found, errors)
+    answers = _whole(backends, calls, results, errors)
     if not answers:
         return SearchResults(request.text, 0, [], 0.0, request.offset, 0, [])
     notes = dict.fromkeys(note for each in answers for note in each.notes)
@@ -297,7 +297,7 @@ def _meant(answers: Sequence[SearchResults]) -> Spelling | None:
 def _whole(
     backends: Mapping[int, ResultsBackend],
     calls: BackendCalls,
-    found: Mapping[int, SearchResults],
+    results_by_number: Mapping[int, SearchResults],
     errors: Mapping[int, WorkError],
 ) -> list[SearchResults]:
     """Whole answers, with where each hit is from: a peer's own are from it, what it has from others
@@ -313,7 +313,7 @@ def _whole(
                 for hit in results.hits
             ],
         )
-        for number, results in sorted(found.items())
+        for number, results in sorted(results_by_number.items())
     ]
 
 
@@ -354,24 +354,24 @@ def by_date(answers: Sequence[SearchResults]) -> list[Hit]:
 
 def facets_together(answers: Sequence[SearchResults]) -> dict[str, dict[str, int]]:
     """The counts of all answers, added up."""
-    found: dict[str, Counter[str]] = {}
+    facets: dict[str, Counter[str]] = {}
     for results in answers:
         for name, values in results.facets.items():
-            found.setdefault(name, Counter()).update(values)
-    return {name: by_count(values) for name, values in found.items()}
+            facets.setdefault(name, Counter()).update(values)
+    return {name: by_count(values) for name, values in facets.items()}
 
 
 def translations_together(answers: Sequence[SearchResults]) -> tuple[TranslatedQuery, ...]:
     """Of each language the first answer's."""
-    found: dict[str, TranslatedQuery] = {}
+    queries: dict[str, TranslatedQuery] = {}
     for results in answers:
         for query in results.translations:
-            found.setdefault(query.language, query)
-    return tuple(found.values())
+            queries.setdefault(query.language, query)
+    return tuple(queries.values())
 
 
 def _once(hits: Sequence[Hit]) -> list[Hit]:
-    found: dict[str, Hit] = {}
+    by_url: dict[str, Hit] = {}
     for hit in hits:
-        found.setdefault(hit.url, hit)
-    return list(found.values())
+        by_url.setdefault(hit.url, hit)
+    return list(by_url.values())

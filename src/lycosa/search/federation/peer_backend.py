@@ -105,15 +105,15 @@ class PeerBackend:
             everywhere=StatisticsMessage.of(step.global_statistics),
         )
         with self._watched():
-            found = self._http.ask(f"{PATH}/find", request, MatchesMessage, timeout_s).found()
-        if len(found.best) > limit:
+            matches = self._http.ask(f"{PATH}/find", request, MatchesMessage, timeout_s).matches()
+        if len(matches.best) > limit:
             raise BackendError(f"{self.name} returned more results than requested")
-        return found
+        return matches
 
     def facets(
         self, step: QueryStep, names: tuple[str, ...], timeout_s: float
     ) -> Mapping[str, Mapping[str, int]]:
-        asked = {
+        request = {
             "question": QueryMessage.of(step.text, step.query),
             "generation": step.generation,
             "stage": step.stage,
@@ -121,18 +121,18 @@ class PeerBackend:
         }
         with self._watched():
             message = self._http.ask(
-                f"{PATH}/facets", FacetsRequest.model_validate(asked), FacetsMessage, timeout_s
+                f"{PATH}/facets", FacetsRequest.model_validate(request), FacetsMessage, timeout_s
             )
         return {name: message.facets[name] for name in names if name in message.facets}
 
     def hits(
-        self, step: QueryStep, found: Sequence[Ranked[Address]], timeout_s: float
+        self, step: QueryStep, ranked: Sequence[Ranked[Address]], timeout_s: float
     ) -> list[Hit]:
         request = HitsRequest(
             question=QueryMessage.of(step.text, step.query),
             generation=step.generation,
             stage=step.stage,
-            pages=[ShownPage.of(page) for page in found],
+            pages=[ShownPage.of(page) for page in ranked],
             everywhere=StatisticsMessage.of(step.global_statistics),
         )
         with self._watched():
@@ -141,9 +141,9 @@ class PeerBackend:
                     each.hit()
                     for each in self._http.ask(f"{PATH}/hits", request, HitsMessage, timeout_s).hits
                 ],
-                len(found),
+                len(ranked),
             )
-            return self._all([hit for hit in shown if hit is not None], len(found))
+            return self._all([hit for hit in shown if hit is not None], len(ranked))
 
     def urls(self, generation: int, addresses: Sequence[Address], timeout_s: float) -> list[int]:
         request = UrlsRequest(generation=generation, places=places_of(addresses))
@@ -157,9 +157,9 @@ class PeerBackend:
         translates.
         """
         self._rest.require()
-        asked = _parameters(request, hops)
+        parameters = _parameters(request, hops)
         with self._watched():
-            return self._http.get("/api/v1/search", asked, AnswerMessage, timeout_s).results(
+            return self._http.get("/api/v1/search", parameters, AnswerMessage, timeout_s).results(
                 request
             )
 
@@ -304,7 +304,7 @@ class AnswerMessage(BaseModel):
 
 
 def _parameters(request: SearchRequest, hops: int) -> list[tuple[str, str]]:
-    asked = {
+    parameters = {
         "q": request.text,
         "n": str(max(1, min(request.count, _MAX_AT_ONCE))),
         "hops": str(hops),
@@ -318,12 +318,15 @@ def _parameters(request: SearchRequest, hops: int) -> list[tuple[str, str]]:
         "feedback": request.feedback,
     }
     if request.across is not None:
-        asked["across"] = ",".join(request.across.languages) or "all"
-        asked["from"] = request.across.source
+        parameters["across"] = ",".join(request.across.languages) or "all"
+        parameters["from"] = request.across.source
     edits = request.across.edits if request.across is not None else ()
     return [
-        *((name, value) for name, value in asked.items() if value),
-        *(("translate", f"{language}:{word}={'|'.join(given)}") for language, word, given in edits),
+        *((name, value) for name, value in parameters.items() if value),
+        *(
+            ("translate", f"{language}:{word}={'|'.join(alternatives)}")
+            for language, word, alternatives in edits
+        ),
     ]
 
 

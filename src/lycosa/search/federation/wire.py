@@ -216,15 +216,16 @@ class MatchesMessage(_Message):
     ]
 
     @classmethod
-    def of(cls, found: IndexMatches) -> MatchesMessage:
+    def of(cls, matches: IndexMatches) -> MatchesMessage:
         return cls(
-            total=found.total,
+            total=matches.total,
             pages=[
-                (page.score, *page.place, page.host, page.group) for page in found.best[:MAX_PAGES]
+                (page.score, *page.place, page.host, page.group)
+                for page in matches.best[:MAX_PAGES]
             ],
         )
 
-    def found(self) -> IndexMatches:
+    def matches(self) -> IndexMatches:
         best = [
             Ranked(score, (segment, document), host, group)
             for score, segment, document, host, group in self.pages

@@ -85,10 +85,10 @@ class AnswerSource(Protocol[Place]):
         ...
 
     def hits(
-        self, question: SearchQuery, stage: float, found: Sequence[Ranked[Place]]
+        self, question: SearchQuery, stage: float, pages: Sequence[Ranked[Place]]
     ) -> list[Hit]: ...
 
-    def spelling_candidates(self, wanted: SpellingRequest) -> SpellingCandidates:
+    def spelling_candidates(self, request: SpellingRequest) -> SpellingCandidates:
         """What the pages hold of some words, and of words near by."""
         ...
 
@@ -161,11 +161,9 @@ def _question(
     filters = Filters(
         language, request.collection or "", (request.host or "").lower(), parsed.restrictions
     )
-    by_date = (request.order or parsed.order) == BY_DATE or not (parsed.wanted or parsed.similar)
+    by_date = (request.order or parsed.order) == BY_DATE or not (parsed.required or parsed.similar)
     like = (
-        next(
-            (found for url in link_targets(parsed.similar) if (found := source.likeness(url))), None
-        )
+        next((like for url in link_targets(parsed.similar) if (like := source.likeness(url))), None)
         if parsed.similar
         else None
     )
@@ -229,7 +227,7 @@ def spelling_of(
     """Another spelling of a query of which `total` pages hold all words, if that is little."""
     if (
         not request.spelling
-        or not parsed.wanted
+        or not parsed.required
         or not source.documents
         or (total >= FEW and request.text.isascii())
     ):
@@ -270,9 +268,9 @@ def _answer(
         notes.append(
             Message("rarest_words", "only the {n} rarest words of the query were used", n=MAX_TERMS)
         )
-    total, found = source.page(question, first, offset, limit)
+    total, pages = source.page(question, first, offset, limit)
     strict = total
-    hits = source.hits(question, first, found[:count])
+    hits = source.hits(question, first, pages[:count])
     stages = [first]
     if total < RELAX_BELOW and first == REQUIRE_ALL:
         for share in stages_of(question)[1:]:

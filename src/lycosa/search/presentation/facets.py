@@ -21,10 +21,10 @@ def aggregation(names: Sequence[str], now_ms: int) -> dict[str, Any]:
     """What to ask tantivy for; dates by year, the last ones to the year of `now_ms` and the
     next.
     """
-    asked: dict[str, Any] = {}
+    request: dict[str, Any] = {}
     for name in names:
         if name in _FIELDS:
-            asked[name] = {"terms": {"field": _FIELDS[name], "size": MAX_VALUES}}
+            request[name] = {"terms": {"field": _FIELDS[name], "size": MAX_VALUES}}
         elif name == "date":
             year = datetime.fromtimestamp(now_ms / 1000, UTC).year
             years = range(year - YEARS + 1, year + 2)
@@ -37,8 +37,8 @@ def aggregation(names: Sequence[str], now_ms: int) -> dict[str, Any]:
                 }
                 for each in years
             ]
-            asked[name] = {"range": {"field": DATE, "ranges": ranges}}
-    return asked
+            request[name] = {"range": {"field": DATE, "ranges": ranges}}
+    return request
 
 
 def counted_values(answer: Mapping[str, Any]) -> dict[str, dict[str, int]]:
@@ -46,8 +46,8 @@ def counted_values(answer: Mapping[str, Any]) -> dict[str, dict[str, int]]:
     return {
         name: {
             str(bucket["key"]): int(bucket["doc_count"])
-            for bucket in found["buckets"]
+            for bucket in result["buckets"]
             if bucket["doc_count"] and bucket["key"] != ""
         }
-        for name, found in answer.items()
+        for name, result in answer.items()
     }

@@ -142,17 +142,17 @@ class Highlighter:
         The text is read on until every unit was seen, to `CONTENT_AT` if some were, at most to
         `LOOKED_AT`.
         """
-        found: list[TextMatch] = []
+        matches: list[TextMatch] = []
         missing = set(range(len(self._units)))
         for start in range(0, min(len(text), LOOKED_AT), STRETCH):
-            if not missing or len(found) >= MAX_MATCHES or (found and start >= CONTENT_AT):
+            if not missing or len(matches) >= MAX_MATCHES or (matches and start >= CONTENT_AT):
                 break
             stretch = text[start : start + STRETCH] if start or len(text) > STRETCH else text
             find = self._by_writing if self._surfaces is not None else self._by_terms
             here = find(stretch, start)
             missing.difference_update(match.unit for match in here)
-            found += here
-        return _apart(found)
+            matches += here
+        return _apart(matches)
 
     def _by_writing(self, text: str, offset: int) -> list[TextMatch]:
         assert self._surfaces is not None
@@ -250,14 +250,14 @@ class Highlighter:
         """Words that make up a unit: one, or as many as its phrase has, with nothing but signs
         between them.
         """
-        found = []
+        matches = []
         for place, (start, end, term) in enumerate(words):
             for number in (
                 range(len(self._units)) if self._prefixes else self._by_first.get(term, ())
             ):
                 phrase = self._units[number].phrase
                 if phrase[0] in self._prefixes and term.startswith(phrase[0]):
-                    found.append(TextMatch(offset + start, offset + end, number))
+                    matches.append(TextMatch(offset + start, offset + end, number))
                     continue
                 if term != phrase[0]:
                     continue
@@ -265,8 +265,8 @@ class Highlighter:
                 if len(phrase) == 1 or (
                     tuple(word for _, _, word in run) == phrase and _adjacent(text, run)
                 ):
-                    found.append(TextMatch(offset + start, offset + run[-1][1], number))
-        return found
+                    matches.append(TextMatch(offset + start, offset + run[-1][1], number))
+        return matches
 
 
 @functools.cache
@@ -351,13 +351,13 @@ def _adjacent(text: str, run: Sequence[tuple[int, int, str]]) -> bool:
     )
 
 
-def _apart(found: list[TextMatch]) -> list[TextMatch]:
+def _apart(matches: list[TextMatch]) -> list[TextMatch]:
     """Of overlapping matches the longest that begins first."""
-    kept: list[TextMatch] = []
-    for match in sorted(found, key=lambda match: (match.start, -match.end)):
-        if not kept or match.start >= kept[-1].end:
-            kept.append(match)
-    return kept
+    distinct: list[TextMatch] = []
+    for match in sorted(matches, key=lambda match: (match.start, -match.end)):
+        if not distinct or match.start >= distinct[-1].end:
+            distinct.append(match)
+    return distinct
 
 
 def _window(text: str, matches: Sequence[TextMatch]) -> tuple[int, int]:

@@ -41,7 +41,8 @@ class Filters:
     def one_site(self) -> bool:
         """Whether the searcher named the sites to look at."""
         return bool(self.host) or any(
-            found.name == syntax.SITE and found.wanted for found in self.restrictions
+            restriction.name == syntax.SITE and restriction.include
+            for restriction in self.restrictions
         )
 
 
@@ -50,15 +51,15 @@ def filter_clauses(schema: tantivy.Schema, filters: Filters) -> list[Clause]:
     what comes from outside holds besides.
     """
     clauses: list[Clause] = [(Occur.Must, _query(schema, outside)) for outside in filters.all]
-    wanted: dict[str, list[Query]] = {}
+    by_name: dict[str, list[Query]] = {}
     for restriction in filters.restrictions:
         if restriction.name == syntax.SIMILAR:
             continue  # it is searched for
-        if not restriction.wanted:
+        if not restriction.include:
             clauses.append((Occur.MustNot, _query(schema, restriction)))
         else:
-            wanted.setdefault(restriction.name, []).append(_query(schema, restriction))
-    return clauses + [(Occur.Must, _any(queries)) for queries in wanted.values()]
+            by_name.setdefault(restriction.name, []).append(_query(schema, restriction))
+    return clauses + [(Occur.Must, _any(queries)) for queries in by_name.values()]
 
 
 def _query(schema: tantivy.Schema, restriction: Restriction) -> Query:

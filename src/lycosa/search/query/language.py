@@ -54,7 +54,7 @@ def query_language(
     `holding`: pages of each language that hold the query's words, where that is known.
     """
     listed = dict.fromkeys(language for language in languages if language)
-    text = " ".join(clause.text for clause in clauses(parsed.wanted))
+    text = " ".join(clause.text for clause in clauses(parsed.required))
     written = next((spoken for pattern, spoken in _SCRIPTS if pattern.search(text)), None)
     if written is None:
         candidates = [
@@ -73,11 +73,13 @@ def query_language(
     order = {language: -place for place, language in enumerate(candidates)}
     others = (*listed, PIVOT)
 
-    def known(language: str) -> tuple[int, int, bool, int]:
+    def rank(language: str) -> tuple[int, int, bool, int]:
         analyzer = analysis.of(language)
-        units = [unit for clause in clauses(parsed.wanted) for unit in analyzer.units(clause.text)]
+        units = [
+            unit for clause in clauses(parsed.required) for unit in analyzer.units(clause.text)
+        ]
         keys = [[*whole, *parts] for whole, parts in (unit_keys(analyzer, unit) for unit in units)]
         in_tables = sum(any(sources.knows(key, language, others) for key in each) for each in keys)
         return in_tables, (holding or {}).get(language, 0), language == named, order[language]
 
-    return max(candidates, key=known)
+    return max(candidates, key=rank)

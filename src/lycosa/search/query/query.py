@@ -68,29 +68,29 @@ class Restriction:
 
     name: str
     value: str
-    wanted: bool = True
+    include: bool = True
 
 
 @dataclass(slots=True, frozen=True)
 class ParsedQuery:
     """A query taken apart. `order` is that of the results, if it says one."""
 
-    wanted: tuple[Part, ...] = ()
-    unwanted: tuple[Part, ...] = ()
+    required: tuple[Part, ...] = ()
+    excluded: tuple[Part, ...] = ()
     restrictions: tuple[Restriction, ...] = ()
     order: str = ""
     notes: tuple[str, ...] = ()
 
     @property
     def empty(self) -> bool:
-        return not (self.wanted or self.unwanted or self.restrictions)
+        return not (self.required or self.excluded or self.restrictions)
 
-    def values(self, name: str, *, wanted: bool = True) -> tuple[str, ...]:
+    def values(self, name: str, *, include: bool = True) -> tuple[str, ...]:
         """The values of the restrictions of a name."""
         return tuple(
-            found.value
-            for found in self.restrictions
-            if found.name == name and found.wanted == wanted
+            restriction.value
+            for restriction in self.restrictions
+            if restriction.name == name and restriction.include == include
         )
 
     @property
@@ -121,15 +121,15 @@ def parse_query(text: str) -> ParsedQuery:
             )
         )
     reader = _Reader(text)
-    wanted = reader.sequence("")
+    required = reader.sequence("")
     if reader.cut:
         notes.append(
             Message("cut_words", "only the first {n} words of the query were used", n=MAX_WORDS)
         )
     restrictions = tuple(dict.fromkeys(reader.restrictions))
     return ParsedQuery(
-        tuple(wanted),
-        tuple(reader.unwanted),
+        tuple(required),
+        tuple(reader.excluded),
         restrictions,
         reader.order,
         (*notes, *dict.fromkeys(reader.notes)),
@@ -154,7 +154,7 @@ class _Reader:
         self._depth = 0
         self._words = 0
         self.cut = False
-        self.unwanted: list[Part] = []
+        self.excluded: list[Part] = []
         self.restrictions: list[Restriction] = []
         self.order = ""
         self.notes: list[str] = []
@@ -163,7 +163,7 @@ class _Reader:
         """The parts up to the end of the parentheses, or of the text; restrictions and what is
         unwanted goes to the whole query.
         """
-        found: list[Part] = []
+        parts: list[Part] = []
         # OR stands before the next part; the one before it is a part that can be joined
         alternative = joinable = False
         while (start := self._skip_space()) < len(self._text):
@@ -172,7 +172,7 @@ class _Reader:
                 if self._depth:
                     break
                 continue
-            joiner = self._joiner(start, bool(found or self.restrictions or self.unwanted))
+            joiner = self._joiner(start, bool(parts or self.restrictions or self.excluded))
             if joiner:
                 alternative = joinable and joiner != _AND
                 continue
@@ -182,16 +182,16 @@ class _Reader:
                 alternative = False
                 continue
             if alternative:
-                before = found.pop()
+                before = parts.pop()
                 together = (
                     before.parts
                     if isinstance(before, ClauseGroup) and not before.every
                     else (before,)
                 )
                 part = ClauseGroup((*together, part))
-            found.append(part)
+            parts.append(part)
             alternative = False
-        return found
+        return parts
 
     def _skip_space(self) -> int:
         while self._place < len(self._text) and self._text[self._place].isspace():
@@ -225,7 +225,7 @@ class _Reader:
                 self._place, within = field.end(), operator.names[0]
         part = self._plain(within)
         if part is not None and negative:
-            self.unwanted.append(part)
+            self.excluded.append(part)
             return None
         return part
 
@@ -285,11 +285,11 @@ class _Reader:
             value = text[start:end]
         assert operator.read is not None
         name = operator.names[0]
-        found = [
+        values = [
             operator.read(each)
             for each in (value.split(",") if name not in (LINK, SIMILAR) else [value])
         ]
-        if not all(found) or not found:
+        if not all(values) or not values:
             self.notes.append(
                 Message(
                     "operator_value",
@@ -310,12 +310,12 @@ class _Reader:
                 )
             )
         elif name == SORT:
-            self.order = found[0]
+            self.order = values[0]
         elif name in (BEFORE, AFTER, SIMILAR):
-            self.restrictions = [kept for kept in self.restrictions if kept.name != name]
-            self.restrictions.append(Restriction(name, found[0]))
+            self.restrictions = [other for other in self.restrictions if other.name != name]
+            self.restrictions.append(Restriction(name, values[0]))
         else:
-            self.restrictions += [Restriction(name, each, not negative) for each in found]
+            self.restrictions += [Restriction(name, each, not negative) for each in values]
         return True
 
 

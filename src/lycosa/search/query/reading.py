@@ -27,14 +27,14 @@ class QueryWord:
 
 
 @dataclass(slots=True, frozen=True)
-class Bundle:
+class WordGroup:
     """All of the parts, or any of them."""
 
-    parts: tuple[Asked, ...]
+    parts: tuple[QueryPart, ...]
     every: bool
 
 
-Asked = QueryWord | Bundle
+QueryPart = QueryWord | WordGroup
 
 
 @dataclass(slots=True, frozen=True)
@@ -44,9 +44,9 @@ class Reading:
     """
 
     analyzer: Analyzer
-    wanted: tuple[Unit, ...]
-    parts: tuple[Asked, ...]  # what a page must hold
-    unwanted: tuple[Asked, ...]
+    units: tuple[Unit, ...]
+    parts: tuple[QueryPart, ...]  # what a page must hold
+    excluded: tuple[QueryPart, ...]
     language: str = ""
 
     def words(self) -> Iterator[QueryWord]:
@@ -66,7 +66,7 @@ def read(
             reading.analyzer.field_set,
             *map(_form, reading.parts),
             "-",
-            *map(_form, reading.unwanted),
+            *map(_form, reading.excluded),
         )
         readings.setdefault(key, reading)
     return list(readings.values())
@@ -74,16 +74,18 @@ def read(
 
 def read_by(parsed: ParsedQuery, analyzer: Analyzer) -> Reading:
     counter = iter(range(1_000_000))
-    parts = tuple(asked for part in parsed.wanted for asked in _asked(analyzer, part, counter))
-    unwanted = tuple(
-        asked
-        for part in parsed.unwanted
-        for asked in _bundled(_asked(analyzer, part, counter), every=True)
+    parts = tuple(
+        node for part in parsed.required for node in _query_parts(analyzer, part, counter)
     )
-    return Reading(analyzer, tuple(word.unit for word in words_in(parts)), parts, unwanted)
+    excluded = tuple(
+        node
+        for part in parsed.excluded
+        for node in _grouped(_query_parts(analyzer, part, counter), every=True)
+    )
+    return Reading(analyzer, tuple(word.unit for word in words_in(parts)), parts, excluded)
 
 
-def words_in(parts: Sequence[Asked]) -> Iterator[QueryWord]:
+def words_in(parts: Sequence[QueryPart]) -> Iterator[QueryWord]:
     for part in parts:
         if isinstance(part, QueryWord):
             yield part
@@ -91,16 +93,16 @@ def words_in(parts: Sequence[Asked]) -> Iterator[QueryWord]:
             yield from words_in(part.parts)
 
 
-def _asked(analyzer: Analyzer, part: Part, counter: Iterator[int]) -> list[Asked]:
+def _query_parts(analyzer: Analyzer, part: Part, counter: Iterator[int]) -> list[QueryPart]:
     """What a part asks for, all of it; nothing if it holds no word."""
     if isinstance(part, ClauseGroup):
         if part.every:
-            return [asked for each in part.parts for asked in _asked(analyzer, each, counter)]
-        return _bundled(
+            return [node for each in part.parts for node in _query_parts(analyzer, each, counter)]
+        return _grouped(
             [
-                asked
+                node
                 for each in part.parts
-                for asked in _bundled(_asked(analyzer, each, counter), every=True)
+                for node in _grouped(_query_parts(analyzer, each, counter), every=True)
             ],
             every=False,
         )
@@ -113,8 +115,8 @@ def _asked(analyzer: Analyzer, part: Part, counter: Iterator[int]) -> list[Asked
     ]
 
 
-def _bundled(parts: list[Asked], *, every: bool) -> list[Asked]:
-    return [Bundle(tuple(parts), every)] if len(parts) > 1 else parts
+def _grouped(parts: list[QueryPart], *, every: bool) -> list[QueryPart]:
+    return [WordGroup(tuple(parts), every)] if len(parts) > 1 else parts
 
 
 def _units(analyzer: Analyzer, clause: Clause) -> list[Unit]:
@@ -124,7 +126,7 @@ def _units(analyzer: Analyzer, clause: Clause) -> list[Unit]:
     return units
 
 
-def _prefix_words(analyzer: Analyzer, clause: Clause, place: int) -> list[Asked]:
+def _prefix_words(analyzer: Analyzer, clause: Clause, place: int) -> list[QueryPart]:
     """The words of the clause; the last one may go on. Letters that are looked up one by one, or in
     pairs, may anyway.
     """
@@ -150,7 +152,7 @@ def _keeps_words(analyzer: Analyzer) -> bool:
     return analyzer.native or analyzer.name.startswith(("segmented", "accents"))
 
 
-def _form(asked: Asked) -> tuple[object, ...]:
-    if isinstance(asked, QueryWord):
-        return asked.unit.phrase, asked.unit.word, asked.within, asked.prefix
-    return (asked.every, *map(_form, asked.parts))
+def _form(node: QueryPart) -> tuple[object, ...]:
+    if isinstance(node, QueryWord):
+        return node.unit.phrase, node.unit.word, node.within, node.prefix
+    return (node.every, *map(_form, node.parts))

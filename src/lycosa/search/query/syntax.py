@@ -53,8 +53,8 @@ def site(value: str) -> str:
         return ""
     authority, _, path = url.partition("://")[2].partition("?")[0].partition("/")
     path = path.strip("/")
-    found = re.sub(r":\d+$", "", authority).strip(".")
-    return f"{found}/{path}" if path else found
+    host_name = re.sub(r":\d+$", "", authority).strip(".")
+    return f"{host_name}/{path}" if path else host_name
 
 
 def language(value: str) -> str:
@@ -98,11 +98,11 @@ def page(value: str) -> str:
 
 def date(value: str) -> str:
     """`2026`, `2026-3`, `2026-03-05` -> the first day, `2026-03-05`."""
-    found = _DATE.match(value)
-    if found is None:
+    match = _DATE.match(value)
+    if match is None:
         return ""
     try:
-        day = datetime(int(found[1]), int(found[2] or 1), int(found[3] or 1), tzinfo=UTC)
+        day = datetime(int(match[1]), int(match[2] or 1), int(match[3] or 1), tzinfo=UTC)
         return f"{day:%Y-%m-%d}".rjust(10, "0")
     except ValueError:
         return ""

@@ -125,13 +125,13 @@ def count_terms(
         FileNotFoundError: a table's file went away (a merge replaced it long ago): refresh the
         tables and try again. polars.exceptions.PolarsError: a file cannot be read.
     """
-    wanted = _wanted(request)
-    newest = _newest(tables, wanted)
+    filters = _filters(request)
+    newest = _newest(tables, filters)
     recent_since = newest - request.period_ms
     counter = _Counter(most_words)
     pages = dict[tuple[str, bool], int]()
     for frame in tables.ordered("pages", _READ, memory_bytes=_FRAME_BYTES):
-        used = frame.filter(wanted).unique("url_key", keep="last", maintain_order=True)
+        used = frame.filter(filters).unique("url_key", keep="last", maintain_order=True)
         facts = used.select("language", recent=_at() > recent_since, body=_BODY)
         for (language, recent), part in facts.group_by("language", "recent"):
             pages[str(language), bool(recent)] = (
@@ -143,8 +143,8 @@ def count_terms(
     for (language, recent), number in pages.items():
         all_of[language] = all_of.get(language, 0) + number
         recent_of[language] = recent_of.get(language, 0) + number * recent
-    found = counter.words()
-    terms = _chosen(found, request, all_of, recent_of)
+    words = counter.words()
+    terms = _chosen(words, request, all_of, recent_of)
     return TermsReport(
         sum(all_of.values()), sum(recent_of.values()), recent_since, terms, all_of, counter.missed
     )
@@ -202,36 +202,37 @@ _BODY = pl.when(pl.col("main_text") != "").then(pl.col("main_text")).otherwise(p
 
 def _at() -> pl.Expr:
     """When a page is from, in ms: by its own word, unless that lies in the future."""
-    told = pl.col("published_at").is_not_null() & (pl.col("published_at") <= pl.col("fetched_at"))
-    return pl.when(told).then("published_at").otherwise("fetched_at").dt.epoch("ms")
+    is_trusted = pl.col("published_at").is_not_null() & (
+        pl.col("published_at") <= pl.col("fetched_at")
+    )
+    return pl.when(is_trusted).then("published_at").otherwise("fetched_at").dt.epoch("ms")
 
 
-def _wanted(request: TermsRequest) -> pl.Expr:
+def _filters(request: TermsRequest) -> pl.Expr:
     """Pages that are asked for."""
-    wanted = pl.col("may_index")
+    filters = pl.col("may_index")
     if request.language:
-        wanted &= pl.col("language") == request.language
+        filters &= pl.col("language") == request.language
     if request.collection:
-        wanted &= pl.col("collection") == request.collection
+        filters &= pl.col("collection") == request.collection
     if request.host:
-        wanted &= pl.col("url").str.contains(
+        filters &= pl.col("url").str.contains(
             rf"^[a-z]+://(?:[^/?]*[.@])?{re.escape(request.host.lower())}(?::\d+)?(?:[/?]|$)"
         )
     if request.since is not None:
-        wanted &= _at() >= request.since
+        filters &= _at() >= request.since
     if request.until is not None:
-        wanted &= _at() < request.until
-    return wanted
+        filters &= _at() < request.until
+    return filters
 
 
-def _newest(tables: LiveTables, wanted: pl.Expr) -> int:
+def _newest(tables: LiveTables, filters: pl.Expr) -> int:
     """The time of the newest page in ms; 0 without pages."""
     columns = ("url", "collection", "language", "fetched_at", "published_at", "may_index")
-    found = 0
+    newest = 0
     for frame in tables.ordered("pages", columns, memory_bytes=_FRAME_BYTES):
-        newest = frame.filter(wanted).select(_at().max()).item()
-        found = max(found, newest or 0)
-    return found
+        newest = max(newest, frame.filter(filters).select(_at().max()).item() or 0)
+    return newest
 
 
 def _counted(pages: pl.DataFrame) -> pl.DataFrame:
@@ -289,29 +290,29 @@ def _cut(text: str, language: str) -> list[str]:
 
 
 def _chosen(
-    found: pl.DataFrame, request: TermsRequest, all_of: dict[str, int], recent_of: dict[str, int]
+    words: pl.DataFrame, request: TermsRequest, all_of: dict[str, int], recent_of: dict[str, int]
 ) -> list[Term]:
     """The words to show, in order."""
     if not request.stop_words:
         numbers = pl.col("language").replace_strict(all_of, default=0, return_dtype=pl.Int64)
-        found = found.filter(~_stop_words(found["language"].unique().to_list()))
+        words = words.filter(~_stop_words(words["language"].unique().to_list()))
         if request.rising:  # what was on few pages before is no stop word, however many hold it now
             of = numbers - pl.col("language").replace_strict(
                 recent_of, default=0, return_dtype=pl.Int64
             )
-            found = found.filter(
+            words = words.filter(
                 ~((of >= STOP_PAGES) & (pl.col("documents") - pl.col("recent") > STOP_SHARE * of))
             )
         else:
-            found = found.filter(~_says_nothing(numbers))
+            words = words.filter(~_says_nothing(numbers))
     if request.rising:
-        found = found.filter(pl.col("recent") >= MIN_RISING)
+        words = words.filter(pl.col("recent") >= MIN_RISING)
     else:
-        found = found.sort(["documents", "total", "lower"], descending=[True, True, False]).head(
+        words = words.sort(["documents", "total", "lower"], descending=[True, True, False]).head(
             request.count
         )
     terms = []
-    for language, lower, documents, total, recent, capital, upper in found.select(
+    for language, lower, documents, total, recent, capital, upper in words.select(
         *_KEY, *_COUNTS
     ).iter_rows():
         earlier_pages = all_of[language] - recent_of[language]

@@ -56,14 +56,14 @@ class AtLeast:
 
 @dataclass(slots=True, frozen=True)
 class WithOptional:
-    """`wanted`, and on top what those of `more` count that match."""
+    """`required`; those of `optional` that match add to the score."""
 
-    wanted: Expression
-    more: tuple[Expression, ...]
+    required: Expression
+    optional: tuple[Expression, ...]
 
     def times(self, factor: float) -> WithOptional:
         return WithOptional(
-            self.wanted.times(factor), tuple(part.times(factor) for part in self.more)
+            self.required.times(factor), tuple(part.times(factor) for part in self.optional)
         )
 
 
@@ -94,8 +94,8 @@ def leaves(expression: Expression) -> Iterator[Leaf]:
     elif isinstance(expression, Prefix):
         return
     elif isinstance(expression, WithOptional):
-        yield from leaves(expression.wanted)
-        for part in expression.more:
+        yield from leaves(expression.required)
+        for part in expression.optional:
             yield from leaves(part)
     else:
         for part in expression.parts:
@@ -111,8 +111,10 @@ def pruned(expression: Expression, holds: Callable[[Leaf], bool]) -> Expression 
     if isinstance(expression, Prefix):
         return expression
     if isinstance(expression, WithOptional):
-        wanted = pruned(expression.wanted, holds)
-        return None if wanted is None else WithOptional(wanted, _left(expression.more, holds))
+        required = pruned(expression.required, holds)
+        return (
+            None if required is None else WithOptional(required, _left(expression.optional, holds))
+        )
     parts = _left(expression.parts, holds)
     if isinstance(expression, DisMax):
         return DisMax(parts, expression.tie) if parts else None
@@ -139,13 +141,16 @@ def to_query(
     if isinstance(expression, Prefix):
         return weighted(prefix(schema, expression), expression.weight)
     if isinstance(expression, WithOptional):
-        wanted = [(Occur.Must, to_query(expression.wanted, schema, correction))]
-        if _is_every(expression.wanted):
-            wanted = _clauses(expression.wanted, schema, correction)
+        required = [(Occur.Must, to_query(expression.required, schema, correction))]
+        if _is_every(expression.required):
+            required = _clauses(expression.required, schema, correction)
         return Query.boolean_query(
             [
-                *wanted,
-                *((Occur.Should, to_query(part, schema, correction)) for part in expression.more),
+                *required,
+                *(
+                    (Occur.Should, to_query(part, schema, correction))
+                    for part in expression.optional
+                ),
             ]
         )
     if isinstance(expression, DisMax):
@@ -162,8 +167,8 @@ def score(expression: Expression, leaf: Callable[[Leaf | Prefix], float | None])
     if isinstance(expression, Leaf | Prefix):
         return leaf(expression)
     if isinstance(expression, WithOptional):
-        wanted = score(expression.wanted, leaf)
-        return None if wanted is None else wanted + sum(_scores(expression.more, leaf))
+        required = score(expression.required, leaf)
+        return None if required is None else required + sum(_scores(expression.optional, leaf))
     scores = _scores(expression.parts, leaf)
     if isinstance(expression, DisMax):
         return max(scores) + expression.tie * (sum(scores) - max(scores)) if scores else None
@@ -185,11 +190,11 @@ def counted(
         best = max(expression.parts, key=lambda part: score(part, leaf) or 0.0)
         return counted(best, leaf)
     parts = (
-        (expression.wanted, *expression.more)
+        (expression.required, *expression.optional)
         if isinstance(expression, WithOptional)
         else expression.parts
     )
-    return [found for part in parts for found in counted(part, leaf)]
+    return [item for part in parts for item in counted(part, leaf)]
 
 
 def sequence(schema: tantivy.Schema, leaf: Leaf) -> Query:
@@ -225,4 +230,4 @@ def _is_every(expression: Expression) -> TypeGuard[AtLeast]:
 def _scores(
     parts: Sequence[Expression], leaf: Callable[[Leaf | Prefix], float | None]
 ) -> list[float]:
-    return [found for found in (score(part, leaf) for part in parts) if found is not None]
+    return [value for value in (score(part, leaf) for part in parts) if value is not None]

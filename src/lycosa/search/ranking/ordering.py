@@ -71,16 +71,16 @@ def listing(
     windows = max(1, -(-needed // WINDOW))
     while True:
         total, ranked = fetch(windows * WINDOW)
-        kept, copies = _folded(ranked) if folded else (ranked, 0)
+        unique, copies = _folded(ranked) if folded else (ranked, 0)
         whole = len(ranked) >= total or windows >= MAX_WINDOWS
-        ready = len(kept) if whole else len(kept) // BLOCK * BLOCK
+        ready = len(unique) if whole else len(unique) // BLOCK * BLOCK
         if ready >= needed or whole or len(ranked) < windows * WINDOW:
             break
         windows = min(2 * windows, MAX_WINDOWS)
     hosts = Counter(page.host for page in ranked)
     shown: list[Ranked[Place]] = []
     for start in range(offset // BLOCK * BLOCK, min(needed, ready), BLOCK):
-        block = kept[start : start + BLOCK]
+        block = unique[start : start + BLOCK]
         if exactly is not None:
             block = exactly(block)
         shown += hosts_apart(block, attrgetter("host"), per_host)
@@ -115,18 +115,18 @@ def _folded(ranked: Iterable[Ranked[Place]]) -> tuple[list[Ranked[Place]], int]:
     """Without pages that are copies of one before them, which counts them; and how many they
     are.
     """
-    kept: list[Ranked[Place]] = []
+    unique: list[Ranked[Place]] = []
     first: dict[int, int] = {}
     copies = Counter[int]()
     for page in ranked:
         if page.group and page.group in first:
             copies[first[page.group]] += 1
             continue
-        first[page.group] = len(kept)
-        kept.append(page)
+        first[page.group] = len(unique)
+        unique.append(page)
     for place, count in copies.items():
-        kept[place] = kept[place]._replace(copies=count)
-    return kept, copies.total()
+        unique[place] = unique[place]._replace(copies=count)
+    return unique, copies.total()
 
 
 def freshness(published_at: int | None, now_ms: int) -> float:
@@ -158,13 +158,13 @@ def in_windows(ranked: Sequence[Ranked[Place]]) -> list[Ranked[Place]]:
     """Each window in order of its scores, none above those of the window before: what began with
     these pages still does when more follow.
     """
-    found: list[Ranked[Place]] = []
+    ordered: list[Ranked[Place]] = []
     for start in range(0, len(ranked), WINDOW):
         # stable: equal ones as they came
         window = sorted(ranked[start : start + WINDOW], key=lambda page: -page.score)
         if any(one.score == two.score for one, two in itertools.pairwise(window)):
             window = _copies_by_host(window)
-        if found and window[0].score > (least := found[-1].score):
+        if ordered and window[0].score > (least := ordered[-1].score):
             window = [page._replace(score=min(page.score, least)) for page in window]
-        found += window
-    return found
+        ordered += window
+    return ordered

@@ -28,7 +28,7 @@ from lycosa.index.schema import (
 from lycosa.index.suggest.normalise import folded
 from lycosa.search.engine.search_query import ANY, REQUIRE_ALL, SENTENCE, SearchQuery
 from lycosa.search.query.filters import Filters, filter_clauses
-from lycosa.search.query.reading import Asked, QueryWord, Reading
+from lycosa.search.query.reading import QueryPart, QueryWord, Reading
 from lycosa.search.query.syntax import IN_ANCHOR, IN_TITLE, IN_URL
 from lycosa.search.ranking.expression import (
     AtLeast,
@@ -148,14 +148,14 @@ class QueryBuilder:
         parts = []
         for reading, (_, factors) in zip(read, self._factors(read), strict=True):
             count = len(reading.parts)
-            found = _asked(
+            expression = _parts_expression(
                 reading,
                 factors,
                 count if share is None else max(1, round(share * count)),
                 self._holds,
             )
-            if found is not None:
-                parts.append(found)
+            if expression is not None:
+                parts.append(expression)
         return DisMax(tuple(parts), READING_TIE)
 
     def sentence(
@@ -176,18 +176,22 @@ class QueryBuilder:
                 if self._holds(leaf.field, leaf.terms)
             ]
 
-            def make(part: Asked, factor: float, field_set: str = field_set) -> Expression | None:
+            def make(
+                part: QueryPart, factor: float, field_set: str = field_set
+            ) -> Expression | None:
                 if isinstance(part, QueryWord):
                     return _somewhere(part, field_set, SENTENCE_WEIGHTS, factor, self._holds)
                 return _expression(part, field_set, {}, SENTENCE_WEIGHTS, self._holds)
 
             every_word = None
             if 1 < len(reading.parts) <= MAX_PARTS_WITH_REQUIRED:
-                every_word = _asked(reading, factors, len(reading.parts), self._holds)
+                every_word = _parts_expression(reading, factors, len(reading.parts), self._holds)
             extra = () if every_word is None else (every_word,)
-            found = sentence_expression(reading, terms, factors, make, added=added, extra=extra)
-            if found is not None:
-                parts.append(found)
+            expression = sentence_expression(
+                reading, terms, factors, make, added=added, extra=extra
+            )
+            if expression is not None:
+                parts.append(expression)
         return DisMax(tuple(parts), 0.0)
 
     def sentence_terms(self, reading: Reading) -> SentenceTerms:
@@ -202,7 +206,7 @@ class QueryBuilder:
         excluded = (
             _expression(part, reading.analyzer.field_set, {}, WEIGHTS, self._holds)
             for reading in readings
-            for part in reading.unwanted
+            for part in reading.excluded
         )
         return without(
             self.filtered(expression, filters, made=True),
@@ -324,7 +328,7 @@ Holds = Callable[[str, Sequence[str]], bool]
 """Whether there may be a page that has these terms in a field."""
 
 
-def _asked(
+def _parts_expression(
     reading: Reading, factors: Mapping[QueryWord, float], least: int, holds: Holds
 ) -> Expression | None:
     """So many of a reading's parts; what lifts a page above others that hold them too comes on top.
@@ -334,9 +338,9 @@ def _asked(
     parts = []
     missing = len(reading.parts) - least  # so many parts no page needs to hold
     for part in reading.parts:
-        found = _expression(part, field_set, factors, WEIGHTS, holds)
-        if found is not None:
-            parts.append(found)
+        expression = _expression(part, field_set, factors, WEIGHTS, holds)
+        if expression is not None:
+            parts.append(expression)
         elif (missing := missing - 1) < 0:
             return None
     return WithOptional(
@@ -345,30 +349,30 @@ def _asked(
     )
 
 
-def _held(
-    parts: Sequence[Asked],
+def _expressions(
+    parts: Sequence[QueryPart],
     field_set: str,
     factors: Mapping[QueryWord, float],
     weights: Mapping[str, float],
     holds: Holds,
 ) -> tuple[Expression, ...]:
-    found = (_expression(part, field_set, factors, weights, holds) for part in parts)
-    return tuple(part for part in found if part is not None)
+    expressions = (_expression(part, field_set, factors, weights, holds) for part in parts)
+    return tuple(part for part in expressions if part is not None)
 
 
 def _expression(
-    asked: Asked,
+    part: QueryPart,
     field_set: str,
     factors: Mapping[QueryWord, float],
     weights: Mapping[str, float],
     holds: Holds,
 ) -> Expression | None:
-    if isinstance(asked, QueryWord):
-        return _somewhere(asked, field_set, weights, factors.get(asked, 1.0), holds)
-    parts = _held(asked.parts, field_set, factors, weights, holds)
-    if not parts or (asked.every and len(parts) < len(asked.parts)):
+    if isinstance(part, QueryWord):
+        return _somewhere(part, field_set, weights, factors.get(part, 1.0), holds)
+    parts = _expressions(part.parts, field_set, factors, weights, holds)
+    if not parts or (part.every and len(parts) < len(part.parts)):
         return None
-    return every(parts) if asked.every else AtLeast(parts)
+    return every(parts) if part.every else AtLeast(parts)
 
 
 def _somewhere(
@@ -378,24 +382,24 @@ def _somewhere(
     word by itself: the index may hold it without its ending.
     """
     unit = word.unit
-    found: list[Expression] = []
+    parts: list[Expression] = []
 
     def add(name: str, terms: tuple[str, ...], weight: float) -> None:
         if holds(name, terms):
-            found.append(Leaf(name, terms, weight))
+            parts.append(Leaf(name, terms, weight))
         if word.prefix:
-            found.append(Prefix(name, word.prefix, weight * PREFIX_SCORE))
+            parts.append(Prefix(name, word.prefix, weight * PREFIX_SCORE))
 
     for role, weight in _FIELDS_WITHIN.get(word.within, weights).items():
         name = text_field(role, field_set)
         add(name, tuple(unit.phrase), weight * factor)
         if unit.word and holds(name, (unit.word,)):
-            found.append(Leaf(name, (unit.word,), weight * WORD_WEIGHT * factor))
+            parts.append(Leaf(name, (unit.word,), weight * WORD_WEIGHT * factor))
     if word.within in ("", IN_URL):
         plain = _plain_terms(unit.surface or " ".join(unit.phrase))
         if plain:
             add(URL_WORDS, plain, URL_WEIGHT * factor)
-    return AtLeast(tuple(found)) if found else None
+    return AtLeast(tuple(parts)) if parts else None
 
 
 @functools.lru_cache(maxsize=4_096)
@@ -405,7 +409,7 @@ def _plain_terms(text: str) -> tuple[str, ...]:
 
 
 def _together(
-    parts: Sequence[Asked], field_set: str, factor: float, holds: Holds
+    parts: Sequence[QueryPart], field_set: str, factor: float, holds: Holds
 ) -> Iterator[Expression]:
     """What lifts a page above others that hold the words too: all of them in the title, or close
     together in the text.
@@ -432,14 +436,16 @@ def written_word(word: QueryWord, reading: Reading) -> Term:
 
 def terms_of(readings: Sequence[Reading]) -> list[Term]:
     """The terms whose frequencies the scores of these readings depend on, each once."""
-    asked: dict[Term, None] = {(LANGUAGE, reading.language): None for reading in readings}
+    used: dict[Term, None] = {(LANGUAGE, reading.language): None for reading in readings}
 
     def note(name: str, terms: Sequence[str]) -> bool:
-        asked.update(dict.fromkeys((name, term) for term in terms))
+        used.update(dict.fromkeys((name, term) for term in terms))
         return True
 
     for reading in readings:
-        _held((*reading.parts, *reading.unwanted), reading.analyzer.field_set, {}, WEIGHTS, note)
+        _expressions(
+            (*reading.parts, *reading.excluded), reading.analyzer.field_set, {}, WEIGHTS, note
+        )
         if len(readings) > 1:
-            asked.update(dict.fromkeys(written_word(word, reading) for word in reading.words()))
-    return list(asked)
+            used.update(dict.fromkeys(written_word(word, reading) for word in reading.words()))
+    return list(used)

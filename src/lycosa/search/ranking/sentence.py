@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from lycosa.index.schema import BODY_ROLE, text_field
 from lycosa.search.query.query import Clause, ParsedQuery
-from lycosa.search.query.reading import Asked, QueryWord, Reading
+from lycosa.search.query.reading import QueryPart, QueryWord, Reading
 from lycosa.search.ranking.expression import AtLeast, Expression, Leaf, WithOptional, every
 from lycosa.text.function_words import (
     SENTENCE_MARKS,
@@ -45,7 +45,7 @@ MAX_WORDS_ALL_PAIRS, MAX_WORDS_PAIRS = 8, 100
 none.
 """
 
-Make = Callable[[Asked, float], Expression | None]
+Make = Callable[[QueryPart, float], Expression | None]
 """Return the expression of a part of the query, its score multiplied; None: no page matches it."""
 Holding = Callable[[QueryWord], int]
 """Return how many pages contain a word."""
@@ -58,10 +58,10 @@ def is_sentence(parsed: ParsedQuery, parts: int, readings: Sequence[Reading] = (
     if parts >= MIN_PARTS:
         return True
     if parts < MIN_MARKED_PARTS or any(
-        not isinstance(part, Clause) or part.within or part.phrase for part in parsed.wanted
+        not isinstance(part, Clause) or part.within or part.phrase for part in parsed.required
     ):
         return False
-    texts = [part.text for part in parsed.wanted if isinstance(part, Clause)]
+    texts = [part.text for part in parsed.required if isinstance(part, Clause)]
     return texts[-1].endswith(SENTENCE_MARKS) or (
         parts >= MIN_QUESTION_PARTS
         and (
@@ -72,11 +72,9 @@ def is_sentence(parsed: ParsedQuery, parts: int, readings: Sequence[Reading] = (
 
 
 def _is_spaceless_question(reading: Reading) -> bool:
-    if reading.language not in SPACELESS or len(reading.wanted) < MIN_QUESTION_PARTS:
+    if reading.language not in SPACELESS or len(reading.units) < MIN_QUESTION_PARTS:
         return False
-    return has_question_word(
-        [plain_word(unit.surface) for unit in reading.wanted], reading.language
-    )
+    return has_question_word([plain_word(unit.surface) for unit in reading.units], reading.language)
 
 
 @dataclass(slots=True, frozen=True)
@@ -87,7 +85,7 @@ class SentenceTerms:
 
     counts: Mapping[QueryWord, int]
     pairs: Sequence[tuple[QueryWord, QueryWord]]
-    others: Sequence[Asked]  # phrases, groups, prefixes, words with an operator
+    others: Sequence[QueryPart]  # phrases, groups, prefixes, words with an operator
     left_out: int = 0
 
     @property
@@ -100,7 +98,7 @@ def sentence_terms(reading: Reading, holding: Holding) -> SentenceTerms:
     """Return what of a reading is scored. Function words count only in a query that has nothing
     else.
     """
-    known = function_words(reading.analyzer.language)
+    function = function_words(reading.analyzer.language)
     plain = [
         part
         for part in reading.parts
@@ -111,7 +109,7 @@ def sentence_terms(reading: Reading, holding: Holding) -> SentenceTerms:
         for part in reading.parts
         if not isinstance(part, QueryWord) or part.required or part.prefix
     ]
-    content = [word for word in plain if plain_word(word.unit.surface) not in known]
+    content = [word for word in plain if plain_word(word.unit.surface) not in function]
     if not content and not others:
         content = plain
     first: dict[tuple[tuple[str, ...], str], QueryWord] = {}

@@ -55,11 +55,11 @@ class Likeness:
 
     def terms_used(self) -> Iterable[Term]:
         """The terms whose frequencies its scores depend on."""
-        found = self.expression()
+        expression = self.expression()
         return (
             ()
-            if found is None
-            else ((leaf.field, term) for leaf in leaves(found) for term in leaf.terms)
+            if expression is None
+            else ((leaf.field, term) for leaf in leaves(expression) for term in leaf.terms)
         )
 
 

@@ -59,17 +59,17 @@ def suggestions(
     start = folded(typed)
     if not start.strip() or not count:
         return []
-    found = _merged(ask(start, count * _MORE, request.language, False))[:count]
+    best = _merged(ask(start, count * _MORE, request.language, False))[:count]
     head, _, last = typed.rstrip().rpartition(" ")
-    if len(found) >= count or not head.strip() or not folded(last) or typed[-1].isspace():
-        return found
+    if len(best) >= count or not head.strip() or not folded(last) or typed[-1].isspace():
+        return best
     for word in _merged(ask(folded(last), _TRIED, request.language, True))[:_TRIED]:
         text = f"{head} {word.text}"
-        if len(found) < count and text.lower() != typed.lower():
+        if len(best) < count and text.lower() != typed.lower():
             pages = matches(text, word.language)
             if pages:
-                found.append(Suggestion(text, word.language, word.kind, pages, 0.0))
-    return found
+                best.append(Suggestion(text, word.language, word.kind, pages, 0.0))
+    return best
 
 
 def _merged(answers: Iterable[Sequence[Phrase]]) -> list[Suggestion]:

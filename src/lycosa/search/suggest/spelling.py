@@ -51,8 +51,8 @@ class SpellingRequest:
     `language`: "" is any.
     """
 
-    near: tuple[str, ...]
-    known: tuple[str, ...]
+    similar: tuple[str, ...]
+    exact: tuple[str, ...]
     language: str = ""
 
 
@@ -60,8 +60,8 @@ class SpellingRequest:
 class SpellingCandidates:
     """Similar and known words, by the requested word."""
 
-    near: Mapping[str, Sequence[KnownWord]] = field(default_factory=dict)
-    known: Mapping[str, Sequence[KnownWord]] = field(default_factory=dict)
+    similar: Mapping[str, Sequence[KnownWord]] = field(default_factory=dict)
+    exact: Mapping[str, Sequence[KnownWord]] = field(default_factory=dict)
 
 
 @dataclass(slots=True, frozen=True)
@@ -96,20 +96,20 @@ class _Typed:
         return self.start + len(self.text)
 
 
-def lookup_spellings(files: Sequence[SuggestFile], wanted: SpellingRequest) -> SpellingCandidates:
+def lookup_spellings(files: Sequence[SuggestFile], request: SpellingRequest) -> SpellingCandidates:
     """Look up candidates in files."""
     candidates = []
     for file in files:
-        languages = [wanted.language] if wanted.language else file.languages
-        near = {word: _similar(file, word, languages) for word in wanted.near}
-        known = {
-            word: [found for language in languages if (found := file.find_word(word, language))]
-            for word in (*wanted.near, *wanted.known)
+        languages = [request.language] if request.language else file.languages
+        near = {word: _similar(file, word, languages) for word in request.similar}
+        exact = {
+            word: [entry for language in languages if (entry := file.find_word(word, language))]
+            for word in (*request.similar, *request.exact)
         }
         candidates.append(
             SpellingCandidates(
-                {word: sorted(found, key=_rank)[:MAX_SIMILAR] for word, found in near.items()},
-                known,
+                {word: sorted(entry, key=_rank)[:MAX_SIMILAR] for word, entry in near.items()},
+                exact,
             )
         )
     return merge_candidates(candidates)
@@ -133,7 +133,7 @@ def merge_candidates(candidates: Sequence[SpellingCandidates]) -> SpellingCandid
     if len(candidates) == 1:
         return candidates[0]
     return SpellingCandidates(
-        _added(part.near for part in candidates), _added(part.known for part in candidates)
+        _added(part.similar for part in candidates), _added(part.exact for part in candidates)
     )
 
 
@@ -166,14 +166,14 @@ def other_spelling(
     ]
     parts = {part for word in singles for pair in _splits(word.folded) for part in pair}
     joined = {first.folded + second.folded for first, second in _neighbours(text, typed)}
-    wanted = SpellingRequest(
+    request = SpellingRequest(
         tuple({word.folded: None for word in (*singles, *runs)}),
         tuple(sorted(parts | joined | {word.folded for word in typed})),
         language,
     )
-    candidates = ask(wanted)
+    candidates = ask(request)
     hits = {word: total if len(typed) == 1 else matches(word.text) for word in typed}
-    rare = {word for word in typed if not candidates.known.get(word.folded) or hits[word] < FEW}
+    rare = {word for word in typed if not candidates.exact.get(word.folded) or hits[word] < FEW}
     singles = [word for word in singles if word in rare]
     changes = [
         *_edits(singles, candidates, hits),
@@ -182,9 +182,9 @@ def other_spelling(
         *_joined(text, typed, candidates),
     ]
     for query in _queries(text, typed, rare, changes, candidates)[:TRIED]:
-        found = matches(f'"{query}"' if as_phrase else query)
-        if found > total:
-            return Spelling(query, found)
+        pages = matches(f'"{query}"' if as_phrase else query)
+        if pages > total:
+            return Spelling(query, pages)
     return None
 
 
@@ -195,16 +195,16 @@ def max_distance(word: str) -> int:
 
 def _typed(text: str, parsed: ParsedQuery) -> list[_Typed]:
     """Return the searched words with their positions in the query."""
-    found: list[_Typed] = []
+    words: list[_Typed] = []
     place = 0
-    for clause in clauses(parsed.wanted):
+    for clause in clauses(parsed.required):
         if clause.within == IN_URL or clause.prefix or (start := _place(text, clause, place)) < 0:
             continue
         for word in pieces(clause.text):
             start = text.find(word, start)
-            found.append(_Typed(word, folded(word), start))
+            words.append(_Typed(word, folded(word), start))
             start = place = start + len(word)
-    return [word for word in found if word.folded and not word.folded.isdigit()][:MAX_WORDS]
+    return [word for word in words if word.folded and not word.folded.isdigit()][:MAX_WORDS]
 
 
 def _place(text: str, clause: Clause, place: int) -> int:
@@ -234,16 +234,16 @@ def _runs(word: _Typed) -> Iterator[_Typed]:
 
 def _single(run: str) -> list[tuple[int, int]]:
     """Return the ranges of successive words of one character."""
-    found: list[tuple[int, int]] = []
+    ranges: list[tuple[int, int]] = []
     place = 0
     for word in WordBreaker(run, "zh"):
         if len(word) == 1:
-            if found and found[-1][1] == place:
-                found[-1] = found[-1][0], place + 1
+            if ranges and ranges[-1][1] == place:
+                ranges[-1] = ranges[-1][0], place + 1
             else:
-                found.append((place, place + 1))
+                ranges.append((place, place + 1))
         place += len(word)
-    return [(start, end) for start, end in found if end - start > 1]
+    return [(start, end) for start, end in ranges if end - start > 1]
 
 
 def _splits(word: str) -> Iterator[tuple[str, str]]:
@@ -264,8 +264,8 @@ def _edits(
     """Yield replacements by similar words. `hits`: number of pages for the typed word."""
     for word in words:
         held = hits.get(word, 0)
-        own = {known.language: known.pages for known in candidates.known.get(word.folded, ())}
-        for near in candidates.near.get(word.folded, ()):
+        own = {entry.language: entry.pages for entry in candidates.exact.get(word.folded, ())}
+        for near in candidates.similar.get(word.folded, ()):
             if near.pages < TIMES_MORE_PAGES * near.distance * max(
                 own.get(near.language, 0), held if held < FEW else 0
             ):
@@ -284,16 +284,16 @@ def _edits(
 
 def _split(words: Iterable[_Typed], candidates: SpellingCandidates) -> Iterator[_Change]:
     for word in words:
-        if candidates.known.get(word.folded):
+        if candidates.exact.get(word.folded):
             continue
         for first, second in _splits(word.folded):
-            others = {known.language: known for known in candidates.known.get(second, ())}
-            for known in candidates.known.get(first, ()):
-                other = others.get(known.language)
+            others = {entry.language: entry for entry in candidates.exact.get(second, ())}
+            for entry in candidates.exact.get(first, ()):
+                other = others.get(entry.language)
                 if other is not None:
-                    bits = math.log2(1 + min(known.pages, other.pages)) - SPLIT_BITS
+                    bits = math.log2(1 + min(entry.pages, other.pages)) - SPLIT_BITS
                     yield _Change(
-                        word.start, word.end, f"{known.text} {other.text}", known.language, bits
+                        word.start, word.end, f"{entry.text} {other.text}", entry.language, bits
                     )
 
 
@@ -301,13 +301,13 @@ def _joined(
     text: str, typed: Sequence[_Typed], candidates: SpellingCandidates
 ) -> Iterator[_Change]:
     for first, second in _neighbours(text, typed):
-        for known in candidates.known.get(first.folded + second.folded, ()):
+        for entry in candidates.exact.get(first.folded + second.folded, ()):
             yield _Change(
                 first.start,
                 second.end,
-                known.text,
-                known.language,
-                math.log2(1 + known.pages) - JOIN_BITS,
+                entry.text,
+                entry.language,
+                math.log2(1 + entry.pages) - JOIN_BITS,
             )
 
 
@@ -321,8 +321,8 @@ def _queries(
     """Return the queries with the compatible changes of each language, best first."""
     ranked: dict[str, float] = {}
     for language in {change.language for change in changes}:
-        kept = sum(
-            any(known.language == language for known in candidates.known.get(word.folded, ()))
+        correct = sum(
+            any(entry.language == language for entry in candidates.exact.get(word.folded, ()))
             for word in typed
             if word not in rare
         )
@@ -335,7 +335,7 @@ def _queries(
             for change in of_language:
                 if all(change.end <= other.start or other.end <= change.start for other in chosen):
                     chosen.append(change)
-            bits = sum(change.bits for change in chosen) / len(chosen) + kept + 4.0 * len(chosen)
+            bits = sum(change.bits for change in chosen) / len(chosen) + correct + 4.0 * len(chosen)
             query = _changed(text, chosen)
             ranked[query] = max(ranked.get(query, -math.inf), bits)
     return sorted(ranked, key=lambda query: (-ranked[query], query))
@@ -351,9 +351,9 @@ def _added(parts: Iterable[Mapping[str, Sequence[KnownWord]]]) -> dict[str, list
     pages = Counter[tuple[str, str, str]]()
     words: dict[tuple[str, str, str], KnownWord] = {}
     for part in parts:
-        for asked, found in part.items():
-            for word in found:
-                key = asked, word.language, word.folded
+        for word_asked, words_found in part.items():
+            for word in words_found:
+                key = word_asked, word.language, word.folded
                 pages[key] += word.pages
                 words.setdefault(key, word)
     added: dict[str, list[KnownWord]] = {}
