@@ -349,30 +349,22 @@ class ShardIndexer:
         )
         build = builder.link()
         self._release_memory()
-        if suggestions:
-            self._suggest(build, before, graph)
+        now_ms = self._clock.now_ms()
+        if suggestions and (before is None or refresh.is_due(before.path, now_ms, head)):
+            self._suggest(build, graph, now_ms)
             self._release_memory()
         elif before is not None:
             refresh.keep(before.path, build)
         return generations.publish(self._storage, build, info, self._line)
 
-    def _suggest(self, build: Path, before: Generation | None, graph: int) -> None:
-        """Put suggestions into a build folder."""
+    def _suggest(self, build: Path, graph: int, now_ms: int) -> None:
+        """Write suggestions into a build folder."""
         tables = LiveTables(self._workspace, self._state)
         only = None if self.shard.count == 1 else self._partitions
-        links = link_news(self._workspace, self._partitions) if self._has_links(graph) else None
-
-        def link_signals(keys: pl.Series) -> pl.DataFrame | None:
-            if links is None:
-                return None
-            return links.pages(keys, columns=["url_key", "prior", "anchors"])
-
-        def removed() -> pl.Series:
-            return removed_pages(tables, 0, only)["url_key"].unique()
-
-        task = refresh.SuggestTask(tables, only, self._clock.now_ms(), removed, link_signals)
         with _reading_tables():
-            refresh.place(task, build, before.path if before is not None else None)
+            links = link_news(self._workspace, self._partitions) if self._has_links(graph) else None
+            removed = removed_pages(tables, 0, only)["url_key"].unique()
+            refresh.write_file(build, tables, only, removed, links, now_ms)
 
     def _report(
         self, current: Generation, started: float, put: int = 0, removed: int = 0, reason: str = ""

@@ -86,7 +86,7 @@ class PageSignals:
         if only is None and after:
             changed = [frame["url_key"] for frame in rows("pages", ("url_key",))]
             keys = (pl.concat(changed) if changed else pl.Series(dtype=pl.UInt64)).unique()
-        self._graph = _GraphSignals(links, keys, partitions)
+        self._read_graph(links, keys, partitions)
 
     def links(self, url_key: int) -> Sequence[int]:
         """Return the `link_key`s of the targets of a page."""
@@ -101,42 +101,6 @@ class PageSignals:
         return self._types.get(url_key) or type_by_name(url)
 
     def prior(self, url_key: int) -> float:
-        return self._graph.prior(url_key)
-
-    def anchors(self, url_key: int) -> str:
-        return self._graph.anchors(url_key)
-
-    def group(self, url_key: int, digest: int) -> int:
-        """Return the group of near duplicates; 0: none, or the text has changed since."""
-        return self._graph.group(url_key, digest)
-
-    def copied_in(self, url_key: int) -> frozenset[str]:
-        """Return the collections in which it is a copy that a redirect led to."""
-        return self._graph.copied_in.get(url_key, frozenset())
-
-
-class _GraphSignals:
-    """Signals of the graph, by key."""
-
-    def __init__(
-        self, links: LinkSignals | None, only: pl.Series | None, inside: range | None
-    ) -> None:
-        self._keys: Keys = np.zeros(0, np.uint64)
-        self.copied_in: dict[int, frozenset[str]] = {}
-        self._groups: dict[int, tuple[int, int]] = {}
-        if links is None:
-            return
-        rows = links.pages(only, inside=inside).sort("url_key")
-        self._keys = rows["url_key"].to_numpy()
-        self._prior, self._anchors = rows["prior"].to_numpy(), rows["anchors"]
-        grouped = rows.filter(pl.col("group") != 0).select("url_key", "text", "group")
-        self._groups = {url_key: (text, group) for url_key, text, group in grouped.iter_rows()}
-        for url_key, collection in (
-            links.copies(only, inside=inside).select("url_key", "collection").iter_rows()
-        ):
-            self.copied_in[url_key] = self.copied_in.get(url_key, frozenset()) | {collection}
-
-    def prior(self, url_key: int) -> float:
         place = self._place(url_key)
         return 1.0 if place < 0 else float(self._prior[place])
 
@@ -145,8 +109,30 @@ class _GraphSignals:
         return "" if place < 0 else str(self._anchors[place])
 
     def group(self, url_key: int, digest: int) -> int:
+        """Return the group of near duplicates; 0: none, or the text has changed since."""
         text, group = self._groups.get(url_key, (0, 0))
         return group if text == digest else 0
+
+    def copied_in(self, url_key: int) -> frozenset[str]:
+        """Return the collections in which it is a copy that a redirect led to."""
+        return self._copied_in.get(url_key, frozenset())
+
+    def _read_graph(
+        self, links: LinkSignals | None, only: pl.Series | None, inside: range | None
+    ) -> None:
+        self._keys: Keys = np.zeros(0, np.uint64)
+        self._copied_in: dict[int, frozenset[str]] = {}
+        self._groups: dict[int, tuple[int, int]] = {}
+        if links is None:
+            return
+        rows = links.pages(only, inside=inside).sort("url_key")
+        self._keys = rows["url_key"].to_numpy()
+        self._prior, self._anchors = rows["prior"].to_numpy(), rows["anchors"]
+        grouped = rows.filter(pl.col("group") != 0).select("url_key", "text", "group")
+        self._groups = {url_key: (text, group) for url_key, text, group in grouped.iter_rows()}
+        copies = links.copies(only, inside=inside)
+        for url_key, collection in copies.select("url_key", "collection").iter_rows():
+            self._copied_in[url_key] = self.copied_in(url_key) | {collection}
 
     def _place(self, url_key: int) -> int:
         if not self._keys.size:

@@ -8,13 +8,13 @@ are left out of a new file.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import polars as pl
 
 from lycosa.core.errors import WorkspaceError
+from lycosa.graph.generation import LinkSignals
 from lycosa.index.generation import link_or_copy
 from lycosa.index.suggest import file as suggest_file
 from lycosa.index.suggest.collect import COLUMNS, COPY_COLUMNS, WORD_PAGES, Collector, copies_of
@@ -31,21 +31,6 @@ the indexer's time.
 _FRAME_BYTES = 24 * 2**20
 
 
-@dataclass(slots=True, frozen=True)
-class SuggestTask:
-    """Sources of a file.
-
-    `only`: the partitions of a shard, None for all. `removed` returns the keys of pages without
-    suggestions. `link_signals` returns url_key, prior and anchors of pages, or None.
-    """
-
-    tables: LiveTables
-    only: range | None
-    now_ms: int
-    removed: Callable[[], pl.Series]
-    link_signals: Callable[[pl.Series], pl.DataFrame | None]
-
-
 def is_due(generation: Path, now_ms: int, log_entry: int) -> bool:
     """Return whether the file of a generation is outdated and its interval is over."""
     info = _info(generation)
@@ -56,23 +41,43 @@ def is_due(generation: Path, now_ms: int, log_entry: int) -> bool:
     return info.log_entry < log_entry and rested
 
 
-def place(task: SuggestTask, build: Path, before: Path | None) -> None:
-    """Put a file into a build folder. `before`: the previous generation, None for a rebuild.
+def write_file(
+    build: Path,
+    tables: LiveTables,
+    partitions: range | None,
+    removed: pl.Series,
+    links: LinkSignals | None,
+    now_ms: int,
+) -> None:
+    """Write a file into a build folder.
+
+    Args:
+        partitions: the partitions of a shard, None for all.
+        removed: keys of pages without suggestions.
 
     Raises:
         FileNotFoundError, polars.exceptions.PolarsError: a table cannot be read.
     """
-    if before is not None and not is_due(before, task.now_ms, task.tables.state.head):
-        keep(before, build)
-        return
-    pages = sum(file.rows for file in task.tables.state.files.get("pages", []))
-    share = max(1, -(-pages // WORD_PAGES))
-    removed = task.removed()
-    collector = Collector(share, copies_of(_frames(task, removed, COPY_COLUMNS), share))
-    for frame in _frames(task, removed, COLUMNS):
-        collector.add(frame, task.link_signals(frame["url_key"]))
+
+    def frames(columns: Sequence[str]) -> Iterator[pl.DataFrame]:
+        """Yield the pages, each once even if several collections have it."""
+        filters = pl.col("may_index") & ~pl.col("url_key").is_in(removed.implode())
+        if partitions is not None:
+            filters &= in_partitions(partitions)
+        for frame in tables.ordered("pages", columns, memory_bytes=_FRAME_BYTES):
+            pages = frame.filter(filters).unique("url_key", keep="last", maintain_order=True)
+            if pages.height:
+                yield pages
+
+    rows = sum(file.rows for file in tables.state.files.get("pages", []))
+    share = max(1, -(-rows // WORD_PAGES))
+    collector = Collector(share, copies_of(frames(COPY_COLUMNS), share))
+    for frame in frames(COLUMNS):
+        keys = frame["url_key"]
+        columns = ["url_key", "prior", "anchors"]
+        collector.add(frame, None if links is None else links.pages(keys, columns=columns))
     words = collector.words()
-    info = SuggestInfo(task.tables.state.head, task.now_ms, collector.pages)
+    info = SuggestInfo(tables.state.head, now_ms, collector.pages)
     write(build, info, collector.phrases(words), words)
 
 
@@ -89,16 +94,3 @@ def _info(generation: Path) -> SuggestInfo | None:
         return None if path is None else SuggestFile(path).info
     except (WorkspaceError, OSError):
         return None
-
-
-def _frames(
-    task: SuggestTask, removed: pl.Series, columns: Sequence[str]
-) -> Iterator[pl.DataFrame]:
-    """Yield the pages, each once even if several collections have it."""
-    filters = pl.col("may_index") & ~pl.col("url_key").is_in(removed.implode())
-    if task.only is not None:
-        filters &= in_partitions(task.only)
-    for frame in task.tables.ordered("pages", columns, memory_bytes=_FRAME_BYTES):
-        pages = frame.filter(filters).unique("url_key", keep="last", maintain_order=True)
-        if pages.height:
-            yield pages

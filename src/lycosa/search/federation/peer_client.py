@@ -6,8 +6,9 @@ received, and validated by models.
 
 from __future__ import annotations
 
-import threading
+import contextlib
 import time
+from collections import deque
 from collections.abc import Sequence
 from typing import Any, TypeVar
 from urllib.parse import urlencode, urlsplit
@@ -23,7 +24,13 @@ from lycosa.search.federation.backend import BackendError, GenerationGone, Incom
 
 MAX_ANSWER_BYTES = 8 * 2**20
 _MAX_IDLE = 8  # handles that keep their connections
-_OLD = (404, 405)  # what a Lycosa without a route answers
+_OLD = (404, 405)  # responses of a version without the route
+_HEADERS = (
+    "Accept: application/json",
+    "Accept-Encoding: identity",
+    "Expect:",
+    f"User-Agent: lycosa-peer/{VERSION}",
+)
 _Message = TypeVar("_Message", bound=BaseModel)
 
 
@@ -58,8 +65,7 @@ class PeerHttp:
         # nothing that it says is dialled.
         self._settings = settings.model_copy(update={"connect_to": ()})
         self._authorities = authorities_file(settings.ca_file)
-        self._idle: list[Any] = []
-        self._lock = threading.Lock()
+        self._idle: deque[Any] = deque(maxlen=_MAX_IDLE)
 
     def ask(
         self, path: str, body: BaseModel | None, answer: type[_Message], timeout_s: float
@@ -100,81 +106,49 @@ class PeerHttp:
         timeout_ms = int(timeout_s * 1000)
         if timeout_ms <= 0:
             raise BackendError(f"{self.url} did not respond in time")
+        headers = [*_HEADERS, *([] if content is None else ["Content-Type: application/json"])]
         curl = self._handle()
-        parts: list[bytes] = []
-        size = 0
-
-        def take(piece: bytes) -> int:
-            nonlocal size
-            size += len(piece)
-            if size > MAX_ANSWER_BYTES:
-                return 0  # libcurl ends the transfer
-            parts.append(piece)
-            return len(piece)
-
         curl.setopt(pycurl.URL, f"{self.url}{path}")
-        curl.setopt(pycurl.WRITEFUNCTION, take)
         curl.setopt(pycurl.TIMEOUT_MS, timeout_ms)
         curl.setopt(pycurl.CONNECTTIMEOUT_MS, timeout_ms)
-        headers = [
-            "Accept: application/json",
-            "Accept-Encoding: identity",
-            "Expect:",
-            f"User-Agent: lycosa-peer/{VERSION}",
-        ]
+        curl.setopt(pycurl.HTTPHEADER, headers)
         if content is None:
             curl.setopt(pycurl.HTTPGET, 1)
         else:
             curl.setopt(pycurl.POST, 1)
             curl.setopt(pycurl.POSTFIELDS, content)
-            headers.append("Content-Type: application/json")
-        curl.setopt(pycurl.HTTPHEADER, headers)
         try:
-            curl.perform()
-            status = int(curl.getinfo(pycurl.RESPONSE_CODE))
-        except pycurl.error as error:
-            curl.close()
-            if size > MAX_ANSWER_BYTES:
-                raise BackendError(
-                    f"{self.url} returned more than {MAX_ANSWER_BYTES // 2**20} MiB"
-                ) from None
-            if error.args[0] == pycurl.E_OPERATION_TIMEDOUT:
-                raise BackendError(f"{self.url} did not respond in time") from None
-            raise BackendError(f"{self.url} cannot be reached: {curl_reason(error)}") from None
-        except BaseException:
-            curl.close()
-            raise
-        self._give_back(curl)
-        return status, b"".join(parts)
+            body: bytes = curl.perform_rb()
+        except pycurl.error as error:  # the handle is not used again
+            if error.args[0] == pycurl.E_FILESIZE_EXCEEDED:
+                reason = f"returned more than {MAX_ANSWER_BYTES // 2**20} MiB"
+            elif error.args[0] == pycurl.E_OPERATION_TIMEDOUT:
+                reason = "did not respond in time"
+            else:
+                reason = f"cannot be reached: {' '.join(str(error.args[-1]).split())[:200]}"
+            raise BackendError(f"{self.url} {reason}") from None
+        status = int(curl.getinfo(pycurl.RESPONSE_CODE))
+        self._idle.append(curl)
+        return status, body
 
     def _handle(self) -> Any:
-        with self._lock:
-            if self._idle:
-                return self._idle.pop()
+        with contextlib.suppress(IndexError):
+            return self._idle.pop()
         curl = new_handle(self._settings, self._authorities)
         curl.setopt(pycurl.HTTP_TRANSFER_DECODING, 1)
         curl.setopt(pycurl.PATH_AS_IS, 0)
         curl.setopt(pycurl.HTTP_VERSION, pycurl.CURL_HTTP_VERSION_1_1)
+        curl.setopt(pycurl.MAXFILESIZE_LARGE, MAX_ANSWER_BYTES)
         return curl
 
-    def _give_back(self, curl: Any) -> None:
-        curl.setopt(pycurl.WRITEFUNCTION, _drop)
-        with self._lock:
-            if len(self._idle) < _MAX_IDLE:
-                self._idle.append(curl)
-                return
-        curl.close()
-
     def close(self) -> None:
-        """End its connections."""
-        with self._lock:
-            for curl in self._idle:
-                curl.close()
-            self._idle = []
+        """End its idle connections."""
+        self._idle.clear()
 
 
 class FailureBackoff:
-    """A peer that failed is left alone for a while: who searches should not wait for it each time.
+    """Skips a peer for a while after a failure, so that not every search waits for it.
+
     Shared by threads.
     """
 
@@ -184,7 +158,7 @@ class FailureBackoff:
         self._reason = ""
 
     def require(self) -> None:
-        """Raises BackendError, with the reason that it had before, while it rests."""
+        """Raise BackendError, with the reason of the failure, while the peer is skipped."""
         if time.monotonic() < self._until:
             raise BackendError(self._reason)
 
@@ -193,15 +167,6 @@ class FailureBackoff:
 
     def answered(self) -> None:
         self._until = 0.0
-
-
-def curl_reason(error: pycurl.error) -> str:
-    """libcurl's own words, on one line."""
-    return " ".join(str(error.args[1] if len(error.args) > 1 else error).split())[:200]
-
-
-def _drop(piece: bytes) -> int:
-    return len(piece)
 
 
 def _first(error: ValidationError) -> str:
