@@ -58,6 +58,27 @@ class Lookup:
         return np.where(self._sorted[place] == wanted, self._order[place], -1)
 
 
+class RedirectMap:
+    """Where URLs redirect to, by their hashes. 16 bytes a redirect."""
+
+    def __init__(self, sources: Keys, targets: Keys, *, max_hops: int) -> None:
+        """`sources` are distinct."""
+        self._targets = targets
+        self._lookup = Lookup(sources)
+        self._max_hops = max_hops
+
+    def ends(self, urls: Keys) -> Keys:
+        """Return the end of each URL's redirects; in a loop, a URL of the loop."""
+        if not self._targets.size:
+            return urls
+        for _ in range(self._max_hops):
+            place = self._lookup.find(urls)
+            if (place < 0).all():
+                break
+            urls = np.where(place >= 0, self._targets[place], urls)
+        return urls
+
+
 def stored_pages(tables: LiveTables) -> PageKeys:
     """All pages of all collections. Raises FileNotFoundError as `LiveTables.ordered` does."""
     frames = [
@@ -91,7 +112,7 @@ def gather(tables: LiveTables, pages: PageKeys, folder: Path) -> Linked:
     """
     edges, anchors = folder / "edges", folder / "anchors"
     anchors.mkdir()
-    redirects = _Redirects(tables)
+    redirects = _redirects(tables)
     by_text, by_key = Lookup(pages.text_hash), Lookup(pages.url_key)
     with edges.open("wb") as file:
         for number, frame in enumerate(_links(tables)):
@@ -117,35 +138,22 @@ def gather(tables: LiveTables, pages: PageKeys, folder: Path) -> Linked:
     return Linked(edges, anchors)
 
 
-class _Redirects:
-    """Which URL leads where, by hashes of their text. 16 bytes a redirect."""
-
-    def __init__(self, tables: LiveTables) -> None:
-        frames = [
-            frame.filter(pl.col("kind") == LinkKind.REDIRECT.value).select(
-                source=pl.col("source").hash(), target=pl.col("target").hash()
-            )
-            for frame in tables.ordered(
-                "links", ("source", "target", "kind"), memory_bytes=_FRAME_BYTES
-            )
+def _redirects(tables: LiveTables) -> RedirectMap:
+    """Return all redirects, by hashes of the text of URLs."""
+    hops = pl.concat(
+        [
+            pl.DataFrame(schema={"source": pl.UInt64, "target": pl.UInt64}),
+            *(
+                frame.filter(pl.col("kind") == LinkKind.REDIRECT.value).select(
+                    source=pl.col("source").hash(), target=pl.col("target").hash()
+                )
+                for frame in tables.ordered(
+                    "links", ("source", "target", "kind"), memory_bytes=_FRAME_BYTES
+                )
+            ),
         ]
-        hops = (
-            pl.concat(frames).unique("source", keep="last")
-            if frames
-            else pl.DataFrame(schema={"source": pl.UInt64, "target": pl.UInt64})
-        )
-        self._target: Keys = hops["target"].to_numpy()
-        self._lookup = Lookup(hops["source"].to_numpy())
-
-    def ends(self, urls: Keys) -> Keys:
-        if not self._target.size:
-            return urls
-        for _ in range(_MAX_HOPS):
-            place = self._lookup.find(urls)
-            if (place < 0).all():
-                break
-            urls = np.where(place >= 0, self._target[place], urls)
-        return urls
+    ).unique("source", keep="last")
+    return RedirectMap(hops["source"].to_numpy(), hops["target"].to_numpy(), max_hops=_MAX_HOPS)
 
 
 def _links(tables: LiveTables) -> Iterator[pl.DataFrame]:
