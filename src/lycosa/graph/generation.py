@@ -8,7 +8,7 @@ A generation is a folder that is published completely and never changed; `rank` 
     translations-en-de.sqlite  one file per pair of languages, learned from pages in both
                                (`lycosa.translation.training`)
     training.json                what each of them was learned from
-                               (`lycosa.translation.training_records`)
+                               (`lycosa.translation.training`)
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ def make_generation(workspace: Workspace, analysis: Analysis = Analysis()) -> Gr
         _write_pages(pages, build)
         changed = pages.filter(pl.col("since") == number).height
         grouped = pages.filter(pl.col("group") != 0)["group"]
-        taught = train_tables(tables, build, analysis, _newest_folder(workspace))
+        translations = train_tables(tables, build, analysis, _newest_folder(workspace))
         while True:
             info = GraphInfo(
                 FORMAT,
@@ -91,7 +91,7 @@ def make_generation(workspace: Workspace, analysis: Analysis = Analysis()) -> Gr
                 pages.height,
                 changed,
                 SystemClock().now_ms(),
-                len(taught),
+                translations,
                 grouped.len(),
                 grouped.n_unique(),
             )
