@@ -15,7 +15,15 @@ from bench.near import measure, planted
 from lycosa.config.settings import IndexSettings
 from lycosa.core.records import Alternate, Page
 from lycosa.graph.generation import link_news, make_generation
-from lycosa.graph.minhash import LEAST, SKETCH, Sketches, candidates, shingles, similarity, stars
+from lycosa.graph.minhash import (
+    MIN_SHINGLES,
+    SKETCH,
+    Sketches,
+    candidates,
+    shingles,
+    similarity,
+    stars,
+)
 from lycosa.index.indexer import Indexer
 from lycosa.search.engine.searcher import Searcher, SearchRequest
 from lycosa.store.tables.live import LiveTables
@@ -70,8 +78,8 @@ def test_texts_too_short_to_compare() -> None:
     with tempfile.NamedTemporaryFile() as one, tempfile.NamedTemporaryFile() as other:
         sketches = Sketches(one.file, other.file)
         assert list(sketches.near()) == []
-        sketches.add(shingles(np.arange(LEAST + 3, dtype=np.uint64), 3))
-        sketches.add(shingles(np.arange(LEAST + 3, dtype=np.uint64), 3))
+        sketches.add(shingles(np.arange(MIN_SHINGLES + 3, dtype=np.uint64), 3))
+        sketches.add(shingles(np.arange(MIN_SHINGLES + 3, dtype=np.uint64), 3))
         assert list(sketches.near()) == [(0, 1, 1.0)]
 
 

@@ -1,9 +1,9 @@
 """Fold texts for comparison, and map positions back to the original text.
 
 Three foldings can be combined: `case` (Unicode full case folding: ß is ss), `accents` (Latin and
-Greek letters lose their marks, Arabic and Hebrew their vowel signs; й is not и), `width` (full-width
-and half-width forms). Each character is folded independently of its neighbours, so that the folded
-text of a part is a part of the folded text.
+Greek letters lose their marks, Arabic and Hebrew their vowel signs; й is not и), and `width`
+(full-width and half-width forms). Each character is folded independently of its neighbours: the
+folded text of a part is a part of the folded text.
 """
 
 from __future__ import annotations
