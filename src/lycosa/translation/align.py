@@ -111,7 +111,7 @@ def _best_path(one: Pieces, other: Pieces) -> list[tuple[tuple[int, int], tuple[
     ends = [0, *itertools.accumulate(map(len, one))]
     other_ends = [0, *itertools.accumulate(map(len, other))]
     ratio = other_ends[-1] / max(1, ends[-1])
-    marks, other_marks = [_marks(piece) for piece in one], [_marks(piece) for piece in other]
+    marks, other_marks = _windows(one), _windows(other)
     slope, rows, columns = len(other) / len(one), len(one), len(other)
     cost: dict[tuple[int, int], float] = {(0, 0): 0.0}
     previous: dict[tuple[int, int], tuple[int, int]] = {}
@@ -131,8 +131,8 @@ def _best_path(one: Pieces, other: Pieces) -> list[tuple[tuple[int, int], tuple[
                     price += mismatch(
                         ends[down] - ends[row], other_ends[right] - other_ends[column], ratio
                     )
-                    ours, others = marks[row:down], other_marks[column:right]
-                    if any(ours) or any(others):
+                    ours, others = marks[step[0]][row], other_marks[step[1]][column]
+                    if len(ours) + len(others) > 2:
                         price -= ANCHOR_WEIGHT * _shared(ours, others)
                 if price < cost.get((down, right), math.inf):
                     cost[down, right] = price
@@ -169,9 +169,12 @@ def _marks(piece: str) -> frozenset[str]:
     return frozenset(_ALIKE.findall(piece))
 
 
-def _shared(some: Sequence[frozenset[str]], others: Sequence[frozenset[str]]) -> float:
-    """Return how similar the names, numbers and code are: -0.2 to 0.8."""
-    one = some[0] if len(some) == 1 else some[0] | some[1]
-    other = others[0] if len(others) == 1 else others[0] | others[1]
-    total = len(one) + len(other)
-    return 2 * len(one & other) / total - 0.2 if total > 2 else 0.0
+def _windows(pieces: Pieces) -> dict[int, list[frozenset[str]]]:
+    """Return the names, numbers and code of each piece (1), and of it with the next one (2)."""
+    marks = [_marks(piece) for piece in pieces]
+    return {1: marks, 2: [first | second for first, second in itertools.pairwise(marks)]}
+
+
+def _shared(ours: frozenset[str], others: frozenset[str]) -> float:
+    """Return how similar two sets of names, numbers and code are: -0.2 to 0.8."""
+    return 2 * len(ours & others) / (len(ours) + len(others)) - 0.2
