@@ -22,9 +22,7 @@ from tantivy.tantivy import __version__ as TANTIVY_VERSION
 from lycosa.text import burmese, fold, han, korean, lao, letters
 from lycosa.text.segmented import (
     AccentAnalyzer,
-    CharacterAnalyzer,
     DictionaryAnalyzer,
-    PartsAnalyzer,
     SegmentedAnalyzer,
     SyllableAnalyzer,
     SyllablePairAnalyzer,
@@ -32,6 +30,7 @@ from lycosa.text.segmented import (
     clean,
     same,
 )
+from lycosa.text.spaceless import CharacterAnalyzer, PartsAnalyzer
 from lycosa.text.suffixes import light_stem
 
 __all__ = [

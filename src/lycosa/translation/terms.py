@@ -14,11 +14,11 @@ from lycosa.text.analyze import Analyzer, NativeAnalyzer, Unit
 from lycosa.text.han import simplified
 from lycosa.text.korean import MorphemeAnalyzer
 from lycosa.text.segmented import (
-    PartsAnalyzer,
     SegmentedAnalyzer,
     SyllablePairAnalyzer,
     TwoStreamAnalyzer,
 )
+from lycosa.text.spaceless import PartsAnalyzer
 
 MAX_KEY = 8  # terms
 
