@@ -209,9 +209,9 @@ def test_all_problems_are_told_at_once() -> None:
         ),
         (
             "[[collection]]\nallow = ['(']\n",
-            "collection 'default': allow: '(' is not a regular expression",
+            "lycosa.toml, line 2: collection.0.allow.0: not a regular expression",
         ),
-        ("[[collection]]\ndeny = ['a{99999999999999999999}']\n", "is not a regular expression"),
+        ("[[collection]]\ndeny = ['a{99999999999999999999}']\n", "not a regular expression"),
     ],
 )
 def test_other_messages(text: str, words: str) -> None:

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from lycosa.config.collection import ADMISSION_SETTINGS, OTHER_SETTINGS, Collection
 from lycosa.config.reading import parse_config
-from lycosa.config.settings import ADMISSION_SETTINGS, OTHER_SETTINGS, Collection
 from lycosa.core.clock import SystemClock
 from lycosa.core.errors import ClaimLost, ConfigError, UrlError, UsageError
 from lycosa.crawl.session.seeds import seeds_of

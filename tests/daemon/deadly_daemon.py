@@ -15,8 +15,7 @@ import weakref
 from lycosa.core.errors import LycosaError
 from lycosa.core.records import Page
 from lycosa.crawl.processing import page_reader as parse
-from lycosa.daemon import daemon
-from lycosa.daemon import worker_supervisor as worker_keeper
+from lycosa.daemon import daemon, supervisors
 from tests.crawl import deadly
 
 _parse = deadly.parse.parse_page  # type: ignore[attr-defined]
@@ -47,7 +46,7 @@ if __name__ == "__main__":
     daemon._TIDY_EVERY_MS = 500
     Cycle()
     if len(sys.argv) > 2:
-        vars(worker_keeper)["MAX_PAGE_MS"] = int(sys.argv[2])
+        vars(supervisors)["MAX_PAGE_MS"] = int(sys.argv[2])
     try:
         daemon.run(
             daemon.RunOrder(sys.argv[1]), lambda line: print(line, file=sys.stderr, flush=True)

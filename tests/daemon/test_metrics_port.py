@@ -11,14 +11,14 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from lycosa.daemon.metrics_port import MetricsPort
+from lycosa.daemon.metrics_port import metrics_served
 
 
 def test_a_client_that_breaks_off_leaves_no_trace(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    with MetricsPort(str(tmp_path), 0) as served:
-        place = ("127.0.0.1", urlsplit(served.address).port or 0)
+    with metrics_served(str(tmp_path), 0) as address:
+        place = ("127.0.0.1", urlsplit(address).port or 0)
         for _ in range(5):
             client = socket.create_connection(place)
             # reset, not closed

@@ -70,7 +70,7 @@ def test_the_columns_say_the_same_as_the_rank(strategy: Strategy, rows: list[Url
 def test_names_are_those_of_the_configuration() -> None:
     from typing import get_args
 
-    from lycosa.config import settings as config
+    from lycosa.config import collection as config
 
     assert set(STRATEGIES) == set(get_args(config.Strategy))
     assert all(strategy.name == name for name, strategy in STRATEGIES.items())

@@ -15,11 +15,19 @@ from bench.near import measure, planted
 from lycosa.config.settings import IndexSettings
 from lycosa.core.records import Alternate, Page
 from lycosa.graph.generation import link_news, make_generation
-from lycosa.graph.minhash import LEAST, SKETCH, Sketches, candidates, shingles, similarity, stars
+from lycosa.graph.minhash import (
+    MIN_SHINGLES,
+    SKETCH,
+    Sketches,
+    candidates,
+    shingles,
+    similarity,
+    stars,
+)
 from lycosa.index.indexer import Indexer
 from lycosa.search.engine.searcher import Searcher, SearchRequest
-from lycosa.store.tables.live import LiveTables
 from lycosa.text.digest import text_digest
+from tests.graph.keys import url_keys
 from tests.index.corpus import Corpus
 from tests.index.corpus import page as page_without_digest
 
@@ -70,8 +78,8 @@ def test_texts_too_short_to_compare() -> None:
     with tempfile.NamedTemporaryFile() as one, tempfile.NamedTemporaryFile() as other:
         sketches = Sketches(one.file, other.file)
         assert list(sketches.near()) == []
-        sketches.add(shingles(np.arange(LEAST + 3, dtype=np.uint64), 3))
-        sketches.add(shingles(np.arange(LEAST + 3, dtype=np.uint64), 3))
+        sketches.add(shingles(np.arange(MIN_SHINGLES + 3, dtype=np.uint64), 3))
+        sketches.add(shingles(np.arange(MIN_SHINGLES + 3, dtype=np.uint64), 3))
         assert list(sketches.near()) == [(0, 1, 1.0)]
 
 
@@ -152,21 +160,24 @@ def test_a_notice_that_all_pages_have_makes_no_copies(tmp_path: Path) -> None:
         )
         for name, main, text in pages
     )
-    make_generation(corpus.workspace)
     assert same_group(corpus) == [{"a", "a-again"}]
 
 
 def same_group(corpus: Corpus) -> list[set[str]]:
-    news = link_news(corpus.workspace, range(corpus.workspace.partitions))
-    assert news is not None
-    urls = dict(
-        LiveTables(corpus.workspace).scan("pages").select("url_key", "url").collect().iter_rows()
-    )
-    found: dict[int, set[str]] = {}
-    for url_key, group in news.pages().select("url_key", "group").iter_rows():
-        if group:
-            found.setdefault(group, set()).add(urls[url_key].rpartition("/")[2])
-    return list(found.values())
+    groups: dict[int, set[str]] = {}
+    for url, group, _ in grouped_pages(corpus):
+        groups.setdefault(group, set()).add(url.rpartition("/")[2])
+    return list(groups.values())
+
+
+def grouped_pages(corpus: Corpus) -> list[tuple[str, int, str]]:
+    """URL, group and canonical URL of the pages in a group, after a ranking."""
+    make_generation(corpus.workspace)
+    signals = link_news(corpus.workspace, range(corpus.workspace.partitions))
+    assert signals is not None
+    urls = {key: url for url, key in url_keys(corpus).items()}
+    rows = signals.pages().filter(pl.col("group") != 0).select("url_key", "group", "canonical")
+    return [(urls[key], group, urls[canonical]) for key, group, canonical in rows.iter_rows()]
 
 
 def test_the_page_that_others_name_stands_for_the_group(tmp_path: Path) -> None:
@@ -179,26 +190,15 @@ def test_the_page_that_others_name_stands_for_the_group(tmp_path: Path) -> None:
             ("http://a.test/p2", page(f"{STORY} three")),
         ]
     )
-    make_generation(corpus.workspace)
-    news = link_news(corpus.workspace, range(corpus.workspace.partitions))
-    assert news is not None
-    keys = dict(
-        LiveTables(corpus.workspace).scan("pages").select("url", "url_key").collect().iter_rows()
-    )
-    assert news.pages()["canonical"].to_list() == [keys["http://a.test/the-story-itself"]] * 4
-    assert news.pages()["group"].n_unique() == 1
+    rows = grouped_pages(corpus)
+    assert [url for _, _, url in rows] == ["http://a.test/the-story-itself"] * 4
+    assert len({group for _, group, _ in rows}) == 1
 
 
 def canonical_pages(corpus: Corpus) -> set[str]:
-    make_generation(corpus.workspace)
-    news = link_news(corpus.workspace, range(corpus.workspace.partitions))
-    assert news is not None
-    urls = dict(
-        LiveTables(corpus.workspace).scan("pages").select("url_key", "url").collect().iter_rows()
-    )
-    grouped = news.pages().filter(pl.col("group") != 0)
-    assert grouped["group"].n_unique() == 1
-    return {urls[key] for key in grouped["canonical"]}
+    rows = grouped_pages(corpus)
+    assert len({group for _, group, _ in rows}) == 1
+    return {url for _, _, url in rows}
 
 
 @pytest.mark.parametrize(

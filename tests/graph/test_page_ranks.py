@@ -19,6 +19,7 @@ from lycosa.maintenance.upkeep import rank_when_due
 from lycosa.search.engine.searcher import Searcher, SearchRequest
 from lycosa.store.exclusion.purge import exclude
 from lycosa.store.tables.buffers import Buffers
+from tests.graph.keys import url_keys
 from tests.index.corpus import Corpus, page
 
 SMALL = IndexSettings.model_validate({"heap": "15MiB"})
@@ -44,15 +45,7 @@ def said(corpus: Corpus) -> dict[str, tuple[float, str, int]]:
         row["url_key"]: (round(row["prior"], 4), row["anchors"], row["since"])
         for row in news.pages().iter_rows(named=True)
     }
-    return {url: by_key[key] for url, key in keys(corpus).items() if key in by_key}
-
-
-def keys(corpus: Corpus) -> dict[str, int]:
-    from lycosa.store.tables.live import LiveTables
-
-    return dict(
-        LiveTables(corpus.workspace).scan("pages").select("url", "url_key").collect().iter_rows()
-    )
+    return {url: by_key[key] for url, key in url_keys(corpus).items() if key in by_key}
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -133,11 +126,6 @@ def test_priors_stay_within_their_shares(corpus: Corpus) -> None:
     assert set(priors.values()) == {1.0}
 
 
-def put(corpus: Corpus, indexer: Indexer) -> int:
-    report = indexer.update()
-    return report.put
-
-
 def urls(corpus: Corpus, query: str) -> list[str]:
     return [
         hit.url for hit in Searcher(corpus.root).search(SearchRequest(query, 50, per_host=0)).hits
@@ -157,10 +145,10 @@ def fleet(anchor: str) -> Iterable[tuple[str, object]]:
 def test_the_index_follows_the_ranking(corpus: Corpus) -> None:
     corpus.commit(fleet("spaceport"))  # type: ignore[arg-type]
     with Indexer(corpus.root, SMALL) as indexer:
-        assert put(corpus, indexer) == 10
+        assert indexer.update().put == 10
         assert urls(corpus, "inanchor:spaceport") == []
         first = make_generation(corpus.workspace)
-        assert put(corpus, indexer) == 10  # nobody had said anything of them before
+        assert indexer.update().put == 10  # nobody had said anything of them before
         assert urls(corpus, "inanchor:spaceport") == urls(corpus, "spaceport") == [HUB]
         assert urls(corpus, "hub")[0] == HUB  # the same text: the prior decides
         assert (indexer.update().changed, newest_index(corpus.root).info.graph) == (  # type: ignore[union-attr]
@@ -168,7 +156,7 @@ def test_the_index_follows_the_ranking(corpus: Corpus) -> None:
             first.generation,
         )
         make_generation(corpus.workspace)
-        assert put(corpus, indexer) == 0
+        assert indexer.update().put == 0
         corpus.commit(
             [
                 (
@@ -177,10 +165,10 @@ def test_the_index_follows_the_ranking(corpus: Corpus) -> None:
                 )
             ]
         )
-        assert put(corpus, indexer) == 1
+        assert indexer.update().put == 1
         assert urls(corpus, "starbase") == []
         assert make_generation(corpus.workspace).changed == 1
-        assert put(corpus, indexer) == 1
+        assert indexer.update().put == 1
         assert urls(corpus, "inanchor:starbase") == urls(corpus, "inanchor:spaceport") == [HUB]
         corpus.commit(states=[(HUB, "gone")])
         make_generation(corpus.workspace)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from lycosa.find.scan import _any_case, _pages_with
 from lycosa.matching.normalise import Folding, fold, fold_character
-from lycosa.matching.patterns import FEW, Needles, as_looked_for
+from lycosa.matching.patterns import FEW, PatternSet, normalized_text
 
 CASE, ACCENTS, WIDTH = Folding(case=True), Folding(accents=True), Folding(width=True)
 ALL = Folding(True, True, True)
@@ -87,7 +87,7 @@ def test_every_character_leads_back_to_where_it_came_from(text: str, folding: Fo
 def test_many_texts_are_found_where_each_alone_is(
     texts: list[str], page: str, folding: Folding
 ) -> None:
-    needles = [each for each in map(as_looked_for, texts) if each]
+    needles = [each for each in map(normalized_text, texts) if each]
     page = unicodedata.normalize("NFC", page + "".join(needles[:3]))
     folded = fold(page, folding)
     expected: dict[int, list[int]] = {}
@@ -98,7 +98,7 @@ def test_many_texts_are_found_where_each_alone_is(
         ]
         if starts:
             expected[number] = list(dict.fromkeys(folded.place(at) for at in starts))
-    assert Needles(needles, folding).find(page) == expected
+    assert PatternSet(needles, folding).find(page) == expected
 
 
 @pytest.mark.parametrize("many", [False, True])
@@ -115,7 +115,7 @@ def test_positions_are_those_of_the_text_in_every_script(
     page: str, needle: str, many: bool
 ) -> None:
     others = [f"{needle}{number}" for number in range(FEW)] if many else []
-    found = Needles([*others, needle], Folding()).find(page)
+    found = PatternSet([*others, needle], Folding()).find(page)
     expected = [at for at in range(len(page)) if page[at : at + len(needle)] == needle]
     assert found == {len(others): expected}
 
@@ -127,7 +127,7 @@ def test_positions_are_those_of_the_text_in_every_script(
 def test_pages_that_are_folded_as_one_are_found_as_each_alone(
     pages: list[str], needle: str, folding: Folding
 ) -> None:
-    needle = as_looked_for(needle)[:3]
+    needle = normalized_text(needle)[:3]
     pages = [unicodedata.normalize("NFC", each) for each in [*pages, pages[0] + needle.swapcase()]]
     folded_needle = fold(needle, folding).text
     expected = {

@@ -11,8 +11,7 @@ from typer.testing import CliRunner
 
 from lycosa.cli.main import app
 from lycosa.config.settings import Config
-from lycosa.site.changes import PageChange
-from lycosa.site.site_changes import changes_of
+from lycosa.site.changes import PageChange, changes_of
 from lycosa.store.compaction.compact import compact
 from lycosa.store.workspace import Workspace
 from tests.export.library_pages import Fetched, at, commit, day_name

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lycosa.site.pages_of_site import SiteLinks, depths
-from lycosa.site.tree import tree
+from lycosa.site.checks import folder_tree
+from lycosa.site.facts import SiteLinks, depths
 from lycosa.url.site_name import site_name
 
 
@@ -85,7 +85,7 @@ def test_folders_hold_what_lies_below_them() -> None:
     )
     folders = [
         (each.path, each.level, each.pages, each.own_pages, each.bytes, each.broken)
-        for each in tree(nodes)
+        for each in folder_tree(nodes)
     ]
     assert folders == [
         ("/", 0, 4, 1, 1111, 1),

@@ -8,10 +8,9 @@ import xml.etree.ElementTree as ElementTree
 from dataclasses import replace
 from itertools import combinations
 
-from lycosa.site.broken_links import BrokenLink
+from lycosa.site.checks import BrokenLink, Folder
 from lycosa.site.picture import MAX_PAGES, site_picture
 from lycosa.site.report import PageLine, SiteReport
-from lycosa.site.tree import Folder
 
 _SVG = "{http://www.w3.org/2000/svg}"
 _PAGE = PageLine("", "", "en", 1, 1, 0, 1, 0, 1000, 5, None)

@@ -12,8 +12,8 @@ from typer.testing import CliRunner
 
 from lycosa.cli.main import app
 from lycosa.core.errors import UsageError
-from lycosa.site.report import SiteReport
-from lycosa.site.site_report import links_of, report_of
+from lycosa.site.links import links_of
+from lycosa.site.report import SiteReport, report_of
 from lycosa.store.compaction.compact import compact
 from lycosa.store.workspace import Workspace
 from tests.site.planted import Planted, crawled

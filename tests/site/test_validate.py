@@ -13,8 +13,7 @@ from typer.testing import CliRunner
 from lycosa.cli.main import app
 from lycosa.config.settings import Config
 from lycosa.core.errors import UsageError, WorkError
-from lycosa.site.validate import MOST_BYTES, html_faults
-from lycosa.site.validate_archived import validate_archived
+from lycosa.site.validate import MAX_BYTES, html_faults, validate_archived
 from lycosa.store.workspace import Workspace
 from tests.export.library_pages import Fetched, commit
 
@@ -69,7 +68,7 @@ def test_it_takes_whatever_comes(pieces: list[str]) -> None:
 
 def test_what_takes_too_long_is_refused() -> None:
     with pytest.raises(WorkError, match="more than can be validated"):
-        html_faults(b" " * (MOST_BYTES + 1))
+        html_faults(b" " * (MAX_BYTES + 1))
 
 
 def test_the_newest_archived_answer_is_checked(tmp_path: Path) -> None:

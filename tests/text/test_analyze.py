@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 
 from lycosa.text.analyze import analyzer_for
 from lycosa.text.fold import MAX_TERM_BYTES, pieces, plain, with_names, without_accents
-from lycosa.text.segmented import _HANGUL, _PLAIN_CJK, PartsAnalyzer, SegmentedAnalyzer
+from lycosa.text.segmented import _HANGUL, SegmentedAnalyzer
+from lycosa.text.spaceless import _PLAIN_CJK, PartsAnalyzer
 from tests.text.data import declaration, declaration_languages, sib200
 
 LANGUAGES = [

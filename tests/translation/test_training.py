@@ -19,8 +19,7 @@ from lycosa.core.errors import WorkspaceError
 from lycosa.core.records import Alternate, Link
 from lycosa.graph.generation import make_generation, newest
 from lycosa.store.tables.live import LiveTables
-from lycosa.translation import training as taught_module
-from lycosa.translation import training_records as kept
+from lycosa.translation import training
 from lycosa.translation.parallel_pages import find_parallel, place_of
 from lycosa.translation.table import TableInfo, TranslationTable
 from lycosa.translation.training import table_name
@@ -157,17 +156,17 @@ def _tables(corpus: Corpus) -> dict[str, bytes]:
 
 def _learned(corpus: Corpus, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Rank once more, and tell of which languages a table was learned anew."""
-    anew: list[str] = []
-    teach_one = taught_module._teach_one
+    languages: list[str] = []
+    train_table = training._train_table
 
     def spy(*arguments: Any) -> Any:
-        anew.append(arguments[3])
-        return teach_one(*arguments)
+        languages.append(arguments[3])
+        return train_table(*arguments)
 
     with monkeypatch.context() as patched:
-        patched.setattr(taught_module, "_teach_one", spy)
+        patched.setattr(training, "_train_table", spy)
         make_generation(corpus.workspace)
-    return anew
+    return languages
 
 
 def test_what_did_not_change_is_not_learned_again(
@@ -225,8 +224,8 @@ def test_a_table_of_another_format_is_not_taken_over(
 ) -> None:
     """Else what a later version learned would stay, and nobody could read it."""
     with monkeypatch.context() as later:
-        later.setattr(kept, "FORMAT", 9)
-        later.setattr(taught_module, "TableInfo", partial(TableInfo, format=9))
+        later.setattr(training, "FORMAT", 9)
+        later.setattr(training, "TableInfo", partial(TableInfo, format=9))
         make_generation(taught.workspace)
     with pytest.raises(WorkspaceError, match="format 9, but this version needs format 1"):
         TranslationTable(_newest_table(taught, "de"))

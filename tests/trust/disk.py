@@ -17,7 +17,7 @@ import random
 import stat
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from enum import Enum
@@ -40,6 +40,20 @@ CALLS = (
 ROOT = 0
 _FOLDER = (0, -1)  # the stamp of folders
 _TICK_NS = 20_000_000  # a file changed as lately as this may change again without a new time
+
+
+@contextmanager
+def replaced(
+    calls: dict[str, Callable[..., Any]], wrap: Callable[[str, Callable[..., Any]], object]
+) -> Iterator[None]:
+    """Replace functions of `os` by wrappers while the context is open."""
+    for name, call in calls.items():
+        setattr(os, name, wrap(name, call))
+    try:
+        yield
+    finally:
+        for name, call in calls.items():
+            setattr(os, name, call)
 
 
 class Leaves(Enum):
@@ -124,13 +138,10 @@ class Recorder:
     @contextmanager
     def recording(self) -> Iterator[Recorder]:
         """While this runs, calls of `os` in all threads are recorded."""
-        for name, call in self._real.items():
-            setattr(os, name, self._wrapped(name, call))
         try:
-            yield self
+            with replaced(self._real, self._wrapped):
+                yield self
         finally:
-            for name, call in self._real.items():
-                setattr(os, name, call)
             self._look()
 
     def promised(self, at: int) -> dict[str, int]:
@@ -271,15 +282,15 @@ class _File:
 
 
 class Disk:
-    """A disk to which the changes of a recording are applied; `cut` says what it holds when the
-    power goes.
-    """
+    """A disk to which the changes of a recording are applied; `cut`: its state after a power cut."""
 
-    def __init__(self) -> None:
+    def __init__(self, changes: Iterable[Change] = ()) -> None:
         self._files: dict[int, _File] = {}
         self._folders = {ROOT}
         self._safe: dict[tuple[int, str], int] = {}
         self._pending: list[Named] = []
+        for change in changes:
+            self.apply(change)
 
     def apply(self, change: Change) -> None:
         if isinstance(change, Wrote):

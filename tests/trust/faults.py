@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from enum import Enum
 from typing import Any
 
-from tests.trust.disk import CALLS
+from tests.trust.disk import CALLS, replaced
 
 
 class Fault(Enum):
@@ -42,13 +42,8 @@ class Faults:
     @contextmanager
     def recording(self) -> Iterator[Faults]:
         """While this runs, calls of `os` in all threads are counted, and one of them fails."""
-        for name, call in self._real.items():
-            setattr(os, name, self._wrapped(name, call))
-        try:
+        with replaced(self._real, self._wrapped):
             yield self
-        finally:
-            for name, call in self._real.items():
-                setattr(os, name, call)
 
     def mark(self, what: str, number: int) -> None:
         self.promised[what] = number

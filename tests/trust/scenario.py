@@ -23,6 +23,7 @@ from lycosa.store.compaction.vacuum import vacuum
 from lycosa.store.exclusion.purge import purge
 from lycosa.store.log.entry import EXCLUDE, Entry, entry_path, new_attempt
 from lycosa.store.log.snapshot import INTERVAL
+from lycosa.store.log.state import LogState
 from lycosa.store.log.transaction import CommitContents, append
 from lycosa.store.verify.check import verify
 from lycosa.store.workspace import Workspace
@@ -69,20 +70,17 @@ def begin(root: str) -> Workspace:
     claim = workspace.claim("first")
     commit_both(workspace, claim, range(2))
     claim.release()
-    state = workspace.state()
-    while state.head < INTERVAL - 6:
-        append(
-            state,
-            Entry(
-                EXCLUDE,
-                new_attempt(),
-                "2023-11-14T00:00:00Z",
-                exclusions=(f"host:h{state.head}.example.net",),
-            ),
-        )
+    append_exclusions(workspace.state(), INTERVAL - 6)
     (Path(workspace.storage.make_folder("inbox")) / "a.json").write_text("[]")
     workspace.storage.make_folder("run")
     return workspace
+
+
+def append_exclusions(state: LogState, head: int) -> None:
+    """Append entries to the log up to a number."""
+    while state.head < head:
+        rule = f"host:h{state.head}.example.net"
+        append(state, Entry(EXCLUDE, new_attempt(), "2023-11-14T00:00:00Z", exclusions=(rule,)))
 
 
 def new_life(workspace: Workspace) -> Life:

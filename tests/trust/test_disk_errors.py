@@ -18,15 +18,9 @@ from lycosa.core.errors import LycosaError
 from lycosa.store.verify.check import verify
 from lycosa.store.workspace import Workspace
 from tests.trust.faults import Fault, Faults
-from tests.trust.scenario import begin, goes_on, live, new_life, survives
+from tests.trust.scenario import goes_on, live, new_life, survives
 
 SEED = 20261122
-
-
-@pytest.fixture(scope="module")
-def young(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """The path of a workspace to begin with."""
-    return begin(str(tmp_path_factory.mktemp("young") / "w")).root
 
 
 def fail(young: str, root: Path, fault: Fault, at: int) -> Faults:

@@ -26,7 +26,7 @@ from lycosa.store.workspace import Workspace
 from tests.crawl.conftest import ServeWeb, page, serve
 from tests.crawl.sessions import collection, work
 from tests.trust.disk import Disk, Leaves, Recorder, lay
-from tests.trust.scenario import begin, live, new_life, survives
+from tests.trust.scenario import live, new_life, survives
 
 __all__ = ["serve"]
 
@@ -67,17 +67,8 @@ class FailedSync(Recorder):
 
     def left(self, leaves: Leaves, chance: random.Random) -> dict[str, tuple[bytes, int] | None]:
         """What a power cut at the end leaves."""
-        disk = Disk()
-        for number, change in enumerate(self.changes):
-            if number not in self.void:
-                disk.apply(change)
-        return disk.cut(leaves, chance)
-
-
-@pytest.fixture(scope="module")
-def young(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """The path of a workspace to begin with."""
-    return begin(str(tmp_path_factory.mktemp("young") / "w")).root
+        changes = (each for number, each in enumerate(self.changes) if number not in self.void)
+        return Disk(changes).cut(leaves, chance)
 
 
 def fail(young: str, root: Path, at: int) -> FailedSync:

@@ -12,13 +12,12 @@ from pathlib import Path
 import pytest
 
 from lycosa.store.compaction.vacuum import vacuum
-from lycosa.store.log.entry import EXCLUDE, Entry, new_attempt
+from lycosa.store.log.entry import new_attempt
 from lycosa.store.log.snapshot import INTERVAL, read_snapshot, write_header, write_snapshot, wrote
-from lycosa.store.log.transaction import append
 from lycosa.store.verify.check import verify
 from lycosa.store.workspace import Workspace
 from tests.trust.disk import Disk, Leaves, Recorder, lay
-from tests.trust.scenario import LATER, Life, begin, live, new_life, survives
+from tests.trust.scenario import LATER, Life, append_exclusions, begin, live, new_life, survives
 
 SEED = 20261122
 STRIDE = int(os.environ.get("LYCOSA_CUT_STRIDE", "1"))
@@ -81,12 +80,10 @@ def test_the_first_line_of_an_old_snapshot_is_on_the_disk(tmp_path: Path) -> Non
     storage.make_folder("log")
     attempts = [new_attempt() for _ in range(INTERVAL)]
     assert write_snapshot(storage, INTERVAL, attempts, {})
-    recorder, disk = Recorder(storage.root), Disk()
+    recorder = Recorder(storage.root)
     with recorder.recording():
         write_header(storage, INTERVAL, attempts)
-    for change in recorder.changes:
-        disk.apply(change)
-    lay(disk.cut(Leaves.NOTHING, random.Random(SEED)), tmp_path / "cut")
+    lay(Disk(recorder.changes).cut(Leaves.NOTHING, random.Random(SEED)), tmp_path / "cut")
     left = Workspace.open(str(tmp_path / "cut")).storage
     assert read_snapshot(left, INTERVAL) is None
     assert wrote(left, INTERVAL, 1, attempts[0])
@@ -99,17 +96,8 @@ def test_a_power_cut_while_old_entries_are_deleted(tmp_path: Path) -> None:
     (tmp_path / "w" / "log").mkdir()
     (tmp_path / "w" / "run").mkdir()
     state = workspace.state()
-    while state.head < 3 * INTERVAL + 5:
-        append(
-            state,
-            Entry(
-                EXCLUDE,
-                new_attempt(),
-                "2023-11-14T00:00:00Z",
-                exclusions=(f"host:h{state.head}.example.net",),
-            ),
-        )
-    recorder, disk, chance = Recorder(workspace.root), Disk(), random.Random(SEED)
+    append_exclusions(state, 3 * INTERVAL + 5)
+    recorder, chance = Recorder(workspace.root), random.Random(SEED)
     with recorder.recording():
         assert (
             vacuum(workspace, keep_replaced_ms=0, keep_entries_ms=0, now_ms=LATER).entries
@@ -120,11 +108,8 @@ def test_a_power_cut_while_old_entries_are_deleted(tmp_path: Path) -> None:
         *(chance.randrange(recorder.start, len(recorder.changes)) for _ in range(3)),
         len(recorder.changes),
     }
-    done = 0
     for moment in sorted(moments):
-        for change in recorder.changes[done:moment]:
-            disk.apply(change)
-        done = moment
+        disk = Disk(recorder.changes[:moment])
         for leaves in (Leaves.NOTHING, Leaves.NAMES, Leaves.CHANCE):
             lay(disk.cut(leaves, chance), tmp_path / "cut")
             left = Workspace.open(str(tmp_path / "cut"))

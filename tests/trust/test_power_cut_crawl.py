@@ -106,10 +106,7 @@ def assert_a_cut_loses_nothing(
     recorder: Recorder, web: Web, root: Path, moment: int, leaves: Leaves, chance: random.Random
 ) -> None:
     why = f"power cut before change {moment}, which leaves {leaves.value}"
-    disk = Disk()
-    for change in recorder.changes[:moment]:
-        disk.apply(change)
-    lay(disk.cut(leaves, chance), root)
+    lay(Disk(recorder.changes[:moment]).cut(leaves, chance), root)
     workspace = Workspace.open(str(root))
     assert workspace.state().head >= recorder.promised(moment).get("entry", 0), why
     report = verify(workspace, deep=True)
@@ -150,9 +147,7 @@ def test_a_crawl_goes_on_after_a_power_cut_that_left_zeros_for_the_open_archive(
         for number, change in enumerate(recorder.changes[:commit])
         if isinstance(change, Wrote) and is_gzip(change.content)
     ]
-    disk = Disk()
-    for change in recorder.changes[: written[-1] + 1]:
-        disk.apply(change)
+    disk = Disk(recorder.changes[: written[-1] + 1])
     lay(disk.cut(Leaves.ZEROS, random.Random(SEED)), tmp_path / "look")
     assert not all(map(is_readable, (tmp_path / "look").glob("data/*/archive.warc.gz")))
     assert_a_cut_loses_nothing(

@@ -50,7 +50,7 @@ def command(
     """List new, removed and changed pages with text differences."""
     from dataclasses import asdict
 
-    from lycosa.site.site_changes import changes_of
+    from lycosa.site.changes import changes_of
 
     root = workspace_root(context, workspace)
     start = datetime.fromtimestamp(date_ms(since) / 1000, UTC) if "-" in since else _ago(since)

@@ -18,7 +18,7 @@ from lycosa.core.errors import UsageError
 from lycosa.core.units import number_of
 
 if TYPE_CHECKING:
-    from lycosa.site.links import FoundLink
+    from lycosa.site.links import StoredLink
 
 _SHOWN = 100
 
@@ -40,7 +40,7 @@ def command(
     """List stored links: to a URL, from a URL, or broken links."""
     from dataclasses import asdict
 
-    from lycosa.site.site_report import links_of
+    from lycosa.site.links import links_of
 
     if not (to or source or broken):
         raise UsageError("choose --to URL, --from URL or --broken")
@@ -53,7 +53,7 @@ def command(
         raise typer.Exit(1)
 
 
-def _show(found: list[FoundLink], to: str, source: str, *, every: bool) -> None:
+def _show(found: list[StoredLink], to: str, source: str, *, every: bool) -> None:
     shown = found if every else found[:_SHOWN]
     if to and not source:
         _print(shown, by_source=False)
@@ -71,7 +71,7 @@ def _show(found: list[FoundLink], to: str, source: str, *, every: bool) -> None:
     )
 
 
-def _print(links: list[FoundLink], *, by_source: bool) -> None:
+def _print(links: list[StoredLink], *, by_source: bool) -> None:
     for link in links:
         print(
             f"{link.target if by_source else link.source}  {link.kind} {link.anchor!r}  "
@@ -79,6 +79,6 @@ def _print(links: list[FoundLink], *, by_source: bool) -> None:
         )
 
 
-def _outcome(link: FoundLink) -> str:
+def _outcome(link: StoredLink) -> str:
     parts = [f"redirects to {link.end}"] if link.end else []
     return ", ".join([*parts, link.answer] if link.answer else parts)

@@ -73,10 +73,11 @@ def command(
     Recrawls pages, updates the index and compacts the tables until Ctrl-C or SIGTERM.
     """
     from contextlib import ExitStack
+    from dataclasses import replace
 
     from lycosa.core.errors import UsageError
     from lycosa.daemon.daemon import RunOrder, run
-    from lycosa.daemon.metrics_port import MetricsPort
+    from lycosa.daemon.metrics_port import metrics_served
     from lycosa.processes.memory import steady_memory
 
     if not serve and (port is not None or host):
@@ -89,8 +90,8 @@ def command(
     order = RunOrder(root, tuple(collections or ()), (*before, *(overrides or ())), workers)
     with ExitStack() as stack:
         if metrics_port is not None:
-            served = stack.enter_context(MetricsPort(root, metrics_port, metrics_host))
-            _say(f"serving metrics at {served.address}")
+            url = stack.enter_context(metrics_served(root, metrics_port, metrics_host))
+            _say(f"serving metrics at {url}")
         if serve:
             from lycosa.serve.beside import PagesBeside, Served
 
@@ -107,7 +108,7 @@ def command(
             opened = stack.enter_context(
                 open_engine(engine, address, load_config(context, root, overrides, bad={}))
             )
-        run(order, _say, engine=opened)
+        run(replace(order, engine=opened), _say)
 
 
 def _say(message: str) -> None:

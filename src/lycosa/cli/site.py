@@ -53,15 +53,14 @@ def command(
     """Audit a site: structure, broken links, redirects, duplicates, orphans."""
     from dataclasses import asdict
 
-    from lycosa.site.report import Thresholds
-    from lycosa.site.site_report import report_of
-    from lycosa.site.text_report import site_text
+    from lycosa.site.output import site_text
+    from lycosa.site.report import Thresholds, report_of
 
     limits = Thresholds(parse_duration_ms(slow), parse_size(large))
     root = workspace_root(context, workspace)
     report = report_of(root, host, limits, load_config(context, root, overrides))
     if csv:
-        from lycosa.site.csv_report import write_csv
+        from lycosa.site.output import write_csv
 
         for path in write_csv(report, csv):
             note(f"wrote {path}")

@@ -41,8 +41,7 @@ def command(
     from collections import Counter
     from dataclasses import asdict
 
-    from lycosa.site.validate import html_faults
-    from lycosa.site.validate_archived import Validated, validate_archived
+    from lycosa.site.validate import Validated, html_faults, validate_archived
 
     if is_file(source):
         content = read_input(source)

@@ -1,4 +1,4 @@
-"""`collection.auth` and `collection.login`: where a collection's credentials hold."""
+"""Sections `collection.auth` and `collection.login`."""
 
 from __future__ import annotations
 
@@ -7,29 +7,19 @@ from typing import Annotated
 
 from pydantic import AfterValidator, Field
 
-from lycosa.config.section import SettingsSection, Variable
+from lycosa.config.section import Expression, SettingsSection, Variable
 
 _USER = re.compile(r"^(\s*[A-Za-z][A-Za-z0-9+.-]*:[/\\]*)[^/\\?#]*@")
 
 
 def without_user(url: str) -> str:
-    """A URL as somebody wrote it, without the user name and password that may stand in it: they are
-    never sent, nor kept or shown.
-    """
+    """Return a URL without user name and password, which are never sent, stored or shown."""
     return _USER.sub(r"\1", url)
 
 
 def _web_address(value: str) -> str:
     if not re.match(r"https?://[^/@\s]+(/|$)", value):
         raise ValueError("write an http or https URL without a user name in it")
-    return value
-
-
-def _expression(value: str) -> str:
-    try:
-        re.compile(value)
-    except (re.error, OverflowError, RecursionError) as error:
-        raise ValueError(f"not a regular expression: {error}") from None
     return value
 
 
@@ -60,13 +50,13 @@ class FormLogin(SettingsSection):
     )
     password_field: str = Field("password", min_length=1, description="Name of the password field.")
     password_env: Variable = Field(description="Environment variable with the password.")
-    success: Annotated[str, AfterValidator(_expression)] = Field(
+    success: Expression = Field(
         "",
         description="Regular expression that must match the page after the login. Empty: the "
         "login succeeded if that page has "
         "no password field.",
     )
-    logged_out: Annotated[str, AfterValidator(_expression)] = Field(
+    logged_out: Expression = Field(
         "",
         description="Regular expression that matches pages of a user who is not logged in. A "
         "redirect to the form always means logged out.",

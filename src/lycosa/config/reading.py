@@ -1,30 +1,25 @@
-"""Reading of lycosa.toml and of `--set section.key=value`, with errors that name the line and the
-nearest known setting.
-"""
+"""Read lycosa.toml and `--set section.key=value`; errors name the line and a known setting."""
 
 from __future__ import annotations
 
 import difflib
-import re
 import reprlib
 import tomllib
 from collections import Counter
-from collections.abc import Container, Mapping, MutableMapping, Sequence
+from collections.abc import Mapping, MutableMapping, Sequence
 from typing import Any, get_args
 
 from pydantic import ValidationError
 from pydantic.fields import FieldInfo
 
+from lycosa.config.collection import Collection
 from lycosa.config.credentials import BasicAuth, FormLogin
 from lycosa.config.section import SettingsSection, fault_text
-from lycosa.config.settings import (
-    Collection,
-    Config,
-)
+from lycosa.config.settings import Config
 from lycosa.core.errors import ConfigError
 
-# Faults that are shown with their line; finding one takes quadratic time in the lines of the file.
-_MAX_PLACED = 20
+# Errors shown with their line; finding one takes quadratic time in the lines of the file.
+_MAX_WITH_LINE = 20
 _MAX_SHOWN = 200  # characters of a key or value in a message
 
 
@@ -43,16 +38,14 @@ def parse_config(
     overrides: tuple[str, ...] = (),
     bad: MutableMapping[str, str] | None = None,
 ) -> Config:
-    """Read a configuration and apply `section.key=value` overrides (values are TOML, bare words are
-    strings).
+    """Read a configuration and apply `section.key=value` overrides.
 
-    `collection.key=value` holds for every collection, and makes the collection `default` where none
-    is configured. With `bad` a collection that is wrong is left out instead: `bad` gets its name
-    and what is wrong with it, and the others count.
+    Values of overrides are TOML; bare words are strings. `collection.key=value` applies to every
+    collection, and creates the collection `default` if there is none. With `bad`, an invalid
+    collection is no error but left out; `bad` gets its name and the error message.
 
     Raises:
-        ConfigError: not TOML, an unknown key (with its line and the nearest known one), or a value
-        out of bounds.
+        ConfigError: not TOML, an unknown key, or an invalid value.
     """
     try:
         data = tomllib.loads(text.removeprefix("\ufeff"))  # some editors write a byte order mark
@@ -63,7 +56,7 @@ def parse_config(
         _apply_override(data, override, source)
     _require_no_nul(data, source)
     config = _validate(data, text, source, overrides, bad)
-    collections = _distinct(config.collection, source, overrides, bad)
+    collections = _distinct(config.collection, source, bad)
     twice = [
         url for url, number in Counter(each.url for each in config.monitor).items() if number > 1
     ]
@@ -85,14 +78,14 @@ def _validate(
         problems = [
             (
                 problem["loc"],
-                _explain(problem, text if number < _MAX_PLACED else "", source, overrides),
+                _explain(problem, text if number < _MAX_WITH_LINE else "", source, overrides),
             )
             for number, problem in enumerate(error.errors())
         ]
         if bad is None or not all(
             len(location) > 1 and location[0] == "collection" for location, _ in problems
         ):
-            messages = [message for _, message in problems[:_MAX_PLACED]]
+            messages = [message for _, message in problems[:_MAX_WITH_LINE]]
             if len(problems) > len(messages):
                 messages.append(f"{source}: {len(problems) - len(messages)} further errors")
             raise ConfigError("\n".join(messages)) from None
@@ -101,25 +94,19 @@ def _validate(
 
 
 def _distinct(
-    collections: Sequence[Collection],
-    source: str,
-    overrides: tuple[str, ...],
-    bad: MutableMapping[str, str] | None,
+    collections: Sequence[Collection], source: str, bad: MutableMapping[str, str] | None
 ) -> tuple[Collection, ...]:
     """Return the usable collections, each name once."""
     good: dict[str, Collection] = {}
     for number, collection in enumerate(collections, 1):
-        problem = _problem_of(collection, good, source, overrides)
-        if not problem:
-            good[collection.name] = collection
-        elif bad is None:
+        name = collection.name
+        if name not in good:
+            good[name] = collection
+            continue
+        problem = f"{source}: two collections are named {name!r}; names must differ"
+        if bad is None:
             raise ConfigError(problem)
-        else:
-            bad[
-                f"{collection.name} (number {number})"
-                if collection.name in good
-                else collection.name
-            ] = problem
+        bad[f"{name} (number {number})"] = problem
     return tuple(good.values())
 
 
@@ -140,40 +127,10 @@ def _label(tables: Sequence[Any], number: int) -> str:
     return name if isinstance(name, str) else f"number {number + 1}"
 
 
-def _problem_of(
-    collection: Collection, before: Container[str], source: str, overrides: Sequence[str]
-) -> str:
-    """What the schema cannot say of a collection that it takes; "" if all is well."""
-    if collection.name in before:
-        return f"{source}: two collections are named {collection.name!r}; names must differ"
-    for name in ("allow", "deny"):
-        for pattern in getattr(collection, name):
-            try:
-                re.compile(pattern)
-            except (re.error, OverflowError, RecursionError) as error:
-                override = next(
-                    (
-                        each
-                        for each in reversed(overrides)
-                        if each.startswith(f"collection.{name}=")
-                    ),
-                    None,
-                )
-                where = (
-                    f"{source}: collection {collection.name!r}: {name}"
-                    if override is None
-                    else f"--set {override}"
-                )
-                return f"{where}: {_shown(pattern)} is not a regular expression: {error}"
-    return ""
-
-
 def _require_no_nul(data: dict[str, Any], source: str) -> None:
-    """No name of a file or host and no header holds a NUL: the system and libcurl would refuse it
-    later, and not in words.
-    """
+    """Refuse NUL characters, which later give obscure errors of the system and of libcurl."""
     waiting: list[Any] = [data]
-    while waiting:  # tables can be nested deeper than functions
+    while waiting:  # tables can be nested deeper than the recursion limit
         value = waiting.pop()
         if isinstance(value, dict):
             waiting += [*value, *value.values()]
@@ -265,7 +222,7 @@ def _explain(problem: Any, text: str, source: str, overrides: tuple[str, ...]) -
 
 
 def _shown(value: object) -> str:
-    """As TOML's reader has it, in few characters."""
+    """Return a short representation of a value."""
     try:
         return _SHORT.repr(value)
     except ValueError:  # a hexadecimal number may have more digits than Python writes
@@ -273,7 +230,7 @@ def _shown(value: object) -> str:
 
 
 def _fields_at(names: Sequence[str]) -> Mapping[str, FieldInfo]:
-    """The settings of the table that these names lead to."""
+    """Return the settings of the section with this path."""
     if not names:
         return Config.model_fields
     tables: dict[tuple[str, ...], type[SettingsSection]] = {
@@ -285,11 +242,10 @@ def _fields_at(names: Sequence[str]) -> Mapping[str, FieldInfo]:
 
 
 def line_of(text: str, location: tuple[str | int, ...]) -> str:
-    """`, line N` of the statement that sets `location`; empty where no line is found.
+    """Return `, line N` of the statement that sets `location`; "" if no line is found.
 
-    It is the last line that holds the key's name and before which the file is whole TOML that does
-    not set it yet: this way dotted keys, inline tables and texts over several lines need no rules
-    of their own.
+    It is the last line that contains the key's name and before which the file is valid TOML that
+    does not set the key. This covers dotted keys, inline tables and multi-line strings.
     """
     names = [part for part in location if isinstance(part, str)]
     if not names:

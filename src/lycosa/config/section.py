@@ -1,43 +1,60 @@
-"""What the sections of the configuration are made of: a closed model, and values with their
-unit.
-"""
+"""Base class and value types of the sections of the configuration."""
 
 from __future__ import annotations
 
+import re
+from collections.abc import Callable
 from typing import Annotated, Any
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainSerializer, ValidationError
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    PlainSerializer,
+    ValidationError,
+)
 from pydantic.fields import FieldInfo
 
 from lycosa.core.errors import UsageError
 from lycosa.core.units import format_duration, parse_duration_ms, parse_size, write_size
 
 
-def _duration(value: object) -> object:
+def _duration(value: object) -> int:
+    return _with_unit(
+        value, parse_duration_ms, "write a duration as text with its unit, as in '10s'"
+    )
+
+
+def _size(value: object) -> int:
+    advice = "write a size as text with its unit, as in '10MiB'"
+    return _with_unit(value, parse_size, advice)
+
+
+def _with_unit(value: object, parse: Callable[[str], int], advice: str) -> int:
     if isinstance(value, str):
         try:
-            return parse_duration_ms(value)
+            return parse(value)
         except UsageError as error:
             raise ValueError(str(error)) from None
     if type(value) is int and value == 0:
         return 0
-    raise ValueError("write a duration as text with its unit, as in '10s'")
+    raise ValueError(advice)
 
 
-def _size(value: object) -> object:
-    if isinstance(value, str):
-        try:
-            return parse_size(value)
-        except UsageError as error:
-            raise ValueError(str(error)) from None
-    if type(value) is int and value == 0:
-        return 0
-    raise ValueError("write a size as text with its unit, as in '10MiB'")
+def _expression(value: str) -> str:
+    try:
+        re.compile(value)
+    except (re.error, OverflowError, RecursionError) as error:
+        raise ValueError(f"not a regular expression: {error}") from None
+    return value
 
 
 DurationMs = Annotated[
     int, BeforeValidator(_duration), PlainSerializer(format_duration, when_used="json")
 ]
+Expression = Annotated[str, AfterValidator(_expression)]
 Variable = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")]
 """The name of an environment variable."""
 SizeBytes = Annotated[int, BeforeValidator(_size), PlainSerializer(write_size, when_used="json")]
@@ -51,8 +68,9 @@ _BOUNDS = {
 
 
 def fault_text(problem: Any, field: FieldInfo | None) -> str:
-    """What is wrong with a value, for people: bounds in the unit in which the value is written.
-    `problem`: of `ValidationError.errors`.
+    """Return a message about a value, with bounds in the unit of the setting.
+
+    `problem`: from `ValidationError.errors`.
     """
     if problem["type"] == "string_pattern_mismatch" and field is not None and field.description:
         return f"does not have the required form: {field.description.rstrip('.')}"
@@ -72,15 +90,13 @@ def fault_text(problem: Any, field: FieldInfo | None) -> str:
 
 
 def first_fault(error: ValidationError, model: type[BaseModel]) -> str:
-    """`NAME: what is wrong` of the first fault of a flat model."""
+    """Return `NAME: message` for the first error of a flat model."""
     problem = error.errors()[0]
     name = str(problem["loc"][0]) if problem["loc"] else ""
     return f"{name}: {fault_text(problem, model.model_fields.get(name))}"
 
 
 class SettingsSection(BaseModel):
-    """One table of lycosa.toml: an unknown key is an error, and nothing changes after it was
-    read.
-    """
+    """A section of lycosa.toml: immutable, and an unknown key is an error."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)

@@ -8,8 +8,9 @@ from typing import Any
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
+from lycosa.config.collection import Collection
 from lycosa.config.reading import parse_config
-from lycosa.config.settings import Collection, Config
+from lycosa.config.settings import Config
 
 SECTIONS = ("fetch", "crawl", "index", "store", "run", "cluster", "serve", "search", "notify")
 

@@ -1,6 +1,4 @@
-"""The daemon's side of a cluster: starts it, starts it anew by changed settings, and says for
-people how all workers fare.
-"""
+"""Supervisor of a cluster: starts it, restarts it with changed settings, reports its status."""
 
 from __future__ import annotations
 
@@ -18,50 +16,19 @@ from lycosa.core.errors import LycosaError
 from lycosa.core.units import format_time, number_of
 from lycosa.crawl.session.planning import CrawlPlan
 from lycosa.crawl.session.worker_status import figures, write_live
-from lycosa.daemon.worker_supervisor import OF_STOP_TIMEOUT
+from lycosa.daemon.supervisors import KILL_SHARE
 from lycosa.processes.disk_space import DiskSpace
 from lycosa.store.log.state import LogState
 from lycosa.store.workspace import Workspace
 
 _LIVE_EVERY_MS = 2_000
-_LOOK_S = 0.05
-
-
-class ClusterChild:
-    """A cluster as the daemon ends its children: asked first, then killed."""
-
-    def __init__(self, cluster: Cluster) -> None:
-        self.cluster = cluster
-
-    def listen(self) -> None:
-        """Take in what has changed."""
-        self.cluster.look()
-
-    def terminate(self) -> None:
-        self.cluster.stop()
-
-    def wait(self, seconds: float) -> bool:
-        """Whether all have ended within this time. What goes wrong meanwhile matters no more."""
-        deadline = time.monotonic() + seconds
-        while not self.cluster.ended:
-            with suppress(LycosaError):
-                self.cluster.look()
-            if time.monotonic() >= deadline:
-                return False
-            time.sleep(_LOOK_S)
-        return True
-
-    def kill(self) -> None:
-        self.cluster.close()
-
-    def end(self) -> str:
-        self.cluster.close()
-        return ""
+_POLL_S = 0.05
 
 
 class ClusterSupervisor:
-    """As `lycosa.daemon.worker_supervisor.WorkerKeeper`, for many workers on an engine. `workers`:
-    how many; None: one for each CPU. `state`: the log, read on when it is needed.
+    """Like `WorkerSupervisor`, for several workers on an engine.
+
+    `workers`: their number; None: one for each CPU. `state`: refreshed when it is needed.
     """
 
     def __init__(
@@ -79,38 +46,45 @@ class ClusterSupervisor:
         self._report = report
         self._clock = clock
         self._identity = ""
-        self._kill_at: int | None = None  # it was asked to end; from then on it is killed
-        self._plan: CrawlPlan | None = None  # what it was started with
+        self._kill_at: int | None = None  # when it is killed; None: it was not stopped
+        self._plan: CrawlPlan | None = None  # of the running cluster
         self._since = ""
         self._next_live = 0
         self._state = state
-        self.child: ClusterChild | None = None
+        self.child: Cluster | None = None
         self.proven: CrawlPlan | None = None
         self.trouble = ""
 
-    def forget(self) -> None:
-        """The cluster was ended elsewhere."""
-        self.child = None
+    def finish(self, is_late: Callable[[], bool]) -> str:
+        """Stop the cluster, and kill its workers once `is_late`. Errors no longer matter."""
+        cluster, self.child = self.child, None
+        if cluster is not None:
+            cluster.stop()
+            while not cluster.ended and not is_late():
+                with suppress(LycosaError):
+                    cluster.look()
+                time.sleep(_POLL_S)
+            cluster.close()
+        return ""
 
     def look(self, now: int, plan: CrawlPlan, room: DiskSpace) -> None:
-        """Do what is due at `now` (monotonic ms): start it by this plan if there is none, see how
-        it is. Call it as often as you like.
+        """Start a cluster with this plan if there is none, and react to its end.
 
         Raises what `Cluster.look` raises.
         """
-        if self.child is None:
+        cluster = self.child
+        if cluster is None:
             if room.enough:
                 self._start(plan)
             return
-        cluster = self.child.cluster
         try:
             cluster.look()
         except LycosaError:
-            self.child.kill()
+            cluster.close()
             self.child = None
             raise
         if self._kill_at is not None and (cluster.ended or now >= self._kill_at):
-            self.child.end()
+            cluster.close()
             self.child = self._kill_at = None
             return
         if cluster.working:
@@ -121,13 +95,13 @@ class ClusterSupervisor:
             self._write_live(cluster, plan)
 
     def hold(self, now: int, settings: RunSettings) -> None:
-        """Nothing: hunts are refused where several work (`lycosa.daemon.hunt_supervisor`)."""
+        """Do nothing: a daemon with a cluster refuses hunts."""
 
     def renew(self, now: int, settings: RunSettings) -> None:
-        """Have all commit and end; the next ones start by the plan of that time."""
+        """Have all workers commit and end; `look` starts the next ones with the current plan."""
         if self.child is not None and self._kill_at is None:
-            self.child.terminate()
-            self._kill_at = now + round(settings.stop_timeout * OF_STOP_TIMEOUT)
+            self.child.stop()
+            self._kill_at = now + round(settings.stop_timeout * KILL_SHARE)
 
     def _start(self, plan: CrawlPlan) -> None:
         self._plan = plan
@@ -147,15 +121,15 @@ class ClusterSupervisor:
             self._clock,
         )
         self._identity = cluster.identity
-        self.child = ClusterChild(cluster)
-        workers, nodes = (
-            number_of(len(cluster.crew.places), "worker"),
-            number_of(len(cluster.crew.nodes), "node"),
+        self.child = cluster
+        self._report(
+            f"starting a cluster on engine {self._engine.name}: "
+            f"{number_of(len(cluster.crew.places), 'worker')}, "
+            f"{number_of(len(cluster.crew.nodes), 'node')}"
         )
-        self._report(f"starting a cluster on engine {self._engine.name}: {workers}, {nodes}")
 
     def _write_live(self, cluster: Cluster, plan: CrawlPlan) -> None:
-        """Say how it goes, all workers together."""
+        """Write the status of all workers together."""
         with suppress(LycosaError, OSError):
             self._state.catch_up()
         document = figures(cluster.vitals())

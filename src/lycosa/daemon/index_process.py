@@ -1,6 +1,4 @@
-"""The daemon's indexer: a process of its own that follows the log, so that the worker's memory
-stays small.
-"""
+"""The indexer process of the daemon, which follows the log."""
 
 from __future__ import annotations
 
@@ -13,20 +11,17 @@ from types import FrameType
 
 from lycosa.config.settings import IndexSettings
 from lycosa.core.errors import LycosaError, OwnedError
-from lycosa.core.system_errors import is_disk_full
 from lycosa.index.indexer import Indexer
 from lycosa.processes.children import News
 from lycosa.processes.memory import give_back, tidy, tune_memory
 from lycosa.processes.stopping import StopFlag
 
 _MIN_INTERVAL_MS, _TIDY_S = 500, 60.0
-_NICENESS = 5  # where the processor is short, who asks for pages goes first, and the crawl
+_NICENESS = 5  # the crawl and the web server go first
 
 
 def follow(report: Callable[..., None], root: str, settings: IndexSettings) -> None:
-    """Index what is committed, at most every `settings.interval`, until SIGTERM; then once more,
-    and return.
-    """
+    """Index new commits every `settings.interval` until SIGTERM, then once more."""
     ending = StopFlag()
 
     def end(number: int, frame: FrameType | None) -> None:
@@ -45,20 +40,16 @@ def follow(report: Callable[..., None], root: str, settings: IndexSettings) -> N
             try:
                 indexer.update()
             except OwnedError:
-                continue  # `lycosa index` is at it: what it leaves is ours
+                continue  # `lycosa index` is running; continue after it
             if not working:
                 working = True
                 report(News.WORKING)
             if time.monotonic() - tidied >= _TIDY_S:
                 tidy()
                 tidied = time.monotonic()
-    except LycosaError as error:
-        report(News.DISK if is_disk_full(error) else News.FAILED, str(error))
+    except (LycosaError, OSError) as error:
+        kind = "" if isinstance(error, LycosaError) else f"{type(error).__name__}: "
+        report(News.FAILED, f"{kind}{error}")
         raise SystemExit(1) from None
-    except OSError as error:
-        report(
-            News.DISK if is_disk_full(error) else News.FAILED, f"{type(error).__name__}: {error}"
-        )
-        raise
     finally:
         indexer.close()

@@ -1,6 +1,4 @@
-"""What happens in a workspace, told from its log: commits at most once a minute, merges and
-exclusions as they come.
-"""
+"""Report log entries to the user: commits at most once a minute, others as they come."""
 
 from __future__ import annotations
 
@@ -17,7 +15,7 @@ _COMMITS_EVERY_MS = 60_000
 
 
 class LogMessages:
-    """Follows the log and tells people. `say` gets one line at a time."""
+    """Follows the log; `report` gets one line at a time."""
 
     def __init__(self, workspace: Workspace, report: Callable[[str], None], clock: Clock) -> None:
         self._workspace = workspace
@@ -29,9 +27,7 @@ class LogMessages:
         self._commits = self._pages = self._visits = 0
 
     def tick(self) -> None:
-        """Look whether something happened; call it as often as you like. Raises WorkspaceError if
-        the log is damaged.
-        """
+        """Report new entries; call it often. Raises WorkspaceError if the log is damaged."""
         now = self._clock.monotonic_ms()
         if now < self._next_look:
             return
@@ -48,13 +44,12 @@ class LogMessages:
             self.report_commits()
 
     def report_commits(self) -> None:
-        """Tell of the commits that were not told of yet."""
+        """Report the commits that were not reported yet."""
         if self._commits:
-            in_how_many = "1 commit" if self._commits == 1 else f"{self._commits} commits"
-            pages = "1 page" if self._pages == 1 else f"{self._pages:,} pages"
-            fetches = "1 fetch" if self._visits == 1 else f"{self._visits:,} fetches"
             self._report(
-                f"committed {pages} from {fetches} in {in_how_many} (log entry {self._head})"
+                f"committed {number_of(self._pages, 'page')} from "
+                f"{number_of(self._visits, 'fetch', 'fetches')} in "
+                f"{number_of(self._commits, 'commit')} (log entry {self._head})"
             )
         self._commits = self._pages = self._visits = 0
 

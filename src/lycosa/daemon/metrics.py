@@ -1,8 +1,6 @@
-"""Figures for Prometheus: measured cheaply (the log, small files, the disk; no table is scanned),
-written as its text format 0.0.4.
+"""Prometheus metrics of a workspace, from the log, small files and the disk; no table is scanned.
 
-Counters that the log holds never fall; a worker's own begin anew with each of its lives, as
-Prometheus expects.
+Counters from the log never decrease. Those of a worker restart with each of its processes.
 """
 
 from __future__ import annotations
@@ -10,11 +8,11 @@ from __future__ import annotations
 import json
 import shutil
 import threading
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any
+from typing import Any, NamedTuple
 
 from lycosa.cluster.status import cluster_status
 from lycosa.core.clock import Clock, SystemClock
@@ -29,20 +27,21 @@ from lycosa.store.log.state import LogState
 from lycosa.store.workspace import Workspace
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
-_PAGES, _REFUSED = "pages.", "refused."
-_LOCAL = "local"  # the label of the one worker of a machine's own daemon
+_LOCAL = "local"  # label of the only worker of a daemon without a cluster
 
 
 @dataclass(slots=True)
 class Measured:
-    """What is known of a workspace at a moment. `live`, `cluster`: as in
-    `lycosa.crawl.session.worker_status` and `cluster_view`; None: no worker uses it.
+    """The state of a workspace at a moment.
+
+    `live`, `cluster`: from `lycosa.crawl.session.worker_status` and `lycosa.cluster.status`; None:
+    no worker uses the workspace.
     """
 
     now_ms: int
     log_head: int = 0
-    counters: Mapping[str, int] = field(default_factory=dict)  # as the log's commits add them up
-    last_commit_ms: int = 0  # 0: not known
+    counters: Mapping[str, int] = field(default_factory=dict)  # sums over the commits of the log
+    last_commit_ms: int = 0  # 0: unknown
     partitions: int = 0
     held: int = 0  # partitions under a claim
     # table -> live files, rows, bytes
@@ -50,17 +49,15 @@ class Measured:
     archive_files: int = 0
     archive_bytes: int = 0
     index: GenerationInfo | None = None
-    # bytes; None: the workspace does not lie on a disk of this machine
+    # bytes; None: the workspace is not on a disk of this machine
     disk_free: int | None = None
-    exports: Iterable[tuple[str, str, int]] = ()  # kind, index, log entry that is confirmed
+    exports: Iterable[tuple[str, str, int]] = ()  # kind, index, confirmed log entry
     live: Mapping[str, Any] | None = None
     cluster: Mapping[str, Any] | None = None
 
 
 class Meter:
-    """Measures one workspace again and again: each time what the log got since is read. For any
-    thread.
-    """
+    """Measures a workspace repeatedly, reading only the new log entries. Thread-safe."""
 
     def __init__(self, root: str, clock: Clock | None = None) -> None:
         self._root = root
@@ -75,12 +72,9 @@ class Meter:
         return metrics_text(self.measure())
 
     def measure(self) -> Measured:
-        """Raises WorkspaceError: there is no workspace, or it is damaged. OSError: storage
-        failed.
-        """
+        """Raise WorkspaceError if the workspace is missing or damaged, OSError if storage fails."""
         with self._lock:
-            workspace, state = self._read_on()
-            files = state.files.items()
+            workspace, state = self._refresh()
             cluster = cluster_status(self._root, self._clock)
             return Measured(
                 now_ms=self._clock.now_ms(),
@@ -95,7 +89,7 @@ class Meter:
                         sum(file.rows for file in each),
                         sum(file.bytes for file in each),
                     )
-                    for name, each in files
+                    for name, each in state.files.items()
                 },
                 archive_files=len(state.warcs),
                 archive_bytes=state.warcs.total_bytes,
@@ -108,14 +102,12 @@ class Meter:
                 cluster=cluster if cluster is not None and not cluster["over"] else None,
             )
 
-    def _read_on(self) -> tuple[Workspace, LogState]:
+    def _refresh(self) -> tuple[Workspace, LogState]:
         workspace = self._workspace = self._workspace or Workspace.open(self._root)
-        state = self._state
-        if state is None:
-            state = LogState(workspace.log)
+        state = self._state or LogState(workspace.log)
         try:
             entries = state.refresh()
-        except EntriesGone:  # nobody asked for days: begin at the snapshot
+        except EntriesGone:  # not refreshed for days: start at the snapshot
             state = LogState(workspace.log)
             entries = state.refresh()
         self._state = state
@@ -141,294 +133,247 @@ def _exports(workspace: Workspace) -> list[tuple[str, str, int]]:
     return exports
 
 
-_Label = tuple[str, object]
-
-
-class _Page:
-    """The text, family by family."""
-
-    def __init__(self) -> None:
-        self.lines: list[str] = []
-
-    def add(
-        self,
-        name: str,
-        kind: str,
-        help_text: str,
-        samples: Iterable[tuple[Iterable[_Label], float | int | bool | None]],
-    ) -> None:
-        """A family with its samples; one without is left out."""
-        values = [(tuple(labels), value) for labels, value in samples if value is not None]
-        if not values:
-            return
-        name = f"lycosa_{name}"
-        self.lines.append(f"# HELP {name} {_escaped(help_text)}")
-        self.lines.append(f"# TYPE {name} {kind}")
-        for labels, value in values:
-            text = ",".join(
-                f'{label}="{_escaped(str(label_value), quoted=True)}"'
-                for label, label_value in labels
-            )
-            self.lines.append(
-                f"{name}{{{text}}} {_number(value)}" if text else f"{name} {_number(value)}"
-            )
-
-    def gauge(self, name: str, help_text: str, value: float | int | bool | None) -> None:
-        self.add(name, "gauge", help_text, [((), value)])
-
-    def counter(self, name: str, help_text: str, value: float | int | None) -> None:
-        self.add(f"{name}_total", "counter", help_text, [((), value)])
+_Labels = Mapping[str, object]
+_Samples = Iterable[tuple[_Labels, object]]
+_Family = tuple[str, str, _Samples]
+"""Name, description and samples of a metric. A sample that is not a number is left out."""
 
 
 def metrics_text(measured: Measured) -> str:
-    """The text exposition format 0.0.4 (prometheus.io/docs/instrumenting/exposition_formats)."""
-    page = _Page()
-    page.add("build_info", "gauge", "Version of Lycosa.", [([("version", VERSION)], 1)])
-    _write_log(page, measured)
-    _write_index(page, measured)
+    """Return the text exposition format 0.0.4 (prometheus.io/docs/instrumenting)."""
+    lines = []
+    for name, help_text, samples in _families(measured):
+        values = [(labels, value) for labels, value in samples if isinstance(value, (int, float))]
+        if values:
+            kind = "counter" if name.endswith("_total") else "gauge"
+            lines += [f"# HELP lycosa_{name} {help_text}", f"# TYPE lycosa_{name} {kind}"]
+        for labels, value in values:
+            pairs = ",".join(f'{label}="{_escaped(str(text))}"' for label, text in labels.items())
+            labelled = f"{{{pairs}}}" if pairs else ""
+            number = int(value) if isinstance(value, bool) else value
+            lines.append(f"lycosa_{name}{labelled} {number!r}")
+    return "\n".join(lines) + "\n"
+
+
+def _escaped(text: str) -> str:
+    return text.replace("\\", "\\\\").replace("\n", "\\n").replace('"', '\\"')
+
+
+def _families(measured: Measured) -> Iterator[_Family]:
+    yield "build_info", "Version of Lycosa.", [({"version": VERSION}, 1)]
+    yield from _log_families(measured)
+    yield from _store_families(measured)
+    if measured.index is not None:
+        yield from _index_families(measured, measured.index)
     cluster = measured.cluster
     if cluster is not None:
-        _write_cluster(page, cluster)
-    page.gauge(
+        yield from _cluster_families(cluster)
+    yield (
         "daemon_up",
         "Whether a daemon on this machine or a cluster coordinator is using the workspace.",
-        _is_up(measured),
+        _one(measured.live is not None or (cluster is not None and not cluster["silent"])),
     )
-    _write_workers(page, _workers(measured))
-    return "\n".join(page.lines) + "\n"
+    yield from _worker_families(_workers(measured))
 
 
-def _write_log(page: _Page, measured: Measured) -> None:
+def _one(value: object) -> _Samples:
+    return [({}, value)]
+
+
+def _by(label: str, values: Mapping[str, object]) -> _Samples:
+    return [({label: key}, value) for key, value in values.items()]
+
+
+def _with_prefix(counters: Mapping[str, int], prefix: str) -> dict[str, int]:
+    return {
+        name.removeprefix(prefix): number
+        for name, number in sorted(counters.items())
+        if name.startswith(prefix)
+    }
+
+
+def _log_families(measured: Measured) -> Iterator[_Family]:
     counters = measured.counters
-    page.gauge("log_head", "Number of the latest log entry.", measured.log_head)
-    page.counter("pages", "Committed pages.", counters.get("pages", 0))
-    page.counter("visits", "Committed HTTP exchanges.", counters.get("visits", 0))
-    page.counter(
-        "fetched_bytes",
+    yield "log_head", "Number of the latest log entry.", _one(measured.log_head)
+    yield "pages_total", "Committed pages.", _one(counters.get("pages", 0))
+    yield "visits_total", "Committed HTTP exchanges.", _one(counters.get("visits", 0))
+    yield (
+        "fetched_bytes_total",
         "Committed bytes of response bodies, as transferred.",
-        counters.get("bytes", 0),
+        _one(counters.get("bytes", 0)),
     )
-    of_collections = [
-        ([("collection", name.removeprefix(_PAGES))], n)
-        for name, n in sorted(counters.items())
-        if name.startswith(_PAGES)
-    ]
-    page.add("collection_pages_total", "counter", "Committed pages, by collection.", of_collections)
-    refused = [
-        ([("reason", name.removeprefix(_REFUSED))], n)
-        for name, n in sorted(counters.items())
-        if name.startswith(_REFUSED)
-    ]
-    page.add("links_refused_total", "counter", "Links not admitted, by reason.", refused)
-    committed_s = measured.last_commit_ms / 1000 or None
-    page.gauge(
-        "last_commit_timestamp_seconds",
-        "Time of the latest commit, in seconds since 1970.",
-        committed_s,
+    yield (
+        "collection_pages_total",
+        "Committed pages, by collection.",
+        _by("collection", _with_prefix(counters, "pages.")),
     )
-    age_s = max(0.0, measured.now_ms / 1000 - committed_s) if committed_s else None
-    page.gauge("last_commit_age_seconds", "Time since the latest commit, in seconds.", age_s)
-    _write_tables(page, measured)
+    yield (
+        "links_refused_total",
+        "Links not admitted, by reason.",
+        _by("reason", _with_prefix(counters, "refused.")),
+    )
+    if measured.last_commit_ms:
+        yield (
+            "last_commit_timestamp_seconds",
+            "Time of the latest commit, in seconds since 1970.",
+            _one(measured.last_commit_ms / 1000),
+        )
+        yield (
+            "last_commit_age_seconds",
+            "Time since the latest commit, in seconds.",
+            _one(max(0.0, (measured.now_ms - measured.last_commit_ms) / 1000)),
+        )
 
 
-def _write_tables(page: _Page, measured: Measured) -> None:
-    states = {"held": measured.held, "free": max(0, measured.partitions - measured.held)}
-    page.add(
+def _store_families(measured: Measured) -> Iterator[_Family]:
+    yield (
         "partitions",
-        "gauge",
         "Partitions with a claim (held) and without one (free).",
-        [([("state", name)], n) for name, n in states.items()],
+        _by(
+            "state",
+            {"held": measured.held, "free": max(0, measured.partitions - measured.held)},
+        ),
     )
-    for place, (name, meaning) in enumerate(
+    for column, (name, meaning) in enumerate(
         (
             ("files", "Live files"),
             ("rows", "Rows of live files, including superseded rows"),
             ("bytes", "Bytes of live files"),
         )
     ):
-        samples = [
-            ([("table", table)], figures[place])
-            for table, figures in sorted(measured.tables.items())
-        ]
-        page.add(f"table_{name}", "gauge", f"{meaning}, by table.", samples)
-    page.gauge("archive_files", "Committed WARC files.", measured.archive_files)
-    page.gauge("archive_bytes", "Bytes of committed WARC files.", measured.archive_bytes)
-    page.gauge("disk_free_bytes", "Free bytes on the workspace's disk.", measured.disk_free)
-    lags = [
-        ([("kind", kind), ("index", index)], max(0, measured.log_head - entry))
-        for kind, index, entry in sorted(measured.exports)
-    ]
-    page.add(
+        values = {table: figures[column] for table, figures in sorted(measured.tables.items())}
+        yield f"table_{name}", f"{meaning}, by table.", _by("table", values)
+    yield "archive_files", "Committed WARC files.", _one(measured.archive_files)
+    yield "archive_bytes", "Bytes of committed WARC files.", _one(measured.archive_bytes)
+    yield "disk_free_bytes", "Free bytes on the workspace's disk.", _one(measured.disk_free)
+    yield (
         "export_lag_entries",
-        "gauge",
         "Log entries not yet sent to the target of a bulk export.",
-        lags,
+        [
+            ({"kind": kind, "index": index}, max(0, measured.log_head - entry))
+            for kind, index, entry in sorted(measured.exports)
+        ],
     )
 
 
-def _write_index(page: _Page, measured: Measured) -> None:
-    index = measured.index
-    if index is None:
-        return
-    page.gauge("index_documents", "Documents in the search index.", index.documents)
-    page.gauge(
-        "index_generation", "Number of the latest generation of the search index.", index.generation
+def _index_families(measured: Measured, index: GenerationInfo) -> Iterator[_Family]:
+    yield "index_documents", "Documents in the search index.", _one(index.documents)
+    yield (
+        "index_generation",
+        "Number of the latest generation of the search index.",
+        _one(index.generation),
     )
-    page.gauge(
+    yield (
         "index_lag_entries",
         "Log entries not yet processed by the search index.",
-        max(0, measured.log_head - index.log_entry),
+        _one(max(0, measured.log_head - index.log_entry)),
     )
     with suppress(ValueError):
         created_s = datetime.fromisoformat(index.created_at).timestamp()
-        page.gauge(
+        yield (
             "index_age_seconds",
             "Time since the latest generation was published, in seconds.",
-            max(0.0, measured.now_ms / 1000 - created_s),
+            _one(max(0.0, measured.now_ms / 1000 - created_s)),
         )
 
 
-def _write_cluster(page: _Page, cluster: Mapping[str, Any]) -> None:
-    page.gauge(
+def _cluster_families(cluster: Mapping[str, Any]) -> Iterator[_Family]:
+    yield (
         "cluster_up",
         "Whether the coordinator reported within the last 30 s.",
-        not cluster["silent"],
+        _one(not cluster["silent"]),
     )
-    page.gauge(
+    yield (
         "cluster_heard_age_seconds",
         "Time since the last report of the coordinator, in seconds.",
-        cluster["heard_ms_ago"] / 1000,
+        _one(cluster["heard_ms_ago"] / 1000),
     )
     if cluster["silent"]:
         return
     nodes = cluster["nodes"]
     alive = sum(bool(node.get("alive")) for node in nodes)
-    states = {"alive": alive, "dead": len(nodes) - alive}
-    page.add(
+    yield (
         "nodes",
-        "gauge",
         "Nodes of the cluster.",
-        [([("state", name)], number) for name, number in states.items()],
+        _by("state", {"alive": alive, "dead": len(nodes) - alive}),
     )
-    for key, meaning in (
-        ("cpus", "CPUs of a node."),
-        ("workers", "Workers on a node."),
-        ("rate", "Pages per second of all workers on a node."),
+    for name, key, meaning in (
+        ("node_cpus", "cpus", "CPUs of a node."),
+        ("node_workers", "workers", "Workers on a node."),
+        ("node_pages_per_second", "rate", "Pages per second of all workers on a node."),
     ):
-        name = "node_pages_per_second" if key == "rate" else f"node_{key}"
-        page.add(
-            name,
-            "gauge",
-            meaning,
-            [([("node", node.get("name", ""))], _figure(node.get(key))) for node in nodes],
-        )
-    page.gauge(
+        yield name, meaning, [({"node": node.get("name", "")}, node.get(key)) for node in nodes]
+    yield (
         "partitions_unassigned",
         "Partitions assigned to no worker.",
-        _figure(cluster.get("unassigned")),
+        _one(cluster.get("unassigned")),
     )
-    granted = [
-        ([("collection", name)], _figure(pages))
-        for name, pages in sorted((cluster.get("granted") or {}).items())
-    ]
-    page.add("granted_pages", "gauge", "Page quota of a collection leased to workers.", granted)
+    yield (
+        "granted_pages",
+        "Page quota of a collection leased to workers.",
+        _by("collection", dict(sorted((cluster.get("granted") or {}).items()))),
+    )
 
 
-@dataclass(slots=True, frozen=True)
-class _Worker:
-    labels: tuple[_Label, ...]
+class _Worker(NamedTuple):
+    labels: _Labels
     progress: Mapping[str, Any]
-    figures: Mapping[str, Any] = field(default_factory=dict)  # by the coordinator
+    status: Mapping[str, Any]  # of its last ping to the coordinator
 
 
 def _workers(measured: Measured) -> list[_Worker]:
     cluster, live = measured.cluster, measured.live
-    workers = []
     if cluster is not None and not cluster["silent"]:
-        for worker in cluster["workers"]:
-            labels = (("worker", worker.get("worker", "")), ("node", worker.get("node", "")))
-            workers.append(_Worker(labels, worker.get("progress") or {}, worker))
-    elif live is not None and "pages" in live:
-        workers.append(_Worker((("worker", _LOCAL), ("node", "")), live))
-    return workers
-
-
-def _write_workers(page: _Page, workers: list[_Worker]) -> None:
-    page.gauge("workers", "Workers that currently report.", len(workers))
-    for key, meaning in (
-        ("pages", "Pages added by a worker since it started."),
-        ("visits", "HTTP exchanges of a worker since it started."),
-    ):
-        page.add(
-            f"worker_{key}_total",
-            "counter",
-            meaning,
-            [(each.labels, _figure(each.progress.get(key))) for each in workers],
-        )
-    errors = [
-        ((*each.labels, ("kind", kind)), _figure(number))
-        for each in workers
-        for kind, number in sorted((each.progress.get("errors") or {}).items())
-    ]
-    page.add(
-        "worker_errors_total", "counter", "Errors of a worker since it started, by kind.", errors
-    )
-    for name, key, meaning in _OF_PROGRESS:
-        page.add(
-            f"worker_{name}",
-            "gauge",
-            meaning,
-            [(each.labels, _figure(each.progress.get(key))) for each in workers],
-        )
-    for name, key, meaning in _OF_PING:
-        page.add(
-            f"worker_{name}",
-            "gauge",
-            meaning,
-            [(each.labels, _figure(each.figures.get(key))) for each in workers],
-        )
-    ages = [
-        (each.labels, each.figures["last_ping_ms_ago"] / 1000)
-        for each in workers
-        if _figure(each.figures.get("last_ping_ms_ago")) is not None
-    ]
-    page.add(
-        "worker_ping_age_seconds",
-        "gauge",
-        "Time since a worker's last answered ping, in seconds.",
-        ages,
-    )
+        return [
+            _Worker(
+                {"worker": worker.get("worker", ""), "node": worker.get("node", "")},
+                worker.get("progress") or {},
+                worker,
+            )
+            for worker in cluster["workers"]
+        ]
+    if live is not None and "pages" in live:
+        return [_Worker({"worker": _LOCAL, "node": ""}, live, {})]
+    return []
 
 
 _OF_PROGRESS = (
-    ("pages_per_second", "rate", "Pages per second over the last minute."),
-    ("queue", "queue", "URLs queued in memory."),
-    ("hosts", "hosts", "Active hosts."),
-    ("in_flight", "in_flight", "HTTP exchanges in flight."),
+    ("worker_pages_total", "pages", "Pages added by a worker since it started."),
+    ("worker_visits_total", "visits", "HTTP exchanges of a worker since it started."),
+    ("worker_pages_per_second", "rate", "Pages per second over the last minute."),
+    ("worker_queue", "queue", "URLs queued in memory."),
+    ("worker_hosts", "hosts", "Active hosts."),
+    ("worker_in_flight", "in_flight", "HTTP exchanges in flight."),
 )
 _OF_PING = (
-    ("partitions", "partitions", "Partitions held by a worker."),
-    ("waiting_urls", "waiting", "Known URLs waiting in a worker's partitions."),
-    ("lag_entries", "lag_entries", "Log entries not yet applied by a worker."),
-    ("idle", "idle", "Whether a worker is idle."),
+    ("worker_partitions", "partitions", "Partitions held by a worker."),
+    ("worker_waiting_urls", "waiting", "Known URLs waiting in a worker's partitions."),
+    ("worker_lag_entries", "lag_entries", "Log entries not yet applied by a worker."),
+    ("worker_idle", "idle", "Whether a worker is idle."),
 )
 
 
-def _is_up(measured: Measured) -> bool:
-    return measured.live is not None or (
-        measured.cluster is not None and not measured.cluster["silent"]
+def _worker_families(workers: Sequence[_Worker]) -> Iterator[_Family]:
+    yield "workers", "Workers that currently report.", _one(len(workers))
+    for name, key, meaning in _OF_PROGRESS:
+        yield name, meaning, [(each.labels, each.progress.get(key)) for each in workers]
+    for name, key, meaning in _OF_PING:
+        yield name, meaning, [(each.labels, each.status.get(key)) for each in workers]
+    yield (
+        "worker_errors_total",
+        "Errors of a worker since it started, by kind.",
+        [
+            ({**each.labels, "kind": kind}, number)
+            for each in workers
+            for kind, number in sorted((each.progress.get("errors") or {}).items())
+        ],
     )
-
-
-def _figure(value: object) -> float | int | bool | None:
-    """A number as it was said; None for anything else."""
-    return value if isinstance(value, (int, float)) else None
-
-
-def _number(value: float | int | bool) -> str:
-    return str(int(value)) if isinstance(value, bool) else repr(value)
-
-
-def _escaped(text: str, *, quoted: bool = False) -> str:
-    text = text.replace("\\", "\\\\").replace("\n", "\\n")
-    return text.replace('"', '\\"') if quoted else text
+    yield (
+        "worker_ping_age_seconds",
+        "Time since a worker's last answered ping, in seconds.",
+        [
+            (each.labels, age_ms / 1000)
+            for each in workers
+            if isinstance(age_ms := each.status.get("last_ping_ms_ago"), (int, float))
+        ],
+    )

@@ -1,65 +1,46 @@
-"""`/metrics` beside a daemon: the workspace's figures for Prometheus, without the search page and
-its process.
-"""
+"""Serve `/metrics` in the process of the daemon."""
 
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from types import TracebackType
 
 from lycosa.core.errors import LycosaError, WorkError
 from lycosa.core.version import VERSION
 from lycosa.daemon.metrics import CONTENT_TYPE, Meter
-from lycosa.processes.threads import OnError, background_thread
+from lycosa.processes.threads import OnError, start_thread
 
 PATH = "/metrics"
-_READ_S = 10.0  # how long a client may take to say what it wants
+_READ_TIMEOUT_S = 10.0
 
 
-class MetricsPort:
-    """Serves `/metrics` from threads of its own until it is closed. `port` 0 takes a free one;
-    `address` says which.
+@contextmanager
+def metrics_served(root: str, port: int, host: str = "127.0.0.1") -> Iterator[str]:
+    """Serve `/metrics` in threads; gives its URL. `port` 0 selects a free one.
 
     Raises:
         WorkError: it cannot listen there.
     """
 
-    def __init__(self, root: str, port: int, host: str = "127.0.0.1") -> None:
+    class Handler(_Handler):
+        meter = Meter(root)
 
-        class Handler(_Handler):
-            meter = Meter(root)
-
-        try:
-            self._server = _Server((host, port), Handler)
-        except (OSError, OverflowError) as error:
-            raise WorkError(
-                f"the metrics cannot be served at {host}:{port}: {error}; choose "
-                "another --metrics-port"
-            ) from None
-        self.address = f"http://{host}:{self._server.server_port}{PATH}"
-        self._thread = background_thread(
-            self._server.serve_forever, 0.2, name="metrics", on_error=OnError.RESTART
-        )
-        self._thread.start()
-
-    def __enter__(self) -> MetricsPort:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
-
-    def close(self) -> None:
-        """Listen no more."""
-        self._server.shutdown()
-        self._thread.join()
-        self._server.server_close()
+    try:
+        server = _Server((host, port), Handler)
+    except (OSError, OverflowError) as error:
+        raise WorkError(
+            f"the metrics cannot be served at {host}:{port}: {error}; choose another --metrics-port"
+        ) from None
+    thread = start_thread(server.serve_forever, 0.2, name="metrics", on_error=OnError.RESTART)
+    try:
+        yield f"http://{host}:{server.server_port}{PATH}"
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
 
 
 class _Server(ThreadingHTTPServer):
@@ -67,9 +48,7 @@ class _Server(ThreadingHTTPServer):
     request_queue_size = 16
 
     def handle_error(self, request: object, client_address: object) -> None:
-        """A client that goes away while it asks or is answered is no news; the rest is told as
-        ever.
-        """
+        """Report errors, except that a client closed its connection."""
         if not isinstance(sys.exc_info()[1], OSError):
             super().handle_error(request, client_address)  # type: ignore[arg-type]
 
@@ -77,7 +56,7 @@ class _Server(ThreadingHTTPServer):
 class _Handler(BaseHTTPRequestHandler):
     server_version = f"lycosa/{VERSION}"
     sys_version = ""
-    timeout = _READ_S
+    timeout = _READ_TIMEOUT_S
     meter: Meter
 
     def do_GET(self) -> None:
@@ -96,4 +75,4 @@ class _Handler(BaseHTTPRequestHandler):
         self.wfile.write(body)
 
     def log_message(self, format: str, *arguments: object) -> None:
-        """Whoever scrapes every few seconds is no news."""
+        """Do not log scrapes."""

@@ -1,6 +1,4 @@
-"""The daemon's worker: a process that fetches, parses and commits for good, and may die of a
-page.
-"""
+"""The worker process of the daemon: fetches, parses and commits; a page may kill it."""
 
 from __future__ import annotations
 
@@ -30,8 +28,8 @@ from lycosa.crawl.session.worker_status import (
 )
 from lycosa.crawl.state.task import Job
 from lycosa.crawl.worker import Worker
+from lycosa.daemon.settings_files import workspace_disk
 from lycosa.processes.children import News
-from lycosa.processes.disk_space import DiskSpace
 from lycosa.processes.memory import tune_memory
 from lycosa.store.workspace import Workspace
 from lycosa.uptime.session import Uptime
@@ -42,7 +40,7 @@ _WALK_EVERY_MS = 60_000
 
 @dataclass(slots=True, frozen=True)
 class WorkerOrder:
-    """What the daemon tells its worker: picklable. `daemon`: the daemon's process id."""
+    """Arguments of a worker, picklable. `daemon`: the process id of the daemon."""
 
     root: str
     config: Config
@@ -52,10 +50,9 @@ class WorkerOrder:
 
 
 def work(report: Callable[..., None], order: WorkerOrder, mark: PageMark) -> None:
-    """Work these collections until SIGTERM: then commit, release and return. Runs in a process of
-    its own.
+    """Crawl until SIGTERM, then commit, release the claim and return.
 
-    What goes wrong is told, and ends the process with exit code 1.
+    Runs in its own process. An error is reported and ends it with exit code 1.
     """
     stopping = _Stopping()
     signal.signal(signal.SIGTERM, stopping)
@@ -64,16 +61,14 @@ def work(report: Callable[..., None], order: WorkerOrder, mark: PageMark) -> Non
         _work(report, order, mark, stopping)
     except LycosaError as error:
         report(_news(error), str(error))
-        raise SystemExit(1) from None  # it is no fault of the program: no traceback
+        raise SystemExit(1) from None  # not a bug: no traceback
     except Exception as error:
         report(_news(error), f"{type(error).__name__}: {error}")
         raise
 
 
 class _Stopping:
-    """SIGTERM: a worker that fetches ends by itself; one that still takes up what was stored is
-    ended, it has changed nothing.
-    """
+    """Handles SIGTERM: stops the worker; while it still loads the stored state, the process."""
 
     def __init__(self) -> None:
         self.worker: Worker | None = None
@@ -136,9 +131,7 @@ def _work(
 
 
 class WorkerMonitor:
-    """What the worker looks at once a second: the hours, the disk, its parent, links to walk again;
-    and it says how it fares.
-    """
+    """Checks hours, disk, parent and links to walk again once a second, and writes a status."""
 
     def __init__(
         self,
@@ -156,11 +149,8 @@ class WorkerMonitor:
         self._limited = [
             job.collection.name for job in order.jobs if job.collection.depth is not None
         ]
-        here = session.workspace.storage
-        room = DiskSpace(
-            here.root if here.on_disk else here.scratch_dir(), order.config.run.disk_reserve
-        )
-        self._rest = CrawlPause(order.jobs, room, clock)
+        disk = workspace_disk(session.workspace.storage, order.config)
+        self._pause = CrawlPause(order.jobs, disk, clock)
         self._rate = Rate(clock)
         self._next_live = 0
         self._next_walk = 0
@@ -169,17 +159,17 @@ class WorkerMonitor:
         worker = self._session.worker
         if os.getppid() != self._parent:
             worker.stop()
-        self._rest.look(self._session)
+        self._pause.look(self._session)
         now = self._clock.monotonic_ms()
         if now >= self._next_walk:
             self._next_walk = now + _WALK_EVERY_MS
             self._walk()
         if now >= self._next_live:
             self._next_live = now + _LIVE_EVERY_MS
-            self.write(self._rest.message)
+            self.write(self._pause.message)
 
     def write(self, message: str) -> None:
-        """Say how it goes, and why nothing is fetched if nothing is."""
+        """Write the status. `message`: why nothing is fetched, or ""."""
         progress, crawl = self._session.worker.progress, self._session.crawl
         collections = {
             name: (each.pages, each.in_flight) for name, each in crawl.assignments.items()
@@ -188,7 +178,7 @@ class WorkerMonitor:
         vitals = WorkerStatus(
             progress,
             collections,
-            self._rest.paused_collections,
+            self._pause.paused_collections,
             rate,
             message,
             self._last_commit(),
@@ -207,9 +197,7 @@ class WorkerMonitor:
         )
 
     def _walk(self) -> None:
-        """Walk from pages that turned out to lie nearer. Depths matter only where there is a
-        limit.
-        """
+        """Walk links again from pages whose depth decreased, where depth is limited."""
         assignments = self._session.crawl.assignments
         for name, assignment in assignments.items():
             if name not in self._limited:
@@ -219,7 +207,7 @@ class WorkerMonitor:
 
 
 def _say(message: str) -> None:
-    """A line for people, with the time, as the daemon writes them."""
+    """Print a line with the time, in the format of the daemon."""
     print(f"{datetime.now(UTC):%Y-%m-%d %H:%M:%S} {message}", file=sys.stderr, flush=True)
 
 

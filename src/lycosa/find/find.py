@@ -19,11 +19,11 @@ from lycosa.core.units import format_time
 from lycosa.crawl.admission.inbox import submission
 from lycosa.crawl.session.submission import submit
 from lycosa.find.scan import Scan
-from lycosa.matching.find_operation import FIND
-from lycosa.matching.matches import StoredMatch, found_of
+from lycosa.matching.matches import StoredMatch, matches_in
 from lycosa.matching.normalise import folding_of
 from lycosa.matching.orders import OrderScope, SearchOrder, new_order, remove_order, write_order
-from lycosa.matching.patterns import as_looked_for
+from lycosa.matching.patterns import normalized_text
+from lycosa.matching.plugin import FIND
 from lycosa.store.log.claim import INBOX
 from lycosa.store.log.state import LogState
 from lycosa.store.tables.live import LiveTables
@@ -45,7 +45,7 @@ def find_stored(
         UsageError: nothing to look for, or no site.
         WorkspaceError: there is no workspace, or it is damaged.
     """
-    wanted = [as_looked_for(text) for text in texts]
+    wanted = [normalized_text(text) for text in texts]
     if not all(wanted) or not wanted:
         raise UsageError("nothing to search for: specify a text that is not empty")
     tables = LiveTables(Workspace.open(root))
@@ -144,7 +144,7 @@ class Results:
         self._state.refresh()
         head = self._state.head
         if head > self._read_to:
-            yield from found_of(
+            yield from matches_in(
                 self._tables.changes("matches", self._read_to), self._ordered.order.id
             )
         self._read_to = head

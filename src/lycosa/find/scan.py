@@ -20,7 +20,7 @@ from lycosa.core.records import UrlState
 from lycosa.matching.matches import StoredMatch
 from lycosa.matching.normalise import Folded, Folding, fold
 from lycosa.matching.page_watcher import MAX_POSITIONS, context_of
-from lycosa.matching.patterns import Needles
+from lycosa.matching.patterns import PatternSet
 from lycosa.store.tables.live import LiveTables
 from lycosa.url.site_scope import SiteScope
 
@@ -34,9 +34,7 @@ _COLUMNS = (*_KEY, "url", "fetched_at", "text")
 
 
 class Scan:
-    """One scan for some texts (`watch_needles.as_looked_for`). `pages` and `bytes` say how much was
-    looked through so far.
-    """
+    """One scan for some texts (`normalized_text`); `pages` and `bytes`: read so far."""
 
     def __init__(
         self,
@@ -49,7 +47,7 @@ class Scan:
     ) -> None:
         self._tables = tables
         self._texts = list(dict.fromkeys(texts))
-        self._needles = Needles(self._texts, folding)
+        self._needles = PatternSet(self._texts, folding)
         self._folding = folding
         self._folded = [fold(text, folding).text for text in self._texts]
         self._site = site

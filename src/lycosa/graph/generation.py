@@ -1,6 +1,6 @@
 """Generations of data derived from all tables, in `graph/<generation>/`.
 
-A generation is a folder that is published completely and never changed; `rank` makes a new one.
+A generation is published completely and never changed; `rank` makes a new one.
 
     info.json                  format, and the log entry that it was made from
     duplicates.parquet         copies: partition, host_key, url_key, collection, url, canonical_of
@@ -8,7 +8,7 @@ A generation is a folder that is published completely and never changed; `rank` 
     translations-en-de.sqlite  one file per pair of languages, learned from pages in both
                                (`lycosa.translation.training`)
     training.json                what each of them was learned from
-                               (`lycosa.translation.training_records`)
+                               (`lycosa.translation.training`)
 """
 
 from __future__ import annotations
@@ -38,14 +38,15 @@ DUPLICATES = "duplicates.parquet"
 PAGES = "pages.parquet"
 _INFO = "info.json"
 _NAME = re.compile(r"^\d{8}\Z")
-_KEPT = 2  # generations: a reader may have the older one open
+_GENERATIONS = 2  # to keep: a reader may have the older one open
 
 
 @dataclass(slots=True, frozen=True)
 class GraphInfo:
-    """`log_entry`: the tables were read as of then. `made_at` in ms; `changed`: pages of which
-    links say something else than before; `translations`: languages of which a table was learned;
-    `grouped`: pages that say the same as another, or nearly; in `groups`.
+    """About a generation.
+
+    `log_entry`: the state of the tables. `made_at` in ms. `changed`: pages whose row changed.
+    `translations`: languages with a learned table. `grouped`: near-duplicate pages, in `groups`.
     """
 
     format: int
@@ -61,8 +62,7 @@ class GraphInfo:
 
 
 def make_generation(workspace: Workspace, analysis: Analysis = Analysis()) -> GraphInfo:
-    """Compute what the tables say now, and publish it. Tables of translations get keys by
-    `analysis`: best that of the index.
+    """Compute and publish a generation. Translation tables get keys by `analysis`.
 
     Raises:
         FileNotFoundError: a table's file went away meanwhile: call again.
@@ -72,7 +72,7 @@ def make_generation(workspace: Workspace, analysis: Analysis = Analysis()) -> Gr
     tables = LiveTables(workspace, state)
     copies = find_duplicates(tables)
     storage = workspace.storage
-    before = _newest_pages(workspace)
+    folder, before = _previous(workspace)
     number = max(_numbers(workspace), default=0) + 1
     with build_folder(storage, FOLDER) as build:
         with writing(build / DUPLICATES):
@@ -81,7 +81,7 @@ def make_generation(workspace: Workspace, analysis: Analysis = Analysis()) -> Gr
         _write_pages(pages, build)
         changed = pages.filter(pl.col("since") == number).height
         grouped = pages.filter(pl.col("group") != 0)["group"]
-        taught = train_tables(tables, build, analysis, _newest_folder(workspace))
+        translations = train_tables(tables, build, analysis, folder)
         while True:
             info = GraphInfo(
                 FORMAT,
@@ -91,7 +91,7 @@ def make_generation(workspace: Workspace, analysis: Analysis = Analysis()) -> Gr
                 pages.height,
                 changed,
                 SystemClock().now_ms(),
-                len(taught),
+                translations,
                 grouped.len(),
                 grouped.n_unique(),
             )
@@ -103,19 +103,18 @@ def make_generation(workspace: Workspace, analysis: Analysis = Analysis()) -> Gr
                 since=pl.when(pl.col("since") == number).then(number + 1).otherwise(pl.col("since"))
             )
             _write_pages(pages, build)
-            number += 1  # somebody else ranked at the same time
-        for older in _numbers(workspace)[:-_KEPT]:
+            number += 1  # another process ranked at the same time
+        for older in _numbers(workspace)[:-_GENERATIONS]:
             storage.folders.remove(f"{FOLDER}/{older:08d}")
     return info
 
 
 def make_anew(workspace: Workspace, analysis: Analysis = Analysis()) -> None:
-    """After a purge: if there is a generation, make one of what is left, and remove all that may
-    name what is gone.
+    """After a purge, replace all generations, which may contain purged pages, if there are any.
 
     Raises what `make_generation` does.
     """
-    if workspace.storage.names(FOLDER):  # or a folder in which a killed one began
+    if workspace.storage.names(FOLDER):  # or an unfinished folder
         info = make_generation(workspace, analysis)
         for older in _numbers(workspace):
             if older < info.generation:
@@ -123,16 +122,16 @@ def make_anew(workspace: Workspace, analysis: Analysis = Analysis()) -> None:
 
 
 def newest(workspace: Workspace) -> tuple[GraphInfo, Path] | None:
-    """The newest generation and its folder on this machine; None if nothing was ranked yet.
+    """Return the newest generation and its local folder; None if there is none.
 
     Raises:
         WorkspaceError: it is damaged, or of a format that this program does not know.
     """
     for number in reversed(_numbers(workspace)):
-        found = workspace.storage.folders.local_path(f"{FOLDER}/{number:08d}")
-        if found is None:
+        local_path = workspace.storage.folders.local_path(f"{FOLDER}/{number:08d}")
+        if local_path is None:
             continue
-        path = Path(found)
+        path = Path(local_path)
         try:
             document = json.loads((path / _INFO).read_bytes())
             if document["format"] != FORMAT:
@@ -151,22 +150,16 @@ def newest(workspace: Workspace) -> tuple[GraphInfo, Path] | None:
 
 
 def current_duplicates(workspace: Workspace) -> pl.DataFrame:
-    """The copies that the newest generation names, with the columns of `COLUMNS`; without rows if
-    nothing was ranked yet.
-    """
-    found = newest(workspace)
-    return (
-        no_duplicates()
-        if found is None
-        else pl.read_parquet(found[1] / DUPLICATES, columns=list(COLUMNS))
-    )
+    """Return the duplicates in the newest generation, with the columns of `COLUMNS`."""
+    latest = newest(workspace)
+    if latest is None:
+        return no_duplicates()
+    return pl.read_parquet(latest[1] / DUPLICATES, columns=list(COLUMNS))
 
 
 @dataclass(slots=True, frozen=True)
 class LinkSignals:
-    """What the newest generation says of the pages of some partitions. Rows are read when they are
-    asked for: there are as many as pages in the workspace.
-    """
+    """The link data of some partitions in the newest generation, read on demand."""
 
     workspace: Workspace
     generation: int
@@ -180,12 +173,12 @@ class LinkSignals:
         since: int = -1,
         columns: Sequence[str] = (),
     ) -> pl.DataFrame:
-        """Rows with the columns of `page_ranks.COLUMNS` or some of them.
+        """Return rows with the columns of `page_ranks.COLUMNS` or some of them.
 
         Args:
             only: keys of URLs; None: all pages.
             inside: some of the partitions.
-            since: only pages of which a later generation said something new.
+            since: only pages that changed in a later generation.
 
         Raises:
             WorkspaceError: it is damaged, or of a format that this program does not know.
@@ -195,9 +188,7 @@ class LinkSignals:
         )
 
     def copies(self, only: pl.Series | None = None, *, inside: range | None = None) -> pl.DataFrame:
-        """Copies that redirects led to, with the columns of `COLUMNS`; arguments and errors as of
-        `pages`.
-        """
+        """Return the duplicates, with the columns of `COLUMNS`; arguments as of `pages`."""
         return self._read(DUPLICATES, only, inside, COLUMNS, None)
 
     def _read(
@@ -209,13 +200,13 @@ class LinkSignals:
         condition: pl.Expr | None,
     ) -> pl.DataFrame:
         chosen = inside or self.partitions
-        for _ in range(_KEPT + 1):
-            # one that is newer than ours serves as well: what it changed is read again later
-            found = newest(self.workspace)
-            if found is None:
+        for _ in range(_GENERATIONS + 1):
+            # a newer one serves as well: its changes are read again later
+            latest = newest(self.workspace)
+            if latest is None:
                 break
             try:
-                rows = pl.scan_parquet(found[1] / name, glob=False)
+                rows = pl.scan_parquet(latest[1] / name, glob=False)
                 rows = rows.filter(pl.col("partition").is_between(chosen.start, chosen.stop - 1))
                 if condition is not None:
                     rows = rows.filter(condition)
@@ -223,7 +214,7 @@ class LinkSignals:
                     rows = rows.join(only.to_frame("url_key").lazy(), on="url_key", how="semi")
                 return (rows.select(columns) if columns else rows).collect(engine="streaming")
             except FileNotFoundError:
-                continue  # two rankings later
+                continue  # removed after two further rankings
         raise WorkspaceError(
             f"{self.workspace.root}: the ranking was deleted while the index was "
             "updated: run the update again"
@@ -231,40 +222,26 @@ class LinkSignals:
 
 
 def link_news(workspace: Workspace, partitions: range) -> LinkSignals | None:
-    """What the newest generation says of the pages of these partitions; None if nothing was ranked
-    yet.
+    """Return the link data of partitions; None if there is no generation.
 
     Raises:
         WorkspaceError: it is damaged, or of a format that this program does not know.
     """
-    found = newest(workspace)
-    return (
-        None
-        if found is None or not (found[1] / PAGES).exists()
-        else LinkSignals(workspace, found[0].generation, partitions)
-    )
-
-
-def _newest_pages(workspace: Workspace) -> pl.DataFrame | None:
-    """What links said before; None if that is not known."""
-    try:
-        found = newest(workspace)
-        return (
-            pl.read_parquet(found[1] / PAGES)
-            if found is not None and (found[1] / PAGES).exists()
-            else None
-        )
-    except (WorkspaceError, OSError, pl.exceptions.PolarsError):
-        return None  # damaged, or removed meanwhile: all counts as changed
-
-
-def _newest_folder(workspace: Workspace) -> Path | None:
-    """The folder of the generation before; None if there is none that can be read."""
-    try:
-        found = newest(workspace)
-    except (WorkspaceError, OSError):
+    latest = newest(workspace)
+    if latest is None or not (latest[1] / PAGES).exists():
         return None
-    return None if found is None else found[1]
+    return LinkSignals(workspace, latest[0].generation, partitions)
+
+
+def _previous(workspace: Workspace) -> tuple[Path | None, pl.DataFrame | None]:
+    """Return the folder and `PAGES` of the newest generation; None for what cannot be read."""
+    folder = None
+    try:
+        latest = newest(workspace)
+        folder = latest[1] if latest is not None else None
+        return folder, pl.read_parquet(folder / PAGES) if folder is not None else None
+    except (WorkspaceError, OSError, pl.exceptions.PolarsError):
+        return folder, None  # damaged or removed: all pages count as changed
 
 
 def _numbers(workspace: Workspace) -> list[int]:

@@ -1,8 +1,7 @@
-"""Who links to whom, among the pages that are stored: edges in a file, anchors in a file, both
-bounded in memory.
+"""The links between stored pages: edges and anchor texts in files, with bounded memory.
 
-A link to a URL that redirects counts for the page that it leads to. Links that their page disowns
-(rel nofollow, ugc, sponsored) count for nothing.
+A link to a redirect counts for the page at its end. Links with rel nofollow, ugc or sponsored are
+ignored.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ from lycosa.store.tables.schema import SORT
 Keys = np.ndarray[tuple[int], np.dtype[np.uint64]]
 Places = np.ndarray[tuple[int], np.dtype[np.int64]]
 
-MAX_ANCHOR = 120  # characters of a link's text that are kept
+MAX_ANCHOR = 120  # characters of an anchor text
 _MAX_HOPS = 5  # of redirects
 _FRAME_BYTES = 16 * 2**20
 _DISOWNED = r"\b(?:nofollow|ugc|sponsored)\b"
@@ -44,22 +43,43 @@ class PageKeys:
 
 
 class Lookup:
-    """From a key to its place in an array of distinct keys."""
+    """Finds the positions of keys in an array of distinct keys."""
 
     def __init__(self, keys: Keys) -> None:
         self._order = np.argsort(keys)
         self._sorted = keys[self._order]
 
-    def find(self, wanted: Keys) -> Places:
-        """The places; -1 for what is not there."""
+    def find(self, keys: Keys) -> Places:
+        """Return the positions; -1 for keys that are not there."""
         if not self._sorted.size:
-            return np.full(wanted.size, -1, np.int64)
-        place = np.minimum(np.searchsorted(self._sorted, wanted), self._sorted.size - 1)
-        return np.where(self._sorted[place] == wanted, self._order[place], -1)
+            return np.full(keys.size, -1, np.int64)
+        place = np.minimum(np.searchsorted(self._sorted, keys), self._sorted.size - 1)
+        return np.where(self._sorted[place] == keys, self._order[place], -1)
+
+
+class RedirectMap:
+    """Where URLs redirect to, by their hashes. 16 bytes a redirect."""
+
+    def __init__(self, sources: Keys, targets: Keys, *, max_hops: int) -> None:
+        """`sources` are distinct."""
+        self._targets = targets
+        self._lookup = Lookup(sources)
+        self._max_hops = max_hops
+
+    def ends(self, urls: Keys) -> Keys:
+        """Return the end of each URL's redirects; in a loop, a URL of the loop."""
+        if not self._targets.size:
+            return urls
+        for _ in range(self._max_hops):
+            place = self._lookup.find(urls)
+            if (place < 0).all():
+                break
+            urls = np.where(place >= 0, self._targets[place], urls)
+        return urls
 
 
 def stored_pages(tables: LiveTables) -> PageKeys:
-    """All pages of all collections. Raises FileNotFoundError as `LiveTables.ordered` does."""
+    """Return all pages of all collections. Raises what `LiveTables.ordered` raises."""
     frames = [
         frame.unique(["host_key", "url_key"], keep="first", maintain_order=True).select(
             *SORT, text_hash=pl.col("url").hash()
@@ -86,73 +106,58 @@ class Linked:
 
 
 def gather(tables: LiveTables, pages: PageKeys, folder: Path) -> Linked:
-    """Go through all links and write down those between pages. Raises FileNotFoundError as
-    `LiveTables.ordered` does.
-    """
+    """Write the links between pages to files. Raises what `LiveTables.ordered` raises."""
     edges, anchors = folder / "edges", folder / "anchors"
     anchors.mkdir()
-    redirects = _Redirects(tables)
+    redirects = _redirects(tables)
     by_text, by_key = Lookup(pages.text_hash), Lookup(pages.url_key)
     with edges.open("wb") as file:
         for number, frame in enumerate(_links(tables)):
             source = by_key.find(frame["url_key"].to_numpy())
             target = by_text.find(redirects.ends(frame["target"].hash().to_numpy()))
-            known = (source >= 0) & (target >= 0) & (source != target)
-            found = frame.select(
+            internal = (source >= 0) & (target >= 0) & (source != target)
+            links = frame.select(
                 "host_key", anchor=pl.col("anchor").str.slice(0, MAX_ANCHOR).str.strip_chars()
             ).with_columns(
                 page=pl.Series(target.astype(np.int32)), source=pl.Series(source.astype(np.int32))
             )
-            found = found.filter(pl.Series(known))
-            pairs = found.select("source", "page").unique(maintain_order=True)
+            links = links.filter(pl.Series(internal))
+            pairs = links.select("source", "page").unique(maintain_order=True)
             file.write(
                 np.stack([pairs["source"].to_numpy(), pairs["page"].to_numpy()], axis=1).tobytes()
             )
-            said = (
-                found.filter(pl.col("anchor") != "").select("page", "host_key", "anchor").unique()
+            anchors_of_links = (
+                links.filter(pl.col("anchor") != "").select("page", "host_key", "anchor").unique()
             )
-            if said.height:
+            if anchors_of_links.height:
                 with writing(path := anchors / f"{number:06d}.parquet"):
-                    said.write_parquet(path, compression="zstd")
+                    anchors_of_links.write_parquet(path, compression="zstd")
     return Linked(edges, anchors)
 
 
-class _Redirects:
-    """Which URL leads where, by hashes of their text. 16 bytes a redirect."""
-
-    def __init__(self, tables: LiveTables) -> None:
-        frames = [
-            frame.filter(pl.col("kind") == LinkKind.REDIRECT.value).select(
-                source=pl.col("source").hash(), target=pl.col("target").hash()
-            )
-            for frame in tables.ordered(
-                "links", ("source", "target", "kind"), memory_bytes=_FRAME_BYTES
-            )
+def _redirects(tables: LiveTables) -> RedirectMap:
+    """Return all redirects, by hashes of the text of URLs."""
+    hops = pl.concat(
+        [
+            pl.DataFrame(schema={"source": pl.UInt64, "target": pl.UInt64}),
+            *(
+                frame.filter(pl.col("kind") == LinkKind.REDIRECT.value).select(
+                    source=pl.col("source").hash(), target=pl.col("target").hash()
+                )
+                for frame in tables.ordered(
+                    "links", ("source", "target", "kind"), memory_bytes=_FRAME_BYTES
+                )
+            ),
         ]
-        hops = (
-            pl.concat(frames).unique("source", keep="last")
-            if frames
-            else pl.DataFrame(schema={"source": pl.UInt64, "target": pl.UInt64})
-        )
-        self._target: Keys = hops["target"].to_numpy()
-        self._lookup = Lookup(hops["source"].to_numpy())
-
-    def ends(self, urls: Keys) -> Keys:
-        if not self._target.size:
-            return urls
-        for _ in range(_MAX_HOPS):
-            place = self._lookup.find(urls)
-            if (place < 0).all():
-                break
-            urls = np.where(place >= 0, self._target[place], urls)
-        return urls
+    ).unique("source", keep="last")
+    return RedirectMap(hops["source"].to_numpy(), hops["target"].to_numpy(), max_hops=_MAX_HOPS)
 
 
 def _links(tables: LiveTables) -> Iterator[pl.DataFrame]:
     columns = ("host_key", "url_key", "target", "anchor", "rel", "kind")
     for frame in tables.ordered("links", columns, memory_bytes=_FRAME_BYTES):
-        kept = frame.filter(
+        followed = frame.filter(
             pl.col("kind").is_in(_FOLLOWED) & ~pl.col("rel").str.contains(_DISOWNED)
         )
-        if kept.height:
-            yield kept
+        if followed.height:
+            yield followed

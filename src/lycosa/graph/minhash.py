@@ -1,11 +1,9 @@
-"""Texts that are nearly the same: found by MinHash and bands, held to be so by a sketch of what
-they are made of.
+"""Find similar texts: candidates by MinHash bands, compared by bottom-k sketches.
 
-A text is the set of its shingles: runs of three words, or of five characters where no spaces part
-the words. Two texts are near when their sets share `NEAR` of what is in either (Jaccard). Who might
-be near is found by bands of MinHash (Broder 1997; Leskovec, Rajaraman, Ullman: Mining of Massive
-Datasets, 3.4); whether they are is said by the `SKETCH` smallest hashes of both (bottom-k; exact
-for texts of no more shingles).
+A text is the set of its shingles: runs of three words, or of five characters in languages without
+spaces. Two texts are near if the Jaccard similarity of their sets is at least `NEAR`. Candidates
+come from bands of MinHash (Broder 1997; Leskovec, Rajaraman, Ullman: Mining of Massive Datasets,
+3.4). Their similarity is that of the `SKETCH` smallest hashes of both, exact for shorter texts.
 """
 
 from __future__ import annotations
@@ -21,14 +19,13 @@ Pairs = np.ndarray[tuple[int], np.dtype[np.int64]]
 
 NEAR = 0.8
 WORDS, CHARACTERS = 3, 5  # in a shingle
-LEAST = 16  # shingles of a text that is looked at: shorter ones are alike by chance, as notices are
-# hashes kept of a text: at .8 an estimate's standard deviation is .0125; 4 KB on disk
+MIN_SHINGLES = 16  # of a text; shorter ones are similar by chance
+# hashes in a sketch, 4 KB; standard deviation 0.0125 at a similarity of 0.8
 SKETCH = 1024
-# of 10,000 pairs with a similarity of .8 all but 17 meet in a band, 4,000 of those with .5
+# of 10,000 pairs with similarity 0.8, 9,983 share a band; with 0.5, 4,000
 BANDS, ROWS = 16, 5
-MAX_TIMES = 16  # that a part is weighed
-# in a band that each text is compared with, besides the band's first: bands of thousands are
-# templates
+MAX_TIMES = 16  # maximum weight of a part
+# compared in a band, besides its first text: bands of thousands are templates
 NEIGHBOURS = 8
 
 _COMBINE: Final = np.uint64(0x9E3779B97F4A7C15)
@@ -40,7 +37,7 @@ _PLUS = _random.integers(0, 2**32, BANDS * ROWS, np.uint32)[:, None]
 
 
 def shingles(tokens: Tokens, width: int) -> Hashes:
-    """The distinct hashes of all runs of so many tokens, in order."""
+    """Return the distinct hashes of all runs of `width` tokens, in order."""
     count = tokens.size - width + 1
     if count <= 0:
         return np.zeros(0, np.uint32)
@@ -51,9 +48,7 @@ def shingles(tokens: Tokens, width: int) -> Hashes:
 
 
 def weighed(part: Hashes, whole: Hashes) -> Hashes:
-    """A set in which a small part counts about as much as the whole that it is of: two of them are
-    near only if both are.
-    """
+    """Return a set in which a small part counts about as much as the whole text."""
     times = min(whole.size // part.size, MAX_TIMES) if part.size else 0
     copies = [
         _mix(part.astype(np.uint64) | np.uint64(time + 1 << 32)) >> np.uint64(32)
@@ -63,7 +58,7 @@ def weighed(part: Hashes, whole: Hashes) -> Hashes:
 
 
 def band_hashes(hashes: Hashes) -> Tokens:
-    """A text's bands: whoever has one in common with it may be near."""
+    """Return the bands of a text; near texts probably share one."""
     least = (hashes[None, :] * _TIMES + _PLUS).min(axis=1).astype(np.uint64).reshape(BANDS, ROWS)
     mixed = np.zeros(BANDS, np.uint64)
     for row in range(ROWS):
@@ -72,7 +67,7 @@ def band_hashes(hashes: Hashes) -> Tokens:
 
 
 def similarity(one: Hashes, other: Hashes) -> float:
-    """The Jaccard similarity of two sets by their sketches: exact where both are whole."""
+    """Return the Jaccard similarity of two sets by their sketches."""
     either = np.union1d(one, other)
     if max(one.size, other.size) >= SKETCH:
         either = either[:SKETCH]
@@ -81,12 +76,10 @@ def similarity(one: Hashes, other: Hashes) -> float:
 
 
 class Sketches:
-    """Sketches and bands of texts, numbered as they come, in two files: 4.2 KB a text at most.
-    Memory: 8 bytes a text.
-    """
+    """Sketches and bands of texts in two files, at most 4.2 KB a text; in memory 8 bytes."""
 
     def __init__(self, hashes: IO[bytes], bands: IO[bytes]) -> None:
-        """Files that are empty, open for writing and reading."""
+        """`hashes`, `bands`: empty files, open for writing and reading."""
         self._files = hashes, bands
         self._ends = [0]
 
@@ -95,15 +88,16 @@ class Sketches:
         return len(self._ends) - 1
 
     def add(self, hashes: Hashes) -> None:
-        """The shingles of the next text, of which there is at least one."""
-        kept = hashes[:SKETCH]
-        self._files[0].write(kept.tobytes())
+        """Add the shingles of the next text, at least one."""
+        sketch = hashes[:SKETCH]
+        self._files[0].write(sketch.tobytes())
         self._files[1].write(band_hashes(hashes).tobytes())
-        self._ends.append(self._ends[-1] + kept.size)
+        self._ends.append(self._ends[-1] + sketch.size)
 
     def near(self) -> Iterator[tuple[int, int, float]]:
-        """Pairs of texts that are near, the lower number first, and how near. Memory: 40 bytes a
-        text, 8 a pair that was compared.
+        """Return the numbers of near texts, the lower first, and their similarity.
+
+        Memory: 40 bytes a text, 8 a compared pair.
         """
         if self.count < 2:
             return
@@ -113,23 +107,24 @@ class Sketches:
         bands = np.memmap(self._files[1].name, np.uint64, "r").reshape(-1, BANDS)
         compared: Pairs = np.zeros(0, np.int64)
         for band in range(BANDS):
-            found = np.setdiff1d(
+            pairs = np.setdiff1d(
                 candidates(np.ascontiguousarray(bands[:, band])), compared, assume_unique=True
             )
-            compared = np.union1d(compared, found)
-            for pair in found.tolist():
+            compared = np.union1d(compared, pairs)
+            for pair in pairs.tolist():
                 one, other = pair >> 32, pair & 0xFFFFFFFF
-                how_near = similarity(
+                likeness = similarity(
                     hashes[self._ends[one] : self._ends[one + 1]],
                     hashes[self._ends[other] : self._ends[other + 1]],
                 )
-                if how_near >= NEAR:
-                    yield one, other, how_near
+                if likeness >= NEAR:
+                    yield one, other, likeness
 
 
 def candidates(band: Tokens) -> Pairs:
-    """Pairs of texts with the same hash in a band, as `lower << 32 | higher`, each once: all of
-    small groups, of large ones each with the first and with those beside it.
+    """Return pairs of texts with the same hash in a band, as `lower << 32 | higher`.
+
+    In large groups, each text is paired with the first and with its neighbours only.
     """
     order = np.argsort(band, kind="stable")
     ordered = band[order]
@@ -144,22 +139,23 @@ def candidates(band: Tokens) -> Pairs:
     return np.unique(np.concatenate(parts))
 
 
-def stars(pairs: Iterable[tuple[int, int]], better: Tokens | Pairs) -> dict[int, int]:
-    """Groups: text -> the one that stands for it, itself included. Each is near the one that stands
-    for it, so that a chain of small differences is not one group. The texts with the smallest
-    `better` stand for others first.
+def stars(pairs: Iterable[tuple[int, int]], order: Tokens | Pairs) -> dict[int, int]:
+    """Return text -> representative, itself included, for all texts in a group.
+
+    Each text is near its representative, so that a chain of small differences is not one group.
+    Texts with the smallest `order` become representatives first.
     """
-    beside: dict[int, list[int]] = {}
+    near: dict[int, list[int]] = {}
     for one, other in pairs:
-        beside.setdefault(one, []).append(other)
-        beside.setdefault(other, []).append(one)
-    stands: dict[int, int] = {}
-    for text in sorted(beside, key=lambda text: int(better[text])):
-        if text not in stands:
-            left = [other for other in beside[text] if other not in stands]
+        near.setdefault(one, []).append(other)
+        near.setdefault(other, []).append(one)
+    representatives: dict[int, int] = {}
+    for text in sorted(near, key=lambda text: int(order[text])):
+        if text not in representatives:
+            left = [other for other in near[text] if other not in representatives]
             if left:
-                stands.update(dict.fromkeys([text, *left], text))
-    return stands
+                representatives.update(dict.fromkeys([text, *left], text))
+    return representatives
 
 
 def _pairs(

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import re
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import numpy as np
@@ -23,7 +23,7 @@ import polars as pl
 
 from lycosa.graph.minhash import (
     CHARACTERS,
-    LEAST,
+    MIN_SHINGLES,
     WORDS,
     Sketches,
     Tokens,
@@ -37,10 +37,10 @@ from lycosa.url.languages import language_of_url
 
 GROUPS = {
     "url_key": pl.UInt64(),
-    # what the pages of a group share: as `text_group` of the page that stands for it
+    # shared by the pages of a group: `text_group` of the page that represents it
     "group": pl.Int64(),
-    "canonical": pl.UInt64(),  # the URL key of the page that stands for the group
-    "text": pl.UInt64(),  # the digest of the page's text that was looked at
+    "canonical": pl.UInt64(),  # the URL key of the page that represents the group
+    "text": pl.UInt64(),  # the digest of the page's text
 }
 
 _READ = (
@@ -58,77 +58,92 @@ _READ = (
 )
 _FRAME_BYTES = 4 * 2**20
 _NO_LETTER = re.compile(r"\W+")
-_SMALL = 3  # a main text is small if so many of it are no more than all that is visible
+_SMALL = 3  # a main text is small if the visible text is at least this many times as long
 _ROWS = 200  # pages whose words are in memory together
 
 
 def near_groups(
     tables: LiveTables, priors: pl.DataFrame, copies: pl.Series, folder: Path
 ) -> pl.DataFrame:
-    """The pages that are in a group with others, each once: the columns of `GROUPS`.
+    """Return the pages that are in a group with others, with the columns of `GROUPS`.
 
     Args:
-        priors: url_key, prior: what links say of each page.
-        copies: URL keys of pages that are passed over.
-        folder: for what does not fit into memory: up to 4.2 KB a text.
+        tables: the pages.
+        priors: url_key, prior: from the links to each page.
+        copies: URL keys of pages that are skipped.
+        folder: for temporary files, up to 4.2 KB a text.
 
-    Memory: some 200 bytes a page, 100 a pair of near texts.
+    Memory: about 200 bytes a page, 100 a pair of near texts.
 
     Raises:
         FileNotFoundError: a table's file went away (a merge replaced it long ago): refresh the
         tables and try again.
     """
-    facts, sketched = [], []
-    seen: set[int] = set()
+    facts: list[pl.DataFrame] = []
     with (
         tempfile.NamedTemporaryFile(dir=folder, prefix="hashes-") as hashes,
         tempfile.NamedTemporaryFile(dir=folder, prefix="bands-") as bands,
     ):
         sketches = Sketches(hashes.file, bands.file)
-        for frame in tables.ordered("pages", _READ, memory_bytes=_FRAME_BYTES):
-            used = frame.filter(
-                pl.col("may_index")
-                & (pl.col("text_digest") != 0)
-                & (pl.col("text") != "")
-                & ~pl.col("url_key").is_in(copies.implode())
-            )
-            facts.append(_facts(used))
-            for digest, width, body, whole in _texts(used, seen):
-                found = shingles(body, width)
-                if whole.size:
-                    found = weighed(found, shingles(whole, width))
-                if found.size >= LEAST:
-                    sketches.add(found)
-                    sketched.append(digest)
+        digests = _sketch_texts(_pages(tables, copies, facts), sketches)
         if not facts:
             return pl.DataFrame(schema=GROUPS)
         pages = _in_order(pl.concat(facts).unique("url_key", keep="last"), priors)
-        best = dict(
-            pages.select("text", "order").group_by("text").agg(pl.col("order").min()).iter_rows()
-        )
-        better = np.fromiter((best[digest] for digest in sketched), np.int64, len(sketched))
-        stands = stars(((one, other) for one, other, _ in sketches.near()), better)
+        best = dict(pages.group_by("text").agg(pl.col("order").min()).iter_rows())
+        order = np.fromiter((best[digest] for digest in digests), np.int64, len(digests))
+        leaders = stars(((one, other) for one, other, _ in sketches.near()), order)
     merged = pl.DataFrame(
         {
-            "text": [sketched[text] for text in stands],
-            "leader": [sketched[text] for text in stands.values()],
+            "text": [digests[text] for text in leaders],
+            "leader": [digests[text] for text in leaders.values()],
         },
         schema={"text": pl.UInt64, "leader": pl.UInt64},
     )
-    joined = pages.join(merged, on="text", how="left").with_columns(
-        leader=pl.col("leader").fill_null(pl.col("text"))
+    groups = (
+        pages.join(merged, on="text", how="left")
+        .with_columns(leader=pl.col("leader").fill_null(pl.col("text")))
+        .filter(pl.len().over("leader") > 1)
+        .sort("order")
     )
-    groups = joined.filter(pl.len().over("leader") > 1).sort("order")
-    # As `lycosa.index.update.text_group` says: what is new since folds with the texts that it
-    # equals.
+    # The same mapping as `lycosa.index.update.text_group`, so that new pages with equal texts join.
     shifted = pl.col("leader").reinterpret(signed=True).xor(pl.lit(-(2**63), pl.Int64))
     return groups.with_columns(
         group=shifted, canonical=pl.col("url_key").first().over("leader")
     ).select(list(GROUPS))
 
 
+def _pages(
+    tables: LiveTables, copies: pl.Series, facts: list[pl.DataFrame]
+) -> Iterator[pl.DataFrame]:
+    """Read the pages to be grouped, and append what decides their order to `facts`."""
+    for frame in tables.ordered("pages", _READ, memory_bytes=_FRAME_BYTES):
+        pages = frame.filter(
+            pl.col("may_index")
+            & (pl.col("text_digest") != 0)
+            & (pl.col("text") != "")
+            & ~pl.col("url_key").is_in(copies.implode())
+        )
+        facts.append(_facts(pages))
+        yield pages
+
+
+def _sketch_texts(frames: Iterable[pl.DataFrame], sketches: Sketches) -> list[int]:
+    """Sketch each text once, and return their digests in order; short texts are skipped."""
+    digests: list[int] = []
+    seen: set[int] = set()
+    for frame in frames:
+        for digest, width, main, visible in _texts(frame, seen):
+            text = shingles(main, width)
+            if visible.size:
+                text = weighed(text, shingles(visible, width))
+            if text.size >= MIN_SHINGLES:
+                sketches.add(text)
+                digests.append(digest)
+    return digests
+
+
 def _facts(frame: pl.DataFrame) -> pl.DataFrame:
-    """What decides which page stands for others."""
+    """Return what decides which page represents a group."""
     return frame.select(
         "url_key",
         "fetched_at",
@@ -138,57 +153,51 @@ def _facts(frame: pl.DataFrame) -> pl.DataFrame:
         host=pl.col("url").str.extract("^[^:]*://([^/?#]*)").hash(),
         language=pl.col("language"),
         share=pl.col("language_share"),
-        said=_said(frame),
+        declared=_declared_language(frame),
         named=pl.when((pl.col("canonical") != "") & (pl.col("canonical") != pl.col("url"))).then(
             pl.col("canonical").hash()
         ),
     )
 
 
-def _said(frame: pl.DataFrame) -> pl.Series:
-    """The language that each page says it is in, by `hreflang` of itself, else by its URL; "" for
-    none.
-    """
-    rows = (
+def _declared_language(frame: pl.DataFrame) -> pl.Series:
+    """Return the language of each page by `hreflang` of itself, else by its URL, else ""."""
+    alternate = pl.col("alternates").struct
+    declared = dict(
         frame.select("url", "alternates")
         .with_row_index("row")
         .explode("alternates")
         .drop_nulls("alternates")
+        .filter(alternate.field("url") == pl.col("url"))
+        .select("row", alternate.field("language").str.split("-").list.first().str.to_lowercase())
+        .filter(pl.col("language") != "x")
+        .iter_rows()
     )
-    alternate = pl.col("alternates").struct
-    itself = rows.filter(alternate.field("url") == pl.col("url")).select(
-        "row", alternate.field("language")
-    )
-    languages = itself.with_columns(
-        pl.col("language").str.split("-").list.first().str.to_lowercase()
-    ).filter(pl.col("language") != "x")
-    said = dict(languages.iter_rows())
     return pl.Series(
-        [said.get(row) or language_of_url(url) for row, url in enumerate(frame["url"])],
+        [declared.get(row) or language_of_url(url) for row, url in enumerate(frame["url"])],
         dtype=pl.String,
     )
 
 
 def _in_order(pages: pl.DataFrame, priors: pl.DataFrame) -> pl.DataFrame:
-    """url_key, text, order: the page with the smallest stands for the others of its group."""
+    """Return url_key, text, order; the page with the smallest order represents its group."""
     votes = pages.drop_nulls("named").group_by(url="named").agg(votes=pl.len())
-    known = pages.join(votes, on="url", how="left").join(priors, on="url_key", how="left")
-    # What looks like a language in a URL is one where the host has a page in that language whose
-    # URL says so.
+    candidates = pages.join(votes, on="url", how="left").join(priors, on="url_key", how="left")
+    # A language code in a URL counts if the host has a page in that language with the code.
     true = (
-        known.filter(pl.col("said") == pl.col("language"))
-        .select("host", "said", names=pl.lit(True))
+        candidates.filter(pl.col("declared") == pl.col("language"))
+        .select("host", "declared", names=pl.lit(True))
         .unique()
     )
-    known = known.join(true, on=["host", "said"], how="left")
+    candidates = candidates.join(true, on=["host", "declared"], how="left")
     fits = (
-        pl.when(pl.col("names").is_null() | (pl.col("said") == ""))
+        pl.when(pl.col("names").is_null() | (pl.col("declared") == ""))
         .then(0)
-        .when(pl.col("said") == pl.col("language"))
+        .when(pl.col("declared") == pl.col("language"))
         .then(1)
         .otherwise(-1)
     )
-    ordered = known.sort(
+    ordered = candidates.sort(
         [
             pl.col("votes").fill_null(0),
             "share",
@@ -204,8 +213,9 @@ def _in_order(pages: pl.DataFrame, priors: pl.DataFrame) -> pl.DataFrame:
 
 
 def _texts(frame: pl.DataFrame, seen: set[int]) -> Iterator[tuple[int, int, Tokens, Tokens]]:
-    """(digest, tokens in a shingle, those of the main text, those of all that is visible) of each
-    text that was not seen yet. The last is empty where the main text says enough.
+    """Return (digest, tokens in a shingle, main text, visible text) of each text not yet seen.
+
+    Texts are tokens. The visible text is empty where the main text suffices.
     """
     digests = frame["text_digest"].to_list()
     places = {digest: place for place, digest in enumerate(digests) if digest not in seen}
@@ -235,7 +245,7 @@ def _texts(frame: pl.DataFrame, seen: set[int]) -> Iterator[tuple[int, int, Toke
 
 
 def _words(texts: pl.Series) -> Iterator[Tokens]:
-    """Of each text the hashes of its words."""
+    """Return the hashes of the words of each text."""
     words = texts.str.extract_all(r"\w+")
     hashes = words.explode().drop_nulls().hash().to_numpy()
     start = 0
@@ -245,7 +255,7 @@ def _words(texts: pl.Series) -> Iterator[Tokens]:
 
 
 def _characters(text: str) -> Tokens:
-    """Letters and digits."""
+    """Return the letters and digits of a text."""
     return np.frombuffer(_NO_LETTER.sub("", text).encode("utf-32-le", "replace"), np.uint32).astype(
         np.uint64
     )

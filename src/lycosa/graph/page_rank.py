@@ -1,8 +1,6 @@
-"""PageRank over a file of edges (Page, Brin, Motwani, Winograd 1999): the chance that somebody who
-follows links at random is there.
+"""PageRank over a file of edges (Page, Brin, Motwani, Winograd 1999).
 
-Edges are mapped, not read: memory is three numbers a node and one part of the edges, whatever their
-number.
+The file is mapped: memory is three numbers a node and one part of the edges.
 """
 
 from __future__ import annotations
@@ -16,34 +14,36 @@ Floats = np.ndarray[tuple[int], np.dtype[np.float64]]
 
 DAMPING = 0.85
 MAX_ROUNDS = 40
-_ENOUGH = 1e-4  # of the whole that still moves: far below a step of what is made of it
+_CONVERGED = 1e-4  # sum of changes at which to stop
 _PART = 4_000_000  # edges at a time
 
 
 def page_rank(edges: Path, nodes: int) -> Floats:
-    """The rank of each node, all of them together 1. `edges`: a file of pairs of int32 (from, to);
-    what comes twice counts twice.
+    """Return the rank of each node; their sum is 1.
+
+    `edges`: a file of pairs of int32 (from, to), which may repeat.
     """
     if not nodes:
         return np.zeros(0)
     out = np.zeros(nodes)
-    for part in _parts(edges):
+    for part in edge_parts(edges):
         out += np.bincount(part[:, 0], minlength=nodes)
     rank = np.full(nodes, 1 / nodes)
     for _ in range(MAX_ROUNDS):
         share = np.divide(rank, out, out=np.zeros(nodes), where=out > 0)
         flow = np.zeros(nodes)
-        for part in _parts(edges):
+        for part in edge_parts(edges):
             flow += np.bincount(part[:, 1], weights=share[part[:, 0]], minlength=nodes)
         following = DAMPING * (flow + rank[out == 0].sum() / nodes) + (1 - DAMPING) / nodes
         moved = float(np.abs(following - rank).sum())
         rank = following
-        if moved < _ENOUGH:
+        if moved < _CONVERGED:
             break
     return rank
 
 
-def _parts(edges: Path) -> Iterator[np.ndarray[tuple[int, int], np.dtype[np.int32]]]:
+def edge_parts(edges: Path) -> Iterator[np.ndarray[tuple[int, int], np.dtype[np.int32]]]:
+    """Return the edges in parts of bounded size."""
     if not edges.stat().st_size:
         return
     pairs = np.memmap(edges, dtype=np.int32, mode="r").reshape(-1, 2)

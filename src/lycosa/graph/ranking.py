@@ -1,8 +1,6 @@
-"""What links say of each page (a prior for its score, the texts of the links to it), and which
-pages say nearly the same as it. It is `graph/<generation>/pages.parquet`.
+"""Compute `graph/<generation>/pages.parquet`: link ranks, anchor texts and near-duplicate groups.
 
-A row says since which generation it is as it is, so that who follows (the index) reads only what
-changed.
+Each row contains the generation of its last change, so that the index reads changed rows only.
 """
 
 from __future__ import annotations
@@ -16,7 +14,7 @@ import polars as pl
 
 from lycosa.graph.link_graph import Lookup, PageKeys, gather, stored_pages
 from lycosa.graph.near_duplicates import near_groups
-from lycosa.graph.page_rank import Floats, page_rank
+from lycosa.graph.page_rank import Floats, edge_parts, page_rank
 from lycosa.store.tables.live import LiveTables
 from lycosa.store.tables.schema import SORT
 
@@ -24,22 +22,21 @@ COLUMNS = {
     "partition": pl.UInt16(),
     "host_key": pl.UInt64(),
     "url_key": pl.UInt64(),
-    "prior": pl.Float32(),  # what a score is multiplied by: 1 to 1 + PAGE_SHARE + HOST_SHARE
-    "anchors": pl.String(),  # texts of links, one a line; those of more hosts come oftener
-    "copy": pl.Boolean(),  # it is one of the generation's duplicates
-    # what it shares with pages that say the same or nearly; 0: with none
-    # (`lycosa.graph.near_duplicates`)
+    "prior": pl.Float32(),  # factor of the score: 1 to 1 + PAGE_SHARE + HOST_SHARE
+    "anchors": pl.String(),  # anchor texts, one a line, repeated by number of hosts
+    "copy": pl.Boolean(),  # whether it is a duplicate by redirect
+    # near-duplicate group (`lycosa.graph.near_duplicates`); 0: none
     "group": pl.Int64(),
-    "canonical": pl.UInt64(),  # URL key of the page that stands for its group; 0: it is in none
-    "text": pl.UInt64(),  # digest of its text when it was put into its group; 0: it is in none
-    "since": pl.Int64(),  # the generation that first had the row as it is
+    "canonical": pl.UInt64(),  # URL key of the page that represents the group; 0: none
+    "text": pl.UInt64(),  # digest of its text in the group; 0: none
+    "since": pl.Int64(),  # generation of the last change of the row
 }
 
 PAGE_SHARE, HOST_SHARE = 0.3, 0.2
-_DECADES = 3.0  # a page that is so many powers of ten above the mean has all of its share
-_STEPS = 8  # of each share: a small move must not index a page again
-MAX_ANCHORS = 40  # different texts a page
-MAX_TIMES = 8  # that a text is repeated
+_DECADES = 3.0  # powers of ten above the mean rank that give the full share
+_STEPS = 8  # of each share, so that small changes do not reindex a page
+MAX_ANCHORS = 40  # distinct texts of a page
+MAX_TIMES = 8  # maximum repetitions of a text
 
 
 def page_ranks(
@@ -49,8 +46,9 @@ def page_ranks(
     generation: int,
     folder: Path,
 ) -> pl.DataFrame:
-    """The table of `COLUMNS`, by key. `before` is that of the generation before; `folder` is for
-    what does not fit into memory.
+    """Return the table of `COLUMNS`, by key.
+
+    `before`: the table of the previous generation. `folder`: for temporary files.
 
     Memory: about 100 bytes a page, and for each page the texts of links to it.
 
@@ -84,7 +82,7 @@ def page_ranks(
         .join(groups, on="url_key", how="left")
     )
     rows = rows.with_columns(pl.col("group", "canonical", "text").fill_null(0))
-    # Links to one copy are links to the text: among copies on a host, language and URL decide.
+    # Links to a copy count for the group: among copies on a host, language and URL decide.
     shared = pl.col("prior").max().over("group", "host_key")
     rows = rows.with_columns(prior=pl.when(pl.col("group") != 0).then(shared).otherwise("prior"))
     return (
@@ -95,7 +93,7 @@ def page_ranks(
 
 
 def _priors(pages: PageKeys, edges: Path, work: Path) -> Floats:
-    """From the ranks of pages and of their hosts, in steps."""
+    """Return the priors from the ranks of pages and of their hosts."""
     hosts, host_of = np.unique(pages.host_key, return_inverse=True)
     between = work / "hosts"
     _host_edges(edges, host_of.astype(np.int32), between)
@@ -105,7 +103,7 @@ def _priors(pages: PageKeys, edges: Path, work: Path) -> Floats:
 
 
 def _share(rank: Floats) -> Floats:
-    """0 for what is at most average, 1 for a thousand times that, in steps."""
+    """Return 0 for an average rank, 1 for a thousand times that, in steps."""
     above = np.log10(np.maximum(rank * rank.size, 1.0)) / _DECADES
     return np.round(np.minimum(above, 1.0) * _STEPS) / _STEPS
 
@@ -113,26 +111,16 @@ def _share(rank: Floats) -> Floats:
 def _host_edges(
     edges: Path, host_of: np.ndarray[tuple[int], np.dtype[np.int32]], target: Path
 ) -> None:
-    """Each pair of hosts, one of which links to the other, once."""
-    found = np.zeros(0, np.int64)
-    size = edges.stat().st_size
-    pairs = (
-        np.memmap(edges, dtype=np.int32, mode="r").reshape(-1, 2)
-        if size
-        else np.zeros((0, 2), np.int32)
-    )
-    for start in range(0, len(pairs), 4_000_000):
-        source, end = (
-            host_of[pairs[start : start + 4_000_000, column]].astype(np.int64) for column in (0, 1)
-        )
-        found = np.union1d(found, (source << 32 | end)[source != end])
-    np.stack([found >> 32, found & 0xFFFFFFFF], axis=1).astype(np.int32).tofile(target)
+    """Write each pair of linked hosts once."""
+    between = np.zeros(0, np.int64)
+    for part in edge_parts(edges):
+        source, end = host_of[part[:, 0]].astype(np.int64), host_of[part[:, 1]].astype(np.int64)
+        between = np.union1d(between, (source << 32 | end)[source != end])
+    np.stack([between >> 32, between & 0xFFFFFFFF], axis=1).astype(np.int32).tofile(target)
 
 
 def _anchors(folder: Path, pages: PageKeys) -> pl.DataFrame:
-    """page, anchors: the texts of links, those of more hosts first and oftener; one's own host
-    counts as one.
-    """
+    """Return page, anchors: texts of more hosts first and repeated; the own host counts once."""
     if not any(folder.iterdir()):
         return pl.DataFrame(schema={"page": pl.Int32, "anchors": pl.String})
     own = pl.LazyFrame({"page": np.arange(pages.count, dtype=np.int32), "own": pages.host_key})
@@ -162,16 +150,11 @@ def _anchors(folder: Path, pages: PageKeys) -> pl.DataFrame:
 
 
 def _since(rows: pl.DataFrame, before: pl.DataFrame | None, generation: int) -> pl.DataFrame:
-    """With the generation since which each row is as it is. A page that is new says nothing that
-    the index does not see by itself, but the index may have taken it in before it was ranked.
-    """
-    if before is None or not set(before.columns) >= set(COLUMNS):
+    """Add the generation of the last change of each row; new pages count as changed."""
+    if before is None or not before.height or not set(before.columns) >= set(COLUMNS):
         return rows.with_columns(since=pl.lit(generation, pl.Int64))
     place = Lookup(before["url_key"].to_numpy()).find(rows["url_key"].to_numpy())
-    there = np.maximum(place, 0)
-    if not before.height:
-        return rows.with_columns(since=pl.lit(generation, pl.Int64))
-    old = before[there]
+    old = before[np.maximum(place, 0)]
     same = pl.Series(place >= 0)
     for name in ("prior", "anchors", "copy", "group", "text"):
         same &= rows[name].cast(COLUMNS[name]) == old[name]

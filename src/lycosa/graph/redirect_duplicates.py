@@ -1,9 +1,8 @@
-"""Pages that redirects fetched twice: found by their text, and marked with the URL that stands for
-them.
+"""Find pages that were fetched twice because of redirects, by their text.
 
-A redirect may lead to another spelling of a page that is known already (a session, a campaign, a
-mirror). Of pages of a collection with the same text, those that a redirect led to are copies of one
-that none did lead to, or else of the one with the shortest URL.
+A redirect may end at another URL of a known page (a session, a campaign, a mirror). Among pages of
+a collection with the same text, those reached by a redirect are copies of one that was not, or else
+of the one with the shortest URL.
 """
 
 from __future__ import annotations
@@ -17,8 +16,7 @@ from lycosa.store.tables.schema import SORT
 from lycosa.text.digest import text_digest
 
 COLUMNS = (*SORT, "collection", "url", "canonical_of")
-"""Of the table of copies: `canonical_of` is the URL of the page that stands for the one of the row.
-"""
+"""Columns of the table of copies; `canonical_of`: URL of the page that represents the copy."""
 
 _TEXT = ("collection", "text_digest")
 _READ = (*SORT, "collection", "url", "redirect_from", "text_digest")
@@ -26,7 +24,7 @@ _FRAME_BYTES = 16 * 2**20
 
 
 def find_duplicates(tables: LiveTables) -> pl.DataFrame:
-    """The copies, in the order of their keys: the columns of `COLUMNS`.
+    """Return the copies in the order of their keys, with the columns of `COLUMNS`.
 
     Memory: 30 bytes for each page that a redirect led to, and the rows of those that share a text
     with one.
@@ -59,11 +57,11 @@ def find_duplicates(tables: LiveTables) -> pl.DataFrame:
 
 
 def _collected(frames: Iterable[pl.DataFrame]) -> pl.DataFrame | None:
-    kept = [frame for frame in frames if frame.height]
-    return pl.concat(kept) if kept else None
+    rows = [frame for frame in frames if frame.height]
+    return pl.concat(rows) if rows else None
 
 
 def no_duplicates() -> pl.DataFrame:
-    """The table of copies without rows."""
+    """Return the table of copies without rows."""
     keys = dict(zip(SORT, (pl.UInt16(), pl.UInt64(), pl.UInt64()), strict=True))
     return pl.DataFrame(schema={**keys, **{name: pl.String() for name in COLUMNS[len(SORT) :]}})

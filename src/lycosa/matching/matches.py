@@ -1,4 +1,4 @@
-"""What watches and calls of `find` have found, as the tables hold it."""
+"""Read the matches of watches and `find` from the tables."""
 
 from __future__ import annotations
 
@@ -16,8 +16,10 @@ _COLUMNS = ("url", "watch", "text", "positions", "count", "found_at", "collectio
 
 @dataclass(slots=True, frozen=True)
 class StoredMatch:
-    """A text in a page. `positions`: character offsets in the page's text as it was at `found_at`,
-    the first 1,000 of `count`; `context`: what stands around the first.
+    """A text in a page.
+
+    `positions`: character offsets in the page's text at `found_at`, the first 1,000 of `count`.
+    `context`: the text around the first position.
     """
 
     url: str
@@ -39,10 +41,15 @@ def matches_of(
     most: int | None = None,
     every: bool = False,
 ) -> tuple[list[StoredMatch], int]:
-    """The latest matches first, and how many there are. Of a page and a text the newest alone,
-    unless `every` version is wanted.
+    """Return the matches, the latest first, and their total number.
 
-    `watches`: of these ids; none: of all.
+    Args:
+        tables: the live tables.
+        watches: IDs of orders; (): all.
+        since: no earlier matches.
+        site: only pages of this site.
+        most: maximum number of matches to return.
+        every: all versions of a page instead of the newest.
     """
     rows = tables.scan("matches")
     if watches:
@@ -60,16 +67,16 @@ def matches_of(
     )
     total = int(rows.select(pl.len()).collect().item())
     frame = (ordered if most is None else ordered.head(most)).collect()
-    return list(_found(frame)), total
+    return list(_stored_matches(frame)), total
 
 
-def found_of(frames: Iterable[pl.DataFrame], watch: str) -> Iterator[StoredMatch]:
-    """Those of a watch or a call of `find` among rows of `matches`."""
+def matches_in(frames: Iterable[pl.DataFrame], watch: str) -> Iterator[StoredMatch]:
+    """Return the matches of an order among rows of `matches`."""
     for frame in frames:
-        yield from _found(frame.filter(pl.col("watch") == watch))
+        yield from _stored_matches(frame.filter(pl.col("watch") == watch))
 
 
-def _found(frame: pl.DataFrame) -> Iterator[StoredMatch]:
+def _stored_matches(frame: pl.DataFrame) -> Iterator[StoredMatch]:
     for url, watch, text, positions, count, found_at, collection, context in frame.select(
         _COLUMNS
     ).iter_rows():

@@ -1,11 +1,9 @@
-"""Texts made alike for comparison, where whoever looks asks for it, and the way back to the places
-in the text as it was.
+"""Fold texts for comparison, and map positions back to the original text.
 
-Each of the three can be asked for: `case` (Unicode's full case folding, so that ß is ss), `accents`
-(as a search has it: Latin and Greek letters lose their marks, Arabic and Hebrew their vowel signs,
-and a mark that stands alone goes; й is not и), `width` (full- and half-width forms are the usual
-ones). A character becomes none, one or several, whatever stands beside it, so the folded text of a
-part is a part of the folded text.
+Three foldings can be combined: `case` (Unicode full case folding: ß is ss), `accents` (Latin and
+Greek letters lose their marks, Arabic and Hebrew their vowel signs; й is not и), and `width`
+(full-width and half-width forms). Each character is folded independently of its neighbours: the
+folded text of a part is a part of the folded text.
 """
 
 from __future__ import annotations
@@ -24,7 +22,7 @@ from lycosa.text.fold import without_accents
 
 NAMES = ("case", "accents", "width")
 
-_FIRST_SPECIAL = 0x110000  # no character: what stands for a sequence in the table
+_FIRST_SPECIAL = 0x110000  # first code for a sequence in the table
 _UNKNOWN = 0xFFFFFFFF
 _TATWEEL = "\u0640"
 _KANA = ("\u3040", "\u30ff")
@@ -32,7 +30,7 @@ _KANA = ("\u3040", "\u30ff")
 
 @dataclass(slots=True, frozen=True, order=True)
 class Folding:
-    """What makes no difference. False if everything does."""
+    """The differences to ignore; false if none."""
 
     case: bool = False
     accents: bool = False
@@ -48,9 +46,10 @@ class Folding:
 
 @dataclass(slots=True, frozen=True)
 class Folded:
-    """A text as it is compared. Where a character became none or several, the rest has moved:
-    `places` says where in the text these characters stand, `starts` where in the folded text what
-    became of them begins, `moved` how far what follows has moved, in all.
+    """A folded text, with the characters that became none or several.
+
+    `places`: their positions in the text. `starts`: their positions in the folded text. `moved`:
+    the total shift of the text after each of them.
     """
 
     text: str
@@ -59,24 +58,20 @@ class Folded:
     moved: Sequence[int] = ()
 
     def place(self, index: int) -> int:
-        """Where the character stands in the text that one of the folded text came from."""
+        """Return the position in the text of a character of the folded text."""
         last = bisect_right(self.starts, index) - 1
         if last < 0:
             return index
         return max(self.places[last], index - self.moved[last])
 
     def index(self, place: int) -> int:
-        """Where in the folded text the first character stands that comes from this place in the
-        text, or from behind it.
-        """
+        """Return the position in the folded text of the first character from `place` on."""
         last = bisect_left(self.places, place) - 1
         return place if last < 0 else place + self.moved[last]
 
 
 def fold(text: str, folding: Folding) -> Folded:
-    """A text in NFC, folded. Hot path: a page of 25,000 characters costs about as much as decoding
-    it.
-    """
+    """Fold a text in NFC. Hot path."""
     if not folding or not text:
         return Folded(text)
     if text.isascii():
@@ -85,14 +80,12 @@ def fold(text: str, folding: Folding) -> Folded:
 
 
 class _Table:
-    """What becomes of each character, learned when it is met first. Not for several threads at
-    once.
-    """
+    """The folding of each character, computed when it first occurs. Not thread-safe."""
 
     def __init__(self, folding: Folding) -> None:
         self._folding = folding
         self._codes = np.full(_FIRST_SPECIAL, _UNKNOWN, np.uint32)
-        self._sequences: list[str] = []  # what stands for several characters, or none
+        self._sequences: list[str] = []  # foldings to several characters, or none
 
     def fold(self, text: str) -> Folded:
         codes = np.frombuffer(text.encode("utf-32-le", "surrogatepass"), "<u4")
@@ -141,7 +134,7 @@ def _table(folding: Folding) -> _Table:
 
 
 def fold_character(character: str, folding: Folding) -> str:
-    """What one character becomes: none, one or several."""
+    """Fold a character to none, one or several."""
     text = character
     if folding.width:
         text = "".join(map(_usual_width, text))
@@ -155,9 +148,7 @@ def fold_character(character: str, folding: Folding) -> str:
 
 
 def _usual_width(character: str) -> str:
-    """Full- and half-width forms as usual ones. Voiced kana fall apart, for their half-width forms
-    are two characters.
-    """
+    """Replace full-width and half-width forms; decompose voiced kana as in half-width forms."""
     if unicodedata.decomposition(character).startswith(("<wide>", "<narrow>")):
         character = unicodedata.normalize("NFKC", character)
     if _KANA[0] <= character <= _KANA[1]:
@@ -195,7 +186,7 @@ def _arabic(character: str) -> bool:
 
 
 def folding_of(names: Sequence[str]) -> Folding:
-    """What `case`, `accents`, `width` (also joined by commas) ask to ignore.
+    """Return the folding for `case`, `accents` and `width`, also joined by commas.
 
     Raises:
         UsageError: another word.

@@ -1,30 +1,30 @@
-"""What is looked for: the watches and calls of `find` of a workspace, one small file each in its
-folder `watches`.
+"""The search orders of a workspace: watches and calls of `find`, a file each in `watches/`.
 
-A file is created once and never changed; who removes a watch removes its file. So several people
-and machines may add and remove at once, and a worker learns of it by listing a folder.
+A file is created once and never changed, and deleted to remove the order. Thus several users and
+machines can add and remove orders concurrently, and a worker lists a folder to follow them.
 """
 
 from __future__ import annotations
 
-import json
 import secrets
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Literal
 
+from pydantic import TypeAdapter
+
 from lycosa.core.clock import SystemClock
 from lycosa.core.errors import UsageError, WorkspaceError
-from lycosa.core.units import format_time
-from lycosa.matching.normalise import NAMES, Folding
-from lycosa.matching.patterns import as_looked_for
+from lycosa.matching.normalise import Folding
+from lycosa.matching.patterns import normalized_text
 from lycosa.store.storage.storage import Storage
 from lycosa.store.workspace import Workspace
 
 FOLDER = "watches"
 MAX_TEXTS = 100_000
-MOST_BYTES = 64 * 2**20
-LONGEST_TEXT = 1_000
+MAX_BYTES = 64 * 2**20
+MAX_TEXT_LENGTH = 1_000
 _MAX_NAME = 80
 
 Kind = Literal["watch", "find"]
@@ -32,12 +32,13 @@ Kind = Literal["watch", "find"]
 
 @dataclass(slots=True, frozen=True)
 class SearchOrder:
-    """What somebody looks for. A `watch` looks at all pages that are fetched from `created_at` (ms
-    since 1970) on, until it is removed; a `find` at one `site` (see `lycosa.url.site_scope`),
-    where no copy of a page older than `max_age_ms` will do.
+    """Texts to search for.
 
-    `since`: the log entry after which its matches come. `notify`: targets, as
-    `lycosa.notify.transports` has them. `collections`: only pages of these; none: of all.
+    A `watch` covers all pages fetched from `created_at` (ms since 1970) on; a `find` covers one
+    `site` (see `lycosa.url.site_scope`), and copies of pages older than `max_age_ms` do not count.
+
+    `since`: its matches are in later log entries. `notify`: targets (`lycosa.notify.transports`).
+    `collections`: only pages of these; (): of all.
     """
 
     id: str
@@ -52,47 +53,21 @@ class SearchOrder:
     site: str = ""
     max_age_ms: int = 0
 
-    def as_json(self) -> str:
-        return json.dumps(
-            {
-                "id": self.id,
-                "kind": self.kind,
-                "name": self.name,
-                "texts": self.texts,
-                "ignore": self.folding.names,
-                "created": format_time(self.created_at),  # for people
-                "created_at": self.created_at,
-                "since": self.since,
-                "collections": self.collections,
-                "notify": self.notify,
-                "site": self.site,
-                "max_age_ms": self.max_age_ms,
-            },
-            ensure_ascii=False,
-        )
+    def as_json(self) -> bytes:
+        return _JSON.dump_json(self)
 
     @classmethod
     def from_json(cls, content: bytes) -> SearchOrder:
-        """Raises ValueError, KeyError or TypeError if it is something else."""
-        found = json.loads(content)
-        return cls(
-            str(found["id"]),
-            found["kind"],
-            str(found["name"]),
-            tuple(map(str, found["texts"])),
-            Folding(**{name: name in found["ignore"] for name in NAMES}),
-            int(found["created_at"]),
-            int(found["since"]),
-            tuple(map(str, found["collections"])),
-            tuple(map(str, found["notify"])),
-            str(found.get("site", "")),
-            int(found.get("max_age_ms", 0)),
-        )
+        """Read what `as_json` wrote. Raises ValueError for anything else."""
+        return _JSON.validate_json(content)
+
+
+_JSON = TypeAdapter(SearchOrder)
 
 
 @dataclass(slots=True, frozen=True)
 class OrderScope:
-    """The pages of an order: of collections (none: all), of a site, not older than an age."""
+    """The pages of an order: of these collections ((): all), of a site, not older than an age."""
 
     collections: Sequence[str] = ()
     site: str = ""
@@ -114,60 +89,56 @@ def new_order(
     Raises:
         UsageError: no text, too many, or one that is empty or too long.
     """
-    wanted = tuple(dict.fromkeys(map(as_looked_for, texts)))
-    if not wanted or "" in wanted:
+    texts = tuple(dict.fromkeys(map(normalized_text, texts)))
+    if not texts or "" in texts:
         raise UsageError("nothing to search for: specify a text that is not empty")
-    if len(wanted) > MAX_TEXTS:
+    if len(texts) > MAX_TEXTS:
         raise UsageError(
-            f"{len(wanted):,} texts are too many for one watch (at most "
+            f"{len(texts):,} texts are too many for one watch (at most "
             f"{MAX_TEXTS:,}): add several watches"
         )
-    longest = max(wanted, key=len)
-    if len(longest) > LONGEST_TEXT:
+    longest = max(map(len, texts))
+    if longest > MAX_TEXT_LENGTH:
         raise UsageError(
-            f"a text of {len(longest):,} characters is too long (at most {LONGEST_TEXT:,})"
+            f"a text of {longest:,} characters is too long (at most {MAX_TEXT_LENGTH:,})"
         )
-    name = as_looked_for(name) or (
-        wanted[0] if len(wanted) == 1 else f"{wanted[0]} and {len(wanted) - 1} more"
-    )
-    name = name if len(name) <= _MAX_NAME else name[: _MAX_NAME - 1] + "…"
+    others = f" and {len(texts) - 1} more" if len(texts) > 1 else ""
+    name = normalized_text(name) or f"{texts[0]}{others}"
     now_ms = SystemClock().now_ms()
-    id = f"{kind}-{now_ms // 1000:x}{secrets.token_hex(3)}"
-    head = workspace.state().head
     return SearchOrder(
-        id,
-        kind,
-        name,
-        wanted,
-        folding,
-        now_ms,
-        head,
-        tuple(scope.collections),
-        tuple(notify),
-        scope.site,
-        scope.max_age_ms,
+        id=f"{kind}-{now_ms // 1000:x}{secrets.token_hex(3)}",
+        kind=kind,
+        name=name if len(name) <= _MAX_NAME else f"{name[: _MAX_NAME - 1]}…",
+        texts=texts,
+        folding=folding,
+        created_at=now_ms,
+        since=workspace.state().head,
+        collections=tuple(scope.collections),
+        notify=tuple(notify),
+        site=scope.site,
+        max_age_ms=scope.max_age_ms,
     )
 
 
 def write_order(storage: Storage, order: SearchOrder) -> None:
-    """Make an order known. Raises UsageError if it is too large, OSError if storage fails."""
-    content = order.as_json().encode()
-    if len(content) > MOST_BYTES:
+    """Store an order. Raises UsageError if it is too large, OSError if storage fails."""
+    content = order.as_json()
+    if len(content) > MAX_BYTES:
         raise UsageError(
             f"the texts have {len(content):,} bytes in total, too many for one watch (at most "
-            f"{MOST_BYTES:,}): add several watches"
+            f"{MAX_BYTES:,}): add several watches"
         )
     storage.make_folder(FOLDER)
-    storage.create(_path(order.id), content, mode=0o600)  # a webhook's address may hold a token
+    storage.create(_path(order.id), content, mode=0o600)  # the URL of a webhook may contain a token
 
 
 def remove_order(storage: Storage, id: str) -> None:
-    """Look for it no more. What was found stays in `matches`."""
+    """Remove an order; its matches remain."""
     storage.remove(_path(id))
 
 
 def read_order(storage: Storage, id: str) -> SearchOrder | None:
-    """An order by its id; None if there is none.
+    """Return an order by its ID, or None.
 
     Raises:
         WorkspaceError: its file is damaged.
@@ -177,52 +148,53 @@ def read_order(storage: Storage, id: str) -> SearchOrder | None:
         return None
     try:
         return SearchOrder.from_json(content)
-    except (ValueError, KeyError, TypeError, UsageError):
+    except ValueError:
         raise WorkspaceError(
             f"{storage.root}/{_path(id)} is damaged: delete it and add the watch again"
         ) from None
 
 
 def read_orders(
-    storage: Storage, known: Mapping[str, SearchOrder] | None = None
+    storage: Storage, loaded: Mapping[str, SearchOrder] | None = None
 ) -> dict[str, SearchOrder]:
-    """All orders by id, oldest first; those that are `known` are not read again. A damaged file is
-    left out: it must not stop a crawl.
+    """Return all orders by ID, oldest first; those already `loaded` are not read again.
+
+    Damaged files are skipped: they must not stop a crawl.
     """
-    known = known or {}
-    orders: dict[str, SearchOrder] = {}
+    orders: list[SearchOrder] = []
     for file in storage.names(FOLDER):
         id = file.removesuffix(".json")
         if id == file:
             continue
-        try:
-            order = known.get(id) or read_order(storage, id)
-        except WorkspaceError:
-            continue
-        if order is not None:
-            orders[id] = order
-    return dict(sorted(orders.items(), key=lambda item: (item[1].created_at, item[0])))
+        with suppress(WorkspaceError):
+            order = (loaded or {}).get(id) or read_order(storage, id)
+            if order is not None:
+                orders.append(order)
+    orders.sort(key=lambda order: (order.created_at, order.id))
+    return {order.id: order for order in orders}
 
 
 def find_order(storage: Storage, name: str, kind: Kind = "watch") -> SearchOrder:
-    """The order of an id, or of a name that only one has.
+    """Return the order with an ID or a unique name.
 
     Raises:
         UsageError: there is none, or several have the name.
     """
     orders = [each for each in read_orders(storage).values() if each.kind == kind]
-    found = [each for each in orders if each.id == name] or [
+    matches = [each for each in orders if each.id == name] or [
         each for each in orders if each.name == name
     ]
-    if len(found) == 1:
-        return found[0]
-    if found:
+    if len(matches) > 1:
         raise UsageError(
-            f"{len(found)} have the name {name!r}; specify an ID: "
-            f"{', '.join(each.id for each in found)}"
+            f"{len(matches)} have the name {name!r}; specify an ID: "
+            f"{', '.join(each.id for each in matches)}"
         )
-    known = "; ".join(f"{each.id} ({each.name})" for each in orders[:5])
-    raise UsageError(f"there is no {kind} {name!r}" + (f"; available: {known}" if known else ""))
+    if not matches:
+        available = "; ".join(f"{each.id} ({each.name})" for each in orders[:5])
+        raise UsageError(
+            f"there is no {kind} {name!r}" + (f"; available: {available}" if available else "")
+        )
+    return matches[0]
 
 
 def _path(id: str) -> str:

@@ -1,9 +1,7 @@
-"""A worker's side of watches: every page that is new or says something else is looked through for
-all texts at once.
+"""Match new and changed pages against all watches during a crawl.
 
-Which pages: those that a crawl takes in from the moment on that a watch was made. A page that comes
-back with the text of its last visit says nothing new and is not looked at. Hot path: bench/watch.py
-says what 10,000 texts cost a crawl.
+Pages fetched after a watch was added are matched; a page with the text of its last visit is not.
+Hot path: guarded by bench/watch.py.
 """
 
 from __future__ import annotations
@@ -16,20 +14,17 @@ from lycosa.core.records import Visit
 from lycosa.crawl.processing.page_matcher import PatternMatch
 from lycosa.matching.normalise import Folding
 from lycosa.matching.orders import SearchOrder, read_orders
-from lycosa.matching.patterns import Needles
+from lycosa.matching.patterns import PatternSet
 from lycosa.store.storage.storage import Storage
 
 MAX_POSITIONS = 1_000
-"""Positions that one row of `matches` holds; `count` is their number."""
+"""Maximum number of positions in a row of `matches`; `count` is their total number."""
 
 _PAGES_AT_ONCE, _CHARACTERS_AT_ONCE = 256, 2_000_000
-"""Pages that are looked through together: one by one, between all else that a crawl does, each
-finds the automaton of 10,000 texts pushed out of the processor's caches, and takes three times as
-long.
-"""
+"""Pages are matched in batches, which keeps the automaton in the caches of the processor."""
 
 _CONTEXT = 60  # characters on each side
-# how often the folder is listed: on this machine, on S3 or HDFS
+# interval of listing the orders: local and remote storage
 _HERE_MS, _ELSEWHERE_MS = 2_000, 15_000
 
 
@@ -38,17 +33,17 @@ class PatternGroup:
 
     def __init__(self, orders: Sequence[SearchOrder], folding: Folding) -> None:
         self._owners = [(order, text) for order in orders for text in order.texts]
-        self._needles = Needles([text for _, text in self._owners], folding)
+        self._patterns = PatternSet([text for _, text in self._owners], folding)
 
     def look(self, text: str) -> Iterator[tuple[SearchOrder, str, list[int]]]:
-        """(order, its text, where it begins) for what stands in a page's text."""
-        for number, places in self._needles.find(text).items():
-            order, needle = self._owners[number]
-            yield order, needle, places
+        """Return (order, its text, start positions) for each text in a page."""
+        for number, places in self._patterns.find(text).items():
+            order, pattern = self._owners[number]
+            yield order, pattern, places
 
 
 class Watcher:
-    """Looks for what the workspace's watches say. Not for several threads at once."""
+    """Matches pages against the watches of a workspace. Not thread-safe."""
 
     def __init__(self, storage: Storage, clock: Clock) -> None:
         self._storage = storage
@@ -60,13 +55,11 @@ class Watcher:
         self._pages: list[tuple[Visit, str]] = []
         self._characters = 0
         self._exchange = ""
-        self._told: set[str] = set()  # watches that have their matches of this exchange
+        self._matched: set[str] = set()  # watches that have matched this exchange
         self.refresh()
 
     def refresh(self) -> None:
-        """Take in what was added and removed, now and then. Storage that fails is asked again
-        later: what was known holds on.
-        """
+        """Load added and removed watches when due; if storage fails, try again later."""
         now = self._clock.monotonic_ms()
         if now < self._next:
             return
@@ -89,7 +82,7 @@ class Watcher:
             ]
 
     def look(self, visit: Visit, text: str) -> bool:
-        """Take a page; True if enough of them have come together."""
+        """Add a page to the batch; return whether the batch is full."""
         if not self._groups:
             return False
         self._pages.append((visit, text))
@@ -97,41 +90,39 @@ class Watcher:
         return len(self._pages) >= _PAGES_AT_ONCE or self._characters >= _CHARACTERS_AT_ONCE
 
     def take_matches(self) -> list[tuple[Visit, PatternMatch]]:
-        """What the pages hold, in their order: for each watch once an exchange, though several
-        collections have it.
-        """
+        """Match the batch; each watch matches an exchange once, not once for each collection."""
         pages, self._pages, self._characters = self._pages, [], 0
         matches: list[list[tuple[SearchOrder, PatternMatch]]] = [[] for _ in pages]
-        for group in self._groups:  # one after the other, so that its automaton stays at hand
+        for group in self._groups:  # one group after the other: caches
             for (visit, text), of_page in zip(pages, matches, strict=True):
                 of_page.extend(
-                    (order, match_of(order, needle, places, text))
-                    for order, needle, places in group.look(text)
+                    (order, match_of(order, pattern, places, text))
+                    for order, pattern, places in group.look(text)
                     if order.created_at <= visit.fetched_at
                     and (not order.collections or visit.collection in order.collections)
                 )
-        found: list[tuple[Visit, PatternMatch]] = []
+        results: list[tuple[Visit, PatternMatch]] = []
         for (visit, _), of_page in zip(pages, matches, strict=True):
             if visit.record_id != self._exchange:
-                self._exchange, self._told = visit.record_id, set()
-            found += [(visit, match) for order, match in of_page if order.id not in self._told]
-            self._told.update(order.id for order, _ in of_page)
-        return found
+                self._exchange, self._matched = visit.record_id, set()
+            results += [(visit, match) for order, match in of_page if order.id not in self._matched]
+            self._matched.update(order.id for order, _ in of_page)
+        return results
 
 
-def match_of(order: SearchOrder, needle: str, places: list[int], text: str) -> PatternMatch:
-    """The match of one text of an order in a page's text."""
+def match_of(order: SearchOrder, pattern: str, places: list[int], text: str) -> PatternMatch:
+    """Return the match of a text of an order in a page."""
     return PatternMatch(
         order.id,
-        needle,
+        pattern,
         places[:MAX_POSITIONS],
         len(places),
-        context_of(text, places[0], len(needle)),
+        context_of(text, places[0], len(pattern)),
     )
 
 
 def context_of(text: str, start: int, length: int) -> str:
-    """What stands around a place in a text, on one line, cut between words where there are any."""
+    """Return the text around a position on one line, cut between words."""
     low, high = max(0, start - _CONTEXT), min(len(text), start + length + _CONTEXT)
     before, after = text[low:start], text[start + length : high]
     if low:

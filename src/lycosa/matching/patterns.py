@@ -1,9 +1,4 @@
-"""Many texts looked for at once: every place of every one of them, overlapping ones too.
-
-Aho and Corasick's automaton, of the wheel ahocorasick_rs, over the bytes: on pages of 25 KB of text
-10,000 texts cost it .30 ms, pyahocorasick 2.7, and windows of the texts in a table for numpy .50 to
-1.3 (bench/watch.py). Character offsets are counted for what was found alone.
-"""
+"""Find all positions of many texts at once, with an Aho-Corasick automaton over UTF-8 bytes."""
 
 from __future__ import annotations
 
@@ -16,25 +11,23 @@ from ahocorasick_rs import BytesAhoCorasick, Implementation, MatchKind
 from lycosa.matching.normalise import Folded, Folding, fold
 
 FEW = 12
-"""So many texts are looked for one after the other: below it that is quicker."""
+"""Up to this number of texts, searching for one after the other is faster."""
 
 
-def as_looked_for(text: str) -> str:
-    """A text as pages hold it: NFC, white space folded."""
+def normalized_text(text: str) -> str:
+    """Return a text as in pages: NFC, white space collapsed."""
     return " ".join(unicodedata.normalize("NFC", text).split())
 
 
-class Needles:
-    """Looks for these texts (`as_looked_for`, not empty) under one folding. The same text may be
-    there twice.
-    """
+class PatternSet:
+    """Searches for texts (`normalized_text`, not empty, not necessarily distinct)."""
 
     def __init__(self, texts: Sequence[str], folding: Folding) -> None:
         self._folding = folding
         numbers: dict[str, list[int]] = defaultdict(list)
         for number, text in enumerate(texts):
             folded = fold(text, folding).text
-            if folded:  # a sign that makes no difference is found nowhere
+            if folded:  # a text of ignored characters matches nowhere
                 numbers[folded].append(number)
         self._texts = list(numbers)
         self._numbers = list(numbers.values())
@@ -46,23 +39,24 @@ class Needles:
             )
 
     def find(self, text: str) -> dict[int, list[int]]:
-        """Number of a text -> where it begins in this one (a page's text: NFC), ascending; without
-        those that stand nowhere.
+        """Return the ascending start positions of each text that occurs, by its number.
+
+        `text` is the text of a page (NFC).
         """
-        found: dict[int, list[int]] = {}
+        positions: dict[int, list[int]] = {}
         if not self._texts:
-            return found
+            return positions
         folded = fold(text, self._folding)
         for place, starts in self._places(folded.text):
             places = _in_text(folded, starts) if folded.places else starts
             for number in self._numbers[place]:
-                found[number] = places
-        return found
+                positions[number] = places
+        return positions
 
     def _places(self, text: str) -> Iterator[tuple[int, list[int]]]:
         if self._automaton is None:
-            for place, needle in enumerate(self._texts):
-                starts = list(_starts(text, needle))
+            for place, pattern in enumerate(self._texts):
+                starts = list(_starts(text, pattern))
                 if starts:
                     yield place, starts
             return
@@ -80,15 +74,15 @@ def _encoded(text: str) -> bytes:
     return text.encode("utf-8", "surrogatepass")
 
 
-def _starts(text: str, needle: str) -> Iterator[int]:
-    at = text.find(needle)
+def _starts(text: str, pattern: str) -> Iterator[int]:
+    at = text.find(pattern)
     while at >= 0:
         yield at
-        at = text.find(needle, at + 1)
+        at = text.find(pattern, at + 1)
 
 
 def _in_characters(content: bytes, starts: Sequence[int]) -> list[int]:
-    """Byte offsets, ascending, as character offsets."""
+    """Convert ascending byte offsets to character offsets."""
     places, before, characters = [], 0, 0
     for start in starts:
         characters += len(content[before:start].decode("utf-8", "surrogatepass"))
@@ -98,7 +92,5 @@ def _in_characters(content: bytes, starts: Sequence[int]) -> list[int]:
 
 
 def _in_text(folded: Folded, starts: Iterable[int]) -> list[int]:
-    """Offsets in the folded text as offsets in the text; two that fall into one character are
-    one.
-    """
+    """Convert offsets in the folded text to distinct offsets in the text."""
     return list(dict.fromkeys(folded.place(start) for start in starts))

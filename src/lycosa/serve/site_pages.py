@@ -19,11 +19,9 @@ from lycosa.serve.frame import Frame
 from lycosa.serve.interface import Interface, message
 from lycosa.serve.kept import Kept
 from lycosa.serve.problems import Problem
-from lycosa.site.changes import PageChange
+from lycosa.site.changes import PageChange, changes_of
 from lycosa.site.picture import picture_size, site_picture
-from lycosa.site.report import SiteReport
-from lycosa.site.site_changes import changes_of
-from lycosa.site.site_report import report_of
+from lycosa.site.report import SiteReport, report_of
 
 ROWS = 100
 SITES = 100

@@ -15,7 +15,7 @@ from pydantic import BaseModel, Field
 
 from lycosa.core.units import format_time
 from lycosa.crawl.session.workspace_config import read_config
-from lycosa.matching.orders import LONGEST_TEXT
+from lycosa.matching.orders import MAX_TEXT_LENGTH
 from lycosa.notify.outbox import DeliveryState
 from lycosa.serve.access import WRITE_ERRORS, Access
 from lycosa.serve.api import ERRORS
@@ -34,7 +34,7 @@ _WRONG: dict[int | str, dict[str, Any]] = {
     }
 }
 
-Text = Annotated[str, Field(min_length=1, max_length=LONGEST_TEXT)]
+Text = Annotated[str, Field(min_length=1, max_length=MAX_TEXT_LENGTH)]
 Target = Annotated[str, Field(max_length=4_000, pattern=r"^webhook \S+$")]
 
 

@@ -6,22 +6,26 @@ that were visited since, and one pair of texts.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import dataclass, replace
 from datetime import datetime
-from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import polars as pl
 
-from lycosa.archive.warc.reader import read_rendered, read_response
+from lycosa.config.settings import Config
 from lycosa.core.errors import ArchiveError
-from lycosa.core.records import Exchange, UrlState, VisitKind
-from lycosa.crawl.processing.page_reader import FAULT_RENDERED, ParseFunction
+from lycosa.core.records import UrlState, VisitKind
+from lycosa.crawl.documents.queue import DocumentQueue, document_limits
+from lycosa.crawl.processing.page_reader import FAULT_RENDERED, ParseFunction, Reader
+from lycosa.fetch.robots_txt import product_token
 from lycosa.http.decode import parse_head
-from lycosa.store.tables.live import LiveTables
+from lycosa.site.archived import archived_exchange
+from lycosa.store.tables.live import LiveTables, read_live
+from lycosa.store.workspace import Workspace
 from lycosa.text.difference import difference
-from lycosa.url.site_name import SiteName
+from lycosa.url.site_name import SiteName, site_name
 
 _READ = [VisitKind.PAGE.value, VisitKind.DOCUMENT.value]
 _KEY = ["collection", "url"]
@@ -33,10 +37,10 @@ _TEXTS_AT_ONCE = 500
 class PageChange:
     """A page that is `new`, `gone` or `changed`.
 
-    `at`: when that was seen first; of a changed page, the newest version's. `before`: the version
-    that it is compared with. `reason` of a gone page: `http_404`, or `redirects to URL`; of a
-    changed one, why there is no difference, or only a part of it. `difference`: lines of a unified
-    diff of the texts, one block of the page a line, without file names.
+    `at`: when that was first seen; the time of the newest version for a changed page. `before`:
+    the time of the version that it is compared with. `reason`: `http_404` or `redirects to URL`
+    for a gone page; why the difference is missing or incomplete for a changed one. `difference`:
+    lines of a unified diff, one block of the page a line, without file names.
     """
 
     kind: str
@@ -49,65 +53,52 @@ class PageChange:
     difference: tuple[str, ...] = ()
 
 
-class _Version(NamedTuple):
-    record_id: str
-    warc_file: str
-    warc_offset: int
-    warc_length: int
-    truncated: str
+def changes_of(
+    root: str, config: Config, since: datetime, site: str = "", *, differences: bool = True
+) -> list[PageChange]:
+    """List new, then gone, then changed pages of a site or of all, each by collection and URL.
 
-
-def changes(
-    tables: LiveTables,
-    since: datetime,
-    understand: ParseFunction,
-    locate: Callable[[str], str],
-    site: SiteName | None = None,
-    *,
-    differences: bool = True,
-) -> Iterator[PageChange]:
-    """New pages, then gone ones, then changed ones, each by collection and URL.
-
-    A page that says again what it said before `since` has not changed. Without `differences` no
-    archive is read, and such pages are told all the same. `locate` gives the absolute path of a
-    workspace's file.
+    A page whose text is the one from before `since` has not changed. Without `differences` the
+    archive is not read, and such pages are listed.
 
     Raises:
-        FileNotFoundError: a table's file went away (a merge replaced it long ago): call again.
+        UsageError: the name of the site is invalid.
+        WorkError: table files were deleted repeatedly while they were read.
     """
+    name = site_name(site) if site else None
+    workspace = Workspace.open(root)
+    with closing(DocumentQueue(document_limits(config))) as documents:
+        reader = Reader(config.fetch.max_decoded, product_token(config.fetch.user_agent), documents)
+        texts = _ArchivedTexts(workspace, reader) if differences else None
+        return read_live(root, lambda tables: list(_changes(tables, since, name, texts)))
+
+
+def _changes(
+    tables: LiveTables, since: datetime, site: SiteName | None, archived: _ArchivedTexts | None
+) -> Iterator[PageChange]:
     pages = _summaries(tables, since, site)
     recent = pl.lit(since).cast(pl.Datetime("ms", "UTC"))
-    for row in pages.filter(
-        (pl.col("first_at") >= recent) & pl.col("ended_at").is_null()
-    ).iter_rows(named=True):
+    ended = pl.col("ended_at").is_not_null()
+    for row in pages.filter((pl.col("first_at") >= recent) & ~ended).iter_rows(named=True):
         yield _change("new", row, row["first_at"])
     for row in pages.filter(pl.col("ended_at") >= recent).iter_rows(named=True):
         reason = (
             f"redirects to {row['ended_to']}" if row["ended_to"] else f"http_{row['ended_status']}"
         )
-        before = row["new_at"] or row["old_at"]
-        yield replace(_change("gone", row, row["ended_at"], before), reason=reason)
-    stayed = pages.filter(
-        pl.col("old_at").is_not_null()
-        & pl.col("new_at").is_not_null()
-        & pl.col("ended_at").is_null()
-    )
-    for part in stayed.iter_slices(_TEXTS_AT_ONCE):
-        texts = _live_texts(tables, part) if differences else {}
+        change = _change("gone", row, row["ended_at"], row["new_at"] or row["old_at"])
+        yield replace(change, reason=reason)
+    both = pl.col("old_at").is_not_null() & pl.col("new_at").is_not_null()
+    for part in pages.filter(both & ~ended).iter_slices(_TEXTS_AT_ONCE):
+        live = _live_texts(tables, part) if archived is not None else {}
         for row in part.iter_rows(named=True):
             change = _change("changed", row, row["new_at"], row["old_at"])
-            if not differences:
+            if archived is None:
                 yield change
                 continue
-            old, new = (
-                _Version(*(row[f"{when}_{name}"] for name in _PLACE)) for when in ("old", "new")
-            )
-            was_rendered = FAULT_RENDERED in (row["faults"] or [])
-            earlier = _read(row["url"], old, understand, locate, rendered=was_rendered)
-            later = texts.get(new.record_id)
-            if later is None:
-                later = _read(row["url"], new, understand, locate, rendered=was_rendered)
-            compared = _compared(change, earlier, later)
+            new_text = live.get(row["new_record_id"])
+            if new_text is None:
+                new_text = archived.text(row, "new")
+            compared = _compared(change, archived.text(row, "old"), new_text)
             if compared is not None:
                 yield compared
 
@@ -119,9 +110,7 @@ def _change(
 
 
 def _summaries(tables: LiveTables, since: datetime, site: SiteName | None) -> pl.DataFrame:
-    """One row a page that was visited since: when it came, the version before and the newest one
-    since, when it ended.
-    """
+    """Return a row for each page visited since: first visit, old and new version, end."""
     visits = tables.scan("visits").filter(pl.col("kind").is_in(_READ))
     if site is not None:
         visits = visits.filter(site.rows())
@@ -168,75 +157,63 @@ def _summaries(tables: LiveTables, since: datetime, site: SiteName | None) -> pl
         pl.col("http_status").first().alias("ended_status"),
     )  # fmt: skip
     titles = tables.scan("pages").select(*_KEY, "title", "faults")
-    found = (
+    summaries = (
         held.filter(pl.col("first_at").is_not_null())
         .join(ends, on=_KEY, how="left")
         .join(titles, on=_KEY, how="left")
     )
-    return found.sort(_KEY).collect()
+    return summaries.sort(_KEY).collect()
 
 
 def _live_texts(tables: LiveTables, rows: pl.DataFrame) -> dict[str, str]:
-    """Texts of the live pages, by record: those need no archive."""
-    wanted = rows.select(record_id="new_record_id").lazy()
+    """Return the texts of live pages, by record; these need no archive."""
+    records = rows.select(record_id="new_record_id").lazy()
     return dict(
         tables.scan("pages")
         .select("record_id", "text")
-        .join(wanted, on="record_id", how="semi")
+        .join(records, on="record_id", how="semi")
         .collect()
         .iter_rows()
     )
 
 
 def _compared(change: PageChange, before: str | None, after: str | None) -> PageChange | None:
-    """The change with its difference; None if there is none."""
+    """Return the change with its difference; None if the texts are equal."""
     if before is None or after is None:
         missing = "the previous version" if before is None else "the latest version"
         return replace(change, reason=f"{missing} is no longer in the archive")
     if before == after:
         return None
-    found = difference(before, after)
+    result = difference(before, after)
     more = (
-        f"{found.gone:,} blocks removed and {found.came:,} added: the list is incomplete"
-        if found.cut
+        f"{result.gone:,} blocks removed and {result.came:,} added: the list is incomplete"
+        if result.cut
         else ""
     )
-    return replace(change, reason=more, difference=tuple(found.lines()))
+    return replace(change, reason=more, difference=tuple(result.lines()))
 
 
-def _read(
-    url: str,
-    version: _Version,
-    understand: ParseFunction,
-    locate: Callable[[str], str],
-    *,
-    rendered: bool,
-) -> str | None:
-    """The text of an archived version; None if its record is not there any more, or is not
-    understood.
-    """
-    try:
-        path = locate(version.warc_file)
-        if not version.warc_file or not Path(path).exists():
+class _ArchivedTexts:
+    """Reads the texts of archived versions of pages."""
+
+    def __init__(self, workspace: Workspace, parse: ParseFunction) -> None:
+        self._workspace = workspace
+        self._parse = parse
+
+    def text(self, row: dict[str, Any], version: str) -> str | None:
+        """Return the text of the `old` or `new` version; None if it cannot be read any more."""
+        file, offset, length, truncated = (row[f"{version}_{name}"] for name in _PLACE[1:])
+        if not file:
             return None
-        response = read_response(path, version.warc_offset, version.warc_length)
-        document = (
-            read_rendered(path, version.warc_offset + version.warc_length) if rendered else b""
-        )
-    except (ArchiveError, FileNotFoundError):
-        return None
-    if not response.head or response.headers.get("warc-type") == "revisit":
-        return None
-    exchange = Exchange(
-        url,
-        VisitKind.PAGE,
-        0,
-        0,
-        response_head=response.head,
-        body=response.body,
-        status=response.status,
-        truncated="" if version.truncated == "decoded" else version.truncated,
-        rendered=document,
-    )
-    page = understand(exchange, parse_head(response.head)).page
-    return None if page is None else page.text
+        with_rendered = FAULT_RENDERED in (row["faults"] or [])
+        try:
+            exchange = archived_exchange(
+                row["url"], self._workspace.path(file), offset, length, with_rendered=with_rendered
+            )
+        except (ArchiveError, FileNotFoundError):
+            return None
+        if exchange is None:
+            return None
+        exchange = replace(exchange, truncated="" if truncated == "decoded" else truncated)
+        page = self._parse(exchange, parse_head(exchange.response_head)).page
+        return None if page is None else page.text

@@ -1,6 +1,4 @@
-"""Links as they are stored: to a URL, from a URL, or those that lead nowhere, of a site or of
-all.
-"""
+"""List stored links: to a URL, from a URL, or broken, of a site or of all."""
 
 from __future__ import annotations
 
@@ -9,19 +7,22 @@ from datetime import datetime
 
 import polars as pl
 
-from lycosa.core.records import LinkKind
-from lycosa.site.pages_of_site import Redirects, newest_answers
-from lycosa.store.tables.live import LiveTables
+from lycosa.core.records import LinkKind, UrlState
+from lycosa.site.facts import newest_answers, redirects
+from lycosa.store.tables.live import LiveTables, read_live
 from lycosa.url.keys import url_key
-from lycosa.url.site_name import SiteName
+from lycosa.url.normalise import normalise, typed_url
+from lycosa.url.site_name import site_name
 
 _COLUMNS = ("source", "target", "anchor", "rel", "kind", "found_at")
 
 
 @dataclass(slots=True, frozen=True)
-class FoundLink:
-    """A stored link. `answer`: why its target has no good answer; "" if it has, or was not fetched.
-    `end`: where the target's redirects end, "" if it does not redirect.
+class StoredLink:
+    """A stored link.
+
+    `answer`: the error of its target; "" if there is none, or the target was not fetched. `end`:
+    the end of the target's redirects, "" if it does not redirect.
     """
 
     source: str
@@ -34,61 +35,64 @@ class FoundLink:
     end: str
 
 
-def links_between(
-    tables: LiveTables,
-    to: str = "",
-    source: str = "",
-    *,
-    broken: bool = False,
-    site: SiteName | None = None,
-) -> list[FoundLink]:
-    """Live links, by source and place. `to` and `source`: normalised URLs, "" for any; with
-    `broken` only those that lead nowhere, of pages that are there; with `site` only those of its
-    pages.
+def links_of(root: str, to: str, source: str, *, broken: bool, site: str) -> list[StoredLink]:
+    """List links by source and position.
 
-    Redirects count as links to where they lead, save with `broken`, where the links to them do.
+    Args:
+        root: the workspace.
+        to: only links to this URL; "": to any.
+        source: only links in this page; "": in any.
+        broken: only links whose target has an error, in pages that still exist.
+        site: only links in pages of this site; "": of all.
+
+    A redirect counts as a link to its target; with `broken`, links to the redirect are listed.
+
+    Raises:
+        UsageError: a URL is invalid.
+        WorkError: table files were deleted repeatedly while they were read.
     """
-    rows = tables.scan("links")
+    conditions = []
     if to:
-        rows = rows.filter(pl.col("target") == to)
+        conditions.append(pl.col("target") == normalise(typed_url(to)))
     if source:
-        rows = rows.filter(
-            (pl.col("url_key") == pl.lit(url_key(source), pl.UInt64)) & (pl.col("source") == source)
-        )
-    if site is not None:
-        rows = rows.filter(site.rows("source"))
+        url = normalise(typed_url(source))
+        conditions.append(pl.col("url_key") == pl.lit(url_key(url), pl.UInt64))
+        conditions.append(pl.col("source") == url)
+    if site:
+        conditions.append(site_name(site).rows("source"))
     if broken:
-        rows = rows.filter(pl.col("kind") != LinkKind.REDIRECT.value)
-    wanted = rows.select(hash=pl.col("target").hash()).unique().collect(engine="streaming")
-    answers = newest_answers(tables, wanted)
-    ends = wanted.with_columns(
-        end_hash=pl.Series(Redirects(answers).ends(wanted["hash"].to_numpy()), dtype=pl.UInt64)
-    )
-    judged = ends.join(
+        conditions.append(pl.col("kind") != LinkKind.REDIRECT.value)
+    return read_live(root, lambda tables: _links(tables, conditions, broken=broken))
+
+
+def _links(tables: LiveTables, conditions: list[pl.Expr], *, broken: bool) -> list[StoredLink]:
+    rows = tables.scan("links").filter(conditions)
+    targets = rows.select(hash=pl.col("target").hash()).unique().collect(engine="streaming")
+    answers = newest_answers(tables, targets)
+    judged = targets.with_columns(
+        end_hash=pl.Series(redirects(answers).ends(targets["hash"].to_numpy()), dtype=pl.UInt64)
+    ).join(
         answers.select(end_hash="hash", end="url", answer="verdict"),
         on="end_hash",
         how="inner" if broken else "left",
     )
-    found = rows.select(*_COLUMNS, "position", hash=pl.col("target").hash())
+    links = rows.select(*_COLUMNS, "position", hash=pl.col("target").hash())
     if broken:
         judged = judged.filter(pl.col("answer") != "")
-        # A filter goes down to the files, a join does not: only these links are ever in memory.
-        found = found.filter(pl.col("target").hash().is_in(judged["hash"].implode()))
-        found = found.join(_dead(tables), on="source", how="anti")
-    moved = (
-        pl.when(pl.col("end_hash") == pl.col("hash"))
-        .then(pl.lit(""))
-        .otherwise(pl.col("end").fill_null(""))
+        # A filter is pushed down to the files, a join is not: only these links are in memory.
+        links = links.filter(pl.col("target").hash().is_in(judged["hash"].implode()))
+        links = links.join(_gone_pages(tables), on="source", how="anti")
+    end = pl.when(pl.col("end_hash") != pl.col("hash")).then("end").fill_null("")
+    lines = (
+        links.join(judged.lazy(), on="hash", how="inner" if broken else "left")
+        .sort("source", "position")
+        .select(*_COLUMNS, pl.col("answer").fill_null(""), end.alias("end"))
     )
-    listed = found.join(judged.lazy(), on="hash", how="inner" if broken else "left").sort(
-        "source", "position"
-    )
-    lines = listed.select(*_COLUMNS, pl.col("answer").fill_null(""), moved.alias("end")).collect()
-    return [FoundLink(*row) for row in lines.iter_rows()]
+    return [StoredLink(*row) for row in lines.collect().iter_rows()]
 
 
-def _dead(tables: LiveTables) -> pl.LazyFrame:
-    """Pages that are gone: their last links are kept, and nobody reads them any more."""
+def _gone_pages(tables: LiveTables) -> pl.LazyFrame:
+    """Return the pages that are gone; their last links are kept, but no reader sees them."""
     urls = tables.scan("urls").filter(pl.col("operation") == "")
-    there = urls.group_by("url").agg(gone=(pl.col("state") == "gone").all())
-    return there.filter("gone").select(source="url")
+    states = urls.group_by("url").agg(gone=(pl.col("state") == UrlState.GONE.value).all())
+    return states.filter("gone").select(source="url")

@@ -1,27 +1,38 @@
-"""What is to be known of a site: its pages, and one list for each thing that may be wrong with
-them.
-"""
+"""The report of a site: its pages, and a list for each kind of problem."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields, replace
 from datetime import datetime
 
 import numpy as np
 import polars as pl
 
+from lycosa.config.settings import Config
+from lycosa.core.errors import UsageError
 from lycosa.core.records import UrlState
-from lycosa.site.broken_links import BrokenLink, MixedContent, broken_links, mixed_content
-from lycosa.site.duplicate_pages import Duplicates, Unanswered, duplicates, unanswered
-from lycosa.site.pages_of_site import SiteFacts, depths, site_facts
-from lycosa.site.redirect_chains import Chain, chains
-from lycosa.site.sitemap_entries import Archive, ListedUrl, listed_urls
-from lycosa.site.tree import Folder, tree
-from lycosa.store.tables.live import LiveTables
-from lycosa.url.site_name import SiteName
-
-_HTML = ("text/html", "application/xhtml+xml")
+from lycosa.hooks.plugins import installed_plugins
+from lycosa.site.archived import listed_urls
+from lycosa.site.checks import (
+    BrokenLink,
+    DuplicateContent,
+    Folder,
+    MissingReturnLink,
+    MixedContent,
+    RedirectChain,
+    broken_links,
+    duplicate_content,
+    folder_tree,
+    missing_return_links,
+    mixed_content,
+    redirect_chains,
+)
+from lycosa.site.facts import SiteFacts, depths, site_facts
+from lycosa.site.validate import HTML_TYPES
+from lycosa.store.tables.live import LiveTables, read_live
+from lycosa.store.workspace import Workspace
+from lycosa.url.site_name import SiteName, site_name
 
 
 @dataclass(slots=True, frozen=True)
@@ -34,9 +45,11 @@ class Thresholds:
 
 @dataclass(slots=True, frozen=True)
 class PageLine:
-    """One page. `depth`: links from the home page, -1: none leads there. In-links and out-links:
-    other pages, each once, through redirects; `_elsewhere`: of other sites. `size` in bytes,
-    decoded; `duration_ms` of the newest fetch.
+    """One page.
+
+    `depth`: links from the home page, -1: not reachable. In-links and out-links count other pages
+    once each, through redirects; `_elsewhere`: of other sites. `size` in bytes, decoded;
+    `duration_ms` of the newest fetch.
     """
 
     url: str
@@ -54,7 +67,7 @@ class PageLine:
 
 @dataclass(slots=True, frozen=True)
 class OrphanPage:
-    """A URL that a sitemap or feed lists, and no link leads to. `state` as in the table `urls`."""
+    """A URL in a sitemap or feed without incoming links. `state` as in the table `urls`."""
 
     url: str
     listed_in: str
@@ -63,7 +76,7 @@ class OrphanPage:
 
 @dataclass(slots=True, frozen=True)
 class DocumentProblem:
-    """What the parser met in a page (`pages.faults`)."""
+    """An error that the parser met in a page (`pages.faults`)."""
 
     fault: str
     url: str
@@ -71,11 +84,10 @@ class DocumentProblem:
 
 @dataclass(slots=True, frozen=True)
 class SiteReport:
-    """A site. `urls` are those known of it, `waiting` those never fetched: while there are any,
-    links to a page may be missing.
+    """The report of a site.
 
-    `by_depth`: pages by links from `home`; -1: not reached by links. `slow` and `large`: the worst
-    first.
+    `urls`: all known URLs, `waiting`: those never fetched, whose links are missing. `by_depth`:
+    pages by links from `home`, -1: not reachable. `slow` and `large`: the worst first.
     """
 
     site: str
@@ -91,12 +103,12 @@ class SiteReport:
     tree: list[Folder]
     broken: list[BrokenLink]
     orphans: list[OrphanPage]
-    chains: list[Chain]
-    duplicates: list[Duplicates]
+    chains: list[RedirectChain]
+    duplicates: list[DuplicateContent]
     untitled: list[PageLine]
     slow: list[PageLine]
     large: list[PageLine]
-    hreflang: list[Unanswered]
+    hreflang: list[MissingReturnLink]
     mixed: list[MixedContent]
     faults: list[DocumentProblem]
     page_list: list[PageLine]
@@ -104,19 +116,43 @@ class SiteReport:
     """Sections of plug-ins: title and lines."""
 
 
-def site_report(
-    tables: LiveTables, name: SiteName, archive: Archive, thresholds: Thresholds | None = None
+def report_of(
+    root: str, site: str, thresholds: Thresholds | None = None, config: Config | None = None
 ) -> SiteReport:
-    """Look a site through. Of the archive only its sitemaps are read.
+    """Return the report of a site, given by host name or URL.
+
+    `config` limits the decompression of archived sitemaps.
 
     Raises:
-        FileNotFoundError: a table's file went away (a merge replaced it long ago): call again.
+        UsageError: the name is not that of a host, or there is no data about it.
+        WorkError: table files were deleted repeatedly while they were read.
     """
+    name = site_name(site)
     limits = thresholds or Thresholds()
+    workspace, max_decoded = Workspace.open(root), (config or Config()).fetch.max_decoded
+
+    def read(tables: LiveTables) -> SiteReport:
+        return _report(tables, name, limits, listed_urls(tables, name, workspace, max_decoded))
+
+    report = read_live(root, read)
+    if not report.urls:
+        raise UsageError(
+            f"no data about {report.site}; list the known hosts with `lycosa status --by host`"
+        )
+    sections = installed_plugins().merged("report_rendered", site=report.site, report=report)
+    return replace(report, sections=sections)
+
+
+def _report(
+    tables: LiveTables,
+    name: SiteName,
+    limits: Thresholds,
+    listed: tuple[dict[str, str], set[str]],
+) -> SiteReport:
     facts = site_facts(tables, name)
     nodes = _counted(facts)
     pages = nodes.filter("is_page")
-    is_html = pl.col("content_type").is_in(_HTML)
+    is_html = pl.col("content_type").is_in(HTML_TYPES)
     language = (
         pages.group_by(pl.col("language")).len().sort(["len", "language"], descending=[True, False])
     )
@@ -133,11 +169,11 @@ def site_report(
         last_fetch=_time(nodes["fetched_at"].max()),
         by_depth=dict(pages.group_by("depth_here").len().sort("depth_here").iter_rows()),
         languages=dict(language.iter_rows()),
-        tree=tree(nodes),
+        tree=folder_tree(nodes),
         broken=broken_links(tables, facts),
-        orphans=_orphans(tables, listed_urls(tables, name, archive), nodes),
-        chains=chains(facts),
-        duplicates=duplicates(pages),
+        orphans=_orphans(tables, listed, nodes),
+        chains=redirect_chains(facts),
+        duplicates=duplicate_content(pages),
         untitled=_lines(pages.filter(is_html & (pl.col("title").str.strip_chars() == ""))),
         slow=_lines(
             pages.filter(pl.col("duration_ms") >= limits.slow_ms).sort(
@@ -147,7 +183,7 @@ def site_report(
         large=_lines(
             pages.filter(pl.col("size") >= limits.large_bytes).sort("size", descending=True)
         ),
-        hreflang=unanswered(tables, facts),
+        hreflang=missing_return_links(tables, facts),
         mixed=mixed_content(tables, name),
         faults=[
             DocumentProblem(*row)
@@ -162,11 +198,11 @@ def site_report(
 
 
 def _counted(facts: SiteFacts) -> pl.DataFrame:
-    """The nodes with their depth from the home page and their links; only pages are sources."""
+    """Return the nodes with their depth and numbers of links; only pages are sources."""
     nodes, links = facts.nodes, facts.navigation
     count = nodes.height
     home = nodes["is_home"].to_numpy().nonzero()[0]
-    # A home page that redirects begins where it leads.
+    # The crawl of a home page that redirects starts at the target.
     starts = np.unique(facts.ends_of(home)) if home.size else home.astype(np.int64)
     depth = depths(count, links, starts)
     inside = (links.source >= 0) & (links.target >= 0)
@@ -182,49 +218,34 @@ def _counted(facts: SiteFacts) -> pl.DataFrame:
     )
 
 
-def _orphans(tables: LiveTables, listed: ListedUrl, nodes: pl.DataFrame) -> list[OrphanPage]:
-    """What redirects or is broken is told elsewhere; what was never fetched may be an orphan too.
+def _orphans(
+    tables: LiveTables, listed: tuple[dict[str, str], set[str]], nodes: pl.DataFrame
+) -> list[OrphanPage]:
+    """List URLs without incoming links that a list names; redirects and broken URLs are not.
 
-    Of feeds, and of sitemaps that cannot be read, it counts whether they named the URL first.
+    For feeds, and sitemaps that cannot be read, only the URLs that they named first are known.
     """
-    lists = (
-        tables.scan("urls")
-        .filter(pl.col("operation").is_in(["sitemap", "feed"]))
-        .select("url")
-        .unique()
-        .collect()["url"]
-    )
-    unread = set(lists) - listed.sitemaps
-    nothing = (pl.col("in_links") == 0) & (pl.col("in_links_elsewhere") == 0) & ~pl.col("is_home")
-    plain = (
-        (pl.col("redirect_to").fill_null("") == "")
+    sitemap_of, sitemaps = listed
+    lists = tables.scan("urls").filter(pl.col("operation").is_in(["sitemap", "feed"]))
+    unread = set(lists.select("url").unique().collect()["url"]) - sitemaps
+    unlinked = nodes.filter(
+        (pl.col("in_links") == 0)
+        & (pl.col("in_links_elsewhere") == 0)
+        & ~pl.col("is_home")
+        & (pl.col("redirect_to").fill_null("") == "")
         & (pl.col("verdict") == "")
-        & pl.col("state").is_in(["visited", "known"])
+        & pl.col("state").is_in([UrlState.VISITED.value, UrlState.KNOWN.value])
     )
-    found = []
-    for url, referrer, state in (
-        nodes.filter(nothing & plain).select("url", "referrer", "state").iter_rows()
-    ):
-        by = listed.by_url.get(url) or (referrer if referrer in unread else "")
-        if by:
-            found.append(OrphanPage(url, by, state))
-    return found
+    orphans = []
+    for url, referrer, state in unlinked.select("url", "referrer", "state").iter_rows():
+        listed_in = sitemap_of.get(url) or (referrer if referrer in unread else "")
+        if listed_in:
+            orphans.append(OrphanPage(url, listed_in, state))
+    return orphans
 
 
 def _lines(rows: pl.DataFrame) -> list[PageLine]:
-    columns = rows.select(
-        "url",
-        "title",
-        "language",
-        "depth_here",
-        "in_links",
-        "in_links_elsewhere",
-        "out_links",
-        "out_links_elsewhere",
-        "size",
-        "duration_ms",
-        "fetched_at",
-    )
+    columns = rows.with_columns(depth="depth_here").select(each.name for each in fields(PageLine))
     return [PageLine(*row) for row in columns.iter_rows()]
 
 

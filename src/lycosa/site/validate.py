@@ -1,14 +1,22 @@
-"""What an HTML document breaks of the standard: each parse error with its code, line and column.
-
-By html5lib, which follows the parsing algorithm of the HTML standard step by step (section 13.2)
-and names the errors that it meets.
-"""
+"""Validate HTML: the parse errors of the HTML standard (section 13.2) with line and column."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import datetime
 
+import polars as pl
+
+from lycosa.config.settings import Config
 from lycosa.core.errors import UsageError, WorkError
+from lycosa.core.records import KINDS_WITHOUT_ROWS
+from lycosa.http.decode import decode_with, parse_head
+from lycosa.page.encoding import label_in_header
+from lycosa.site.archived import archived_exchange
+from lycosa.store.tables.live import LiveTables, read_live
+from lycosa.store.workspace import Workspace
+from lycosa.url.keys import url_key
+from lycosa.url.normalise import normalise, typed_url
 
 try:
     import html5lib
@@ -16,15 +24,15 @@ try:
 except ImportError:  # of the extra `validate`
     html5lib = None
 
-MOST_BYTES = 8 * 2**20
-"""Of a document: some 6 s of work."""
+MAX_BYTES = 8 * 2**20
+"""Maximum size of a document; about 6 s of CPU time."""
+_NO_PAGES = [kind.value for kind in KINDS_WITHOUT_ROWS]
+HTML_TYPES = ("text/html", "application/xhtml+xml")
 
 
 @dataclass(slots=True, frozen=True)
 class HtmlFault:
-    """One parse error. `line` counts from 1, `column` characters of it were read when the parser
-    saw it.
-    """
+    """One parse error. `line` counts from 1; `column`: characters of the line read so far."""
 
     line: int
     column: int
@@ -33,21 +41,22 @@ class HtmlFault:
 
 
 def html_faults(document: bytes, charset: str | None = None) -> list[HtmlFault]:
-    """The faults of a document in the order of the parser. `charset`: as the HTTP header names it;
-    None: as the document itself says.
+    """Return the parse errors of a document in the order of the parser.
+
+    `charset`: from the HTTP header; None: as declared in the document.
 
     Raises:
         UsageError: html5lib is not installed.
-        WorkError: the document is larger than `MOST_BYTES`.
+        WorkError: the document is larger than `MAX_BYTES`.
     """
     if html5lib is None:
         raise UsageError(
             "validation needs html5lib, which is not installed: pip install 'lycosa[validate]'"
         )
-    if len(document) > MOST_BYTES:
+    if len(document) > MAX_BYTES:
         raise WorkError(
             f"the document has {len(document):,} bytes, more than can be validated "
-            f"({MOST_BYTES:,} bytes)"
+            f"({MAX_BYTES:,} bytes)"
         )
     parser = html5lib.HTMLParser(strict=False)
     parser.parse(document, transport_encoding=charset)
@@ -60,3 +69,57 @@ def html_faults(document: bytes, charset: str | None = None) -> list[HtmlFault]:
         )
         for (line, column), code, values in parser.errors
     ]
+
+
+@dataclass(slots=True, frozen=True)
+class Validated:
+    """A document and its parse errors. `fetched_at` None: a file."""
+
+    source: str
+    fetched_at: datetime | None
+    bytes: int
+    faults: list[HtmlFault]
+
+
+def validate_archived(root: str, config: Config, url: str) -> Validated:
+    """Validate the newest archived response of a URL.
+
+    Raises:
+        UsageError: the URL is not archived, or not HTML; html5lib is not installed.
+        WorkError: the record cannot be read, or the document is too large.
+    """
+    address = normalise(typed_url(url))
+    workspace = Workspace.open(root)
+    rows = read_live(root, lambda tables: _records(tables, address))
+    for row in rows.iter_rows(named=True):
+        exchange = archived_exchange(
+            address, workspace.path(row["warc_file"]), row["warc_offset"], row["warc_length"]
+        )
+        if exchange is None:
+            continue
+        headers = parse_head(exchange.response_head)
+        content_type = headers.get("content-type") or ""
+        if (kind := content_type.partition(";")[0].strip().lower()) and kind not in HTML_TYPES:
+            raise UsageError(f"{address} is {kind}, not HTML")
+        decoded = decode_with(exchange, headers, config.fetch.max_decoded)
+        if decoded.error:
+            raise WorkError(f"{address}: the archived body cannot be decoded ({decoded.error})")
+        faults = html_faults(decoded.payload, label_in_header(content_type) or None)
+        return Validated(address, row["fetched_at"], len(decoded.payload), faults)
+    raise UsageError(f"{address} is not in the archive: crawl it first")
+
+
+def _records(tables: LiveTables, url: str) -> pl.DataFrame:
+    """Return the archived successful responses, the newest first."""
+    here = (pl.col("url_key") == pl.lit(url_key(url), pl.UInt64)) & (pl.col("url") == url)
+    whole = (
+        pl.col("http_status").is_between(200, 299)
+        & ~pl.col("kind").is_in(_NO_PAGES)
+        & (pl.col("warc_file") != "")
+    )
+    visits = tables.scan("visits").filter(here & whole)
+    return (
+        visits.select("fetched_at", "warc_file", "warc_offset", "warc_length")
+        .sort("fetched_at", descending=True)
+        .collect()
+    )

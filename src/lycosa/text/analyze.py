@@ -1,13 +1,11 @@
-"""From text to the terms of the index: one analyzer for each language, the same for pages and for
-queries.
+"""The analyzers of all languages, which turn text into terms of the index.
 
-Two kinds. *Native* ones are tantivy's own, in Rust (simple tokenizer, lower case, Snowball stemmer,
-accents folded), for seven languages with spaces and much text; Python only prepares the text.
-*Segmented* ones (`text.segmented`) fold and stem words in Python and join the terms by spaces for
-tantivy's whitespace tokenizer. Which language is treated how stands in docs/languages.md.
+Pages and queries use the same. *Native* analyzers are those of tantivy (simple tokenizer, lower
+case, Snowball stemmer, accents folded), for seven languages; Python only prepares the text.
+*Segmented* analyzers (`text.segmented`) fold and stem words in Python and join the terms by spaces
+for tantivy's whitespace tokenizer. docs/languages.md lists the languages.
 
-Accents are folded after stemming, since Snowball's endings are written with them (`mangèrent`,
-`città`).
+Accents are folded after stemming, since Snowball needs them (`mangèrent`, `città`).
 """
 
 from __future__ import annotations
@@ -15,7 +13,6 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
 
 import icu4py
 import Stemmer
@@ -25,9 +22,7 @@ from tantivy.tantivy import __version__ as TANTIVY_VERSION
 from lycosa.text import burmese, fold, han, korean, lao, letters
 from lycosa.text.segmented import (
     AccentAnalyzer,
-    CharacterAnalyzer,
     DictionaryAnalyzer,
-    PartsAnalyzer,
     SegmentedAnalyzer,
     SyllableAnalyzer,
     SyllablePairAnalyzer,
@@ -35,6 +30,7 @@ from lycosa.text.segmented import (
     clean,
     same,
 )
+from lycosa.text.spaceless import CharacterAnalyzer, PartsAnalyzer
 from lycosa.text.suffixes import light_stem
 
 __all__ = [
@@ -49,52 +45,15 @@ __all__ = [
 ]
 
 ANALYSIS_VERSION = 2
-"""Raise it when an analyzer gives other terms than before: the index is then rebuilt."""
+"""Raise it when an analyzer gives other terms, so that indexes are rebuilt."""
 
 BIGRAMS, KIWI = "bigrams", "kiwi"
-"""How Korean may be analysed (`index.korean`): by pairs of syllables, or by morphemes with the
-extra `lycosa[ko]`.
-"""
+"""Analyses of Korean (`index.korean`): pairs of syllables, or morphemes (`lycosa[ko]`)."""
 PAIRS = "syllable-pairs"
 
 
-class Analyzer(Protocol):
-    """What an analyzer offers. `field_set` names the index fields whose terms it makes."""
-
-    @property
-    def language(self) -> str: ...
-    @property
-    def name(self) -> str: ...
-    @property
-    def version(self) -> str: ...
-    @property
-    def native(self) -> bool: ...
-    @property
-    def field_set(self) -> str: ...
-
-    def joined(self, text: str) -> str:
-        """The text to hand to the index: prepared for the Rust tokenizer, or terms joined by
-        spaces.
-        """
-        ...
-
-    def terms(self, text: str) -> list[str]:
-        """The terms as they stand in the index, in order."""
-        ...
-
-    def each(self, chunks: Sequence[str]) -> list[list[str]]:
-        """The terms of each of many pieces of text without white space."""
-        ...
-
-    def units(self, text: str) -> list[Unit]:
-        """The words of a query, in order."""
-        ...
-
-    def __hash__(self) -> int: ...
-
-
 class NativeAnalyzer:
-    """Tantivy's tokenizer and Snowball stemmer; Python normalises only what is not ASCII."""
+    """Tantivy's tokenizer and Snowball stemmer; Python normalises non-ASCII text."""
 
     native = True
 
@@ -132,6 +91,12 @@ class NativeAnalyzer:
         ]
 
 
+Analyzer = NativeAnalyzer | SegmentedAnalyzer
+"""`field_set`: the index fields of its terms. `joined(text)`: the text for the index.
+`terms(text)`: its terms in order. `each(chunks)`: the terms of several texts. `units(text)`: the
+words of a query.
+"""
+
 _NATIVE = {
     "en": "english",
     "de": "german",
@@ -154,16 +119,12 @@ _DICTIONARY = frozenset({"th", "km"})
 _LIGHT = frozenset({"kk", "ky", "mn", "tg"})
 
 GENERIC = "und"
-"""The analyzer of texts whose language is not known: ICU's words, nothing stemmed (BCP 47
-"undetermined").
-"""
+"""The analyzer of texts in an unknown language: words by ICU, not stemmed (BCP 47)."""
 
 
 @functools.cache
 def analyzer_for(language: str) -> Analyzer:
-    """The analyzer of a language (ISO 639 code); for one that has none of its own, and for "",
-    ICU's words unstemmed.
-    """
+    """Return the analyzer of a language (ISO 639 code), or the generic one."""
     if language in _NATIVE:
         return NativeAnalyzer(language, _NATIVE[language])
     language = (
@@ -195,51 +156,44 @@ def analyzer_for(language: str) -> Analyzer:
 
 
 def _stemmer(language: str) -> tuple[Callable[[str], str], str]:
-    """What a word goes through between folding and the index, and the analyzer's name."""
+    """Return the function from folded words to terms, and the name of the analyzer."""
     if language in _LIGHT:
         return light_stem(language), "segmented-light"
     if language in ("ur", "ps"):
-        return (
-            letters.urdu if language == "ur" else letters.pashto
-        ), f"segmented-letters-{language}"
+        return letters.TABLES[language], f"segmented-letters-{language}"
     if language in _PERSIAN_LETTERS:
-        return letters.persian, "segmented-persian-letters"
+        return letters.TABLES["fa"], "segmented-persian-letters"
     if language not in _SNOWBALL:
         return same, "segmented"
-    # no cache of its own: the memo is one
-    snowball: Callable[[str], str] = Stemmer.Stemmer(_SNOWBALL[language], 0).stemWord
     name = f"segmented-{_SNOWBALL[language]}"
-    if language == "ar":
-        return (
-            lambda word: letters.arabic_after_stem(snowball(letters.arabic_before_stem(word)))
-        ), name
-    if language == "fa":
-        return (lambda word: snowball(letters.persian(word))), name
-    if language in ("hi", "ne"):
-        return (lambda word: snowball(letters.devanagari(word))), name
-    return snowball, name
+    # without its own cache: the analyzer has one
+    snowball: Callable[[str], str] = Stemmer.Stemmer(_SNOWBALL[language], 0).stemWord
+    before = letters.BEFORE_STEM.get(language)
+    if before is None:
+        return snowball, name
+    after = letters.AFTER_STEM.get(language, same)
+    return (lambda word: after(snowball(before(word)))), name
 
 
 @dataclass(slots=True, frozen=True)
 class Analysis:
-    """Which analyzer each language has, where there is a choice.
+    """The analyzers of languages with a choice.
 
-    `korean`: `BIGRAMS`, `KIWI`, or both for an index of which some shards were made with the one
-    and some with the other.
+    `korean`: `BIGRAMS`, `KIWI`, or both for an index whose shards differ.
     """
 
     korean: tuple[str, ...] = (BIGRAMS,)
 
     def of(self, language: str) -> Analyzer:
-        """The analyzer of a language, of several the first. Raises UsageError: it needs a package
-        that is not installed.
+        """Return the first analyzer of a language.
+
+        Raises:
+            UsageError: it needs a package that is not installed.
         """
         return self.all_of(language)[0]
 
     def all_of(self, language: str) -> tuple[Analyzer, ...]:
-        """All analyzers by which there are pages of a language. Raises UsageError: one needs a
-        package that is not installed.
-        """
+        """Return all analyzers of a language in the index. Raises what `of` raises."""
         if language != "ko":
             return (analyzer_for(language),)
         return tuple(
@@ -247,13 +201,11 @@ class Analysis:
         )
 
     def each(self) -> tuple[Analysis, ...]:
-        """An analysis for each kind: all of them together find every page."""
+        """Return an analysis for each kind; together they find every page."""
         return tuple(Analysis((kind,)) for kind in self.korean)
 
     def here(self) -> tuple[Analysis, str]:
-        """What of it can be used with the packages that are installed, and what to say of the rest;
-        "" for nothing.
-        """
+        """Return the part usable with the installed packages, and a hint about the rest or ""."""
         if KIWI not in self.korean or korean.installed():
             return self, ""
         return Analysis(
@@ -262,7 +214,7 @@ class Analysis:
 
 
 def analysis_by(names: Iterable[str]) -> Analysis:
-    """The analysis of an index or a table, by the names of the analyzers that it was made with."""
+    """Return the analysis of an index or a table, by the names of its analyzers."""
     kinds = {PAIRS: BIGRAMS, korean.NAME: KIWI}
     return Analysis(
         tuple(kinds[name] for name in sorted(names, reverse=True) if name in kinds) or (BIGRAMS,)

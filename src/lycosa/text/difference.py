@@ -107,8 +107,9 @@ def _changes(old: Sequence[str], new: Sequence[str]) -> list[_Change]:
                 changes.append((a, b, c, d))
             continue
         passes -= b - a + d - c
-        anchors = _anchors(old, new, a, b, c, d) if passes > 0 else []
+        anchors = unique_anchors(old[a:b], new[c:d]) if passes > 0 else []
         if anchors:
+            anchors = [(a + place, c + other) for place, other in anchors]
             ends = [(a, c), *((place + 1, other + 1) for place, other in anchors)]
             starts = [*anchors, (b, d)]
             waiting += reversed([(s, e, t, f) for (s, t), (e, f) in zip(ends, starts, strict=True)])
@@ -123,30 +124,27 @@ def _changes(old: Sequence[str], new: Sequence[str]) -> list[_Change]:
     return changes
 
 
-def _anchors(
-    old: Sequence[str], new: Sequence[str], a: int, b: int, c: int, d: int
-) -> list[tuple[int, int]]:
-    """Pairs of places of blocks that stand once in each part: the longest run of them that is in
-    the same order in both.
+def unique_anchors(old: Sequence[str], new: Sequence[str]) -> list[tuple[int, int]]:
+    """Pair the positions of blocks that occur once in each sequence (patience sorting).
+
+    Returns:
+        The longest run of such pairs in the same order in both.
     """
-    counts_old, counts_new = Counter(old[a:b]), Counter(new[c:d])
-    places = {new[place]: place for place in range(c, d) if counts_new[new[place]] == 1}
+    counts_old, counts_new = Counter(old), Counter(new)
+    places = {block: place for place, block in enumerate(new) if counts_new[block] == 1}
     pairs = [
-        (place, places[old[place]])
-        for place in range(a, b)
-        if counts_old[old[place]] == 1 and old[place] in places
+        (place, places[block])
+        for place, block in enumerate(old)
+        if counts_old[block] == 1 and block in places
     ]
-    ends: list[int] = []  # the least place in `new` at which an increasing run of each length ends
-    last: list[int] = []  # the pair that it ends with
-    before: list[int] = []  # the pair before each pair in its run; -1: it begins one
+    ends: list[int] = []  # smallest position in `new` at which a run of each length ends
+    last: list[int] = []  # the pair there
+    before: list[int] = []  # the previous pair of each pair's run; -1: none
     for number, (_, place) in enumerate(pairs):
         length = bisect_left(ends, place)
         before.append(last[length - 1] if length else -1)
-        if length == len(ends):
-            ends.append(place)
-            last.append(number)
-        else:
-            ends[length], last[length] = place, number
+        ends[length : length + 1] = [place]
+        last[length : length + 1] = [number]
     chosen: list[tuple[int, int]] = []
     number = last[-1] if last else -1
     while number >= 0:

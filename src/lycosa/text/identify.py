@@ -1,10 +1,9 @@
-"""Which language a text is written in.
+"""Identify the language of a text.
 
-Four judges, cheapest first: pycld2 (compact language detector 2, quadgrams) on a thousand
-characters; for what is short or leaves it unsure the script, where one script means one language,
-and stop words and letters (`text.stop_words`); for what is still open py3langid (naive Bayes over
-byte n-grams), limited to the configured languages. Indonesian and Malay, which pycld2 and py3langid
-confuse, are settled by the words that each of them prefers (`text.malay`).
+Four methods, cheapest first: pycld2 (compact language detector 2, quadgrams) on a thousand
+characters; if the text is short or pycld2 unsure, the script, then stop words and letters
+(`text.stop_words`); at last py3langid (naive Bayes over byte n-grams), limited to the configured
+languages. pycld2 and py3langid confuse Indonesian and Malay, which are told apart by their words.
 
 Codes are ISO 639-1 where there is one, else 639-3; `tl` is Filipino, `zh` Chinese in either script.
 """
@@ -14,14 +13,13 @@ from __future__ import annotations
 import copy
 import functools
 import re
-from importlib import import_module
+from importlib import import_module, resources
 from typing import TYPE_CHECKING, NamedTuple
 
 import pycld2
 
 from lycosa.core.errors import UsageError
 from lycosa.core.records import DECLARATION_DIFFERS, TITLE_DIFFERS_TOO
-from lycosa.text.malay import CLOSE, indonesian_or_malay
 from lycosa.text.stop_words import by_alphabet, by_words, has_words
 from lycosa.url.languages import language_code
 
@@ -38,38 +36,34 @@ LANGUAGES = _words(
 )
 """The languages that are expected when nothing else is configured."""
 
-# characters from which a text is judged by stretches spread over it: it may begin in another
-# language than it goes on
+# characters from which a text is sampled in several places
 LONG_LENGTH = 3_000
 STRETCHES = 4
-SAMPLE_LENGTH = 1_000  # characters; pycld2 gains nothing beyond it on SIB-200 and costs .08 ms
-# characters below which pycld2's "reliable" is wrong for 1 sentence in 60 (SIB-200) and may need a
-# second opinion
+SAMPLE_LENGTH = 1_000  # characters; more do not improve pycld2
+# characters below which "reliable" of pycld2 needs a second opinion
 SHORT_LENGTH = 200
-# Share of a short text's words that must be English function words for pycld2's "English" to stand.
-# Foreign sentences full of English names, which are what it errs on, reach .12 (SIB-200); 641 of
-# its 663 short English sentences reach .15.
+# Minimum share of English function words in a short English text.
 ENGLISH_SHARE = 0.15
-# percent of a long text that pycld2 must give to a language if it does not call its answer reliable
+# percent of a long text from which an unreliable answer of pycld2 is accepted
 LIKELY_SHARE = 60
-# Percent from which another language beside English is the page's: pages in any language quote
-# English names, commands and whole untranslated sections, English ones quote little. The 21 such
-# pages of the six documentation sites are meant for readers of the other language.
+# Percent from which another language wins over English: pages in any language quote English.
 BESIDE_ENGLISH = 30
-# characters that are read to tell Indonesian from Malay: telling words are rare
+# characters for telling Indonesian from Malay: distinctive words are rare
 CLOSE_LENGTH = 5_000
 OTHER_SHARE = 15  # percent from which a further language is reported
-# py3langid's probability below which we say nothing; words of one language reach .5 (UDHR, five
-# words)
+# minimum probability of py3langid
 LOWEST_SCORE = 0.3
-# of a language that stop words give against pycld2, or without it: 9 of 10 such sentences are
-# right and more
+# score of a language by stop words alone
 WORDS_SCORE = 0.9
 SCRIPT_SHARE = 0.6  # share of the letters that must be in a script for the script to decide
 HAN_LETTERS = 3  # letters of an alphabet that a Han or kana character stands for
 
+CLOSE = frozenset({"id", "ms"})
+GUESS_WEIGHT = 1.0  # log-odds of the guess of pycld2
+_WORD = re.compile("[a-z]+")
+
 _ALIASES = {"zh-Hant": "zh", "iw": "he", "jw": "jv", "sr-ME": "sr", "nb": "no"}
-_RIVALLED = frozenset({"hi", "ja", "zh"})  # sure of them, pycld2 may have met Nepali or each other
+_RIVALLED = frozenset({"hi", "ja", "zh"})  # pycld2 confuses them with Nepali or each other
 
 _LATIN = re.compile("[A-Za-z\u00c0-\u024f\u1e00-\u1eff]")
 _LETTERS = re.compile(r"[^\W\d_]")
@@ -111,9 +105,7 @@ _ENGLISH = _words(
 
 
 class Identified(NamedTuple):
-    """`language` is "" when unknown; `score` runs from 0 to 1; `others` are further languages in
-    the text, largest share first.
-    """
+    """`language`: "" if unknown. `score`: 0 to 1. `others`: by share in the text."""
 
     language: str
     score: float
@@ -124,7 +116,7 @@ NOTHING = Identified("", 0.0)
 
 
 def require_language(text: str) -> str:
-    """The code of a language as a user gives it (`de`, `pt-BR`); "" for "".
+    """Return the code of a language given by the user (`de`, `pt-BR`); "" for "".
 
     Raises:
         UsageError: it is not the code of a language that a page can have.
@@ -140,79 +132,93 @@ def require_language(text: str) -> str:
 def identify(
     text: str, configured: frozenset[str] | None = None, *, with_model: bool = True
 ) -> Identified:
-    """Name the language of a text; never raises.
+    """Identify the language of a text; never raises.
 
-    Hot path: .08 ms for a page; its accuracy has floors in tests/text/test_identify.py.
+    Hot path: 0.08 ms a page. tests/text/test_identify.py guards the accuracy.
 
     Args:
-        text: plain text; its first thousand characters are judged, of a long one four stretches
-            that make as many.
-        configured: the languages to expect. Another one is named only if pycld2 is sure of it on
-            more than a sentence.
-        with_model: whether the n-gram model may decide what the cheaper methods leave open; without
-            it such a text has no language.
+        text: plain text, of which a thousand characters are sampled.
+        configured: the expected languages; another one needs a longer text.
+        with_model: whether the n-gram model decides where the cheaper methods do not.
     """
     expected = LANGUAGES if configured is None else configured
     sample = text[:SAMPLE_LENGTH] if len(text) <= LONG_LENGTH else _spread(text)
     sure, ranking = _by_quadgrams(sample)
     others = tuple(code for code, share in ranking[1:] if share >= OTHER_SHARE)
-    if (
-        len(ranking) > 1
-        and ranking[0][0] == "en"
-        and ranking[1][1] >= BESIDE_ENGLISH
-        and ranking[1][0] in expected
-    ):
+    if _is_translated(ranking, expected):
         ranking[:2] = ranking[1], ranking[0]
         others = ("en", *others[1:])
         sure = True
-    language, share = ranking[0] if ranking else ("", 0)
-    if language not in CLOSE and _is_trusted(language, sure, share, sample, expected):
-        return Identified(language, share / 100, others)
-    guessed = language
-    if not sure:
-        language = ""
+    first = _Guess(*ranking[0], sure=sure) if ranking else _Guess("", 0, sure=sure)
+    if first.language not in CLOSE and _is_trusted(first, sample, expected):
+        return Identified(first.language, first.share / 100, others)
     letters = len(_LETTERS.findall(sample))
     if not letters:
         return NOTHING
     script = _by_script(sample, letters)
     if script:
         return Identified(script, 1.0, tuple(code for code, _ in ranking if code != script))
-    guess, score = "", 0.0
+    language, score = _second_opinion(first, sample, letters, expected, with_model=with_model)
     if language in CLOSE:
-        guess, score = language, share / 100
-    elif (alphabet := by_alphabet(sample)) in expected:
-        guess, score = alphabet, 1.0
-    elif 2 * len(_LATIN.findall(sample)) > letters:
-        if not sure and not has_words(sample):
-            return NOTHING
-        guess = by_words(sample, guessed, sure, expected)
-        score = share / 100 if guess == guessed else WORDS_SCORE
-    if not guess and with_model:
-        guess, score = _by_bytes(sample, expected)
-        if guess not in CLOSE:
-            # a language that is not expected needs two methods or a long text
-            if language and (
-                score < LOWEST_SCORE
-                or (
-                    language not in expected
-                    and (letters >= SHORT_LENGTH or _by_bytes(sample, None)[0] == language)
-                )
-            ):
-                guess, score = language, share / 100
-            elif score < LOWEST_SCORE:
-                guess = ""
-    if guess in CLOSE:
-        guess = indonesian_or_malay(text[:CLOSE_LENGTH], guessed if guessed in CLOSE else "")
-    if not guess:
+        guess = first.language if first.language in CLOSE else ""
+        language = indonesian_or_malay(text[:CLOSE_LENGTH], guess)
+    if not language:
         return NOTHING
-    others = tuple(code for code in (*others, language) if code and code != guess)
-    return Identified(guess, min(score, 1.0), others)
+    candidates = (*others, first.language) if sure else others
+    others = tuple(code for code in candidates if code and code != language)
+    return Identified(language, min(score, 1.0), others)
 
 
-def _is_trusted(
-    language: str, sure: bool, share: int, sample: str, expected: frozenset[str]
-) -> bool:
-    """Whether what the quadgrams say needs no other method."""
+class _Guess(NamedTuple):
+    """The first language of pycld2, its percentage, and whether pycld2 is sure."""
+
+    language: str
+    share: int
+    sure: bool
+
+
+def _second_opinion(
+    first: _Guess, sample: str, letters: int, expected: frozenset[str], *, with_model: bool
+) -> tuple[str, float]:
+    """Return language and score by stop words, alphabet or n-gram model; "" if unknown."""
+    language = first.language if first.sure else ""
+    if language in CLOSE:
+        return language, first.share / 100
+    alphabet = by_alphabet(sample)
+    if alphabet in expected:
+        return alphabet, 1.0
+    if 2 * len(_LATIN.findall(sample)) > letters:
+        if not first.sure and not has_words(sample):
+            return "", 0.0
+        guess = by_words(sample, first.language, first.sure, expected)
+        if guess:
+            return guess, first.share / 100 if guess == first.language else WORDS_SCORE
+    if not with_model:
+        return "", 0.0
+    guess, score = _by_bytes(sample, expected)
+    if guess in CLOSE:
+        return guess, score
+    if language:
+        # a language that is not expected needs two methods or a long text
+        unexpected = language not in expected and (
+            letters >= SHORT_LENGTH or _by_bytes(sample, None)[0] == language
+        )
+        if unexpected or score < LOWEST_SCORE:
+            return language, first.share / 100
+    return (guess, score) if score >= LOWEST_SCORE else ("", 0.0)
+
+
+def _is_translated(ranking: list[tuple[str, int]], expected: frozenset[str]) -> bool:
+    """Whether a text in another language quotes so much English that it comes first."""
+    if len(ranking) < 2 or ranking[0][0] != "en":
+        return False
+    language, share = ranking[1]
+    return share >= BESIDE_ENGLISH and language in expected
+
+
+def _is_trusted(first: _Guess, sample: str, expected: frozenset[str]) -> bool:
+    """Whether the guess of pycld2 needs no second opinion."""
+    language, share, sure = first
     if len(sample) >= SHORT_LENGTH:
         return sure or (share >= LIKELY_SHARE and language in expected)
     return (
@@ -237,9 +243,7 @@ def _spread(text: str) -> str:
 
 
 def _by_quadgrams(sample: str, *, best_effort: bool = False) -> tuple[bool, list[tuple[str, int]]]:
-    """pycld2's word: is it reliable, and the languages with their percentage of the text, largest
-    first.
-    """
+    """Return whether pycld2 is sure, and the languages with their percentages, largest first."""
     try:
         reliable, _, details = pycld2.detect(
             sample.encode("utf-8", "ignore"), isPlainText=True, bestEffort=best_effort
@@ -263,20 +267,16 @@ def _by_quadgrams(sample: str, *, best_effort: bool = False) -> tuple[bool, list
 
 
 def _is_english(sample: str) -> bool:
-    """Has a text enough English function words to be more than foreign words around English
-    names?
-    """
+    """Whether a text has enough English function words."""
     words = _LETTER_RUN.findall(sample.lower())
     return sum(word in _ENGLISH for word in words) >= ENGLISH_SHARE * max(1, len(words))
 
 
 def _by_script(sample: str, letters: int) -> str:
-    """The language of a script that only one expected language is written in; "" if the script
-    leaves it open.
-    """
+    """Return the language of a script that only one language uses, or ""."""
     kana, han = len(_KANA.findall(sample)), len(_HAN.findall(sample))
     if HAN_LETTERS * (kana + han) >= SCRIPT_SHARE * (letters + (HAN_LETTERS - 1) * (kana + han)):
-        # Japanese prose is half kana; a Chinese text may cite some
+        # Japanese prose is half kana; a Chinese text may quote some
         return "ja" if kana * 10 >= kana + han else "zh"
     if sample.isascii():
         return ""
@@ -288,10 +288,8 @@ def _by_script(sample: str, letters: int) -> str:
 
 @functools.cache
 def _model() -> LanguageIdentifier:
-    """The n-gram model: .7 s of CPU and 100 MB, so it is read when the first text comes that
-    nothing else can tell.
-    """
-    # with it comes numpy, .4 s: a search that is not across languages starts without
+    """Load the n-gram model on demand: it takes 0.7 s of CPU time and 100 MB."""
+    # imported here because it imports numpy
     langid = import_module("py3langid.langid")
     return langid.LanguageIdentifier.from_model_file(langid.MODEL_FILE, norm_probs=True)
 
@@ -315,7 +313,38 @@ def _by_bytes(sample: str, expected: frozenset[str] | None) -> tuple[str, float]
     return (language, probability) if language != "zxx" else ("", 0.0)
 
 
-_CLOSE = ({"id", "ms"}, {"no", "da"}, {"hr", "sr", "bs"}, {"fa", "tg"})
+@functools.cache
+def _malay_weights() -> dict[str, float]:
+    """Return the log-odds of words, positive for Indonesian (`scripts/make_malay.py`)."""
+    lines = (
+        resources.files("lycosa.text")
+        .joinpath("malay.txt")
+        .read_text(encoding="ascii")
+        .splitlines()
+    )
+    return {
+        word: weight
+        for line in lines
+        for first, *words in (line.split(),)
+        for weight in (float(first),)
+        for word in words
+    }
+
+
+def indonesian_or_malay(text: str, guess: str = "") -> str:
+    """Return `id` or `ms` for a text in one of them, by the words that each of them prefers.
+
+    `guess`: the language according to pycld2, or ""; it decides a tie.
+    """
+    weights = _malay_weights()
+    balance = sum([weights.get(word, 0.0) for word in _WORD.findall(text.lower())])
+    balance += GUESS_WEIGHT * ((guess == "id") - (guess == "ms"))
+    if balance == 0:
+        return guess or "id"
+    return "id" if balance > 0 else "ms"
+
+
+_CONFUSED = ({"id", "ms"}, {"no", "da"}, {"hr", "sr", "bs"}, {"fa", "tg"})
 """Languages that identification confuses in short texts."""
 _FOREIGN_TO_ENGLISH = re.compile(r"[^\W\d_a-zA-Z]")
 
@@ -341,15 +370,12 @@ def _contradicts(language: str, declared: str) -> bool:
     return (
         bool(language and declared)
         and declared != language
-        and not any({language, declared} <= close for close in _CLOSE)
+        and not any({language, declared} <= close for close in _CONFUSED)
     )
 
 
 def _title_differs(title: str, language: str, declared: str) -> bool:
-    """Without the n-gram model, which takes 100 MB: on the 1,730 English pages of a handbook in 24
-    languages it found 38 more of the 620 translated titles, and took 75 English ones for
-    translated; this takes 1.
-    """
+    """Whether a title is in another language, without the n-gram model: fewer false positives."""
     titled = identify(title, LANGUAGES | {language, declared}, with_model=False).language
     if not titled and language == "en" and _FOREIGN_TO_ENGLISH.search(title):
         return True

@@ -1,8 +1,7 @@
-"""Letters that a language writes in several ways, made one: a table for each, applied to single
-words in NFKC and lower case.
+"""Normalise variant letters of words in NFKC and lower case, by language.
 
-Arabic, Persian, Urdu and Pashto share a script and not its letters: what is a mere keyboard's
-choice in one is a letter in the next, so each has its own table. Sources, by language: Lucene's
+Arabic, Persian, Urdu and Pashto share a script but not its letters: variants in one language are
+distinct letters in another, so each has its own table. Sources: Lucene's
 ArabicNormalizer and PersianNormalizer; the Unicode Standard, section 9.2 (Arabic) for Urdu's heh
 and yeh; "Computer Locale Requirements for Afghanistan" (UNDP 2003) for Pashto's letters; Lucene's
 IndicNormalizer and HindiNormalizer for Devanagari; BDRC's lucene-bo for Tibetan's affixed
@@ -13,6 +12,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from collections.abc import Callable
 
 _ALEFS = {ord(alef): "ا" for alef in "أإآٱ"}
 _YEH_TO_ARABIC = {ord("ی"): "ي", ord("ک"): "ك"}  # what Persian keyboards give
@@ -69,14 +69,14 @@ _DEVANAGARI = {
 # A nasal without its vowel before a consonant is written as anusvara just as well: हिन्दी, हिंदी.
 _NASAL = re.compile("[ङञणनम]\u094d(?=[क-ह])(?![नमयरवह])")
 
+_TONES = "\u0300\u0301\u0303\u0309\u0323"
 _AFFIXED = re.compile(
     "(?<=[\u0f40-\u0fbc])(?:\u0f60\u0f72\u0f66?|\u0f60\u0f7c|\u0f60\u0f58|\u0f60\u0f44)$"
 )
 
 
 def arabic_before_stem(word: str) -> str:
-    """Bare alef for its forms, Arabic's own yeh and kaf; and what stands before the article cut
-    off, as light10 does.
+    """Normalise alef, yeh and kaf, and strip the prefix before the article, as light10 does.
 
     (Larkey, Ballesteros, Connell, "Light stemming for Arabic information retrieval", 2007; Lucene's
     ArabicStemmer.)
@@ -91,50 +91,40 @@ def arabic_before_stem(word: str) -> str:
 
 
 def arabic_after_stem(word: str) -> str:
-    """Alef maksura as yeh, teh marbuta as heh: they are told apart by the stemmer and by few
-    writers.
-    """
+    """Replace alef maksura by yeh and teh marbuta by heh, which only the stemmer distinguishes."""
     return word.translate(_ARABIC_AFTER)
 
 
-def persian(word: str) -> str:
-    return word.translate(_PERSIAN)
-
-
-def urdu(word: str) -> str:
-    return word.translate(_URDU)
-
-
-def pashto(word: str) -> str:
-    return word.translate(_PASHTO)
-
-
 def devanagari(word: str) -> str:
-    """Without nukta; candrabindu and nasal consonants as anusvara; the vowels of English words as
-    the usual ones.
-    """
+    """Drop nukta, and normalise nasals to anusvara and the vowels of English words."""
     return _NASAL.sub("\u0902", word.translate(_DEVANAGARI))
 
 
 def tibetan(syllable: str) -> str:
-    """A syllable without a particle written onto it (genitive, agentive, final, question,
-    "and").
-    """
+    """Strip an affixed particle (genitive, agentive, final, question, "and")."""
     bare = _AFFIXED.sub("", syllable)
     return bare or syllable
 
 
 def vietnamese(word: str) -> str:
-    """A word with its tone at the end, where it is the same for the old spelling and the new: hòa,
-    hoà.
-    """
+    """Move the tone to the end of a word, where old and new spelling agree: hòa, hoà."""
     parts = unicodedata.normalize("NFD", word)
     tones = "".join(mark for mark in parts if mark in _TONES)
-    return (
-        unicodedata.normalize("NFC", "".join(mark for mark in parts if mark not in _TONES)) + tones
-        if tones
-        else word
-    )
+    if not tones:
+        return word
+    bare = "".join(mark for mark in parts if mark not in _TONES)
+    return unicodedata.normalize("NFC", bare) + tones
 
 
-_TONES = "\u0300\u0301\u0303\u0309\u0323"
+def _by_table(table: dict[int, str]) -> Callable[[str], str]:
+    return lambda word: word.translate(table)
+
+
+TABLES = {"fa": _by_table(_PERSIAN), "ur": _by_table(_URDU), "ps": _by_table(_PASHTO)}
+BEFORE_STEM = {
+    "ar": arabic_before_stem,
+    "fa": TABLES["fa"],
+    "hi": devanagari,
+    "ne": devanagari,
+}
+AFTER_STEM = {"ar": arabic_after_stem}

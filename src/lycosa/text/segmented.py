@@ -7,11 +7,9 @@ Chinese, Japanese, Thai, Lao, Khmer and Burmese from dictionaries. Hot path: ben
 
 from __future__ import annotations
 
-import functools
 import itertools
 import operator
 import re
-import unicodedata
 from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
@@ -25,14 +23,14 @@ from lycosa.text import fold
 MEMO_CHUNKS = 10_000
 MEMO_WORDS = 10_000
 
-_SURELY_SHORT = fold.MAX_TERM_BYTES // 4  # characters: none takes more than four bytes in UTF-8
+MAX_CHARACTERS = fold.MAX_TERM_BYTES // 4  # characters: none takes more than four bytes in UTF-8
 
 _TIBETAN = "\u0f00"
 _HANGUL_SYLLABLES = "\uac00-\ud7a3"
 # Letters that ICU's rules never part from each other and from digits (Hangul apart), and signs of
 # which no word has more than its pieces: where a text has nothing else its words are its runs of
 # letters and digits, which `re` finds at a fifth of the cost.
-_LETTERS = (
+LETTERS = (
     "A-Za-z\u00aa\u00b5\u00ba\u00c0-\u00d6\u00d8-\u00f6\u00f8-\u02af\u1e00-\u1eff"  # Latin
     "\u0386\u0388-\u038a\u038c\u038e-\u03a1\u03a3-\u03f5\u03f7-\u03ff"  # Greek
     # Cyrillic, Armenian, Georgian
@@ -40,20 +38,12 @@ _LETTERS = (
     # Hebrew, Arabic, Hangul
     f"\u05d0-\u05ea\u0621-\u063a\u0641-\u064a\u0671-\u06d3{_HANGUL_SYLLABLES}"
 )
-_SIGNS = (
+SIGNS = (
     r"!-/:-@\[-`{-~\u00a1-\u00a7\u00a9\u00ab\u00ac\u00ae\u00b0\u00b1\u00b6\u00b7\u00bb\u00bf\u00d7\u00f7"
     r"\u2010-\u2016\u2018-\u2023\u2025\u2026\u2030\u2032-\u2034\u2039\u203a\u20ac\u2190-\u2193"
 )
-_NOT_USUAL = re.compile(f"[^0-9{_LETTERS}{_SIGNS}\n]")
+_NOT_USUAL = re.compile(f"[^0-9{LETTERS}{SIGNS}\n]")
 _RUNS = re.compile(f"[^\\W_{_HANGUL_SYLLABLES}]+|\n|[{_HANGUL_SYLLABLES}]+")
-# Words of Chinese and Japanese that folding leaves as they are.
-_PLAIN_CJK = re.compile(f"[\u3041-\u3096\u30a1-\u30fa\u30fc\u4e00-\u9fff]{{1,{_SURELY_SHORT}}}")
-_CJK = "\u3005\u3041-\u3096\u30a1-\u30fa\u30fc\u4e00-\u9fff"
-_CJK_RUNS = re.compile(f"[{_CJK}]+|[^\\W_{_CJK}]+")
-_NOT_USUAL_CJK = re.compile(
-    f"[^0-9{_LETTERS.removesuffix(_HANGUL_SYLLABLES)}{_SIGNS}\\s{_CJK}\u3001\u3002\u3008-\u3011\u301c\u30fb\uff01-\uff3e\uff40-\uff5e]"
-)
-_JOINED_CJK = re.compile(f"_(?=[{_CJK}])|_(?<=[{_CJK}]_)")
 
 
 class Unit(NamedTuple):
@@ -66,7 +56,7 @@ class Unit(NamedTuple):
     surface: str = ""  # as written, for highlighting in scripts without spaces
 
 
-class _Terms(dict[str, str]):
+class Terms(dict[str, str]):
     """A word -> its terms, joined; made when it is first asked for."""
 
     def __init__(self, terms_of: Callable[[str], Iterable[str]]) -> None:
@@ -101,7 +91,7 @@ class SegmentedAnalyzer:
         self._prepare_letters = prepare
         self._memo: dict[str, str] = {}
         # of ICU's words: chunks differ by the signs around them, words recur
-        self._terms = _Terms(self._word)
+        self._terms = Terms(self._word)
 
     def prepare(self, text: str) -> str:
         """A text ready to be cut into words: names with signs spelled out, one of two scripts
@@ -164,7 +154,7 @@ class SegmentedAnalyzer:
     def _put(self, chunks: Sequence[str], words: Iterable[str], memo: dict[str, str]) -> None:
         """Remember the terms of chunks by their words, between which line feeds stand."""
         if len(self._terms) > MEMO_WORDS:
-            self._terms = _Terms(self._word)
+            self._terms = Terms(self._word)
         joined = " ".join(filter(None, map(self._terms.__getitem__, words)))
         memo.update(zip(chunks, map(str.strip, joined.split("\n")), strict=True))
 
@@ -178,7 +168,7 @@ class SegmentedAnalyzer:
             return (
                 [term]
                 if term
-                and (len(term) <= _SURELY_SHORT or len(term.encode()) <= fold.MAX_TERM_BYTES)
+                and (len(term) <= MAX_CHARACTERS or len(term.encode()) <= fold.MAX_TERM_BYTES)
                 else []
             )
         return [
@@ -187,159 +177,6 @@ class SegmentedAnalyzer:
             if (term := fold.without_accents(self._stem(piece)))
             and len(term.encode()) <= fold.MAX_TERM_BYTES
         ]
-
-
-class PartsAnalyzer(SegmentedAnalyzer):
-    """Scripts without spaces: each word's parts in order (characters, syllables), then ICU's words
-    of several parts.
-
-    A query word is looked up as a phrase of its parts, so it is found wherever ICU parted the text,
-    and whole words weigh more. The memo is of ICU's words.
-    """
-
-    def __init__(
-        self,
-        language: str,
-        parts: Callable[[str], Sequence[str]],
-        *,
-        name: str,
-        version: str,
-        prepare: Callable[[str], str] | None = None,
-        in_place: bool = False,
-    ) -> None:
-        """`in_place`: what `prepare` gives stands for the text character by character."""
-        super().__init__(language, same, name=name, version=version, prepare=prepare)
-        self._parts = parts
-        self._in_place = in_place
-        # ICU word -> its parts; -> the words in it
-        self._streams: tuple[dict[str, str], dict[str, str]] = {}, {}
-
-    def joined(self, text: str) -> str:
-        surfaces = self._surfaces(text)
-        if len(self._streams[0]) > MEMO_CHUNKS:
-            self._streams = {}, {}  # new ones: another thread may be reading the old
-        parts, words = self._streams
-        for surface in set(surfaces).difference(words):
-            if _PLAIN_CJK.fullmatch(surface):  # what `_units_of` gives, for most words
-                surface_parts = self._parts_of(surface)
-                parts[surface] = " ".join(surface_parts)
-                words[surface] = surface if len(surface_parts) > 1 else ""
-                continue
-            units = list(self._units_of(surface))
-            parts[surface] = " ".join(term for unit in units for term in unit.phrase)
-            words[surface] = " ".join(unit.word for unit in units if unit.word)
-        stream = filter(None, map(parts.__getitem__, surfaces))
-        return " ".join(itertools.chain(stream, filter(None, map(words.__getitem__, surfaces))))
-
-    def each(self, chunks: Sequence[str]) -> list[list[str]]:
-        return list(map(self.terms, chunks))
-
-    def units(self, text: str) -> list[Unit]:
-        return [unit for surface in self._surfaces(text) for unit in self._units_of(surface)]
-
-    def _surfaces(self, text: str) -> list[str]:
-        """ICU's words of the prepared text; as they are written, where its characters stand for
-        those of the text.
-        """
-        ready = clean(self.prepare(text))
-        words = list(WordBreaker(ready, self.language))
-        if not self._in_place or (written := clean(fold.with_names(text))) == ready:
-            return words
-        ends = list(itertools.accumulate(map(len, words)))
-        return [written[start:end] for start, end in zip([0, *ends], ends, strict=False)]
-
-    def _units_of(self, surface: str) -> Iterable[Unit]:
-        """The parts are of the prepared word, the word is as written: pages in the script of the
-        query come first.
-        """
-        for term in (surface,) if _PLAIN_CJK.fullmatch(surface) else self._word(surface):
-            if term.isascii():
-                yield Unit((term,), "", surface)
-            else:
-                parts = self._parts_of(term)
-                yield Unit(tuple(parts), term if len(parts) > 1 else "", surface)
-
-    def _parts_of(self, term: str) -> Sequence[str]:
-        return self._parts(term if self._prepare_letters is None else self._prepare_letters(term))
-
-
-class CharacterAnalyzer(PartsAnalyzer):
-    """Chinese and Japanese: characters, then words. The memo is of runs of them, and of words in
-    other scripts.
-
-    Usual texts are cut into such runs by `re`, and ICU parts the new runs of a text together. Where
-    a text has something of which it is not sure that ICU ends a word there, it goes the longer way
-    of `PartsAnalyzer`, which gives the same terms.
-    """
-
-    def __init__(
-        self, language: str, *, name: str, version: str, prepare: Callable[[str], str] | None = None
-    ) -> None:
-        """`prepare` gives a text of the same length."""
-        super().__init__(
-            language, characters_of, name=name, version=version, prepare=prepare, in_place=True
-        )
-        # run -> its characters or terms; -> the words in it
-        self._runs: tuple[dict[str, str], dict[str, str]] = {}, {}
-
-    def joined(self, text: str) -> str:
-        written = clean(fold.with_names(text))
-        if not all(map(_parts_words, set(_NOT_USUAL_CJK.findall(written)))) or (
-            "_" in written and _JOINED_CJK.search(written)
-        ):
-            return super().joined(text)
-        if len(self._runs[0]) > MEMO_CHUNKS:
-            self._runs = {}, {}  # new ones: another thread may be reading the old
-        parts, words = self._runs
-        runs = _CJK_RUNS.findall(written)
-        unknown = set(runs).difference(words)
-        if unknown:
-            new = [run for run in unknown if "\u3000" < run < "\ua000"]
-            if not self._learn_runs(new, parts, words):
-                return super().joined(text)
-            if len(self._terms) > MEMO_WORDS:
-                self._terms = _Terms(self._word)
-            # they recur, the runs hardly do: four fifths of what is remembered is new
-            for word in unknown.difference(new):
-                words[word], parts[word] = "", self._terms[word]
-        stream = filter(None, map(parts.__getitem__, runs))
-        return " ".join(itertools.chain(stream, filter(None, map(words.__getitem__, runs))))
-
-    def _learn_runs(
-        self, runs: Sequence[str], parts: dict[str, str], words: dict[str, str]
-    ) -> bool:
-        """Remember runs of Chinese or Japanese characters. Whether that is so easy: words of
-        unusual length may not be terms.
-        """
-        if not runs:
-            return True
-        written = ready = "\n".join(runs)
-        if self._prepare_letters is not None:
-            ready = self._prepare_letters(written)
-        cut = list(WordBreaker(ready, self.language))
-        if len(max(cut, key=len)) > _SURELY_SHORT:
-            return False
-        if ready != written:
-            ends = list(itertools.accumulate(map(len, cut)))
-            cut = [written[start:end] for start, end in zip([0, *ends], ends, strict=False)]
-        several = " ".join([word for word in cut if len(word) > 1 or word == "\n"])
-        # a join takes six times as long
-        parts.update(zip(runs, ready.replace("", " ")[1:-1].split(" \n "), strict=True))
-        words.update(zip(runs, map(str.strip, several.split("\n")), strict=True))
-        return True
-
-
-@functools.cache
-def _parts_words(sign: str) -> bool:
-    """Whether ICU ends a word at this sign wherever it stands, and it is no part of a term."""
-    usual = (
-        unicodedata.category(sign) in ("So", "Sm", "Sc", "Po", "Ps", "Pe", "Pi", "Pf", "Pd", "Cn")
-        and not "\u3012" <= sign <= "\u33ff"
-    )
-    return usual and not any(
-        character.isalnum() or unicodedata.category(character)[0] == "M"
-        for character in fold.plain(sign)
-    )
 
 
 class TwoStreamAnalyzer(SegmentedAnalyzer):
@@ -451,7 +288,7 @@ class DictionaryAnalyzer(SegmentedAnalyzer):
         ]
 
 
-_HANGUL = re.compile(f"[\uac00-\ud7a3]{{1,{_SURELY_SHORT}}}")
+_HANGUL = re.compile(f"[\uac00-\ud7a3]{{1,{MAX_CHARACTERS}}}")
 # Particles that stand after nouns (National Institute of Korean Language, standard grammar).
 _PARTICLES = frozenset((
     "으로부터", "에게서", "이라고", "에서는", "으로서", "으로써", "에서", "에게", "한테", "께서", "부터", "까지", "처럼", "보다",  # noqa: E501
@@ -476,20 +313,6 @@ def syllable_pairs(word: str) -> list[str]:
 
 def _is_hangul(word: str) -> bool:
     return all("\uac00" <= character <= "\ud7a3" for character in word)
-
-
-def characters_of(term: str) -> Sequence[str]:
-    """The characters of a Chinese or Japanese word; another word is one part."""
-    return term if _is_cjk(term) else (term,)
-
-
-def _is_cjk(term: str) -> bool:
-    first = term[0]
-    return (
-        "\u3005" <= first <= "\u9fff"
-        or "\uf900" <= first <= "\ufaff"
-        or "\U00020000" <= first <= "\U0003ffff"
-    )
 
 
 def clean(text: str) -> str:

@@ -1,10 +1,9 @@
-"""Two texts that are translations of each other, cut into pieces that are: first lines, then
-sentences within long lines.
+"""Align the lines of two texts that translate each other, and the sentences of long lines.
 
-Lengths of translations go together (Gale and Church, "A program for aligning sentences in bilingual
-corpora", 1993); names, numbers and code stand in both alike, and hold the alignment where lengths
-leave it open. Lines that have the same of these, and are the only ones that do, are fixed points,
-so that the dynamic program runs over the short stretches between them.
+The lengths of translations correlate (Gale and Church, "A program for aligning sentences in
+bilingual corpora", 1993). Names, numbers and code are the same in both texts and decide where
+lengths do not. Lines that are the only ones with the same names, numbers and code are fixed points;
+the dynamic program runs over the short stretches between them.
 """
 
 from __future__ import annotations
@@ -18,16 +17,15 @@ from collections.abc import Iterator, Sequence
 
 from icu4py.breakers import SentenceBreaker
 
+from lycosa.text.difference import unique_anchors
 from lycosa.text.segmented import clean
 
-LONG_LINE = 300  # characters from which a line is cut into sentences
-MIN_KEY = 4  # characters of names, numbers and code by which pieces are recognised
-BAND = 20  # pieces that an alignment may stray from the straight way
+LONG_LINE = 300  # characters; longer lines are split into sentences
+MIN_KEY = 4  # characters of names, numbers and code that identify a piece
+BAND = 20  # maximum distance of an alignment from the diagonal, in pieces
 MAX_LINES = 4_000
-SHORTEST = 2  # letters of a piece
-# of what two pieces have in common, in units of -log p; half and twice as much change no site's
-# result by .01
-ANCHOR_WEIGHT = 6.0
+MIN_LETTERS = 2  # of a piece
+ANCHOR_WEIGHT = 6.0  # of shared names, numbers and code, in units of -log p
 VARIANCE = 6.8  # Gale and Church's, for characters
 _COST = {
     (1, 1): -math.log(0.89),
@@ -37,15 +35,13 @@ _COST = {
     (1, 2): -math.log(0.045),
 }
 _ALIKE = re.compile(r"[A-Za-z0-9][A-Za-z0-9_./:@+-]*[A-Za-z0-9]|\d")
-SAME = 0.6  # of the words of two pieces that are equal: then one is no translation of the other
+SAME = 0.6  # share of equal words from which a piece is not a translation
 
 Pieces = Sequence[str]
 
 
 def aligned(one: str, other: str, source: str, target: str) -> Iterator[tuple[str, str]]:
-    """Pairs of pieces that translate each other, in order; what has no counterpart, and what was
-    not translated, is left out.
-    """
+    """Return the pairs of pieces that translate each other, in order."""
     lines, others = _lines(one), _lines(other)
     if not lines or not others:
         return
@@ -71,8 +67,8 @@ def _sentences(line: str, language: str) -> list[str]:
 def _usable_pair(one: str, other: str) -> Iterator[tuple[str, str]]:
     if (
         one == other
-        or sum(map(str.isalpha, one)) < SHORTEST
-        or sum(map(str.isalpha, other)) < SHORTEST
+        or sum(map(str.isalpha, one)) < MIN_LETTERS
+        or sum(map(str.isalpha, other)) < MIN_LETTERS
     ):
         return
     words, others = Counter(one.lower().split()), Counter(other.lower().split())
@@ -81,7 +77,7 @@ def _usable_pair(one: str, other: str) -> Iterator[tuple[str, str]]:
 
 
 def _align(one: Pieces, other: Pieces) -> Iterator[tuple[str, str]]:
-    """Pieces of one joined by spaces with those of the other that they stand for."""
+    """Return pairs of aligned pieces; several pieces of a text are joined by spaces."""
     start, begin = 0, 0
     for place, its in _fixed(one, other):
         yield from _between(one[start:place], other[begin:its])
@@ -91,35 +87,12 @@ def _align(one: Pieces, other: Pieces) -> Iterator[tuple[str, str]]:
 
 
 def _fixed(one: Pieces, other: Pieces) -> list[tuple[int, int]]:
-    """Places of pieces with the same marks that stand once in each: the longest run that is in
-    order in both (patience sorting).
-    """
-    keys, its_keys = [_key(piece) for piece in one], [_key(piece) for piece in other]
-    counted, others = Counter(keys), Counter(its_keys)
-    where = {key: place for place, key in enumerate(its_keys)}
-    common = [
-        (place, where[key])
-        for place, key in enumerate(keys)
-        if key and counted[key] == 1 and others.get(key) == 1
-    ]
-    tops: list[int] = []  # the number in `common` of the smallest end of a run of each length
-    before: list[int] = []
-    for number, (_, its) in enumerate(common):
-        low, high = 0, len(tops)
-        while low < high:
-            middle = (low + high) // 2
-            if common[tops[middle]][1] < its:
-                low = middle + 1
-            else:
-                high = middle
-        before.append(tops[low - 1] if low else -1)
-        tops[low : low + 1] = [number]
-    fixed = []
-    number = tops[-1] if tops else -1
-    while number >= 0:
-        fixed.append(common[number])
-        number = before[number]
-    return fixed[::-1]
+    """Return the positions of pieces that share a key which no other piece has, in order."""
+    keys = {place: key for place, piece in enumerate(one) if (key := _key(piece))}
+    other_keys = {place: key for place, piece in enumerate(other) if (key := _key(piece))}
+    places, other_places = list(keys), list(other_keys)
+    anchors = unique_anchors(list(keys.values()), list(other_keys.values()))
+    return [(places[first], other_places[second]) for first, second in anchors]
 
 
 def _between(one: Pieces, other: Pieces) -> Iterator[tuple[str, str]]:
@@ -128,20 +101,20 @@ def _between(one: Pieces, other: Pieces) -> Iterator[tuple[str, str]]:
     if len(one) == len(other) == 1:
         yield one[0], other[0]
         return
-    for (start, count), (begin, its) in _best_way(one, other):
+    for (start, count), (begin, its) in _best_path(one, other):
         if count and its:
             yield " ".join(one[start : start + count]), " ".join(other[begin : begin + its])
 
 
-def _best_way(one: Pieces, other: Pieces) -> list[tuple[tuple[int, int], tuple[int, int]]]:
+def _best_path(one: Pieces, other: Pieces) -> list[tuple[tuple[int, int], tuple[int, int]]]:
     """Return the beads of least cost: (first piece, number of pieces) of either text."""
     ends = [0, *itertools.accumulate(map(len, one))]
     other_ends = [0, *itertools.accumulate(map(len, other))]
     ratio = other_ends[-1] / max(1, ends[-1])
-    marks, other_marks = [_marks(piece) for piece in one], [_marks(piece) for piece in other]
+    marks, other_marks = _windows(one), _windows(other)
     slope, rows, columns = len(other) / len(one), len(one), len(other)
     cost: dict[tuple[int, int], float] = {(0, 0): 0.0}
-    came: dict[tuple[int, int], tuple[int, int]] = {}
+    previous: dict[tuple[int, int], tuple[int, int]] = {}
     mismatch = functools.cache(_mismatch)
     for row in range(rows + 1):
         middle = row * slope
@@ -158,16 +131,16 @@ def _best_way(one: Pieces, other: Pieces) -> list[tuple[tuple[int, int], tuple[i
                     price += mismatch(
                         ends[down] - ends[row], other_ends[right] - other_ends[column], ratio
                     )
-                    ours, others = marks[row:down], other_marks[column:right]
-                    if any(ours) or any(others):
+                    ours, others = marks[step[0]][row], other_marks[step[1]][column]
+                    if len(ours) + len(others) > 2:
                         price -= ANCHOR_WEIGHT * _shared(ours, others)
                 if price < cost.get((down, right), math.inf):
                     cost[down, right] = price
-                    came[down, right] = step
+                    previous[down, right] = step
     place = (rows, columns)
     beads = []
     while place != (0, 0):
-        last = came.get(place)
+        last = previous.get(place)
         if last is None:  # outside of the band
             return []
         place = place[0] - last[0], place[1] - last[1]
@@ -176,9 +149,7 @@ def _best_way(one: Pieces, other: Pieces) -> list[tuple[tuple[int, int], tuple[i
 
 
 def _mismatch(length: int, its: int, ratio: float) -> float:
-    """-log of the chance that lengths differ so much or more, translations of each other being
-    normally distributed about the ratio.
-    """
+    """Return -log of the probability that lengths differ at least so much from the ratio."""
     if not length and not its:
         return 0.0
     expected = length * ratio
@@ -188,9 +159,7 @@ def _mismatch(length: int, its: int, ratio: float) -> float:
 
 @functools.lru_cache(maxsize=50_000)
 def _key(piece: str) -> str:
-    """What must be equal for two pieces to be a fixed point: enough that stays the same in
-    translation. "" if there is not enough.
-    """
+    """Return the names, numbers and code of a piece; "" if they do not identify it."""
     key = " ".join(_ALIKE.findall(piece))
     return key if len(key) >= MIN_KEY else ""
 
@@ -200,11 +169,12 @@ def _marks(piece: str) -> frozenset[str]:
     return frozenset(_ALIKE.findall(piece))
 
 
-def _shared(some: Sequence[frozenset[str]], others: Sequence[frozenset[str]]) -> float:
-    """What pieces have in common of what stays the same in translation: up to .8; below 0 where one
-    has much of it and the other none.
-    """
-    one = some[0] if len(some) == 1 else some[0] | some[1]
-    other = others[0] if len(others) == 1 else others[0] | others[1]
-    total = len(one) + len(other)
-    return 2 * len(one & other) / total - 0.2 if total > 2 else 0.0
+def _windows(pieces: Pieces) -> dict[int, list[frozenset[str]]]:
+    """Return the names, numbers and code of each piece (1), and of it with the next one (2)."""
+    marks = [_marks(piece) for piece in pieces]
+    return {1: marks, 2: [first | second for first, second in itertools.pairwise(marks)]}
+
+
+def _shared(ours: frozenset[str], others: frozenset[str]) -> float:
+    """Return how similar two sets of names, numbers and code are: -0.2 to 0.8."""
+    return 2 * len(ours & others) / (len(ours) + len(others)) - 0.2

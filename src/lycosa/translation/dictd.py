@@ -1,5 +1,4 @@
-"""Dictionaries in dictd's form (RFC 2229; Debian's dict-freedict-*): an index and a text,
-compressed by dictzip, which is gzip.
+"""Read dictionaries of dictd (RFC 2229; Debian's dict-freedict-*).
 
 NAME.index      headword TAB offset TAB length, numbers in base 64
 NAME.dict.dz    the entries: headword with its pronunciation, then a line a sense
@@ -16,36 +15,26 @@ from pathlib import Path
 from lycosa.core.errors import UsageError
 from lycosa.translation.dictionaries import DictionaryEntry, translations, weight_of
 
-MOST_BYTES = 512 * 2**20  # of a dictionary's text; the largest of Debian's is 60 MB
-_DIGITS = {
-    digit: value
-    for value, digit in enumerate(
-        "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
-    )
-}
+MAX_BYTES = 512 * 2**20  # of text
+_DIGITS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
 _NUMBERED = re.compile(r"^\d+\.\s*(.*)$")
 _ABOUT = "00database"
 
 
 def dictd(path: Path) -> Iterator[DictionaryEntry]:
-    """Entries of a dictionary, named by either of its files or by both their common beginning.
+    """Read a dictionary, given by one of its files or their common stem.
 
     Raises:
-        UsageError: it is not there, or not in this form.
+        UsageError: a file is missing or damaged.
     """
     base = str(path)
     for ending in (".index", ".dict.dz", ".dict"):
         base = base.removesuffix(ending)
     index = Path(f"{base}.index")
-    text = next(
-        (
-            candidate
-            for candidate in (Path(f"{base}.dict.dz"), Path(f"{base}.dict"))
-            if candidate.is_file()
-        ),
-        None,
-    )
-    if text is None or not index.is_file():
+    text = Path(f"{base}.dict.dz")
+    if not text.is_file():
+        text = Path(f"{base}.dict")
+    if not text.is_file() or not index.is_file():
         raise UsageError(
             f"{path} is not a dictd dictionary: {base}.index and {base}.dict.dz must exist"
         )
@@ -59,7 +48,7 @@ def dictd(path: Path) -> Iterator[DictionaryEntry]:
         if len(cells) < 3 or not cells[0].strip() or cells[0].startswith(_ABOUT):
             continue
         start, length = _number(cells[1]), _number(cells[2])
-        if start is None or length is None or start + length > len(content):
+        if start < 0 or length < 0 or start + length > len(content):
             raise UsageError(f"{index} is damaged: {row[:80]!r} is not a position in {text.name}")
         yield from _entries(
             cells[0].strip(), content[start : start + length].decode("utf-8", "replace")
@@ -68,25 +57,25 @@ def dictd(path: Path) -> Iterator[DictionaryEntry]:
 
 def _read(path: Path) -> bytes:
     with gzip.open(path) if path.suffix == ".dz" else path.open("rb") as file:
-        content = file.read(MOST_BYTES + 1)
-    if len(content) > MOST_BYTES:
-        raise UsageError(f"{path} contains more than {MOST_BYTES >> 20} MiB of text")
+        content = file.read(MAX_BYTES + 1)
+    if len(content) > MAX_BYTES:
+        raise UsageError(f"{path} contains more than {MAX_BYTES >> 20} MiB of text")
     return content
 
 
-def _number(digits: str) -> int | None:
+def _number(digits: str) -> int:
+    """Read a number in base 64; -1 if it is not one."""
     value = 0
     for digit in digits:
-        if digit not in _DIGITS:
-            return None
-        value = value * 64 + _DIGITS[digit]
+        place = _DIGITS.find(digit)
+        if place < 0:
+            return -1
+        value = value * 64 + place
     return value
 
 
 def _entries(word: str, text: str) -> Iterator[DictionaryEntry]:
-    """FreeDict writes senses as numbered lines, or a single one without a number; what follows
-    below is explanation.
-    """
+    """Read the senses of an entry: numbered lines, or else the first line."""
     lines = text.split("\n")[1:]
     senses = [match[1] for line in lines if (match := _NUMBERED.match(line))]
     if not senses:

@@ -1,8 +1,6 @@
-"""Dictionaries that other people made, as (word, translation, weight): Wiktionary's lists, and
-plain columns.
+"""Read dictionaries as (word, translation, weight): Wiktionary lists and TSV.
 
-A translation's weight falls with its sense and its place in the entry, since the usual ones come
-first.
+The weight decreases with the number of the sense and the place in the entry: usual ones come first.
 """
 
 from __future__ import annotations
@@ -11,25 +9,24 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
-from lycosa.text.analyze import analyzer_for
+from lycosa.text.analyze import Analyzer, analyzer_for
 from lycosa.translation.terms import bare, one_script, written_key
 from lycosa.translation.word_alignment import Learned
 
-# Calibrated on SIB-200's held-out fifth (index_id mod 5 = 1), Wiktionary and FreeDict, English to
-# eight languages (bench/across.py).
+# Calibrated with Wiktionary and FreeDict on held-out sentences of SIB-200 (bench/across.py).
 SENSE_STEP = 0.3
 PLACE_STEP = 0.15
-LEAST = 0.15
-MAX_WORDS = 5  # of a translation: what is longer explains instead of translating
+MIN_WEIGHT = 0.15
+MAX_WORDS = 5  # of a translation; longer ones are explanations
 
 _MARKS = re.compile(r"\{[^{}]*\}|\[[^\[\]]*\]|<[^<>]*>|/[^/]*/|\([^()]*\)")
-# FreeDict's Japanese has the next sense's number on the line
+# the Japanese FreeDict has the number of the next sense on the line
 _NEXT_NUMBER = re.compile(r" \d+\.?$")
 _WIKTIONARY = re.compile(r"^(?P<word>[^{(:]+?)\s*(?:\{[^}]*\})?\s*(?:\(.*\))?\s*::\s*(?P<rest>.+)$")
 
 
 class DictionaryEntry(NamedTuple):
-    """A word or phrase, one of its translations, and how much it counts."""
+    """A word or phrase, one of its translations, and its weight."""
 
     word: str
     translation: str
@@ -37,15 +34,13 @@ class DictionaryEntry(NamedTuple):
 
 
 def weight_of(sense: int, place: int) -> float:
-    """The weight of a translation: of which sense of the word, and at which place there; both from
-    0.
-    """
-    return max(LEAST, 1 / (1 + SENSE_STEP * sense + PLACE_STEP * place))
+    """Return the weight of a translation by sense and place, both from 0."""
+    return max(MIN_WEIGHT, 1 / (1 + SENSE_STEP * sense + PLACE_STEP * place))
 
 
 def translations(text: str) -> list[str]:
-    """The translations in a line of a dictionary, without grammar, pronunciation and remarks."""
-    plain = _MARKS.sub(" ", _MARKS.sub(" ", text))  # twice: remarks stand in remarks
+    """Return the translations in a line, without grammar, pronunciation and remarks."""
+    plain = _MARKS.sub(" ", _MARKS.sub(" ", text))  # twice: remarks are nested
     entries = (
         _NEXT_NUMBER.sub("", " ".join(part.split())).strip(" .!?*=~")
         for part in re.split(r"[,;،、|]", plain)
@@ -54,9 +49,7 @@ def translations(text: str) -> list[str]:
 
 
 def wiktionary(lines: Iterable[str]) -> Iterator[DictionaryEntry]:
-    """Entries of a list as open-dsl-dict's wiktionary-dict has them: `word {pos} (sense) ::
-    translation {m}, translation /sound/`.
-    """
+    """Read `word {pos} (sense) :: translation {m}, translation /sound/` (wiktionary-dict)."""
     senses: dict[str, int] = {}
     for line in lines:
         match = _WIKTIONARY.match(line)
@@ -73,9 +66,7 @@ def wiktionary(lines: Iterable[str]) -> Iterator[DictionaryEntry]:
 
 
 def columns(lines: Iterable[str]) -> Iterator[DictionaryEntry]:
-    """Entries of lines of `word TAB translation` or `word TAB translation TAB weight`; a
-    translation may be several, with `|` between.
-    """
+    """Read `word TAB translation [TAB weight]`; several translations are separated by `|`."""
     seen: dict[str, int] = {}
     for line in lines:
         cells = [cell.strip() for cell in line.rstrip("\r\n").split("\t")]
@@ -96,47 +87,47 @@ def _number(cell: str) -> float | None:
 
 
 def as_table(entries: Iterable[DictionaryEntry], source: str, target: str) -> Learned:
-    """A dictionary as pairs of keys; `sentences` counts its entries."""
-    one, other = analyzer_for(source), analyzer_for(target)
-    keys: dict[tuple[bool, str], str] = {}
-
-    def key(text: str, *, back: bool) -> str:
-        number = keys.get((back, text))
-        if number is None:
-            analyzer = other if back else one
-            number = keys[back, text] = written_key(
-                analyzer, _without_to(text) if analyzer.language == "en" else text
-            )
-        return number
-
+    """Convert a dictionary to pairs of keys; `sentences` is the number of its entries."""
+    one, other = _Keys(analyzer_for(source)), _Keys(analyzer_for(target))
     pairs: dict[tuple[str, str], float] = {}
-    written: tuple[dict[str, str], dict[str, str]] = {}, {}
     count = 0
     for word, translation, weight in entries:
-        here, there = key(word, back=False), key(translation, back=True)
-        if not here or not there:
-            continue
-        count += 1
-        pairs[here, there] = max(weight, pairs.get((here, there), 0.0))
-        _note(written[0], here, one_script(one, bare(word)))
-        _note(written[1], there, one_script(other, bare(translation)))
+        here, there = one.key(word), other.key(translation)
+        if here and there:
+            count += 1
+            pairs[here, there] = max(weight, pairs.get((here, there), 0.0))
+            one.add_surface(here, word)
+            other.add_surface(there, translation)
     return Learned(
         [(here, there, round(weight, 4)) for (here, there), weight in pairs.items()],
-        written[0],
-        written[1],
+        one.surfaces,
+        other.surfaces,
         count,
     )
 
 
-def _note(written: dict[str, str], key: str, surface: str) -> None:
-    """Of several ways of writing a key the shortest: the others are inflected."""
-    earlier = written.get(key)
-    if surface and (earlier is None or len(surface) < len(earlier)):
-        written[key] = surface
+class _Keys:
+    """The keys of one side of a dictionary, and the shortest spelling of each."""
 
+    def __init__(self, analyzer: Analyzer) -> None:
+        self.surfaces: dict[str, str] = {}
+        self._analyzer = analyzer
+        self._keys: dict[str, str] = {}
 
-def _without_to(text: str) -> str:
-    return text[3:] if text.startswith("to ") else text
+    def key(self, text: str) -> str:
+        """Return the key of a word or phrase, "" if it has none."""
+        key = self._keys.get(text)
+        if key is None:
+            plain = text.removeprefix("to ") if self._analyzer.language == "en" else text
+            key = self._keys[text] = written_key(self._analyzer, plain)
+        return key
+
+    def add_surface(self, key: str, text: str) -> None:
+        """Keep the shortest spelling: others are inflected."""
+        surface = one_script(self._analyzer, bare(text))
+        earlier = self.surfaces.get(key)
+        if surface and (earlier is None or len(surface) < len(earlier)):
+            self.surfaces[key] = surface
 
 
 Reader = Callable[[Iterable[str]], Iterator[DictionaryEntry]]

@@ -1,9 +1,8 @@
-"""Pages that are translations of each other, by what they say (hreflang, language bars) and where
-they lie (`/de/x`, `x.de.html`).
+"""Find pages that translate each other, by hreflang, language menus and URLs (`/de/x`).
 
-A path counts where the language that stands in it is the one that the page's text is in. What is
-found is pairs of a page in the hub language with one in another; the hub is English where there is
-English, for tables of translations are joined through it.
+A URL counts if the language in it is that of the page's text. The result is pairs of a page in the
+hub language and one in another. The hub is English if there are English pages, since translation
+tables are joined through English.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ from lycosa.url.languages import CODE_IN_HOST, CODE_IN_PATH, language_code
 HUB = "en"
 PAIRS = ("host_key", "url_key", "language", "hub_host_key", "hub_url_key")
 _READ = ("host_key", "url_key", "url", "language", "alternates")
-# What a language calls itself, and how English lists it, as language bars have it.
+# Names of languages in language menus.
 _NAMES = {
     "العربية": "ar",
     "བོད་ཡིག": "bo",
@@ -76,47 +75,48 @@ _NAMES = {
 
 @dataclass(slots=True, frozen=True)
 class ParallelPages:
-    """The pairs, a row each with the columns of `PAIRS`, and the hub's language."""
+    """The language of the hub, and a row for each pair with the columns of `PAIRS`."""
 
     hub: str
     pairs: pl.DataFrame
 
 
 def find_parallel(tables: LiveTables) -> ParallelPages:
-    """Pairs of pages that are translations of each other. Memory: some 40 bytes a page.
+    """Return the pairs of pages that translate each other. Memory: about 40 bytes a page.
 
     Raises:
         FileNotFoundError: a table's file went away: refresh the tables and try again.
     """
-    placed, said = [], []
+    by_url_parts, declared = [], []
     for frame in tables.batches("pages", _READ):
-        placed.append(_placed(frame))
-        said.append(_said(frame))
-    if not placed:
+        by_url_parts.append(_url_parts(frame))
+        declared.append(_declared(frame))
+    if not by_url_parts:
         return ParallelPages(HUB, _no_pairs())
-    pages = pl.concat(placed)
+    pages = pl.concat(by_url_parts)
     in_both = pages.filter(
         pl.col("coded").any().over("place") & (pl.col("language").n_unique().over("place") > 1)
     )
-    told = pl.concat([*said, *_by_bars(tables, pages)]).join(
+    declarations = pl.concat([*declared, *_menu_links(tables, pages)]).join(
         pages.select("url_hash", "host_key", "url_key", "language").unique("url_hash"),
         left_on="target",
         right_on="url_hash",
     )
-    languages = pl.concat([in_both["language"], told["language"], told["from_language"]])
+    languages = pl.concat(
+        [in_both["language"], declarations["language"], declarations["from_language"]]
+    )
     counted = languages.value_counts().sort("count", "language", descending=True)
     hub = HUB if HUB in counted["language"] or not counted.height else str(counted["language"][0])
-    found = pl.concat([_by_place(in_both, hub), _by_word(told, hub)])
+    pairs = pl.concat([_pairs_by_url(in_both, hub), _pairs_by_declaration(declarations, hub)])
     return ParallelPages(
-        hub, found.unique(["host_key", "url_key"], keep="first", maintain_order=True).sort(PAIRS)
+        hub, pairs.unique(["host_key", "url_key"], keep="first", maintain_order=True).sort(PAIRS)
     )
 
 
-def _by_bars(tables: LiveTables, pages: pl.DataFrame) -> Iterator[pl.DataFrame]:
-    """What language bars say: a link whose text is a language's own name, to a page in it to which
-    one page of a language alone links so.
+def _menu_links(tables: LiveTables, pages: pl.DataFrame) -> Iterator[pl.DataFrame]:
+    """Return the links of language menus: the anchor text is the name of the target's language.
 
-    Many link so to where a language's pages begin: that is no translation of theirs.
+    A target that several pages of a language link to is a home page, not their translation.
     """
     rows: list[pl.DataFrame] = []
     for frame in tables.batches("links", ("host_key", "url_key", "target", "anchor")):
@@ -135,10 +135,10 @@ def _by_bars(tables: LiveTables, pages: pl.DataFrame) -> Iterator[pl.DataFrame]:
         ["host_key", "url_key"]
     )
     targets = pages.select(target="url_hash", target_language="language").unique("target")
-    known = (
+    menus = (
         pl.concat(rows).unique().join(spoken, on=["host_key", "url_key"]).join(targets, on="target")
     )
-    true = known.filter(
+    true = menus.filter(
         (pl.col("named") == pl.col("target_language"))
         & (pl.col("from_language") != pl.col("named"))
     )
@@ -149,9 +149,7 @@ def _by_bars(tables: LiveTables, pages: pl.DataFrame) -> Iterator[pl.DataFrame]:
 
 
 def place_of(url: str, language: str) -> tuple[str, bool]:
-    """The URL without the language that stands in it, and whether one did that is the page's
-    own.
-    """
+    """Return the URL without the code of the page's language, and whether it has one."""
     path = url.find("/", url.find("://") + 3)
     for match in reversed(list(CODE_IN_PATH.finditer(url, path)) if path > 0 else []):
         if _is(match[1], language) or (match[2] and _is(match[2], language)):
@@ -171,12 +169,12 @@ def _hash(text: str) -> int:
     return int(xxh3_64_intdigest(text.encode("utf-8", "replace")))
 
 
-def _placed(frame: pl.DataFrame) -> pl.DataFrame:
+def _url_parts(frame: pl.DataFrame) -> pl.DataFrame:
     places, coded, hashes = [], [], []
     for url, language in frame.select("url", "language").iter_rows():
-        place, known = place_of(url, language or "")
+        place, own_code = place_of(url, language or "")
         places.append(_hash(place))
-        coded.append(known)
+        coded.append(own_code)
         hashes.append(_hash(url))
     columns = [
         pl.Series("place", places, pl.UInt64),
@@ -190,8 +188,8 @@ def _placed(frame: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def _said(frame: pl.DataFrame) -> pl.DataFrame:
-    """(page, its language, the hash of each alternate's URL)."""
+def _declared(frame: pl.DataFrame) -> pl.DataFrame:
+    """Return (page, its language, the hash of each alternate's URL)."""
     rows = frame.filter((pl.col("alternates").list.len() > 0) & (pl.col("language") != "")).select(
         pl.col("host_key").alias("from_host"),
         pl.col("url_key").alias("from_url"),
@@ -208,10 +206,8 @@ def _said(frame: pl.DataFrame) -> pl.DataFrame:
     return listed.drop("alternates").with_columns(hashes)
 
 
-def _by_place(pages: pl.DataFrame, hub: str) -> pl.DataFrame:
-    """Of several pages of a language at one place the one whose path names it, and of these the
-    first.
-    """
+def _pairs_by_url(pages: pl.DataFrame, hub: str) -> pl.DataFrame:
+    """Of several pages in a language choose one whose URL names it, and the first of these."""
     one_each = pages.sort("place", "language", pl.col("coded").not_(), "url_hash").unique(
         ["place", "language"], keep="first", maintain_order=True
     )
@@ -221,9 +217,9 @@ def _by_place(pages: pl.DataFrame, hub: str) -> pl.DataFrame:
     return one_each.filter(pl.col("language") != hub).join(hubs, on="place").select(PAIRS)
 
 
-def _by_word(told: pl.DataFrame, hub: str) -> pl.DataFrame:
-    """What pages say, from either side."""
-    apart = told.filter(pl.col("from_language") != pl.col("language"))
+def _pairs_by_declaration(declarations: pl.DataFrame, hub: str) -> pl.DataFrame:
+    """Return the pairs that either page declares."""
+    apart = declarations.filter(pl.col("from_language") != pl.col("language"))
     from_hub = apart.filter(pl.col("from_language") == hub).select(
         "host_key", "url_key", "language", hub_host_key="from_host", hub_url_key="from_url"
     )
@@ -243,8 +239,8 @@ def _no_pairs() -> pl.DataFrame:
     )
 
 
-def wanted_keys(pairs: pl.DataFrame) -> pl.DataFrame:
-    """The pages of which the text is needed, each once."""
+def page_keys(pairs: pl.DataFrame) -> pl.DataFrame:
+    """Return the pages of the pairs, each once."""
     return pl.concat(
         [
             pairs.select("host_key", "url_key"),
@@ -253,10 +249,10 @@ def wanted_keys(pairs: pl.DataFrame) -> pl.DataFrame:
     ).unique()
 
 
-def texts(tables: LiveTables, wanted: pl.DataFrame) -> Iterator[tuple[int, int, str]]:
-    """(host_key, url_key, text) of these pages; of what has no main text all that is visible."""
+def page_texts(tables: LiveTables, keys: pl.DataFrame) -> Iterator[tuple[int, int, str]]:
+    """Return (host_key, url_key, main text or else visible text) of these pages."""
     for frame in tables.batches("pages", ("host_key", "url_key", "main_text", "text")):
         rows: Iterable[tuple[int, int, str, str]] = frame.join(
-            wanted, on=["host_key", "url_key"], how="semi"
+            keys, on=["host_key", "url_key"], how="semi"
         ).iter_rows()
         yield from ((host, url, main or text) for host, url, main, text in rows)

@@ -1,6 +1,4 @@
-"""Texts beside their translations: two columns, two files line by line, or TMX, as pairs of
-sentences.
-"""
+"""Read parallel texts as pairs of sentences: two columns, two files line by line, or TMX."""
 
 from __future__ import annotations
 
@@ -12,14 +10,14 @@ from xml.parsers import expat
 from lycosa.core.errors import UsageError
 
 MAX_CHARACTERS = 2_000
-"""Of a sentence; what is longer teaches little and costs much."""
+"""Maximum length of a sentence."""
 
 Pair = tuple[str, str]
 _CHUNK = 1 << 16
 
 
 def two_columns(lines: Iterable[str]) -> Iterator[Pair]:
-    """`sentence TAB translation`; lines of another form are passed over."""
+    """Read `sentence TAB translation`; other lines are skipped."""
     for line in lines:
         cells = line.rstrip("\r\n").split("\t")
         if len(cells) >= 2 and not line.startswith("#"):
@@ -27,7 +25,7 @@ def two_columns(lines: Iterable[str]) -> Iterator[Pair]:
 
 
 def two_files(one: Path, other: Path) -> Iterator[Pair]:
-    """Line by line.
+    """Read two files line by line.
 
     Raises:
         UsageError: one has more lines than the other.
@@ -46,13 +44,10 @@ def two_files(one: Path, other: Path) -> Iterator[Pair]:
 
 
 def tmx(path: Path, source: str, target: str) -> Iterator[Pair]:
-    """The translation units of a TMX file (LISA, TMX 1.4b) that have both languages; `en-GB` counts
-    as `en`.
-
-    Entities that a file declares are refused, and nothing that it refers to is fetched.
+    """Read the units of a TMX file (LISA, TMX 1.4b) in both languages; `en-GB` counts as `en`.
 
     Raises:
-        UsageError: it is no well-formed XML, or declares entities.
+        UsageError: it is not well-formed, or declares entities.
     """
     reader = _Reader()
     try:
@@ -72,7 +67,7 @@ def tmx(path: Path, source: str, target: str) -> Iterator[Pair]:
 
 
 def usable_pair(one: str, other: str) -> Iterator[Pair]:
-    """The pair, if it is worth learning from."""
+    """Yield the stripped pair if it is usable for learning."""
     one, other = one.strip(), other.strip()
     if one and other and len(one) <= MAX_CHARACTERS and len(other) <= MAX_CHARACTERS:
         yield one, other
@@ -83,7 +78,7 @@ class _EntityDeclared(Exception):
 
 
 class _Reader:
-    """Collects units; a segment's inline elements give their text."""
+    """Collects translation units; inline elements contribute their text."""
 
     def __init__(self) -> None:
         self._units: list[dict[str, str]] = []

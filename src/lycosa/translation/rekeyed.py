@@ -1,7 +1,7 @@
-"""A table of translations whose Korean keys were made by another analysis than the one that asks.
+"""Use a translation table whose Korean keys are by another analysis than the query.
 
-The setting `index.korean` may change after a table was made, and dictionaries are kept by pairs of
-syllables whatever it says. Its keys are made anew when it is asked, from how they are written.
+The setting `index.korean` may change after a table was made, and dictionaries always use pairs of
+syllables. The keys are converted at query time, from their spelling.
 """
 
 from __future__ import annotations
@@ -17,9 +17,7 @@ _KOREAN = "ko"
 
 
 class RekeyedTable:
-    """A `TranslationSource` that asks a table by its own keys and answers in those of `asked`, one
-    kind of Korean each.
-    """
+    """A `TranslationSource` that converts keys between two analyses of Korean."""
 
     def __init__(
         self, table: TranslationTable, query_analysis: Analysis, table_analysis: Analysis
@@ -42,33 +40,27 @@ class RekeyedTable:
     def _key(self, term: str, source: str) -> str:
         if source != _KOREAN:
             return term
-        return written_key(self._table_analysis, _written(term.split(" "))) or term
+        return written_key(self._table_analysis, _word(term.split(" "))) or term
 
     def _answer(self, translations: Sequence[Translation], target: str) -> list[Translation]:
         if target != _KOREAN:
             return list(translations)
-        return best(
-            [
-                [
-                    each._replace(key=key)
-                    for each in translations
-                    if (key := written_key(self._query_analysis, each.surface))
-                ]
-            ]
-        )
+        keys = (written_key(self._query_analysis, each.surface) for each in translations)
+        pairs = zip(translations, keys, strict=True)
+        return best([[each._replace(key=key) for each, key in pairs if key]])
 
 
 def fitted(table: TranslationTable, query_analysis: Analysis) -> TranslationSource:
-    """A table to be asked by one analysis: itself, if it has no Korean or Korean of this kind."""
+    """Return a source with keys by an analysis: the table itself if its keys fit."""
     table_analysis = analysis_by(name.partition(" ")[0] for name in table.info.analyzers)
     if _KOREAN not in (table.info.source, table.info.target) or table_analysis == query_analysis:
         return table
     return RekeyedTable(table, query_analysis, table_analysis)
 
 
-def _written(terms: Sequence[str]) -> str:
-    """What a key's terms are terms of: `운영 영체 체제` is 운영체제 by pairs of syllables."""
-    written = ""
+def _word(terms: Sequence[str]) -> str:
+    """Return the word of a key: `운영 영체 체제` is 운영체제 by pairs of syllables."""
+    word = ""
     for term in terms:
-        written += term[1:] if written and term[0] == written[-1] else term
-    return written
+        word += term[1:] if word and term[0] == word[-1] else term
+    return word

@@ -1,6 +1,4 @@
-"""Where translations come from, behind one interface; and several of them as one, with English
-between languages that no table joins.
-"""
+"""The interface of translation sources, and several of them as one, with English as the pivot."""
 
 from __future__ import annotations
 
@@ -8,16 +6,13 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple, Protocol
 
 PIVOT = "en"
-PIVOT_WIDTH = 4  # English words through which a word of another language is translated
-PIVOT_WEIGHT = 0.8  # of what comes that way, beside the product of both weights
-# translations of a term: with 10 SIB-200's held-out fifth loses .005, with 40 it gains nothing
-MOST = 20
+PIVOT_WIDTH = 4  # maximum number of English words between
+PIVOT_WEIGHT = 0.8  # factor beside the product of both weights
+MAX_TRANSLATIONS = 20  # of a term
 
 
 class Translation(NamedTuple):
-    """A translation: the key under which the index has it, how much it counts (0 to 1), how it is
-    written, and who says so.
-    """
+    """A translation: its key in the index, weight (0 to 1), spelling, and the table."""
 
     key: str
     weight: float
@@ -26,27 +21,23 @@ class Translation(NamedTuple):
 
 
 class TranslationSource(Protocol):
-    """A dictionary, a learned table, or something else that knows words of two languages."""
+    """A dictionary or a learned table."""
 
     def covers(self, source: str, target: str) -> bool:
-        """Whether it translates from this language into that one. Languages are ISO 639 codes."""
+        """Return whether it translates from `source` into `target` (ISO 639 codes)."""
         ...
 
     def lookup(self, term: str, source: str, target: str) -> list[Translation]:
-        """Translations of a key of `translation.terms`, the likeliest first; none if it does
-        not know it.
-        """
+        """Return the translations of a key of `translation.terms`, the heaviest first."""
         ...
 
     def resembling(self, term: str, source: str, target: str) -> list[Translation]:
-        """Guesses for a word that nobody knows: translations of words that look like it, and words
-        that sound like it.
-        """
+        """Return guesses for an unknown word: by similar spelling or sound."""
         ...
 
 
 class Sources:
-    """All sources that there are, as one."""
+    """All sources as one."""
 
     def __init__(self, sources: Iterable[TranslationSource] = ()) -> None:
         self._sources = tuple(sources)
@@ -63,7 +54,7 @@ class Sources:
         )
 
     def lookup(self, term: str, source: str, target: str) -> list[Translation]:
-        """What any source says; where none says anything, what comes through English."""
+        """Return the translations of all sources; if there are none, those through English."""
         translations = best(
             each.lookup(term, source, target)
             for each in self._sources
@@ -88,9 +79,7 @@ class Sources:
         )
 
     def knows(self, term: str, source: str, others: Iterable[str]) -> bool:
-        """Whether a word is one of this language, as far as tables tell that join it with one of
-        the others.
-        """
+        """Return whether a table of this language and one of the others contains the word."""
         return any(
             each.lookup(term, source, other)
             for other in others
@@ -111,11 +100,11 @@ def _passed(further: Translation, between: Translation) -> Translation:
 
 
 def best(lists: Iterable[Sequence[Translation]]) -> list[Translation]:
-    """Lists of translations as one: of equal ones the heaviest, at most `MOST`."""
+    """Merge lists: of equal translations the heaviest, at most `MAX_TRANSLATIONS`."""
     by_key: dict[str, Translation] = {}
     for translations in lists:
         for each in translations:
             earlier = by_key.get(each.key)
             if earlier is None or each.weight > earlier.weight:
                 by_key[each.key] = each
-    return sorted(by_key.values(), key=lambda each: (-each.weight, each.key))[:MOST]
+    return sorted(by_key.values(), key=lambda each: (-each.weight, each.key))[:MAX_TRANSLATIONS]

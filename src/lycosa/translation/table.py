@@ -1,10 +1,9 @@
-"""A table of translations in one file, for both directions: SQLite, so that a look-up reads a page
-or two and nothing is loaded.
+"""A translation table in an SQLite file, for both directions; a look-up reads a page or two.
 
-about    key, value: what the table says of itself (`TableInfo`)
+about    key, value: `TableInfo`
 pairs    source, target, weight: keys of `translation.terms`
-written  side (0 source, 1 target), key, surface: how a key is usually written
-sounds   side, sound, key: keys of single words by how they sound
+written  side (0 source, 1 target), key, surface: the usual spelling of a key
+sounds   side, sound, key: keys of single words by pronunciation
 """
 
 from __future__ import annotations
@@ -13,7 +12,6 @@ import json
 import sqlite3
 import threading
 import weakref
-from collections import OrderedDict
 from collections.abc import Iterable, Mapping
 from contextlib import closing
 from dataclasses import asdict, dataclass
@@ -22,14 +20,21 @@ from typing import Any
 
 from lycosa.core.errors import WorkspaceError
 from lycosa.text.analyze import Analysis, analysis_by
-from lycosa.translation.similarity import BEGINNING, LEAST, SHORTEST, grams, likeness, sound
-from lycosa.translation.source import MOST, Translation
+from lycosa.translation.similarity import (
+    BEGINNING,
+    MIN_LETTERS,
+    MIN_LIKENESS,
+    grams,
+    likeness,
+    sound,
+)
+from lycosa.translation.source import MAX_TRANSLATIONS, Translation
 
 FORMAT = 1
 MAX_RESEMBLING = 3
-SOUND_WEIGHT = 0.5  # of a word that sounds like the one asked for
+SOUND_WEIGHT = 0.5  # of a word with a similar sound
 _MAX_COMPARED = 2_000
-_REMEMBERED = 4_096
+_MAX_CACHED = 4_096
 
 _SCHEMA = """
 CREATE TABLE about (key TEXT PRIMARY KEY, value TEXT) WITHOUT ROWID;
@@ -44,7 +49,7 @@ CREATE TABLE sounds (
 _LOOKUP = tuple(
     f"SELECT pairs.{there}, weight, surface FROM pairs LEFT JOIN written ON side = {side} AND key "
     f"= pairs.{there} "
-    f"WHERE pairs.{here} = ? ORDER BY weight DESC, pairs.{there} LIMIT {MOST}"
+    f"WHERE pairs.{here} = ? ORDER BY weight DESC, pairs.{there} LIMIT {MAX_TRANSLATIONS}"
     for here, there, side in (("source", "target", 1), ("target", "source", 0))
 )
 _NEAR = tuple(
@@ -60,8 +65,10 @@ _SOUNDS = (
 
 @dataclass(slots=True, frozen=True)
 class TableInfo:
-    """What a table is. `kind`: dictionary, learned or crawl; `analyzers`: the versions that its
-    keys were made by.
+    """About a table.
+
+    `kind`: dictionary, learned or crawl. `analyzers`: those of its keys, with their versions.
+    `provenance`: source, author and licence, or the number of sentences it was learned from.
     """
 
     name: str
@@ -70,14 +77,12 @@ class TableInfo:
     target: str
     pairs: int
     analyzers: tuple[str, str]
-    # where it comes from, by whom, under which licence; of a learned one from how many sentences
     provenance: str = ""
     format: int = FORMAT
 
     @property
     def current(self) -> bool:
-        """Whether its keys are those of today's analyzers; another one finds little, and must be
-        made anew.
+        """Whether its keys are those of the current analyzers; else it must be created again.
 
         Raises:
             UsageError: an analyzer needs a package that is not installed.
@@ -89,8 +94,10 @@ class TableInfo:
 
 
 def analyzers(source: str, target: str, analysis: Analysis = Analysis()) -> tuple[str, str]:
-    """The analyzers of two languages with their versions. Raises UsageError: one needs a package
-    that is not installed.
+    """Return the analyzers of two languages with their versions.
+
+    Raises:
+        UsageError: one needs a package that is not installed.
     """
     one, other = analysis.of(source), analysis.of(target)
     return f"{one.name} {one.version}", f"{other.name} {other.version}"
@@ -103,9 +110,7 @@ def write_table(
     source_surfaces: Mapping[str, str],
     target_surfaces: Mapping[str, str],
 ) -> None:
-    """Write a table to a path that is free; the same input gives the same rows. Of equal pairs the
-    heaviest counts.
-    """
+    """Write a table to a new file, deterministically; of equal pairs the heaviest counts."""
     with closing(sqlite3.connect(path, isolation_level=None)) as database:
         database.execute("PRAGMA journal_mode = OFF")
         database.execute("PRAGMA synchronous = OFF")
@@ -139,17 +144,16 @@ def write_table(
 
 
 class TranslationTable:
-    """A table, open until it is closed or dropped. Shared by threads.
+    """An open table. Thread-safe.
 
     Raises:
-        WorkspaceError: it is no table, is damaged, or is of a format that this program does not
-        know.
+        WorkspaceError: it is not a table, damaged, or of an unknown format.
     """
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._asking = threading.Lock()
-        self._remembered: OrderedDict[tuple[bool, str], list[Translation]] = OrderedDict()
+        self._lock = threading.Lock()
+        self._cache: dict[tuple[bool, str], list[Translation]] = {}
         try:
             self._database = sqlite3.connect(
                 f"{path.absolute().as_uri()}?mode=ro&immutable=1", uri=True, check_same_thread=False
@@ -173,26 +177,26 @@ class TranslationTable:
     def lookup(self, term: str, source: str, target: str) -> list[Translation]:
         """See `TranslationSource`. Raises WorkspaceError if the file is damaged."""
         backwards = source != self.info.source
-        with self._asking:
-            cached = self._remembered.get((backwards, term))
+        with self._lock:
+            cached = self._cache.get((backwards, term))
             if cached is None:
                 rows = self._rows(_LOOKUP[backwards], (term,))
                 cached = [
                     Translation(str(key), float(weight), surface or key, self.info.name)
                     for key, weight, surface in rows
                 ]
-                self._remembered[backwards, term] = cached
-                if len(self._remembered) > _REMEMBERED:
-                    self._remembered.popitem(last=False)
+                if len(self._cache) >= _MAX_CACHED:
+                    self._cache.clear()
+                self._cache[backwards, term] = cached
         return cached
 
     def resembling(self, term: str, source: str, target: str) -> list[Translation]:
         """See `TranslationSource`. Raises WorkspaceError if the file is damaged."""
-        if len(term) < SHORTEST or " " in term or not term.isalpha():
+        if len(term) < MIN_LETTERS or " " in term or not term.isalpha():
             return []
         backwards = source != self.info.source
         term_grams = grams(term)
-        with self._asking:
+        with self._lock:
             near = [str(key) for (key,) in self._rows(_NEAR[backwards], _range(term))]
             term_sound = sound(term)
             sounding = (
@@ -206,13 +210,13 @@ class TranslationTable:
         candidates = [
             each._replace(weight=each.weight * how)
             for how, key in alike
-            if how >= LEAST and key != term
+            if how >= MIN_LIKENESS and key != term
             for each in self.lookup(key, source, target)
         ]
         term_grams = grams(term_sound)
         for key, sound_of_key, surface in sounding:
             how = likeness(term_grams, grams(sound_of_key))
-            if how >= LEAST:
+            if how >= MIN_LIKENESS:
                 candidates.append(
                     Translation(key, SOUND_WEIGHT * how, surface or key, self.info.name)
                 )
@@ -238,6 +242,6 @@ def _read_info(database: sqlite3.Connection, path: Path) -> TableInfo:
 
 
 def _range(word: str) -> tuple[str, str]:
-    """From the first to behind the last word with the same beginning."""
+    """Return the range of words with the same beginning."""
     beginning = word[:BEGINNING]
     return beginning, beginning[:-1] + chr(ord(beginning[-1]) + 1)

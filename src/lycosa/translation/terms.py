@@ -1,8 +1,7 @@
-"""The terms that translations are kept by: those of the index, and for scripts whose words are
-several of them the words too.
+"""The keys of translations: terms of the index, and words that consist of several terms.
 
-A key is one term, or several with spaces between them that follow each other in the index: `编 程`.
-So a translation is looked up in the index as it stands, without being analysed again.
+A key is one term, or several adjacent terms joined by spaces: `编 程`. Thus a translation is looked
+up in the index without being analysed again.
 """
 
 from __future__ import annotations
@@ -15,24 +14,24 @@ from lycosa.text.analyze import Analyzer, NativeAnalyzer, Unit
 from lycosa.text.han import simplified
 from lycosa.text.korean import MorphemeAnalyzer
 from lycosa.text.segmented import (
-    PartsAnalyzer,
     SegmentedAnalyzer,
     SyllablePairAnalyzer,
     TwoStreamAnalyzer,
 )
+from lycosa.text.spaceless import PartsAnalyzer
 
 MAX_KEY = 8  # terms
 
 
 class TranslationTerm(NamedTuple):
-    """A key and how it was written."""
+    """A key and its spelling."""
 
     key: str
     surface: str
 
 
 def has_parts(analyzer: Analyzer) -> bool:
-    """Whether its words are several terms of the index: Chinese, Japanese, Burmese, Lao, Korean."""
+    """Return whether its words are several terms: Chinese, Japanese, Burmese, Lao, Korean."""
     return isinstance(analyzer, PartsAnalyzer | SyllablePairAnalyzer | MorphemeAnalyzer)
 
 
@@ -63,7 +62,7 @@ def _terms(analyzer: Analyzer, units: Sequence[Unit]) -> Iterator[TranslationTer
             if parts and len(unit.phrase) <= MAX_KEY:
                 yield TranslationTerm(" ".join(unit.phrase), one_script(analyzer, surface))
             yield from (TranslationTerm(term, term) for term in unit.phrase)
-        if unit.word and not parts:  # Vietnamese with its accents; two syllables of Tibetan
+        if unit.word and not parts:  # Vietnamese with accents; Tibetan pairs of syllables
             pair = (
                 place + 1 < len(units)
                 and unit.word != unit.phrase[0]
@@ -78,9 +77,7 @@ def _terms(analyzer: Analyzer, units: Sequence[Unit]) -> Iterator[TranslationTer
 
 
 def unit_keys(analyzer: Analyzer, unit: Unit) -> tuple[list[str], list[str]]:
-    """The keys by which a query's word is looked up: those for the whole of it, the best first,
-    then its parts.
-    """
+    """Return the keys for a word of a query, the best first, and the keys for its parts."""
     if has_parts(analyzer):
         whole = " ".join(unit.phrase)
         return [whole], list(unit.phrase) if len(unit.phrase) > 1 else []
@@ -90,12 +87,12 @@ def unit_keys(analyzer: Analyzer, unit: Unit) -> tuple[list[str], list[str]]:
 
 
 def phrase_key(units: Iterable[Unit]) -> str:
-    """The key of several words that a dictionary has together."""
+    """Return the key of a phrase."""
     return " ".join(term for unit in units for term in unit.phrase)
 
 
 def written_key(analyzer: Analyzer, text: str) -> str:
-    """The key of a dictionary's word or phrase; "" if it holds no word or too many."""
+    """Return the key of a word or phrase; "" if it contains no word or too many."""
     key = phrase_key(analyzer.units(text))
     return key if 0 < key.count(" ") + 1 <= MAX_KEY or (key and " " not in key) else ""
 
@@ -105,7 +102,7 @@ def one_script(analyzer: Analyzer, text: str) -> str:
 
 
 def bare(surface: str) -> str:
-    """A word without the signs around it."""
+    """Strip punctuation around a word."""
     start, end = 0, len(surface)
     while start < end and not surface[start].isalnum():
         start += 1

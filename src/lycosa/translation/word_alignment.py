@@ -1,16 +1,15 @@
-"""Which word translates which, learned from sentences and their translations.
+"""Learn word translations from sentences and their translations.
 
 IBM model 1 (Brown, Della Pietra, Della Pietra, Mercer, "The mathematics of statistical machine
-translation", 1993) in both directions, which after some rounds have to agree: a link counts as much
-as both directions believe in it together (Liang, Taskar, Klein, "Alignment by agreement", NAACL
-2006). A round is a few passes of numpy over all pairs of words of a sentence and its translation.
+translation", 1993) in both directions. After some rounds both must agree: a link counts with the
+product of both probabilities (Liang, Taskar, Klein, "Alignment by agreement", NAACL 2006).
 """
 
 from __future__ import annotations
 
 import itertools
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -20,26 +19,18 @@ from numpy.typing import NDArray
 from lycosa.translation.terms import TranslationTerm
 
 LEARNER_VERSION = 1
-"""Raise it when the same texts teach another table (here, in `align` or in `terms`): no table is
-then taken over from before.
-"""
+"""Raise it when the same texts give another table, so that no older table is reused."""
 
-# Calibrated on SIB-200 (index_id mod 5 = 1 of its training part held out, 18 languages and English
-# both ways; bench/across.py): with agreement an English sentence finds its fellow at .90, without
-# at .85; 3 to 6 rounds differ by .005.
+# Calibrated on held-out sentences of SIB-200 (bench/across.py).
 ALONE_ROUNDS = 2
 AGREEING_ROUNDS = 3
-NULL = 0.5  # weight of "translates nothing" beside the words of the other sentence
-# of the geometric mean of both probabilities; 1 gives .90, .5 gives .92, .3 less again
-WEIGHT_POWER = 0.5
+NULL = 0.5  # weight of the null word, which translates nothing
+WEIGHT_POWER = 0.5  # exponent of the geometric mean of both probabilities
 MIN_WEIGHT = 0.03
-MAX_TRANSLATIONS = 24  # kept for a term, either way
-# terms, a word and its parts counted each: what is longer is no sentence, and costs the square of
-# it
-MAX_SENTENCE = 250
+MAX_TRANSLATIONS = 24  # of a term, in either direction
+MAX_SENTENCE = 250  # terms; the cost is quadratic
 MAX_SENTENCES = 60_000
-# pairs of words, half a gigabyte; beyond, the longest sentences are left out
-MAX_LINKS = 12_000_000
+MAX_LINKS = 12_000_000  # half a gigabyte; beyond, the longest sentences are left out
 
 Sentence = Sequence[TranslationTerm]
 Floats = NDArray[np.float64]
@@ -49,9 +40,7 @@ Small = NDArray[np.int32]
 
 @dataclass(slots=True, frozen=True)
 class Learned:
-    """What was learned: (source key, target key, weight from 0 to 1), and how each key is usually
-    written.
-    """
+    """The learned pairs (source key, target key, weight from 0 to 1) and spellings of keys."""
 
     pairs: list[tuple[str, str, float]]
     source_surfaces: dict[str, str]
@@ -65,29 +54,28 @@ class _Vocabulary:
     def __init__(self) -> None:
         self.keys: list[str] = []
         self._numbers: dict[str, int] = {}
-        self._written: dict[str, Counter[str]] = {}
+        self._terms: Counter[TranslationTerm] = Counter()
 
     def numbers(self, sentence: Sentence) -> list[int]:
+        """Return the numbers of the keys of a sentence; new keys get the next numbers."""
+        self._terms.update(sentence)
         numbers = []
-        for key, surface in sentence:
+        for key, _ in sentence:
             number = self._numbers.get(key)
             if number is None:
                 number = self._numbers[key] = len(self.keys)
                 self.keys.append(key)
-                self._written[key] = Counter()
-            self._written[key][surface] += 1
             numbers.append(number)
         return numbers
 
-    def surfaces(self, keys: Iterable[str]) -> dict[str, str]:
-        """How each key is written most often: of equal ones in lower case, then the shortest."""
-        return {
-            key: min(
-                self._written[key].items(),
-                key=lambda item: (-item[1], item[0] != item[0].lower(), len(item[0]), item[0]),
-            )[0]
-            for key in keys
-        }
+    def surfaces(self, keys: Collection[str]) -> dict[str, str]:
+        """Return the most frequent spelling of each key, preferably lower case and short."""
+        best: dict[str, tuple[int, bool, int, str]] = {}
+        for (key, surface), count in self._terms.items():
+            if key in keys:
+                rank = (-count, surface != surface.lower(), len(surface), surface)
+                best[key] = min(rank, best.get(key, rank))
+        return {key: rank[3] for key, rank in best.items()}
 
 
 class _Links(NamedTuple):
@@ -101,9 +89,14 @@ class _Links(NamedTuple):
 
     @classmethod
     def of(cls, source: Sequence[int], target: Sequence[int]) -> _Links:
-        one, one_counts = np.unique(np.array(source, np.int64), return_counts=True)
-        other, other_counts = np.unique(np.array(target, np.int64), return_counts=True)
-        return cls(one, one_counts, other, other_counts, len(source) * len(target))
+        return cls(*_counted(source), *_counted(target), len(source) * len(target))
+
+
+def _counted(numbers: Sequence[int]) -> tuple[Whole, Whole]:
+    """Return the distinct numbers and their counts; much faster than `np.unique` for few."""
+    counts = Counter(numbers)
+    distinct = sorted(counts)
+    return np.array(distinct, np.int64), np.array([counts[each] for each in distinct], np.int64)
 
 
 def learn(pairs: Iterable[tuple[Sentence, Sentence]]) -> Learned:
@@ -182,7 +175,7 @@ def _normalized(count: NDArray[Any], groups: Whole, size: int) -> Floats:
 
 
 def _null(terms: Sequence[tuple[Whole, Whole]], size: int) -> Floats:
-    """Return for each distinct term of each sentence the weight of "translates nothing"."""
+    """Return for each distinct term of each sentence the weight of the null word."""
     numbers = np.concatenate([each for each, _ in terms])
     counts = np.concatenate([each for _, each in terms])
     frequency = np.bincount(numbers, weights=counts, minlength=size) / counts.sum()
@@ -217,9 +210,7 @@ def _terms_of_links(links: Sequence[_Links], *, backward: bool) -> tuple[Small, 
 def _strongest(
     source: _Vocabulary, target: _Vocabulary, aligned: tuple[Whole, Whole, Floats]
 ) -> list[tuple[str, str, float]]:
-    """The pairs that are worth keeping: among the best of their source term, or of their target
-    term.
-    """
+    """Return the pairs that are among the best of their source term or of their target term."""
     ones, others, weights = aligned
     good = weights >= MIN_WEIGHT
     ones, others, weights = ones[good], others[good], weights[good]
@@ -237,7 +228,7 @@ def _strongest(
 
 
 def _rank_within(groups: Whole, weights: Floats) -> Whole:
-    """For each row its place among those of its group, the heaviest 0."""
+    """Return the rank of each row within its group, the heaviest 0."""
     order = np.lexsort((-weights, groups))
     ordered = groups[order]
     starts = (

@@ -1,10 +1,9 @@
-"""The tables of translations that a workspace has: those that people added or had learned, and
-those that its crawl taught.
+"""The translation tables of a workspace.
 
-    translations/<name>/table.sqlite            added or learned by `lycosa translate`
+    translations/<name>/table.sqlite               added or learned by `lycosa translate`
     graph/<generation>/translations-xx-yy.sqlite   learned from the crawl by `lycosa rank`
 
-No polars here: a search opens them.
+Does not import polars: searches open the tables.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ _GENERATION = re.compile(r"^\d{8}\Z")
 
 @dataclass(slots=True)
 class OpenTables:
-    """All tables, open, and what is wrong with those that are not."""
+    """All open tables, and messages about those that cannot be used."""
 
     tables: list[TranslationTable] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
@@ -39,59 +38,56 @@ class OpenTables:
         return self.sources_for(Analysis())
 
     def sources_for(self, analysis: Analysis) -> Sources:
-        """All tables as one, to be asked by an analysis of one kind of Korean."""
+        """Return all tables as one, with keys by an analysis of one kind of Korean."""
         return Sources(fitted(table, analysis) for table in self.tables)
 
     @property
     def infos(self) -> list[TableInfo]:
         return [table.info for table in self.tables]
 
-
-Seen = tuple[tuple[str, ...], str]
-"""What there is: the names of the added tables, and the newest generation of the graph."""
-
-
-def seen(storage: Storage) -> Seen:
-    """To tell whether `open_tables` would give others now; costs two listings of small folders."""
-    generations = [name for name in storage.names(GRAPH) if _GENERATION.match(name)]
-    return tuple(name for name in storage.names(FOLDER) if not name.startswith(".")), max(
-        generations, default=""
-    )
-
-
-def open_tables(storage: Storage) -> OpenTables:
-    """Open what is there. A table that is damaged, or of another version's analyzers, is told and
-    left out.
-    """
-    names, generation = seen(storage)
-    paths = [
-        Path(found) / TABLE
-        for name in names
-        if (found := storage.folders.local_path(f"{FOLDER}/{name}")) is not None
-    ]
-    if generation and (found := storage.folders.local_path(f"{GRAPH}/{generation}")) is not None:
-        paths += sorted(path for path in Path(found).iterdir() if OF_CRAWL.match(path.name))
-    opened = OpenTables()
-    for path in paths:
+    def open(self, path: Path) -> None:
+        """Open a table; if it cannot be used, add a message instead."""
         try:
             table = TranslationTable(path)
         except WorkspaceError as error:
-            opened.problems.append(str(error))
-            continue
+            self.problems.append(str(error))
+            return
         try:
-            current = table.info.current
+            if table.info.current:
+                self.tables.append(table)
+                return
+            remedy = (
+                "run `lycosa rank`" if table.info.kind == "crawl" else "remove and add it again"
+            )
+            problem = f"was made by another version of the analyzers: {remedy}"
         except UsageError as error:
-            table.close()
-            opened.problems.append(f"the table {table.info.name} is left out: {error}")
-            continue
-        if current:
-            opened.tables.append(table)
-        else:
-            table.close()
-            how = (
-                "run `lycosa rank`" if table.info.kind == "crawl" else "remove it and add it again"
-            )
-            opened.problems.append(
-                f"the table {table.info.name} was made by another version of the analyzers: {how}"
-            )
+            problem = f"is left out: {error}"
+        table.close()
+        self.problems.append(f"the table {table.info.name} {problem}")
+
+
+Seen = tuple[tuple[str, ...], str]
+"""The names of the added tables, and the newest generation of the graph."""
+
+
+def seen(storage: Storage) -> Seen:
+    """Return what changes when `open_tables` would open others; cheap."""
+    names = tuple(name for name in storage.names(FOLDER) if not name.startswith("."))
+    generations = [name for name in storage.names(GRAPH) if _GENERATION.match(name)]
+    return names, max(generations, default="")
+
+
+def open_tables(storage: Storage) -> OpenTables:
+    """Open all tables of a workspace."""
+    names, generation = seen(storage)
+    opened = OpenTables()
+    for name in names:
+        folder = storage.folders.local_path(f"{FOLDER}/{name}")
+        if folder is not None:
+            opened.open(Path(folder) / TABLE)
+    folder = storage.folders.local_path(f"{GRAPH}/{generation}") if generation else None
+    if folder is not None:
+        for path in sorted(Path(folder).iterdir()):
+            if OF_CRAWL.match(path.name):
+                opened.open(path)
     return opened

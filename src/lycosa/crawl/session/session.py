@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from lycosa.config.settings import ADMISSION_SETTINGS, Config
+from lycosa.config.collection import ADMISSION_SETTINGS
+from lycosa.config.settings import Config
 from lycosa.core.clock import Clock, SystemClock
 from lycosa.crawl.admission.discovery import Discovery
 from lycosa.crawl.admission.inbox import Inbox

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from lycosa.config.settings import Strategy as StrategyName
+from lycosa.config.collection import Strategy as StrategyName
 from lycosa.core.records import HostRow, UrlRow
 
 Rank = tuple[float, ...]

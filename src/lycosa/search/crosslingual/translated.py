@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 
 from lycosa.search.query.query import Clause, ParsedQuery, clauses
 from lycosa.text.analyze import Analysis, Analyzer, Unit
-from lycosa.translation.source import MOST, Sources, Translation, best
+from lycosa.translation.source import MAX_TRANSLATIONS, Sources, Translation, best
 from lycosa.translation.terms import bare, has_parts, phrase_key, unit_keys, written_key
 
 # Calibrated on SIB-200's held-out fifth of the training part (index_id mod 5 = 1; bench/across.py
@@ -172,7 +172,7 @@ class Translator:
         if not whole and len(parts) == 1:
             return TranslatedTerm(
                 surface,
-                tuple(best([self._translations(parts[0], other)[: MOST - len(typed)], typed])),
+                tuple(best([self._translations(parts[0], other)[: MAX_TRANSLATIONS - len(typed)], typed])),
             )
         translations = best(self._translations(key, other) for key in whole)
         weight = PART_WEIGHT if translations else 1.0
@@ -188,7 +188,7 @@ class Translator:
         ]
         parted = tuple(TranslatedTerm(part, tuple(listed)) for part, listed in lesser if listed)
         return TranslatedTerm(
-            surface, tuple(best([translations[: MOST - len(typed)], typed])), parts=parted
+            surface, tuple(best([translations[: MAX_TRANSLATIONS - len(typed)], typed])), parts=parted
         )
 
     def _translations(self, key: str, other: Analyzer) -> list[Translation]:

@@ -1,13 +1,24 @@
-"""A site's report for people: a screen or two, or everything."""
+"""Print a site's report as text, or write it as CSV files."""
 
 from __future__ import annotations
 
+import csv
 from collections.abc import Iterator, Sequence
+from dataclasses import fields
 from itertools import groupby
+from pathlib import Path
 
+from lycosa.core.errors import WorkError
 from lycosa.core.units import format_duration, format_size, number_of
-from lycosa.site.report import SiteReport, Thresholds
-from lycosa.site.tree import Folder
+from lycosa.site.checks import (
+    BrokenLink,
+    DuplicateContent,
+    Folder,
+    MissingReturnLink,
+    MixedContent,
+    RedirectChain,
+)
+from lycosa.site.report import DocumentProblem, OrphanPage, PageLine, SiteReport, Thresholds
 
 _SHOWN, _FOLDERS, _HOLDERS = 5, 12, 3
 _BAR = 24  # characters of the longest bar
@@ -151,3 +162,45 @@ def _list(name: str, lines: Sequence[str], most: int) -> Iterator[str]:
         yield f"  {line}"
     if len(lines) > most:
         yield f"  and {len(lines) - most:,} more"
+
+
+def write_csv(report: SiteReport, folder: str) -> list[Path]:
+    """Write `pages.csv`, `tree.csv`, `broken.csv` and so on, also for empty lists.
+
+    The first line contains the column names. Lists of URLs are joined by spaces.
+
+    Raises:
+        WorkError: the folder cannot be written.
+    """
+    lists: dict[str, tuple[type, Sequence[object]]] = {
+        "pages": (PageLine, report.page_list),
+        "tree": (Folder, report.tree),
+        "broken": (BrokenLink, report.broken),
+        "orphans": (OrphanPage, report.orphans),
+        "chains": (RedirectChain, report.chains),
+        "duplicates": (DuplicateContent, report.duplicates),
+        "untitled": (PageLine, report.untitled),
+        "slow": (PageLine, report.slow),
+        "large": (PageLine, report.large),
+        "hreflang": (MissingReturnLink, report.hreflang),
+        "mixed": (MixedContent, report.mixed),
+        "faults": (DocumentProblem, report.faults),
+    }
+    paths = [Path(folder) / f"{name}.csv" for name in lists]
+    try:
+        Path(folder).mkdir(parents=True, exist_ok=True)
+        for path, (kind, rows) in zip(paths, lists.values(), strict=True):
+            columns = [field.name for field in fields(kind)]
+            with path.open("w", encoding="utf-8", newline="") as file:
+                writer = csv.writer(file, lineterminator="\n")
+                writer.writerow(columns)
+                writer.writerows([_cell(getattr(row, name)) for name in columns] for row in rows)
+    except OSError as error:
+        raise WorkError(
+            f"the report cannot be written to {folder}: {error.strerror or error}"
+        ) from error
+    return paths
+
+
+def _cell(value: object) -> object:
+    return " ".join(map(str, value)) if isinstance(value, tuple) else value

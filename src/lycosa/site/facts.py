@@ -14,7 +14,7 @@ import polars as pl
 
 from lycosa.core.errors import FetchError
 from lycosa.core.records import KINDS_WITHOUT_ROWS, LinkKind, UrlState, VisitKind
-from lycosa.graph.link_graph import Keys, Lookup, Places
+from lycosa.graph.link_graph import Keys, Lookup, Places, RedirectMap
 from lycosa.store.tables.live import LiveTables
 from lycosa.url.site_name import SiteName
 
@@ -24,7 +24,7 @@ NAVIGATED = tuple(
 )
 """Kinds of links by which a reader comes to a page; the others serve pages or speak of them."""
 
-MOST_HOPS = 20  # of redirects that are followed; what goes on is told as a chain without an end
+MAX_HOPS = 20  # of redirects that are followed; what goes on is told as a chain without an end
 _NO_ROWS = [kind.value for kind in KINDS_WITHOUT_ROWS if kind is not VisitKind.REQUISITE]
 _OURS = [
     FetchError.ADDRESS_REFUSED.value,
@@ -75,7 +75,7 @@ class SiteFacts:
     def ends_of(self, places: Places) -> Places:
         """The nodes where the redirects of these nodes end, those of them that are the site's."""
         hashes: Keys = self.nodes["hash"].to_numpy()
-        ends = Lookup(hashes).find(Redirects(self.answers).ends(hashes[places]))
+        ends = Lookup(hashes).find(redirects(self.answers).ends(hashes[places]))
         return ends[ends >= 0]
 
 
@@ -83,34 +83,23 @@ def site_facts(tables: LiveTables, name: SiteName) -> SiteFacts:
     """Gather them. Raises FileNotFoundError as `LiveTables.ordered` does."""
     links = _links(tables, name)
     nodes = _nodes(tables, name)
-    answers = _answers(tables, name, nodes, links)
+    own = nodes.select("hash", "url", "verdict", pl.col("redirect_to").fill_null(""))
+    answers = newest_answers(tables, links.select(hash="target").unique(), own)
     verdicts = answers.select("hash", "verdict")
     nodes = (
         nodes.drop("verdict")
         .join(verdicts, on="hash", how="left", maintain_order="left")
         .with_columns(pl.col("verdict").fill_null(""))
     )
-    return SiteFacts(name, nodes, answers, links, _navigation(nodes, links, Redirects(answers)))
+    return SiteFacts(name, nodes, answers, links, _navigation(nodes, links, redirects(answers)))
 
 
-class Redirects:
-    """Where URLs lead in the end, by their hashes."""
-
-    def __init__(self, answers: pl.DataFrame) -> None:
-        moved = answers.filter(pl.col("redirect_to") != "")
-        self._target: Keys = moved["redirect_to"].hash().to_numpy()
-        self._lookup = Lookup(moved["hash"].to_numpy())
-
-    def ends(self, urls: Keys) -> Keys:
-        """The hash of the URL at the end of each one's redirects; in a loop, of one in it."""
-        if not self._target.size:
-            return urls
-        for _ in range(MOST_HOPS):
-            place = self._lookup.find(urls)
-            if (place < 0).all():
-                break
-            urls = np.where(place >= 0, self._target[place], urls)
-        return urls
+def redirects(answers: pl.DataFrame) -> RedirectMap:
+    """Return where the URLs of these answers redirect to."""
+    moved = answers.filter(pl.col("redirect_to") != "")
+    return RedirectMap(
+        moved["hash"].to_numpy(), moved["redirect_to"].hash().to_numpy(), max_hops=MAX_HOPS
+    )
 
 
 def _links(tables: LiveTables, name: SiteName) -> pl.DataFrame:
@@ -198,66 +187,53 @@ def _verdict() -> pl.Expr:
     )
 
 
-def _answers(
-    tables: LiveTables, name: SiteName, nodes: pl.DataFrame, links: pl.DataFrame
-) -> pl.DataFrame:
-    """Of the site's URLs, of what they link to elsewhere, and of what those redirect to."""
-    own = nodes.select("hash", "url", "verdict", pl.col("redirect_to").fill_null(""))
-    return newest_answers(tables, links.select(hash="target").unique(), own)
-
-
 def newest_answers(
-    tables: LiveTables, wanted: pl.DataFrame, known: pl.DataFrame | None = None
+    tables: LiveTables, urls: pl.DataFrame, known: pl.DataFrame | None = None
 ) -> pl.DataFrame:
-    """hash, url, verdict, redirect_to of what was fetched of the URLs with these hashes, and of
-    where those redirect to.
+    """Return hash, url, verdict, redirect_to of the fetched URLs and of their redirect targets.
 
-    `known` are answers that are at hand: they come first, and are not looked for again.
+    Args:
+        urls: hashes of URLs.
+        known: answers that are known already; they come first and are not looked up again.
     """
-    found = [] if known is None else [known]
-    seen = wanted.clear() if known is None else known.select("hash")
-    for _ in range(MOST_HOPS):
-        wanted = wanted.join(seen, on="hash", how="anti")
-        if not wanted.height:
+    answers = [pl.DataFrame(schema=_ANSWER) if known is None else known]
+    seen = answers[0].select("hash")
+    for _ in range(MAX_HOPS):
+        urls = urls.join(seen, on="hash", how="anti")
+        if not urls.height:
             break
-        more = _fetched(tables, wanted)
-        seen = pl.concat([seen, wanted])
-        found.append(more)
-        wanted = (
-            more.filter(pl.col("redirect_to") != "")
-            .select(hash=pl.col("redirect_to").hash())
-            .unique()
-        )
-    return pl.concat(found) if found else pl.DataFrame(schema=_ANSWER)
+        more = _fetched(tables, urls)
+        seen = pl.concat([seen, urls])
+        answers.append(more)
+        urls = more.filter(pl.col("redirect_to") != "").select(hash=pl.col("redirect_to").hash())
+        urls = urls.unique()
+    return pl.concat(answers)
 
 
-def _fetched(tables: LiveTables, wanted: pl.DataFrame) -> pl.DataFrame:
+def _fetched(tables: LiveTables, urls: pl.DataFrame) -> pl.DataFrame:
     visits = tables.scan("visits").filter(~pl.col("kind").is_in(_NO_ROWS))
-    named = visits.select(
-        "url", "http_status", "error", "redirect_to", "fetched_at", hash=pl.col("url").hash()
-    )
     newest = (
-        named.join(wanted.lazy(), on="hash", how="semi")
+        visits.select(
+            "url", "http_status", "error", "redirect_to", "fetched_at", hash=pl.col("url").hash()
+        )
+        .join(urls.lazy(), on="hash", how="semi")
         .sort("fetched_at", maintain_order=True)
         .unique("hash", keep="last")
     )
     gone = (
         tables.scan("urls")
         .filter((pl.col("operation") == "") & (pl.col("state") == UrlState.GONE.value))
-        .select("url", "state", "reason")
-    )
-    dead = (
-        gone.with_columns(hash=pl.col("url").hash())
-        .join(wanted.lazy(), on="hash", how="semi")
+        .select("url", "state", "reason", hash=pl.col("url").hash())
+        .join(urls.lazy(), on="hash", how="semi")
         .unique("hash")
     )
-    rows = newest.join(dead, on=["hash", "url"], how="full", coalesce=True)
+    rows = newest.join(gone, on=["hash", "url"], how="full", coalesce=True)
     return rows.select(
         "hash", "url", _verdict().alias("verdict"), pl.col("redirect_to").fill_null("")
     ).collect()
 
 
-def _navigation(nodes: pl.DataFrame, links: pl.DataFrame, redirects: Redirects) -> SiteLinks:
+def _navigation(nodes: pl.DataFrame, links: pl.DataFrame, moved: RedirectMap) -> SiteLinks:
     """What leads from elsewhere to elsewhere is none of the site's; of what is elsewhere, each URL
     counts once.
     """
@@ -272,7 +248,7 @@ def _navigation(nodes: pl.DataFrame, links: pl.DataFrame, redirects: Redirects) 
     )
     for part in followed.iter_slices(_SLICE):
         from_hash: Keys = part["source"].to_numpy()
-        ends = redirects.ends(part["target"].to_numpy())
+        ends = moved.ends(part["target"].to_numpy())
         source, target = lookup.find(from_hash), lookup.find(ends)
         mine = ((source >= 0) | (target >= 0)) & (source != target)
         sources.append(source[mine].astype(np.int32))

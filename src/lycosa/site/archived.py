@@ -1,0 +1,77 @@
+"""Read responses from the archive for a report."""
+
+from __future__ import annotations
+
+import polars as pl
+
+from lycosa.archive.warc.reader import read_rendered, read_response
+from lycosa.core.errors import ArchiveError
+from lycosa.core.records import Exchange, VisitKind
+from lycosa.http.decode import decode_with, parse_head
+from lycosa.page.feeds.sitemap import read_sitemap
+from lycosa.store.tables.live import LiveTables
+from lycosa.store.workspace import Workspace
+from lycosa.url.site_name import SiteName
+
+
+def archived_exchange(
+    url: str, path: str, offset: int, length: int, *, with_rendered: bool = False
+) -> Exchange | None:
+    """Return the response of a WARC record; None if it is a revisit, or has no HTTP header.
+
+    Raises:
+        ArchiveError: the record is damaged.
+        FileNotFoundError: the file does not exist.
+    """
+    response = read_response(path, offset, length)
+    if not response.head or response.headers.get("warc-type") == "revisit":
+        return None
+    return Exchange(
+        url,
+        VisitKind.PAGE,
+        started_at=0,
+        duration_ms=0,
+        response_head=response.head,
+        body=response.body,
+        status=response.status,
+        rendered=read_rendered(path, offset + length) if with_rendered else b"",
+    )
+
+
+def listed_urls(
+    tables: LiveTables, name: SiteName, workspace: Workspace, max_decoded: int
+) -> tuple[dict[str, str], set[str]]:
+    """Read the newest complete version of each sitemap of a site that is still archived.
+
+    Returns:
+        The sitemap that lists each URL, and the sitemaps that were read.
+    """
+    visits = (
+        tables.scan("visits")
+        .filter(
+            name.rows()
+            & pl.col("http_status").is_between(200, 299)
+            & (pl.col("kind") == VisitKind.SITEMAP.value)
+            & (pl.col("warc_file") != "")
+        )
+        .sort("fetched_at", descending=True)
+        .select("url", "warc_file", "warc_offset", "warc_length")
+    )
+    sitemap_of: dict[str, str] = {}
+    sitemaps: set[str] = set()
+    for url, file, offset, length in visits.collect().iter_rows():
+        if url in sitemaps:
+            continue
+        try:
+            exchange = archived_exchange(url, workspace.path(file), offset, length)
+        except (ArchiveError, FileNotFoundError):
+            continue
+        if exchange is None:
+            continue
+        headers = parse_head(exchange.response_head)
+        payload = decode_with(exchange, headers, max_decoded).payload
+        sitemaps.add(url)
+        listed = read_sitemap(payload, url, content_type=headers.get("content-type") or "")
+        for entry in listed.entries:
+            sitemap_of.setdefault(entry.url, url)
+    return sitemap_of, sitemaps

@@ -1,0 +1,202 @@
+"""Analyzers of scripts without spaces: Chinese, Japanese, Burmese and Lao. Hot path."""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import re
+import unicodedata
+from collections.abc import Callable, Iterable, Sequence
+
+from icu4py.breakers import WordBreaker
+
+from lycosa.text import fold
+from lycosa.text.segmented import (
+    LETTERS,
+    MAX_CHARACTERS,
+    MEMO_CHUNKS,
+    MEMO_WORDS,
+    SIGNS,
+    SegmentedAnalyzer,
+    Terms,
+    Unit,
+    clean,
+    same,
+)
+
+# Words of Chinese and Japanese that folding leaves as they are.
+_PLAIN_CJK = re.compile(f"[\u3041-\u3096\u30a1-\u30fa\u30fc\u4e00-\u9fff]{{1,{MAX_CHARACTERS}}}")
+_LETTERS = LETTERS.removesuffix("\uac00-\ud7a3")  # without Hangul
+_CJK = "\u3005\u3041-\u3096\u30a1-\u30fa\u30fc\u4e00-\u9fff"
+_CJK_RUNS = re.compile(f"[{_CJK}]+|[^\\W_{_CJK}]+")
+_NOT_USUAL_CJK = re.compile(
+    f"[^0-9{_LETTERS}{SIGNS}\\s{_CJK}\u3001\u3002\u3008-\u3011\u301c\u30fb\uff01-\uff3e\uff40-\uff5e]"
+)
+_JOINED_CJK = re.compile(f"_(?=[{_CJK}])|_(?<=[{_CJK}]_)")
+
+
+class PartsAnalyzer(SegmentedAnalyzer):
+    """Scripts without spaces: each word's parts in order (characters, syllables), then ICU's words
+    of several parts.
+
+    A query word is looked up as a phrase of its parts, so it is found wherever ICU parted the text,
+    and whole words weigh more. The memo is of ICU's words.
+    """
+
+    def __init__(
+        self,
+        language: str,
+        parts: Callable[[str], Sequence[str]],
+        *,
+        name: str,
+        version: str,
+        prepare: Callable[[str], str] | None = None,
+        in_place: bool = False,
+    ) -> None:
+        """`in_place`: what `prepare` gives stands for the text character by character."""
+        super().__init__(language, same, name=name, version=version, prepare=prepare)
+        self._parts = parts
+        self._in_place = in_place
+        # ICU word -> its parts; -> the words in it
+        self._streams: tuple[dict[str, str], dict[str, str]] = {}, {}
+
+    def joined(self, text: str) -> str:
+        surfaces = self._surfaces(text)
+        if len(self._streams[0]) > MEMO_CHUNKS:
+            self._streams = {}, {}  # new ones: another thread may be reading the old
+        parts, words = self._streams
+        for surface in set(surfaces).difference(words):
+            if _PLAIN_CJK.fullmatch(surface):  # what `_units_of` gives, for most words
+                surface_parts = self._parts_of(surface)
+                parts[surface] = " ".join(surface_parts)
+                words[surface] = surface if len(surface_parts) > 1 else ""
+                continue
+            units = list(self._units_of(surface))
+            parts[surface] = " ".join(term for unit in units for term in unit.phrase)
+            words[surface] = " ".join(unit.word for unit in units if unit.word)
+        stream = filter(None, map(parts.__getitem__, surfaces))
+        return " ".join(itertools.chain(stream, filter(None, map(words.__getitem__, surfaces))))
+
+    def each(self, chunks: Sequence[str]) -> list[list[str]]:
+        return list(map(self.terms, chunks))
+
+    def units(self, text: str) -> list[Unit]:
+        return [unit for surface in self._surfaces(text) for unit in self._units_of(surface)]
+
+    def _surfaces(self, text: str) -> list[str]:
+        """ICU's words of the prepared text; as they are written, where its characters stand for
+        those of the text.
+        """
+        ready = clean(self.prepare(text))
+        words = list(WordBreaker(ready, self.language))
+        if not self._in_place or (written := clean(fold.with_names(text))) == ready:
+            return words
+        ends = list(itertools.accumulate(map(len, words)))
+        return [written[start:end] for start, end in zip([0, *ends], ends, strict=False)]
+
+    def _units_of(self, surface: str) -> Iterable[Unit]:
+        """The parts are of the prepared word, the word is as written: pages in the script of the
+        query come first.
+        """
+        for term in (surface,) if _PLAIN_CJK.fullmatch(surface) else self._word(surface):
+            if term.isascii():
+                yield Unit((term,), "", surface)
+            else:
+                parts = self._parts_of(term)
+                yield Unit(tuple(parts), term if len(parts) > 1 else "", surface)
+
+    def _parts_of(self, term: str) -> Sequence[str]:
+        return self._parts(term if self._prepare_letters is None else self._prepare_letters(term))
+
+
+class CharacterAnalyzer(PartsAnalyzer):
+    """Chinese and Japanese: characters, then words. The memo is of runs of them, and of words in
+    other scripts.
+
+    Usual texts are cut into such runs by `re`, and ICU parts the new runs of a text together. Where
+    a text has something of which it is not sure that ICU ends a word there, it goes the longer way
+    of `PartsAnalyzer`, which gives the same terms.
+    """
+
+    def __init__(
+        self, language: str, *, name: str, version: str, prepare: Callable[[str], str] | None = None
+    ) -> None:
+        """`prepare` gives a text of the same length."""
+        super().__init__(
+            language, characters_of, name=name, version=version, prepare=prepare, in_place=True
+        )
+        # run -> its characters or terms; -> the words in it
+        self._runs: tuple[dict[str, str], dict[str, str]] = {}, {}
+
+    def joined(self, text: str) -> str:
+        written = clean(fold.with_names(text))
+        if not all(map(_parts_words, set(_NOT_USUAL_CJK.findall(written)))) or (
+            "_" in written and _JOINED_CJK.search(written)
+        ):
+            return super().joined(text)
+        if len(self._runs[0]) > MEMO_CHUNKS:
+            self._runs = {}, {}  # new ones: another thread may be reading the old
+        parts, words = self._runs
+        runs = _CJK_RUNS.findall(written)
+        unknown = set(runs).difference(words)
+        if unknown:
+            new = [run for run in unknown if "\u3000" < run < "\ua000"]
+            if not self._learn_runs(new, parts, words):
+                return super().joined(text)
+            if len(self._terms) > MEMO_WORDS:
+                self._terms = Terms(self._word)
+            # they recur, the runs hardly do: four fifths of what is remembered is new
+            for word in unknown.difference(new):
+                words[word], parts[word] = "", self._terms[word]
+        stream = filter(None, map(parts.__getitem__, runs))
+        return " ".join(itertools.chain(stream, filter(None, map(words.__getitem__, runs))))
+
+    def _learn_runs(
+        self, runs: Sequence[str], parts: dict[str, str], words: dict[str, str]
+    ) -> bool:
+        """Remember runs of Chinese or Japanese characters. Whether that is so easy: words of
+        unusual length may not be terms.
+        """
+        if not runs:
+            return True
+        written = ready = "\n".join(runs)
+        if self._prepare_letters is not None:
+            ready = self._prepare_letters(written)
+        cut = list(WordBreaker(ready, self.language))
+        if len(max(cut, key=len)) > MAX_CHARACTERS:
+            return False
+        if ready != written:
+            ends = list(itertools.accumulate(map(len, cut)))
+            cut = [written[start:end] for start, end in zip([0, *ends], ends, strict=False)]
+        several = " ".join([word for word in cut if len(word) > 1 or word == "\n"])
+        # a join takes six times as long
+        parts.update(zip(runs, ready.replace("", " ")[1:-1].split(" \n "), strict=True))
+        words.update(zip(runs, map(str.strip, several.split("\n")), strict=True))
+        return True
+
+
+@functools.cache
+def _parts_words(sign: str) -> bool:
+    """Whether ICU ends a word at this sign wherever it stands, and it is no part of a term."""
+    usual = (
+        unicodedata.category(sign) in ("So", "Sm", "Sc", "Po", "Ps", "Pe", "Pi", "Pf", "Pd", "Cn")
+        and not "\u3012" <= sign <= "\u33ff"
+    )
+    return usual and not any(
+        character.isalnum() or unicodedata.category(character)[0] == "M"
+        for character in fold.plain(sign)
+    )
+
+
+def characters_of(term: str) -> Sequence[str]:
+    """The characters of a Chinese or Japanese word; another word is one part."""
+    return term if _is_cjk(term) else (term,)
+
+
+def _is_cjk(term: str) -> bool:
+    first = term[0]
+    return (
+        "\u3005" <= first <= "\u9fff"
+        or "\uf900" <= first <= "\ufaff"
+        or "\U00020000" <= first <= "\U0003ffff"
+    )
