@@ -200,8 +200,8 @@ def _library(
         f"{number_of(report.days, 'directory LANG/DATE', 'directories LANG/DATE')}, "
         f"{format_size(report.bytes)}; {number_of(len(report.written), 'new file')}"
         + (
-            f", {number_of(report.unread, 'older version')} no longer in the archive"
-            if report.unread
+            f", {number_of(report.unreadable, 'older version')} no longer in the archive"
+            if report.unreadable
             else ""
         )
     )
