@@ -257,7 +257,7 @@ def warc(
                 "files": [str(path) for path in report.files],
                 "index": str(report.index) if report.index else None,
                 "captures": report.captures,
-                "kept": report.kept,
+                "existing": report.existing,
                 "without_record": report.without_record,
                 "bytes": report.bytes,
             }
@@ -270,7 +270,7 @@ def warc(
     print(
         f"{number_of(report.captures, 'capture')} in {number_of(len(report.files), 'file')}, "
         f"{format_size(report.bytes)}"
-        + (f"; {number_of(report.kept, 'file')} already existed" if report.kept else "")
+        + (f"; {number_of(report.existing, 'file')} already existed" if report.existing else "")
     )
 
 
