@@ -197,7 +197,6 @@ def test_a_copy_is_exported_and_searched_like_the_original(root: Path, tmp_path:
             FORMATS["xml"],
             LibrarySelection(collection="two"),
             READER,
-            {},
         )
     content: Callable[[str], dict[str, bytes]] = lambda name: {  # noqa: E731
         str(path.relative_to(tmp_path / name)): path.read_bytes()

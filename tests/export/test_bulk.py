@@ -10,7 +10,7 @@ import json
 import multiprocessing
 import random
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +22,7 @@ from lycosa.core.records import Page, UrlState
 from lycosa.export.bulk import actions as bulk_actions
 from lycosa.export.bulk.actions import BulkSelection, actions, document_id, domains_of
 from lycosa.export.bulk.bulk import EXPORTS, BulkReport, Destination, export_bulk, export_jsonl
-from lycosa.export.bulk.http import BulkClient, Patience, Waiting, authorization
+from lycosa.export.bulk.http import Backoff, BulkClient, authorization
 from lycosa.export.bulk.targets import OpenSearch, Quickwit, Target
 from lycosa.http.fields import retry_after_s
 from lycosa.store.compaction.compact import compact
@@ -48,7 +48,7 @@ from tests.servers.bulk import (
 )
 from tests.store.builders import START_MS, identify, make_visit, url_row
 
-QUICK = Patience(attempts=8, wait_s=0.001, most_wait_s=0.01, timeout_s=0.3)
+TIMEOUT_S = 0.3
 HOSTS = ("www.example.org", "news.example.org", "example.com", "a.b.example.net")
 
 
@@ -119,19 +119,22 @@ def held(cluster: Cluster) -> dict[str, str]:
     return {name: document["text"] for name, document in cluster.documents.items()}
 
 
+def quick(notify: Callable[[str], None] = lambda line: None, attempts: int = 8) -> Backoff:
+    return Backoff(notify, attempts, wait_s=0.001, max_wait_s=0.01)
+
+
 def send(
     workspace: Workspace, cluster: Cluster, *, kind: str = "opensearch", **more: Any
 ) -> BulkReport:
     chosen = more.pop("chosen", BulkSelection())
-    patience = more.pop("patience", QUICK)
-    waiting = Waiting(patience, more.pop("say", lambda line: None))
-    client = BulkClient(cluster.url, waiting, patience.timeout_s, more.pop("environment", {}))
+    backoff = quick(more.pop("notify", lambda line: None), more.pop("attempts", 8))
+    client = BulkClient(cluster.url, backoff, TIMEOUT_S, more.pop("environment", {}))
     target: Target = (
         OpenSearch(client, "pages") if kind == "opensearch" else Quickwit(client, "pages")
     )
     try:
         return export_bulk(
-            workspace, target, Destination(kind, client.url, "pages", chosen), waiting, **more
+            workspace, target, Destination(kind, client.url, "pages", chosen), backoff, **more
         )
     finally:
         client.close()
@@ -203,11 +206,9 @@ def test_what_comes_late_changes_nothing(workspace: Workspace, cluster: Cluster)
     put(workspace, claim, [2], state=UrlState.GONE)
     send(workspace, cluster)
     before = dict(cluster.documents)
-    waiting = Waiting(QUICK, lambda line: None)
-    client = BulkClient(cluster.url, waiting, 1.0, {})
-    outcomes = OpenSearch(client, "pages").send(old, last=True)
+    client = BulkClient(cluster.url, quick(), 1.0, {})
+    assert OpenSearch(client, "pages").send(old, last=True) == [None] * len(old)
     client.close()
-    assert {outcome.verdict.value for outcome in outcomes} == {"done"}
     assert cluster.documents == before
     assert held(cluster) == live(workspace)
 
@@ -248,14 +249,14 @@ def test_it_gives_up_with_what_is_confirmed_remembered(
 ) -> None:
     put(workspace, workspace.claim("w"), range(60))
     cluster.faults.extend(["", "", *[WHOLE_429] * 50])
-    said: list[str] = []
+    messages: list[str] = []
     with pytest.raises(
         WorkError,
         match=r"stopped after 8 attempts.*429.*run the same command "
         r"again",
     ):
-        send(workspace, cluster, batch_bytes=6_000, remember_s=0.0, say=said.append)
-    assert len(said) == 7
+        send(workspace, cluster, batch_bytes=6_000, save_interval_s=0.0, notify=messages.append)
+    assert len(messages) == 7
     cluster.faults.clear()
     there = cluster.sent()
     assert there
@@ -266,16 +267,14 @@ def test_it_gives_up_with_what_is_confirmed_remembered(
 
 def test_retry_after_is_obeyed() -> None:
     slept: list[float] = []
-    waiting = Waiting(
-        Patience(attempts=4, wait_s=1.0, most_wait_s=2.0), lambda line: None, slept.append
-    )
-    waiting.failed("busy", retry_after_s("7"))
-    waiting.failed("busy")
-    waiting.failed("busy")
+    backoff = Backoff(lambda line: None, 4, wait_s=1.0, max_wait_s=2.0, sleep=slept.append)
+    backoff.failure("busy", retry_after_s("7"))
+    backoff.failure("busy")
+    backoff.failure("busy")
     assert slept[0] == 7.0
     assert all(1.0 <= pause <= 2.0 for pause in slept[1:])
     with pytest.raises(WorkError):
-        waiting.failed("busy")
+        backoff.failure("busy")
     assert retry_after_s("Wed, 21 Oct 2015 07:28:00 GMT") == 0.0
     assert 0 < retry_after_s("Fri, 31 Dec 2100 07:28:00 GMT") <= 600
     assert retry_after_s("soon") == retry_after_s(None) == 0.0
@@ -387,8 +386,8 @@ def test_whatever_happens_in_between(
                     workspace,
                     cluster,
                     batch_bytes=chance.choice([3_000, 30_000]),
-                    remember_s=0.0,
-                    patience=Patience(4, 0.001, 0.002, 0.3),
+                    save_interval_s=0.0,
+                    attempts=4,
                 )
             except WorkError:
                 continue
@@ -424,16 +423,16 @@ def test_files_that_are_replaced_and_deleted_under_an_export(
 
 def _child(root: str, url: str) -> None:
     workspace = Workspace.open(root)
-    waiting = Waiting(QUICK, lambda line: None)
-    client = BulkClient(url, waiting, 5.0, {})
+    backoff = quick()
+    client = BulkClient(url, backoff, 5.0, {})
     destination = Destination("opensearch", client.url, "pages", BulkSelection())
     export_bulk(
         workspace,
         OpenSearch(client, "pages"),
         destination,
-        waiting,
+        backoff,
         batch_bytes=3_000,
-        remember_s=0.0,
+        save_interval_s=0.0,
     )
 
 
@@ -520,19 +519,27 @@ def test_credentials_come_from_the_environment_and_are_never_shown(
 ) -> None:
     put(workspace, workspace.claim("w"), range(5))
     cluster.authorization = "Basic " + base64.b64encode(b"robot:s3cr:et").decode()
-    said: list[str] = []
+    messages: list[str] = []
     with pytest.raises(WorkError, match="LYCOSA_BULK_AUTH") as refused:
-        send(workspace, cluster, environment={"LYCOSA_BULK_AUTH": "robot:wr0ng"}, say=said.append)
+        send(
+            workspace,
+            cluster,
+            environment={"LYCOSA_BULK_AUTH": "robot:wr0ng"},
+            notify=messages.append,
+        )
     cluster.faults.append(LOST)
     assert (
         send(
-            workspace, cluster, environment={"LYCOSA_BULK_AUTH": "robot:s3cr:et"}, say=said.append
+            workspace,
+            cluster,
+            environment={"LYCOSA_BULK_AUTH": "robot:s3cr:et"},
+            notify=messages.append,
         ).documents
         == 5
     )
     with pytest.raises(UsageError, match="environment") as in_url:
-        BulkClient("http://robot:s3cr:et@127.0.0.1:1", Waiting(QUICK, said.append), 1.0, {})
-    text = " ".join([str(refused.value), str(in_url.value), *said, *_contents(workspace)])
+        BulkClient("http://robot:s3cr:et@127.0.0.1:1", quick(messages.append), 1.0, {})
+    text = " ".join([str(refused.value), str(in_url.value), *messages, *_contents(workspace)])
     for secret in ("s3cr", "wr0ng", cluster.authorization.split()[1]):
         assert secret not in text
     assert authorization("Bearer abc") == "Bearer abc"
@@ -565,11 +572,11 @@ def test_another_log_is_not_taken_for_the_exported_one(
 )
 def test_addresses_that_are_none(url: str) -> None:
     with pytest.raises(UsageError):
-        BulkClient(url, Waiting(QUICK, print), 1.0, {})
+        BulkClient(url, quick(), 1.0, {})
 
 
 def test_names_that_are_no_index() -> None:
-    client = BulkClient("http://127.0.0.1:1", Waiting(QUICK, print), 1.0, {})
+    client = BulkClient("http://127.0.0.1:1", quick(), 1.0, {})
     for name in ("", "Upper", "_a", "a b", "a/b"):
         with pytest.raises(UsageError):
             OpenSearch(client, name)

@@ -11,6 +11,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import date
 from pathlib import Path
 from typing import Any
@@ -72,7 +73,8 @@ def export(
     languages: Mapping[str, str] | None = None,
     **more: Any,
 ) -> LibraryReport:
-    return export_library(workspace, target, FORMATS[kind], chosen, READER, languages or {}, **more)
+    chosen = replace(chosen, languages=languages or {})
+    return export_library(workspace, target, FORMATS[kind], chosen, READER, **more)
 
 
 def documents(target: Path) -> dict[tuple[str, str], list[Any]]:
@@ -127,7 +129,7 @@ def test_a_page_stands_on_the_days_it_changed_with_the_text_of_that_day(tmp_path
         ("en", day_name(0)): [page, still],
         ("en", day_name(2)): [page],
     }
-    assert (report.documents, report.days, report.languages, report.unread) == (3, 2, 1, 0)
+    assert (report.documents, report.days, report.languages, report.unreadable) == (3, 2, 1, 0)
     found = documents(tmp_path / "out")
     texts = {
         key[1]: text_of(next(each for each in of_day if each.findtext(f"{Q}url") == page))
@@ -310,7 +312,7 @@ def test_repeated_it_gives_the_same_bytes_and_writes_nothing(tmp_path: Path, kin
         for path in (tmp_path / "a" / kind).glob("*/*/*")
     }
     second = export(workspace, tmp_path / "a", kind, file_bytes=20_000)
-    assert (second.kept, second.written, second.documents, second.bytes) == (
+    assert (second.unchanged, second.written, second.documents, second.bytes) == (
         3,
         [],
         first.documents,
@@ -334,7 +336,7 @@ def test_only_days_that_hold_something_else_are_written_anew(tmp_path: Path) -> 
     commit(workspace, claim, [Fetched(f"{HOME}new", 1, html(ENGLISH))], {})
     claim.release()
     report = export(workspace, tmp_path / "out", file_bytes=4_000)
-    assert report.kept == 2
+    assert report.unchanged == 2
     assert {Path(path).parent.name for path in report.written} == {day_name(1)}
     export(workspace, tmp_path / "fresh", file_bytes=4_000)
     assert content(tmp_path / "out") == content(tmp_path / "fresh")
@@ -357,7 +359,7 @@ def dying(source, target):
     if not left[0]:
         os.kill(os.getpid(), 9)
 shelf.os.replace = dying
-export_library(Workspace.open(sys.argv[1]), sys.argv[2], FORMATS["xml"], LibrarySelection(), READER, {}, file_bytes=20_000)
+export_library(Workspace.open(sys.argv[1]), sys.argv[2], FORMATS["xml"], LibrarySelection(), READER, file_bytes=20_000)
 """
 
 
@@ -382,7 +384,7 @@ def test_killed_at_any_step_it_goes_on(tmp_path: Path) -> None:
         if child.returncode == 0:
             break
     report = export(workspace, out, file_bytes=20_000)
-    assert report.kept == 3
+    assert report.unchanged == 3
     assert kills >= 3
     assert content(out) == expected
 
@@ -400,7 +402,7 @@ def test_whole_files_of_a_killed_export_are_not_written_again(tmp_path: Path) ->
     report = export(workspace, tmp_path / "out", file_bytes=20_000)
     known = json.loads((tmp_path / "out/xml/en" / day_name(0) / "index.json").read_text())
     assert known["files"]
-    assert report.kept_files >= len(there) - 1
+    assert report.resumed_files >= len(there) - 1
     assert sum(path.stat().st_ino == inode for path, inode in there.items()) >= len(there) - 1
 
 

@@ -30,7 +30,10 @@ def test_an_older_version_of_a_document_is_read_again(tmp_path: Path) -> None:
     report: dict[str, object] = {
         **run_json(workspace, "export", "xml", str(tmp_path / "library"), "--json")
     }
-    assert {name: report[name] for name in ("unread", "documents")} == {"unread": 0, "documents": 2}
+    assert {name: report[name] for name in ("unreadable", "documents")} == {
+        "unreadable": 0,
+        "documents": 2,
+    }
     written = "".join(path.read_text() for path in sorted((tmp_path / "library").rglob("*.xml")))
     assert re.findall(r"They \w+ \w+ \w+", written) == [
         words.decode().rstrip(".") for words in versions.values()

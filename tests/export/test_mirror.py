@@ -20,7 +20,7 @@ from lycosa.commands.crawling.crawl import CrawlOrder, crawl
 from lycosa.config.reading import parse_config
 from lycosa.config.settings import Collection
 from lycosa.core.errors import UsageError
-from lycosa.export.mirror.file_names import Named, file_names
+from lycosa.export.mirror.file_names import file_names
 from lycosa.export.mirror.mirror import MirrorReport, export_mirror
 from lycosa.export.mirror.rewrite import rewrite_css, rewrite_html
 from lycosa.page.html import style
@@ -136,7 +136,6 @@ def mirror(site: tuple[str, Workspace], tmp_path_factory: pytest.TempPathFactory
 
 
 def test_every_requisite_is_there(mirror: MirrorReport) -> None:
-    assert mirror.start is not None
     home = mirror.start.parent
     found = sorted(str(path.relative_to(home)) for path in home.rglob("*") if path.is_file())
     page = next(name for name in found if name.startswith("deep/"))
@@ -176,7 +175,6 @@ def test_a_directory_of_an_ftp_server_is_a_page(tmp_path: Path) -> None:
             )
         )
     report = export_mirror(Workspace.open(workspace), "127.0.0.1", tmp_path / "copy")
-    assert report.start is not None
     assert report.start.name == "index.html"
     reached, wrong = broken(report.start)
     assert (reached, wrong) == (report.files, [])
@@ -186,7 +184,6 @@ def test_a_directory_of_an_ftp_server_is_a_page(tmp_path: Path) -> None:
 
 
 def test_links_lead_from_file_to_file(site: tuple[str, Workspace], mirror: MirrorReport) -> None:
-    assert mirror.start is not None
     reached, wrong = broken(mirror.start)
     assert (reached, wrong) == (5, [])  # three pages, a sheet, an image
     text = mirror.start.read_text()
@@ -204,7 +201,6 @@ def test_links_lead_from_file_to_file(site: tuple[str, Workspace], mirror: Mirro
 
 
 def test_the_encoding_is_declared_and_kept(mirror: MirrorReport) -> None:
-    assert mirror.start is not None
     (page,) = (mirror.start.parent / "deep").iterdir()
     content = page.read_bytes()
     assert "Été".encode("latin-1") in content
@@ -214,7 +210,6 @@ def test_the_encoding_is_declared_and_kept(mirror: MirrorReport) -> None:
 def test_a_second_export_writes_the_same(
     site: tuple[str, Workspace], mirror: MirrorReport, tmp_path: Path
 ) -> None:
-    assert mirror.start is not None
     again = export_mirror(site[1], "127.0.8.1", tmp_path)
 
     def content(folder: Path) -> dict[str, bytes]:
@@ -234,7 +229,6 @@ def test_a_browser_shows_it(mirror: MirrorReport) -> None:
     alone.
     """
     chromium = require_program("chromium")
-    assert mirror.start is not None
     probe = mirror.start.with_name("probe.html")
     script = (
         "<script>onload=()=>{document.title=[...document.images].map(i=>i.naturalWidth).join()+' "
@@ -283,7 +277,6 @@ def test_a_real_site(tmp_path: Path) -> None:
             )
         )
     report = export_mirror(Workspace.open(str(tmp_path / "w")), "127.0.8.2", tmp_path / "m")
-    assert report.start is not None
     reached, wrong = broken(report.start)
     assert wrong == []
     served = sum(path.suffix == ".html" for path in source.rglob("*"))
@@ -305,18 +298,18 @@ def test_a_real_site(tmp_path: Path) -> None:
     ],
 )
 def test_names(url: str, media_type: str, path: str) -> None:
-    assert file_names([Named(url, media_type)]) == {url: path}
+    assert file_names([(url, media_type)]) == {url: path}
 
 
 def test_names_do_not_meet() -> None:
     pages = [
-        Named(f"http://h/{name}", "text/html")
+        (f"http://h/{name}", "text/html")
         for name in ("A", "a", "a.html", "a.html/b", "a?x", "a?X", "con", "x%2Fy", "x/y", "a%00")
     ]
     pages += [
-        Named("https://h/a", "text/html"),
-        Named("http://h/" + "l" * 400, "text/html"),
-        Named("http://h/" + "l" * 401, "text/html"),
+        ("https://h/a", "text/html"),
+        ("http://h/" + "l" * 400, "text/html"),
+        ("http://h/" + "l" * 401, "text/html"),
     ]
     names = file_names(pages)
     assert names == file_names(reversed(pages))

@@ -143,7 +143,7 @@ def test_everything_in_one_file(workspace: Workspace, tmp_path: Path) -> None:
         "lycosa-20261121102748.cdxj",
     ]
     check(path)
-    assert (report.captures, report.without_record, report.kept, report.bytes) == (
+    assert (report.captures, report.without_record, report.existing, report.bytes) == (
         13,
         2,
         0,
@@ -253,10 +253,10 @@ def test_an_interrupted_export_goes_on_where_it_stopped(
     first = target / "lycosa-20261121102748-00000.warc.gz"
     before = first.stat().st_mtime_ns
     report = export_warc(workspace, target, max_file_bytes=20_000)
-    assert report.kept == 1
+    assert report.existing == 1
     assert first.stat().st_mtime_ns == before
     assert contents(target) == contents(tmp_path / "whole")
-    assert export_warc(workspace, target, max_file_bytes=20_000).kept == len(whole.files)
+    assert export_warc(workspace, target, max_file_bytes=20_000).existing == len(whole.files)
 
 
 def test_another_export_is_not_overwritten(workspace: Workspace, tmp_path: Path) -> None:

@@ -11,7 +11,8 @@ import sys
 import textwrap
 import threading
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -22,7 +23,7 @@ from lycosa.store.compaction.vacuum import vacuum
 from lycosa.store.exclusion.purge import exclude
 from lycosa.store.log.entry import COMMIT, EXCLUDE, Entry, new_attempt
 from lycosa.store.log.transaction import CommitContents, append
-from lycosa.store.storage import s3 as s3_storage
+from lycosa.store.storage import object_store
 from lycosa.store.storage.storage import open_storage
 from lycosa.store.workspace import Workspace
 from tests.servers.s3 import KEY_ID, SECRET, S3Server, location, server
@@ -34,9 +35,13 @@ Rule = Callable[[str, str], bool]
 
 
 @pytest.fixture
-def brisk(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Between two attempts a hundredth of the usual time."""
-    monkeypatch.setattr(s3_storage, "_FIRST_WAIT_S", s3_storage._FIRST_WAIT_S / 100)
+def brisk(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """A client that waits 1 ms before it repeats a request."""
+    backoff = {"init_backoff": timedelta(milliseconds=1), "max_backoff": timedelta(milliseconds=2)}
+    monkeypatch.setattr(object_store, "RETRIES", {**object_store.RETRIES, "backoff": backoff})
+    object_store._connect.cache_clear()
+    yield
+    object_store._connect.cache_clear()
 
 
 def is_entry(method: str, key: str) -> bool:

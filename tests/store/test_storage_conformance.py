@@ -17,7 +17,6 @@ import pytest
 import xxhash
 
 from lycosa.core.errors import StorageError, UsageError, WorkspaceError
-from lycosa.store.storage import s3 as s3_storage
 from lycosa.store.storage.files import DataFile
 from lycosa.store.storage.storage import Storage, open_storage
 from tests.store.places import KINDS, Places, places, storage
@@ -228,7 +227,7 @@ def test_names_and_files_below(storage: Storage) -> None:
 
 def test_many_names(storage: Storage, monkeypatch: pytest.MonkeyPatch) -> None:
     """More than one page of a listing."""
-    monkeypatch.setattr(s3_storage, "PAGE", 10)
+    monkeypatch.setenv("MOTO_S3_DEFAULT_MAX_KEYS", "10")
     for number in range(25):
         storage.replace(f"log/{number:08d}.json", b"{}")
     assert storage.names("log") == [f"{number:08d}.json" for number in range(25)]

@@ -1,9 +1,8 @@
-"""The captures of one URL: what the tables say of it, newest first.
+"""The captures of one URL, newest first, from the tables.
 
-The rows of a URL lie together in every file of `visits`, which are sorted by its keys: of each file
-a row group or two is read. A base file that cannot hold the URL's partition is not even brought to
-this machine. (The CDXJ files beside the archive are never merged: a large crawl has a million of
-them, and a look-up would have to ask each.)
+Files of `visits` are sorted by key, so one or two row groups per file are read. Base files of other
+partitions are not downloaded. (CDXJ files are never merged: with a million of them, a look-up
+would read each.)
 """
 
 from __future__ import annotations
@@ -33,15 +32,8 @@ from lycosa.url.normalise import normalise, typed_url
 
 _HIDDEN_KINDS = [VisitKind.CHECK.value, VisitKind.LOGIN.value]
 _COLUMNS = (
-    "fetched_at",
-    "http_status",
-    "error",
-    "content_type",
-    "content_length",
-    "digest",
-    "changed",
-    "truncated",
-    "redirect_to",
+    *("fetched_at", "http_status", "error", "content_type", "content_length", "digest"),
+    *("changed", "truncated", "redirect_to"),
 )
 _PLACE = ("record_id", "warc_file", "warc_offset", "warc_length", "collection", "kind")
 _ATTEMPTS = 3
@@ -53,7 +45,7 @@ _TIME = re.compile(
 
 
 class NoVersion(WorkError):
-    """There is no capture to show. `reason` says why, in words for people."""
+    """There is no capture to show. `reason` is for users."""
 
     def __init__(self, url: str, reason: str) -> None:
         super().__init__(f"{url}: {reason}")
@@ -62,11 +54,10 @@ class NoVersion(WorkError):
 
 @dataclass(slots=True, frozen=True)
 class Capture:
-    """One exchange that was archived. `at` in ms since 1970 UTC; `size` in bytes, as transferred.
+    """One archived exchange. `at` in ms since 1970 UTC; `size` in bytes, as transferred.
 
-    `original`: for one that said again what an earlier capture holds (status 304, or the same
-    bytes), when that was; its bytes are there. `changed`: its text was another than at the visit
-    before.
+    `original`: the time of the earlier capture with the same content (status 304, or the same
+    bytes). `changed`: the text differs from that of the previous visit.
     """
 
     url: str
@@ -89,9 +80,7 @@ class Capture:
 
 
 class CaptureHistory:
-    """Looks up captures in one workspace, as of the newest entry of its log. Threads may share
-    it.
-    """
+    """Looks up captures in the current state of a workspace. Thread-safe."""
 
     def __init__(self, root: str) -> None:
         self.workspace = Workspace.open(root)
@@ -100,19 +89,18 @@ class CaptureHistory:
         self._lock = threading.Lock()
 
     def captures(self, url: str) -> list[Capture]:
-        """All captures of a URL as people type it, newest first. Each record once, whatever
-        collections wanted it.
+        """Return the captures of a typed URL, newest first, each record once.
 
         Raises:
-            UsageError: it is no URL.
-            NoVersion: nothing of it was archived, or it is excluded.
+            UsageError: it is not a URL.
+            NoVersion: nothing is archived, or the URL is excluded.
             WorkError: table files were deleted repeatedly while they were read.
         """
         identity = self.identify(url)
         for attempt in range(1, _ATTEMPTS + 1):
             try:
                 return self._captures(identity)
-            except FileNotFoundError as error:  # a merge took a file away: read the log again
+            except FileNotFoundError as error:  # deleted after a compaction: read the log again
                 if attempt == _ATTEMPTS:
                     raise WorkError(
                         f"table files were deleted three times by compactions ({error}): try again "
@@ -121,31 +109,27 @@ class CaptureHistory:
         raise AssertionError
 
     def identify(self, url: str) -> UrlId:
-        """The identity of a URL as people type it. Raises UsageError."""
+        """Return the identity of a typed URL. Raises UsageError."""
         try:
             return self._identifier.identify(normalise(typed_url(url)))
         except UrlError as error:
             raise UsageError(f"{url!r} is not the URL of a page: {error}") from None
 
     def live_texts(self, capture: Capture) -> tuple[str, str, str] | None:
-        """Title, main text and all text of a capture that is the newest parse of its page; None: it
-        is not, or has none.
+        """Return title, main text and text if the capture is the newest parse of its page.
 
         Raises:
-            FileNotFoundError: a table's file went away meanwhile.
+            FileNotFoundError: a replaced table file was deleted meanwhile.
         """
         identity = self.identify(capture.url)
         rows = self._rows("pages", identity, ("title", "main_text", "text", "record_id"))
-        found = rows.filter(pl.col("record_id") == capture.record_id).tail(1)
-        return (
-            None
-            if not found.height
-            else (found.item(0, "title"), found.item(0, "main_text"), found.item(0, "text"))
-        )
+        parses = rows.filter(pl.col("record_id") == capture.record_id)
+        texts = parses.tail(1).select("title", "main_text", "text").rows()
+        return texts[0] if texts else None
 
     def _captures(self, identity: UrlId) -> list[Capture]:
         if self._refreshed().exclusions.excluded(identity.url, identity.host):
-            # nor said that there is a rule
+            # without a hint that there is a rule
             raise NoVersion(identity.url, "no copy of this page is archived")
         rows = self._rows("visits", identity, (*_COLUMNS, *_PLACE)).filter(
             (pl.col("record_id") != "")
@@ -154,15 +138,15 @@ class CaptureHistory:
         )
         if not rows.height:
             raise NoVersion(identity.url, "no copy of this page is archived")
-        stopped = self._stopped(identity)
-        if stopped:
+        reason = self._exclusion(identity)
+        if reason:
             raise NoVersion(
-                identity.url, f"copies of this page are not shown: it is excluded ({stopped})"
+                identity.url, f"copies of this page are not shown: it is excluded ({reason})"
             )
         return _in_order(identity.url, rows)
 
-    def _stopped(self, identity: UrlId) -> str:
-        """Why no collection keeps the URL: the reason of the newest row; "": one does."""
+    def _exclusion(self, identity: UrlId) -> str:
+        """Return the newest reason if all collections exclude the URL, else ""."""
         rows = self._rows("urls", identity, ("collection", "operation", "state", "reason"))
         latest = rows.filter(pl.col("operation") == "").unique(
             subset=["collection"], keep="last", maintain_order=True
@@ -172,9 +156,9 @@ class CaptureHistory:
         return str(latest.item(latest.height - 1, "reason"))
 
     def _rows(self, name: str, identity: UrlId, columns: Sequence[str]) -> pl.DataFrame:
-        """A URL's rows of a table, in the order of their entries."""
+        """Return the rows of a URL in a table, in the order of their entries."""
         table = TABLES[name]
-        with self._lock:  # another thread may read the log on meanwhile
+        with self._lock:  # another thread may refresh the state
             files = files_holding(self._state.files.get(name, []), identity.partition)
             hidden = is_excluded(self._state.exclusions, name)
         self.workspace.storage.files.prefetch(files)
@@ -203,16 +187,16 @@ class CaptureHistory:
 
 
 def files_holding(files: Iterable[DataFile], partition: int) -> list[DataFile]:
-    """Those of a table's live files that may hold rows of a partition: of a collection's base,
-    which lies in the order of its partitions, those that begin at or before it and are not followed
-    by one that does so too.
+    """Return the live files of a table that may contain rows of a partition.
+
+    The base files of a collection are ordered by their first partitions.
     """
-    found: list[DataFile] = []
+    selected: list[DataFile] = []
     base: dict[tuple[str, int], list[tuple[int, DataFile]]] = {}
     for file in files:
         place = base_place(file.path)
         if place is None:
-            found.append(file)
+            selected.append(file)
         else:
             base.setdefault((place[0], file.entry), []).append((place[1], file))
     for parts in base.values():
@@ -220,20 +204,20 @@ def files_holding(files: Iterable[DataFile], partition: int) -> list[DataFile]:
         starts = [start for start, _ in parts]
         last = bisect.bisect_right(starts, partition)
         first = bisect.bisect_left(starts, starts[last - 1]) if last else 0
-        found += [file for _, file in parts[first:last]]
-    return sorted(found, key=lambda file: file.entry)
+        selected += [file for _, file in parts[first:last]]
+    return sorted(selected, key=lambda file: file.entry)
 
 
 def _in_order(url: str, rows: pl.DataFrame) -> list[Capture]:
-    """The captures, newest first; each repetition with the time of what it repeats."""
+    """Return the captures, newest first, with `original` set."""
     by_record: dict[str, Capture] = {}
     for row in rows.with_columns(pl.col("fetched_at").dt.epoch("ms")).iter_rows(named=True):
-        known = by_record.get(row["record_id"])
-        if known is not None:  # of another collection; its text may have been new to that one
-            by_record[known.record_id] = replace(
-                known,
-                collections=(*known.collections, row["collection"]),
-                changed=known.changed or row["changed"],
+        other = by_record.get(row["record_id"])
+        if other is not None:  # of another collection, for which the text may be new
+            by_record[other.record_id] = replace(
+                other,
+                collections=(*other.collections, row["collection"]),
+                changed=other.changed or row["changed"],
             )
             continue
         by_record[row["record_id"]] = Capture(
@@ -254,27 +238,30 @@ def _in_order(url: str, rows: pl.DataFrame) -> list[Capture]:
             (row["collection"],),
             row["kind"],
         )
-    found: list[Capture] = []
-    whole: dict[str, int] = {}  # digest -> when its bytes were archived first
+    captures: list[Capture] = []
+    first_seen: dict[str, int] = {}  # digest -> time of the first capture
     newest: int | None = None
     for capture in sorted(by_record.values(), key=lambda each: each.at):
-        original = whole.get(capture.digest) if not capture.changed and is_page(capture) else None
+        original = (
+            first_seen.get(capture.digest) if not capture.changed and is_page(capture) else None
+        )
         if capture.status == 304 and original is None:
             original = newest
         if original is None and is_page(capture) and capture.status != 304:
-            newest = whole[capture.digest] = capture.at
-        found.append(replace(capture, original=original))
-    return found[::-1]
+            newest = first_seen[capture.digest] = capture.at
+        captures.append(replace(capture, original=original))
+    return captures[::-1]
 
 
 def is_page(capture: Capture) -> bool:
-    """Whether it is, or repeats, an answer with a content of its own."""
+    """Return whether a capture has content, or repeats it (304)."""
     return (200 <= capture.status < 300 and not capture.redirect_to) or capture.status == 304
 
 
 def capture_at(captures: Sequence[Capture], at_ms: int | None) -> Capture:
-    """Of captures, newest first, the newest up to a time, else the oldest; without a time the
-    newest that is a page, if there is one.
+    """Return the newest capture up to a time, else the oldest; without a time the newest page.
+
+    `captures` are in order, newest first.
     """
     if at_ms is None:
         return next((capture for capture in captures if is_page(capture)), captures[0])
@@ -282,11 +269,8 @@ def capture_at(captures: Sequence[Capture], at_ms: int | None) -> Capture:
 
 
 def parse_at(text: str) -> int:
-    """The last millisecond of a time as people or archives write it: `2026-11-21`,
-    `2026-11-21T10:15Z`, `20261121101500`; in UTC.
-
-    Raises:
-        UsageError: it is none.
+    """Return the last millisecond of a time in UTC: `2026-11-21`, `2026-11-21T10:15Z`,
+    `20261121101500`. Raises UsageError.
     """
     match = _TIME.fullmatch(text.strip())
     try:
@@ -317,7 +301,7 @@ def parse_at(text: str) -> int:
 
 
 def iso(at_ms: int) -> str:
-    """`2026-11-21T10:15:30.123Z`"""
+    """Return a time as `2026-11-21T10:15:30.123Z`."""
     return (
         datetime.fromtimestamp(at_ms // 1000, UTC).strftime("%Y-%m-%dT%H:%M:%S")
         + f".{at_ms % 1000:03d}Z"
@@ -325,7 +309,7 @@ def iso(at_ms: int) -> str:
 
 
 def written_at(at_ms: int) -> str:
-    """A time to the millisecond as `parse_at` reads it back: `20261121101530123`."""
+    """Return a time in the form of archives: `20261121101530123`."""
     return (
         datetime.fromtimestamp(at_ms // 1000, UTC).strftime("%Y%m%d%H%M%S") + f"{at_ms % 1000:03d}"
     )

@@ -1,9 +1,10 @@
-"""What an archived version holds: its bytes, what they are, and the text that we read in them."""
+"""The content of an archived version: its bytes, their type, and the extracted text."""
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
@@ -23,7 +24,7 @@ from lycosa.page.media import MediaFormat, format_of
 from lycosa.text.difference import Difference, difference
 
 MAX_BODY_BYTES = 2**28
-"""Of a body as transferred that is read: a record is held in memory as a whole."""
+"""Maximum size of a body as transferred: a record is read into memory."""
 
 _IMAGES = (
     (b"\x89PNG\r\n\x1a\n", "image/png"),
@@ -51,21 +52,20 @@ _TEXT_TYPES = (
 
 
 class Show(StrEnum):
-    """In which way a version can be shown without harm."""
+    """How a version can be shown safely."""
 
     PAGE = "page"  # HTML
-    TEXT = "text"  # anything that people read as it is, SVG and style sheets too
-    IMAGE = "image"  # of a kind that is no document: no SVG
-    FILE = "file"  # nothing that is shown: it can be saved
+    TEXT = "text"  # plain text, also SVG and style sheets
+    IMAGE = "image"  # bitmaps only: SVG is a document
+    FILE = "file"  # can only be saved
 
 
 @dataclass(slots=True, frozen=True)
 class Version:
-    """What a capture holds. `source`: the capture whose bytes these are (of a repetition the
-    original). `payload`: decoded, cut at the limit.
+    """The content of a capture. `source`: the capture with the bytes (of a revisit the original).
 
-    `content_type` is what the server said; `media_type` what the bytes are, where `show` is IMAGE.
-    `rendered`: `payload` is the document as it stood in a browser.
+    `payload` is decoded and cut at the limit. `content_type` is from the server; `media_type` is
+    detected if `show` is IMAGE. `rendered`: `payload` is the document from a browser.
     """
 
     capture: Capture
@@ -80,7 +80,7 @@ class Version:
 
 @dataclass(slots=True, frozen=True)
 class CaptureTexts:
-    """What was read in a version. All empty: it holds no text, or none that we read."""
+    """The extracted texts of a version; empty if it has none."""
 
     title: str
     main_text: str
@@ -89,9 +89,7 @@ class CaptureTexts:
 
 @dataclass(slots=True, frozen=True)
 class Compared:
-    """Two versions of a page. `of`: which of their texts differ, `main text`, `all text`, or
-    `title`; "" if none does.
-    """
+    """Two versions of a page. `of`: what differs: `main text`, `all text`, `title`, or ""."""
 
     before: Capture
     after: Capture
@@ -101,11 +99,11 @@ class Compared:
 
 
 class Versions:
-    """The archived versions of pages of one workspace. Threads may share it. Close it.
+    """The archived versions of pages of one workspace. Thread-safe; must be closed.
 
     Raises:
-        UsageError: no workspace can lie there.
-        WorkspaceError: there is none.
+        UsageError: the location is not supported.
+        WorkspaceError: there is no workspace.
     """
 
     def __init__(self, root: str, config: Config) -> None:
@@ -117,69 +115,60 @@ class Versions:
         self._reader = Reader(
             config.fetch.max_decoded, product_token(config.fetch.user_agent), self._documents
         )
-        self._reading = threading.Lock()  # one document at a time: each takes a process
+        self._reading = threading.Lock()  # documents are parsed in one child process
 
     def close(self) -> None:
-        """End the process that reads documents."""
+        """Stop the process that parses documents."""
         self._documents.close()
 
     def at(self, url: str, at_ms: int | None = None) -> tuple[Version, list[Capture]]:
-        """The version of a URL at a time (see `capture_at`), and all captures of that URL.
+        """Return the version of a URL at a time (see `capture_at`), and all of its captures.
 
         Raises:
-            UsageError: it is no URL.
-            NoVersion: nothing is kept of it, or not what that version needs.
+            UsageError: it is not a URL.
+            NoVersion: nothing is archived, or the record of that version is missing.
         """
         captures = self.history.captures(url)
         return self.read(captures, capture_at(captures, at_ms)), captures
 
     def read(self, captures: Sequence[Capture], capture: Capture) -> Version:
-        """What a capture holds. `captures`: all of its URL's.
+        """Return the content of a capture. `captures`: all of its URL.
 
         Raises:
-            NoVersion: its bytes, or those that it repeats, are not in the archive any more.
+            NoVersion: its record, or the original of a revisit, is no longer in the archive.
         """
         source, response = self._response(captures, capture)
         exchange = self._exchange(source, response)
         return _version(capture, source, exchange, self._max_decoded)
 
     def texts(self, captures: Sequence[Capture], capture: Capture) -> CaptureTexts:
-        """What was read in a capture: from the tables if it is the newest parse, else from the
-        archive.
-
-        Raises:
-            NoVersion: as `read`.
+        """Return the texts of a capture, from the tables if it is the newest parse, else from the
+        archive. Raises NoVersion like `read`.
         """
-        known = self._live(capture) or next(
-            (
-                self._live(other)
-                for other in captures
-                if other.at == capture.original and other.record_id != capture.record_id
-            ),
-            None,
+        originals = (
+            other
+            for other in captures
+            if other.at == capture.original and other.record_id != capture.record_id
         )
-        if known is not None:
-            return known
+        original = next(originals, None)
+        stored = self._live(capture)
+        if stored is None and original is not None:
+            stored = self._live(original)
+        if stored is not None:
+            return stored
         source, response = self._response(captures, capture)
         exchange = self._exchange(source, response)
         headers = parse_head(exchange.response_head)
-        if exchange.body and not exchange.rendered and self._documents.wants(exchange):
-            with self._reading:
-                page = self._reader(exchange, headers).page
-        else:
+        is_document = exchange.body and not exchange.rendered and self._documents.wants(exchange)
+        with self._reading if is_document else nullcontext():
             page = self._reader(exchange, headers).page
-        return (
-            CaptureTexts("", "", "")
-            if page is None
-            else CaptureTexts(page.title, page.main_text, page.text)
-        )
+        if page is None:
+            return CaptureTexts("", "", "")
+        return CaptureTexts(page.title, page.main_text, page.text)
 
     def compare(self, captures: Sequence[Capture], before: Capture, after: Capture) -> Compared:
-        """What the later one says that the earlier one did not, and the reverse: of their main
-        texts; if these are the same, of all text.
-
-        Raises:
-            NoVersion: as `read`.
+        """Compare the main texts of two versions, or all text if these are equal. Raises NoVersion
+        like `read`.
         """
         old, new = self.texts(captures, before), self.texts(captures, after)
         titles = (old.title, new.title)
@@ -195,10 +184,10 @@ class Versions:
 
     def _live(self, capture: Capture) -> CaptureTexts | None:
         try:
-            known = self.history.live_texts(capture)
-        except FileNotFoundError:  # a merge took the file away: the archive has it too
+            texts = self.history.live_texts(capture)
+        except FileNotFoundError:  # deleted after a compaction: the archive has it too
             return None
-        return None if known is None else CaptureTexts(*known)
+        return None if texts is None else CaptureTexts(*texts)
 
     def _response(
         self, captures: Sequence[Capture], capture: Capture
@@ -207,35 +196,24 @@ class Versions:
         if response.headers.get("warc-type") != "revisit":
             return capture, response
         refers = response.headers.get("warc-refers-to", "").strip("<>")
-        source = next((other for other in captures if other.record_id == refers), None)
-        if source is None:
-            source = next(
-                (
-                    other
-                    for other in captures
-                    if other.at == capture.original and other is not capture
-                ),
-                None,
-            )
-        if source is None:
-            raise NoVersion(
-                capture.url, "the original capture of this revisit is no longer in the archive"
-            )
-        original = self._record(source)
-        if original.headers.get("warc-type") == "revisit":
-            raise NoVersion(
-                capture.url, "the original capture of this revisit is no longer in the archive"
-            )
-        return source, original
+        named = [other for other in captures if other.record_id == refers]
+        same_time = [
+            other for other in captures if other.at == capture.original and other is not capture
+        ]
+        for source in (*named, *same_time)[:1]:
+            original = self._record(source)
+            if original.headers.get("warc-type") != "revisit":
+                return source, original
+        raise NoVersion(
+            capture.url, "the original capture of this revisit is no longer in the archive"
+        )
 
     def _record(self, capture: Capture) -> StoredResponse:
         if capture.size > MAX_BODY_BYTES:
             raise NoVersion(capture.url, f"too large to show: {capture.size:,} bytes")
         try:
-            if not capture.warc_file:
-                raise FileNotFoundError
-            path = self.history.workspace.path(capture.warc_file)
-            if not Path(path).exists():
+            path = self.history.workspace.path(capture.warc_file) if capture.warc_file else ""
+            if not Path(path).is_file():
                 raise FileNotFoundError
             return read_response(path, capture.warc_offset, capture.warc_length)
         except (ArchiveError, FileNotFoundError):
@@ -293,10 +271,9 @@ def _version(capture: Capture, source: Capture, exchange: Exchange, max_decoded:
 
 
 def shown_as(content_type: str, payload: bytes) -> tuple[Show, str]:
-    """How a payload can be shown, and its media type by its bytes where it is an image.
+    """Return how a payload can be shown, and the media type of an image.
 
-    What the server claims decides little: an image must look like one, and HTML under any name is
-    shown as a page or as text alone.
+    The bytes decide, not the claimed type: HTML is never shown as an image or file of another type.
     """
     image = next((name for start, name in _IMAGES if payload.startswith(start)), "")
     if not image and payload.startswith(b"RIFF") and payload[8:12] == b"WEBP":

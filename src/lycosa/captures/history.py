@@ -1,4 +1,4 @@
-"""What was fetched when: counts of visits over time, for a picture."""
+"""Counts of visits over time, for a chart."""
 
 from __future__ import annotations
 
@@ -10,38 +10,18 @@ from lycosa.core.records import VisitKind
 from lycosa.store.tables.live import LiveTables
 from lycosa.store.workspace import Workspace
 
-_MINUTE = 60_000
-STEPS_MS = tuple(
-    minutes * _MINUTE
-    for minutes in (
-        1,
-        2,
-        5,
-        10,
-        15,
-        30,
-        60,
-        120,
-        180,
-        360,
-        720,
-        1_440,
-        2_880,
-        10_080,
-        20_160,
-        43_200,
-        129_600,
-        525_600,
-    )
+_MINUTES = (
+    *(1, 2, 5, 10, 15, 30, 60, 120, 180, 360, 720),
+    *(1_440, 2_880, 10_080, 20_160, 43_200, 129_600, 525_600),
 )
+STEPS_MS = tuple(minutes * 60_000 for minutes in _MINUTES)
 """Interval lengths: minutes, hours, days, weeks, a month, a quarter, a year."""
 
 
 @dataclass(slots=True, frozen=True)
 class Bucket:
-    """What was fetched from `at_ms` (since 1970) on, for the history's `step_ms`. `pages` are
-    answers with a page's text in them, `errors` fetches that gave no whole answer or one of 4xx and
-    5xx.
+    """The visits of one interval from `at_ms` (since 1970). `pages` are responses with a page or
+    document, `errors` failures and responses with status 4xx or 5xx.
     """
 
     at_ms: int
@@ -53,15 +33,15 @@ class Bucket:
 
 @dataclass(slots=True, frozen=True)
 class History:
-    """Equal steps of time without a gap, the last one that of the newest visit."""
+    """Consecutive intervals of equal length; the last one contains the newest visit."""
 
     step_ms: int
     buckets: list[Bucket]
 
 
 def visits_over_time(root: str, most: int = 60, host: str = "", collection: str = "") -> History:
-    """The visits of a workspace, or of one host or collection of it, in at most `most` steps.
-    Checks are left out (`lycosa uptime` tells of those).
+    """Count the visits of a workspace, host or collection in at most `most` intervals, without
+    availability checks.
 
     Raises:
         WorkspaceError: there is no workspace, or it is damaged.
@@ -101,8 +81,8 @@ def visits_over_time(root: str, most: int = 60, host: str = "", collection: str 
         )
         .collect()
     )
-    found = {row[0]: row[1:] for row in counted.iter_rows()}
+    counts = {row[0]: row[1:] for row in counted.iter_rows()}
     numbers = range(first // step, last // step + 1)
     return History(
-        step, [Bucket(number * step, *found.get(number, (0, 0, 0, 0))) for number in numbers]
+        step, [Bucket(number * step, *counts.get(number, (0, 0, 0, 0))) for number in numbers]
     )

@@ -1,6 +1,4 @@
-"""One page's record, for a person to read: what was understood of it, its links, and who links to
-it.
-"""
+"""The stored record of one page: its columns, its links, and links to it."""
 
 from __future__ import annotations
 
@@ -15,16 +13,15 @@ from lycosa.store.workspace import Workspace
 from lycosa.url.keys import Identifier
 from lycosa.url.normalise import normalise
 
-MOST_LINKS = 200
+MAX_LINKS = 200
 
 _DATED = pl.when(pl.col("published_at").dt.year().is_between(1, 9999)).then(pl.col("published_at"))
 
 
 @dataclass(slots=True, frozen=True)
 class StoredPage:
-    """A page. `row` is that of the table `pages` without `text`; `published_at` is null where no
-    calendar holds it. Links are the first `MOST_LINKS` of `out` and `into`; `held`: which of their
-    other ends have a page here.
+    """A page. `row` is its row in `pages` without `text`; `published_at` is null for impossible
+    years. The links are the first of `out` and `into`; `held`: those other ends that are pages.
     """
 
     row: dict[str, Any]
@@ -36,7 +33,7 @@ class StoredPage:
 
 
 def page_record(root: str, url: str) -> StoredPage | None:
-    """The record of a page; None if there is no such page, or it is excluded.
+    """Return the record of a page, None if it does not exist or is excluded.
 
     Raises:
         WorkspaceError: there is no workspace, or it is damaged.
@@ -66,9 +63,9 @@ def page_record(root: str, url: str) -> StoredPage | None:
             .sort("fetched_at")
             .tail(1),
             out.select(pl.len()),
-            out.sort("position").select("target", "anchor", "kind", "rel").head(MOST_LINKS),
+            out.sort("position").select("target", "anchor", "kind", "rel").head(MAX_LINKS),
             into.select(pl.len()),
-            into.sort("found_at").select("source", "anchor", "kind").head(MOST_LINKS),
+            into.sort("found_at").select("source", "anchor", "kind").head(MAX_LINKS),
         ]
     )
     if not pages.height:

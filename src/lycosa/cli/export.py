@@ -200,8 +200,8 @@ def _library(
         f"{number_of(report.days, 'directory LANG/DATE', 'directories LANG/DATE')}, "
         f"{format_size(report.bytes)}; {number_of(len(report.written), 'new file')}"
         + (
-            f", {number_of(report.unread, 'older version')} no longer in the archive"
-            if report.unread
+            f", {number_of(report.unreadable, 'older version')} no longer in the archive"
+            if report.unreadable
             else ""
         )
     )
@@ -257,7 +257,7 @@ def warc(
                 "files": [str(path) for path in report.files],
                 "index": str(report.index) if report.index else None,
                 "captures": report.captures,
-                "kept": report.kept,
+                "existing": report.existing,
                 "without_record": report.without_record,
                 "bytes": report.bytes,
             }
@@ -270,7 +270,7 @@ def warc(
     print(
         f"{number_of(report.captures, 'capture')} in {number_of(len(report.files), 'file')}, "
         f"{format_size(report.bytes)}"
-        + (f"; {number_of(report.kept, 'file')} already existed" if report.kept else "")
+        + (f"; {number_of(report.existing, 'file')} already existed" if report.existing else "")
     )
 
 
@@ -312,7 +312,7 @@ def bulk(
 
     from lycosa.export.bulk.actions import BulkSelection
     from lycosa.export.bulk.bulk import Destination, export_bulk
-    from lycosa.export.bulk.http import BulkClient, Patience, Waiting
+    from lycosa.export.bulk.http import Backoff, BulkClient
     from lycosa.export.bulk.targets import OpenSearch, Quickwit, Target
     from lycosa.store.workspace import Workspace
 
@@ -331,9 +331,8 @@ def bulk(
     batch_bytes = parse_size(batch)
     if not 2**16 <= batch_bytes <= 2**28:
         raise UsageError("--batch must be between 64KiB and 256MiB")
-    patience = Patience()
-    waiting = Waiting(patience, (lambda line: None) if quiet else note)
-    client = BulkClient(url, waiting, patience.timeout_s)
+    backoff = Backoff((lambda line: None) if quiet else note)
+    client = BulkClient(url, backoff)
     with contextlib.closing(client):
         target = kinds[to](client, index)
         opened = Workspace.open(workspace_root(context, workspace))
@@ -341,7 +340,7 @@ def bulk(
             opened,
             target,
             Destination(to, client.url, index, chosen),
-            waiting,
+            backoff,
             batch_bytes=batch_bytes,
             again=again,
         )

@@ -21,7 +21,12 @@ from lycosa.crawl.session.workspace_config import read_config
 from lycosa.export.library.day_writer import INDEX
 from lycosa.export.library.editions import LibrarySelection
 from lycosa.export.library.formats import DEFAULT_FILE_BYTES, FORMATS
-from lycosa.export.library.library import Held, ShelfKey, library_days, library_documents
+from lycosa.export.library.library import (
+    DaySize,
+    LibraryDay,
+    library_days,
+    library_documents,
+)
 from lycosa.serve.kept import Kept
 from lycosa.store.storage.storage import open_storage
 from lycosa.store.workspace import Workspace
@@ -55,7 +60,7 @@ class Library:
         self._hosts = Kept[str, HostTable](
             lambda _: hosts_of(Workspace.open(root), most=1), _KEPT_S
         )
-        self._days = Kept[tuple[str, str], Mapping[ShelfKey, Held]](self._count_days, _KEPT_S)
+        self._days = Kept[tuple[str, str], Mapping[LibraryDay, DaySize]](self._count_days, _KEPT_S)
         self._documents = Kept[tuple[str, date, str], pl.DataFrame](self._list, _KEPT_S, most=8)
         self._holdings = Kept[str, Holdings](lambda name: holdings(root, name), _KEPT_S)
 
@@ -69,7 +74,7 @@ class Library:
         """
         return self._hosts.get("")
 
-    def days(self, language: str = "", collection: str = "") -> Mapping[ShelfKey, Held]:
+    def days(self, language: str = "", collection: str = "") -> Mapping[LibraryDay, DaySize]:
         """What stands on which shelf, of a language or a collection; empty: of all."""
         return self._days.get((language, collection))
 
@@ -147,9 +152,10 @@ class Library:
         by, sites = wanted
         return groups_of(Workspace.open(self._root), by, read_config(self._root), sites=sites)
 
-    def _count_days(self, wanted: tuple[str, str]) -> Mapping[ShelfKey, Held]:
+    def _count_days(self, wanted: tuple[str, str]) -> Mapping[LibraryDay, DaySize]:
         workspace = Workspace.open(self._root)
-        held = library_days(workspace, LibrarySelection(*wanted), self._languages(workspace))
+        chosen = LibrarySelection(*wanted, languages=self._languages(workspace))
+        held = library_days(workspace, chosen)
         return dict(
             sorted(held.items(), key=lambda item: (item[0].day, item[0].language), reverse=True)
         )
@@ -157,6 +163,7 @@ class Library:
     def _list(self, shelf: tuple[str, date, str]) -> pl.DataFrame:
         language, day, collection = shelf
         workspace = Workspace.open(self._root)
+        languages = self._languages(workspace)
         return library_documents(
-            workspace, LibrarySelection(language, collection, day, day), self._languages(workspace)
+            workspace, LibrarySelection(language, collection, day, day, languages=languages)
         )

@@ -13,7 +13,7 @@ from pydantic import BaseModel, Field
 from starlette.exceptions import HTTPException
 from starlette.responses import FileResponse
 
-from lycosa.captures.page_record import MOST_LINKS, page_record
+from lycosa.captures.page_record import MAX_LINKS, page_record
 from lycosa.serve.access import WRITE_ERRORS, Access
 from lycosa.serve.api import ERRORS, NOT_FOUND
 from lycosa.serve.frame import with_query
@@ -183,9 +183,9 @@ class PageAnswer(BaseModel):
     faults: list[str]
     record_id: str = Field(description="ID of the WARC record of the page.")
     link_count: int
-    links: list[LinkLine] = Field(description=f"The first {MOST_LINKS}.")
+    links: list[LinkLine] = Field(description=f"The first {MAX_LINKS}.")
     linked_from_count: int
-    linked_from: list[LinkLine] = Field(description=f"The first {MOST_LINKS}.")
+    linked_from: list[LinkLine] = Field(description=f"The first {MAX_LINKS}.")
 
 
 def create_library_api(root: str, access: Access, library: Library) -> APIRouter:

@@ -15,7 +15,7 @@ from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 from starlette.responses import FileResponse, HTMLResponse, RedirectResponse, Response
 
-from lycosa.captures.page_record import MOST_LINKS, page_record
+from lycosa.captures.page_record import MAX_LINKS, page_record
 from lycosa.export.library.formats import FORMATS
 from lycosa.serve.access import Access
 from lycosa.serve.forms import form_fields
@@ -153,9 +153,7 @@ def create_library_pages(root: str, frame: Frame, access: Access, library: Libra
         found = page_record(root, url)
         if found is None:
             raise HTTPException(404, "Unknown page")
-        return frame.page(
-            request, "library_page.html", record=found, row=found.row, most=MOST_LINKS
-        )
+        return frame.page(request, "library_page.html", record=found, row=found.row, most=MAX_LINKS)
 
     return router
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from lycosa.cluster.engine import Engine
 from lycosa.config.settings import Config
@@ -54,9 +54,8 @@ def export_task(task: LibraryTask) -> LibraryReport:
                 Workspace.open(task.location),
                 task.target,
                 FORMATS[task.kind],
-                task.selection,
+                replace(task.selection, languages=task.languages),
                 reader,
-                task.languages,
                 file_bytes=task.file_bytes,
                 again=task.again,
             )

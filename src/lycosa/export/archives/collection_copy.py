@@ -1,9 +1,7 @@
-"""One collection copied into a workspace of its own, or beside others: rows as they are, records as
-they are compressed.
+"""Copy one collection into another workspace: unchanged rows, records as they are compressed.
 
-The copy can be crawled on, searched (after `lycosa index`) and exported like the original. Records
-that several collections share are copied whole; the metadata record of an exchange then still names
-the others.
+The copy can be crawled, searched (after `lycosa index`) and exported like the original. Records
+that several collections share are copied completely, so their metadata records name the others.
 """
 
 from __future__ import annotations
@@ -16,7 +14,7 @@ from typing import Any
 
 import polars as pl
 
-from lycosa.archive.cdxj import cdxj_line, write_lines
+from lycosa.archive.cdxj import write_lines
 from lycosa.archive.warc.members import RecordFile
 from lycosa.archive.warc.reader import read_group
 from lycosa.archive.warc.record import new_record_id
@@ -24,6 +22,8 @@ from lycosa.archive.warc.writer import warcinfo_record
 from lycosa.core.clock import Clock, SystemClock
 from lycosa.core.errors import UsageError
 from lycosa.core.records import UrlState
+from lycosa.export.archives.warc import ArchivedCapture, index_line
+from lycosa.store.log.archive_files import WARC_NAME
 from lycosa.store.log.claim import Claim, DataFolder
 from lycosa.store.log.transaction import CommitContents
 from lycosa.store.tables.buffers import write_table
@@ -31,24 +31,28 @@ from lycosa.store.tables.live import LiveTables
 from lycosa.store.tables.schema import SORT, TABLES
 from lycosa.store.workspace import Workspace
 
-_CAPTURES = 5_000  # of one commit
+_COMMIT_CAPTURES = 5_000
 _FRAME_BYTES = 24 * 2**20
 _SOURCE = ["host_key", "url_key"]
-_COUNTERS = ("pages", "suspects")  # `pages.NAME`: what budgets count
+_COUNTERS = ("pages", "suspects")  # `pages.NAME`, used by budgets
 
 
 @dataclass(slots=True)
 class CopyReport:
-    """What was copied: rows by table, archived exchanges, compressed bytes of records."""
+    """The copied rows by table, exchanges, and compressed bytes of records."""
 
     rows: Counter[str] = field(default_factory=Counter)
     exchanges: int = 0
     bytes: int = 0
 
+    def add_exchanges(self, exchanges: int, size: int) -> None:
+        self.exchanges += exchanges
+        self.bytes += size
+
 
 @dataclass(slots=True, frozen=True)
 class _Rows:
-    """A frame as a commit wants it."""
+    """A frame as a buffer of a commit."""
 
     table: str
     frame: pl.DataFrame
@@ -68,15 +72,16 @@ def copy_collection(
     settings: Mapping[str, Any],
     clock: Clock | None = None,
 ) -> CopyReport:
-    """Copy a collection as the source's log has it now. Whoever calls owns the target. `settings`:
-    its settings, for the target's log.
+    """Copy a collection in the current state of the log. The caller owns the target.
 
-    A copy that was interrupted is not gone on with: purge it there, and copy again.
+    `settings`: those of the collection, for the log of the target. An interrupted copy cannot be
+    continued: purge it in the target and copy again.
 
     Raises:
-        UsageError: the source has no such collection, the target has it already, or they cut hosts
-        into shares differently. ArchiveError: a record is damaged. FileNotFoundError: a table's
-        file went away (a merge replaced it long ago): purge the copy and begin again.
+        UsageError: the source has no such collection, the target has it, or their partitions
+            differ.
+        ArchiveError: a record is damaged.
+        FileNotFoundError: a replaced table file was deleted meanwhile: purge the copy, start again.
     """
     if (source.partitions, source.normaliser) != (target.partitions, target.normaliser):
         raise UsageError(
@@ -84,12 +89,12 @@ def copy_collection(
             f"{source.partitions}: specify a new folder"
         )
     tables = LiveTables(source)
-    if not _holds(tables, name):
+    if not _contains(tables, name):
         raise UsageError(
             f"{source.root} has no collection {name!r}; `lycosa collection list` "
             "lists the collections"
         )
-    if _holds(LiveTables(target), name):
+    if _contains(LiveTables(target), name):
         raise UsageError(
             f"{target.root} already has a collection {name!r}: purge it there first, "
             "or specify another folder"
@@ -97,7 +102,7 @@ def copy_collection(
     return _Copy(source, tables, name, target, clock or SystemClock()).run(settings)
 
 
-def _holds(tables: LiveTables, name: str) -> bool:
+def _contains(tables: LiveTables, name: str) -> bool:
     mine = pl.col("collection") == name
     return any(
         tables.all_rows(table).filter(mine).head(1).collect().height
@@ -109,13 +114,11 @@ class _Copy:
     def __init__(
         self, source: Workspace, tables: LiveTables, name: str, target: Workspace, clock: Clock
     ) -> None:
-        self._source, self._tables, self._name, self._target, self._clock = (
-            source,
-            tables,
-            name,
-            target,
-            clock,
-        )
+        self._source = source
+        self._tables = tables
+        self._name = name
+        self._target = target
+        self._clock = clock
         self._report = CopyReport()
 
     def run(self, settings: Mapping[str, Any]) -> CopyReport:
@@ -146,8 +149,9 @@ class _Copy:
                 )
         self._copy_hosts(claim)
         counters = self._tables.state.counters
-        kept = {f"{kind}.{self._name}": counters[f"{kind}.{self._name}"] for kind in _COUNTERS}
-        claim.commit(claim.next_folder(), {}, CommitContents(counters=kept))
+        names = [f"{kind}.{self._name}" for kind in _COUNTERS]
+        copied = {name: counters[name] for name in names}
+        claim.commit(claim.next_folder(), {}, CommitContents(counters=copied))
         claim.release()
         return self._report
 
@@ -157,17 +161,17 @@ class _Copy:
             self._report.rows[table] += rows.height
 
     def _captures(self) -> Iterator[pl.DataFrame]:
-        """The visits, as they lie in the archive, a few thousand at a time."""
+        """Yield the visits in the order of the archive, a few thousand at a time."""
         visits = self._tables.scan("visits").filter(pl.col("collection") == self._name)
         files = visits.select("warc_file").unique().sort("warc_file").collect()["warc_file"]
         for warc_file in files:
             rows = visits.filter(pl.col("warc_file") == warc_file).sort("warc_offset").collect()
-            yield from rows.iter_slices(_CAPTURES)
+            yield from rows.iter_slices(_COMMIT_CAPTURES)
 
     def _copy_captures(self, claim: Claim, visits: pl.DataFrame) -> None:
         folder = claim.next_folder()
         warc_file = visits.item(0, "warc_file")
-        if not warc_file:  # written by no archive
+        if not warc_file:
             claim.commit(folder, {"visits": _Rows("visits", visits)})
             self._report.rows["visits"] += visits.height
             return
@@ -182,19 +186,19 @@ class _Copy:
             CommitContents(warc=folder.warc, cdxj=folder.cdxj),
         )
         self._report.rows["visits"] += visits.height
-        self._report.exchanges += len(moved)
 
     def _copy_records(
         self, folder: DataFolder, warc_file: str, visits: pl.DataFrame
     ) -> tuple[dict[int, int], list[str]]:
-        """Copy the exchanges of some visits; returns where each starts now, by where it started,
-        and their index lines.
+        """Copy the exchanges of some visits; return the new offset of each by the old one, and the
+        index lines.
         """
         moved: dict[int, int] = {}
         lines: list[str] = []
-        columns = ("warc_offset", "url", "content_type", "http_status", "digest")
-        rows = visits.unique("warc_offset", keep="first", maintain_order=True).select(
-            *columns, pl.col("fetched_at").dt.epoch("ms")
+        rows = (
+            visits.unique("warc_offset", keep="first", maintain_order=True)
+            .with_columns(pl.col("fetched_at").dt.epoch("ms"))
+            .select(ArchivedCapture._fields)
         )
         info = {"isPartOf": self._name, "description": "copied by Lycosa, records unchanged"}
         with (
@@ -202,30 +206,18 @@ class _Copy:
             RecordFile(self._source.path(warc_file)) as file,
         ):
             output.write(warcinfo_record(new_record_id(), self._clock.now_ms(), folder.warc, info))
-            for offset, url, content_type, status, digest, fetched_at in rows.iter_rows():
-                records = read_group(file, offset)
+            for capture in map(ArchivedCapture._make, rows.iter_rows()):
+                records = read_group(file, capture.warc_offset)
                 first, last = records[0], records[-1]
-                moved[offset] = output.tell()
-                if status and first.type != "metadata":
-                    lines.append(
-                        cdxj_line(
-                            url,
-                            fetched_at,
-                            content_type=content_type,
-                            status=status,
-                            digest=digest,
-                            filename=folder.warc.rpartition("/")[2],
-                            offset=moved[offset],
-                            length=first.length,
-                            revisit=first.type == "revisit",
-                        )
-                    )
+                moved[capture.warc_offset] = output.tell()
+                if capture.http_status and first.type != "metadata":
+                    lines.append(index_line(capture, first, WARC_NAME, output.tell()))
                 output.write(file.peek(first.offset, last.offset + last.length - first.offset))
-            self._report.bytes += output.tell()
+            self._report.add_exchanges(len(moved), output.tell())
         return moved, lines
 
     def _copy_hosts(self, claim: Claim) -> None:
-        """The collection's hosts and their domains, with counts that hold in the target."""
+        """Copy the hosts and domains of the collection, with the counts of the target."""
         mine = pl.col("collection") == self._name
         there = LiveTables(self._target)
         touched = self._tables.scan("urls").filter(mine).select("host_key").unique().collect()

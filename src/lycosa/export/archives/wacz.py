@@ -1,9 +1,8 @@
-"""Export to WACZ 1.1.1 (https://specs.webrecorder.net/wacz/1.1.1/): one file that any web-archive
-player replays.
+"""Export to WACZ 1.1.1 (https://specs.webrecorder.net/wacz/1.1.1/): one file for replay.
 
-A ZIP of the WARC files that `lycosa.export.archives.warc` makes, stored as they are so that a
-player can read ranges of them, with a compressed index, the list of pages and a description that
-holds every digest. The same captures give the same bytes.
+A ZIP of the WARC files of `lycosa.export.archives.warc`, stored uncompressed for range requests,
+with a compressed index, the list of pages and a description with all digests. The same captures
+give the same bytes.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ import json
 import os
 import shutil
 import zipfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -35,16 +34,14 @@ from lycosa.store.workspace import Workspace
 
 WACZ_VERSION = "1.1.1"
 BLOCK_LINES = 3_000
-"""Lines of the index in one gzip member: what a player fetches to find a page. As cdxj-indexer has
-it.
-"""
+"""Lines of the index per gzip member, which a player downloads to find a page (as cdxj-indexer)."""
 
-_PIECE = 1 << 20
+_CHUNK = 1 << 20
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, frozen=True)
 class WaczReport:
-    """What was written; `path` is None where nothing was chosen."""
+    """Result of an export; `path` is None if no capture was selected."""
 
     path: Path | None = None
     captures: int = 0
@@ -61,11 +58,11 @@ def export_wacz(
     max_file_bytes: int = DEFAULT_FILE_BYTES,
     responses_only: bool = False,
 ) -> WaczReport:
-    """Write the committed captures of a workspace as one WACZ file. It appears whole or not at all,
-    in the place of one that is there.
+    """Write the committed captures of a workspace to one WACZ file, replacing an existing one. It
+    appears completely or not at all.
 
-    The WARC files are made beside it first, so for a while twice the space is needed; a call that
-    was interrupted goes on with them.
+    The WARC files are written to a folder beside it first, so twice the space is needed. A call
+    after an interruption reuses them.
 
     Raises:
         WorkError: the target cannot be written.
@@ -73,15 +70,10 @@ def export_wacz(
     """
     chosen = selection or WarcSelection()
     path = Path(target)
-    # Named after what it is made of: what an interrupted call with other options left is of no use
-    # here.
-    options = hashlib.sha256(repr((chosen, max_file_bytes, responses_only)).encode()).hexdigest()[
-        :12
-    ]
-    parts, aside = (
-        path.with_name(f".{path.name}.{options}.parts"),
-        path.with_name(f".{path.name}.part"),
-    )
+    # the WARC files of an interrupted call can be reused only with the same options
+    options = repr((chosen, max_file_bytes, responses_only)).encode()
+    parts = path.with_name(f".{path.name}.{hashlib.sha256(options).hexdigest()[:12]}.parts")
+    aside = path.with_name(f".{path.name}.part")
     warcs = export_warc(
         workspace, parts, chosen, max_file_bytes=max_file_bytes, responses_only=responses_only
     )
@@ -91,120 +83,115 @@ def export_wacz(
         return WaczReport()
     try:
         with open(aside, "wb") as file:
-            pages = _write(file, workspace, chosen, warcs.files, warcs.index, title)
+            pages = _pages(LiveTables(workspace), chosen)
+            count = _write(file, warcs.files, warcs.index, pages, title or _default_title(chosen))
             file.flush()
             os.fsync(file.fileno())
         size = aside.stat().st_size
         os.replace(aside, path)
         sync_folder(path.parent)
-        for left in path.parent.glob(f".{glob.escape(path.name)}.*.parts"):
-            shutil.rmtree(left)
+        for obsolete in path.parent.glob(f".{glob.escape(path.name)}.*.parts"):
+            shutil.rmtree(obsolete)
     except OSError as error:
         aside.unlink(missing_ok=True)
         raise WorkError(
             f"{path} cannot be written: {error.strerror}; run the same command again"
         ) from error
-    return WaczReport(path, warcs.captures, pages, size)
+    return WaczReport(path, warcs.captures, count, size)
+
+
+def _default_title(chosen: WarcSelection) -> str:
+    return f"Pages of {chosen.collection or 'all collections'}"
 
 
 class _Package:
-    """A ZIP under way, and the digests of what was put into it."""
+    """A ZIP file, and the digests of its entries."""
 
     def __init__(self, archive: zipfile.ZipFile, at: datetime) -> None:
         self._archive = archive
         self._date = (at.year, at.month, at.day, at.hour, at.minute, at.second)
         self.resources: list[dict[str, object]] = []
 
-    def put(
-        self, name: str, pieces: Iterable[bytes], *, deflate: bool = False, listed: bool = True
+    def add(
+        self, name: str, chunks: Iterable[bytes], *, deflate: bool = False, listed: bool = True
     ) -> str:
-        """Add a file; its digest."""
+        """Add a file and return its digest."""
         entry = zipfile.ZipInfo(name, self._date)
         entry.compress_type = zipfile.ZIP_DEFLATED if deflate else zipfile.ZIP_STORED
         entry.external_attr = 0o644 << 16
-        digest, size = hashlib.sha256(), 0
+        sha256, size = hashlib.sha256(), 0
         with self._archive.open(entry, "w", force_zip64=True) as output:
-            for piece in pieces:
-                output.write(piece)
-                digest.update(piece)
-                size += len(piece)
+            for chunk in chunks:
+                output.write(chunk)
+                sha256.update(chunk)
+                size += len(chunk)
+        digest = f"sha256:{sha256.hexdigest()}"
         if listed:
             self.resources.append(
-                {
-                    "name": name.rpartition("/")[2],
-                    "path": name,
-                    "hash": f"sha256:{digest.hexdigest()}",
-                    "bytes": size,
-                }
+                {"name": name.rpartition("/")[2], "path": name, "hash": digest, "bytes": size}
             )
-        return f"sha256:{digest.hexdigest()}"
+        return digest
+
+
+class _PageList:
+    """The lines of `pages.jsonl`; `count` and `first` are complete after iteration."""
+
+    def __init__(self, pages: Iterable[tuple[str, int, str]]) -> None:
+        self._pages = pages
+        self.count = 0
+        self.first: dict[str, str] = {}
+
+    def __iter__(self) -> Iterator[bytes]:
+        yield _line(
+            {"format": "json-pages-1.0", "id": "pages", "title": "All Pages", "hasText": False}
+        )
+        for url, fetched_at, title in self._pages:
+            page_id = hashlib.sha1(f"{url} {fetched_at}".encode(), usedforsecurity=False)
+            time = format_time(fetched_at - fetched_at % 1000)
+            if not self.count:
+                self.first = {"mainPageUrl": url, "mainPageDate": time}
+            self.count += 1
+            row = {"id": page_id.hexdigest()[:16], "url": url, "ts": time, "title": title or url}
+            yield _line(row)
 
 
 def _write(
     file: IO[bytes],
-    workspace: Workspace,
-    chosen: WarcSelection,
     warcs: list[Path],
     index: Path,
+    pages: Iterable[tuple[str, int, str]],
     title: str,
 ) -> int:
-    at = datetime.strptime(index.name.removeprefix("lycosa-")[:14], "%Y%m%d%H%M%S").replace(
-        tzinfo=UTC
-    )
-    first: dict[str, str] = {}
-    count = 0
-
-    def pages() -> Iterator[bytes]:
-        nonlocal count
-        yield _line(
-            {"format": "json-pages-1.0", "id": "pages", "title": "All Pages", "hasText": False}
-        )
-        for url, fetched_at, page_title in _pages(LiveTables(workspace), chosen):
-            count += 1
-            row = {
-                "url": url,
-                "ts": format_time(fetched_at - fetched_at % 1000),
-                "title": page_title or url,
-            }
-            if not first:
-                first.update(row)
-            yield _line(
-                {
-                    "id": hashlib.sha1(
-                        f"{url} {fetched_at}".encode(), usedforsecurity=False
-                    ).hexdigest()[:16],
-                    **row,
-                }
-            )
-
+    """Write the package; return the number of pages."""
+    stamp = index.name.removeprefix("lycosa-")[:14]
+    at = datetime.strptime(stamp, "%Y%m%d%H%M%S").replace(tzinfo=UTC)
+    page_list = _PageList(pages)
     with zipfile.ZipFile(file, "w") as archive:
         package = _Package(archive, at)
         for warc in warcs:
-            package.put(f"archive/{warc.name}", _read(warc))
-        blocks: list[dict[str, object]] = []
-        package.put("indexes/index.cdx.gz", _blocks(index, blocks))
-        package.put("indexes/index.idx", _block_index(blocks))
-        package.put("pages/pages.jsonl", pages(), deflate=True)
-        main = {"mainPageUrl": first["url"], "mainPageDate": first["ts"]} if first else {}
-        described = {
+            package.add(f"archive/{warc.name}", _chunks(warc))
+        blocks: list[bytes] = []
+        package.add("indexes/index.cdx.gz", _blocks(index, blocks))
+        package.add("indexes/index.idx", blocks)
+        package.add("pages/pages.jsonl", page_list, deflate=True)
+        description = {
             "profile": "data-package",
-            "title": title or f"Pages of {chosen.collection or 'all collections'}",
+            "title": title,
             "software": f"Lycosa {VERSION}",
             "created": at.strftime("%Y-%m-%dT%H:%M:%SZ"),
             "wacz_version": WACZ_VERSION,
-            **main,
+            **page_list.first,
             "resources": package.resources,
         }
-        digest = package.put(
-            "datapackage.json", [json.dumps(described, indent=2).encode()], listed=False
-        )
+        content = json.dumps(description, indent=2).encode()
+        digest = package.add("datapackage.json", [content], listed=False)
         content = json.dumps({"path": "datapackage.json", "hash": digest}, indent=2).encode()
-        package.put("datapackage-digest.json", [content], listed=False)
-    return count
+        package.add("datapackage-digest.json", [content], listed=False)
+    return page_list.count
 
 
 def _pages(tables: LiveTables, chosen: WarcSelection) -> Iterator[tuple[str, int, str]]:
-    """(url, fetched_at, title) of the chosen pages, each capture once, partition by partition."""
+    """Yield (url, fetched_at, title) of the selected pages by partition, each capture once."""
     rows = tables.scan("pages").with_columns(pl.col("fetched_at").dt.epoch("ms"))
     if chosen.collection:
         rows = rows.filter(pl.col("collection") == chosen.collection)
@@ -223,42 +210,30 @@ def _pages(tables: LiveTables, chosen: WarcSelection) -> Iterator[tuple[str, int
         )
 
 
-def _blocks(index: Path, blocks: list[dict[str, object]]) -> Iterator[bytes]:
-    """The CDXJ in gzip members of some lines each (ZipNum); `blocks` gets where each lies and what
-    it begins with.
-    """
+def _blocks(index: Path, block_index: list[bytes]) -> Iterator[bytes]:
+    """Yield the CDXJ in gzip members (ZipNum); append the lines of its index to `block_index`."""
+    block_index.append(b'!meta 0 {"format": "cdxj-gzip-1.0", "filename": "index.cdx.gz"}\n')
     offset = 0
     with open(index, "rb") as lines:
         while part := list(islice(lines, BLOCK_LINES)):
             member = gzip.compress(b"".join(part), 6, mtime=0)
-            key, stamp, _ = part[0].split(b" ", 2)
-            digest = f"sha256:{hashlib.sha256(member).hexdigest()}"
-            blocks.append(
-                {
-                    "key": f"{key.decode()} {stamp.decode()}",
-                    "offset": offset,
-                    "length": len(member),
-                    "digest": digest,
-                }
-            )
+            key, stamp, _ = part[0].decode().split(" ", 2)
+            block = {
+                "offset": offset,
+                "length": len(member),
+                "digest": f"sha256:{hashlib.sha256(member).hexdigest()}",
+                "filename": "index.cdx.gz",
+            }
+            block_index.append(f"{key} {stamp} {json.dumps(block)}\n".encode())
             offset += len(member)
             yield member
 
 
-def _block_index(blocks: list[dict[str, object]]) -> Iterator[bytes]:
-    yield b'!meta 0 {"format": "cdxj-gzip-1.0", "filename": "index.cdx.gz"}\n'
-    for block in blocks:
-        fields = {name: block[name] for name in ("offset", "length", "digest")} | {
-            "filename": "index.cdx.gz"
-        }
-        yield f"{block['key']} {json.dumps(fields)}\n".encode()
-
-
-def _read(path: Path) -> Iterator[bytes]:
+def _chunks(path: Path) -> Iterator[bytes]:
     with open(path, "rb") as file:
-        while piece := file.read(_PIECE):
-            yield piece
+        while chunk := file.read(_CHUNK):
+            yield chunk
 
 
-def _line(document: dict[str, object]) -> bytes:
+def _line(document: Mapping[str, object]) -> bytes:
     return json.dumps(document, ensure_ascii=False).encode("utf-8", "surrogatepass") + b"\n"

@@ -1,9 +1,8 @@
-"""Export to WARC: the records of chosen captures copied, as they are compressed, into files for
-handing on.
+"""Export to WARC: copy the compressed records of selected captures into new files.
 
-What a file holds follows from the tables alone, so it is known before a byte is copied: its
-warcinfo record is named after its contents, and an export that was interrupted goes on with the
-first file that is not there yet. The same captures and options give the same bytes.
+The content of each file follows from the tables alone, so it is known before anything is copied.
+The ID of its warcinfo record is derived from it, and an interrupted export continues with the first
+missing file. The same captures and options give the same bytes.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ from typing import BinaryIO, NamedTuple
 import polars as pl
 
 from lycosa.archive.cdxj import cdxj_line
-from lycosa.archive.warc.members import RecordFile
+from lycosa.archive.warc.members import Record, RecordFile
 from lycosa.archive.warc.reader import read_group
 from lycosa.archive.warc.writer import sync_folder, warcinfo_record
 from lycosa.core.errors import ArchiveError, WorkError
@@ -33,31 +32,18 @@ from lycosa.store.workspace import Workspace
 from lycosa.url.site_name import SiteName
 
 DEFAULT_FILE_BYTES = 10**9
-"""What the WARC guidelines suggest for one file."""
+"""The size of a file that the WARC guidelines recommend."""
 
 _NAMESPACE = uuid.UUID("9f2f4f37-8d1b-5c55-9a55-5a1f0b4f6f0e")
-_ROWS_AT_ONCE = 500_000  # rows of the table that are looked at together: about 200 MB
-_FILE_CAPTURES = 200_000  # most captures of one file, however small they are
-# a request and a metadata record together take 0.8 to 1.5 KB (bench/archive.py)
+_ROWS_AT_ONCE = 500_000  # about 200 MB
+_MAX_CAPTURES = 200_000  # per file
+# a request and a metadata record together have 0.8 to 1.5 KB (bench/archive.py)
 _COMPANION_BYTES = 2_048
-_COLUMNS = (
-    "record_id",
-    "warc_file",
-    "warc_offset",
-    "warc_length",
-    "url",
-    "fetched_at",
-    "http_status",
-    "content_type",
-    "digest",
-)
 
 
 @dataclass(frozen=True, slots=True)
 class WarcSelection:
-    """Which captures are exported; empty: all. `language` is that of the URL's page, `since` is in
-    milliseconds since 1970.
-    """
+    """The captures to export; empty: all. `language`: of the URL's page. `since`: ms since 1970."""
 
     language: str = ""
     collection: str = ""
@@ -65,21 +51,23 @@ class WarcSelection:
     since: int = 0
 
 
-@dataclass(slots=True)
-class ExportReport:
-    """What an export did. `kept` of the files were there already; `without_record` captures have no
+@dataclass(slots=True, frozen=True)
+class WarcReport:
+    """Result of an export. `existing` files were complete before; `without_record` captures have no
     HTTP record.
     """
 
     files: list[Path] = field(default_factory=list)
     index: Path | None = None
-    kept: int = 0
+    existing: int = 0
     captures: int = 0
     without_record: int = 0
     bytes: int = 0
 
 
-class _Capture(NamedTuple):
+class ArchivedCapture(NamedTuple):
+    """A row of `visits` with its place in the archive."""
+
     record_id: str
     warc_file: str
     warc_offset: int
@@ -98,54 +86,50 @@ def export_warc(
     *,
     max_file_bytes: int = DEFAULT_FILE_BYTES,
     responses_only: bool = False,
-) -> ExportReport:
+) -> WarcReport:
     """Copy the committed captures of a workspace into `lycosa-YYYYMMDDhhmmss-00000.warc.gz` and
-    following, with an index.
+    following files of about `max_file_bytes`, with an index.
 
-    The time in the names is the newest capture's. Files are cut at about `max_file_bytes`. Each
-    capture brings its request and metadata records unless `responses_only`. Beside every WARC
-    stands its CDXJ, and `lycosa-YYYYMMDDhhmmss.cdxj` indexes them all. Exchanges without an answer
-    are left out. A revisit may refer to a capture outside the selection.
-
-    Each file appears whole or not at all, and files of the same export that are there already are
-    kept.
+    The time in the names is that of the newest capture. Request and metadata records are included
+    unless `responses_only`. Every WARC file has a CDXJ file, and `lycosa-YYYYMMDDhhmmss.cdxj`
+    indexes all of them. Exchanges without a response are omitted. A revisit may refer to a capture
+    outside the selection. Each file appears completely or not at all; existing ones are reused.
 
     Raises:
-        WorkError: the target cannot be written, or holds another export under the same names.
-        ArchiveError: a record is damaged or missing; no file with it is left behind.
+        WorkError: the target cannot be written, or contains another export with the same names.
+        ArchiveError: a record is damaged or missing; its file is not written.
     """
     chosen = selection or WarcSelection()
     folder = Path(target)
     rows = _captures(LiveTables(workspace), chosen)
     newest = rows.select(pl.col("fetched_at").max()).collect().item()
-    report = ExportReport()
     if newest is None:
-        return report
+        return WarcReport()
+    files: list[Path] = []
+    existing = selected = 0
     name = f"lycosa-{datetime.fromtimestamp(newest // 1000, UTC):%Y%m%d%H%M%S}"
     try:
         folder.mkdir(parents=True, exist_ok=True)
         for number, captures in enumerate(_file_contents(_in_file_order(rows), max_file_bytes)):
             path = folder / f"{name}-{number:05d}.warc.gz"
             record_id = _record_id(path.name, captures, responses_only)
-            report.files.append(path)
-            if _is_there(path, record_id):
-                report.kept += 1
+            files.append(path)
+            selected += len(captures)
+            if _exists(path, record_id):
+                existing += 1
             else:
                 info = {"isPartOf": chosen.collection or "all", "description": _describe(chosen)}
                 start = warcinfo_record(record_id, newest, path.name, info)
                 _write_file(workspace, path, captures, start, responses_only)
-            lines = sum(1 for _ in _lines(_index_of(path)))
-            report.captures += lines
-            report.without_record += len(captures) - lines
-            report.bytes += path.stat().st_size
-        report.index = folder / f"{name}.cdxj"
-        _merge_indexes(report.index, [_index_of(path) for path in report.files])
+        index = folder / f"{name}.cdxj"
+        lines = _merge_indexes(index, [_index_of(path) for path in files])
+        size = sum(path.stat().st_size for path in files)
     except OSError as error:
         raise WorkError(
             f"{folder} cannot be written: {error.strerror}; complete files are kept, "
             "run the same command again"
         ) from error
-    return report
+    return WarcReport(files, index, existing, lines, selected - lines, size)
 
 
 def _captures(tables: LiveTables, chosen: WarcSelection) -> pl.LazyFrame:
@@ -163,45 +147,45 @@ def _captures(tables: LiveTables, chosen: WarcSelection) -> pl.LazyFrame:
         keys = ["collection", "host_key", "url_key"]
         pages = tables.scan("pages").filter(pl.col("language") == chosen.language).select(keys)
         rows = rows.join(pages, on=keys, how="semi")
-    return rows.select(_COLUMNS)
+    return rows.select(ArchivedCapture._fields)
 
 
-def _in_file_order(rows: pl.LazyFrame) -> Iterator[_Capture]:
-    """Each record once, in the order of the source files and of the records in them; some files at
-    a time.
-    """
+def _in_file_order(rows: pl.LazyFrame) -> Iterator[ArchivedCapture]:
+    """Yield each record once, in the order of the archive, reading some files at a time."""
     sizes = rows.group_by("warc_file").len().sort("warc_file").collect()
     batch: list[str] = []
-    waiting = 0
+    batch_rows = 0
     for warc_file, count in sizes.iter_rows():
-        if batch and waiting + count > _ROWS_AT_ONCE:
+        if batch and batch_rows + count > _ROWS_AT_ONCE:
             yield from _sorted(rows, batch)
-            batch, waiting = [], 0
+            batch, batch_rows = [], 0
         batch.append(warc_file)
-        waiting += count
+        batch_rows += count
     if batch:
         yield from _sorted(rows, batch)
 
 
-def _sorted(rows: pl.LazyFrame, files: list[str]) -> Iterator[_Capture]:
-    found = (
+def _sorted(rows: pl.LazyFrame, files: list[str]) -> Iterator[ArchivedCapture]:
+    captures = (
         rows.filter(pl.col("warc_file").is_in(files))
         .unique("record_id")
         .sort("warc_file", "warc_offset")
         .collect()
     )
-    yield from map(_Capture._make, found.iter_rows())
+    yield from map(ArchivedCapture._make, captures.iter_rows())
 
 
-def _file_contents(captures: Iterable[_Capture], max_file_bytes: int) -> Iterator[list[_Capture]]:
-    """Cut the captures into files, by the sizes that the table knows and an estimate of the records
-    beside them.
+def _file_contents(
+    captures: Iterable[ArchivedCapture], max_file_bytes: int
+) -> Iterator[list[ArchivedCapture]]:
+    """Divide the captures into files, by the sizes in the table and an estimate of the request and
+    metadata records.
     """
-    content: list[_Capture] = []
+    content: list[ArchivedCapture] = []
     size = 0
     for capture in captures:
         needed = capture.warc_length + _COMPANION_BYTES
-        if content and (size + needed > max_file_bytes or len(content) >= _FILE_CAPTURES):
+        if content and (size + needed > max_file_bytes or len(content) >= _MAX_CAPTURES):
             yield content
             content, size = [], 0
         content.append(capture)
@@ -210,20 +194,20 @@ def _file_contents(captures: Iterable[_Capture], max_file_bytes: int) -> Iterato
         yield content
 
 
-def _record_id(name: str, captures: Sequence[_Capture], responses_only: bool) -> str:
-    """The warcinfo's id, a name for everything that decides the file's bytes (UUID version 5)."""
+def _record_id(name: str, captures: Sequence[ArchivedCapture], responses_only: bool) -> str:
+    """Return the ID of the warcinfo record, derived from all that determines the file's bytes."""
     content = sha1(f"{VERSION}\n{name}\n{responses_only}\n".encode(), usedforsecurity=False)
     for capture in captures:
         content.update(capture.record_id.encode() + b"\n")
     return uuid.uuid5(_NAMESPACE, content.hexdigest()).urn
 
 
-def _is_there(path: Path, record_id: str) -> bool:
+def _exists(path: Path, record_id: str) -> bool:
     if not path.exists():
         return False
     with RecordFile(path) as file:
-        found = file.read(0).id()
-    if found != record_id:
+        existing_id = file.read(0).id()
+    if existing_id != record_id:
         raise WorkError(
             f"{path} already exists and belongs to another export: choose an empty "
             "folder, or delete that file"
@@ -239,17 +223,13 @@ def _describe(chosen: WarcSelection) -> str:
 def _write_file(
     workspace: Workspace,
     path: Path,
-    captures: Sequence[_Capture],
+    captures: Sequence[ArchivedCapture],
     start: bytes,
     responses_only: bool,
 ) -> None:
-    """Write a file and its index aside, then rename both: whoever finds the file finds its
-    index.
-    """
-    aside, index_aside = (
-        path.with_name(f".{path.name}.part"),
-        path.with_name(f".{path.name}.cdxj.part"),
-    )
+    """Write a file and its index aside, then rename both, the index first."""
+    aside = path.with_name(f".{path.name}.part")
+    index_aside = path.with_name(f".{path.name}.cdxj.part")
     try:
         with open(aside, "wb") as output:
             output.write(start)
@@ -267,7 +247,7 @@ def _write_file(
 
 def _copy(
     workspace: Workspace,
-    captures: Sequence[_Capture],
+    captures: Sequence[ArchivedCapture],
     output: BinaryIO,
     name: str,
     responses_only: bool,
@@ -281,8 +261,7 @@ def _copy(
                 opened.close()
                 file = opened.enter_context(RecordFile(workspace.path(capture.warc_file)))
                 current = capture.warc_file
-                # The records name this warcinfo; it comes along so that they still can be traced to
-                # their crawl.
+                # the records refer to this warcinfo record, which describes their crawl
                 output.write(file.peek(0, file.read(0).length))
             records = read_group(file, capture.warc_offset)
             first, last = records[0], records[0] if responses_only else records[-1]
@@ -293,31 +272,37 @@ def _copy(
                 )
             if first.type == "metadata":
                 continue
-            line = cdxj_line(
-                capture.url,
-                capture.fetched_at,
-                content_type=capture.content_type,
-                status=capture.http_status,
-                digest=capture.digest,
-                filename=name,
-                offset=output.tell(),
-                length=first.length,
-                revisit=first.type == "revisit",
-            )
-            lines.append(line)
+            lines.append(index_line(capture, first, name, output.tell()))
             output.write(file.peek(first.offset, last.offset + last.length - first.offset))
     return lines
+
+
+def index_line(capture: ArchivedCapture, record: Record, name: str, offset: int) -> str:
+    """Return the CDXJ line of a capture that was copied to an offset of the file `name`."""
+    return cdxj_line(
+        capture.url,
+        capture.fetched_at,
+        content_type=capture.content_type,
+        status=capture.http_status,
+        digest=capture.digest,
+        filename=name,
+        offset=offset,
+        length=record.length,
+        revisit=record.type == "revisit",
+    )
 
 
 def _index_of(path: Path) -> Path:
     return path.with_name(path.name.removesuffix(".warc.gz") + ".cdxj")
 
 
-def _merge_indexes(path: Path, parts: Sequence[Path]) -> None:
+def _merge_indexes(path: Path, parts: Sequence[Path]) -> int:
+    """Merge sorted CDXJ files; return the number of lines."""
     aside = path.with_name(f".{path.name}.part")
-    _write_lines(aside, heapq.merge(*map(_lines, parts)))
+    count = _write_lines(aside, heapq.merge(*map(_lines, parts)))
     os.replace(aside, path)
     sync_folder(path.parent)
+    return count
 
 
 def _lines(path: Path) -> Iterator[str]:
@@ -326,9 +311,12 @@ def _lines(path: Path) -> Iterator[str]:
             yield line.removesuffix("\n")
 
 
-def _write_lines(path: Path, lines: Iterable[str]) -> None:
+def _write_lines(path: Path, lines: Iterable[str]) -> int:
+    count = 0
     with open(path, "w", encoding="ascii", newline="\n") as file:
         for line in lines:
             file.write(line + "\n")
+            count += 1
         file.flush()
         os.fsync(file.fileno())
+    return count

@@ -1,10 +1,9 @@
-"""Bulk export: a search cluster that somebody else runs is brought up to the log, and kept there
-call by call.
+"""Bulk export: update a search cluster to the current state of the log.
 
-What is confirmed is remembered in the workspace, one small file a target: the log entry up to which
-everything is there, and the key that a pass under way has reached. A second call sends what changed
-since; one that was killed goes on, and sends again at most what was not yet remembered. Two at once
-do no harm: each remembers only what it has seen confirmed.
+The workspace stores one small file per target: the log entry up to which everything is confirmed,
+and the last confirmed key of the current pass. A later call sends what changed since. After a kill
+at most the part that was not yet stored is sent again. Concurrent exports to one target are
+harmless: each stores only what it has seen confirmed.
 """
 
 from __future__ import annotations
@@ -12,35 +11,35 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Iterable, Iterator
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, BinaryIO
 
 import xxhash
 
 from lycosa.core.errors import WorkError, WorkspaceError
-from lycosa.export.bulk.actions import START, Action, BulkSelection, actions
-from lycosa.export.bulk.http import Waiting
+from lycosa.export.bulk.actions import START, BulkAction, BulkSelection, actions
+from lycosa.export.bulk.http import Backoff
 from lycosa.export.bulk.join import Key
-from lycosa.export.bulk.targets import ActionStatus, BrokenAnswer, Outcome, Target, TooLarge
+from lycosa.export.bulk.targets import IncompleteResponse, Rejection, RequestTooLarge, Target
 from lycosa.store.coordination.owner import FOLDER
 from lycosa.store.log.state import LogState
 from lycosa.store.workspace import Workspace
 
 EXPORTS = f"{FOLDER}/exports"
 BATCH_BYTES = 5 * 2**20
-"""OpenSearch's documentation calls 5 to 15 MB good; a gateway may take no more than 10."""
+"""OpenSearch recommends 5 to 15 MB; some gateways accept at most 10."""
 
-REMEMBER_S = 2.0
-_MAX_ACTIONS = 5_000  # of one request
-_MIN_BYTES = 64 * 1024
+SAVE_INTERVAL_S = 2.0
+_MAX_ACTIONS = 5_000  # per request
+_MIN_BATCH_BYTES = 64 * 1024
 _MAX_FAILURES = 100  # that are listed
-_ATTEMPTS = 5  # a merge may delete files that were to be read
+_ATTEMPTS = 5  # compaction may delete files before they are read
 
 
 @dataclass(slots=True, frozen=True)
 class Destination:
-    """Where an export goes, and of what: together they name what is remembered. `url` holds no
-    credentials.
+    """The target of an export and its selection, which identify its stored position. `url` contains
+    no credentials.
     """
 
     kind: str
@@ -50,30 +49,28 @@ class Destination:
 
     @property
     def path(self) -> str:
-        """The file that remembers, relative to the workspace."""
-        name = json.dumps(asdict(self), sort_keys=True).encode()
-        return f"{EXPORTS}/{self.kind}-{xxhash.xxh3_64_hexdigest(name)}.json"
+        """The file with the position, relative to the workspace."""
+        identity = json.dumps(asdict(self), sort_keys=True).encode()
+        return f"{EXPORTS}/{self.kind}-{xxhash.xxh3_64_hexdigest(identity)}.json"
 
 
-@dataclass(slots=True)
-class Confirmed:
-    """What is known to have arrived: everything up to `log_entry`; of a pass that makes it `head`,
-    all keys below `key`.
+@dataclass(slots=True, frozen=True)
+class ExportPosition:
+    """What is confirmed: everything up to `log_entry`; of the current pass, which ends at `head`,
+    all keys up to `key`.
     """
 
     log_entry: int = 0
-    attempt: str = ""  # of that entry: another one there means another log
-    head: int = 0  # 0: no pass is under way
+    attempt: str = ""  # of that entry: another one means another log
+    head: int = 0  # 0: no pass has started
     head_attempt: str = ""
     key: Key = START
-    exclusions: list[str] = field(default_factory=list)  # rules that were carried out there
+    exclusions: tuple[str, ...] = ()  # rules that the target has executed
 
 
 @dataclass(slots=True)
 class BulkReport:
-    """What an export did. `failures` lists the first of the `failed` documents: those that the
-    server will not take.
-    """
+    """Result of an export. `failures` lists the first of the `failed` documents."""
 
     from_entry: int = 0
     log_entry: int = 0
@@ -85,31 +82,48 @@ class BulkReport:
     bytes: int = 0
     failures: list[dict[str, str]] = field(default_factory=list)
 
+    def add_request(self, size: int) -> None:
+        self.requests += 1
+        self.bytes += size
+
+    def add_exclusions(self, count: int) -> None:
+        self.exclusions += count
+
+    def add_result(self, action: BulkAction, rejection: Rejection | None) -> None:
+        """Count an action that was executed or rejected permanently."""
+        if rejection is None:
+            self.documents += action.document is not None
+            self.deletions += action.document is None
+            return
+        self.failed += 1
+        if len(self.failures) < _MAX_FAILURES:
+            self.failures.append({"id": action.id, "url": action.url, "reason": rejection.reason})
+
 
 def export_bulk(
     workspace: Workspace,
     target: Target,
     destination: Destination,
-    waiting: Waiting,
+    backoff: Backoff,
     *,
     batch_bytes: int = BATCH_BYTES,
     again: bool = False,
-    remember_s: float = REMEMBER_S,
+    save_interval_s: float = SAVE_INTERVAL_S,
 ) -> BulkReport:
-    """Send what a target does not have yet. `again`: as if nothing had ever been sent.
+    """Send what a target does not have yet; with `again` everything.
 
     Raises:
-        WorkError: the server cannot be used, or refused too often; what was confirmed is
-        remembered. WorkspaceError: the log is damaged, or not the one of the export before.
+        WorkError: the server cannot be used, or failed too often; the position is stored.
+        WorkspaceError: the log is damaged, or differs from that of the previous export.
     """
-    export = _Export(workspace, target, destination, waiting, batch_bytes, remember_s)
+    export = _Export(workspace, target, destination, backoff, batch_bytes, save_interval_s)
     if not again:
-        export.recall()
+        export.load_position()
     return export.run()
 
 
 def export_jsonl(workspace: Workspace, chosen: BulkSelection, output: BinaryIO) -> int:
-    """Write every live page as one line of JSON; returns how many. Raises OSError,
+    """Write each live page as one line of JSON; return their number. Raises OSError,
     WorkspaceError.
     """
     written = 0
@@ -127,37 +141,37 @@ def export_jsonl(workspace: Workspace, chosen: BulkSelection, output: BinaryIO) 
 
 
 class _Export:
-    """One call."""
-
     def __init__(
         self,
         workspace: Workspace,
         target: Target,
         destination: Destination,
-        waiting: Waiting,
+        backoff: Backoff,
         batch_bytes: int,
-        remember_s: float,
+        save_interval_s: float,
     ) -> None:
-        self._workspace, self._target, self._destination, self._waiting = (
-            workspace,
-            target,
-            destination,
-            waiting,
-        )
-        self._batch_bytes = min(batch_bytes, target.most_bytes or batch_bytes)
-        self._remember_s = remember_s
-        self._remembered_at = time.monotonic()
-        self._confirmed = Confirmed()
+        self._workspace = workspace
+        self._target = target
+        self._destination = destination
+        self._backoff = backoff
+        self._batch_bytes = min(batch_bytes, target.max_bytes or batch_bytes)
+        self._save_interval_s = save_interval_s
+        self._saved_at = time.monotonic()
+        self._position = ExportPosition()
         self._report = BulkReport()
 
-    def recall(self) -> None:
-        """Go on from what is remembered."""
+    def load_position(self) -> None:
+        """Continue from the stored position, if there is one."""
         content = self._workspace.storage.read(self._destination.path)
         if content is None:
             return
         try:
-            document = json.loads(content)["confirmed"]
-            self._confirmed = Confirmed(**{**document, "key": tuple(map(int, document["key"]))})
+            stored = json.loads(content)["confirmed"]
+            partition, host_key, url_key = map(int, stored.pop("key"))
+            exclusions = tuple(stored.pop("exclusions"))
+            self._position = ExportPosition(
+                **stored, key=(partition, host_key, url_key), exclusions=exclusions
+            )
         except (ValueError, KeyError, TypeError):
             raise WorkspaceError(
                 f"{self._destination.path} is damaged: run the command with --again, which sends "
@@ -165,30 +179,31 @@ class _Export:
             ) from None
 
     def run(self) -> BulkReport:
-        self._report.from_entry = self._confirmed.log_entry
+        start = self._position.log_entry
         self._target.prepare()
-        self._waiting.success()
+        self._backoff.success()
         failures = 0
-        while True:
+        complete = False
+        while not complete:
             state = self._workspace.state()
             self._require_same_log(state)
             self._exclude(state)
             try:
-                done = self._pass(state)
+                complete = self._run_pass(state)
             except FileNotFoundError as error:
                 failures += 1
                 if failures == _ATTEMPTS:
                     raise WorkspaceError(
                         f"a file of the log is missing: {error}; run `lycosa check`"
                     ) from None
-                continue
-            if done:
-                self._report.log_entry = self._confirmed.log_entry
-                return self._report
+        return replace(self._report, from_entry=start, log_entry=self._position.log_entry)
 
     def _require_same_log(self, state: LogState) -> None:
-        known = self._confirmed
-        for number, attempt in ((known.log_entry, known.attempt), (known.head, known.head_attempt)):
+        stored = self._position
+        for number, attempt in (
+            (stored.log_entry, stored.attempt),
+            (stored.head, stored.head_attempt),
+        ):
             if number and (number > state.head or self._attempt_of(number) not in ("", attempt)):
                 raise WorkspaceError(
                     f"{self._workspace.root} has a different log than at the previous export "
@@ -201,46 +216,44 @@ class _Export:
         return entry.attempt if entry else ""
 
     def _exclude(self, state: LogState) -> None:
-        fresh = sorted(set(state.exclusions.rules) - set(self._confirmed.exclusions))
-        if fresh:
-            self._target.exclude(fresh)
-            self._waiting.success()
-            self._report.exclusions += len(fresh)
-            self._confirmed.exclusions = sorted(state.exclusions.rules)
-            self._remember()
+        new = sorted(set(state.exclusions.rules) - set(self._position.exclusions))
+        if new:
+            self._target.exclude(new)
+            self._backoff.success()
+            self._report.add_exclusions(len(new))
+            self._save(replace(self._position, exclusions=tuple(sorted(state.exclusions.rules))))
 
-    def _pass(self, state: LogState) -> bool:
-        """Send everything between what is confirmed and the head of the log, from where the last
-        pass ended; whether that is all.
+    def _run_pass(self, state: LogState) -> bool:
+        """Send everything from the position to the end of the pass; return whether that is the
+        head of the log.
         """
-        known = self._confirmed
-        if known.log_entry == state.head:
+        if self._position.log_entry == state.head:
             return True
-        if not known.head:
-            known.head, known.head_attempt, known.key = (
-                state.head,
-                self._attempt_of(state.head),
-                START,
+        if not self._position.head:
+            self._position = replace(
+                self._position, head=state.head, head_attempt=self._attempt_of(state.head)
             )
-        found = actions(
-            self._workspace, state, self._destination.chosen, known.log_entry, known.key
+        position = self._position
+        chosen = self._destination.chosen
+        changes = actions(self._workspace, state, chosen, position.log_entry, position.key)
+        supported = (
+            action for action in changes if action.document is not None or self._target.deletes
         )
-        wanted = (action for action in found if action.document is not None or self._target.deletes)
-        for batch, last in self._batches(wanted):
+        for batch, last in self._batches(supported):
             self._send(batch, last=last)
-            known.key = batch[-1].key
-            if time.monotonic() - self._remembered_at >= self._remember_s:
-                self._remember()
-        known.log_entry, known.attempt = known.head, known.head_attempt
-        known.head, known.head_attempt, known.key = 0, "", START
-        self._remember()
-        return known.log_entry == state.head
+            self._position = replace(self._position, key=batch[-1].key)
+            if time.monotonic() - self._saved_at >= self._save_interval_s:
+                self._save(self._position)
+        self._save(
+            ExportPosition(position.head, position.head_attempt, exclusions=position.exclusions)
+        )
+        return position.head == state.head
 
-    def _batches(self, wanted: Iterable[Action]) -> Iterator[tuple[list[Action], bool]]:
-        """(actions of one request, whether they are the last)."""
-        batch: list[Action] = []
+    def _batches(self, pending: Iterable[BulkAction]) -> Iterator[tuple[list[BulkAction], bool]]:
+        """Yield the actions of each request, and whether they are the last."""
+        batch: list[BulkAction] = []
         size = 0
-        for action in wanted:
+        for action in pending:
             needed = self._target.size(action)
             if batch and (size + needed > self._batch_bytes or len(batch) == _MAX_ACTIONS):
                 yield batch, False
@@ -250,71 +263,52 @@ class _Export:
         if batch:
             yield batch, True
 
-    def _send(self, batch: list[Action], *, last: bool) -> None:
-        """Have a batch carried out, again and again until each of its actions is settled."""
+    def _send(self, batch: list[BulkAction], *, last: bool) -> None:
+        """Send a batch until each action is executed or rejected permanently."""
         while batch:
-            self._report.requests += 1
-            self._report.bytes += sum(map(self._target.size, batch))
+            self._report.add_request(sum(map(self._target.size, batch)))
             try:
-                outcomes = self._target.send(batch, last=last)
-            except TooLarge:
-                self._halve(batch, last=last)
+                results = self._target.send(batch, last=last)
+            except RequestTooLarge:
+                self._send_halves(batch, last=last)
                 return
-            except BrokenAnswer:
-                self._waiting.failed(
-                    f"{self._destination.url} gave an answer that does not say "
-                    "what became of the documents"
+            except IncompleteResponse:
+                self._backoff.failure(
+                    f"{self._destination.url} did not return the result of each document"
                 )
                 continue
-            waiting: list[Action] = []
-            why = ""
-            for action, outcome in zip(batch, outcomes, strict=True):
-                if outcome.verdict is ActionStatus.AGAIN:
-                    waiting.append(action)
-                    why = outcome.reason
+            retries: list[BulkAction] = []
+            reason = ""
+            for action, rejection in zip(batch, results, strict=True):
+                if rejection is not None and rejection.temporary:
+                    retries.append(action)
+                    reason = rejection.reason
                 else:
-                    self._count(action, outcome)
-            if len(waiting) < len(batch):
-                self._waiting.success()
-            if waiting:
-                self._waiting.failed(
-                    f"{len(waiting)} of {len(batch)} documents were refused for the moment ({why})"
+                    self._report.add_result(action, rejection)
+            if len(retries) < len(batch):
+                self._backoff.success()
+            if retries:
+                self._backoff.failure(
+                    f"{len(retries)} of {len(batch)} documents were refused temporarily ({reason})"
                 )
-            batch = waiting
+            batch = retries
 
-    def _halve(self, batch: list[Action], *, last: bool) -> None:
-        """The server takes less at once: from now on too."""
+    def _send_halves(self, batch: list[BulkAction], *, last: bool) -> None:
+        """Send a batch in two requests, and limit later requests."""
         size = sum(map(self._target.size, batch))
         if len(batch) == 1:
-            self._count(
-                batch[0],
-                Outcome(ActionStatus.FAILED, f"413: {size} bytes are more than the server accepts"),
-            )
+            reason = f"413: {size} bytes are more than the server accepts"
+            self._report.add_result(batch[0], Rejection(reason))
             return
-        self._batch_bytes = min(self._batch_bytes, max(_MIN_BYTES, size // 2))
+        self._batch_bytes = min(self._batch_bytes, max(_MIN_BATCH_BYTES, size // 2))
         half = len(batch) // 2
         self._send(batch[:half], last=False)
         self._send(batch[half:], last=last)
 
-    def _count(self, action: Action, outcome: Outcome) -> None:
-        report = self._report
-        if outcome.verdict is ActionStatus.FAILED:
-            report.failed += 1
-            if len(report.failures) < _MAX_FAILURES:
-                report.failures.append(
-                    {"id": action.id, "url": action.url, "reason": outcome.reason}
-                )
-        elif action.document is None:
-            report.deletions += 1
-        else:
-            report.documents += 1
-
-    def _remember(self) -> None:
+    def _save(self, position: ExportPosition) -> None:
+        self._position = position
+        document: dict[str, Any] = {**asdict(self._destination), "confirmed": asdict(position)}
         storage = self._workspace.storage
-        document: dict[str, Any] = {
-            **asdict(self._destination),
-            "confirmed": asdict(self._confirmed),
-        }
         try:
             storage.make_folder(EXPORTS)
             storage.replace(
@@ -325,4 +319,4 @@ class _Export:
                 f"{self._destination.path} cannot be written: {error.strerror}; the documents "
                 "were sent, and the next run sends them again"
             ) from error
-        self._remembered_at = time.monotonic()
+        self._saved_at = time.monotonic()

@@ -1,6 +1,4 @@
-"""Several tables read side by side in the order of their keys: what belongs to a key comes
-together, in bounded memory.
-"""
+"""Read several tables side by side in the order of their keys, in bounded memory."""
 
 from __future__ import annotations
 
@@ -12,34 +10,34 @@ import polars as pl
 from lycosa.store.tables.schema import SORT
 
 Key = tuple[int, int, int]
-"""Of `SORT`: partition, host_key, url_key."""
+"""The values of `SORT`: partition, host_key, url_key."""
 
 
 def side_by_side(streams: Sequence[Iterator[pl.DataFrame]]) -> Iterator[list[pl.DataFrame]]:
-    """Of every stream the rows of one range of keys, range after range.
+    """Yield the rows of each stream in the same range of keys, range by range.
 
-    A stream's frames come in key order, all rows of a key in one frame (`LiveTables.ordered`). A
-    stream without rows in a range gives its columns without rows; one that never had a frame, an
-    empty frame without columns.
+    The frames of a stream are in key order, and one frame contains all rows of a key
+    (`LiveTables.ordered`). A stream without rows in a range yields an empty frame with its columns,
+    or without columns if it never had a frame.
     """
     feeds = [_Feed(stream) for stream in streams]
     while True:
-        ends = [last for last in map(_Feed.last, feeds) if last is not None]
+        ends = [last for last in map(_Feed.last_key, feeds) if last is not None]
         if not ends:
             return
-        cut = min(ends)
-        yield [feed.through(cut) for feed in feeds]
+        end = min(ends)
+        yield [feed.rows_until(end) for feed in feeds]
 
 
 class _Feed:
-    """A stream of frames, of which all rows up to a key are taken at a time."""
+    """A stream of frames that is read by ranges of keys."""
 
     def __init__(self, frames: Iterator[pl.DataFrame]) -> None:
         self._frames = frames
         self._rows = pl.DataFrame()
 
-    def last(self) -> Key | None:
-        """The last key that is at hand; None at the end."""
+    def last_key(self) -> Key | None:
+        """Return the last key in memory, None at the end."""
         while not self._rows.height:
             frame = next(self._frames, None)
             if frame is None:
@@ -47,10 +45,10 @@ class _Feed:
             self._rows = frame
         return self._key(self._rows.height - 1)
 
-    def through(self, cut: Key) -> pl.DataFrame:
-        """The rows up to a key, itself included."""
+    def rows_until(self, end: Key) -> pl.DataFrame:
+        """Return and remove the rows up to a key, inclusive."""
         rows = self._rows
-        count = bisect_right(range(rows.height), cut, key=self._key)
+        count = bisect_right(range(rows.height), end, key=self._key)
         self._rows = rows[count:]
         return rows[:count]
 

@@ -1,8 +1,6 @@
-"""What the search clusters want to be told, and what they answer: OpenSearch's `_bulk`, Quickwit's
-ingest API.
+"""The search clusters of a bulk export: OpenSearch (`_bulk`) and Quickwit (ingest API).
 
-A target is asked with a list of actions and says of each whether it is settled. Both protocols are
-as their makers document them (docs/decisions/0010-bulk.md has the sources).
+Sources of both protocols: docs/decisions/0010-bulk.md.
 """
 
 from __future__ import annotations
@@ -10,78 +8,68 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from enum import Enum
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 from urllib.parse import quote
 
 from lycosa.core.errors import UsageError, WorkError
-from lycosa.export.bulk.actions import Action
+from lycosa.export.bulk.actions import BulkAction
 from lycosa.export.bulk.http import RETRIED, BulkClient, BulkResponse
 from lycosa.store.exclusion.exclusions import DOMAIN, PREFIX
 
 NDJSON = "application/x-ndjson"
-_RULES_AT_ONCE = 50
+_RULES_PER_QUERY = 50
 
 
-class ActionStatus(Enum):
-    """What became of an action."""
+class Rejection(NamedTuple):
+    """Why the server did not execute an action. `temporary`: it may execute it later."""
 
-    DONE = "done"
-    AGAIN = "again"  # refused for the moment
-    FAILED = "failed"  # refused for good
-
-
-@dataclass(slots=True, frozen=True)
-class Outcome:
-    verdict: ActionStatus
-    reason: str = ""
+    reason: str
+    temporary: bool = False
 
 
-class TooLarge(Exception):
-    """The request is larger than the server takes: send less at once."""
+class RequestTooLarge(Exception):
+    """The server refuses requests of this size: send fewer actions."""
 
 
-class BrokenAnswer(Exception):
-    """The answer does not say what became of the actions: ask again."""
+class IncompleteResponse(Exception):
+    """The response does not contain the result of each action: repeat the request."""
 
 
 class Target(Protocol):
-    """A search cluster's index. All methods raise WorkError if the server cannot be used."""
+    """The index of a search cluster. All methods raise WorkError if the server cannot be used."""
 
-    most_bytes: int  # of a request; 0: the server says so when it is asked
-    deletes: bool  # single documents can be deleted
+    max_bytes: int  # of a request; 0: the server refuses larger ones
+    deletes: bool  # whether it deletes single documents
 
-    def size(self, action: Action) -> int:
-        """Bytes that an action takes in a request."""
+    def size(self, action: BulkAction) -> int:
+        """Return the bytes of an action in a request."""
         ...
 
     def prepare(self) -> None:
-        """Have an index that takes the documents."""
+        """Create the index if possible, or verify that it exists."""
         ...
 
-    def send(self, batch: Sequence[Action], *, last: bool) -> list[Outcome]:
-        """Have a batch carried out; one outcome for each action. With `last`, return only when all
-        that was sent before is safe.
+    def send(self, batch: Sequence[BulkAction], *, last: bool) -> list[Rejection | None]:
+        """Execute a batch; return one result per action, None for success.
+
+        With `last`, returns after all earlier documents are durable.
 
         Raises:
-            TooLarge, BrokenAnswer.
+            RequestTooLarge, IncompleteResponse.
         """
         ...
 
     def exclude(self, rules: Sequence[str]) -> None:
-        """Delete every document that exclusions name. Returns when that is done, or, where the
-        server only promises it, promised.
-        """
+        """Delete the documents that exclusions cover. Quickwit does it later."""
         ...
 
 
 class OpenSearch:
-    """An index of OpenSearch. Every document carries the log entry it comes with as its external
-    version, so that what arrives late, twice or out of order changes nothing.
+    """An index of OpenSearch. The log entry of a document is its external version, so late,
+    repeated and reordered requests change nothing.
     """
 
-    most_bytes = 0
+    max_bytes = 0
     deletes = True
 
     def __init__(self, client: BulkClient, index: str) -> None:
@@ -93,122 +81,104 @@ class OpenSearch:
         self._client = client
         self._path = f"/{quote(index, safe='')}"
 
-    def size(self, action: Action) -> int:
-        return len(self._lines(action))
+    def size(self, action: BulkAction) -> int:
+        return len(_lines(action))
 
     def prepare(self) -> None:
-        answer = self._client.ask("HEAD", self._path)
-        if answer.status == 200:
+        if self._client.request("HEAD", self._path).status == 200:
             return
         body = json.dumps({"mappings": {"properties": _MAPPINGS}}).encode()
-        answer = self._client.ask("PUT", self._path, body)
-        if answer.status != 200 and b"resource_already_exists_exception" not in answer.content:
-            raise _unexpected("the index cannot be created", answer)
+        response = self._client.request("PUT", self._path, body)
+        if response.status != 200 and b"resource_already_exists_exception" not in response.content:
+            raise _unexpected("the index cannot be created", response)
 
-    def send(self, batch: Sequence[Action], *, last: bool) -> list[Outcome]:
-        body = b"".join(map(self._lines, batch))
-        answer = self._client.ask(
-            "POST",
-            f"{self._path}/_bulk?filter_path=errors,items.*.status,items.*.error",
-            body,
-            NDJSON,
-        )
-        if answer.status == 413:
-            raise TooLarge
-        document = answer.document()
-        if answer.status != 200:
-            raise _unexpected("the documents were refused", answer)
-        items = document.get("items") if document is not None else None
+    def send(self, batch: Sequence[BulkAction], *, last: bool) -> list[Rejection | None]:
+        path = f"{self._path}/_bulk?filter_path=errors,items.*.status,items.*.error"
+        body = b"".join(map(_lines, batch))
+        response = self._client.request("POST", path, body, NDJSON)
+        if response.status == 413:
+            raise RequestTooLarge
+        if response.status != 200:
+            raise _unexpected("the documents were refused", response)
+        items = (response.document() or {}).get("items")
         if not isinstance(items, list) or len(items) != len(batch):
-            raise BrokenAnswer
-        return [_judge(action, item) for action, item in zip(batch, items, strict=True)]
+            raise IncompleteResponse
+        return [_result(action, item) for action, item in zip(batch, items, strict=True)]
 
     def exclude(self, rules: Sequence[str]) -> None:
-        fields = {name: self._field(name) for name in ("host", "domains", "url")}
-        self._accept(
-            "the index cannot be refreshed", self._client.ask("POST", f"{self._path}/_refresh")
-        )
-        for start in range(0, len(rules), _RULES_AT_ONCE):
-            tests = [
-                test
-                for rule in rules[start : start + _RULES_AT_ONCE]
-                for test in _tests(rule, fields)
-            ]
-            body = json.dumps(
-                {"query": {"bool": {"should": tests, "minimum_should_match": 1}}}
-            ).encode()
-            while True:
-                answer = self._client.ask(
-                    "POST", f"{self._path}/_delete_by_query?conflicts=proceed&refresh=true", body
-                )
-                found = self._accept("excluded documents cannot be deleted", answer)
-                if found.get("failures") or found.get("timed_out"):
-                    raise _unexpected("some excluded documents were not deleted", answer)
-                if not found.get("version_conflicts"):
-                    break
-                self._client.waiting.failed(
-                    "another process is writing documents that have to be deleted"
-                )
+        mapping = self._document("the mapping cannot be read", "GET", "_mapping")
+        fields = {name: _keyword_field(mapping, name) for name in ("host", "domains", "url")}
+        self._document("the index cannot be refreshed", "POST", "_refresh")
+        for start in range(0, len(rules), _RULES_PER_QUERY):
+            group = rules[start : start + _RULES_PER_QUERY]
+            queries = [query for rule in group for query in _queries(rule, fields)]
+            query = {"query": {"bool": {"should": queries, "minimum_should_match": 1}}}
+            self._delete(json.dumps(query).encode())
 
-    def _lines(self, action: Action) -> bytes:
-        what = "index" if action.document is not None else "delete"
-        version = f'"version":{action.version},"version_type":"external_gte"'
-        head = f'{{"{what}":{{"_id":"{action.id}",{version}}}}}\n'.encode()
-        return head if action.document is None else head + action.document + b"\n"
+    def _delete(self, query: bytes) -> None:
+        """Delete the matching documents, repeatedly while others write them."""
+        path = "_delete_by_query?conflicts=proceed&refresh=true"
+        while True:
+            result = self._document("excluded documents cannot be deleted", "POST", path, query)
+            if result.get("failures") or result.get("timed_out"):
+                excerpt = json.dumps(result)[:300]
+                raise WorkError(f"some excluded documents were not deleted: {excerpt}")
+            if not result.get("version_conflicts"):
+                return
+            self._client.backoff.failure(
+                "another process is writing documents that have to be deleted"
+            )
 
-    def _field(self, name: str) -> str:
-        """The field by which `name` can be looked up whole: itself, or what OpenSearch makes beside
-        it when nobody told it.
-        """
-        found = self._accept(
-            "the mapping cannot be read", self._client.ask("GET", f"{self._path}/_mapping")
-        )
-        for index in found.values():
-            properties = index.get("mappings", {}).get("properties", {})
-            kind = properties.get(name, {})
-            if kind.get("type") == "keyword":
-                return name
-            if kind.get("fields", {}).get("keyword", {}).get("type") == "keyword":
-                return f"{name}.keyword"
-        raise WorkError(
-            f"the index does not map `{name}` as a keyword, so excluded pages cannot "
-            "be deleted: export into a new index"
-        )
-
-    def _accept(self, trouble: str, answer: BulkResponse) -> dict[str, Any]:
-        document = answer.document()
-        if answer.status != 200 or document is None:
-            raise _unexpected(trouble, answer)
+    def _document(
+        self, trouble: str, method: str, path: str, body: bytes | None = None
+    ) -> dict[str, Any]:
+        response = self._client.request(method, f"{self._path}/{path}", body)
+        document = response.document()
+        if response.status != 200 or document is None:
+            raise _unexpected(trouble, response)
         return document
 
 
-def _judge(action: Action, item: object) -> Outcome:
-    """What an item of a `_bulk` answer says."""
-    said = next(iter(item.values()), None) if isinstance(item, dict) else None
-    status = said.get("status") if isinstance(said, dict) else None
-    if not isinstance(said, dict) or not isinstance(status, int):
-        raise BrokenAnswer
-    if (
-        status < 300
-        or status == 409
-        or (status == 404 and action.document is None and "error" not in said)
-    ):
-        return Outcome(ActionStatus.DONE)  # 409: something later is there
-    error = said.get("error")
-    reason = (
-        f"{error.get('type', '')}: {error.get('reason', '')}"
-        if isinstance(error, dict)
-        else str(error or "")
-    )
-    return Outcome(
-        ActionStatus.AGAIN if status in RETRIED else ActionStatus.FAILED, f"{status} {reason}"[:500]
-    )
+def _lines(action: BulkAction) -> bytes:
+    operation = "index" if action.document is not None else "delete"
+    version = f'"version":{action.version},"version_type":"external_gte"'
+    head = f'{{"{operation}":{{"_id":"{action.id}",{version}}}}}\n'.encode()
+    return head if action.document is None else head + action.document + b"\n"
 
 
-def _tests(rule: str, fields: Mapping[str, str]) -> list[dict[str, Any]]:
-    """An exclusion as queries of which one must match. `fields`: where `host`, `domains` and `url`
-    stand whole.
+def _keyword_field(mapping: Mapping[str, Any], name: str) -> str:
+    """Return the field with the whole value of `name`: itself, or the one that OpenSearch adds to a
+    text field by default.
     """
+    for index in mapping.values():
+        kind = index.get("mappings", {}).get("properties", {}).get(name, {})
+        if kind.get("type") == "keyword":
+            return name
+        if kind.get("fields", {}).get("keyword", {}).get("type") == "keyword":
+            return f"{name}.keyword"
+    raise WorkError(
+        f"the index does not map `{name}` as a keyword, so excluded pages cannot "
+        "be deleted: export into a new index"
+    )
+
+
+def _result(action: BulkAction, item: object) -> Rejection | None:
+    """Return the result of an action from its item in a `_bulk` response."""
+    result = next(iter(item.values()), None) if isinstance(item, dict) else None
+    status = result.get("status") if isinstance(result, dict) else None
+    if not isinstance(result, dict) or not isinstance(status, int):
+        raise IncompleteResponse
+    error = result.get("error")
+    absent = status == 404 and action.document is None and error is None
+    if status < 300 or status == 409 or absent:  # 409: a newer version is stored
+        return None
+    if isinstance(error, dict):
+        error = f"{error.get('type', '')}: {error.get('reason', '')}"
+    return Rejection(f"{status} {error or ''}"[:500], status in RETRIED)
+
+
+def _queries(rule: str, fields: Mapping[str, str]) -> list[dict[str, Any]]:
+    """Return an exclusion as queries of which one must match. `fields`: the keyword fields."""
     kind, _, value = rule.partition(":")
     if kind == PREFIX:
         return [{"prefix": {fields["url"]: f"{scheme}://{value}"}} for scheme in ("http", "https")]
@@ -218,12 +188,12 @@ def _tests(rule: str, fields: Mapping[str, str]) -> list[dict[str, Any]]:
 
 
 class Quickwit:
-    """An index of Quickwit. It only ever adds: a page that changed is one more document with the
-    same `id` and a higher `log_entry`, and so is one whose answer was lost. Exclusions are delete
-    tasks, which Quickwit carries out later.
+    """An index of Quickwit, which is append-only: a changed page is a further document with the
+    same `id` and a higher `log_entry`, like one whose response was lost. Exclusions are delete
+    tasks, which Quickwit executes later.
     """
 
-    most_bytes = 10 * 10**6
+    max_bytes = 10 * 10**6
     deletes = False
 
     def __init__(self, client: BulkClient, index: str) -> None:
@@ -235,69 +205,62 @@ class Quickwit:
         self._client = client
         self._index = index
 
-    def size(self, action: Action) -> int:
+    def size(self, action: BulkAction) -> int:
         return len(action.document or b"") + 1
 
     def prepare(self) -> None:
-        answer = self._client.ask("GET", f"/api/v1/indexes/{self._index}")
-        if answer.status == 404:
+        response = self._client.request("GET", f"/api/v1/indexes/{self._index}")
+        if response.status == 404:
             raise WorkError(
                 f"Quickwit has no index {self._index!r}: create it first "
                 "(docs/decisions/0010-bulk.md has a mapping)"
             )
-        if answer.status != 200:
-            raise _unexpected("the index cannot be read", answer)
+        if response.status != 200:
+            raise _unexpected("the index cannot be read", response)
 
-    def send(self, batch: Sequence[Action], *, last: bool) -> list[Outcome]:
+    def send(self, batch: Sequence[BulkAction], *, last: bool) -> list[Rejection | None]:
+        path = f"/api/v1/{self._index}/ingest?commit={'wait_for' if last else 'auto'}"
         body = b"".join((action.document or b"") + b"\n" for action in batch)
-        answer = self._client.ask(
-            "POST",
-            f"/api/v1/{self._index}/ingest?commit={'wait_for' if last else 'auto'}",
-            body,
-            NDJSON,
-        )
-        if answer.status == 413:
-            raise TooLarge
-        if answer.status != 200:
-            raise _unexpected("the documents were refused", answer)
-        document = answer.document()
-        taken = document.get("num_docs_for_processing") if document is not None else None
-        if document is None or taken != len(batch):
-            raise BrokenAnswer
+        response = self._client.request("POST", path, body, NDJSON)
+        if response.status == 413:
+            raise RequestTooLarge
+        if response.status != 200:
+            raise _unexpected("the documents were refused", response)
+        document = response.document() or {}
+        if document.get("num_docs_for_processing") != len(batch):
+            raise IncompleteResponse
         rejected = document.get("num_rejected_docs") or 0
-        return [Outcome(ActionStatus.DONE)] * (len(batch) - rejected) + [
-            Outcome(ActionStatus.FAILED, "rejected: see the server's log")
-        ] * rejected
+        rejection = Rejection("rejected: see the server's log")
+        return [None] * (len(batch) - rejected) + [rejection] * rejected
 
     def exclude(self, rules: Sequence[str]) -> None:
         for rule in rules:
-            body = json.dumps({"query": _query(rule)}).encode()
-            answer = self._client.ask("POST", f"/api/v1/{self._index}/delete-tasks", body)
-            if answer.status != 200:
-                raise _unexpected("excluded documents cannot be deleted", answer)
+            body = json.dumps({"query": _quickwit_query(rule)}).encode()
+            response = self._client.request("POST", f"/api/v1/{self._index}/delete-tasks", body)
+            if response.status != 200:
+                raise _unexpected("excluded documents cannot be deleted", response)
 
 
-def _query(rule: str) -> str:
-    """An exclusion in Quickwit's query language; `host` and `url` are indexed raw, `domains` holds
-    every name above the host.
+def _quickwit_query(rule: str) -> str:
+    """Return an exclusion in Quickwit's query language. `host` and `url` are indexed raw, `domains`
+    contains the host and each domain above it.
     """
     kind, _, value = rule.partition(":")
     if kind == PREFIX:
-        return " OR ".join(
-            f"url:{_escaped(f'{scheme}://{value}')}*" for scheme in ("http", "https")
-        )
+        urls = (_escaped(f"{scheme}://{value}") for scheme in ("http", "https"))
+        return " OR ".join(f"url:{url}*" for url in urls)
     if kind == DOMAIN:
         return f"domains:{_escaped(value)}"
     return " OR ".join(f"host:{_escaped(name)}" for name in (value, f"{value}."))
 
 
 def _escaped(word: str) -> str:
-    """Quickwit's reserved characters escaped."""
+    """Escape the reserved characters of Quickwit."""
     return re.sub(r"""([-+^`:{}"\[\]()~!\\*\s])""", r"\\\1", word)
 
 
-def _unexpected(trouble: str, answer: BulkResponse) -> WorkError:
-    return WorkError(f"{trouble}: the server returned HTTP {answer.status}: {answer.excerpt}")
+def _unexpected(trouble: str, response: BulkResponse) -> WorkError:
+    return WorkError(f"{trouble}: the server returned HTTP {response.status}: {response.excerpt}")
 
 
 # Lucene's longest term has 32,766 bytes

@@ -1,23 +1,21 @@
-"""One day of one language in the library: a folder of files, each of which appears whole or not at
-all.
+"""One day of one language in the library: a folder of files, each complete or absent.
 
     xml/zh/2026-11-21/zh-2026-11-21-00000.xml   and following, about 64 MB each
-                      index.json                what is there, written last; without it the day is
-                      not finished
+                      index.json                the list of files, written last
 
-While a day is written, `.progress.json` says which of its files are whole and with which document
-they ended, so that an export that was killed goes on with the file it was at. Both name the
-`fingerprint` of what the day holds: a day that holds the same is left as it is.
+While a day is written, `.progress.json` lists its complete files and their last documents, so that
+an export continues after a kill. Both contain the `fingerprint` of the day; an unchanged day is not
+written again.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
-from hashlib import sha1
 from pathlib import Path
 from typing import Any
 
@@ -26,15 +24,15 @@ from lycosa.export.library.formats import Format
 
 INDEX = "index.json"
 _PROGRESS = ".progress.json"
-_HELD_BYTES = 128 * 1024  # that wait before they are written to the open file
+_BUFFER_BYTES = 128 * 1024
 
 Place = tuple[int, int, int, str]
-"""Of a document within its day: partition, host_key, url_key, collection."""
+"""The place of a document in its day: partition, host_key, url_key, collection."""
 
 
 @dataclass(slots=True, frozen=True)
-class ShelfFile:
-    """A file that is whole. `last` is its last document."""
+class DayFile:
+    """A complete file. `last` is the place of its last document."""
 
     name: str
     documents: int
@@ -44,18 +42,37 @@ class ShelfFile:
 
 
 @dataclass(slots=True)
-class _Open:
+class _OpenFile:
     """The file that is being written: only `parts` are in memory."""
 
+    path: Path
     documents: int = 0
     size: int = 0
-    held: int = 0
-    parts: list[bytes] = field(default_factory=list)
     last: Place = (0, 0, 0, "")
+    _parts: list[bytes] = field(default_factory=list)
+    _buffered: int = 0
+
+    def write(self, content: bytes) -> None:
+        self._parts.append(content)
+        self.size += len(content)
+        self._buffered += len(content)
+        if self._buffered > _BUFFER_BYTES:
+            self.flush()
+
+    def add(self, document: bytes, place: Place) -> None:
+        self.write(document)
+        self.documents += 1
+        self.last = place
+
+    def flush(self) -> None:
+        with open(self.path, "ab") as output:
+            output.write(b"".join(self._parts))
+        self._parts.clear()
+        self._buffered = 0
 
 
-class Shelf:
-    """Writes a day's documents, given in their order.
+class DayWriter:
+    """Writes the documents of a day in order.
 
     Raises:
         OSError: the folder cannot be written.
@@ -66,61 +83,37 @@ class Shelf:
     ) -> None:
         self._folder, self._kind, self._language, self._day = folder, kind, language, day
         self._fingerprint, self._file_bytes = fingerprint, file_bytes
-        self.files: list[ShelfFile] = []
-        self.kept = 0  # files that an earlier call had written
-        self._file: _Open | None = None
+        self.files: list[DayFile] = []
+        self.resumed = 0  # files of an earlier call
+        self._file: _OpenFile | None = None
 
-    @classmethod
-    def stands(cls, folder: Path, fingerprint: str) -> list[ShelfFile] | None:
-        """The files of a day that is finished and holds this; None if there is none such."""
-        document = _read(folder / INDEX)
-        if document is None or document.get("fingerprint") != fingerprint:
-            return None
-        files = _files(document)
-        if files is None or not _all_there(folder, files):
-            return None
-        (folder / _PROGRESS).unlink(missing_ok=True)  # killed between the index and this
-        return files
-
-    def begin(self) -> Place | None:
-        """Have the folder ready; returns the last document that stands in files which are whole."""
+    def resume(self) -> Place | None:
+        """Prepare the folder; return the last document of the complete files."""
         self._folder.mkdir(parents=True, exist_ok=True)
-        document = _read(self._folder / _PROGRESS)
-        files = (
-            _files(document)
-            if document is not None and document.get("fingerprint") == self._fingerprint
-            else None
-        )
-        if files is not None and _all_there(self._folder, files):
-            self.files, self.kept = files, len(files)
+        files = _listed_files(self._folder, _PROGRESS, self._fingerprint)
+        if files is None:
+            self._save_progress()
         else:
-            self.files = []
-            self._note_progress()
+            self.files, self.resumed = files, len(files)
         (self._folder / INDEX).unlink(missing_ok=True)
         return self.files[-1].last if self.files else None
 
     def add(self, documents: Sequence[bytes], places: Sequence[Place]) -> None:
-        """Take documents; the file is ended before the one that would make it too large."""
+        """Add documents. A file ends before the document that would make it too large."""
         for document, place in zip(documents, places, strict=True):
             file = self._file
-            if (
-                file is not None
-                and file.size + len(document) + len(self._kind.footer) > self._file_bytes
-            ):
+            size = len(document) + len(self._kind.footer)
+            if file is not None and file.size + size > self._file_bytes:
                 self._close(file)
                 file = None
             if file is None:
-                file = self._file = _Open()
-                self._put(file, self._kind.header(self._language, self._day, len(self.files)))
-                self._part.unlink(missing_ok=True)
-            self._put(file, document)
-            file.documents += 1
-            file.last = place
-            if file.held > _HELD_BYTES:
-                self._flush(file)
+                file = self._file = _OpenFile(self._folder / f".{self._name}.part")
+                file.path.unlink(missing_ok=True)
+                file.write(self._kind.header(self._language, self._day, len(self.files)))
+            file.add(document, place)
 
-    def finish(self) -> list[ShelfFile]:
-        """End the last file, remove those of an earlier edition, and write the index."""
+    def finish(self) -> list[DayFile]:
+        """Complete the last file, remove obsolete ones, and write the index."""
         if self._file is not None:
             self._close(self._file)
         names = {file.name for file in self.files} | {_PROGRESS}
@@ -138,39 +131,22 @@ class Shelf:
     def _name(self) -> str:
         return f"{self._language}-{self._day}-{len(self.files):05d}{self._kind.suffix}"
 
-    @property
-    def _part(self) -> Path:
-        return self._folder / f".{self._name}.part"
-
-    def _put(self, file: _Open, content: bytes) -> None:
-        file.parts.append(content)
-        file.size += len(content)
-        file.held += len(content)
-
-    def _flush(self, file: _Open) -> None:
-        with open(self._part, "ab") as output:
-            output.write(b"".join(file.parts))
-        file.parts.clear()
-        file.held = 0
-
-    def _close(self, file: _Open) -> None:
-        self._put(file, self._kind.footer)
-        self._flush(file)
-        part, name = self._part, self._name
-        self._kind.finish(part)
-        digest = sha1(usedforsecurity=False)
-        with open(part, "r+b") as written:
-            while block := written.read(2**20):
-                digest.update(block)
+    def _close(self, file: _OpenFile) -> None:
+        file.write(self._kind.footer)
+        file.flush()
+        self._kind.finish(file.path)
+        with open(file.path, "r+b") as written:
+            digest = hashlib.file_digest(written, "sha1").hexdigest()
             size = written.tell()
             os.fsync(written.fileno())
-        os.replace(part, self._folder / name)
+        name = self._name
+        os.replace(file.path, self._folder / name)
         sync_folder(self._folder)
-        self.files.append(ShelfFile(name, file.documents, size, digest.hexdigest(), file.last))
-        self._note_progress()
+        self.files.append(DayFile(name, file.documents, size, digest, file.last))
+        self._save_progress()
         self._file = None
 
-    def _note_progress(self) -> None:
+    def _save_progress(self) -> None:
         _write(self._folder / _PROGRESS, self._document())
 
     def _document(self) -> dict[str, object]:
@@ -185,29 +161,29 @@ class Shelf:
         }
 
 
-def _read(path: Path) -> dict[str, Any] | None:
-    with suppress(FileNotFoundError, ValueError):
-        document = json.loads(path.read_bytes())
-        return document if isinstance(document, dict) else None
-    return None
+def exported_files(folder: Path, fingerprint: str) -> list[DayFile] | None:
+    """Return the files of an exported day, None unless it is complete with this fingerprint."""
+    files = _listed_files(folder, INDEX, fingerprint)
+    if files is not None:
+        (folder / _PROGRESS).unlink(missing_ok=True)  # left by a kill after the index was written
+    return files
 
 
-def _files(document: dict[str, Any]) -> list[ShelfFile] | None:
-    with suppress(KeyError, TypeError, ValueError):
-        return [ShelfFile(**{**file, "last": _place(file["last"])}) for file in document["files"]]
+def _listed_files(folder: Path, name: str, fingerprint: str) -> list[DayFile] | None:
+    """Return the files in a list, None if it is absent, invalid, or of other content."""
+    with suppress(FileNotFoundError, ValueError, KeyError, TypeError):
+        document = json.loads((folder / name).read_bytes())
+        if document["fingerprint"] != fingerprint:
+            return None
+        files = [DayFile(**{**file, "last": _place(file["last"])}) for file in document["files"]]
+        if all((folder / file.name).stat().st_size == file.bytes for file in files):
+            return files
     return None
 
 
 def _place(value: Any) -> Place:
     partition, host_key, url_key, collection = value
     return int(partition), int(host_key), int(url_key), str(collection)
-
-
-def _all_there(folder: Path, files: Sequence[ShelfFile]) -> bool:
-    return all(
-        (folder / file.name).is_file() and (folder / file.name).stat().st_size == file.bytes
-        for file in files
-    )
 
 
 def _write(path: Path, document: dict[str, object]) -> None:

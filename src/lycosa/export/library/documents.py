@@ -1,6 +1,4 @@
-"""The documents of the library: what is said of a page, whether it stands in the tables or is read
-from the archive again.
-"""
+"""The documents of the library, from the tables, or from the archive for older versions."""
 
 from __future__ import annotations
 
@@ -15,24 +13,6 @@ from lycosa.crawl.processing.page_reader import ParseFunction
 from lycosa.export.library.editions import IDENTITY, PLACE
 from lycosa.http.decode import parse_head
 
-FIELDS = (
-    *(
-        "url",
-        "redirect_from",
-        "charset",
-        "language",
-        "language_score",
-        "other_languages",
-        "title",
-        "headline",
-        "description",
-    ),
-    *("published_at", "main_text", "text"),
-)
-"""Of a document, beside `at` (when it was fetched), `collection`, `library`, `day` and `seen_in`
-(its record).
-"""
-
 LINK_COLUMNS = ("host_key", "url_key", "target", "anchor", "kind", "position")
 _LINKS_SCHEMA = {
     "doc": pl.UInt32(),
@@ -40,94 +20,80 @@ _LINKS_SCHEMA = {
     "target": pl.String(),
     "anchor": pl.String(),
 }
-_LEFT_OUT = ["image", "requisite"]
+_OMITTED_KINDS = ["image", "requisite"]
 
 
 class LibraryDocuments(NamedTuple):
-    """`rows` in the order of `PLACE` and day, with a column `doc` that counts them; `links` in the
-    order of `doc` and of the page.
-
-    `unread` could not be read from the archive: their record is not there, or is not understood any
-    more.
+    """`rows` in the order of `PLACE` and day, numbered in the column `doc`; `links` in the order of
+    `doc` and of the page. `unreadable` older versions have no record that can be parsed.
     """
 
     rows: pl.DataFrame
     links: pl.DataFrame
-    unread: int = 0
+    unreadable: int = 0
 
 
 def documents(
     chosen: pl.DataFrame,
     links: pl.DataFrame,
-    understand: ParseFunction,
+    parse: ParseFunction,
     locate: Callable[[str], str],
     fields: Sequence[str],
     *,
     linked: bool,
 ) -> LibraryDocuments:
-    """The documents that `lycosa.export.library.editions.editions` has chosen. `locate` gives the
-    absolute path of a workspace's file.
-
-    Raises:
-        ArchiveError: a record is damaged.
+    """Return the documents of rows of `lycosa.export.library.editions.editions`. `locate` returns
+    the path of a file of the workspace. Raises ArchiveError: a record is damaged.
     """
-    wanted = [*PLACE, "library", "day", "at", "seen_in", *fields]
+    columns = [*PLACE, "library", "day", "at", "seen_in", *fields]
     old = chosen.filter(~pl.col("live"))
     if not old.height:
-        rows = chosen.select(wanted).with_row_index("doc")
-        return LibraryDocuments(
-            rows, _of_live(rows.select("doc", *IDENTITY), links) if linked else _no_links()
-        )
-    read = [
+        rows = chosen.select(columns).with_row_index("doc")
+        return LibraryDocuments(rows, _stored_links(rows, links) if linked else _no_links())
+    parsed = [
         (row, page)
         for row in old.iter_rows(named=True)
-        if (page := _read(row, understand, locate)) is not None
+        if (page := _parse_record(row, parse, locate)) is not None
     ]
-    revived = pl.DataFrame(
-        [_restored(row, page, wanted) for row, page in read],
-        schema={name: chosen.schema[name] for name in wanted},
+    restored = pl.DataFrame(
+        [{name: getattr(page, name, row[name]) for name in columns} for row, page in parsed],
+        schema={name: chosen.schema[name] for name in columns},
     )
-    live = chosen.filter("live").select(wanted)
+    live = chosen.filter("live").select(columns)
+    parts = (live.with_columns(old=False), restored.with_columns(old=True))
     rows = (
-        pl.concat(
-            [
-                live.with_row_index("place").with_columns(old=False),
-                revived.with_row_index("place").with_columns(old=True),
-            ]
-        )
+        pl.concat(part.with_row_index("place") for part in parts)
         .sort([*PLACE, "day"], maintain_order=True)
         .with_row_index("doc")
     )
-    found = _no_links()
+    all_links = _no_links()
     if linked:
-        places = dict(rows.filter("old").select("place", "doc").iter_rows())
-        found = pl.concat(
-            [
-                _of_live(rows.filter(~pl.col("old")).select("doc", *IDENTITY), links),
-                _of_read((places[number], page.links) for number, (_, page) in enumerate(read)),
-            ]
+        numbers = dict(rows.filter("old").select("place", "doc").iter_rows())
+        page_links = ((numbers[place], page.links) for place, (_, page) in enumerate(parsed))
+        all_links = pl.concat(
+            [_stored_links(rows.filter(~pl.col("old")), links), _parsed_links(page_links)]
         ).sort("doc", maintain_order=True)
-    return LibraryDocuments(rows.drop("place", "old"), found, old.height - len(read))
+    return LibraryDocuments(rows.drop("place", "old"), all_links, old.height - len(parsed))
 
 
-def _of_live(rows: pl.DataFrame, links: pl.DataFrame) -> pl.DataFrame:
-    """The stored links of documents."""
+def _stored_links(rows: pl.DataFrame, links: pl.DataFrame) -> pl.DataFrame:
     if not links.height:
         return _no_links()
-    kept = links.filter(~pl.col("kind").is_in(_LEFT_OUT))
+    exported = links.filter(~pl.col("kind").is_in(_OMITTED_KINDS))
     return (
-        rows.join(kept, on=["host_key", "url_key"])
+        rows.select("doc", *IDENTITY)
+        .join(exported, on=["host_key", "url_key"])
         .sort("doc", "position")
         .select(list(_LINKS_SCHEMA))
     )
 
 
-def _of_read(pages: Iterable[tuple[int, Sequence[Link]]]) -> pl.DataFrame:
+def _parsed_links(pages: Iterable[tuple[int, Sequence[Link]]]) -> pl.DataFrame:
     rows = [
         (doc, link.kind, link.target, link.anchor)
         for doc, links in pages
         for link in links
-        if link.kind not in _LEFT_OUT
+        if link.kind not in _OMITTED_KINDS
     ]
     return pl.DataFrame(rows, schema=_LINKS_SCHEMA, orient="row")
 
@@ -136,12 +102,10 @@ def _no_links() -> pl.DataFrame:
     return pl.DataFrame(schema=_LINKS_SCHEMA)
 
 
-def _read(
-    row: dict[str, Any], understand: ParseFunction, locate: Callable[[str], str]
+def _parse_record(
+    row: dict[str, Any], parse: ParseFunction, locate: Callable[[str], str]
 ) -> Page | None:
-    """What the page was when its version began; None if that cannot be told any more, or was not to
-    be indexed.
-    """
+    """Return the page of an older version; None without a record, or if it has noindex."""
     if not row["warc_file"]:
         return None
     response = read_response(locate(row["warc_file"]), row["warc_offset"], row["warc_length"])
@@ -157,10 +121,5 @@ def _read(
         status=response.status,
         truncated="" if row["truncated"] == "decoded" else row["truncated"],
     )
-    page = understand(exchange, parse_head(response.head)).page
+    page = parse(exchange, parse_head(response.head)).page
     return page if page is not None and page.may_index else None
-
-
-def _restored(row: dict[str, Any], page: Page, wanted: Sequence[str]) -> dict[str, Any]:
-    """The columns of a document, those that the page says taken from it."""
-    return {name: getattr(page, name, row[name]) for name in wanted}

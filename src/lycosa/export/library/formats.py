@@ -1,4 +1,4 @@
-"""What the library's files look like: XML, JSON lines, Parquet, plain text."""
+"""The file formats of the library: XML, JSON lines, Parquet, plain text."""
 
 from __future__ import annotations
 
@@ -21,23 +21,15 @@ _NAMESPACE = uuid.UUID("5f1c7cc6-0d0e-5a51-8a0c-6f5f1f4a7f0d")
 _GROUP_ROWS = 5_000
 _TIME = "%Y-%m-%dT%H:%M:%S%.3fZ"
 _RECORD_FIELDS = (
-    "url",
-    "redirect_from",
-    "charset",
-    "language",
-    "language_score",
-    "other_languages",
-    "title",
-    "headline",
-    "description",
+    *("url", "redirect_from", "charset", "language", "language_score", "other_languages"),
+    *("title", "headline", "description"),
 )
 
 
 @dataclass(slots=True, frozen=True)
 class Format:
-    """One kind of library. `fields` are the columns of `pages` that it shows; `render` gives the
-    bytes of each document as text; `finish` makes the file that is handed on of the one that was
-    written.
+    """A file format. `fields` are the exported columns of `pages`; `render` returns the content of
+    each document; `finish` converts a written file to its final form.
     """
 
     name: str
@@ -51,7 +43,7 @@ class Format:
 
 
 def _record(documents: LibraryDocuments) -> pl.DataFrame:
-    """The documents as rows; times as text, since JSON has none."""
+    """Return the documents as rows, with times as text for JSON."""
     rows, links = documents.rows, documents.links
     grouped = links.group_by("doc", maintain_order=True).agg(
         pl.struct("kind", "target", "anchor").alias("links")
@@ -77,7 +69,7 @@ def _json_lines(documents: LibraryDocuments) -> pl.Series:
 
 
 def _to_parquet(path: Path) -> None:
-    """The lines as a table, in place. Deterministic: the same lines give the same bytes."""
+    """Convert JSON lines to Parquet in place. The same lines give the same bytes."""
     aside = path.with_name(f"{path.name}.table")
     time = pl.Datetime("ms", "UTC")
     rows = pl.scan_ndjson(path, schema=_LINES)
@@ -116,7 +108,7 @@ _LINES = pl.Schema(
 
 
 def _conversions(documents: LibraryDocuments) -> pl.Series:
-    """WARC conversion records of the visible text, as in the WET files of Common Crawl."""
+    """Return WARC conversion records of the visible text, as in Common Crawl's WET files."""
     columns = ("url", "seen_in", "at", "day", "collection", "language", "text")
     rows = documents.rows.with_columns(pl.col("at").dt.strftime("%Y-%m-%dT%H:%M:%SZ")).select(
         columns
@@ -172,4 +164,4 @@ FORMATS = {
         ),
     )
 }
-"""All kinds of library by name."""
+"""All formats by name."""

@@ -1,8 +1,7 @@
 """The XML library: documents as XML 1.0, valid against `library.xsd`.
 
-Characters that XML forbids (most controls, U+FFFE and U+FFFF) become U+FFFD; all others stay as
-they are, whatever their direction or plane. A paragraph of more than a million characters is cut in
-several elements, since parsers limit the size of a text.
+Characters that XML forbids (most controls, U+FFFE and U+FFFF) become U+FFFD. A paragraph of more
+than a million characters is divided into several elements, as parsers limit the size of a text.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ from lycosa.export.library.documents import LibraryDocuments
 NAMESPACE = "urn:lycosa:library:1"
 SUFFIX = ".xml"
 SCHEMA = Path(__file__).with_name("library.xsd")
-"""The schema that files are valid against."""
+"""The schema of the files."""
 
 FIELDS = (
     "url",
@@ -39,13 +38,13 @@ _ESCAPES = {
 }
 _IN_ATTRIBUTE = {**_ESCAPES, '"': "&quot;", "\t": "&#9;", "\n": "&#10;"}
 _LONG_TEXT_BYTES = 1_000_000
-# characters; libxml2 refuses texts of more than 10 MB unless it is told otherwise
+# characters; libxml2 refuses texts of more than 10 MB by default
 _PARAGRAPH = 1_000_000
 _MORE = '</p><p more="true">'
 
 
 def header(language: str, day: str, number: int) -> bytes:
-    """How a file begins. Attributes are codes, dates and numbers: nothing to escape."""
+    """Return the beginning of a file. The attributes need no escaping."""
     return (
         f'<?xml version="1.0" encoding="UTF-8"?>\n<library xmlns="{NAMESPACE}" '
         f'language="{language}" date="{day}" number="{number}">\n'
@@ -56,7 +55,7 @@ FOOTER = b"</library>\n"
 
 
 def render(documents: LibraryDocuments) -> pl.Series:
-    """Each document as an element, in the order of the rows."""
+    """Return each document as an element, in the order of the rows."""
     links = (
         documents.links.select(
             "doc",
@@ -131,22 +130,18 @@ def _optional(element: str, name: str = "") -> pl.Expr:
 
 
 def _cut(escaped: pl.Series, texts: pl.Series) -> pl.Series:
-    """Long paragraphs in pieces. Rare, and so one by one."""
+    """Return the texts with long paragraphs in several elements."""
     result = escaped.to_list()
     for place, text in enumerate(texts):
         if len(text) > _PARAGRAPH:
-            result[place] = "</p>\n<p>".join(
-                _MORE.join(map(_escape, _pieces(line))) for line in text.split("\n")
-            )
+            result[place] = "</p>\n<p>".join(map(_cut_line, text.split("\n")))
     return pl.Series(result, dtype=pl.String)
 
 
-def _pieces(line: str) -> list[str]:
-    return [line[start : start + _PARAGRAPH] for start in range(0, len(line), _PARAGRAPH)] or [""]
-
-
-def _escape(text: str) -> str:
-    return text.translate(_TABLE)
+def _cut_line(line: str) -> str:
+    starts = range(0, len(line), _PARAGRAPH)
+    pieces = [line[start : start + _PARAGRAPH].translate(_TABLE) for start in starts]
+    return _MORE.join(pieces)
 
 
 _TABLE = str.maketrans(_ESCAPES)

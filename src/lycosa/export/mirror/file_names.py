@@ -1,18 +1,17 @@
-"""From URLs to file names that any file system takes, and that a browser opens as what they are."""
+"""Map URLs to file names that are valid on any file system and open as the right type."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from typing import NamedTuple
 from urllib.parse import unquote_to_bytes
 
 import xxhash
 
-# Windows is the strictest; % # ~ are ours
+# Windows has the strictest rules; % # ~ are used here
 _UNSAFE = re.compile(r'[\x00-\x1f\x7f<>:"/\\|?*%#~]|[ .]$|^[ ]')
 _DEVICES = re.compile(r"(?:con|prn|aux|nul|com\d|lpt\d)(?:\.|$)", re.IGNORECASE)
-_LONGEST = 100  # bytes of one name; file systems take 255, whole paths often no more than 260
+_MAX_NAME_BYTES = 100  # file systems allow 255, complete paths often only 260
 _INDEX = "index.html"
 _EXTENSIONS = {
     "text/html": (".html", ".htm", ".xhtml", ".shtml"),
@@ -36,48 +35,39 @@ _EXTENSIONS = {
     "font/woff": (".woff",),
     "font/woff2": (".woff2",),
 }
-_SPECIFIC = {extension for extensions in _EXTENSIONS.values() for extension in extensions}
 
 
-class Named(NamedTuple):
-    """A URL and the media type that it was served as."""
+def file_names(pages: Iterable[tuple[str, str]]) -> dict[str, str]:
+    """Return URL -> relative path with `/`, for (URL, media type) in any order.
 
-    url: str
-    media_type: str
-
-
-def file_names(pages: Iterable[Named]) -> dict[str, str]:
-    """URL -> relative path, with `/`. Each path is there once, in whatever case it is compared, and
-    none is another's folder.
-
-    `http` and `https` share folders: `HOST/…`, with `_PORT` where one is named. The result depends
-    on the set alone, not on its order.
+    Paths are unique even if case is ignored, and no path is a folder of another. `http` and `https`
+    share folders: `HOST/…`, or `HOST_PORT/…`.
     """
-    wanted = [(page.url, *_wish(page)) for page in sorted(set(pages))]
+    preferred = [(url, *_preferred_name(url, kind)) for url, kind in sorted(set(pages))]
     folders = {
         "/".join(folder[:depth]).lower()
-        for _, folder, _, _ in wanted
+        for _, folder, _, _ in preferred
         for depth in range(1, len(folder) + 1)
     }
-    taken: set[str] = set()
+    used: set[str] = set()
     names: dict[str, str] = {}
-    for url, folder, stem, extension in wanted:
+    for url, folder, stem, extension in preferred:
         path = "/".join((*folder, stem + extension))
-        if path.lower() in taken or path.lower() in folders:
+        if path.lower() in used or path.lower() in folders:
             path = "/".join((*folder, f"{stem}~{_hash(url)[:12]}{extension}"))
-        taken.add(path.lower())
+        used.add(path.lower())
         names[url] = path
     return names
 
 
 def is_known(media_type: str) -> bool:
-    """Whether files of a media type have an extension of their own."""
+    """Return whether files of a media type have a specific extension."""
     return media_type in _EXTENSIONS
 
 
-def _wish(page: Named) -> tuple[tuple[str, ...], str, str]:
-    """Folders, stem and extension of a URL's file."""
-    _, _, rest = page.url.partition("://")
+def _preferred_name(url: str, media_type: str) -> tuple[tuple[str, ...], str, str]:
+    """Return folders, stem and extension of a URL's file."""
+    _, _, rest = url.partition("://")
     place, _, query = rest.partition("?")
     host, *segments = place.split("/")
     folder = (
@@ -88,45 +78,41 @@ def _wish(page: Named) -> tuple[tuple[str, ...], str, str]:
     if query:
         name = f"{name or 'index'}@{_text(query)}"
     elif not name:
-        return (
-            folder,
-            "index",
-            ".html"
-            if not page.media_type or "html" in page.media_type
-            else _first(page.media_type),
-        )
+        if not media_type or "html" in media_type:
+            return folder, "index", ".html"
+        return folder, "index", _EXTENSIONS.get(media_type, (".bin",))[0]
     stem, dot, extension = name.rpartition(".")
     if not dot or not re.fullmatch(r"[A-Za-z0-9]{1,8}", extension) or query:
         stem, extension = name, ""
     else:
         extension = f".{extension}"
-    expected = _EXTENSIONS.get(page.media_type, ())
+    expected = _EXTENSIONS.get(media_type, ())
     if expected and extension.lower() not in expected:
-        # `/a.cgi` that is HTML, `/a.html` that is an image: a browser on a disk goes by the name.
+        # `/a.cgi` that is HTML, `/a.html` that is an image: offline the name determines the type
         stem, extension = stem + extension, expected[0]
     elif not expected and extension.lower() in (".html", ".htm", ".xhtml"):
         stem, extension = stem + extension, ".bin"
     return folder, _safe(stem, 12 + len(extension) + 1), extension
 
 
-def _first(media_type: str) -> str:
-    return _EXTENSIONS.get(media_type, (".bin",))[0]
-
-
 def _text(escaped: str) -> str:
     return unquote_to_bytes(escaped).decode("utf-8", "backslashreplace")
 
 
-def _safe(name: str, room: int = 0) -> str:
-    """One component of a path."""
+def _safe(name: str, reserved: int = 0) -> str:
+    """Return a valid component of a path; `reserved` bytes follow it."""
     safe = _UNSAFE.sub("_", name)
     if _DEVICES.match(safe) or safe in ("", ".", ".."):
         safe = f"_{safe}"
-    if safe.encode()[_LONGEST - room :]:
-        cut = safe.encode()[: _LONGEST - room - 13].decode("utf-8", "ignore")
+    if safe.encode()[_MAX_NAME_BYTES - reserved :]:
+        cut = safe.encode()[: _MAX_NAME_BYTES - reserved - 13].decode("utf-8", "ignore")
         safe = f"{cut}~{_hash(name)[:12]}"
     elif safe != name:
-        safe = f"{safe}~{_hash(name)[:6]}" if len(safe.encode()) + 7 + room <= _LONGEST else safe
+        safe = (
+            f"{safe}~{_hash(name)[:6]}"
+            if len(safe.encode()) + 7 + reserved <= _MAX_NAME_BYTES
+            else safe
+        )
     return safe
 
 

@@ -1,8 +1,7 @@
-"""Export a site as files that work from a disk: what was captured last of each URL, links rewritten
-from file to file.
+"""Export a site as an offline mirror: the newest capture of each URL, with links between files.
 
-The names follow from the URLs and media types alone, so a second export of the same captures writes
-the same files. About 500 bytes of memory a URL of the host.
+File names depend only on URLs and media types, so the same captures give the same files. Memory:
+about 500 bytes per URL of the host.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ from lycosa.archive.warc.reader import read_response
 from lycosa.config.settings import Collection
 from lycosa.core.errors import UsageError, WorkError
 from lycosa.core.records import Exchange, LinkKind, UrlState, VisitKind
-from lycosa.export.mirror.file_names import Named, file_names, is_known
+from lycosa.export.mirror.file_names import file_names, is_known
 from lycosa.export.mirror.rewrite import rewrite_css, rewrite_html
 from lycosa.http.decode import decode_with, parse_head
 from lycosa.page.folder import LISTINGS, read_listing
@@ -38,17 +37,23 @@ _REQUISITES = [LinkKind.IMAGE.value, LinkKind.REQUISITE.value]
 
 @dataclass(slots=True)
 class MirrorReport:
-    """What was written. `start` is the file to open first; `unreadable` URLs have a body that does
-    not decode.
+    """What was written. `start` is the file to open first; the bodies of `unreadable` URLs cannot
+    be decoded.
     """
 
     folder: Path
-    start: Path | None = None
+    start: Path
+    redirects: int
     files: int = 0
     pages: int = 0
     bytes: int = 0
-    redirects: int = 0
     unreadable: list[str] = field(default_factory=list)
+
+    def add(self, size: int, *, page: bool) -> None:
+        """Count a written file."""
+        self.files += 1
+        self.pages += page
+        self.bytes += size
 
 
 class _Capture(NamedTuple):
@@ -57,7 +62,7 @@ class _Capture(NamedTuple):
     warc_file: str
     warc_offset: int
     warc_length: int
-    charset: str  # "" where it is no page
+    charset: str  # "" unless it is a page
 
 
 def export_mirror(
@@ -65,23 +70,23 @@ def export_mirror(
 ) -> MirrorReport:
     """Write the newest captures of `site` (a host, host:port or URL) into `target/HOST/…`.
 
-    Fetched images, style sheets and scripts of other hosts that its pages need are included.
-
-    A URL that redirects has no file: links lead to where it led. Each file appears whole or not at
-    all; others in the folder stay.
+    Archived images, style sheets and scripts of other hosts that its pages need are included.
+    Redirecting URLs have no file: links lead to their targets. Each file appears completely or not
+    at all; other files of the folder are left alone.
 
     Raises:
-        UsageError: `site` is none, it has no captures, or it is in several collections and
-        `collection` is empty. WorkError: the folder cannot be written. ArchiveError: a record is
-        damaged or missing.
+        UsageError: `site` is invalid, it has no captures, or it is in several collections and
+            `collection` is empty.
+        WorkError: the folder cannot be written.
+        ArchiveError: a record is damaged or missing.
     """
     tables = LiveTables(workspace)
-    named = site_name(site)
-    name = _collection(tables, named, collection)
-    captures = list(_captures(tables, named, name))
+    parsed_site = site_name(site)
+    name = _collection(tables, parsed_site, collection)
+    captures = list(_captures(tables, parsed_site, name))
     if not captures:
-        raise UsageError(f"collection {name!r} has no capture of {named}")
-    names = file_names(Named(each.url, _written_as(each)) for each in captures)
+        raise UsageError(f"collection {name!r} has no capture of {parsed_site}")
+    names = file_names((each.url, _file_type(each)) for each in captures)
     redirects = dict(_redirects(tables, name))
     settings = tables.state.settings.get(name, {})
     rules = Rules(
@@ -89,10 +94,12 @@ def export_mirror(
             {key: settings[key] for key in Collection.model_fields if key in settings}
         )
     )
-    report = MirrorReport(Path(target), redirects=len(redirects))
+    folder = Path(target)
+    start = folder / names[_start_url(captures, parsed_site)]
+    report = MirrorReport(folder, start, len(redirects))
 
     def find(url: str) -> str | None:
-        """The path of a URL's file, redirects followed."""
+        """Return the path of a URL's file, following redirects."""
         url = rules.apply(url) if url.startswith(("http://", "https://")) else url
         for _ in range(_MAX_HOPS):
             if url in names:
@@ -104,24 +111,20 @@ def export_mirror(
 
     try:
         for capture in captures:
-            path = report.folder / names[capture.url]
             body = _body(workspace, capture, names[capture.url], find)
             if body is None:
                 report.unreadable.append(capture.url)
                 continue
-            _write(path, body)
-            report.files += 1
-            report.pages += bool(capture.charset)
-            report.bytes += len(body)
+            _write(folder / names[capture.url], body)
+            report.add(len(body), page=bool(capture.charset))
     except OSError as error:
         raise WorkError(
-            f"{report.folder} cannot be written: {error.strerror}; run the same command again"
+            f"{folder} cannot be written: {error.strerror}; run the same command again"
         ) from error
-    report.start = report.folder / names[_start(captures, named)]
     return report
 
 
-def _start(captures: Sequence[_Capture], site: SiteName) -> str:
+def _start_url(captures: Sequence[_Capture], site: SiteName) -> str:
     """Return the URL of the page to open first."""
     first = min(
         captures,
@@ -136,26 +139,26 @@ def _start(captures: Sequence[_Capture], site: SiteName) -> str:
     return first.url
 
 
-def _collection(tables: LiveTables, site: SiteName, wanted: str) -> str:
-    if wanted:
-        return wanted
+def _collection(tables: LiveTables, site: SiteName, requested: str) -> str:
+    if requested:
+        return requested
     rows = tables.scan("visits").filter(
         site.rows() & (pl.col("http_status") == 200) & (pl.col("kind") == VisitKind.PAGE.value)
     )
-    found = sorted(rows.select(pl.col("collection").unique()).collect()["collection"])
-    if len(found) > 1:
+    names = sorted(rows.select(pl.col("collection").unique()).collect()["collection"])
+    if len(names) > 1:
         raise UsageError(
-            f"{site} is in several collections: specify --collection with one of {', '.join(found)}"
+            f"{site} is in several collections: specify --collection with one of {', '.join(names)}"
         )
-    if not found:
+    if not names:
         raise UsageError(
             f"there is no capture of {site}: `lycosa status --by host` lists the hosts"
         )
-    return str(found[0])
+    return str(names[0])
 
 
 def _captures(tables: LiveTables, site: SiteName, collection: str) -> Iterator[_Capture]:
-    """The newest whole capture of each URL, in the order of the archive."""
+    """Yield the newest complete capture of each URL, in the order of the archive."""
     own = pl.col("collection") == collection
     live = (
         (pl.col("operation") == "")
@@ -164,21 +167,8 @@ def _captures(tables: LiveTables, site: SiteName, collection: str) -> Iterator[_
     )
     urls = tables.scan("urls").filter(own & live).select("record_id")
     visits = tables.scan("visits").filter(own & (pl.col("content_length") > 0))
-    columns = (
-        "record_id",
-        "url",
-        "content_type",
-        "warc_file",
-        "warc_offset",
-        "warc_length",
-        "host",
-        "host_key",
-        "url_key",
-        "truncated",
-    )
     whole = (
-        visits.select(columns)
-        .filter(pl.col("truncated") != "unspecified")
+        visits.filter(pl.col("truncated") != "unspecified")
         .join(urls, on="record_id", how="semi")
         .unique("record_id", keep="last")
     )
@@ -189,25 +179,19 @@ def _captures(tables: LiveTables, site: SiteName, collection: str) -> Iterator[_
         .select(pl.col("target").alias("url"))
         .unique()
     )
-    wanted = pl.concat(
+    selected = pl.concat(
         [whole.filter(site.rows()), whole.filter(~site.rows()).join(needed, on="url", how="semi")]
     )
     key = ["host_key", "url_key"]
     pages = tables.scan("pages").filter(own).select(*key, "charset")
-    rows = wanted.join(pages, on=key, how="left").sort("warc_file", "warc_offset")
-    found = rows.select(
-        "url",
-        "content_type",
-        "warc_file",
-        "warc_offset",
-        "warc_length",
-        pl.col("charset").fill_null(""),
-    ).collect()
-    yield from map(_Capture._make, found.iter_rows())
+    rows = selected.join(pages, on=key, how="left").sort("warc_file", "warc_offset")
+    places = ("warc_file", "warc_offset", "warc_length")
+    columns = rows.select("url", "content_type", *places, pl.col("charset").fill_null(""))
+    yield from map(_Capture._make, columns.collect().iter_rows())
 
 
 def _redirects(tables: LiveTables, collection: str) -> Iterable[tuple[str, str]]:
-    """(URL, where it leads) of every redirect of the collection."""
+    """Yield (URL, target) of each redirect of the collection."""
     rows = tables.scan("visits").filter(
         (pl.col("collection") == collection) & (pl.col("redirect_to") != "")
     )
@@ -223,7 +207,7 @@ def _redirects(tables: LiveTables, collection: str) -> Iterable[tuple[str, str]]
 def _body(
     workspace: Workspace, capture: _Capture, name: str, find: Callable[[str], str | None]
 ) -> bytes | None:
-    """What the file is to hold; None: the body does not decode."""
+    """Return the content of a file, None if the body cannot be decoded."""
     stored = read_response(
         workspace.path(capture.warc_file), capture.warc_offset, capture.warc_length
     )
@@ -257,10 +241,8 @@ def _body(
     return decoded.payload
 
 
-def _written_as(capture: _Capture) -> str:
-    """The media type that a capture's file has: a browser reads pages and text from a disk, and
-    knows no directory listings.
-    """
+def _file_type(capture: _Capture) -> str:
+    """Return the media type of a capture's file: browsers cannot show directory listings."""
     if format_of(capture.media_type, b"") in LISTINGS:
         return "text/html"
     return (
@@ -271,15 +253,15 @@ def _written_as(capture: _Capture) -> str:
 
 
 def _listing(form: MediaFormat, payload: bytes, url: str) -> bytes:
-    """A directory of an FTP server, or a menu of a gopher server, as a page."""
-    found, _ = read_listing(form, payload, url)
-    title = html.escape(found.title)
+    """Convert a directory of an FTP server, or a menu of a gopher server, to a page."""
+    listing, _ = read_listing(form, payload, url)
+    title = html.escape(listing.title)
     items = [
         f'<li><a href="{html.escape(reference)}">{html.escape(text) or html.escape(reference)}</a>'
-        for _, reference, _, text in found.links
+        for _, reference, _, text in listing.links
     ]
-    said = (
-        [f"<p>{html.escape(line)}" for line in found.lines]
+    text = (
+        [f"<p>{html.escape(line)}" for line in listing.lines]
         if form is MediaFormat.GOPHER_MENU
         else []
     )
@@ -288,7 +270,7 @@ def _listing(form: MediaFormat, payload: bytes, url: str) -> bytes:
         '<meta charset="utf-8">',
         f"<title>{title}</title>",
         f"<h1>{title}</h1>",
-        *said,
+        *text,
         "<ul>",
         *items,
         "</ul>",
@@ -298,15 +280,13 @@ def _listing(form: MediaFormat, payload: bytes, url: str) -> bytes:
 
 
 def _relative(folder: list[str], path: str) -> str:
-    """From a file in `folder` to the file at `path`, as a URL reference."""
+    """Return the URL reference from a file in `folder` to the file at `path`."""
     steps = path.split("/")
     shared = 0
     while shared < len(folder) and shared < len(steps) - 1 and folder[shared] == steps[shared]:
         shared += 1
-    ways = [".."] * (len(folder) - shared) + [
-        quote(step, safe="@!$&'()*+,;=-._~") for step in steps[shared:]
-    ]
-    return "/".join(ways)
+    names = [quote(step, safe="@!$&'()*+,;=-._~") for step in steps[shared:]]
+    return "/".join([".."] * (len(folder) - shared) + names)
 
 
 def _write(path: Path, body: bytes) -> None:

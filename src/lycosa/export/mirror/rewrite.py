@@ -1,9 +1,8 @@
-"""A page made to work from a disk: its links lead to other files of the mirror, or to the web where
-there is none.
+"""Rewrite a page for offline use: links lead to other files of the mirror, or to the web.
 
-Bytes are read as ISO 8859-1, which keeps each of them, so whatever is not a link stays as it was
-served, in its own encoding. (Pages in encodings that do not keep ASCII, UTF-16 and ISO-2022 above
-all, are written anew as UTF-8.)
+Bytes are decoded as ISO 8859-1, which preserves them, so everything but links stays as it was, in
+its own encoding. Pages in encodings that are not a superset of ASCII (UTF-16, ISO-2022) are
+converted to UTF-8.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ from lycosa.page.html import style
 from lycosa.url.normalise import LinkResolver
 
 _START = re.compile(r"<!--|<(?P<tag>[a-z][^\s/>]*+)", re.IGNORECASE)
-# A quote begins a value only behind `=`. Possessive: a page of nothing but `<a ` is read once.
+# a quote starts a value only after `=`; possessive, so the time is linear
 _REST = re.compile(r"(?P<attributes>(?:=\s*+(?:\"[^\"]*+\"|'[^']*+')|[^>])*+)>")
 _ATTRIBUTE = re.compile(
     r"(?P<name>[^\s\"'<>/=]+)(?:\s*=\s*(?P<value>\"[^\"]*\"|'[^']*'|[^\s\"'=<>`]+))?"
@@ -40,14 +39,14 @@ _LINKS = frozenset(
 )
 _SETS = frozenset({"img.srcset", "source.srcset", "link.imagesrcset"})
 _RAW = frozenset({"script", "style", "textarea", "title", "xmp", "noembed", "noframes"})
-# they hold for the bytes and the origin of the web, not of a disk
+# valid only for the original bytes and origin
 _DROPPED = frozenset({"integrity", "crossorigin", "nonce"})
 _REFRESH = re.compile(
     r"^(\s*[\d.]+\s*[;,]\s*(?:url\s*=\s*)?)(['\"]?)(.*?)\2\s*$", re.IGNORECASE | re.DOTALL
 )
 _ASCII_LOST = re.compile(r"utf-?(?:16|32)|iso-2022|hz-gb|utf-?7", re.IGNORECASE)
 _DECLARED = re.compile(rb"<meta\b[^>]*?charset\s*=\s*[\"']?\s*([^\s\"'/>;]+)", re.IGNORECASE)
-_PRESCAN_BYTES = 1024  # of a document are searched for its encoding (WHATWG HTML, section 13.2.3.2)
+_PRESCAN_BYTES = 1024  # searched for the encoding (WHATWG HTML, section 13.2.3.2)
 _HTTP_EQUIV = re.compile(r"http-equiv\s*=\s*[\"']?\s*([\w-]+)", re.IGNORECASE)
 _HEAD = re.compile(r"<head\b[^<>]*>", re.IGNORECASE)
 _BEFORE_HEAD = re.compile(
@@ -59,20 +58,19 @@ _BASE = re.compile(
 )
 
 Place = Callable[[str], str | None]
-"""Where the file of a URL lies, as a relative reference from the page; None: the mirror has none.
-"""
+"""URL -> relative reference from the page to its file, None if the mirror has none."""
 
 
 def rewrite_css(body: bytes, url: str, place: Place) -> bytes:
-    """A style sheet with the URLs of `url()` and `@import` rewritten."""
+    """Rewrite the URLs of `url()` and `@import` in a style sheet."""
     return style.rewrite(style.text_of(body), _referrer(LinkResolver(url), place)).encode(
         style.encoding_of(body)
     )
 
 
 def rewrite_html(body: bytes, url: str, charset: str, place: Place) -> bytes:
-    """A page with its links rewritten. `charset` is what it was read in; it is declared where the
-    page itself does not say so.
+    """Rewrite the links of a page. `charset`, with which it was decoded, is declared in the page
+    unless it already is.
     """
     charset = charset or "utf-8"
     if _ASCII_LOST.search(charset):
@@ -82,12 +80,12 @@ def rewrite_html(body: bytes, url: str, charset: str, place: Place) -> bytes:
             return body
         declared = None
     else:
-        found = _DECLARED.search(body[:_PRESCAN_BYTES])
-        declared = found[1].decode("latin-1").lower() if found else None
+        declaration = _DECLARED.search(body[:_PRESCAN_BYTES])
+        declared = declaration[1].decode("latin-1").lower() if declaration else None
     text = body.decode("latin-1")
     written = _Page(text, url, charset, place).written()
     if declared != charset.lower() and not body.startswith(b"\xef\xbb\xbf"):
-        # Ahead of any other declaration: the first one counts.
+        # before any other declaration, as the first one counts
         head = _HEAD.search(written) or _BEFORE_HEAD.match(written)
         at = head.end() if head else 0
         written = f'{written[:at]}<meta charset="{charset}">{written[at:]}'
@@ -95,7 +93,7 @@ def rewrite_html(body: bytes, url: str, charset: str, place: Place) -> bytes:
 
 
 class _Page:
-    """One document, as a string that has a character for each of its bytes."""
+    """One document, as a string with one character per byte."""
 
     def __init__(self, text: str, url: str, charset: str, place: Place) -> None:
         self._text = text
@@ -122,7 +120,7 @@ class _Page:
                 continue
             rest = _REST.match(text, start.end())
             if rest is None:
-                break  # a tag that does not end takes the rest of the page with it
+                break  # an unclosed tag extends to the end of the page
             tag = start["tag"].lower()
             parts.append(text[position : start.start()])
             parts.append(
@@ -151,13 +149,13 @@ class _Page:
     def _tag(self, whole: str, name: str, attributes: str) -> str:
         tag = name.lower()
         if tag == "base":
-            return ""  # links are whole now
+            return ""  # links are resolved
         if "=" not in attributes:
             return whole
         if tag == "meta":
             kind = _HTTP_EQUIV.search(attributes)
             if kind is not None and kind[1].lower().startswith("content-security-policy"):
-                return ""  # it names hosts of the web
+                return ""  # it refers to the original hosts
             if kind is None or kind[1].lower() != "refresh":
                 return whole
             return f"<{name}{_ATTRIBUTE.sub(self._refresh, attributes)}>"
@@ -192,12 +190,10 @@ class _Page:
         )
 
     def _set(self, value: str) -> str:
-        """`a.png 1x, b.png 2x` (WHATWG HTML, section 4.8.4.2.1): URLs hold no spaces, and a comma
-        behind one ends it.
-        """
-        found = style.CANDIDATE.findall(value)
+        """Rewrite `a.png 1x, b.png 2x` (WHATWG HTML, section 4.8.4.2.1)."""
         candidates = [
-            f"{self._refer(url) or url}{descriptor.rstrip()}" for url, descriptor in found
+            f"{self._refer(url) or url}{descriptor.rstrip()}"
+            for url, descriptor in style.CANDIDATE.findall(value)
         ]
         return ", ".join(candidates) or value
 
@@ -206,13 +202,13 @@ class _Page:
 
 
 def _quoted(value: str) -> str:
-    """As an attribute's value in any encoding that keeps ASCII."""
+    """Escape an attribute value for any encoding that is a superset of ASCII."""
     return html.escape(value).encode("ascii", "xmlcharrefreplace").decode()
 
 
 def _referrer(resolver: LinkResolver, place: Place) -> Callable[[str], str | None]:
     def refer(href: str) -> str | None:
-        """The reference to write; None: leave it as it is."""
+        """Return the new reference, None to leave it unchanged."""
         href = href.strip()
         if (
             not href

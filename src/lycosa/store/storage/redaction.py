@@ -6,14 +6,9 @@ import os
 import re
 
 _SECRETS = (
-    *(
-        "AWS_ACCESS_KEY_ID",
-        "AWS_SECRET_ACCESS_KEY",
-        "AWS_SESSION_TOKEN",
-        "AWS_SECURITY_TOKEN",
-        "AWS_WEB_IDENTITY_TOKEN",
-    ),
-    *("HADOOP_DELEGATION_TOKEN", "HADOOP_HTTP_PASSWORD"),
+    *("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN"),
+    *("AZURE_CLIENT_SECRET", "AZURE_STORAGE_ACCOUNT_KEY", "AZURE_STORAGE_SAS_TOKEN"),
+    *("GOOGLE_SERVICE_ACCOUNT_KEY", "HADOOP_DELEGATION_TOKEN", "HADOOP_HTTP_PASSWORD"),
 )
 """Environment variables whose values no message may contain."""
 

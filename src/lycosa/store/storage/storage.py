@@ -1,7 +1,7 @@
 """The interface to the place where a workspace is stored, and the kinds of places.
 
-A workspace is a folder (`local`), a prefix on S3 (`s3`), or a folder on HDFS (`hdfs`). Each has its
-own create-if-absent: "check, then write", as fsspec does, lets two writers win.
+A workspace is a folder (`local`), a prefix of an object store, or a folder on HDFS (`hdfs`). Each
+has its own create-if-absent: "check, then write", as fsspec does, lets two writers win.
 
 `Storage` accesses objects by name: log entries, notes, listings. `Storage.files` manages the data
 files of commits: they are written as drafts on this machine, published, and made valid by a log
@@ -22,7 +22,9 @@ from lycosa.store.storage.files import DataFile
 from lycosa.store.storage.local import LocalStorage
 
 _SCHEME = re.compile(r"^([A-Za-z][A-Za-z0-9+.-]*)://")
-_REMOTE = {"s3": "s3", "webhdfs": "hdfs", "swebhdfs": "hdfs"}  # scheme -> module and extra
+_OBJECTS, _HDFS = ("object_store", "s3"), ("hdfs", "hdfs")
+_REMOTE = {"s3": _OBJECTS, "gs": _OBJECTS, "az": _OBJECTS, "webhdfs": _HDFS, "swebhdfs": _HDFS}
+"""Scheme -> module of this package, extra that installs its packages."""
 
 
 class DataFiles(Protocol):
@@ -237,7 +239,8 @@ class Storage(Protocol):
 def open_storage(location: str) -> Storage:
     """Return the storage of a workspace's location, without accessing it.
 
-    A location is a path, `file://…`, `s3://BUCKET/PREFIX` or `webhdfs://HOST:PORT/PATH`.
+    A location is a path, `file://…`, `s3://BUCKET/PREFIX` (also `gs`, `az`), or
+    `webhdfs://HOST:PORT/PATH`.
 
     Raises:
         UsageError: the kind of storage is not supported, the location contains a password, the path
@@ -258,12 +261,13 @@ def open_storage(location: str) -> Storage:
             f"write the URL of a workspace on {name}:// without user, password, ? and #: "
             "credentials are read from the environment"
         )
+    module_name, extra = _REMOTE[name]
     try:
-        module = importlib.import_module(f"lycosa.store.storage.{_REMOTE[name]}")
+        module = importlib.import_module(f"lycosa.store.storage.{module_name}")
     except ImportError as error:
         raise UsageError(
             f"{name}:// needs packages that are not installed ({error.name}): pip "
-            f"install 'lycosa[{_REMOTE[name]}]'"
+            f"install 'lycosa[{extra}]'"
         ) from None
     opened: Storage = module.open_at(name, rest)
     return opened
