@@ -147,7 +147,7 @@ def _measure(workspace: Workspace) -> None:
     parts.part(
         "index of the files",
         index,
-        lambda _, cpu: f"{(urls.index_bytes + host_rows.index_bytes) / 1e6:.1f} MB",
+        lambda _, cpu: "",
     )
     parts.part(
         "known URLs and hosts",
