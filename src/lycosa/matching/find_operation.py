@@ -10,7 +10,7 @@ from lycosa.crawl.processing.page_matcher import PatternMatch
 from lycosa.matching.orders import SearchOrder, read_order
 from lycosa.matching.page_watcher import PatternGroup, match_of
 from lycosa.store.storage.storage import Storage
-from lycosa.url.site_scope import SiteScope
+from lycosa.url.site_name import SiteScope
 
 FIND = "find"
 """The name of this type of operation; the operation of an order is `find:` and its id."""

@@ -33,7 +33,7 @@ Kind = Literal["watch", "find"]
 @dataclass(slots=True, frozen=True)
 class SearchOrder:
     """What somebody looks for. A `watch` looks at all pages that are fetched from `created_at` (ms
-    since 1970) on, until it is removed; a `find` at one `site` (see `lycosa.url.site_scope`),
+    since 1970) on, until it is removed; a `find` at one `site` (see `lycosa.url.site_name`),
     where no copy of a page older than `max_age_ms` will do.
 
     `since`: the log entry after which its matches come. `notify`: targets, as
