@@ -100,9 +100,21 @@ def make_web(seed: int, pages: int = PAGES) -> Web:
 
 def optimum(web: Web, budget: float) -> float:
     """The freshness of the best schedule that knows the rates."""
-    schedule = fresh.solve(web.importance, web.rates, budget)
-    fetches = fresh.rates(web.importance, web.rates, schedule)
-    return float(web.importance @ fresh.freshness(fetches, web.rates))
+    threshold = fresh.solve(web.importance, web.rates, budget)
+    fetches = fresh.rates(web.importance, web.rates, threshold)
+    return float(web.importance @ freshness(fetches, web.rates))
+
+
+def freshness(fetch_rate: Floats, change_rate: Floats) -> Floats:
+    """Return the share of time that pages are fresh, fetched at even intervals.
+
+    Both rates are by day; a page that is never fetched is never fresh.
+    """
+    with np.errstate(divide="ignore", invalid="ignore"):
+        expected = change_rate / fetch_rate
+        share = -np.expm1(-expected) / expected
+    result: Floats = np.where(fetch_rate <= 0, 0.0, np.where(expected < 1e-12, 1.0, share))
+    return result
 
 
 class Simulation:
@@ -269,10 +281,10 @@ class FreshPolicy:
                 [change_rate.silence_weight(self._trust[host]) for host in web.hosts],
                 0.0,
             )
-        schedule = fresh.solve(
+        threshold = fresh.solve(
             web.importance, self._rates, self._simulation.budget, shortest_days=1 / SLOTS
         )
-        self._rules = replace(self._rules, threshold=schedule.threshold)
+        self._rules = replace(self._rules, threshold=threshold)
 
     def _steered(self) -> RecrawlRules:
         return replace(self._rules, threshold=self._rules.threshold * self._correction)

@@ -136,19 +136,18 @@ def _measure(workspace: Workspace) -> None:
 
     def host_fields() -> None:
         fields = (
-            "pages",
             pl.col("last_visit_at").dt.epoch("ms"),
             pl.col("not_before").dt.epoch("ms").alias("next_at"),
         )
         hosts.update(
             frame.select("host_key", *fields)
-            for frame in host_rows.live(["pages", "last_visit_at", "not_before"])
+            for frame in host_rows.live(["last_visit_at", "not_before"])
         )
 
     parts.part(
         "index of the files",
         index,
-        lambda _, cpu: f"{(urls.index_bytes + host_rows.index_bytes) / 1e6:.1f} MB",
+        lambda _, cpu: "",
     )
     parts.part(
         "known URLs and hosts",

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from lycosa.cluster.coordinator import CoordinatorPlan
 from lycosa.cluster.coordinator_service import FILE, CoordinatorOrder, CoordinatorService
 from lycosa.config.settings import ClusterSettings
 from lycosa.core.clock import SystemClock
@@ -38,7 +39,11 @@ def until(what: Callable[[], object], seconds: float = 20) -> None:
 
 def test_it_leads_answers_and_is_followed(workspace: Workspace) -> None:
     order: CoordinatorOrder = pickle.loads(
-        pickle.dumps(CoordinatorOrder(workspace.root, SETTINGS, "mine", engine="local", ends=True))
+        pickle.dumps(
+            CoordinatorOrder(
+                workspace.root, SETTINGS, "mine", "local", plan=CoordinatorPlan(ends=True)
+            )
+        )
     )
     lease = Lease(SystemClock(), SETTINGS.hold)
     held = frozenset(range(8))

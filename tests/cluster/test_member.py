@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from lycosa.cluster.coordinator import CoordinatorPlan
 from lycosa.cluster.coordinator_service import CoordinatorOrder, CoordinatorService
 from lycosa.cluster.engine import Remote, Unreachable
 from lycosa.cluster.engines.local import LocalEngine
@@ -140,7 +141,7 @@ def test_a_worker_that_is_cut_off_stops_in_time_and_cannot_commit_when_it_comes_
         workspace = Workspace.create(str(tmp_path / "w"))
         homes = tuple(f"http://{detour.partition(':')[0]}/" for detour in web.detours)
         order = CoordinatorOrder(
-            workspace.root, config.cluster, "test", "local", expected=2, ends=True
+            workspace.root, config.cluster, "test", "local", plan=CoordinatorPlan(2, ends=True)
         )
         coordinator = engine.start("coordinator", CoordinatorService, order, restarts=9)
         members = {}

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import numpy as np
 import polars as pl
+from bench.freshness import freshness
 
 from lycosa.config.reading import parse_config
 from lycosa.config.settings import Collection, Config
@@ -21,7 +22,7 @@ from lycosa.crawl.session.session import SessionOptions, open_session
 from lycosa.crawl.state.task import Job
 from lycosa.crawl.worker import Limits
 from lycosa.frontier.recrawl.change_rate import DAY_MS
-from lycosa.frontier.recrawl.fresh import freshness, rates, solve
+from lycosa.frontier.recrawl.fresh import rates, solve
 from lycosa.store.compaction.compact import compact, compaction_is_due
 from lycosa.store.compaction.plan import CompactionSettings
 from lycosa.store.compaction.vacuum import vacuum

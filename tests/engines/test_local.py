@@ -19,7 +19,7 @@ def kinds(engine: local.LocalEngine) -> list[str]:
 
 
 def test_of_objects_that_are_gone_few_notes_stay(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(local, "_GRAVES", 2)
+    monkeypatch.setattr(local, "_MAX_END_NOTES", 2)
     with local.LocalEngine(1) as engine:
         staying = engine.start("staying", Thing, 5)
         gone = [engine.start(f"thing-{number}", Thing) for number in range(4)]
@@ -27,13 +27,11 @@ def test_of_objects_that_are_gone_few_notes_stay(monkeypatch: pytest.MonkeyPatch
             remote.kill()
         assert staying.ask("add", 1, timeout_s=LIMIT_S) == 6
         deadline = time.monotonic() + LIMIT_S
-        while kinds(engine) != ["gone", "gone", "pid", "sock"] and time.monotonic() < deadline:
+        while kinds(engine) != ["end", "end", "pid", "sock"] and time.monotonic() < deadline:
             time.sleep(0.02)
-        assert kinds(engine) == ["gone", "gone", "pid", "sock"]
+        assert kinds(engine) == ["end", "end", "pid", "sock"]
         assert not any(remote.alive() for remote in gone)
         with pytest.raises(Unreachable, match="it was killed"):
-            next(
-                remote
-                for remote in gone
-                if os.path.exists(f"{engine._folder}/{remote._ident}.gone")
-            ).ask("count", timeout_s=LIMIT_S)
+            next(remote for remote in gone if remote.file("end").exists()).ask(
+                "count", timeout_s=LIMIT_S
+            )

@@ -23,7 +23,7 @@ from lycosa.matching.orders import remove_order
 from lycosa.store.tables.live import LiveTables
 from lycosa.store.verify.check import verify
 from lycosa.store.workspace import Workspace
-from lycosa.url.site_scope import SiteScope
+from lycosa.url.site_name import SiteScope
 from tests.site.paper import Paper, crawled, paper
 
 QUIET = parse_config("", overrides=("crawl.patience=1s",))

@@ -16,7 +16,7 @@ import pytest
 
 from lycosa.frontier.politeness.clocks import ClockRules, Clocks
 from lycosa.frontier.politeness.domain_clock import BUSY
-from lycosa.frontier.politeness.waiting_lines import DomainLines
+from lycosa.frontier.politeness.waiting_lines import WaitingLines
 
 
 class Site(NamedTuple):
@@ -46,7 +46,7 @@ class Simulation:
         self.sites = {site.key: site for site in sites}
         self.left = {site.key: site.pages for site in sites}
         self.clocks = Clocks(rules)
-        self._lines = DomainLines()
+        self._lines = WaitingLines()
         self.now = 0
         self.log: list[Served] = []
         self.steps = 0

@@ -46,8 +46,8 @@ def resident(folder: Path) -> int:
 def directory(due: list[int | None], partition: int = 0) -> HostDirectory:
     """One host for each time, with keys far enough apart to have places of their own."""
     hosts = HostDirectory()
-    hosts.load(
-        [summaries([(partition, (number + 1) << 40, 1, 0, at) for number, at in enumerate(due)])]
+    hosts.extend(
+        summaries([(partition, (number + 1) << 40, 1, 0, at) for number, at in enumerate(due)])
     )
     return hosts
 
@@ -59,7 +59,8 @@ def test_a_host_keeps_its_slot_and_is_found_by_key(
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(module, "_FOLD_AT", fold_at)
         hosts = HostDirectory()
-        hosts.load([summaries([(3, key, 1, 0, 5) for key in loaded]), summaries([])])
+        hosts.extend(summaries([(3, key, 1, 0, 5) for key in loaded]))
+        hosts.extend(summaries([]))
         slots = {key: number for number, key in enumerate(loaded)}
         for key in added:
             slot = hosts.add(key, 9)
@@ -80,12 +81,10 @@ def test_columns_grow_without_losing_anything(mapped: bool, tmp_path: Path) -> N
             hosts.add(number << 50 | number, number % 4_096),
             waiting=number,
             next_at=number,
-            rank=number / 2,
         )
     assert all(hosts.slot(number << 50 | number) == number for number in range(3_000))
     assert (hosts.waiting[:3_000] == np.arange(3_000)).all()
     assert (hosts.next_at[:3_000] == np.arange(3_000)).all()
-    assert (hosts.rank[:3_000] == np.arange(3_000) / 2).all()
     assert hosts.nbytes / 3_000 < 50 + (1 << 18) / 3_000 + 1
 
 
@@ -96,12 +95,10 @@ def test_a_new_host_rests_with_nothing_to_fetch() -> None:
     assert hosts.pick(NEVER - 1, 0, 10).size == 0
     for at in (90, 70, 80):
         hosts.wake(slot, at)
-    hosts.change(slot, waiting=3, visited=1, pages=1)
+    hosts.change(slot, waiting=3, visited=1)
     assert hosts.next_time() == 70
-    sums = [
-        int(column.sum()) for column in (hosts.active, hosts.waiting, hosts.visited, hosts.pages)
-    ]
-    assert (len(hosts), sums) == (1, [0, 3, 1, 1])
+    sums = [int(column.sum()) for column in (hosts.active, hosts.waiting, hosts.visited)]
+    assert (len(hosts), sums) == (1, [0, 3, 1])
 
 
 def test_many_slots_are_found_among_loaded_and_new_hosts() -> None:
@@ -163,13 +160,6 @@ def test_whether_an_unvisited_host_rests() -> None:
     assert not hosts.unvisited_rest(50)
 
 
-def test_the_highest_rank_comes_first() -> None:
-    hosts = directory([0] * 4)
-    for slot, rank in enumerate([0.5, 0.25, 8.0, -1.0]):
-        hosts.set(slot, rank=rank)
-    assert hosts.pick(0, 0, 2, HostOrder.RANK).tolist() == [0, 2]
-
-
 @pytest.mark.parametrize("block", [7, 1_000])
 def test_equal_hosts_are_picked_in_turns_of_neighbours(
     block: int, monkeypatch: pytest.MonkeyPatch
@@ -185,18 +175,8 @@ def test_equal_hosts_are_picked_in_turns_of_neighbours(
 
 def test_neighbours_are_told_by_partition_first() -> None:
     hosts = HostDirectory()
-    hosts.load(
-        [
-            summaries(
-                [
-                    (2, 1 << 40, 1, 0, 0),
-                    (1, 9 << 40, 1, 0, 0),
-                    (2, 5 << 50, 1, 0, 0),
-                    (1, 2 << 40, 1, 0, 0),
-                ]
-            )
-        ]
-    )
+    order = [(2, 1 << 40), (1, 9 << 40), (2, 5 << 50), (1, 2 << 40)]
+    hosts.extend(summaries([(partition, key, 1, 0, 0) for partition, key in order]))
     assert hosts.pick(0, 0, 4).tolist() == [3, 1, 0, 2]
 
 
@@ -214,14 +194,12 @@ def test_a_pick_is_the_most_urgent_ones(
 ) -> None:
     hosts = directory([row[0] for row in rows])
     for slot, (_, seen, visited, active) in enumerate(rows):
-        hosts.set(slot, visited=seen, last_visit_at=visited, rank=visited)
+        hosts.set(slot, visited=seen, last_visit_at=visited)
         if active:
             hosts.activate(slot)
 
     def urgency(slot: int) -> float:
         next_at, seen, visited, _ = rows[slot]
-        if order is HostOrder.RANK:
-            return -visited
         return (
             max(next_at - 20_000, 0) // 10_000
             if order is HostOrder.TIME
@@ -243,14 +221,12 @@ def test_what_hosts_say_is_laid_over() -> None:
     hosts = directory([10, None, 30])
     schema = {
         "host_key": pl.UInt64,
-        "pages": pl.Int64,
         "last_visit_at": pl.Int64,
         "next_at": pl.Int64,
         "known": pl.Int64,
     }
-    rows = [(1 << 40, 4, 99, 5), (99, 1, 1, 1), (2 << 40, 2, None, 40), (3 << 40, 0, 7, 70)]
+    rows = [(1 << 40, 99, 5), (99, 1, 1), (2 << 40, None, 40), (3 << 40, 7, 70)]
     hosts.update([pl.DataFrame([(*row, 3) for row in rows], schema=schema, orient="row")])
-    assert hosts.pages[:3].tolist() == [4, 2, 0]
     assert hosts.last_visit_at[:3].tolist() == [99, 0, 7]
     assert hosts.next_at[:3].tolist() == [10, NEVER, 70]
     assert len(hosts) == 3
@@ -274,9 +250,9 @@ def test_mapped_columns_leave_memory_and_nothing_is_lost(tmp_path: Path) -> None
     assert resident(tmp_path) > 1_000_000
     assert hosts.pick(99, 0, 1_000).size == 100
     assert resident(tmp_path) < 100_000
-    hosts.set(5, next_at=7, pages=3)
+    hosts.set(5, next_at=7)
     hosts.pick(99, 0, 1_000)
-    assert (int(hosts.next_at[5]), int(hosts.pages[5]), hosts.next_time()) == (7, 3, 0)
+    assert (int(hosts.next_at[5]), hosts.next_time()) == (7, 0)
     assert list(tmp_path.iterdir()) == []
 
 

@@ -36,6 +36,13 @@ def take(frontier: Frontier, now: int) -> UrlRow | None:
     return rows[0] if rows else None
 
 
+def put_back(frontier: Frontier, rows: tuple[UrlRow, ...]) -> None:
+    """Undo `next`: the URL waits again and no fetch is made."""
+    for row in rows:
+        frontier.add(row)
+    frontier.undo(rows[0].id.host_key)
+
+
 def test_breadth_first_within_a_host() -> None:
     frontier = Frontier()
     frontier.open_host(host_row(1))
@@ -114,7 +121,7 @@ def test_a_held_host_waits_until_it_is_released() -> None:
     row = take(frontier, 0)
     assert row is not None
     frontier.hold(1)
-    frontier.put_back((row,))
+    put_back(frontier, (row,))
     assert take(frontier, 10) is None
     assert frontier.next_time() is None
     frontier.start(1, 10)

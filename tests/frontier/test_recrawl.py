@@ -4,6 +4,7 @@ by their rules.
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from typing import Any
 
@@ -27,7 +28,7 @@ from lycosa.frontier.recrawl.due import (
     retry_wait_ms,
     weights_and_rates,
 )
-from lycosa.frontier.recrawl.fresh import solve, value
+from lycosa.frontier.recrawl.fresh import solve
 
 
 def due_at(
@@ -177,7 +178,7 @@ def test_failures_wait_longer_each_time() -> None:
 
 
 def test_fresh() -> None:
-    threshold = float(value(2.0, 0.5, 3.0))  # worth a fetch after three days
+    threshold = 2.0 / 0.5 * (1 - math.exp(-1.5) * (1 + 1.5))  # worth a fetch after three days
     fresh = RecrawlRules(Policy.FRESH, threshold=threshold)
 
     def wait(
@@ -277,9 +278,7 @@ def test_a_solved_schedule_spends_its_budget_on_a_table_with_gaps() -> None:
     weight, changes = [0.0, 2.0, 1.0, 0.0] * 50, [0.0, 0.1, 0.0, 3.0] * 50
     rules = replace(
         rules,
-        threshold=solve(
-            *weights_and_rates(rules, depth, weight, changes), budget_per_day=40.0
-        ).threshold,
+        threshold=solve(*weights_and_rates(rules, depth, weight, changes), budget_per_day=40.0),
     )
     frame = pl.DataFrame(
         {"depth": depth, "importance": weight, "change_rate": changes}

@@ -32,7 +32,7 @@ def test_places_sort_as_files_do(hosts: list[tuple[int, int]]) -> None:
 
 @given(ROWS, st.integers(1, 30), st.lists(st.integers(0, 45), min_size=1))
 def test_a_run_holds_all_rows_of_a_place(rows: np.ndarray, step: int, wanted: list[int]) -> None:
-    index = FileIndex.of(rows, step)
+    index = FileIndex.of_parts([rows], step)
     first, end = index.runs(np.array(wanted, np.uint64))
     for place, begin, stop in zip(wanted, first.tolist(), end.tolist(), strict=True):
         inside = np.flatnonzero(rows == place)
@@ -49,7 +49,7 @@ def test_a_file_that_comes_in_parts_has_the_same_index(
     rows: np.ndarray, step: int, edges: list[int]
 ) -> None:
     whole, parted = (
-        FileIndex.of(rows, step),
+        FileIndex.of_parts([rows], step),
         FileIndex.of_parts(np.split(rows, sorted(edges)), step),
     )
     assert (whole.first.tolist(), whole.start.tolist(), whole.last, whole.exact) == (
@@ -60,14 +60,10 @@ def test_a_file_that_comes_in_parts_has_the_same_index(
     )
 
 
-def test_parts_that_are_not_sorted_are_an_error() -> None:
+@pytest.mark.parametrize("parts", [[[1, 5], [4]], [[2, 1]]])
+def test_rows_that_are_not_sorted_are_an_error(parts: list[list[int]]) -> None:
     with pytest.raises(ValueError, match="not sorted"):
-        FileIndex.of_parts([np.array([1, 5], np.uint64), np.array([4], np.uint64)], 1)
-
-
-def test_rows_that_are_not_sorted_are_an_error() -> None:
-    with pytest.raises(ValueError, match="not sorted"):
-        FileIndex.of(np.array([2, 1], np.uint64), 1)
+        FileIndex.of_parts([np.array(part, np.uint64) for part in parts], 1)
 
 
 @given(st.lists(st.tuples(st.integers(0, 300), st.integers(0, 30))), st.integers(0, 20))
@@ -87,7 +83,7 @@ def test_spans_cover_what_is_wanted_and_no_gap_beyond_near(
 
 @given(st.lists(ROWS, max_size=4), st.integers(1, 60), st.integers(1, 10))
 def test_ranges_are_everything_in_pieces(files: list[np.ndarray], size: int, step: int) -> None:
-    ranges = cuts([FileIndex.of(rows, step) for rows in files], size)
+    ranges = cuts([FileIndex.of_parts([rows], step) for rows in files], size)
     assert not files or (ranges[0][0], ranges[-1][1]) == (0, 1 << 64)
     assert all(
         earlier[1] == later[0] and later[0] < later[1] for earlier, later in pairwise(ranges)

@@ -13,9 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lycosa.frontier.politeness.clocks import ClockRules, Clocks
-from lycosa.frontier.politeness.waiting_lines import AddressLines, DomainLines
+from lycosa.frontier.politeness.waiting_lines import WaitingLines
 from lycosa.frontier.scheduler.frontier import Frontier
-from tests.frontier.test_frontier import host_row, url_row
+from tests.frontier.test_frontier import host_row, put_back, url_row
 
 ADDRESS = "192.0.2.1"
 
@@ -44,7 +44,7 @@ def test_an_address_is_used_as_far_as_it_may_be_and_fairly(
         while rows := frontier.next(now):
             host = rows[0].id.host_key
             if chance.random() < undone:
-                frontier.put_back(rows)
+                put_back(frontier, rows)
                 break
             heapq.heappush(under_way, (now + fetch_ms + chance.randrange(5), host))
             assert len(under_way) <= connections
@@ -56,43 +56,27 @@ def test_an_address_is_used_as_far_as_it_may_be_and_fairly(
     assert max(fetched.values()) <= 1.6 * mean + 1
 
 
-@given(st.lists(st.tuples(st.sampled_from("sl"), st.integers(1, 5), st.sampled_from("ab"))))
-def test_lines_are_in_the_order_of_coming(steps: list[tuple[str, int, str]]) -> None:
-    lines = AddressLines()
+@given(st.lists(st.tuples(st.sampled_from("jlpc"), st.integers(1, 5), st.sampled_from("ab"))))
+def test_lines_are_first_come_first_served(steps: list[tuple[str, int, str]]) -> None:
+    lines = WaitingLines()
     model: dict[str, list[int]] = {"a": [], "b": []}
-    for step, host, address in steps:
-        if step == "l":
-            lines.leave(host)
+    for step, number, name in steps:
+        if step == "p":
+            assert lines.pop(name) == (model[name].pop(0) if model[name] else None)
+        elif step == "c":
+            assert lines.cut(name, number) == model[name][number:]
+            del model[name][number:]
+        elif step == "l" or number not in model[name]:
+            lines.leave(number)
             for line in model.values():
-                line[:] = [each for each in line if each != host]
+                line[:] = [each for each in line if each != number]
+            if step == "j":
+                lines.join(number, name)
+                model[name].append(number)
         else:
-            lines.join(host, address)
-            other = model["b" if address == "a" else "a"]
-            other[:] = [each for each in other if each != host]
-            if host not in model[address]:
-                model[address].append(host)
+            lines.join(number, name)  # it keeps its place
         assert [lines.first(each) for each in "ab"] == [
             next(iter(model[each]), None) for each in "ab"
         ]
+        assert [each in lines for each in "ab"] == [bool(model[each]) for each in "ab"]
         assert len(lines) == sum(map(len, model.values()))
-
-
-def test_the_line_of_a_domain_is_first_come_first_served() -> None:
-    lines = DomainLines()
-    assert lines.pop("a.test") is None
-    for host in (5, 3, 4):
-        lines.join(host, "a.test")
-    assert [lines.pop("a.test") for _ in range(4)] == [5, 3, 4, None]
-    assert "a.test" not in lines
-
-
-def test_a_long_line_is_cut_and_goes_on_in_its_order() -> None:
-    lines = DomainLines()
-    for host in range(6):
-        lines.join(host, "a.test")
-    assert lines.cut("a.test", 4) == [4, 5]
-    assert lines.cut("a.test", 4) == lines.cut("b.test", 0) == []
-    lines.join(5, "a.test")
-    assert [lines.pop("a.test") for _ in range(6)] == [0, 1, 2, 3, 5, None]
-    lines.join(1, "a.test")
-    assert (lines.cut("a.test", 0), "a.test" in lines) == ([1], False)

@@ -17,7 +17,7 @@ from lycosa.commands.crawling.crawl import CrawlOrder, crawl
 from lycosa.config.reading import parse_config
 from lycosa.config.settings import Collection, Config
 from lycosa.crawl.state.progress import Progress
-from lycosa.url.site_scope import SiteScope
+from lycosa.url.site_name import SiteScope
 
 QUICK = {"name": "default", "delay": 0, "courtesy_factor": 0.0, "traps": False}
 

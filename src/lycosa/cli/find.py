@@ -25,7 +25,7 @@ from lycosa.core.units import number_of, parse_duration_ms
 if TYPE_CHECKING:
     from lycosa.find.find import Ordered
     from lycosa.matching.matches import StoredMatch
-    from lycosa.url.site_scope import SiteScope
+    from lycosa.url.site_name import SiteScope
 
 _POLL_S = 1.0
 _LEFT_EVERY = 3  # polls
@@ -92,7 +92,7 @@ def command(
     if not site:
         raise UsageError("--crawl requires --site")
     from lycosa.find.find import order_in_site
-    from lycosa.url.site_scope import SiteScope
+    from lycosa.url.site_name import SiteScope
 
     config = load_config(context, root, overrides, collection or "default")
     ordered = order_in_site(

@@ -15,6 +15,7 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from lycosa.cluster.coordinator import CoordinatorPlan
 from lycosa.cluster.coordinator_service import CoordinatorOrder, CoordinatorService
 from lycosa.cluster.engine import Engine, Unreachable
 from lycosa.cluster.member import MemberOrder
@@ -84,9 +85,7 @@ class Cluster:
             self.identity,
             engine.name,
             engine.dashboard,
-            expected=workers,
-            budgets=tuple(options.budgets),
-            ends=options.ends,
+            CoordinatorPlan(workers, tuple(options.budgets), options.ends),
         )
         self.coordinator = engine.start(
             "coordinator", CoordinatorService, order, restarts=_COORDINATORS

@@ -132,12 +132,6 @@ class Coordinator:
         with self._lock:
             self.ended = self.ended or reason
 
-    def expect(self, workers: int) -> None:
-        """How many workers there will be; matters only until partitions are dealt for the first
-        time.
-        """
-        self._expected = workers
-
     @property
     def done(self) -> bool:
         """Whether all were told to stop, and nobody holds anything any more."""

@@ -14,11 +14,10 @@ import threading
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 from lycosa.cluster.coordinator import Coordinator, CoordinatorPlan
-from lycosa.cluster.quota_leases import PageBudget
 from lycosa.config.settings import ClusterSettings
 from lycosa.core.clock import Clock, SystemClock
 from lycosa.core.errors import LycosaError
@@ -45,18 +44,7 @@ class CoordinatorOrder:
     cluster: str
     engine: str = ""
     dashboard: str = ""
-    expected: int = 1  # workers to wait for (10 s at most) before partitions are dealt
-    budgets: Sequence[PageBudget] = ()
-    ends: bool = False  # a crawl, which ends when nothing is left to do
-
-
-@dataclass(slots=True)
-class _Instructions:
-    """What was said before there was a coordinator, and holds for the one to come."""
-
-    stop: str = ""
-    expected: int = 1
-    nodes: Sequence[Mapping[str, Any]] = field(default_factory=list)
+    plan: CoordinatorPlan = field(default_factory=CoordinatorPlan)
 
 
 class CoordinatorService:
@@ -74,7 +62,8 @@ class CoordinatorService:
         self._name = name
         self._leadership: Leadership | None = None
         self._coordinator: Coordinator | None = None
-        self._instructions = _Instructions(expected=order.expected)
+        self._stop = ""  # what `stop` was given, perhaps before this process leads
+        self._nodes: list[dict[str, Any]] = []
         self._failure = ""
         self._next_write = 0
         self._closing = threading.Event()
@@ -97,19 +86,13 @@ class CoordinatorService:
 
     def stop(self, reason: str = "stopped") -> None:
         """Have every worker commit, release and end."""
-        self._instructions = replace(self._instructions, stop=self._instructions.stop or reason)
+        self._stop = self._stop or reason
         if self._coordinator is not None:
             self._coordinator.stop(reason)
 
-    def expect(self, workers: int) -> None:
-        """See `Coordinator.expect`."""
-        self._instructions = replace(self._instructions, expected=workers)
-        if self._coordinator is not None:
-            self._coordinator.expect(workers)
-
     def nodes(self, nodes: Sequence[Mapping[str, Any]]) -> None:
         """What `run/cluster.json` says of the machines: name, address, cpus, alive."""
-        self._instructions = replace(self._instructions, nodes=list(nodes))
+        self._nodes = [dict(node) for node in nodes]
 
     def status(self) -> dict[str, Any]:
         """What `run/cluster.json` says, and: `leads`, `why` (why all were told to stop), `done`
@@ -181,10 +164,10 @@ class CoordinatorService:
             self._order.settings,
             self._clock,
             leadership,
-            CoordinatorPlan(self._instructions.expected, self._order.budgets, self._order.ends),
+            self._order.plan,
         )
-        if self._instructions.stop:
-            coordinator.stop(self._instructions.stop)
+        if self._stop:
+            coordinator.stop(self._stop)
         return coordinator
 
     def _write(self) -> None:
@@ -201,6 +184,6 @@ class CoordinatorService:
             "dashboard": self._order.dashboard,
             "written_at": format_time(self._clock.now_ms()),
             "cpu_s": round(time.process_time(), 2),
-            "nodes": [dict(node) for node in self._instructions.nodes],
+            "nodes": self._nodes,
             **coordinator.status(),
         }

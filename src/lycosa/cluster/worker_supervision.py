@@ -204,7 +204,8 @@ class WorkerSupervision:
             return
         order = replace(self._order, name=place.name, node=node)
         remote = self._engine.start(f"worker-{place.name}", ClusterWorker, order, node=node)
-        poll = Poll(partial(_ask, remote), _POLL_MS, self._threads, self._clock)
+        ask = partial(remote.ask, "status", timeout_s=_POLL_S)
+        poll: Poll[MemberStatus] = Poll(ask, _POLL_MS, self._threads, self._clock)
         place.begin(node, remote, poll)
 
     def _look_at(self, place: WorkerSlot, now: int) -> None:
@@ -308,7 +309,7 @@ class WorkerSupervision:
         start_count = (
             self._size
             if self._size is not None
-            else sum(_room_on(node) for node in self.nodes if node.alive)
+            else sum(int(node.cpus) for node in self.nodes if node.alive)
         )
         staying = [place for place in self.places if not place.leaving]
         for _ in range(start_count - len(staying)):
@@ -356,12 +357,3 @@ class WorkerSupervision:
             f"node {empty[0].name} joined the cluster: worker {place.name} stops, and a new "
             "worker starts on that node"
         )
-
-
-def _room_on(node: Node) -> int:
-    return int(node.cpus)
-
-
-def _ask(remote: Remote) -> MemberStatus:
-    status: MemberStatus = remote.ask("status", timeout_s=_POLL_S)
-    return status

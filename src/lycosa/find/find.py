@@ -28,7 +28,7 @@ from lycosa.store.log.claim import INBOX
 from lycosa.store.log.state import LogState
 from lycosa.store.tables.live import LiveTables
 from lycosa.store.workspace import Workspace
-from lycosa.url.site_scope import SiteScope
+from lycosa.url.site_name import SiteScope
 
 
 def find_stored(

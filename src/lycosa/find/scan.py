@@ -22,7 +22,7 @@ from lycosa.matching.normalise import Folded, Folding, fold
 from lycosa.matching.page_watcher import MAX_POSITIONS, context_of
 from lycosa.matching.patterns import PatternSet
 from lycosa.store.tables.live import LiveTables
-from lycosa.url.site_scope import SiteScope
+from lycosa.url.site_name import SiteScope
 
 _SIGNS = frozenset(r"\.+*?()|[]{}^$#&-~")
 _SEVERAL = "".join(

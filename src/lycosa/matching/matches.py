@@ -9,7 +9,7 @@ from datetime import datetime
 import polars as pl
 
 from lycosa.store.tables.live import LiveTables
-from lycosa.url.site_scope import SiteScope
+from lycosa.url.site_name import SiteScope
 
 _COLUMNS = ("url", "watch", "text", "positions", "count", "found_at", "collection", "context")
 

@@ -35,7 +35,7 @@ class SearchOrder:
     """Texts to search for.
 
     A `watch` covers all pages fetched from `created_at` (ms since 1970) on; a `find` covers one
-    `site` (see `lycosa.url.site_scope`), and copies of pages older than `max_age_ms` do not count.
+    `site` (see `lycosa.url.site_name`), and copies of pages older than `max_age_ms` do not count.
 
     `since`: its matches are in later log entries. `notify`: targets (`lycosa.notify.transports`).
     `collections`: only pages of these; (): of all.

@@ -12,7 +12,7 @@ from lycosa.hooks.specs import hook
 from lycosa.matching.orders import SearchOrder, read_order
 from lycosa.matching.page_watcher import PatternGroup, Watcher, match_of
 from lycosa.store.storage.storage import Storage
-from lycosa.url.site_scope import SiteScope
+from lycosa.url.site_name import SiteScope
 
 FIND = "find"  # the operation of an order is `find:` and its ID
 

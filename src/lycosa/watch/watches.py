@@ -23,7 +23,7 @@ from lycosa.notify.outbox import DeliveryState, Outbox
 from lycosa.notify.transports import Notifier, checked_target, notifier_of
 from lycosa.store.tables.live import LiveTables
 from lycosa.store.workspace import Workspace
-from lycosa.url.site_scope import SiteScope
+from lycosa.url.site_name import SiteScope
 from lycosa.watch.delivery import NAME
 
 

@@ -1,21 +1,20 @@
-"""The child process of an engine on this machine: makes its object, and answers for it until it is
-killed.
-"""
+"""The child process of a local engine: makes its object and answers calls until it is ended."""
 
 from __future__ import annotations
 
+import contextlib
+import hmac
 import os
 import pickle
 import signal
-import socket
 import sys
 import threading
 from collections.abc import Callable
-from pathlib import Path
+from multiprocessing.connection import Connection, Listener
 from types import FrameType
-from typing import Any, NamedTuple
+from typing import Any
 
-from lycosa.cluster.engines import wire
+from lycosa.cluster.engines.local_remote import KEY_BYTES, LocalRemote
 from lycosa.cluster.engines.object_host import CallResult, ObjectHost
 from lycosa.core.errors import WorkError
 from lycosa.processes.parentage import OneThread, die_with_parent
@@ -24,34 +23,24 @@ from lycosa.processes.terminal import escape_output
 from lycosa.processes.threads import OnError, start_thread
 
 _CLOSE_S = 8.0
-"""How long an object may take to close when its process is asked to end (SIGTERM, or the death of
-its parent).
+"""Longest time for an object to close when its process is to end (SIGTERM, or death of the
+parent).
 """
+_BACKLOG = 128
 
 
-class ChildOrder(NamedTuple):
-    """How a child serves its object: process name, address, key of its callers, and the file for
-    the error if the object cannot be made.
-    """
-
-    name: str
-    address: str
-    key: bytes
-    complaint: str
-
-
-def live(
+def serve_object(
     _threads: OneThread,
     parent: int,
-    order: ChildOrder,
+    remote: LocalRemote,
+    key: bytes,
     make: Callable[..., object],
     arguments: tuple[Any, ...],
 ) -> None:
-    """Make the object and serve it at the address. If it cannot be made, write why into the file
-    `complaint` and exit with code 1.
+    """Make an object and answer the calls of `remote`.
 
-    SIGTERM closes the object and ends the process; so does the death of the parent. Ctrl-C and
-    SIGHUP are the parent's affair.
+    If it cannot be made, the reason is written to `ID.error` and the exit code is 1. SIGTERM and
+    the death of the parent close the object and end the process; SIGHUP is ignored.
     """
     ending = StopFlag()
 
@@ -60,68 +49,58 @@ def live(
 
     signal.signal(signal.SIGTERM, end)
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
-    name, address, key, complaint = order
-    die_with_parent(parent, name)
+    die_with_parent(parent, remote.name)
     escape_output()
-    where = f"process {os.getpid()} ({name})"
     try:
-        host = ObjectHost(where, make, arguments)
+        host = ObjectHost(f"process {os.getpid()} ({remote.name})", make, arguments)
     except Exception as error:
-        Path(complaint).write_text(f"{type(error).__name__}: {error}")
+        remote.file("error").write_text(f"{type(error).__name__}: {error}")
         raise
-    listener = wire.listen(address)
-    start_thread(_admit, listener, key, host, where, name="calls", on_error=OnError.END_PROCESS)
+    remote.file("sock").unlink(missing_ok=True)  # of an earlier process
+    listener = Listener(str(remote.file("sock")), "AF_UNIX", _BACKLOG)
+    start_thread(_accept, listener, key, host, name="calls", on_error=OnError.END_PROCESS)
     ending.wait()
-    start_thread(_end_late, name="end", on_error=OnError.END_PROCESS)
+    start_thread(_exit_late, name="end", on_error=OnError.END_PROCESS)
     host.close()
     sys.stderr.flush()
-    os._exit(0)  # calls may still be under way in other threads: nobody waits for them
+    os._exit(0)  # without waiting for calls in other threads
 
 
-def _end_late() -> None:
+def _exit_late() -> None:
     threading.Event().wait(_CLOSE_S)
     os._exit(1)
 
 
-def _admit(listener: socket.socket, key: bytes, host: ObjectHost, where: str) -> None:
+def _accept(listener: Listener, key: bytes, host: ObjectHost) -> None:
     while True:
-        link, _ = listener.accept()
-        start_thread(_serve, link, key, host, where, name="call", on_error=OnError.REPORT)
+        link: Connection = listener.accept()
+        start_thread(_answer, link, key, host, name="call", on_error=OnError.REPORT)
 
 
-def _serve(link: socket.socket, key: bytes, host: ObjectHost, where: str) -> None:
-    """Answer the calls that come over one connection, one after the other."""
-    with link:
-        if not wire.admitted(link, key):
+def _answer(link: Connection, key: bytes, host: ObjectHost) -> None:
+    """Answer the calls of one connection in their order. It has to send the key first."""
+    with link, contextlib.suppress(OSError, EOFError):  # the caller has ended or given up
+        if not hmac.compare_digest(link.recv_bytes(KEY_BYTES), key):
             return
-        try:
-            while True:
-                message = wire.take(link)
-                answered, outcome = _carry_out(message, host, where)
-                if answered:
-                    wire.put(link, _pickled(outcome, where))
-        except OSError:
-            return  # whoever asked is gone, or has given up
-
-
-def _carry_out(message: bytes, host: ObjectHost, where: str) -> tuple[bool, CallResult]:
-    try:
-        answered, method, arguments = pickle.loads(message)
-    except Exception as error:  # noqa: BLE001 - whatever the arguments' own code raises is an answer
-        return True, CallResult(
-            raised=WorkError(f"{where} cannot read the request: {type(error).__name__}: {error}")
-        )
-    return answered, host.call(method, arguments)
+        while True:
+            message = link.recv_bytes()
+            has_answer = True
+            try:
+                has_answer, method, arguments = pickle.loads(message)
+            except Exception as error:  # noqa: BLE001 - the arguments' own code may raise anything
+                outcome = _failure(f"{host.where} cannot read the request", error)
+            else:
+                outcome = host.call(method, arguments)
+            if has_answer:
+                link.send_bytes(_pickled(outcome, host.where))
 
 
 def _pickled(outcome: CallResult, where: str) -> bytes:
     try:
         return pickle.dumps(outcome)
     except Exception as error:  # noqa: BLE001 - as above
-        return pickle.dumps(
-            CallResult(
-                raised=WorkError(
-                    f"the response of {where} cannot be sent: {type(error).__name__}: {error}"
-                )
-            )
-        )
+        return pickle.dumps(_failure(f"the response of {where} cannot be sent", error))
+
+
+def _failure(what: str, error: Exception) -> CallResult:
+    return CallResult(raised=WorkError(f"{what}: {type(error).__name__}: {error}"))

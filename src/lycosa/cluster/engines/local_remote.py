@@ -1,9 +1,7 @@
-"""An object in a child process of this machine, as others ask it; and the notes by which they know
-how it is.
+"""Calls to an object in a child process of this machine, over a unix socket.
 
-Per object there lie in the engine's folder: `ID.sock`, where it listens; `ID.pid`, its process;
-`ID.gone`, why there is none any more and will be none: written by the engine, or by whoever kills
-it.
+The engine's folder, which only this user can enter, has for each object: `ID.sock`, where it
+listens; `ID.pid`, its process; `ID.end`, why it has ended and will not be started again.
 """
 
 from __future__ import annotations
@@ -14,36 +12,37 @@ import os
 import pickle
 import signal
 import socket
-import threading
+import struct
 import time
+from collections import deque
+from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
 from lycosa.cluster.engine import Unreachable
-from lycosa.cluster.engines import wire
 from lycosa.cluster.engines.object_host import CallResult
 
 NODE = "local"
 """The name of the one node."""
 
+KEY_BYTES = 32
 _RETRY_S = 0.02
-_SEND_S = 1.0
-_MAX_IDLE = 8
+_SEND_TIMEOUT_S = 5
+_CONNECT_TIMEOUT_S = 1.0
 
 
 class LocalRemote:
-    """See `lycosa.cluster.engine.Remote`. Picklable; each process has connections of its own."""
+    """See `lycosa.cluster.engine.Remote`. Each process has connections of its own."""
 
-    def __init__(self, name: str, folder: str, ident: str, key: bytes) -> None:
+    def __init__(self, name: str, path: str, key: bytes) -> None:
+        """`path`: of the object's files, without their extensions."""
         self._name = name
-        self._folder = folder
-        self._ident = ident
+        self._path = path
         self._key = key
-        self._idle: list[socket.socket] = []
-        self._lock = threading.Lock()
+        self._idle: deque[Connection] = deque()
 
-    def __reduce__(self) -> tuple[type[LocalRemote], tuple[str, str, str, bytes]]:
-        return LocalRemote, (self._name, self._folder, self._ident, self._key)
+    def __reduce__(self) -> tuple[type[LocalRemote], tuple[str, str, bytes]]:
+        return LocalRemote, (self._name, self._path, self._key)
 
     @property
     def name(self) -> str:
@@ -53,123 +52,91 @@ class LocalRemote:
     def node(self) -> str:
         return NODE
 
-    @property
-    def pid(self) -> int:
-        """Its process now; 0 if there is none."""
-        try:
-            return int(self._note("pid").read_text())
-        except (FileNotFoundError, ValueError):
-            return 0
+    def file(self, kind: str) -> Path:
+        """Return one of its files in the engine's folder."""
+        return Path(f"{self._path}.{kind}")
 
     def ask(self, method: str, *arguments: Any, timeout_s: float) -> Any:
-        """See `Remote`. It also waits for one that is being started (again)."""
+        """See `Remote`. Waits for an object that is being started (again), too."""
         deadline = time.monotonic() + timeout_s
         message = pickle.dumps((True, method, arguments))
+        link = self._connect(deadline, timeout_s)
+        answer = None
         try:
-            link = self._connected(deadline)
-        except TimeoutError:
-            raise Unreachable(f"{self._name} cannot be reached within {timeout_s:g} s") from None
-        try:
-            wire.put(link, message, deadline)
-            answer = wire.take(link, deadline)
-        except TimeoutError:
-            link.close()
-            raise Unreachable(f"{self._name} did not respond within {timeout_s:g} s") from None
-        except OSError:
-            link.close()
+            link.send_bytes(message)
+            timeout = None if timeout_s == math.inf else max(deadline - time.monotonic(), 0)
+            if link.poll(timeout):
+                answer = link.recv_bytes()
+        except BlockingIOError:
+            pass  # a stopped process reads nothing
+        except (OSError, EOFError):
             raise Unreachable(f"{self._name} ended before it responded{self._why()}") from None
-        except BaseException:  # Ctrl-C: the answer must not be taken for that of the next call
-            link.close()
-            raise
-        self._give_back(link)
+        finally:
+            if answer is None:  # a late answer must not be read as that of the next call
+                link.close()
+        if answer is None:
+            raise Unreachable(f"{self._name} did not respond within {timeout_s:g} s")
+        self._idle.append(link)
         outcome: CallResult = pickle.loads(answer)
         return outcome.unpack()
 
     def send(self, method: str, *arguments: Any) -> None:
-        """See `Remote`. Nothing is sent to one that cannot be reached within a second."""
-        deadline = time.monotonic() + _SEND_S
+        """See `Remote`. Nothing is sent to an object that cannot be reached within a second."""
         message = pickle.dumps((False, method, arguments))
         with contextlib.suppress(Unreachable, OSError):
-            link = self._connected(deadline)
-            try:
-                wire.put(link, message, deadline)
-            except OSError:
-                link.close()
-                raise
-            self._give_back(link)
+            link = self._connect(time.monotonic() + _CONNECT_TIMEOUT_S, _CONNECT_TIMEOUT_S)
+            link.send_bytes(message)
+            self._idle.append(link)
 
     def alive(self) -> bool:
-        pid = self.pid
-        if not pid or self._note("gone").exists():
-            return False
-        try:
-            os.kill(pid, 0)
-        except ProcessLookupError:
-            return self._note("restarts").exists()  # the engine is about to start it again
-        return True
+        return self.file("pid").exists() and not self.file("end").exists()
 
     def has_ended(self) -> bool:
         # the engine removes `pid` once it has waited for the process
-        return not self.pid and self._note("gone").exists()
+        return not self.file("pid").exists() and self.file("end").exists()
 
     def kill(self) -> None:
-        pid = self.pid
-        self.bury("it was killed")
-        if pid:
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)
+        self.mark_ended("it was killed")
+        with contextlib.suppress(FileNotFoundError, ValueError, ProcessLookupError):
+            os.kill(int(self.file("pid").read_text()), signal.SIGKILL)
 
-    def bury(self, why: str) -> None:
-        """Note that there is none any more, unless that is known."""
+    def mark_ended(self, why: str) -> None:
+        """Record why the object has ended, unless that is recorded."""
         with (
             contextlib.suppress(FileExistsError, FileNotFoundError),
-            self._note("gone").open("x") as note,
+            self.file("end").open("x") as note,
         ):
             note.write(why)
 
-    def __del__(self) -> None:
-        self.disconnect()
-
-    def disconnect(self) -> None:
-        """Close the idle connections of this process."""
-        with self._lock:
-            idle, self._idle = self._idle, []
-        for link in idle:
-            link.close()
-
-    def _note(self, kind: str) -> Path:
-        return Path(self._folder, f"{self._ident}.{kind}")
-
     def _why(self) -> str:
         try:
-            return f": {self._note('gone').read_text()}"
+            return f": {self.file('end').read_text()}"
         except FileNotFoundError:
             return ""
 
-    def _connected(self, deadline: float) -> socket.socket:
-        """Raises Unreachable, TimeoutError."""
-        while True:
-            with self._lock:
-                link = self._idle.pop() if self._idle else None
-            if link is not None:
-                if wire.is_quiet(link):
+    def _connect(self, deadline: float, timeout_s: float) -> Connection:
+        """Return an idle connection, or a new one. Raises Unreachable."""
+        with contextlib.suppress(IndexError):
+            while True:
+                link = self._idle.pop()
+                if not link.poll(0):  # else the process has ended
                     return link
                 link.close()
-                continue
-            try:
-                return wire.connect(str(self._note("sock")), self._key, deadline)
-            except TimeoutError:
-                raise
-            except OSError:
-                if self._note("gone").exists() or not os.path.isdir(self._folder):
-                    raise Unreachable(f"{self._name} has ended{self._why()}") from None
-            if deadline != math.inf and time.monotonic() + _RETRY_S >= deadline:
-                raise TimeoutError
+        while True:
+            with contextlib.suppress(OSError):
+                return _connect(f"{self._path}.sock", self._key)
+            if self.file("end").exists() or not os.path.isdir(os.path.dirname(self._path)):
+                raise Unreachable(f"{self._name} has ended{self._why()}")
+            if time.monotonic() + _RETRY_S >= deadline:
+                raise Unreachable(f"{self._name} cannot be reached within {timeout_s:g} s")
             time.sleep(_RETRY_S)
 
-    def _give_back(self, link: socket.socket) -> None:
-        with self._lock:
-            if len(self._idle) < _MAX_IDLE:
-                self._idle.append(link)
-                return
-        link.close()
+
+def _connect(address: str, key: bytes) -> Connection:
+    with socket.socket(socket.AF_UNIX) as link:
+        timeout = struct.pack("ll", _SEND_TIMEOUT_S, 0)
+        link.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, timeout)
+        link.connect(address)
+        connection = Connection(link.detach())
+    connection.send_bytes(key)
+    return connection

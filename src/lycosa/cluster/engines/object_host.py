@@ -62,12 +62,12 @@ class ObjectHost:
     """
 
     def __init__(self, where: str, make: Callable[..., object], arguments: tuple[Any, ...]) -> None:
-        self._where = where
+        self.where = where
         self._object = make(*arguments)
 
     def call(self, method: str, arguments: tuple[Any, ...]) -> CallResult:
         """What the method came to; an unknown one is an error like any other."""
-        return attempt(lambda: getattr(self._object, method)(*arguments), (), self._where)
+        return attempt(lambda: getattr(self._object, method)(*arguments), (), self.where)
 
     def close(self) -> None:
         """Close the object if it can be closed: its process is asked to end."""

@@ -36,7 +36,6 @@ from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 import lycosa
 from lycosa.cluster.engine import Item, Node, Result
 from lycosa.cluster.engines import shipping
-from lycosa.cluster.engines.code import ready_to_ship
 from lycosa.cluster.engines.object_host import CallResult, attempt
 from lycosa.cluster.engines.ray_remote import THREADS, ObjectActor, RayRemote
 from lycosa.core.errors import UsageError, WorkError
@@ -209,7 +208,7 @@ class RayEngine:
                     num_cpus=None if address else cpus,
                     include_dashboard=None if address else False,
                     runtime_env={
-                        "py_modules": [str(ready_to_ship(Path(lycosa.__file__).parent))],
+                        "py_modules": [str(Path(lycosa.__file__).parent)],
                         "env_vars": {**_QUIET, **variables},
                     },
                     log_to_driver=False,

@@ -28,7 +28,7 @@ from lycosa.maintenance.upkeep import Upkeep
 from lycosa.processes.memory import tune_memory
 from lycosa.store.coordination.leadership import require_no_leader
 from lycosa.store.workspace import Workspace
-from lycosa.url.site_scope import SiteScope
+from lycosa.url.site_name import SiteScope
 
 
 def _to_stderr(message: str) -> None:

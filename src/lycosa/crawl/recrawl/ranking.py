@@ -112,7 +112,7 @@ def rank(tables: LiveTables, collection: str, rules: RecrawlRules, changes: Bina
         return Solved(rules.threshold, default_rate, pages.prior, 0, 0)
     weights, changing = np.concatenate(sampled, axis=1)
     budget = rules.budget_per_day * weights.size / count
-    threshold = solve(weights, changing, budget, shortest_days=rules.shortest_ms / DAY_MS).threshold
+    threshold = solve(weights, changing, budget, shortest_days=rules.shortest_ms / DAY_MS)
     return Solved(threshold, default_rate, pages.prior, count, changed)
 
 

@@ -7,7 +7,7 @@ import polars as pl
 from lycosa.core.records import UrlRow
 from lycosa.crawl.state.crawl_state import CrawlState
 from lycosa.frontier.scheduler.reach import Unvisited
-from lycosa.url.site_scope import SiteScope
+from lycosa.url.site_name import SiteScope
 
 
 class OnlySite(Unvisited):

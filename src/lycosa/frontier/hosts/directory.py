@@ -1,4 +1,4 @@
-"""Every host of a worker, resting ones too, in columns of numbers: 43 bytes a host, none of them a
+"""Every host of a worker, resting ones too, in columns of numbers: 35 bytes a host, none of them a
 Python object.
 
 With a folder the columns lie in mapped files (`lycosa.frontier.hosts.mapped_arrays`) and leave
@@ -29,7 +29,7 @@ _Keys = npt.NDArray[np.uint64]
 NEVER = 1 << 62
 """`next_at` of a host that has nothing to fetch."""
 
-SETTABLE = ("waiting", "visited", "pages", "next_at", "last_visit_at", "rank")
+SETTABLE = ("waiting", "visited", "next_at", "last_visit_at")
 """The fields that `set` and `update` take."""
 
 _COLUMNS = ("host_key", "partition", "active", *SETTABLE)
@@ -49,7 +49,6 @@ class HostOrder(StrEnum):
 
     TIME = "time"  # the one that is due first; overdue ones are equal
     SERVERS = "servers"  # one that was never visited, then the one unvisited longest
-    RANK = "rank"  # the highest rank
 
 
 class HostDirectory:
@@ -154,7 +153,7 @@ class HostDirectory:
                 raise KeyError(name)
             getattr(self, name)[slot] = value
 
-    def change(self, slot: int, *, waiting: int = 0, visited: int = 0, pages: int = 0) -> None:
+    def change(self, slot: int, *, waiting: int = 0, visited: int = 0) -> None:
         """Add to the counts of a host. Raises OverflowError if one would fall below 0; then none
         has changed.
         """
@@ -162,7 +161,6 @@ class HostDirectory:
             slot,
             waiting=int(self.waiting[slot]) + waiting,
             visited=int(self.visited[slot]) + visited,
-            pages=int(self.pages[slot]) + pages,
         )
 
     def wake(self, slot: int, at_ms: int) -> None:
@@ -257,14 +255,6 @@ class HostDirectory:
         self._arrays.shed()
         return any_unvisited
 
-    def load(self, summaries: Iterable[pl.DataFrame]) -> None:
-        """Know exactly the hosts of these frames (see `extend`), all resting. What `hosts` says is
-        for `update`, afterwards.
-        """
-        self.clear()
-        for frame in summaries:
-            self.extend(frame)
-
     def extend(self, summaries: pl.DataFrame) -> None:
         """Add hosts that are not here yet, one in each row, resting.
 
@@ -302,8 +292,6 @@ class HostDirectory:
 
     def _urgency(self, due: Slots, now_ms: int, order: HostOrder) -> npt.NDArray[np.float64]:
         """The smaller the earlier."""
-        if order is HostOrder.RANK:
-            return -self.rank[due].astype(np.float64)
         if order is HostOrder.SERVERS:
             return np.where(self.visited[due] == 0, -1.0, self.last_visit_at[due] // _TIE_MS)
         return (np.maximum(self.next_at[due] - now_ms, 0) // _TIE_MS).astype(np.float64)
@@ -323,10 +311,8 @@ class HostDirectory:
         self.active = self._arrays.zeros("active", np.bool_, _FIRST_SIZE)
         self.waiting = self._arrays.zeros("waiting", np.uint32, _FIRST_SIZE)
         self.visited = self._arrays.zeros("visited", np.uint32, _FIRST_SIZE)
-        self.pages = self._arrays.zeros("pages", np.uint32, _FIRST_SIZE)
         self.next_at = self._arrays.zeros("next_at", np.int64, _FIRST_SIZE)
         self.last_visit_at = self._arrays.zeros("last_visit_at", np.int64, _FIRST_SIZE)
-        self.rank = self._arrays.zeros("rank", np.float32, _FIRST_SIZE)
         self._count = 0
         self._behind = 0
         self._reindex()

@@ -22,12 +22,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from lycosa.frontier.recrawl.change_rate import DAY_MS, Floats
+from lycosa.frontier.recrawl.change_rate import Floats
 
 HIGHEST_CLAIM = 0.999
 """A claim is never taken for certain: its weight enters a logarithm."""
@@ -59,15 +59,6 @@ _MIN_U = 1e-30
 _BISECTIONS = 48  # of a bracket some 50 wide in ln(threshold): to 2e-13
 
 
-class FreshSchedule(NamedTuple):
-    """One threshold for all, and for hosts that politeness binds one of their own (0 where it does
-    not).
-    """
-
-    threshold: float
-    host_thresholds: Floats | None = None
-
-
 def age_in_changes(u: Any, sqrt: Callable[[Any], Any], log1p: Callable[[Any], Any]) -> Any:
     """x >= 0 with x - ln(1 + x) = u, by Newton; the same text for floats and arrays, u above 0.
 
@@ -78,39 +69,6 @@ def age_in_changes(u: Any, sqrt: Callable[[Any], Any], log1p: Callable[[Any], An
     for _ in range(_NEWTON_STEPS):
         x = x - (x - log1p(x) - u) * (x + 1.0) / x
     return x
-
-
-def freshness(fetch_rate: ArrayLike, change_rate: ArrayLike) -> Floats:
-    """The share of time that a page is fresh, fetched at even intervals: n rates a day each, to n
-    shares.
-    """
-    fetches, changes = (
-        np.asarray(fetch_rate, dtype=np.float64),
-        np.asarray(change_rate, dtype=np.float64),
-    )
-    with np.errstate(divide="ignore", invalid="ignore"):
-        expected = changes / fetches
-        share = -np.expm1(-expected) / expected
-    result: Floats = np.where(
-        changes <= 0, 1.0, np.where(fetches <= 0, 0.0, np.where(expected < 1e-12, 1.0, share))
-    )
-    return result
-
-
-def value(importance: ArrayLike, change_rate: ArrayLike, age_days: ArrayLike) -> Floats:
-    """What a fetch is worth now: weighted days of freshness. Age: days since the last visit."""
-    weight, changes = (
-        np.asarray(importance, dtype=np.float64),
-        np.asarray(change_rate, dtype=np.float64),
-    )
-    x = changes * np.asarray(age_days, dtype=np.float64)
-    near = x * x * (0.5 - x * (1 / 3 - x / 8))  # the plain formula loses its digits below
-    far = -np.expm1(-x) - x * np.exp(-np.minimum(x, 700.0))
-    with np.errstate(divide="ignore", invalid="ignore"):
-        result: Floats = np.where(
-            changes > 0, weight / changes * np.where(x < 1e-3, near, far), 0.0
-        )
-    return result
 
 
 def interval_days(importance: ArrayLike, change_rate: ArrayLike, threshold: ArrayLike) -> Floats:
@@ -168,96 +126,46 @@ def claimed_intervals(
     return result
 
 
-def due_at(
-    visited_at: ArrayLike, importance: ArrayLike, change_rate: ArrayLike, threshold: ArrayLike
-) -> Floats:
-    """When pages become due, in milliseconds since 1970 like `visited_at`; infinite: never."""
-    result: Floats = (
-        np.asarray(visited_at, dtype=np.float64)
-        + interval_days(importance, change_rate, threshold) * DAY_MS
-    )
-    return result
-
-
 def solve(
     importance: ArrayLike,
     change_rate: ArrayLike,
     budget_per_day: float,
     *,
     shortest_days: float = 0.0,
-    hosts: ArrayLike | None = None,
-    host_budgets: ArrayLike | None = None,
-) -> FreshSchedule:
-    """The thresholds that spend the budget, by bisection.
+) -> float:
+    """Return the threshold that spends the budget, by bisection.
 
-    No page is fetched more often than each `shortest_days`. `hosts`: for each page the index of its
-    host in `host_budgets`, the fetches a day that politeness leaves it (infinite: no limit). A host
-    whose share at the common threshold would be larger gets a threshold of its own, and what it
-    cannot take goes to the others. Of a large table a random sample serves, with the budgets scaled
-    down alike.
+    No page is fetched more often than each `shortest_days`. Of a large table a random sample
+    serves, with the budget scaled down alike.
 
     Raises:
-        ValueError: no budget, or only one of `hosts` and `host_budgets`.
+        ValueError: no budget.
     """
-    if budget_per_day <= 0 or (hosts is None) != (host_budgets is None):
-        raise ValueError("a schedule needs a budget above 0, and hosts together with host_budgets")
-    weight, changes = (
-        np.asarray(importance, dtype=np.float64),
-        np.asarray(change_rate, dtype=np.float64),
-    )
+    if budget_per_day <= 0:
+        raise ValueError("a schedule needs a budget above 0")
+    weight = np.asarray(importance, dtype=np.float64)
+    changes = np.asarray(change_rate, dtype=np.float64)
     hopeful = (weight > 0) & (changes > 0)
     if not hopeful.any():
-        return FreshSchedule(
-            0.0, None if host_budgets is None else np.zeros(len(np.asarray(host_budgets)))
-        )
-    highest = math.log(float((weight[hopeful] / changes[hopeful]).max()))
-    bracket = (highest - 50.0, highest)
-    own: Floats | None = None
-    floor: Floats | float = 0.0
-    if hosts is not None and host_budgets is not None:
-        index, limits = (
-            np.asarray(hosts, dtype=np.int64),
-            np.asarray(host_budgets, dtype=np.float64),
-        )
-
-        def by_host(logarithms: Floats) -> NDArray[np.bool_]:
-            rates = _rates(weight, changes, np.exp(logarithms)[index], shortest_days)
-            return np.bincount(index, weights=rates, minlength=len(limits)) > limits
-
-        start = np.full(len(limits), bracket[0])
-        bound = by_host(start)
-        own = np.where(
-            bound, np.exp(_bisect(by_host, start, np.full(len(limits), bracket[1]))), 0.0
-        )
-        floor = own[index]
-
-    def overall(logarithm: Floats) -> NDArray[np.bool_]:
-        rates = _rates(weight, changes, np.maximum(np.exp(logarithm), floor), shortest_days)
-        return np.atleast_1d(rates.sum() > budget_per_day)
-
-    common = _bisect(overall, np.array([bracket[0]]), np.array([bracket[1]]))
-    threshold = math.exp(common[0])
-    return FreshSchedule(threshold, None if own is None else np.where(own > threshold, own, 0.0))
+        return 0.0
+    high = math.log(float((weight[hopeful] / changes[hopeful]).max()))
+    low = high - 50.0
+    for _ in range(_BISECTIONS):
+        middle = (low + high) / 2
+        if rates(weight, changes, math.exp(middle), shortest_days).sum() > budget_per_day:
+            low = middle
+        else:
+            high = middle
+    return math.exp(high)
 
 
 def rates(
-    importance: ArrayLike,
-    change_rate: ArrayLike,
-    schedule: FreshSchedule,
-    *,
-    shortest_days: float = 0.0,
-    hosts: ArrayLike | None = None,
+    importance: ArrayLike, change_rate: ArrayLike, threshold: float, shortest_days: float = 0.0
 ) -> Floats:
-    """Fetches a day of each page under a schedule of `solve`; 0 for hopeless ones."""
-    level: Floats | float = schedule.threshold
-    if schedule.host_thresholds is not None and hosts is not None:
-        level = np.maximum(level, schedule.host_thresholds[np.asarray(hosts, dtype=np.int64)])
-    return _rates(
-        np.asarray(importance, dtype=np.float64),
-        np.asarray(change_rate, dtype=np.float64),
-        level,
-        shortest_days,
-    )
+    """Return the fetches a day of each page under a threshold; 0 for hopeless ones."""
+    intervals = interval_days(importance, change_rate, threshold)
+    result: Floats = 1.0 / np.maximum(intervals, max(shortest_days, MIN_INTERVAL))
+    return result
 
 
 def steer(correction: float, required: float, allowed: float) -> float:
@@ -272,21 +180,3 @@ def steer(correction: float, required: float, allowed: float) -> float:
     ratio = min(max(required / allowed, 0.5), 2.0) if allowed > 0 else 1.0
     doubt = allowed / (allowed + STEER_WEIGHT)
     return float(correction ** (1.0 - STEER_GAIN) * ratio ** (STEER_GAIN * doubt))
-
-
-def _rates(weight: Floats, changes: Floats, threshold: ArrayLike, shortest_days: float) -> Floats:
-    result: Floats = 1.0 / np.maximum(
-        interval_days(weight, changes, threshold), max(shortest_days, MIN_INTERVAL)
-    )
-    return result
-
-
-def _bisect(too_much: Callable[[Floats], NDArray[np.bool_]], low: Floats, high: Floats) -> Floats:
-    """The least logarithms of thresholds at which no more is asked than may be, each between its
-    `low` and `high`.
-    """
-    for _ in range(_BISECTIONS):
-        middle = (low + high) / 2
-        over = too_much(middle)
-        low, high = np.where(over, middle, low), np.where(over, high, middle)
-    return high

@@ -40,19 +40,10 @@ class FileIndex:
     exact: bool  # one host a run: a host that begins none is not in the file
 
     @staticmethod
-    def of(row_places: Places, step: int) -> FileIndex:
-        """Index a file by the places of its rows. Runs have about `step` rows; step 1 gives every
-        host its own.
-
-        Raises:
-            ValueError: the rows are not sorted.
-        """
-        return FileIndex.of_parts([row_places], step)
-
-    @staticmethod
     def of_parts(parts: Iterable[Places], step: int) -> FileIndex:
-        """`of` for a file that comes part by part, so that the places of all its rows are never
-        held together.
+        """Index a file by the places of its rows, which come part by part.
+
+        Runs have about `step` rows; step 1 gives every host its own.
 
         Raises:
             ValueError: the rows are not sorted.

@@ -104,13 +104,6 @@ class HostRowReader:
                 self._path(file.path)  # a copy of a remote file stays here while it is asked for
         self._files = {file.path: self._files.get(file.path) or self._open(file) for file in files}
 
-    @property
-    def index_bytes(self) -> int:
-        """What the indexes hold in memory."""
-        return sum(
-            file.index.first.nbytes + file.index.start.nbytes for file in self._files.values()
-        )
-
     def live(self, columns: Sequence[str], rows: int = PASS_ROWS) -> Iterator[pl.DataFrame]:
         """The live rows of the table, about `rows` at a time, whole hosts together, in the order of
         partition and host key.

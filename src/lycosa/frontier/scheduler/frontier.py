@@ -18,7 +18,7 @@ from collections.abc import Callable, Collection, Mapping
 from lycosa.core.records import HostRow, UrlRow
 from lycosa.frontier.politeness.clocks import ClockRules, Clocks
 from lycosa.frontier.politeness.domain_clock import BUSY
-from lycosa.frontier.politeness.waiting_lines import DomainLines
+from lycosa.frontier.politeness.waiting_lines import WaitingLines
 from lycosa.frontier.scheduler.active_hosts import ActiveHosts
 from lycosa.frontier.scheduler.host_schedule import HostSchedule
 from lycosa.frontier.scheduler.queue import CollectionOrder, HostQueue
@@ -51,7 +51,7 @@ class Frontier:
         return self.active.queues
 
     @property
-    def domain_lines(self) -> DomainLines:
+    def domain_lines(self) -> WaitingLines:
         """The hosts that wait for a place in their registrable domain."""
         return self._schedule.domain_lines
 
@@ -136,12 +136,6 @@ class Frontier:
         self._schedule.release_address(address, BUSY)
         self._schedule.schedule(queue)
         self._schedule.wake(queue.row.registrable_domain)
-
-    def put_back(self, rows: tuple[UrlRow, ...]) -> None:
-        """Undo `next`: the URL waits again and its host is not being asked."""
-        for row in rows:
-            self.add(row)
-        self.undo(rows[0].id.host_key)
 
     def start(self, host_key: int, now: int) -> None:
         """Count a fetch against its host (`next` does it for what it gives)."""

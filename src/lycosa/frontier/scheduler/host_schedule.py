@@ -13,7 +13,7 @@ from itertools import count
 
 from lycosa.frontier.politeness.clocks import Clocks
 from lycosa.frontier.politeness.domain_clock import BUSY
-from lycosa.frontier.politeness.waiting_lines import AddressLines, DomainLines
+from lycosa.frontier.politeness.waiting_lines import WaitingLines
 from lycosa.frontier.scheduler.queue import HostQueue
 from lycosa.frontier.scheduler.strategy import Rank
 
@@ -35,8 +35,8 @@ class HostSchedule:
         # heap of (time, domain): a host of the domain's line may be fetched from
         self._wakes: list[tuple[int, str]] = []
         self._waking: dict[str, int] = {}  # domain -> the time of its one valid entry there
-        self._lines = AddressLines()
-        self.domain_lines = DomainLines()
+        self._lines = WaitingLines()
+        self.domain_lines = WaitingLines()
         self._numbers = count(1)
 
     def schedule(self, queue: HostQueue, not_before: int = 0) -> None:

@@ -101,13 +101,12 @@ class ParkedHosts:
         self.directory.update(
             frame.filter(pl.col("host") != "").select(
                 "host_key",
-                "pages",
                 next_at=pl.col("not_before").cast(pl.Int64) - ahead.fill_null(0),
                 last_visit_at=last_visit_at,
             )
             for frame in self._with_domains(
                 row_readers.hosts.live(
-                    ("host", "registrable_domain", "pages", "delay", "not_before", "last_visit_at")
+                    ("host", "registrable_domain", "delay", "not_before", "last_visit_at")
                 )
             )
         )
@@ -278,7 +277,6 @@ class ParkedHosts:
             next_at=next_at,
             waiting=row.known,
             visited=row.visited,
-            pages=row.pages,
             last_visit_at=row.last_visit_at,
         )
 
