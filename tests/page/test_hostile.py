@@ -7,10 +7,10 @@ import time
 from pathlib import Path
 
 import pytest
+from lycosa.page.feeds.feed_entries import read_feed
 
 import lycosa
 from lycosa.fetch.login import asks_for_password, read_form
-from lycosa.page.feeds.feed_entries import read_feed
 from lycosa.page.parse import parse_page
 from lycosa.url.normalise import LinkResolver
 
