@@ -17,6 +17,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from lzma import LZMAError
 from pathlib import Path
+from typing import Any
 from zlib import error as ZlibError
 
 from lycosa.archive.gzip_stream import Inflated, inflated, opened
@@ -192,7 +193,7 @@ def _wacz(path: Path, limit: int, others: Counter[str]) -> Iterator[ImportedCapt
                 )
             for name in sorted(names):
                 with archive.open(name) as member:
-                    plain = io.BufferedReader(member, 1 << 18)  # type: ignore[arg-type]
+                    plain: Any = io.BufferedReader(member, 1 << 18)
                     yield from _captures(inflated(plain, f"{path}!{name}"), limit, others)
     except _ZIP_FAULTS as error:
         raise ArchiveError(

@@ -192,7 +192,7 @@ class CurlFetcher:
         transfer = FileTransfer(
             curl, self._guard, self._detours, self._settings, url, self._controls
         )
-        transfer.begin(request, None, self._clock.now_ms())
+        transfer.begin(request, url, self._clock.now_ms())
         transfer.only_if_modified(request.headers)
         curl.setopt(pycurl.URL, request.url)
         self._set_out(transfer)

@@ -20,15 +20,14 @@ from lycosa.fetch.driver import monotonic_ms
 from lycosa.fetch.guard import AddressGuard
 from lycosa.http.chunked import dechunk
 from lycosa.http.decode import parse_head
+from lycosa.url.schemes import DEFAULT_PORTS
 
 _URL = re.compile(r"(https?)://([^\s/?#@\\]+)([/?][!\"$-~]*|)")
 """A normalised URL: no userinfo, no fragment, printable ASCII."""
 
-_PORT = re.compile(r":(\d+)$")
-_DEFAULT_PORTS = {"http": 80, "https": 443}
-
-
+PORT = re.compile(r":(\d+)$")
 _NO_REQUEST = Request("")
+_NO_URL = next(_URL.finditer("http://unset"))
 _NO_HEAD = 0, b""
 _SMALL = 256  # bytes: a piece of HTTP/2 may be of two, which take fifty
 _MAX_SMALL = 1_024  # of them that wait to be joined
@@ -98,7 +97,7 @@ class Transfer:
         self.body: list[bytes] = []
         # of how many lines of the head, and the final head among them
         self.final: tuple[int, bytes] = _NO_HEAD
-        self.url: re.Match[str] | None = None
+        self.url = _NO_URL
         self.fields = fields
         self.custom_headers = False
         self.posted = False  # the handle is set to send a form
@@ -112,10 +111,10 @@ class Transfer:
         curl.setopt(pycurl.OPENSOCKETFUNCTION, self.open_socket)
         curl.setopt(pycurl.PREREQFUNCTION, self.may_send)
 
-    def begin(self, request: Request, url: re.Match[str] | None, at_ms: int) -> None:
+    def begin(self, request: Request, url: re.Match[str], at_ms: int) -> None:
         """Take a request. `at_ms`: the current time since 1970."""
         self.request = request
-        self.url = url or self.url
+        self.url = url
         self.started_at = at_ms
         self.started_ms = monotonic_ms()
         self.posted = request.form is not None
@@ -257,11 +256,10 @@ class Transfer:
 
     def host_and_port(self) -> tuple[str, int]:
         """The host (IPv6 in brackets) and port that the URL names."""
-        assert self.url is not None
         authority = self.url[2]
-        match = _PORT.search(authority)
+        match = PORT.search(authority)
         if match is None:
-            return authority, _DEFAULT_PORTS[self.url[1]]
+            return authority, DEFAULT_PORTS[self.url[1]]
         return authority[: match.start()], int(match[1])
 
     def head_size(self) -> int:
@@ -271,7 +269,6 @@ class Transfer:
         """Path and query as the URL has them. libcurl is given them besides the URL, for it would
         rewrite percent-escapes.
         """
-        assert self.url is not None
         path = self.url[3]
         return path if path[:1] == "/" else "/" + path
 
@@ -280,7 +277,6 @@ class Transfer:
         archives want them), without secrets: what stood in a form, and how long that was, is none
         of the archive's business.
         """
-        assert self.url is not None
         return (
             f"{'POST' if self.posted else 'GET'} {self.target()} HTTP/1.1\r\nHost: "
             f"{self.url[2]}\r\n".encode("ascii")
