@@ -26,7 +26,7 @@ from typing import Any
 import pycurl
 
 from lycosa.config.settings import FetchSettings
-from lycosa.fetch.connect_to import Detour
+from lycosa.fetch.connect_to import ConnectOverride
 from lycosa.fetch.guard import AddressGuard
 from lycosa.fetch.transfer import PORT, Transfer
 from lycosa.url.indexable import FTP_LISTING, GOPHER_MENU
@@ -102,7 +102,7 @@ class FileTransfer(Transfer):
         self,
         curl: Any,
         guard: AddressGuard,
-        detours: Sequence[Detour],
+        overrides: Sequence[ConnectOverride],
         settings: FetchSettings,
         url: re.Match[str],
         controls: dict[str, str],
@@ -110,7 +110,7 @@ class FileTransfer(Transfer):
         """`controls`: authority -> the address of its control connection, kept by the fetcher over
         its transfers.
         """
-        super().__init__(curl, guard, detours, settings.max_header, settings.max_body, b"")
+        super().__init__(curl, guard, overrides, settings.max_header, settings.max_body, b"")
         self._controls = controls
         self._dialled_control = False
         self._control_size = 0

@@ -15,7 +15,7 @@ from typing import Any
 import pycurl
 
 from lycosa.core.records import Request
-from lycosa.fetch.connect_to import Detour, find_detour
+from lycosa.fetch.connect_to import ConnectOverride, find_override
 from lycosa.fetch.driver import monotonic_ms
 from lycosa.fetch.guard import AddressGuard
 from lycosa.http.chunked import dechunk
@@ -50,7 +50,6 @@ class Transfer:
         "curl",
         "custom_headers",
         "cut",
-        "detours",
         "dialled",
         "excused_ms",
         "fields",
@@ -65,6 +64,7 @@ class Transfer:
         "mark_size",
         "max_body",
         "max_header",
+        "overrides",
         "posted",
         "refused",
         "repeated",
@@ -82,7 +82,7 @@ class Transfer:
         self,
         curl: Any,
         guard: AddressGuard,
-        detours: Sequence[Detour],
+        overrides: Sequence[ConnectOverride],
         max_header: int,
         max_body: int,
         fields: bytes,
@@ -90,7 +90,7 @@ class Transfer:
         """`fields`: the header fields that are sent, as bytes, with the empty line."""
         self.curl = curl
         self.guard = guard
-        self.detours = detours
+        self.overrides = overrides
         self.max_header = max_header
         self.max_body = max_body
         self.head: list[bytes] = []
@@ -125,9 +125,9 @@ class Transfer:
         self.fields = recorded
         self.custom_headers = custom
 
-    def wait_for_name(self, place: tuple[str, int]) -> None:
+    def wait_for_name(self, endpoint: tuple[str, int]) -> None:
         """The host name is being looked up."""
-        self.looking_up = place
+        self.looking_up = endpoint
 
     def use_addresses(self, entry: str) -> int:
         """Give libcurl the addresses of the host (in the form of its option RESOLVE). Return the
@@ -249,10 +249,10 @@ class Transfer:
 
     def permits(self, ip: str, port: int) -> bool:
         host, port_of_url = self.host_and_port()
-        detour = find_detour(self.detours, host, port_of_url)
-        if detour is None:
+        override = find_override(self.overrides, host, port_of_url)
+        if override is None:
             return self.guard.permits(ip, port, host)
-        return detour.names_a_host or self.guard.permits(ip, port_of_url, host)
+        return override.names_a_host or self.guard.permits(ip, port_of_url, host)
 
     def host_and_port(self) -> tuple[str, int]:
         """The host (IPv6 in brackets) and port that the URL names."""
