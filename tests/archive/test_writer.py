@@ -10,7 +10,6 @@ import os
 import signal
 import subprocess
 import sys
-import uuid
 import zlib
 from collections.abc import Callable, Iterator
 from contextlib import redirect_stdout
@@ -31,7 +30,6 @@ from lycosa.archive.warc.record import (
     RECORD_LIMIT_BYTES,
     field_value,
     gzip_record,
-    new_record_id,
     warc_date,
 )
 from lycosa.archive.warc.writer import RevisitTarget, WarcWriter, crawl_info, payload_digest
@@ -555,29 +553,6 @@ def test_compressed_bodies_are_stored_not_compressed_again() -> None:
     member = gzip_record("", HEAD, body, store_body=True)
     assert body[:65_535] in member
     assert len(member) < len(body) + 200
-
-
-def test_record_ids_are_version_4_and_differ() -> None:
-    made = {new_record_id() for _ in range(500)}
-    assert len(made) == 500
-    for record_id in made:
-        parsed = uuid.UUID(record_id.removeprefix("urn:uuid:"))
-        assert (parsed.version, parsed.variant, parsed.urn) == (4, uuid.RFC_4122, record_id)
-
-
-def test_a_forked_process_gives_other_record_ids() -> None:
-    new_record_id()  # many are drawn at once
-    reading, writing = os.pipe()
-    child = os.fork()
-    if child == 0:
-        os.write(writing, new_record_id().encode())
-        os._exit(0)
-    os.close(writing)
-    with open(reading, encoding="ascii") as pipe:
-        theirs = pipe.read()
-    os.waitpid(child, 0)
-    assert len(theirs) == len(new_record_id())
-    assert theirs not in {new_record_id() for _ in range(300)}
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from lycosa.core.errors import ConfigError
-from lycosa.fetch.connect_to import find_detour, parse_connect_to
+from lycosa.fetch.connect_to import find_override, parse_connect_to
 from lycosa.fetch.guard import AddressGuard, is_public
 from lycosa.http.decode import parse_head
 from tests.fetch.fetching import fetch, open_fetcher
@@ -164,12 +164,12 @@ def test_a_malformed_connect_to_is_an_error_of_the_configuration(entry: str) -> 
 
 
 def test_the_first_entry_that_matches_counts() -> None:
-    detours = parse_connect_to(
+    overrides = parse_connect_to(
         ["a.test:80:[::1]:8080", "a.test::b.test:", ":443:c.test:", "::d.test:1"]
     )
     assert [
-        find_detour(detours, host, port)
+        find_override(overrides, host, port)
         for host, port in [("A.TEST", 80), ("a.test", 81), ("x.test", 443), ("[::2]", 9)]
-    ] == list(detours)
-    assert find_detour(detours[:1], "b.test", 80) is None
-    assert detours[0].target_host == "::1"
+    ] == list(overrides)
+    assert find_override(overrides[:1], "b.test", 80) is None
+    assert overrides[0].target_host == "::1"

@@ -28,7 +28,6 @@ from lycosa.fetch.robots_txt import Robots
 from lycosa.page.documents.kinds import kind_of
 from lycosa.page.documents.parse import parse_document
 from lycosa.page.encoding import decode
-from lycosa.page.feeds.feed_entries import read_feed
 from lycosa.page.feeds.sitemap import read_sitemap
 from lycosa.page.parse import parse_page
 from lycosa.search.query.query import parse_query
@@ -115,7 +114,7 @@ def encodings(data: bytes) -> None:
 
 def feeds(data: bytes) -> None:
     """Feeds: every entry has a URL in its final form, once."""
-    feed = read_feed(data, LinkResolver(BASE), 10_000)
+    feed = read_sitemap(data, BASE)
     addresses = [entry.url for entry in feed.entries]
     assert len(set(addresses)) == len(addresses)
     assert all(normalise(address) == address for address in addresses)

@@ -5,12 +5,7 @@ from __future__ import annotations
 import json
 from datetime import UTC, datetime
 
-from hypothesis import example, given
-from hypothesis import strategies as st
-
-from lycosa.page.feeds.feed_entries import read_feed
-from lycosa.page.feeds.sitemap_xml import Sitemap, SitemapEntry
-from lycosa.url.normalise import LinkResolver
+from lycosa.page.feeds.sitemap import Sitemap, SitemapEntry, read_sitemap
 
 BASE = "https://news.example.org/rss/all.xml"
 SITE = "https://news.example.org"
@@ -21,7 +16,7 @@ def ms(*parts: int) -> int:
 
 
 def read(text: str, limit: int = 100) -> Sitemap:
-    return read_feed(text.encode(), LinkResolver(BASE), limit)
+    return read_sitemap(text.encode(), BASE, limit=limit)
 
 
 def test_rss_2() -> None:
@@ -133,43 +128,3 @@ def test_what_is_no_feed_broken_or_too_long() -> None:
         "<rss><channel><item><title>Q&A&nbsp;now</title><link>/a?b=1&c=2</link></item></channel></rss>"
     )
     assert mended.entries == [SitemapEntry(f"{SITE}/a?b=1&c=2")]
-
-
-PIECES = st.sampled_from(
-    (
-        *(
-            "<rss>",
-            "<feed>",
-            "<item>",
-            "</item>",
-            "<entry xml:base='//['>",
-            "</entry>",
-            "<link>",
-            "</link>",
-            "<link href='/a'/>",
-            "<title>",
-        ),
-        *(
-            "</title>",
-            "/a",
-            "&",
-            "<guid>",
-            "</guid>",
-            "\0",
-            "é",
-            "{",
-            '"items":[',
-            "<!DOCTYPE a [<!ENTITY b 'c'>]>",
-        ),
-    )
-)
-
-
-@given(
-    st.binary(max_size=300)
-    | st.lists(PIECES, max_size=30).map(lambda pieces: "".join(pieces).encode())
-)
-@example(b'{"version":"jsonfeed.org","items":[' + b"[" * 100_000)
-@example(b"{" + b"\xff")
-def test_no_bytes_raise(data: bytes) -> None:
-    assert len(read_feed(data, LinkResolver(BASE), 2).entries) <= 2

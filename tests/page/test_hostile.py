@@ -10,9 +10,8 @@ import pytest
 
 import lycosa
 from lycosa.fetch.login import asks_for_password, read_form
-from lycosa.page.feeds.feed_entries import read_feed
+from lycosa.page.feeds.sitemap import read_sitemap
 from lycosa.page.parse import parse_page
-from lycosa.url.normalise import LinkResolver
 
 # CPU; the slowest below takes .6 on an idle core, unguarded ones 100 and more
 SECONDS_A_MEGABYTE = 6.0
@@ -149,7 +148,7 @@ def test_markup_nested_in_a_feed(wrapping: str) -> None:
         feed = f"<rss><channel><item><{wrapping}>{markup}</{wrapping}></item></channel></rss>"
     started = time.process_time()
     parse_page(feed.encode(), url="http://a.test/", content_type="application/rss+xml")
-    read_feed(feed.encode(), LinkResolver("http://a.test/"), 10_000)
+    read_sitemap(feed.encode(), "http://a.test/", limit=10_000)
     read_form(
         b"<form method=post><input type=password>" + b"<div>" * 200_000,
         "http://a.test/",

@@ -11,8 +11,14 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from lycosa.page.feeds.sitemap import read_sitemap, speaks_for
-from lycosa.page.feeds.sitemap_xml import MAX_BYTES, Sitemap, SitemapEntry, parse_w3c_date
+from lycosa.page.feeds.sitemap import (
+    MAX_BYTES,
+    Sitemap,
+    SitemapEntry,
+    parse_w3c_date,
+    read_sitemap,
+    speaks_for,
+)
 
 BASE = "https://www.example.org/maps/sitemap.xml"
 HEAD = (
@@ -260,6 +266,14 @@ PIECES = st.sampled_from(
             "<!DOCTYPE a [",
             "<rss>",
             "<item>",
+            "</item>",
+            "<entry xml:base='//['>",
+            "</entry>",
+            "<link href='/a'/>",
+            "<guid>",
+            "</guid>",
+            '"items":[',
+            "<!DOCTYPE a [<!ENTITY b 'c'>]>",
         ),
     )
 )
@@ -270,6 +284,8 @@ PIECES = st.sampled_from(
     | st.lists(PIECES, max_size=30).map(lambda pieces: "".join(pieces).encode())
 )
 @example(b"\x1f\x8b")
+@example(b'{"version":"jsonfeed.org","items":[' + b"[" * 100_000)
+@example(b"{" + b"\xff")
 @example(b"<urlset" + b"<a>" * 50_000)
 @example(b"<urlset>&" + b"<![CDATA[" * 50_000)
 @example(b"\xff\xfe<\0u\0")

@@ -11,11 +11,11 @@ import pytest
 
 from lycosa.fetch import resolver as names
 from lycosa.fetch.guard import is_public
-from lycosa.fetch.resolver import Names, Resolution, is_name, look_up
+from lycosa.fetch.resolver import Resolution, Resolver, is_name, look_up
 from tests.fetch.fetching import fetch, open_fetcher
 
 
-def taken(found: Names, many: int) -> list[Resolution]:
+def taken(found: Resolver, many: int) -> list[Resolution]:
     """So many answers, by waiting for the descriptor alone."""
     done: list[Resolution] = []
     deadline = time.monotonic() + 30
@@ -26,7 +26,7 @@ def taken(found: Names, many: int) -> list[Resolution]:
 
 
 def test_a_name_is_looked_up_once_for_a_while() -> None:
-    found = Names(2)
+    found = Resolver(2)
     place = ("localhost", 80)
     assert not found.knows(place)
     found.ask(place)
@@ -44,13 +44,13 @@ def test_each_has_a_thread_until_there_are_enough_and_closing_waits_for_none(
 ) -> None:
     go, begun = threading.Event(), threading.Semaphore(0)
 
-    def slow(place: names.Place) -> Resolution:
+    def slow(place: names.Endpoint) -> Resolution:
         begun.release()
         go.wait(30)
         return Resolution(place, (), "nobody")
 
     monkeypatch.setattr(names, "look_up", slow)
-    found = Names(3)
+    found = Resolver(3)
     for number in range(5):
         found.ask((f"name-{number}.test", 80))
     for _ in range(3):
@@ -58,7 +58,7 @@ def test_each_has_a_thread_until_there_are_enough_and_closing_waits_for_none(
     assert not begun.acquire(timeout=0.2)
     assert found.take() == []
     go.set()
-    assert {answer.place[0] for answer in taken(found, 5)} == {
+    assert {answer.endpoint[0] for answer in taken(found, 5)} == {
         f"name-{number}.test" for number in range(5)
     }
     go.clear()

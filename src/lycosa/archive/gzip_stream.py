@@ -13,7 +13,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
-from zlib import error as ZlibError
 
 import zstandard
 from isal import isal_zlib
@@ -32,7 +31,7 @@ _DICTIONARY = (
 _DICTIONARY_LIMIT = 1 << 24
 _ZSTD_WINDOW = 1 << 27
 _IsalError: type[Exception] = isal_zlib.error  # type: ignore[assignment]  # isal's stub forgets that it is a class
-_BROKEN = (EOFError, OSError, ZlibError, _IsalError, zstandard.ZstdError)
+_BROKEN = (EOFError, OSError, _IsalError, zstandard.ZstdError)
 
 
 class Inflated:
@@ -88,8 +87,10 @@ class Inflated:
 
 
 class _Members(io.RawIOBase):
-    """gzip members one after the other. What stands before damage is given out first, unlike with
-    the standard library's reader.
+    """gzip members one after the other.
+
+    Unlike `gzip.GzipFile`, it returns the bytes before damage first, and no byte of a small member
+    whose checksum is wrong.
     """
 
     def __init__(self, source: io.BufferedReader) -> None:
@@ -123,33 +124,33 @@ class _Members(io.RawIOBase):
                 return len(data)
 
 
-@contextmanager
-def inflated(source: io.BufferedReader, name: str) -> Iterator[Inflated]:
-    """Open a file of any of the compressions, known by its first bytes.
+def inflated(source: io.BufferedReader, name: str) -> Inflated:
+    """Return the plain bytes of a file; its first bytes decide about the compression.
 
     Raises:
-        ArchiveError: a dictionary that cannot be used.
+        ArchiveError: the zstd dictionary cannot be used.
     """
     start = source.peek(4)[:4]
-    plain: io.BufferedReader
     if start[:2] == _GZIP:
-        plain = io.BufferedReader(_Members(source), _WINDOW)
-    elif start in (_ZSTD, _DICTIONARY):
-        plain = io.BufferedReader(_unzstd(source, name), _WINDOW)
-    else:
-        plain = source
-    yield Inflated(plain, name)
+        return Inflated(io.BufferedReader(_Members(source), _WINDOW), name)
+    if start in (_ZSTD, _DICTIONARY):
+        return Inflated(io.BufferedReader(_unzstd(source, name), _WINDOW), name)
+    return Inflated(source, name)
 
 
 @contextmanager
 def opened(path: Path) -> Iterator[Inflated]:
-    """The same of a file on disk. Raises ArchiveError: it cannot be opened."""
+    """Open a file on disk.
+
+    Raises:
+        ArchiveError: it cannot be opened, or its zstd dictionary cannot be used.
+    """
     try:
         source = open(path, "rb")  # noqa: SIM115  # only opening it may fail here
     except OSError as error:
         raise ArchiveError(f"{path} cannot be opened: {error.strerror}") from None
-    with source, inflated(source, os.fspath(path)) as reader:
-        yield reader
+    with source:
+        yield inflated(source, os.fspath(path))
 
 
 def _unzstd(source: io.BufferedReader, name: str) -> io.RawIOBase:

@@ -17,6 +17,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from lzma import LZMAError
 from pathlib import Path
+from typing import Any
 from zlib import error as ZlibError
 
 from lycosa.archive.gzip_stream import Inflated, inflated, opened
@@ -191,11 +192,9 @@ def _wacz(path: Path, limit: int, others: Counter[str]) -> Iterator[ImportedCapt
                     f"{path} is a ZIP file but not a WACZ: it has no WARC file under archive/"
                 )
             for name in sorted(names):
-                with (
-                    archive.open(name) as member,
-                    inflated(io.BufferedReader(member, 1 << 18), f"{path}!{name}") as source,  # type: ignore[arg-type]
-                ):
-                    yield from _captures(source, limit, others)
+                with archive.open(name) as member:
+                    plain: Any = io.BufferedReader(member, 1 << 18)
+                    yield from _captures(inflated(plain, f"{path}!{name}"), limit, others)
     except _ZIP_FAULTS as error:
         raise ArchiveError(
             f"{path} is a damaged ZIP file: {str(error) or 'it ends too early'}"
@@ -207,8 +206,7 @@ def _captures(source: Inflated, limit: int, others: Counter[str]) -> Iterator[Im
     if start.startswith(b"WARC/"):
         yield from _warc(source, limit, others)
     elif start.startswith(b"filedesc:"):
-        from_arc = read_arc(source, limit, others)
-        yield from from_arc
+        yield from _read_arc(source, limit, others)
     elif start or source.position:
         raise ArchiveError(
             f"{source.name} is not a WARC, WACZ or ARC file: it begins with {start[:16]!r}"
@@ -375,7 +373,7 @@ def parse_time(text: str) -> int:
         return 0
 
 
-def read_arc(source: Inflated, limit: int, others: Counter[str]) -> Iterator[ImportedCapture]:
+def _read_arc(source: Inflated, limit: int, others: Counter[str]) -> Iterator[ImportedCapture]:
     """ARC 1.0 and 2.0 (https://archive.org/web/researcher/ArcFileFormat.php): a line of fields,
     then that many bytes, over and over.
 

@@ -23,7 +23,7 @@ from lycosa.core.records import Exchange, Request, VisitKind
 from lycosa.fetch import failure
 from lycosa.fetch.client import CurlFetcher
 from lycosa.fetch.guard import AddressGuard
-from lycosa.fetch.resolver import Place
+from lycosa.fetch.resolver import Endpoint
 from lycosa.fetch.transfer import Transfer
 from lycosa.processes.threads import OnError, start_thread
 
@@ -101,9 +101,9 @@ class CheckFetcher(CurlFetcher):
         """Begin a check; it comes from `wait` as its exchange's token."""
         self.start(Request(check.url, VisitKind.CHECK, token=check))
 
-    def _must_be_looked_up(self, place: Place) -> bool:
-        self._names.forget(place)
-        return super()._must_be_looked_up(place)
+    def _must_be_looked_up(self, endpoint: Endpoint) -> bool:
+        self._resolver.forget(endpoint)
+        return super()._must_be_looked_up(endpoint)
 
     def _longest_look_up_ms(self, transfer: Transfer) -> int:
         return _check_of(transfer.request).timeout_ms

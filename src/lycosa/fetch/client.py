@@ -1,13 +1,12 @@
-"""Many exchanges at once over libcurl: HTTP/1.1 and HTTP/2, kept exactly as they came, within
-limits, never raising.
+"""Concurrent exchanges over libcurl: HTTP/1.1 and HTTP/2, byte for byte, within limits.
 
-libcurl watches the time to connect; all other limits are ours (`_sweep`), because it cannot tell a
-late first byte from a slow body.
+libcurl enforces the time to connect; all other limits are applied here (`_sweep`), because libcurl
+cannot distinguish a late first byte from a slow body.
 
-libcurl follows no redirects, keeps no cookies, and knows no proxy, no .netrc and no HSTS list: each
-hop is a request of its own, judged by its caller. Connections are reused for the same scheme, host
-and port only; libcurl never lets another host share one (no HTTP/2 coalescing), so an address that
-the guard allowed for one host serves no other.
+libcurl follows no redirects, stores no cookies, and uses no proxy, .netrc or HSTS list: each hop is
+a request of its own that the caller decides about. Connections are reused for the same scheme, host
+and port only (no HTTP/2 coalescing), so an address that the guard allowed for one host serves no
+other.
 """
 
 from __future__ import annotations
@@ -23,12 +22,12 @@ from lycosa.core.clock import Clock
 from lycosa.core.errors import FetchError
 from lycosa.core.records import Exchange, Request
 from lycosa.fetch import failure
-from lycosa.fetch.connect_to import find_detour, parse_connect_to
+from lycosa.fetch.connect_to import find_override, parse_connect_to
 from lycosa.fetch.driver import Driver, monotonic_ms
 from lycosa.fetch.file_transfer import FileTransfer, split_file_url
 from lycosa.fetch.guard import AddressGuard
-from lycosa.fetch.handle import authorities_file, new_handle
-from lycosa.fetch.resolver import Names, Place, Resolution, is_name
+from lycosa.fetch.handle import find_ca_bundle, new_handle
+from lycosa.fetch.resolver import Endpoint, Resolution, Resolver, is_name
 from lycosa.fetch.transfer import Transfer, split_url
 from lycosa.http.fields import default_fields, field_lines, head_end, redacted_fields, with_fields
 from lycosa.processes.stopping import StopFlag
@@ -40,16 +39,16 @@ _STATUS = re.compile(rb"HTTP/\d(?:\.\d)?[ \t]+(?!000)(\d{3})(?!\d)", re.IGNORECA
 _NO_HEAD = frozenset((FetchError.HEADERS_TOO_LARGE, FetchError.BAD_HTTP))
 _LAST_CHUNK = b"\r\n0\r\n\r\n"
 _SWEEP_MOST_MS = 250
-# a silent name may take longer than the request that asked for it
+# a look-up without an answer may outlast its request
 _LOOK_UPS_A_CONNECTION, _MAX_LOOK_UPS = 2, 512
 _SWEEP_LEAST_MS = 10
-_AWAY_MS = 1_000  # between two calls of `wait`: a page is read in a tenth of that
+_AWAY_MS = 1_000  # between two calls of `wait`; parsing a page takes a tenth of that
 
 
 class CurlFetcher:
-    """Starts requests and hands back exchanges, whatever became of them. Not thread-safe."""
+    """Starts requests and returns exchanges, failed ones included. Not thread-safe."""
 
-    _resolve_prefix = "+"  # as long as libcurl would keep what it found itself
+    _resolve_prefix = "+"  # the entry expires as libcurl's own do
 
     def __init__(self, settings: FetchSettings, guard: AddressGuard, clock: Clock) -> None:
         """
@@ -60,10 +59,10 @@ class CurlFetcher:
         self._settings = settings
         self._guard = guard
         self._clock = clock
-        self._detours = parse_connect_to(settings.connect_to)
+        self._overrides = parse_connect_to(settings.connect_to)
         self._fields = default_fields(settings)
         self._head_end = head_end(self._fields)
-        self._authorities = authorities_file(settings.ca_file)
+        self._ca_bundle = find_ca_bundle(settings.ca_file)
         shortest = min(settings.first_byte_timeout, settings.total_timeout, settings.slow_time)
         self._sweep_ms = min(max(shortest // 10, _SWEEP_LEAST_MS), _SWEEP_MOST_MS)
         self._next_sweep = 0
@@ -74,9 +73,9 @@ class CurlFetcher:
         self._free: list[Transfer] = []
         self._controls: dict[str, str] = {}  # of FTP servers: where their control connections lead
         self._driver = Driver(settings.connections)
-        self._names = Names(min(_LOOK_UPS_A_CONNECTION * settings.connections, _MAX_LOOK_UPS))
-        self._driver.heed(self._names.wakes)
-        self._looking_up: dict[Place, list[Transfer]] = {}
+        self._resolver = Resolver(min(_LOOK_UPS_A_CONNECTION * settings.connections, _MAX_LOOK_UPS))
+        self._driver.heed(self._resolver.wakes)
+        self._looking_up: dict[Endpoint, list[Transfer]] = {}
 
     @property
     def active(self) -> int:
@@ -84,9 +83,7 @@ class CurlFetcher:
         return len(self._running) + len(self._finished)
 
     def start(self, request: Request) -> None:
-        """Begin an exchange; what becomes of it comes from `wait`, even if it cannot be begun. Hot
-        path.
-        """
+        """Begin an exchange; `wait` returns it, even if it cannot be begun. Hot path."""
         url = split_url(request.url)
         if (
             url is None
@@ -131,37 +128,37 @@ class CurlFetcher:
         self._set_out(transfer)
 
     def _set_out(self, transfer: Transfer) -> None:
-        """Begin by the look-up of the host's name, or hand the request over to libcurl at once."""
+        """Look up the name of the host first, or pass the request to libcurl at once."""
         self._running[transfer.curl] = transfer
-        if self._must_be_looked_up(place := transfer.host_and_port()):
-            self._look_up(transfer, place)
+        if self._must_be_looked_up(endpoint := transfer.host_and_port()):
+            self._look_up(transfer, endpoint)
         else:
             self._driver.add(transfer.curl)
 
-    def _must_be_looked_up(self, place: Place) -> bool:
-        """Whether the request waits for its host's name; libcurl does so itself where another host
-        stands in.
+    def _must_be_looked_up(self, endpoint: Endpoint) -> bool:
+        """Return whether the name of the host must be resolved here; overridden hosts are resolved
+        by libcurl.
         """
-        host, port = place
+        host, port = endpoint
         return (
             is_name(host)
-            and not self._names.knows(place)
-            and (not self._detours or find_detour(self._detours, host, port) is None)
+            and not self._resolver.knows(endpoint)
+            and (not self._overrides or find_override(self._overrides, host, port) is None)
         )
 
-    def _look_up(self, transfer: Transfer, place: Place) -> None:
-        """Begin a request by the look-up of its host's name."""
-        transfer.wait_for_name(place)
-        others = self._looking_up.get(place)
+    def _look_up(self, transfer: Transfer, endpoint: Endpoint) -> None:
+        """Resolve the host of a request before it is sent."""
+        transfer.wait_for_name(endpoint)
+        others = self._looking_up.get(endpoint)
         if others is None:
-            others = self._looking_up[place] = []
-            self._names.ask(place)
+            others = self._looking_up[endpoint] = []
+            self._resolver.ask(endpoint)
         others.append(transfer)
 
     def _looked_up(self, resolution: Resolution) -> None:
-        """Hand the requests of a name over to libcurl, with its addresses."""
-        host, port = resolution.place
-        for transfer in self._looking_up.pop(resolution.place, ()):
+        """Pass the requests of a host to libcurl, with the addresses of the host."""
+        host, port = resolution.endpoint
+        for transfer in self._looking_up.pop(resolution.endpoint, ()):
             if not resolution.addresses:
                 error = FetchError.NAME_UNKNOWN if resolution.unknown else FetchError.DNS
                 self._end(transfer, error, f"Could not resolve host: {host} ({resolution.why})", "")
@@ -177,29 +174,28 @@ class CurlFetcher:
         return self._settings.connect_timeout
 
     def _limit(self, transfer: Transfer, spent_ms: int) -> None:
-        """The look-up took so much of the time there is to connect; 0: of the next request's none
-        is spent.
-        """
+        """Limit the time to connect, less what the look-up took."""
         transfer.curl.setopt(
             pycurl.CONNECTTIMEOUT_MS, max(self._settings.connect_timeout - spent_ms, 1)
         )
 
     def _prepare(self, transfer: Transfer) -> None:
-        """The last word on a request before it goes out, for fetchers that want more of libcurl."""
+        """Set further options of a request, in subclasses."""
 
     def _start_file(self, request: Request, url: re.Match[str]) -> None:
-        curl = new_handle(self._settings, self._authorities)
+        curl = new_handle(self._settings, self._ca_bundle)
         transfer = FileTransfer(
-            curl, self._guard, self._detours, self._settings, url, self._controls
+            curl, self._guard, self._overrides, self._settings, url, self._controls
         )
-        transfer.begin(request, None, self._clock.now_ms())
+        transfer.begin(request, url, self._clock.now_ms())
         transfer.only_if_modified(request.headers)
         curl.setopt(pycurl.URL, request.url)
         self._set_out(transfer)
 
     def wait(self, timeout_ms: int) -> list[Exchange]:
-        """What has finished, waiting for the first one at most `timeout_ms`. Returns at once when
-        nothing is under way.
+        """Return finished exchanges, waiting at most `timeout_ms` for the first one.
+
+        Returns at once when nothing is in progress.
         """
         now = monotonic_ms()
         deadline = now + timeout_ms
@@ -212,7 +208,7 @@ class CurlFetcher:
             patient = self._running and not self._finished
             self._driver.step(min(deadline, self._next_sweep) if patient else now)
             if self._looking_up:
-                for resolution in self._names.take():
+                for resolution in self._resolver.take():
                     self._looked_up(resolution)
             for curl, code, text in self._driver.done():
                 transfer = self._running[curl]
@@ -228,20 +224,16 @@ class CurlFetcher:
         return finished
 
     def sleep(self, timeout_ms: int, wake: StopFlag) -> None:
-        """Let time pass while nothing is under way, until `wake` is set at the latest."""
+        """Sleep while nothing is in progress, at most until `wake` is set."""
         wake.wait(timeout_ms / 1000)
 
     def stop(self) -> None:
-        """End everything under way; the exchanges come from the next `wait`, marked
-        `interrupted`.
-        """
+        """End all exchanges; the next `wait` returns them, marked `interrupted`."""
         for transfer in list(self._running.values()):
             self._end(transfer, FetchError.INTERRUPTED, "the fetch was stopped", "disconnect")
 
     def close(self) -> None:
-        """Drop everything and give connections and handles back. The fetcher cannot be used
-        afterwards. May be called twice.
-        """
+        """Drop all exchanges and close connections and handles. May be called twice."""
         if self._closed:
             return
         self._closed = True
@@ -254,7 +246,7 @@ class CurlFetcher:
         self._free.clear()
         self._finished.clear()
         self._driver.close()
-        self._names.close()
+        self._resolver.close()
 
     def __enter__(self) -> CurlFetcher:
         return self
@@ -271,7 +263,7 @@ class CurlFetcher:
     # ------------------------------------------------------------
 
     def _sweep(self, now: int) -> None:
-        """End what takes too long: in all, until its first byte, or by dripping."""
+        """End exchanges that take too long in total, to the first byte, or per byte."""
         self._next_sweep = now + self._sweep_ms
         limits = self._settings
         for transfer in list(self._running.values()):
@@ -368,7 +360,7 @@ class CurlFetcher:
         return failure.curl_error(code)
 
     def _end(self, transfer: Transfer, error: FetchError, text: str, truncated: str) -> None:
-        """Give back an exchange that failed, with what came of it: a head only if it was whole."""
+        """Finish an exchange that failed. A head is kept only if it is complete."""
         head = b"" if error in _NO_HEAD else transfer.final_head()
         if not _STATUS.match(head) or (isinstance(transfer, FileTransfer) and not transfer.body):
             head = b""
@@ -382,9 +374,9 @@ class CurlFetcher:
         body = transfer.body
         sent = not error or transfer.sent_ms > 0
         is_file = isinstance(transfer, FileTransfer)
-        place = transfer.looking_up
-        if place is not None and (others := self._looking_up.get(place)):
-            others.remove(transfer)  # it has waited long enough; the look-up goes on
+        endpoint = transfer.looking_up
+        if endpoint is not None and (others := self._looking_up.get(endpoint)):
+            others.remove(transfer)  # the look-up goes on
         protocol = (
             transfer.protocol
             if isinstance(transfer, FileTransfer)
@@ -406,14 +398,14 @@ class CurlFetcher:
                 error_text=text,
                 truncated=truncated,
                 first_byte_ms=curl.getinfo(pycurl.STARTTRANSFER_TIME_T) // 1000
-                if place is None
+                if endpoint is None
                 else 0,
                 connect_ms=max(transfer.sent_ms - transfer.started_ms, 0),
                 token=transfer.request.token,
             )
         )
         del self._running[curl]
-        if place is None:
+        if endpoint is None:
             self._driver.remove(curl)
         if is_file:
             curl.close()
@@ -440,8 +432,13 @@ class CurlFetcher:
 
     def _new_transfer(self) -> Transfer:
         settings = self._settings
-        curl = new_handle(settings, self._authorities)
+        curl = new_handle(settings, self._ca_bundle)
         curl.setopt(pycurl.HTTPHEADER, self._fields)
         return Transfer(
-            curl, self._guard, self._detours, settings.max_header, settings.max_body, self._head_end
+            curl,
+            self._guard,
+            self._overrides,
+            settings.max_header,
+            settings.max_body,
+            self._head_end,
         )

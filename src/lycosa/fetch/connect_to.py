@@ -1,6 +1,4 @@
-"""curl's HOST:PORT:CONNECT-HOST:CONNECT-PORT: another address stands in for a host (test webs).
-Pure.
-"""
+"""Connect overrides (curl's HOST:PORT:CONNECT-HOST:CONNECT-PORT): another address serves a host."""
 
 from __future__ import annotations
 
@@ -15,26 +13,25 @@ _ENTRY = re.compile(rf"{_HOST}:(\d*):{_HOST}:(\d*)")
 
 
 @dataclass(slots=True, frozen=True)
-class Detour:
+class ConnectOverride:
     """One entry; empty parts match all, or change nothing."""
 
     host: str
     port: int | None
     target_host: str
-    target_port: int | None
 
     def matches(self, host: str, port: int) -> bool:
         return self.host in ("", host) and self.port in (None, port)
 
     @property
     def names_a_host(self) -> bool:
-        """Whether the operator named a host in it, as asked for or as dialled: then its address may
+        """Whether the operator named a host, of the URL or of the connection: then its address may
         be private.
         """
         return bool(self.host or self.target_host)
 
 
-def parse_connect_to(entries: Iterable[str]) -> tuple[Detour, ...]:
+def parse_connect_to(entries: Iterable[str]) -> tuple[ConnectOverride, ...]:
     """Read the setting `fetch.connect_to`.
 
     Raises:
@@ -43,14 +40,15 @@ def parse_connect_to(entries: Iterable[str]) -> tuple[Detour, ...]:
     return tuple(_parse(entry) for entry in entries)
 
 
-def _parse(entry: str) -> Detour:
+def _parse(entry: str) -> ConnectOverride:
     match = _ENTRY.fullmatch(entry.strip())
     if match is None:
         raise ConfigError(
             f"fetch.connect_to: {entry!r} is not of the form HOST:PORT:HOST:PORT; parts may be "
             "empty, but all colons are required"
         )
-    return Detour(_bare(match[1]), _port(match[2], entry), _bare(match[3]), _port(match[4], entry))
+    _port(match[4], entry)
+    return ConnectOverride(_bare(match[1]), _port(match[2], entry), _bare(match[3]))
 
 
 def _bare(host: str) -> str:
@@ -65,7 +63,9 @@ def _port(text: str, entry: str) -> int | None:
     return int(text)
 
 
-def find_detour(detours: Sequence[Detour], host: str, port: int) -> Detour | None:
+def find_override(
+    overrides: Sequence[ConnectOverride], host: str, port: int
+) -> ConnectOverride | None:
     """The first entry that matches, as curl takes it."""
     bare = _bare(host)
-    return next((detour for detour in detours if detour.matches(bare, port)), None)
+    return next((override for override in overrides if override.matches(bare, port)), None)

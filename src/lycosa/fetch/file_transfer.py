@@ -26,15 +26,14 @@ from typing import Any
 import pycurl
 
 from lycosa.config.settings import FetchSettings
-from lycosa.fetch.connect_to import Detour
+from lycosa.fetch.connect_to import ConnectOverride
 from lycosa.fetch.guard import AddressGuard
-from lycosa.fetch.transfer import Transfer
+from lycosa.fetch.transfer import PORT, Transfer
 from lycosa.url.indexable import FTP_LISTING, GOPHER_MENU
 from lycosa.url.schemes import DEFAULT_PORTS
 
 _URL = re.compile(r"(ftp|gopher)://([^\s/?#@\\]+)(/[!-~]*|)")
 _FORBIDDEN = re.compile(r"%0[0ad]", re.IGNORECASE)
-_PORT = re.compile(r":(\d+)$")
 _MAX_CONTROLS = 1_000
 _MIN_FTP_PORT = 1024  # below it only 21
 _GOPHER_TYPES = {
@@ -81,7 +80,7 @@ def split_file_url(url: str, guard: AddressGuard) -> re.Match[str] | None:
     if match is None or _FORBIDDEN.search(match[3]):
         return None
     scheme, authority = match[1], match[2]
-    port = _PORT.search(authority)
+    port = PORT.search(authority)
     if port is None:
         return match
     number = int(port[1]) if len(port[1]) < 6 else 0
@@ -103,7 +102,7 @@ class FileTransfer(Transfer):
         self,
         curl: Any,
         guard: AddressGuard,
-        detours: Sequence[Detour],
+        overrides: Sequence[ConnectOverride],
         settings: FetchSettings,
         url: re.Match[str],
         controls: dict[str, str],
@@ -111,8 +110,7 @@ class FileTransfer(Transfer):
         """`controls`: authority -> the address of its control connection, kept by the fetcher over
         its transfers.
         """
-        super().__init__(curl, guard, detours, settings.max_header, settings.max_body, b"")
-        self.url = url
+        super().__init__(curl, guard, overrides, settings.max_header, settings.max_body, b"")
         self._controls = controls
         self._dialled_control = False
         self._control_size = 0
@@ -152,12 +150,10 @@ class FileTransfer(Transfer):
 
     @property
     def protocol(self) -> str:
-        assert self.url is not None
         return self.url[1]
 
     def permits(self, ip: str, port: int) -> bool:
         """The control connection as every other; those for data to the same address alone."""
-        assert self.url is not None
         control = self._controls.get(self.url[2], "")
         if self._dialled_control:
             return ip == control
@@ -170,16 +166,6 @@ class FileTransfer(Transfer):
             self._controls.clear()
         self._controls[self.url[2]] = ip
         return True
-
-    def host_and_port(self) -> tuple[str, int]:
-        assert self.url is not None
-        authority = self.url[2]
-        match = _PORT.search(authority)
-        return (
-            (authority, DEFAULT_PORTS[self.url[1]])
-            if match is None
-            else (authority[: match.start()], int(match[1]))
-        )
 
     def request_head(self) -> bytes:
         return b""
@@ -209,7 +195,6 @@ class FileTransfer(Transfer):
         ):
             status = _REPLIES.get(reply[1], status)
         if status == 404 and self._may_be_folder():
-            assert self.url is not None
             return _head(301, Location=f"./{self.url[3].rpartition('/')[2]}/")
         return None if status is None else _head(status)
 
@@ -220,14 +205,12 @@ class FileTransfer(Transfer):
         return unwanted(self._media_type())
 
     def _is_folder(self) -> bool:
-        assert self.url is not None
         return self.url[3] in ("", "/") or self.url[3].endswith("/")
 
     def _may_be_folder(self) -> bool:
         """Whether a name that cannot be had as a file is to be asked for as a folder: the server
         says so, or it looks like one.
         """
-        assert self.url is not None
         if self.protocol != "ftp" or self._is_folder():
             return False
         return (
@@ -236,7 +219,6 @@ class FileTransfer(Transfer):
         )
 
     def _media_type(self) -> str:
-        assert self.url is not None
         path = self.url[3]
         if self.url[1] == "ftp":
             return FTP_LISTING if self._is_folder() else _type_of(path)

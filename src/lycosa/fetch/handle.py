@@ -1,6 +1,4 @@
-"""An easy handle with everything set that is the same for all requests: what libcurl may do for us,
-and what it may not.
-"""
+"""Easy handles with the options that are the same for all requests."""
 
 from __future__ import annotations
 
@@ -16,13 +14,11 @@ from lycosa.config.settings import FetchSettings
 from lycosa.core.errors import ConfigError
 
 DNS_CACHE_S = 300
-"""How long libcurl keeps an address; the guard sees every address at every connection, so age is no
-danger.
-"""
+"""Time for which libcurl caches an address; the guard checks every connection, so age is safe."""
 
 BUFFER_BYTES = 128 * 1024
-"""What one call of the kernel may bring, for all transfers together: with libcurl's own 16 KiB the
-pieces of a page of 98 KB cost .03 of .13 ms, and each piece asks for the interpreter's lock.
+"""Size of the receive buffer, shared by all transfers. Each piece takes the interpreter's lock, so
+libcurl's 16 KiB would be slower.
 """
 
 _CERTIFICATE_FILES = (
@@ -31,9 +27,7 @@ _CERTIFICATE_FILES = (
     "/etc/ssl/ca-bundle.pem",
     "/etc/ssl/cert.pem",
 )
-"""Where Linux systems keep the authorities they trust; the libcurl of the wheel was built for one
-of them only.
-"""
+"""CA bundles of Linux systems; the libcurl of the wheel was built for one of them only."""
 
 _HTTP_ONLY = pycurl.PROTO_HTTP | pycurl.PROTO_HTTPS
 
@@ -43,8 +37,8 @@ _HTTP_ONLY = pycurl.PROTO_HTTP | pycurl.PROTO_HTTPS
 # page would hold up its whole host.
 
 
-def new_handle(settings: FetchSettings, authorities: str) -> Any:
-    """A handle for plain GET requests; `authorities` as `authorities_file` gives it."""
+def new_handle(settings: FetchSettings, ca_bundle: str) -> Any:
+    """A handle for plain GET requests; `ca_bundle` as `find_ca_bundle` returns it."""
     curl = pycurl.Curl()
     curl.setopt(pycurl.NOSIGNAL, 1)
     curl.setopt(pycurl.BUFFERSIZE, BUFFER_BYTES)
@@ -66,15 +60,15 @@ def new_handle(settings: FetchSettings, authorities: str) -> Any:
     curl.setopt(pycurl.DNS_CACHE_TIMEOUT, DNS_CACHE_S)
     curl.setopt(pycurl.SSL_VERIFYPEER, 1 if settings.verify_tls else 0)
     curl.setopt(pycurl.SSL_VERIFYHOST, 2 if settings.verify_tls else 0)
-    if authorities:
-        curl.setopt(pycurl.CAINFO, authorities)
+    if ca_bundle:
+        curl.setopt(pycurl.CAINFO, ca_bundle)
     if settings.connect_to:
         curl.setopt(pycurl.CONNECT_TO, list(settings.connect_to))
     return curl
 
 
-def authorities_file(configured: str) -> str:
-    """The file of certificate authorities to trust; "" leaves it to libcurl.
+def find_ca_bundle(configured: str) -> str:
+    """Return the CA bundle to trust; "" leaves it to libcurl.
 
     Raises:
         ConfigError: the configured one is no file.
@@ -91,8 +85,9 @@ TIMEOUT_S = 5.0
 
 
 def speaks_tls(authority: str, timeout_s: float = TIMEOUT_S) -> bool:
-    """Try a TLS handshake with `host`, `host:port` or what begins with it; nothing is requested.
-    Whether the certificate is valid is no question here: the crawl says so. Never raises.
+    """Return whether a TLS handshake with `host` or `host:port` succeeds. Never raises.
+
+    Nothing is requested, and the certificate may be invalid: the crawl reports that.
     """
     try:
         parts = urlsplit(f"//{authority}")

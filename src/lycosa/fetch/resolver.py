@@ -1,10 +1,10 @@
-"""Looking names up, so that one which nobody answers for holds up no other.
+"""DNS look-ups in threads, so that a name without an answer delays no other.
 
-libcurl has twenty threads for it and takes two a name: ten silent names, and all others wait. Here
-each has a thread of its own, up to a bound that connections in flight do not reach, and libcurl is
-told what was found. The system is asked, as libcurl would.
+libcurl has twenty threads for look-ups and uses two for each name: ten silent names block all
+others. Here each look-up has a thread of its own, up to a bound that concurrent connections do not
+reach, and libcurl gets the result. The resolver of the system is used, as libcurl would.
 
-What is found is no permission: the guard sees every address that is dialled.
+A result is no permission: the guard checks every address when the connection is made.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from lycosa.fetch.driver import monotonic_ms
 from lycosa.processes.threads import OnError, start_thread
 
 KEPT_MS = 240_000
-"""So long a name is not looked up again: less than libcurl keeps what it is told
+"""Time for which a name is not looked up again: less than libcurl caches its addresses
 (`handle.DNS_CACHE_S`).
 """
 
-_REST_S = 10.0  # a thread without work ends after
-_MOST_KNOWN = 20_000
+_IDLE_S = 10.0  # after which a thread without work ends
+_MAX_RESOLVED = 20_000
 
-Place = tuple[str, int]
+Endpoint = tuple[str, int]
 """Host name and port."""
 
 
@@ -34,65 +34,65 @@ _NO_SUCH_NAME = frozenset({socket.EAI_NONAME, getattr(socket, "EAI_NODATA", sock
 
 
 class Resolution(NamedTuple):
-    """What became of a look-up: addresses in the order in which they are to be tried, or why there
-    are none.
-    """
+    """The result of a look-up: addresses in the order of preference, or why there are none."""
 
-    place: Place
+    endpoint: Endpoint
     addresses: tuple[str, ...]
     why: str
-    unknown: bool = False  # there is no such name: asking again soon is in vain
+    unknown: bool = False  # the name does not exist: a retry is useless
 
 
-class Names:
-    """Looks names up in threads. `ask` and `take` are for one other thread; `wakes` is readable
-    when there is something to take.
+class Resolver:
+    """Resolves names in threads. `ask` and `take` are for one other thread; `wakes` is a descriptor
+    that is readable when there are results.
     """
 
     def __init__(self, most: int) -> None:
-        """`most`: how many at once."""
+        """`most`: concurrent look-ups."""
         self._most = most
-        self._orders: queue.SimpleQueue[Place | None] = queue.SimpleQueue()
+        self._orders: queue.SimpleQueue[Endpoint | None] = queue.SimpleQueue()
         self._lock = threading.Lock()
         self._resolutions: list[Resolution] = []
         self._threads = 0
         self._pending = 0  # ordered and not taken by a thread, or under way there
         self._closed = False
-        self._resolved_until: dict[Place, int] = {}  # until when
+        self._resolved_until: dict[Endpoint, int] = {}  # until when
         self.wakes = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
 
-    def knows(self, place: Place) -> bool:
-        """Whether libcurl was told of it and has not forgotten."""
-        return self._resolved_until.get(place, 0) > monotonic_ms()
+    def knows(self, endpoint: Endpoint) -> bool:
+        """Return whether libcurl still caches its addresses."""
+        return self._resolved_until.get(endpoint, 0) > monotonic_ms()
 
-    def forget(self, place: Place) -> None:
-        """Look it up again when it is asked for next."""
-        self._resolved_until.pop(place, None)
+    def forget(self, endpoint: Endpoint) -> None:
+        """Resolve it again for the next request."""
+        self._resolved_until.pop(endpoint, None)
 
-    def ask(self, place: Place) -> None:
-        """Look it up; it comes from `take`."""
+    def ask(self, endpoint: Endpoint) -> None:
+        """Resolve a name; `take` returns the result."""
         with self._lock:
             self._pending += 1
             more = self._pending > self._threads and self._threads < self._most
             self._threads += more
-        self._orders.put(place)
+        self._orders.put(endpoint)
         if more:
             start_thread(self._work, name="names", on_error=OnError.RESTART)
 
     def take(self) -> list[Resolution]:
-        """Those that are done since the last call."""
+        """Return the results since the last call."""
         with self._lock:
             resolutions, self._resolutions = self._resolutions, []
             if resolutions:
                 os.eventfd_read(self.wakes)
-        if len(self._resolved_until) + len(resolutions) > _MOST_KNOWN:
+        if len(self._resolved_until) + len(resolutions) > _MAX_RESOLVED:
             self._resolved_until.clear()
         until = monotonic_ms() + KEPT_MS
-        self._resolved_until.update((each.place, until) for each in resolutions if each.addresses)
+        self._resolved_until.update(
+            (each.endpoint, until) for each in resolutions if each.addresses
+        )
         return resolutions
 
     def close(self) -> None:
-        """Ask nothing more. Look-ups under way end by themselves; nobody waits for them."""
+        """Start no more look-ups. Those in progress end by themselves."""
         with self._lock:
             self._closed = True
             os.close(self.wakes)
@@ -103,16 +103,16 @@ class Names:
     def _work(self) -> None:
         while True:
             try:
-                place = self._orders.get(timeout=_REST_S)
+                endpoint = self._orders.get(timeout=_IDLE_S)
             except queue.Empty:
                 with self._lock:
                     if self._pending >= self._threads:  # one was ordered just now, for this thread
                         continue
                     self._threads -= 1
                 return
-            if place is None:
+            if endpoint is None:
                 return
-            resolution = look_up(place)
+            resolution = look_up(endpoint)
             with self._lock:
                 if self._closed:
                     return
@@ -121,25 +121,25 @@ class Names:
                 os.eventfd_write(self.wakes, 1)
 
 
-def look_up(place: Place) -> Resolution:
-    """Ask the system for a name's addresses; takes as long as that takes."""
-    host, port = place
+def look_up(endpoint: Endpoint) -> Resolution:
+    """Resolve a name with the resolver of the system. Blocks."""
+    host, port = endpoint
     try:
         answers = socket.getaddrinfo(host.encode("ascii"), port, type=socket.SOCK_STREAM)
     except (OSError, ValueError) as error:  # ValueError: no name that the system would look up
         return Resolution(
-            place,
+            endpoint,
             (),
             str(getattr(error, "strerror", None) or error),
             getattr(error, "errno", None) in _NO_SUCH_NAME,
         )
     addresses = dict.fromkeys(str(address[0]) for _, _, _, _, address in answers)
-    return Resolution(place, tuple(addresses), "" if addresses else "the name has no address")
+    return Resolution(endpoint, tuple(addresses), "" if addresses else "the name has no address")
 
 
 def is_name(host: str) -> bool:
-    """Whether the host of a normalised URL is a name that is to be looked up: no address, and none
-    that libcurl answers for itself.
+    """Return whether the host of a normalised URL must be resolved: it is no address, and no name
+    that libcurl answers itself.
     """
     last = host.rpartition(".")[2]
     return not (last.isdigit() or last in ("", "localhost", "onion") or host[:1] == "[")

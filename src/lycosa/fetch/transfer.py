@@ -15,20 +15,19 @@ from typing import Any
 import pycurl
 
 from lycosa.core.records import Request
-from lycosa.fetch.connect_to import Detour, find_detour
+from lycosa.fetch.connect_to import ConnectOverride, find_override
 from lycosa.fetch.driver import monotonic_ms
 from lycosa.fetch.guard import AddressGuard
 from lycosa.http.chunked import dechunk
 from lycosa.http.decode import parse_head
+from lycosa.url.schemes import DEFAULT_PORTS
 
 _URL = re.compile(r"(https?)://([^\s/?#@\\]+)([/?][!\"$-~]*|)")
 """A normalised URL: no userinfo, no fragment, printable ASCII."""
 
-_PORT = re.compile(r":(\d+)$")
-_DEFAULT_PORTS = {"http": 80, "https": 443}
-
-
+PORT = re.compile(r":(\d+)$")
 _NO_REQUEST = Request("")
+_NO_URL = next(_URL.finditer("http://unset"))
 _NO_HEAD = 0, b""
 _SMALL = 256  # bytes: a piece of HTTP/2 may be of two, which take fifty
 _MAX_SMALL = 1_024  # of them that wait to be joined
@@ -51,7 +50,6 @@ class Transfer:
         "curl",
         "custom_headers",
         "cut",
-        "detours",
         "dialled",
         "excused_ms",
         "fields",
@@ -66,6 +64,7 @@ class Transfer:
         "mark_size",
         "max_body",
         "max_header",
+        "overrides",
         "posted",
         "refused",
         "repeated",
@@ -83,7 +82,7 @@ class Transfer:
         self,
         curl: Any,
         guard: AddressGuard,
-        detours: Sequence[Detour],
+        overrides: Sequence[ConnectOverride],
         max_header: int,
         max_body: int,
         fields: bytes,
@@ -91,14 +90,14 @@ class Transfer:
         """`fields`: the header fields that are sent, as bytes, with the empty line."""
         self.curl = curl
         self.guard = guard
-        self.detours = detours
+        self.overrides = overrides
         self.max_header = max_header
         self.max_body = max_body
         self.head: list[bytes] = []
         self.body: list[bytes] = []
         # of how many lines of the head, and the final head among them
         self.final: tuple[int, bytes] = _NO_HEAD
-        self.url: re.Match[str] | None = None
+        self.url = _NO_URL
         self.fields = fields
         self.custom_headers = False
         self.posted = False  # the handle is set to send a form
@@ -112,10 +111,10 @@ class Transfer:
         curl.setopt(pycurl.OPENSOCKETFUNCTION, self.open_socket)
         curl.setopt(pycurl.PREREQFUNCTION, self.may_send)
 
-    def begin(self, request: Request, url: re.Match[str] | None, at_ms: int) -> None:
+    def begin(self, request: Request, url: re.Match[str], at_ms: int) -> None:
         """Take a request. `at_ms`: the current time since 1970."""
         self.request = request
-        self.url = url or self.url
+        self.url = url
         self.started_at = at_ms
         self.started_ms = monotonic_ms()
         self.posted = request.form is not None
@@ -126,9 +125,9 @@ class Transfer:
         self.fields = recorded
         self.custom_headers = custom
 
-    def wait_for_name(self, place: tuple[str, int]) -> None:
+    def wait_for_name(self, endpoint: tuple[str, int]) -> None:
         """The host name is being looked up."""
-        self.looking_up = place
+        self.looking_up = endpoint
 
     def use_addresses(self, entry: str) -> int:
         """Give libcurl the addresses of the host (in the form of its option RESOLVE). Return the
@@ -250,18 +249,17 @@ class Transfer:
 
     def permits(self, ip: str, port: int) -> bool:
         host, port_of_url = self.host_and_port()
-        detour = find_detour(self.detours, host, port_of_url)
-        if detour is None:
+        override = find_override(self.overrides, host, port_of_url)
+        if override is None:
             return self.guard.permits(ip, port, host)
-        return detour.names_a_host or self.guard.permits(ip, port_of_url, host)
+        return override.names_a_host or self.guard.permits(ip, port_of_url, host)
 
     def host_and_port(self) -> tuple[str, int]:
         """The host (IPv6 in brackets) and port that the URL names."""
-        assert self.url is not None
         authority = self.url[2]
-        match = _PORT.search(authority)
+        match = PORT.search(authority)
         if match is None:
-            return authority, _DEFAULT_PORTS[self.url[1]]
+            return authority, DEFAULT_PORTS[self.url[1]]
         return authority[: match.start()], int(match[1])
 
     def head_size(self) -> int:
@@ -271,7 +269,6 @@ class Transfer:
         """Path and query as the URL has them. libcurl is given them besides the URL, for it would
         rewrite percent-escapes.
         """
-        assert self.url is not None
         path = self.url[3]
         return path if path[:1] == "/" else "/" + path
 
@@ -280,7 +277,6 @@ class Transfer:
         archives want them), without secrets: what stood in a form, and how long that was, is none
         of the archive's business.
         """
-        assert self.url is not None
         return (
             f"{'POST' if self.posted else 'GET'} {self.target()} HTTP/1.1\r\nHost: "
             f"{self.url[2]}\r\n".encode("ascii")

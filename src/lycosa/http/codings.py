@@ -21,7 +21,7 @@ _ZSTD_WINDOW = 8 * 2**20  # RFC 9659: no more may be asked of a receiver
 _ZSTD_HEAD = 18  # bytes of a frame's head, at most
 _ZSTD_SKIPPED = re.compile(rb"[\x50-\x5f]\x2a\x4d\x18.{4}", re.DOTALL)
 _ZSTD_REPEATED = 1  # a block that is one byte, many times
-_PIECE = 1024
+_FAULT_PIECE = 64  # bytes fed at once to find a fault; what one piece decodes to may be lost
 # of gzip are fed so many bytes at once: what is left of a piece is copied, and a body may hold
 # 500,000 members
 _LATER_MEMBERS = 16_384
@@ -59,7 +59,7 @@ def gunzip(data: bytes, limit: int) -> Plain:
             try:
                 part = member.decompress(fed, left + 1)
             except _ISAL_ERROR:
-                part = _readable_prefix(data[start:], 31, room)
+                part = _readable_prefix(zlib.decompressobj(31).decompress, data[start:], room)
                 return _cut(b"".join([*parts[:before], part]), limit, broken=True)
             at += len(fed)
             left -= len(part)
@@ -95,40 +95,26 @@ def _inflate(data: bytes, limit: int, window: int) -> Plain:
     try:
         part = stream.decompress(data, limit + 1)
     except zlib.error:
-        return _cut(_readable_prefix(data, window, limit), limit, broken=True)
+        return _cut(
+            _readable_prefix(zlib.decompressobj(window).decompress, data, limit), limit, broken=True
+        )
     if len(part) > limit:
         return _cut(part, limit)
     return Plain(part, short=not stream.eof)
 
 
-def _readable_prefix(data: bytes, window: int, limit: int) -> bytes:
-    """What stands before a fault: an exception loses the output of its call, so the last piece is
-    fed byte by byte.
+def _readable_prefix(decode: Callable[[bytes, int], bytes], data: bytes, limit: int) -> bytes:
+    """Return what a stream decodes to before a fault, by feeding it a few bytes at a time.
+
+    An exception loses the output of its call.
     """
-    stream = zlib.decompressobj(window)
-    parts: list[bytes] = []
-    total = 0
-    for start in range(0, len(data), _PIECE):
-        piece = data[start : start + _PIECE]
-        before = stream.copy()
-        try:
-            part = stream.decompress(piece, limit - total + 1)
-        except zlib.error:
-            parts.append(_byte_by_byte(before, piece, limit - total + 1))
-            break
-        parts.append(part)
-        total += len(part)
-        if total > limit:
-            break
-    return b"".join(parts)
-
-
-def _byte_by_byte(stream: zlib._Decompress, piece: bytes, limit: int) -> bytes:
     decoded = bytearray()
-    for index in range(len(piece)):
+    for start in range(0, len(data), _FAULT_PIECE):
         try:
-            decoded += stream.decompress(piece[index : index + 1], max(1, limit - len(decoded)))
-        except zlib.error:
+            decoded += decode(data[start : start + _FAULT_PIECE], limit - len(decoded) + 1)
+        except (zlib.error, brotli.error):
+            break
+        if len(decoded) > limit:
             break
     return bytes(decoded)
 
@@ -147,25 +133,14 @@ def unbrotli(data: bytes, limit: int) -> Plain:
             if stream.is_finished() or stream.can_accept_more_data():
                 break
     except brotli.error:
-        return _cut(b"".join(parts) or _brotli_prefix(data, limit), limit, broken=True)
+        decode = brotli.Decompressor().process
+        prefix = b"".join(parts) or _readable_prefix(
+            lambda piece, most: decode(piece, output_buffer_limit=most), data, limit
+        )
+        return _cut(prefix, limit, broken=True)
     if total > limit:
         return _cut(b"".join(parts), limit)
     return Plain(b"".join(parts), short=not stream.is_finished())
-
-
-def _brotli_prefix(data: bytes, limit: int) -> bytes:
-    stream = brotli.Decompressor()
-    decoded = bytearray()
-    for start in range(0, len(data), _PIECE):
-        try:
-            decoded += stream.process(
-                data[start : start + _PIECE], output_buffer_limit=max(1, limit - len(decoded))
-            )
-        except brotli.error:
-            break
-        if len(decoded) > limit:
-            break
-    return bytes(decoded)
 
 
 def unzstd(data: bytes, limit: int) -> Plain:

@@ -4,36 +4,17 @@ from collections import Counter
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from itertools import pairwise
-from statistics import fmean, pvariance
 
 import pytest
 
 from lycosa.page.parse import parse_page
 from tests.servers.synthetic.answer import Answer
-from tests.servers.synthetic.draw import DAY_MS, HORIZON_MS, draw, event_time, events, span
+from tests.servers.synthetic.draw import DAY_MS, HORIZON_MS, event_time, events, span
 from tests.servers.synthetic.kinds import Kind
 from tests.servers.synthetic.plan import WebPlan
 from tests.servers.synthetic.web import Web
 
 EPOCH = WebPlan().epoch_ms
-
-
-@pytest.mark.parametrize("per_day", [0.02, 0.5, 12.0, 1_440.0])
-def test_counts_are_poisson(per_day: float) -> None:
-    days = max(4 / per_day, 1.0)
-    counts = [events(draw("key", key), per_day, round(days * DAY_MS)) for key in range(1_500)]
-    mean = per_day * days
-    assert fmean(counts) == pytest.approx(mean, abs=5 * (mean / 1_500) ** 0.5)
-    assert pvariance(counts) == pytest.approx(mean, rel=0.2)
-
-
-def test_counts_of_disjoint_times_are_independent() -> None:
-    first = [events(key, 3.0, DAY_MS) for key in range(2_000)]
-    second = [events(key, 3.0, 2 * DAY_MS) - before for key, before in enumerate(first)]
-    covariance = fmean(a * b for a, b in zip(first, second, strict=True)) - fmean(first) * fmean(
-        second
-    )
-    assert abs(covariance) < 0.3
 
 
 @pytest.mark.parametrize("per_day", [0.001, 0.3, 50.0])
@@ -71,20 +52,6 @@ def test_text_changes_when_the_version_does_and_never_else() -> None:
             assert (text != later_text) == (version != later_version)
             changed += version != later_version
     assert changed > len(urls)
-
-
-def test_pages_change_at_their_rates_and_front_pages_most() -> None:
-    web = Web(WebPlan.calm(hosts=40, pages=2_000, static=0.4))
-    urls = list(web.real_pages())
-    rates = [web.change_rate(url) for url in urls]
-    expected = sum(rates) * 60
-    assert sum(web.version(url, EPOCH + 60 * DAY_MS) for url in urls) == pytest.approx(
-        expected, abs=6 * expected**0.5
-    )
-    assert sum(rate == 0 for rate in rates) / len(rates) == pytest.approx(0.4, abs=0.05)
-    fronts = [web.change_rate(f"http://{host.name}/") for host in web.open_hosts()]
-    assert fmean(fronts) > 10 * fmean(rates)
-    assert web.change_rate("http://elsewhere.test/") == 0
 
 
 def conditional(answer: Answer) -> dict[str, str]:

@@ -11,9 +11,9 @@ was really spoken.
 from __future__ import annotations
 
 import hashlib
-import os
 import re
 import struct
+import uuid
 from collections.abc import Callable
 from functools import lru_cache
 from http import HTTPStatus
@@ -60,27 +60,12 @@ _PAIRS = tuple(
     for low in "ABCDEFGHIJKLMNOPQRSTUVWXYZ234567"
 )
 _sha1_words = struct.Struct(">QQI").unpack
-_VARIANTS = dict(zip("0123456789abcdef", "89ab" * 4, strict=True))
-_DRAWN_AT_ONCE = 100
-_drawn: list[str] = []  # random numbers for record ids, not used yet
-os.register_at_fork(after_in_child=_drawn.clear)  # or two processes would give the same ones
 _REASONS = {str(status.value).encode(): status.phrase.encode() for status in HTTPStatus}
 
 
 def new_record_id() -> str:
-    """A fresh `urn:uuid:` of version 4 (RFC 9562 section 5.4), without the object that
-    `uuid.uuid4()` builds.
-
-    Random bytes are asked of the system for many at once: an exchange takes three.
-    """
-    try:
-        digits = _drawn.pop()
-    except IndexError:
-        many = os.urandom(16 * _DRAWN_AT_ONCE).hex()
-        _drawn.extend(many[at : at + 32] for at in range(32, len(many), 32))
-        digits = many[:32]
-    variant = _VARIANTS[digits[16]] + digits[17:20]
-    return f"urn:uuid:{digits[:8]}-{digits[8:12]}-4{digits[13:16]}-{variant}-{digits[20:]}"
+    """Return a fresh `urn:uuid:` of version 4 (RFC 9562 section 5.4)."""
+    return uuid.uuid4().urn
 
 
 @lru_cache(maxsize=64)

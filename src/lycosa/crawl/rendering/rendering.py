@@ -28,8 +28,9 @@ from lycosa.crawl.rendering.learning import RenderLearner, RenderPlan, gains, is
 from lycosa.crawl.state.crawl_state import CrawlState
 from lycosa.crawl.state.task import Task
 from lycosa.fetch.browser.browser import Browser
+from lycosa.fetch.browser.page import ResourceRequest
 from lycosa.fetch.browser.process import find_browser
-from lycosa.fetch.browser.records import BrowserLimits, RenderJob, ResourceRequest
+from lycosa.fetch.browser.records import BrowserLimits, RenderJob
 from lycosa.http.decode import Headers, decode_with, parse_head
 from lycosa.url.normalise import LinkResolver
 from lycosa.url.scope import url_origin

@@ -16,7 +16,7 @@ from lycosa.core.errors import ConfigError, UsageError
 from lycosa.crawl.session.seeds import check_seeds, read_seeds
 from lycosa.crawl.session.single_fetch import named_pair
 from lycosa.crawl.state.task import Job
-from lycosa.fetch.connect_to import find_detour, parse_connect_to
+from lycosa.fetch.connect_to import find_override, parse_connect_to
 from lycosa.fetch.guard import is_public
 from lycosa.url.contact import CONTACT_NEEDED, is_reachable_contact
 from lycosa.url.normalise import normalise, typed_url
@@ -117,14 +117,14 @@ def require_contact(settings: FetchSettings, jobs: Iterable[Job]) -> None:
     """
     if is_reachable_contact(settings.contact, settings.user_agent):
         return
-    detours = parse_connect_to(settings.connect_to)
+    overrides = parse_connect_to(settings.connect_to)
     for job in jobs:
         for url in (*job.seeds, *job.collection.feed_urls):
             host, port = named_pair(normalise(url))
-            detour = find_detour(detours, host, port)
+            override = find_override(overrides, host, port)
             if _is_public_host(
-                detour.target_host
-                if detour is not None and detour.target_host
+                override.target_host
+                if override is not None and override.target_host
                 else host.strip("[]")
             ):
                 raise ConfigError(

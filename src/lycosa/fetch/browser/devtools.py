@@ -7,7 +7,7 @@ from itertools import count
 
 from lycosa.fetch.browser.process import BrowserProcess, Message
 
-_Then = Callable[[Message], None]
+Reply = Callable[[Message], None]
 
 
 class DevTools:
@@ -18,7 +18,7 @@ class DevTools:
         self._closed = False
         self.ready = False  # whether the browser has replied to its first call
         self._ids = count(1)
-        self._then: dict[int, _Then] = {}
+        self._then: dict[int, Reply] = {}
         self.call(
             "Target.setDiscoverTargets",
             {"discover": True, "filter": [{"type": "page"}]},
@@ -34,7 +34,7 @@ class DevTools:
         parameters: Message | None = None,
         *,
         session: str = "",
-        then: _Then | None = None,
+        then: Reply | None = None,
     ) -> None:
         """Call a method; `then` gets its result. Does nothing after `close`."""
         if self._closed:

@@ -49,13 +49,17 @@ class _File(olefile.OleFileIO):  # type: ignore[misc]
 
 
 class _Compound:
-    """Streams of a compound file."""
+    """Streams of a compound file. Its summary information goes to the sink."""
 
-    def __init__(self, payload: bytes) -> None:
+    def __init__(self, payload: bytes, sink: Sink) -> None:
         try:
             self._file = _File(io.BytesIO(payload), raise_defects=olefile.DEFECT_FATAL)
         except (OSError, ValueError, IndexError, struct.error) as error:
             raise Broken(str(error)) from None
+        try:
+            self._describe(sink)
+        except (ValueError, IndexError, struct.error, OSError, TypeError, KeyError):
+            sink.parts.faults.append(FAULT_BROKEN)
 
     def read(self, name: str) -> bytes:
         """A stream; empty if there is none."""
@@ -65,7 +69,7 @@ class _Compound:
             data: bytes = stream.read(_MAX_STREAM)
         return data
 
-    def describe(self, sink: Sink) -> None:
+    def _describe(self, sink: Sink) -> None:
         """The summary information ([MS-OLEPS])."""
         about = self._file.get_metadata()
         codec = (
@@ -102,11 +106,7 @@ def read_doc(payload: bytes, sink: Sink) -> None:
         Encrypted: it asks for a password.
         Broken: there is no text to be found.
     """
-    compound = _Compound(payload)
-    try:
-        compound.describe(sink)
-    except (ValueError, IndexError, struct.error, OSError, TypeError, KeyError):
-        sink.parts.faults.append(FAULT_BROKEN)
+    compound = _Compound(payload, sink)
     data = compound.read("WordDocument")
     if len(data) < 0x20:
         raise Broken("no WordDocument stream")
@@ -185,11 +185,7 @@ def read_ppt(payload: bytes, sink: Sink) -> None:
         Encrypted: it asks for a password.
         Broken: there is no presentation in it.
     """
-    compound = _Compound(payload)
-    try:
-        compound.describe(sink)
-    except (ValueError, IndexError, struct.error, OSError, TypeError, KeyError):
-        sink.parts.faults.append(FAULT_BROKEN)
+    compound = _Compound(payload, sink)
     data = compound.read(_BESIDE_95) or compound.read("PowerPoint Document")
     if not data:
         raise Broken("no PowerPoint Document stream")

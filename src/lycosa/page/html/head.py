@@ -7,6 +7,7 @@ from __future__ import annotations
 import functools
 
 from lycosa.core.records import LinkKind
+from lycosa.page.html.lines import rel_tokens
 from lycosa.page.html.tree import TAG, Node
 from lycosa.page.page_parts import ANCHOR_LENGTH, FoundLink, PageParts, fold
 
@@ -76,7 +77,7 @@ def read_special(node: Node, tag: int, parts: PageParts, hidden: bool) -> bool:
                 (
                     LinkKind.AREA.value,
                     href,
-                    _tokens(attributes.get("rel")),
+                    rel_tokens(attributes),
                     _short(attributes.get("alt")),
                 )
             )
@@ -151,10 +152,6 @@ def _relation(rel: str) -> tuple[str, LinkKind | None]:
     elif not _REQUISITES.isdisjoint(tokens):
         kind = LinkKind.REQUISITE
     return " ".join(tokens), kind
-
-
-def _tokens(rel: str | None) -> str:
-    return " ".join(rel.lower().split()) if rel else ""
 
 
 def _short(text: str | None) -> str:

@@ -19,7 +19,7 @@ from pydantic import BaseModel, ValidationError
 from lycosa.config.settings import FetchSettings
 from lycosa.core.errors import UsageError
 from lycosa.core.version import VERSION
-from lycosa.fetch.handle import authorities_file, new_handle
+from lycosa.fetch.handle import find_ca_bundle, new_handle
 from lycosa.search.federation.backend import BackendError, GenerationGone, IncompatiblePeer
 
 MAX_ANSWER_BYTES = 8 * 2**20
@@ -64,7 +64,7 @@ class PeerHttp:
         # No address guard: the operator named the peer, so it may lie anywhere (`fetch.guard`), and
         # nothing that it says is dialled.
         self._settings = settings.model_copy(update={"connect_to": ()})
-        self._authorities = authorities_file(settings.ca_file)
+        self._authorities = find_ca_bundle(settings.ca_file)
         self._idle: deque[Any] = deque(maxlen=_MAX_IDLE)
 
     def ask(
