@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 from lycosa.core.clock import ManualClock
+from lycosa.crawl.recrawl.rankers import PATIENCE_MS, RankerAmong
 from lycosa.crawl.recrawl.ranking import CHANGED, Solved
-from lycosa.crawl.recrawl.ranking_shared import PATIENCE_MS, RankerAmong
 from lycosa.crawl.recrawl.schedule import RankingResult
 from lycosa.frontier.recrawl.change_rate import RatePrior
 from lycosa.frontier.recrawl.due import Policy, RecrawlRules

@@ -22,8 +22,8 @@ from lycosa.config.reading import parse_config
 from lycosa.config.settings import Collection
 from lycosa.core.clock import ManualClock, SystemClock
 from lycosa.core.records import FOLLOWED_KINDS, UrlState
+from lycosa.crawl.recrawl.rankers import RankerProcess
 from lycosa.crawl.recrawl.ranking import CHANGED, Solved, rank
-from lycosa.crawl.recrawl.ranking_process import RankerProcess
 from lycosa.crawl.state.assignment import recrawl_rules
 from lycosa.frontier.hosts.directory import HostDirectory
 from lycosa.frontier.politeness.clocks import ClockRules, Clocks

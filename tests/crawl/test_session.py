@@ -12,7 +12,7 @@ from lycosa.config.reading import parse_config
 from lycosa.config.settings import ADMISSION_SETTINGS, OTHER_SETTINGS, Collection
 from lycosa.core.clock import SystemClock
 from lycosa.core.errors import ClaimLost, ConfigError, UrlError, UsageError
-from lycosa.crawl.session.seeds import seeds_of
+from lycosa.crawl.session.planning import seeds_of
 from lycosa.crawl.session.session import REPARSED, look_again, open_session
 from lycosa.crawl.state.task import Job
 from lycosa.store.verify.check import verify

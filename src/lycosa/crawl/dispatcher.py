@@ -29,9 +29,8 @@ from lycosa.crawl.policy.fetch_decision import (
 from lycosa.crawl.policy.lease_quota import LeaseQuota
 from lycosa.crawl.policy.login import LoginManager
 from lycosa.crawl.policy.operations import Operations
-from lycosa.crawl.policy.prerequisites import Prerequisites
-from lycosa.crawl.policy.request_builder import RequestBuilder
-from lycosa.crawl.policy.request_profiles import RequestProfiles
+from lycosa.crawl.policy.request_profiles import RequestBuilder, RequestProfiles
+from lycosa.crawl.processing.prerequisites import Prerequisites
 from lycosa.crawl.processing.response_processor import ResponseProcessor
 from lycosa.crawl.rendering.fetcher import RenderFetcher
 from lycosa.crawl.rendering.rendering import Renders

@@ -13,14 +13,14 @@ from lycosa.core.clock import Clock
 from lycosa.core.records import Exchange, UrlState
 from lycosa.crawl.dispatcher import Dispatcher
 from lycosa.crawl.membership import Lease
-from lycosa.crawl.policy.availability_checks import AvailabilityChecks
+from lycosa.crawl.policy.host_delay import AvailabilityChecks
 from lycosa.crawl.policy.lease_quota import LeaseQuota
 from lycosa.crawl.policy.operations import Operations
 from lycosa.crawl.processing.response_processor import ResponseProcessor
 from lycosa.crawl.state.committing import Commits
 from lycosa.crawl.state.crawl_state import CrawlState
-from lycosa.crawl.state.idleness import IdlenessTracker
 from lycosa.crawl.state.progress import Progress
+from lycosa.crawl.state.waiting import IdlenessTracker
 from lycosa.fetch.fetcher import Fetcher
 from lycosa.processes.stopping import StopFlag
 

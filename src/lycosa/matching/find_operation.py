@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from lycosa.core.errors import WorkspaceError
 from lycosa.crawl.policy.operations import OperationType
-from lycosa.crawl.processing.page_matcher import PatternMatch
+from lycosa.crawl.state.events import PatternMatch
 from lycosa.matching.orders import SearchOrder, read_order
 from lycosa.matching.page_watcher import PatternGroup, match_of
 from lycosa.store.storage.storage import Storage

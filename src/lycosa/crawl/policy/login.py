@@ -17,7 +17,6 @@ from lycosa.config.credentials import FormLogin
 from lycosa.core.errors import FetchError, Refusal
 from lycosa.core.records import Exchange, Request, UrlRow, VisitKind
 from lycosa.crawl.policy.outcome import REDIRECTS
-from lycosa.crawl.policy.request_profiles import Fields
 from lycosa.crawl.state.crawl_state import CrawlState
 from lycosa.crawl.state.task import Task
 from lycosa.fetch.auth import secret_from
@@ -134,7 +133,7 @@ class LoginManager:
         login.begin()
         return self._task(login, login.url, 0)
 
-    def request(self, task: Task, fields: Fields) -> Request:
+    def request(self, task: Task, fields: tuple[tuple[str, str], ...]) -> Request:
         """What a task of ours asks for; `fields` as the collection's manners have it."""
         login = self._of(task)
         if login.body is None or task.hop:

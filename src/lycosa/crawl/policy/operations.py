@@ -23,10 +23,9 @@ from lycosa.core.errors import Exclusion
 from lycosa.core.records import FOLLOWED_KINDS, Link, Page, UrlId, UrlRow, UrlState, Visit
 from lycosa.crawl.admission.discovery import Discovery
 from lycosa.crawl.admission.remote_links import Way
-from lycosa.crawl.processing.page_matcher import PatternMatch
 from lycosa.crawl.recovery.stored_pages import StoredPages
 from lycosa.crawl.state.crawl_state import CrawlState
-from lycosa.crawl.state.events import CrawlListener
+from lycosa.crawl.state.events import CrawlListener, PatternMatch
 
 _FOLLOWED = frozenset(kind.value for kind in FOLLOWED_KINDS)
 _EXCLUSIONS = frozenset(reason.value for reason in Exclusion)

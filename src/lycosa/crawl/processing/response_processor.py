@@ -20,18 +20,19 @@ from lycosa.crawl.admission.link_gate import redirect_link
 from lycosa.crawl.documents.queue import DocumentQueue, document_limits
 from lycosa.crawl.documents.sandbox import ChildReader
 from lycosa.crawl.policy.host_delay import HostRest
-from lycosa.crawl.policy.outcome import FetchOutcome, Judgement, judge
+from lycosa.crawl.policy.outcome import FetchOutcome, Judgement, judge, revisit_target
 from lycosa.crawl.policy.page_budgets import is_held
-from lycosa.crawl.processing.page_matcher import PageMatcher
-from lycosa.crawl.processing.page_reader import ParsedExchange, ParseFunction, Reader
-from lycosa.crawl.processing.requisites import understand_requisites
-from lycosa.crawl.processing.revisits import revisit_target
-from lycosa.crawl.processing.robots_responses import RobotsProcessor
+from lycosa.crawl.processing.page_reader import (
+    ParsedExchange,
+    ParseFunction,
+    Reader,
+    understand_requisites,
+)
+from lycosa.crawl.processing.prerequisites import RobotsProcessor
 from lycosa.crawl.state.crawl_state import CrawlState
-from lycosa.crawl.state.events import CrawlListener
-from lycosa.crawl.state.host_registry import claim_trust
-from lycosa.crawl.state.task import Task
-from lycosa.crawl.state.visit_rows import build_visit
+from lycosa.crawl.state.events import CrawlListener, PageMatcher
+from lycosa.crawl.state.task import Task, build_visit
+from lycosa.crawl.state.url_store import claim_trust
 from lycosa.fetch.guard import is_public
 from lycosa.fetch.robots_txt import product_token
 from lycosa.frontier.politeness.delay import backoff_ms

@@ -25,8 +25,7 @@ from lycosa.crawl.admission.discovery import KINDS
 from lycosa.crawl.admission.remote_links import Way
 from lycosa.crawl.policy.outcome import REDIRECTS
 from lycosa.crawl.processing.response_processor import Replayed, ResponseProcessor
-from lycosa.crawl.state.task import Task
-from lycosa.crawl.state.visit_rows import build_visit
+from lycosa.crawl.state.task import Task, build_visit
 from lycosa.fetch.robots_txt import robots_url
 from lycosa.http.decode import parse_head
 from lycosa.store.tables.live import LiveTables

@@ -19,14 +19,12 @@ from lycosa.crawl.admission.url_filter import ExclusionCheck
 from lycosa.crawl.membership import Lease
 from lycosa.crawl.policy.operations import Operations
 from lycosa.crawl.policy.request_profiles import require_secrets
-from lycosa.crawl.processing.link_walk import find_again
 from lycosa.crawl.processing.page_reader import ParseFunction, Reader
 from lycosa.crawl.processing.response_processor import ResponseProcessor
 from lycosa.crawl.recovery.replay import replay
-from lycosa.crawl.recovery.resume import load, reconsider
+from lycosa.crawl.recovery.resume import find_again, load, reconsider
 from lycosa.crawl.recovery.stored_pages import StoredPages
-from lycosa.crawl.recrawl.ranking_process import RankerHere, RankerProcess
-from lycosa.crawl.recrawl.ranking_shared import RankerAmong
+from lycosa.crawl.recrawl.rankers import RankerAmong, RankerHere, RankerProcess
 from lycosa.crawl.recrawl.schedule import Ranker, RecrawlSchedule
 from lycosa.crawl.session.single_fetch import fetching_of, named_pair
 from lycosa.crawl.state.crawl_state import CrawlPlace, CrawlState

@@ -21,6 +21,7 @@ from lycosa.crawl.admission.remote_links import Way
 from lycosa.crawl.recovery.resume import stored_rows
 from lycosa.crawl.session.session import CrawlSession
 from lycosa.crawl.state.assignment import Assignment
+from lycosa.crawl.state.crawl_state import CrawlState
 from lycosa.frontier.scheduler.queue import CollectionOrder
 from lycosa.frontier.scheduler.reach import Keys, Reach, Unvisited
 from lycosa.store.tables.live import LiveTables
@@ -28,6 +29,7 @@ from lycosa.store.workspace import Workspace
 from lycosa.url.keys import Identifier
 from lycosa.url.normalise import normalise, typed_url
 from lycosa.url.rules import Rules
+from lycosa.url.site_scope import SiteScope
 
 UNVISITED = "unvisited"
 """Instead of a URL: from every known URL that was never visited."""
@@ -254,3 +256,24 @@ def _is_recorded(assignment: Assignment, identity: UrlId) -> bool:
         return assignment.seen.depth(identity) is not None
     except KeyError:
         return True  # another URL has its key: it is never admitted
+
+
+class OnlySite(Unvisited):
+    """Every URL of a site that is due, operations and pages to be fetched again among them, and
+    nothing else.
+    """
+
+    def __init__(self, site: SiteScope) -> None:
+        self._site = site
+
+    def admits(self, row: UrlRow) -> bool:
+        return self._site.takes(row.id.url)
+
+    def condition(self) -> pl.Expr:
+        return self._site.holds()
+
+
+def wake_site(crawl: CrawlState, site: SiteScope) -> None:
+    """Let everything rest but the site's host. After the session has taken up what is stored."""
+    crawl.scheduler.parked.clear_due()
+    crawl.scheduler.reached(crawl.identifier.identify(site.start).host_key)

@@ -14,15 +14,13 @@ from lycosa.crawl.admission.remote_links import RemoteLinks
 from lycosa.crawl.admission.url_filter import ExclusionCheck, HostTraps, UrlFilter
 from lycosa.crawl.policy.page_budgets import PageBudgets
 from lycosa.crawl.policy.robots_cache import RobotsCache
-from lycosa.crawl.state.assignment import Assignment, recrawl_rules
-from lycosa.crawl.state.commit_buffer import CommitBuffer
-from lycosa.crawl.state.crawl_data import CrawlData
+from lycosa.crawl.state.assignment import Assignment, CrawlData, recrawl_rules
+from lycosa.crawl.state.batch import CommitBuffer
 from lycosa.crawl.state.events import CrawlListener
 from lycosa.crawl.state.held_partitions import HeldPartitions
-from lycosa.crawl.state.host_registry import HostRegistry
 from lycosa.crawl.state.progress import Progress
 from lycosa.crawl.state.task import Job
-from lycosa.crawl.state.url_store import UrlStore, is_in_flight, recorded_depth
+from lycosa.crawl.state.url_store import HostRegistry, UrlStore, is_in_flight, recorded_depth
 from lycosa.frontier.hosts.directory import HostDirectory
 from lycosa.frontier.politeness.clocks import ClockRules, Clocks
 from lycosa.frontier.politeness.delay import DelayRules
