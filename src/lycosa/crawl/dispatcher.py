@@ -15,7 +15,7 @@ from lycosa.core.clock import Clock
 from lycosa.core.errors import Exclusion, FetchError
 from lycosa.core.records import Exchange, VisitKind
 from lycosa.crawl.admission.discovery import KINDS
-from lycosa.crawl.documents.queue import MAX_UNPARSED, DocumentFetcher
+from lycosa.crawl.fetch_pipeline import MAX_UNPARSED, FetchPipeline
 from lycosa.crawl.policy.fetch_decision import (
     Decision,
     Defer,
@@ -32,7 +32,6 @@ from lycosa.crawl.policy.operations import Operations
 from lycosa.crawl.policy.request_profiles import RequestBuilder, RequestProfiles
 from lycosa.crawl.processing.prerequisites import Prerequisites
 from lycosa.crawl.processing.response_processor import ResponseProcessor
-from lycosa.crawl.rendering.fetcher import RenderFetcher
 from lycosa.crawl.rendering.rendering import Renders
 from lycosa.crawl.state.crawl_state import CrawlState
 from lycosa.crawl.state.task import Task
@@ -68,14 +67,14 @@ class Dispatcher:
         self._max_pages = max_pages
         self._connections = config.fetch.connections
         self._prerequisites = Prerequisites(crawl)
-        documents = DocumentFetcher(fetcher, processor.documents, self._archive_document)
         self._renders: Renders | None = None
-        self.fetcher: DocumentFetcher | RenderFetcher = documents
         if any(each.collection.render != "never" for each in crawl.assignments.values()):
             self._renders = Renders(
                 crawl, config, processor.parse, self._archive_page, self._prerequisites.look_again
             )
-            self.fetcher = RenderFetcher(documents, self._renders)
+        self.fetcher = FetchPipeline(
+            fetcher, processor.documents, self._archive_document, self._renders
+        )
         collections = {name: each.collection for name, each in crawl.assignments.items()}
         profiles = RequestProfiles(
             collections, crawl.domains, clock, os.environ, plugins=crawl.plugins
@@ -249,7 +248,7 @@ class Dispatcher:
 
     def _continue_login(self, exchange: Exchange, task: Task) -> None:
         """Queue the next step of a login, or release the host."""
-        following = self._logins.answered(exchange, task)
+        following = self._logins.of(task).process(exchange, task)
         if following is not None:
             self._crawl.prerequisites.append(following)
         else:

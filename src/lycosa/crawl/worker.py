@@ -214,9 +214,12 @@ class Worker:
             or not crawl.buffer.batch.empty
             or (due is not None and due <= now + self._patience_ms)
             or any(each.depth_decreased for each in crawl.assignments.values())
-            or crawl.events.may_become_due()
+            or self._may_become_due()
         )
         self._idleness.renew(idle=not busy, head=read_to)
+
+    def _may_become_due(self) -> bool:
+        return any(each.may_become_due() for each in reversed(self.crawl.listeners))
 
     def stop(self) -> None:
         """End soon (from a signal handler or another thread): finish what is in flight, commit,
@@ -243,9 +246,7 @@ class Worker:
             due is None or due > now + min(self._patience_ms, _PATIENCE_WITHOUT_PAGES_MS)
         ):
             return "finished"  # no host answers
-        if (
-            due is not None and due <= now + self._patience_ms
-        ) or self.crawl.events.may_become_due():
+        if (due is not None and due <= now + self._patience_ms) or self._may_become_due():
             return ""
         return "finished"
 

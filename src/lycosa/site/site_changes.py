@@ -6,7 +6,7 @@ from contextlib import closing
 from datetime import datetime
 
 from lycosa.config.settings import Config
-from lycosa.crawl.documents.queue import DocumentQueue, document_limits
+from lycosa.crawl.documents.pool import DocumentPool, document_limits
 from lycosa.crawl.processing.page_reader import Reader
 from lycosa.fetch.robots_txt import product_token
 from lycosa.site.changes import PageChange, changes
@@ -26,7 +26,7 @@ def changes_of(
     """
     name = site_name(site) if site else None
     locate = Workspace.open(root).path
-    with closing(DocumentQueue(document_limits(config))) as documents:
+    with closing(DocumentPool(document_limits(config))) as documents:
         reader = Reader(config.fetch.max_decoded, product_token(config.fetch.user_agent), documents)
         return read_live(
             root,

@@ -131,7 +131,7 @@ def crawl(
             follower = IndexFollower(order.root, order.config.index, clock) if order.index else None
             services.start()
             if order.site is not None:
-                session.crawl.scheduler.agenda.only = OnlySite(order.site)
+                session.crawl.scheduler.agenda.restrict_to(OnlySite(order.site))
             progress = _work(
                 session,
                 started,

@@ -10,7 +10,8 @@ if it was last visited before it was submitted.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections import defaultdict
+from collections.abc import Iterable
 from contextlib import suppress
 from datetime import UTC, datetime
 from typing import NamedTuple
@@ -33,7 +34,7 @@ SETTLED_MS = 5_000
 given up.
 """
 
-_LOOKED_UP = 1_000  # URLs at once
+_BATCH_URLS = 1_000  # per look into the tables
 _SECOND_MS = 999  # a time that is written in whole seconds may be so much later
 
 
@@ -49,12 +50,8 @@ class Submission(NamedTuple):
     operation: str = ""
 
 
-class RepeatedSubmission(NamedTuple):
-    """A URL that was submitted and is known. `submitted_at` as of `Submission`."""
-
-    collection: str
-    identity: UrlId
-    submitted_at: int
+Renewals = dict[str, dict[UrlId, int]]
+"""Known URLs that were submitted again, by collection, and when (as of `Submission`)."""
 
 
 class Inbox:
@@ -88,7 +85,7 @@ class Inbox:
         are counted as refused.
         """
         applied = 0
-        renewals: list[RepeatedSubmission] = []
+        renewals: Renewals = defaultdict(dict)
         waiting = self._claim.inbox()
         self._settled.intersection_update(waiting)
         for name in self._own(waiting):
@@ -155,7 +152,7 @@ class Inbox:
             modified_at is not None and 0 <= self._crawl.clock.now_ms() - modified_at < SETTLED_MS
         )
 
-    def _submit(self, submission: Submission, renewals: list[RepeatedSubmission]) -> int:
+    def _submit(self, submission: Submission, renewals: Renewals) -> int:
         """Admit what is new, hand on what is another worker's, and note in `renewals` what was
         there.
         """
@@ -178,42 +175,28 @@ class Inbox:
                 way = Way(kind=INBOX_LINK, first_seen_at=submission.submitted_at)
                 gate.remote_links.send(identity, 0, crawl.clock.now_ms(), way)
             elif gate.admitted_count == before:
-                renewals.append(
-                    RepeatedSubmission(submission.collection, identity, submission.submitted_at)
-                )
+                again = renewals[submission.collection]
+                again[identity] = max(submission.submitted_at, again.get(identity, 0))
                 continue
             applied += 1
         return applied
 
     def renew(self, collection: str, identity: UrlId, submitted_at: int) -> bool:
-        """A known URL was submitted: it is due, unless that says nothing new. Whether it is."""
-        return self._renew([RepeatedSubmission(collection, identity, submitted_at)]) > 0
-
-    def _renew(self, renewals: Sequence[RepeatedSubmission]) -> int:
-        """As `renew`, for many: a look into the tables costs hardly more for a thousand URLs than
-        for one. How many are due.
+        """Make a known URL that was submitted due, unless that is old news; returns whether it
+        is.
         """
-        crawl = self._crawl
+        return self._renew({collection: {identity: submitted_at}}) > 0
+
+    def _renew(self, renewals: Renewals) -> int:
+        """As `renew`, for many; returns how many are due."""
         renewed = 0
-        for start in range(0, len(renewals), _LOOKED_UP):
-            part = renewals[start : start + _LOOKED_UP]
-            away = [
-                each.identity
-                for each in part
-                if crawl.urls.find(each.collection, each.identity) is None
-            ]
-            stored = {
-                (row.collection, row.id.url_key): row
-                for row in crawl.scheduler.heads.stored(away)
-                if not row.operation
-            }
-            for collection, identity, submitted_at in part:
-                row = crawl.urls.find(collection, identity) or stored.get(
-                    (collection, identity.url_key)
-                )
-                if row is not None and self._is_new(row, submitted_at):
-                    crawl.urls.make_due(row)
-                    renewed += 1
+        for collection, submitted in renewals.items():
+            for start in range(0, len(submitted), _BATCH_URLS):
+                batch = list(submitted)[start : start + _BATCH_URLS]
+                for row in self._crawl.urls.find_all(collection, batch):
+                    if self._is_new(row, submitted.get(row.id, 0)):
+                        self._crawl.urls.make_due(row)
+                        renewed += 1
         return renewed
 
     def _is_new(self, row: UrlRow, submitted_at: int) -> bool:

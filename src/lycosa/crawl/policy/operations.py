@@ -75,7 +75,7 @@ class Operations(CrawlListener):
         stored: StoredPages,
         types: Mapping[str, OperationType],
     ) -> None:
-        crawl.events.add(self)
+        crawl.listeners.append(self)
         self._crawl = crawl
         self._discovery = discovery
         self._stored = stored
@@ -219,18 +219,8 @@ class Operations(CrawlListener):
 
     def _rows_of_pages(self, collection: str, rows: Iterable[UrlRow]) -> dict[int, UrlRow]:
         """The pages' own rows, by URL key."""
-        page_rows: dict[int, UrlRow] = {}
-        missing = []
-        for row in rows:
-            page = self._crawl.urls.find(collection, row.id)
-            if page is None:
-                missing.append(row.id)
-            else:
-                page_rows[row.id.url_key] = page
-        for page in self._crawl.scheduler.heads.stored(missing):
-            if (page.collection, page.operation) == (collection, ""):
-                page_rows[page.id.url_key] = page
-        return page_rows
+        pages = self._crawl.urls.find_all(collection, [row.id for row in rows])
+        return {page.id.url_key: page for page in pages}
 
     def _remember(self, row: UrlRow, visit: Visit, page: Page) -> None:
         """Keep a page until the tables show it: other rows may come to it before."""

@@ -216,7 +216,7 @@ class RequestBuilder:
             else:
                 fields += self._profiles.fields(task.identity.url, task.collection, task.referrer)
         if task.kind is VisitKind.LOGIN:
-            return self._logins.request(task, fields)
+            return self._logins.of(task).request(task, fields)
         return Request(task.identity.url, task.kind, fields, task, unwanted)
 
     def process_response(self, exchange: Exchange, task: Task) -> None:

@@ -44,7 +44,7 @@ ParseFunction = Callable[[Exchange, Headers], ParsedExchange]
 
 class ReadsDocuments(Protocol):
     """Whoever reads PDF, office files and the like
-    (`lycosa.crawl.documents.queue.Documents`).
+    (`lycosa.crawl.documents.pool.DocumentPool`).
     """
 
     def wants(self, exchange: Exchange) -> bool:

@@ -148,15 +148,8 @@ class _Stored:
             row = self._crawl.urls.find(name, identity, operation) or self._rows.get(
                 (name, operation_key(identity.url_key, operation))
             )
-            if row is None:  # it was found and committed since this replay began
-                row = next(
-                    (
-                        each
-                        for each in self._crawl.scheduler.heads.stored([identity])
-                        if (each.collection, each.operation) == (name, operation)
-                    ),
-                    None,
-                )
+            if row is None:  # it was admitted and committed since this replay began
+                row = next(iter(self._crawl.urls.find_all(name, [identity], operation)), None)
             if row is not None:
                 rows[name] = row
         return rows

@@ -14,6 +14,7 @@ import numpy as np
 import polars as pl
 import polars.selectors as cs
 
+from lycosa.config.settings import Collection
 from lycosa.core.errors import Exclusion
 from lycosa.core.records import FOLLOWED_KINDS, LinkKind, UrlRow, UrlState, operation_mask
 from lycosa.crawl.admission.remote_links import Way
@@ -168,8 +169,10 @@ def find_again(
     assignment.depth_decreased.clear()
     changed = 0
     while sources is None or sources:
-        for links in _links(tables, assignment, sources):
-            changed += _walk(crawl, assignment, links)
+        keys = None if sources is None else _key_frame(sources)
+        for links in followed_links(tables, assignment.collection, keys):
+            once = links.unique(["source", "target", "kind"], maintain_order=True)
+            changed += _walk(crawl, assignment, once)
         sources = dict(assignment.depth_decreased)
         lowered.update(sources)
         assignment.depth_decreased.clear()
@@ -177,27 +180,20 @@ def find_again(
     return changed
 
 
-def _links(
-    tables: LiveTables, assignment: Assignment, sources: Mapping[int, int] | None
+def followed_links(
+    tables: LiveTables, collection: Collection, sources: pl.DataFrame | None = None
 ) -> Iterator[pl.DataFrame]:
-    """Stored links that a crawl follows (url_key, source, target, kind); those of pages that say
-    nofollow are left out.
+    """Yield the stored links that a crawl follows: url_key, source, target, kind, rel. `sources`:
+    only those of these URLs (url_key), with its further columns.
     """
     closed = tables.scan("pages").filter(~pl.col("may_follow")).select("url_key").collect()
-    of_sources = (
-        None
-        if sources is None
-        else pl.DataFrame({"url_key": list(sources)}, schema={"url_key": pl.UInt64})
-    )
     for frame in tables.batches("links", ("url_key", "source", "target", "kind", "rel")):
         links = frame.filter(pl.col("kind").is_in([kind.value for kind in FOLLOWED_KINDS]))
-        if assignment.collection.respect_nofollow:
+        if collection.respect_nofollow:
             links = links.filter(~pl.col("rel").str.contains("nofollow", literal=True))
-        if of_sources is not None:
-            links = links.join(of_sources, on="url_key", how="semi")
-        links = links.join(closed, on="url_key", how="anti").unique(
-            ["source", "target", "kind"], maintain_order=True
-        )
+        if sources is not None:
+            links = links.join(sources, on="url_key")
+        links = links.join(closed, on="url_key", how="anti")
         if links.height:
             yield links
 
@@ -225,6 +221,10 @@ def _walk(crawl: CrawlState, assignment: Assignment, links: pl.DataFrame) -> int
     return changed
 
 
+def _key_frame(keys: Iterable[int]) -> pl.DataFrame:
+    return pl.DataFrame({"url_key": list(keys)}, schema={"url_key": pl.UInt64})
+
+
 def _depth(crawl: CrawlState, assignment: Assignment, url: str) -> int | None:
     try:
         return assignment.seen.depth(crawl.identifier.identify(url))
@@ -238,9 +238,7 @@ def _lower(
     """Write down the new depth of stored rows."""
     keys = list(lowered)
     for start in range(0, len(keys), _LOWERED_AT_ONCE):
-        part = pl.LazyFrame(
-            {"url_key": keys[start : start + _LOWERED_AT_ONCE]}, schema={"url_key": pl.UInt64}
-        )
+        part = _key_frame(keys[start : start + _LOWERED_AT_ONCE]).lazy()
         rows = tables.scan("urls").filter(
             (pl.col("collection") == assignment.name) & (pl.col("operation") == "")
         )

@@ -66,6 +66,14 @@ class Solved(NamedTuple):
     changed: int
 
 
+class RankingResult(NamedTuple):
+    """The result of a ranking; `changes` is at its start, and is closed by the receiver."""
+
+    collection: str
+    solved: Solved
+    changes: BinaryIO
+
+
 @dataclass(slots=True, frozen=True)
 class _Pages:
     """The visited pages of a collection, in the order of their keys."""

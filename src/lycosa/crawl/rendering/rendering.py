@@ -8,10 +8,13 @@ a while, since the pages of a site load the same ones.
 from __future__ import annotations
 
 import re
-from collections import OrderedDict, deque
+from collections import deque
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from enum import Enum
+
+from cachetools import TTLCache
 
 from lycosa.config.settings import Collection, Config
 from lycosa.core.errors import Refusal
@@ -79,31 +82,6 @@ class RequisiteRules:
         return any(".".join(labels[start:]) in self._hosts for start in range(len(labels)))
 
 
-class ScriptCache:
-    """Scripts by collection and URL, at most 32 MiB of them, those asked for last."""
-
-    def __init__(self) -> None:
-        self._held: OrderedDict[tuple[str, str], tuple[int, int, Head, bytes]] = OrderedDict()
-        self._bytes = 0
-
-    def get(self, key: tuple[str, str], now: int) -> tuple[int, Head, bytes] | None:
-        """(status, head, payload), if it is here and not too old. `now`: monotonic."""
-        cached = self._held.get(key)
-        if cached is None or now - cached[0] > KEEP_MS:
-            return None
-        self._held.move_to_end(key)
-        return cached[1:]
-
-    def put(self, key: tuple[str, str], now: int, status: int, head: Head, payload: bytes) -> None:
-        """Keep one."""
-        old = self._held.pop(key, None)
-        self._bytes += len(payload) - (len(old[3]) if old else 0)
-        self._held[key] = (now, status, head, payload)
-        while self._bytes > _MAX_BYTES and self._held:
-            _, gone = self._held.popitem(last=False)
-            self._bytes -= len(gone[3])
-
-
 _WAITING_A_PAGE = 8  # pages that wait for each place in the browser, before no more are fetched
 _LOOK_AGAIN_MS = 100
 _HTML = frozenset(("text/html", "application/xhtml+xml"))
@@ -168,7 +146,13 @@ class Renders:
             for name, each in collections.items()
             if each.render != "never"
         }
-        self._cache = ScriptCache()
+        # scripts by collection and URL
+        self._scripts: TTLCache[tuple[str, str], tuple[int, Head, bytes]] = TTLCache(
+            _MAX_BYTES,
+            KEEP_MS,
+            timer=crawl.clock.monotonic_ms,
+            getsizeof=lambda script: len(script[2]),
+        )
         # (look again at, …): what may not be asked for yet
         self._requests: deque[tuple[int, ResourceRequest]] = deque()
         self._awaited: dict[tuple[str, str], list[ResourceRequest]] = {}  # by collection and URL
@@ -255,7 +239,8 @@ class Renders:
             and any(each.kind == "Script" for each in requests)
             and "no-store" not in headers.tokens("cache-control")
         ):
-            self._cache.put(key, self._crawl.clock.monotonic_ms(), exchange.status, head, payload)
+            with suppress(ValueError):  # larger than the cache
+                self._scripts[key] = exchange.status, head, payload
         for each in requests:
             self._browser.give(each, exchange.status, head, payload)
 
@@ -307,7 +292,7 @@ class Renders:
             self._browser.refuse(request)
             return
         key = (page.collection, target)
-        cached = self._cache.get(key, now)
+        cached = self._scripts.get(key)
         if cached is not None:
             self._browser.give(request, *cached)
             return

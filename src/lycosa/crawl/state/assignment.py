@@ -13,7 +13,7 @@ from lycosa.core.clock import Clock
 from lycosa.core.records import UrlId, UrlRow
 from lycosa.crawl.admission.link_gate import LinkGate
 from lycosa.crawl.admission.url_filter import FREE_SUSPECTS, free_suspects
-from lycosa.crawl.state.events import CrawlEvents
+from lycosa.crawl.state.events import CrawlListeners
 from lycosa.crawl.state.progress import Progress
 from lycosa.crawl.state.task import Task
 from lycosa.frontier.politeness.delay import DelayRules
@@ -72,7 +72,9 @@ class Assignment:
 
     def doubts(self) -> bool:
         """Whether one more URL that looks like a trap may be fetched on a host that was named."""
-        return self.suspects < free_suspects(self.gate.named_hosts, self.pages, self.free_suspects)
+        return self.suspects < free_suspects(
+            self.gate.admission.named_hosts, self.pages, self.free_suspects
+        )
 
     def knows(self, identity: UrlId) -> bool:
         """Whether a URL is known; one whose key another URL has is not."""
@@ -109,7 +111,7 @@ class CrawlData:
 
     clock: Clock
     progress: Progress
-    events: CrawlEvents = field(default_factory=CrawlEvents)
+    listeners: CrawlListeners = field(default_factory=list)
     prerequisites: deque[Task] = field(default_factory=deque)
     in_flight: dict[int, tuple[UrlRow, ...]] = field(default_factory=dict)
     assignments: dict[str, Assignment] = field(default_factory=dict)

@@ -16,7 +16,7 @@ from lycosa.archive.cdxj import write_cdxj
 from lycosa.archive.warc.writer import RevisitTarget, WarcWriter
 from lycosa.core.records import Exchange, HostRow, Link, Page, UrlRow, Visit
 from lycosa.crawl.recovery.unparsed import UnparsedDocuments
-from lycosa.crawl.state.events import CrawlEvents, PatternMatch
+from lycosa.crawl.state.events import CrawlListeners, PatternMatch
 from lycosa.store.log.archive_files import CDXJ_NAME, WARC_NAME
 from lycosa.store.log.claim import Claim, DataFolder
 from lycosa.store.log.transaction import CommitContents
@@ -140,12 +140,8 @@ class Batch:
         )
         self.counters["matches"] += 1
 
-    def add_redirect(self, visit: Visit, link: Link) -> None:
-        """A redirect is a link of its source, though its source has no page."""
-        self._buffers.links.add_links(visit, [link])
-
     def add_links(self, visit: Visit, links: list[Link]) -> None:
-        """Links of what is no page: a style sheet's."""
+        """Add links of a response that has no page: of a redirect, of a style sheet."""
         self._buffers.links.add_links(visit, links)
 
     def add_remote_url(self, row: Row) -> None:
@@ -272,10 +268,10 @@ class CommitBuffer:
     holds. Rows here override what the tables return.
     """
 
-    def __init__(self, claim: Claim, info: dict[str, str], events: CrawlEvents) -> None:
+    def __init__(self, claim: Claim, info: dict[str, str], listeners: CrawlListeners) -> None:
         self._claim = claim
         self._info = info
-        self._events = events
+        self._listeners = listeners
         self.claim_number, self.claimed_partitions = claim.entry, claim.partitions
         self.batch = Batch(claim, info)
         self.cut: Batch | None = None
@@ -288,21 +284,25 @@ class CommitBuffer:
 
         Call `committed` when its commit is written.
         """
-        self._events.before_commit()
+        for listener in self._listeners:
+            listener.before_commit()
         batch = self.batch
         if not batch.empty:
             self.batch = Batch(self._claim, self._info)
             self.cut = batch
             self.cuts += 1
             self.unparsed.seal()
-            batch.cut(self._events.applied_entries())
+            applied: dict[int, int] = {}
+            for listener in self._listeners:
+                applied.update(listener.applied_entries())
+            batch.cut(applied)
         return batch
 
     def committed(self) -> None:
         """The batch that was cut last stands in the tables: they show it from now on."""
         self.cut = None
         self.unparsed.committed(self.cuts)
-        self._events.log_advanced(self._claim.state)
+        self._report_log()
 
     def follow_log(self) -> None:
         """Read on in the log, while no commit is being written: an idle worker must know of merges
@@ -314,7 +314,11 @@ class CommitBuffer:
         before = self._claim.state.head
         self._claim.check()
         if self._claim.state.head != before:
-            self._events.log_advanced(self._claim.state)
+            self._report_log()
+
+    def _report_log(self) -> None:
+        for listener in self._listeners:
+            listener.log_advanced(self._claim.state)
 
     def pending_urls(self, host_key: int) -> Iterator[UrlRow]:
         """The rows of a host's URLs that the tables do not show yet; of two versions the newer

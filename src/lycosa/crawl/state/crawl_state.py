@@ -84,10 +84,10 @@ class CrawlState(CrawlListener):
         self.prerequisites = data.prerequisites
         self.in_flight = data.in_flight
         self.assignments = data.assignments
-        self.events = data.events
+        self.listeners = data.listeners
         self.refused_origins: set[str] = set()  # the address guard refused to connect to them
         self.buffer = buffer = CommitBuffer(
-            claim, crawl_info(config.fetch.user_agent, config.fetch.contact, names), data.events
+            claim, crawl_info(config.fetch.user_agent, config.fetch.contact, names), data.listeners
         )
         self.scheduler = _make_scheduler(claim, config, jobs, data, buffer, HostDirectory(folder))
         self.frontier = self.scheduler.frontier
@@ -104,7 +104,7 @@ class CrawlState(CrawlListener):
         )
         for job in jobs:
             self.assignments[job.collection.name] = self._assignment(job, folder)
-        self.events.add(self)
+        self.listeners.append(self)
 
     def drop_prerequisites(self, origin: str) -> None:
         """Remove the waiting requests that belong to an origin's robots.txt or login."""

@@ -11,7 +11,7 @@ from lycosa.store.log.state import LogState
 
 
 class CrawlListener:
-    """Base of what `CrawlEvents.add` takes; every method does nothing."""
+    """Takes part in a crawl; every method of this base does nothing."""
 
     def before_commit(self) -> None:
         """A batch is about to be cut: add what belongs into it."""
@@ -36,39 +36,8 @@ class CrawlListener:
         return {}
 
 
-class CrawlEvents:
-    """The listeners of one session, in the order in which they were added."""
-
-    def __init__(self) -> None:
-        self._listeners: list[CrawlListener] = []
-
-    def add(self, listener: CrawlListener) -> None:
-        self._listeners.append(listener)
-
-    def before_commit(self) -> None:
-        for listener in self._listeners:
-            listener.before_commit()
-
-    def log_advanced(self, state: LogState) -> None:
-        for listener in self._listeners:
-            listener.log_advanced(state)
-
-    def may_become_due(self) -> bool:
-        return any(listener.may_become_due() for listener in reversed(self._listeners))
-
-    def row_processed(self, row: UrlRow, visit: Visit, page: Page | None) -> None:
-        for listener in self._listeners:
-            listener.row_processed(row, visit, page)
-
-    def seen_url_linked(self, collection: str, identity: UrlId) -> None:
-        for listener in self._listeners:
-            listener.seen_url_linked(collection, identity)
-
-    def applied_entries(self) -> dict[int, int]:
-        applied: dict[int, int] = {}
-        for listener in self._listeners:
-            applied.update(listener.applied_entries())
-        return applied
+CrawlListeners = list[CrawlListener]
+"""The listeners of one session, in the order in which they were added."""
 
 
 @dataclass(slots=True, frozen=True)

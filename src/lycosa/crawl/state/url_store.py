@@ -116,7 +116,7 @@ class UrlStore(AdmissionListener):
         self._in_flight = data.in_flight
         self._prerequisites = data.prerequisites
         self._progress = data.progress
-        self._events = data.events
+        self._listeners = data.listeners
         self._clock = data.clock
         self._buffer = buffer
         self._hosts = hosts
@@ -180,6 +180,25 @@ class UrlStore(AdmissionListener):
                 return row
         return None
 
+    def find_all(
+        self, collection: str, identities: Iterable[UrlId], operation: str = ""
+    ) -> list[UrlRow]:
+        """Return the rows of URLs as they are now, wherever they are. A look into the tables costs
+        hardly more for a thousand URLs than for one.
+        """
+        rows, missing = [], []
+        for identity in identities:
+            row = self.find(collection, identity, operation)
+            if row is None:
+                missing.append(identity)
+            else:
+                rows.append(row)
+        stored = self._scheduler.heads.stored(missing)
+        rows += [
+            row for row in stored if (row.collection, row.operation) == (collection, operation)
+        ]
+        return rows
+
     def put_off(self, row: UrlRow, reason: str) -> None:
         """A URL is not fetched now; it stays known, with the reason, and is looked at again in some
         days.
@@ -218,15 +237,8 @@ class UrlStore(AdmissionListener):
         assignment = self._assignments[collection]
         if assignment.collection.recrawl == "never" or not claims:
             return
-        missing = []
-        for identity, changed_at in claims.items():
-            row = self.find(collection, identity)
-            if row is None:
-                missing.append(identity)
-            elif row.state == UrlState.VISITED:
-                self._heed(row, changed_at)
-        for row in self._scheduler.heads.stored(missing):
-            if (row.collection, row.operation, row.state) == (collection, "", UrlState.VISITED):
+        for row in self.find_all(collection, claims):
+            if row.state == UrlState.VISITED:
                 self._heed(row, claims.get(row.id, 0))
 
     def _heed(self, row: UrlRow, changed_at: int) -> None:
@@ -315,7 +327,8 @@ class UrlStore(AdmissionListener):
 
     def linked(self, collection: str, identity: UrlId, source: str) -> None:
         if source:  # a seed that is named again is no link
-            self._events.seen_url_linked(collection, identity)
+            for listener in self._listeners:
+                listener.seen_url_linked(collection, identity)
 
     def seed(self, name: str, seeds: Iterable[str]) -> None:
         """Admit what the operator named.
