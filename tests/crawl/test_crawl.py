@@ -4,7 +4,6 @@ resuming.
 
 from __future__ import annotations
 
-import errno
 import itertools
 import threading
 from collections import Counter
@@ -12,12 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from lycosa.core.errors import OwnedError, UsageError, WorkError
+from lycosa.core.errors import OwnedError, UsageError
 from lycosa.crawl.worker import Worker
-from lycosa.store.log.claim import Claim
 from lycosa.store.verify.check import verify
 from lycosa.store.workspace import Workspace
-from tests.crawl.conftest import Crawled, RunCrawl, ServeWeb, SmallWeb, page
+from tests.crawl.conftest import Crawled, RunCrawl, ServeWeb, SmallWeb, full_disk, page
 
 
 def assert_counts_add_up(crawled: Crawled) -> None:
@@ -98,18 +96,16 @@ def serve_two_ways(serve: ServeWeb) -> SmallWeb:
     """Host 1 reaches host 2's page by a long way at once; the short way leads over a slow page."""
     web = serve({}, {}, extra=["location /short.html { limit_rate 4k; }", ""])
     target = web.url("/t.html", host=2)
-    sites = (
+    web.write(
         {
             "index.html": page("/short.html", "/l1.html"),
             "short.html": page(target, text="x" * 2_000),
             "l1.html": page("/l2.html"),
             "l2.html": page(target),
-        },
-        {"t.html": page("/u.html"), "u.html": page("/v.html"), "v.html": page()},
+        }
     )
-    for server, site in zip(web.server.servers, sites, strict=True):
-        for path, content in site.items():
-            (server.root / path).write_text(content)
+    far = {"t.html": page("/u.html"), "u.html": page("/v.html"), "v.html": page()}
+    web.write(far, host=2)
     return web
 
 
@@ -404,7 +400,8 @@ def test_a_disk_that_fills_during_a_commit_loses_nothing(
 ) -> None:
     web = serve(CHAIN)
 
-    _stop_with_everything_uncommitted(run, monkeypatch, web.url())
+    with full_disk(monkeypatch):
+        run(web.url())
     mark = web.server.mark()
     again = run(web.url())
     assert web.asked(mark) == []
@@ -413,25 +410,12 @@ def test_a_disk_that_fills_during_a_commit_loses_nothing(
     assert_counts_add_up(again)
 
 
-def _stop_with_everything_uncommitted(
-    run: RunCrawl, monkeypatch: pytest.MonkeyPatch, *seeds: str, **how: object
-) -> None:
-    """A crawl that ends as a killed one does: the archive is whole, nothing is committed."""
-
-    def full(*_: object, **__: object) -> int:
-        raise OSError(errno.ENOSPC, "No space left on device")
-
-    with monkeypatch.context() as broken:
-        broken.setattr(Claim, "commit", full)
-        with pytest.raises(WorkError, match=r"could not be committed.*No space left"):
-            run(*seeds, **how)
-
-
 def test_replay_leaves_another_collections_exchanges_to_it(
     serve: ServeWeb, run: RunCrawl, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     web = serve(CHAIN)
-    _stop_with_everything_uncommitted(run, monkeypatch, web.url(), name="first")
+    with full_disk(monkeypatch):
+        run(web.url(), name="first")
     other = run(web.url(), name="second", depth=0)
     assert other.progress.replayed == 0
     assert other.count("pages", collection="second") == 1

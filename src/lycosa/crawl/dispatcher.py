@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable
+from functools import partial
 from typing import assert_never
 
 from lycosa.config.settings import Config
@@ -70,10 +71,14 @@ class Dispatcher:
         self._renders: Renders | None = None
         if any(each.collection.render != "never" for each in crawl.assignments.values()):
             self._renders = Renders(
-                crawl, config, processor.parse, self._archive_page, self._prerequisites.look_again
+                crawl,
+                config,
+                processor.parse,
+                partial(self._archive_early, to_render=True),
+                self._prerequisites.look_again,
             )
         self.fetcher = FetchPipeline(
-            fetcher, processor.documents, self._archive_document, self._renders
+            fetcher, processor.documents, self._archive_early, self._renders
         )
         collections = {name: each.collection for name, each in crawl.assignments.items()}
         profiles = RequestProfiles(
@@ -254,17 +259,14 @@ class Dispatcher:
         else:
             self._crawl.frontier.release(task.identity.host_key)
 
-    def _archive_document(self, exchange: Exchange) -> Callable[[], bytes] | None:
-        """Archive a document. `finish` gets it again when it is parsed."""
+    def _archive_early(
+        self, exchange: Exchange, *, to_render: bool = False
+    ) -> Callable[[], bytes] | None:
+        """Archive a document that is to be parsed, or a page that is to be rendered. `finish` gets
+        it again when it is.
+        """
         assert isinstance(exchange.token, Task)
         self._requests.process_response(exchange, exchange.token)
-        return None if exchange.error else self._processor.set_aside(exchange, exchange.token)
-
-    def _archive_page(self, exchange: Exchange) -> bool:
-        """Archive a page that is to be rendered. `finish` gets it again when it is."""
-        assert isinstance(exchange.token, Task)
-        self._requests.process_response(exchange, exchange.token)
-        return (
-            not exchange.error
-            and self._processor.set_aside(exchange, exchange.token, to_render=True) is not None
-        )
+        if exchange.error:
+            return None
+        return self._processor.set_aside(exchange, exchange.token, to_render=to_render)

@@ -9,13 +9,13 @@ if it was last visited before it was submitted.
 
 from __future__ import annotations
 
-import json
 from collections import defaultdict
 from collections.abc import Iterable
 from contextlib import suppress
 from datetime import UTC, datetime
-from typing import NamedTuple
+from typing import Any
 
+from pydantic import BaseModel, ConfigDict
 from xxhash import xxh3_64_intdigest
 
 from lycosa.core.errors import UrlError
@@ -38,16 +38,26 @@ _BATCH_URLS = 1_000  # per look into the tables
 _SECOND_MS = 999  # a time that is written in whole seconds may be so much later
 
 
-class Submission(NamedTuple):
-    """What a file asks for. `submitted_at` in ms since 1970, the latest that the text may mean;
-    `operation`: what is to be done with the pages, and those that they lead to
+class Submission(BaseModel):
+    """An inbox file. `operation`: what is to be done with the pages, and those that they lead to
     (`lycosa.crawl.policy.operations`); empty: they are fetched.
     """
 
+    model_config = ConfigDict(strict=True)
+
     collection: str
     urls: tuple[str, ...]
-    submitted_at: int
-    operation: str = ""
+    submitted_at: Any = None
+    operation: str | None = None
+
+    def at_ms(self, now_ms: int) -> int:
+        """Return when it was submitted (ms since 1970), at the latest that the text may mean."""
+        try:
+            at = datetime.fromisoformat(str(self.submitted_at))
+            at_ms = round((at if at.tzinfo else at.replace(tzinfo=UTC)).timestamp() * 1000)
+        except (ValueError, OverflowError):
+            return now_ms
+        return min(at_ms + (0 if at.microsecond else _SECOND_MS), now_ms)
 
 
 Renewals = dict[str, dict[UrlId, int]]
@@ -122,29 +132,9 @@ class Inbox:
         try:
             if (self._storage.size(path) or 0) > MAX_FILE_BYTES:
                 return None
-            document = json.loads(self._storage.read(path) or b"")
-            collection, urls = document["collection"], document["urls"]
-            if (
-                not isinstance(collection, str)
-                or not isinstance(urls, list)
-                or not all(isinstance(url, str) for url in urls)
-            ):
-                return None
-            operation = str(document.get("operation") or "")
-            return Submission(
-                collection, tuple(urls), self._time(document.get("submitted_at")), operation
-            )
-        except (OSError, ValueError, KeyError, TypeError, RecursionError):
+            return Submission.model_validate_json(self._storage.read(path) or b"")
+        except (OSError, ValueError):
             return None
-
-    def _time(self, text: object) -> int:
-        now_ms = self._crawl.clock.now_ms()
-        try:
-            at = datetime.fromisoformat(str(text))
-            at_ms = round((at if at.tzinfo else at.replace(tzinfo=UTC)).timestamp() * 1000)
-        except (ValueError, OverflowError):
-            return now_ms
-        return min(at_ms + (0 if at.microsecond else _SECOND_MS), now_ms)
 
     def _is_young(self, name: str) -> bool:
         modified_at = self._storage.modified_at(f"{INBOX}/{name}")
@@ -158,7 +148,7 @@ class Inbox:
         """
         crawl = self._crawl
         gate = crawl.assignments[submission.collection].gate
-        applied = 0
+        applied, submitted_at = 0, submission.at_ms(crawl.clock.now_ms())
         for url in submission.urls:
             before = gate.admitted_count
             try:
@@ -172,11 +162,11 @@ class Inbox:
                 )
                 continue
             if gate.remote_links is not None and not gate.holds(identity):
-                way = Way(kind=INBOX_LINK, first_seen_at=submission.submitted_at)
+                way = Way(kind=INBOX_LINK, first_seen_at=submitted_at)
                 gate.remote_links.send(identity, 0, crawl.clock.now_ms(), way)
             elif gate.admitted_count == before:
                 again = renewals[submission.collection]
-                again[identity] = max(submission.submitted_at, again.get(identity, 0))
+                again[identity] = max(submitted_at, again.get(identity, 0))
                 continue
             applied += 1
         return applied
@@ -217,10 +207,10 @@ def submission(
     collection: str, urls: Iterable[str], submitted_at: str, operation: str = ""
 ) -> bytes:
     """The content of an inbox file."""
-    document = {
-        "collection": collection,
-        "urls": list(urls),
-        "submitted_at": submitted_at,
-        "operation": operation,
-    }
-    return (json.dumps(document, ensure_ascii=False) + "\n").encode()
+    document = Submission(
+        collection=collection,
+        urls=tuple(urls),
+        submitted_at=submitted_at,
+        operation=operation,
+    )
+    return (document.model_dump_json() + "\n").encode()

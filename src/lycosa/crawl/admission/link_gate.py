@@ -125,9 +125,7 @@ class LinkGate:
         """Admit what the links of a visited page lead to, one deeper than the page."""
         if self._reach is not None:
             links = list(links)
-            self.extend(
-                source.id.url_key, (link.target for link in links if self._is_followed(link)), 1
-            )
+            self.extend(source.id.url_key, self.followed(links), 1)
         verdicts = self._verdicts
         depth = source.depth + 1
         respect_nofollow = self._collection.respect_nofollow
@@ -216,10 +214,12 @@ class LinkGate:
                                 self._reach.wake(identity.host_key)
         return admitted
 
-    def _is_followed(self, link: Link) -> bool:
-        return link.kind in _FOLLOWED and not (
-            self._collection.respect_nofollow and "nofollow" in link.rel
-        )
+    def followed(self, links: Iterable[Link]) -> Iterator[str]:
+        """Yield the targets of the links that a crawl follows from a page."""
+        heeds = self._collection.respect_nofollow
+        for target, _, rel, kind, _ in links:
+            if kind in _FOLLOWED and not (heeds and rel and "nofollow" in rel):
+                yield target
 
     def takes(self, url: str) -> bool:
         """Whether a normalised URL lies in the collection's scope (nothing is counted)."""
@@ -340,8 +340,3 @@ class LinkGate:
 def _leads_back(instead: str, way: Way) -> bool:
     """A page that redirects to itself with a session has no other URL."""
     return way.redirects > 0 and instead == way.referrer
-
-
-def redirect_link(location: str) -> Link:
-    """The link that a redirect is, as it stands in `links`."""
-    return Link(location, "", "", LinkKind.REDIRECT, 0)

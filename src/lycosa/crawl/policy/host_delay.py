@@ -1,4 +1,4 @@
-"""How long a host is left alone after an exchange, by all that asks for a pause."""
+"""Pauses of hosts: after an exchange, and between availability checks and the crawl's fetches."""
 
 from __future__ import annotations
 
@@ -85,19 +85,10 @@ class HostRest:
                 self._clock.now_ms() + clocks.domain_rests_until(host.registrable_domain) - now,
             )
 
-    def rest(self, queue: HostQueue, pause: int) -> None:
-        """Leave the host alone for that long, once."""
+    def rest(self, queue: HostQueue, pause: int, *, lasting: bool = False) -> None:
+        """Leave the host alone for that long: once, or `lasting`: after every fetch."""
         host = queue.row
-        host.defer_until(self._clock.now_ms() + pause)
-        now = self._clock.monotonic_ms()
-        self._crawl.frontier.delay(host.host_key, now, now + pause)
-
-    def heed(self, queue: HostQueue, pause: int) -> None:
-        """The host's robots.txt, which another host answered, asks for a pause: it holds from the
-        redirect on that led there.
-        """
-        host = queue.row
-        host.defer_until(self._clock.now_ms() + pause, delay_ms=pause)
+        host.defer_until(self._clock.now_ms() + pause, delay_ms=pause if lasting else 0)
         now = self._clock.monotonic_ms()
         self._crawl.frontier.delay(host.host_key, now, now + pause)
 

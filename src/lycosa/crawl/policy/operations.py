@@ -20,14 +20,13 @@ from contextlib import suppress
 from typing import Protocol
 
 from lycosa.core.errors import Exclusion
-from lycosa.core.records import FOLLOWED_KINDS, Link, Page, UrlId, UrlRow, UrlState, Visit
+from lycosa.core.records import Link, Page, UrlId, UrlRow, UrlState, Visit
 from lycosa.crawl.admission.discovery import Discovery
 from lycosa.crawl.admission.remote_links import Way
 from lycosa.crawl.recovery.stored_pages import StoredPages
 from lycosa.crawl.state.crawl_state import CrawlState
 from lycosa.crawl.state.events import CrawlListener, PatternMatch
 
-_FOLLOWED = frozenset(kind.value for kind in FOLLOWED_KINDS)
 _EXCLUSIONS = frozenset(reason.value for reason in Exclusion)
 # rows of a host that are served together: each reading of the tables costs some .1 s
 _AT_ONCE = 200
@@ -258,13 +257,8 @@ class Operations(CrawlListener):
         """Note what a page holds, and pass the operation on."""
         for match in work.look(text):
             self._crawl.buffer.batch.add_match(visit, match)
-        heeds = self._crawl.assignments[row.collection].collection.respect_nofollow
-        targets = (
-            link.target
-            for link in links
-            if link.kind in _FOLLOWED and not (heeds and link.rel and "nofollow" in link.rel)
-        )
-        self._inherit(row, work, targets)
+        gate = self._crawl.assignments[row.collection].gate
+        self._inherit(row, work, gate.followed(links))
         row.record_visit(visit.fetched_at)
         self._end(row, UrlState.VISITED)
 

@@ -1,5 +1,5 @@
-"""What an exchange means for its URL and its host: one pure function over status, error and
-headers.
+"""What an exchange means for its URL and its host: pure functions over status, error and headers;
+and conditional requests.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""How a collection presents itself: its language, where it comes from, its cookies and its
-credentials.
+"""Request profiles of collections (language, referrer, cookies, credentials), and the requests that
+are built from them.
 
-A URL that several collections want is fetched once for all of them only where they would send the
-same; one with cookies or credentials is always fetched for itself, so that nobody gets what another
-one's password opened.
+A URL of several collections is fetched once for all of them only where their requests are equal.
+A collection with cookies or credentials always fetches for itself, so that no other collection
+receives what its password opened.
 """
 
 from __future__ import annotations

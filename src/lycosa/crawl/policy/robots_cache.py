@@ -93,13 +93,9 @@ class RobotsCache:
             return True
         for entry in entries:
             if entry.origin == origin and holds_now(entry, now_ms):
-                self._put(entry)
+                self.load(entry)
                 return True
         return False
-
-    def load(self, entry: RobotsEntry) -> None:
-        """Take what the store holds of an origin."""
-        self._put(entry)
 
     def received(self, origin: str, exchange: Exchange) -> RobotsEntry:
         """The last exchange for an origin's robots.txt (redirects followed): parse it and give the
@@ -120,10 +116,11 @@ class RobotsCache:
                 payload = decode_body(exchange, MAX_ROBOTS_BYTES).payload
                 body = robots_text(payload)
         entry = RobotsEntry(origin, status, at, at + lifetime, body)
-        self._put(entry)
+        self.load(entry)
         return entry
 
-    def _put(self, entry: RobotsEntry) -> None:
+    def load(self, entry: RobotsEntry) -> None:
+        """Load a stored file of an origin."""
         verdict = robots_verdict(entry.status, "" if entry.status else "no answer")
         if verdict == "parse":
             robots = Robots(entry.body, self._user_agent, entry.origin)

@@ -1,4 +1,5 @@
-"""From a fetched answer to a `Page`: decode, see whether it is something we read, parse.
+"""From a response to a `Page`: decode, check the media type, parse; with the style sheets that a
+page needs, and marks that name the page which a hanging worker parses.
 
 Shared by the crawl, by replay, by `reparse` and by the commands that look at one page, so that all
 give the same result.
@@ -7,7 +8,7 @@ give the same result.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import chain
 from multiprocessing.sharedctypes import RawArray, RawValue
 from typing import Protocol
@@ -200,26 +201,16 @@ class _Unmarked:
         return self._documents.read(exchange)
 
 
-class MarkingReader(Reader):
-    """Reads as its base does, and leaves a mark while it does so, but for documents. A child
-    process gets the plain reader.
-    """
-
-    __slots__ = ("_mark", "_plain")
+class MarkingReader:
+    """Reads as `reader` does, and leaves a mark while it does so, but for documents."""
 
     def __init__(self, reader: Reader, mark: PageMark) -> None:
         documents = None if reader.documents is None else _Unmarked(reader.documents, mark)
-        super().__init__(reader.max_decoded, reader.product_token, documents)
-        object.__setattr__(self, "_mark", mark)
-        object.__setattr__(self, "_plain", reader)
+        self._reader = replace(reader, documents=documents)
+        self._mark = mark
 
     def __call__(self, exchange: Exchange, headers: Headers) -> ParsedExchange:
-        mark: PageMark = self._mark  # type: ignore[attr-defined]
-        mark.set(exchange.url)
-        parsed = Reader.__call__(self, exchange, headers)
-        mark.set("")
+        self._mark.set(exchange.url)
+        parsed = self._reader(exchange, headers)
+        self._mark.set("")
         return parsed
-
-    def __reduce__(self) -> tuple[type[Reader], tuple[int, str, ReadsDocuments | None]]:
-        plain: Reader = self._plain  # type: ignore[attr-defined]
-        return Reader, (plain.max_decoded, plain.product_token, plain.documents)

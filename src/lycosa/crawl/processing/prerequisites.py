@@ -1,5 +1,5 @@
-"""What has to be fetched before the pages of its host (robots.txt, log-ins, what a browser asks
-for), and when it may be.
+"""Requests that precede the pages of a host (robots.txt, logins, what a browser loads): when they
+may start; and how responses for robots.txt are processed.
 """
 
 from __future__ import annotations
@@ -110,7 +110,7 @@ class RobotsProcessor:
             queue.row.replace_robots(entry)
             # the fetch is booked on the host that answered
             if origin_id.host_key != task.identity.host_key:
-                self._rest.heed(queue, crawl.robots.crawl_delay_ms(task.origin))
+                self._rest.rest(queue, crawl.robots.crawl_delay_ms(task.origin), lasting=True)
             crawl.buffer.batch.change_host(queue.row)
             crawl.frontier.release(origin_id.host_key)
             self._discovery.from_robots(task.origin, crawl.robots.sitemaps(task.origin))

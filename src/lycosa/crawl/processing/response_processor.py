@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from functools import partial
 
@@ -77,8 +77,10 @@ class ResponseProcessor:
         fetch = crawl.config.fetch
         self.crawl = crawl
         self.documents = DocumentPool(document_limits(crawl.config))
-        reader = Reader(fetch.max_decoded, product_token(fetch.user_agent), self.documents)
-        self._read: ParseFunction = reader if wrap_reader is None else wrap_reader(reader)
+        self._reader = Reader(fetch.max_decoded, product_token(fetch.user_agent), self.documents)
+        self._read: ParseFunction = (
+            self._reader if wrap_reader is None else wrap_reader(self._reader)
+        )
         self.discovery = discovery
         self._rows = RowProcessor(crawl, discovery, self.parse, page_matcher)
         self._rest = HostRest(crawl)
@@ -92,12 +94,7 @@ class ResponseProcessor:
         """Archive an exchange, then act on it. A replayed one keeps its record id."""
         crawl = self.crawl
         headers = parse_head(exchange.response_head)
-        verdict = judge(
-            exchange,
-            headers,
-            now_ms=self._clock.now_ms(),
-            last_attempt=any(row.fails >= self._retries for row in task.rows),
-        )
+        verdict = self._judge(exchange, headers, task)
         first = task.rows[0] if task.rows else None
         name = first.collection if first else task.collection or self._collection_of(task)
         aside = self._aside.pop(id(exchange), None)
@@ -152,12 +149,7 @@ class ResponseProcessor:
         """
         crawl = self.crawl
         headers = parse_head(exchange.response_head)
-        verdict = judge(
-            exchange,
-            headers,
-            now_ms=self._clock.now_ms(),
-            last_attempt=any(row.fails >= self._retries for row in task.rows),
-        )
+        verdict = self._judge(exchange, headers, task)
         if verdict.outcome is not FetchOutcome.PAGE or not task.rows:
             return None
         revisit = revisit_target(exchange, verdict, task.rows)
@@ -179,6 +171,14 @@ class ResponseProcessor:
             self._rest.book(task, exchange, verdict, visit.server)
         return partial(crawl.buffer.unparsed.body, visit.record_id)
 
+    def _judge(self, exchange: Exchange, headers: Headers, task: Task) -> Judgement:
+        return judge(
+            exchange,
+            headers,
+            now_ms=self._clock.now_ms(),
+            last_attempt=any(row.fails >= self._retries for row in task.rows),
+        )
+
     def parse(self, exchange: Exchange, headers: Headers) -> ParsedExchange:
         """Parse the page of an exchange."""
         return self._read(exchange, headers)
@@ -186,12 +186,11 @@ class ResponseProcessor:
     @contextmanager
     def parsing_in_a_child(self) -> Iterator[None]:
         """Parse in a child process for a while, as pages may kill the parser."""
-        reader = self._read
-        assert isinstance(reader, Reader)
-        with ChildReader(reader) as child:
+        read = self._read
+        with closing(ChildReader(self._reader)) as child:
             self._read = child
             yield
-        self._read = reader
+        self._read = read
 
     def _note_failure(self, exchange: Exchange, task: Task, verdict: Judgement) -> None:
         """Tell whoever waits for the crawl at once why a seed, or all of its host, cannot be

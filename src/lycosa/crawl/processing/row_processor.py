@@ -7,9 +7,8 @@ from functools import lru_cache
 
 from lycosa.archive.warc.writer import RevisitTarget
 from lycosa.core.errors import Exclusion, FetchError, Refusal
-from lycosa.core.records import Exchange, UrlRow, UrlState, Visit
+from lycosa.core.records import Exchange, Link, LinkKind, UrlRow, UrlState, Visit
 from lycosa.crawl.admission.discovery import Discovery
-from lycosa.crawl.admission.link_gate import redirect_link
 from lycosa.crawl.policy.outcome import FetchOutcome, Judgement
 from lycosa.crawl.policy.page_budgets import is_held
 from lycosa.crawl.processing.page_reader import (
@@ -257,7 +256,8 @@ class RowProcessor(CrawlListener):
             self.discovery.redirect(row, visit.redirect_to)
             return
         if first:
-            crawl.buffer.batch.add_links(visit, [redirect_link(visit.redirect_to)])
+            link = Link(visit.redirect_to, "", "", LinkKind.REDIRECT, 0)
+            crawl.buffer.batch.add_links(visit, [link])
         gate = crawl.assignments[row.collection].gate
         refused = gate.redirect(row, visit.redirect_to, self._clock.now_ms())
         if refused or row.redirects < crawl.config.fetch.max_redirects:

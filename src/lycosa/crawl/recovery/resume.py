@@ -1,7 +1,9 @@
-"""Taking up collections where the log left them: URLs, hosts, and what a wider or narrower call
-changes.
+"""Resume collections where the log left them: load URLs and hosts, and apply what a wider or
+narrower call changes, by walking the stored links.
 
-Only the owner of the partitions calls this, after its claim and before it replays.
+Only the owner of the partitions calls this, after its claim and before it replays. Nothing is
+fetched. Depths are relaxed as in Bellman and Ford: a URL whose depth decreased is walked from
+again, until nothing changes. Memory holds the links of one data file, and the keys of those URLs.
 """
 
 from __future__ import annotations

@@ -19,8 +19,7 @@ from typing import BinaryIO
 import numpy as np
 
 from lycosa.core.records import UrlId, UrlRow, UrlState
-from lycosa.crawl.recrawl.rankers import Ranker
-from lycosa.crawl.recrawl.ranking import CHANGED, RankingResult
+from lycosa.crawl.recrawl.ranking import CHANGED, Ranker, RankingResult
 from lycosa.crawl.state.crawl_state import CrawlState
 from lycosa.crawl.state.events import CrawlListener
 from lycosa.frontier.recrawl.change_rate import DAY_MS

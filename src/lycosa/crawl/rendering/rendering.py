@@ -1,8 +1,10 @@
-"""What a page that is rendered may load: by place, exclusions, robots.txt and the partitions that
-are held.
+"""Rendering in a crawl: a page with scripts passes through a browser before it is parsed.
 
-All of it takes the way of a robots.txt: urgent, by the host's clock, archived. Scripts are kept for
-a while, since the pages of a site load the same ones.
+Its exchange is archived when it arrives (`ResponseProcessor.set_aside`), like a document's, and its
+host is then free: what the page loads are requests of their own, each by its host's clock, by
+robots.txt and the exclusions, archived. When the browser is done the exchange is processed with the
+rendered document; when that fails, without. A kill meanwhile costs the rendering and nothing else:
+replay reads the page as it was sent.
 """
 
 from __future__ import annotations
@@ -112,10 +114,10 @@ class Renders:
         crawl: CrawlState,
         config: Config,
         parse: ParseFunction,
-        set_aside: Callable[[Exchange], bool],
+        archive: Callable[[Exchange], object | None],
         look_again: Callable[[], None],
     ) -> None:
-        """`set_aside` archives a page and frees its host; False: it is not to be rendered.
+        """`archive` archives a page and frees its host; None: it is not to be rendered.
         `look_again`: there is something urgent.
 
         Raises:
@@ -133,7 +135,7 @@ class Renders:
         self._crawl = crawl
         self._config = config
         self._parse = parse
-        self._set_aside = set_aside
+        self._archive = archive
         self._look_again = look_again
         self._learner = RenderLearner()
         collections = {name: each.collection for name, each in crawl.assignments.items()}
@@ -216,7 +218,7 @@ class Renders:
                 return False
             compare = plan is RenderPlan.COMPARE
             page = replace(page, plain=plain if compare else None, shell=shell, compare=compare)
-        if not self._set_aside(exchange):
+        if self._archive(exchange) is None:
             return False
         self._begin(page)
         return True

@@ -1,4 +1,4 @@
-"""Seeds: one check of all of them, before anything is written."""
+"""Collections and seeds of a call or of the daemon, checked before anything is written."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ from lycosa.crawl.processing.response_processor import ResponseProcessor
 from lycosa.crawl.recovery.replay import replay
 from lycosa.crawl.recovery.resume import find_again, load, reconsider
 from lycosa.crawl.recovery.stored_pages import StoredPages
-from lycosa.crawl.recrawl.rankers import Ranker
+from lycosa.crawl.recrawl.ranking import Ranker
 from lycosa.crawl.recrawl.schedule import RecrawlSchedule
 from lycosa.crawl.session.single_fetch import fetching_of, named_pair
 from lycosa.crawl.state.crawl_state import CrawlPlace, CrawlState
@@ -176,17 +176,14 @@ class SessionOptions(WorkerOptions):
     passes on the URLs it discovers there, and reads what they discovered for it; it runs
     `forever`, because only all of them together know when a crawl has ended (`Worker.idle`).
     `worker`: its name in the log. `lease`: it fetches only while that holds, and adds no more pages
-    than its answers grant. `granted`: without a lease, how many pages this claim may add by
-    collection, instead of their budgets (`LeaseQuota.grant` raises it); a collection that is
-    missing has none. `plugins`: instead of the features and the installed plug-ins. `wrap_reader`:
-    makes the parser of pages from the usual one. `fetcher`: instead of the one that the settings
-    describe.
+    than its answers grant. `plugins`: instead of the features and the installed plug-ins.
+    `wrap_reader`: makes the parser of pages from the usual one. `fetcher`: instead of the one that
+    the settings describe.
     """
 
     fetcher: Fetcher | None = None
     partitions: Iterable[int] | None = None
     worker: str = ""
-    granted: Mapping[str, int] | None = None
     plugins: Plugins | None = None
     wrap_reader: Callable[[Reader], ParseFunction] | None = None
 
@@ -300,8 +297,6 @@ def _compose(
             follow=(lambda: session.follow()) if shared else None,
         ),
     )
-    if options.lease is None and options.granted is not None:
-        worker.quota.grant(options.granted)
     tables = HeldTables(workspace, claim.state, crawl.held_partitions)
     inbox = Inbox(claim, storage, crawl, operations)
     received_links = ReceivedLinks(crawl, discovery, inbox, claim, storage)

@@ -100,14 +100,6 @@ class OneOff:
         self.robots_problem = f"{exchange.error}: {exchange.error_text}" if exchange.error else ""
         return self._robots.received(origin, exchange)
 
-    def page(self, exchange: Exchange) -> Page:
-        """What the crawl would understand of an answer.
-
-        Raises:
-            WorkError: it is of a media type that is not read.
-        """
-        return read_page(exchange, self._settings)
-
     def _exchange(self, url: str, kind: VisitKind) -> Exchange:
         self._fetcher.start(Request(url, kind))
         while not (ended := self._fetcher.wait(200)):

@@ -121,7 +121,7 @@ class CrawlState(CrawlListener):
 
     def count_suspect(self, assignment: Assignment) -> None:
         """A URL that looks like a trap is fetched all the same."""
-        assignment.suspects += 1
+        assignment.count_suspect()
         self.buffer.batch.counters[f"suspects.{assignment.name}"] += 1
 
     def log_advanced(self, state: LogState) -> None:

@@ -1,4 +1,4 @@
-"""The hosts of a crawl: rows, queues, robots.txt."""
+"""The hosts and URLs of a crawl: every change of a row, and where a URL is queued."""
 
 from __future__ import annotations
 

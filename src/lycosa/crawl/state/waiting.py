@@ -1,5 +1,5 @@
-"""How a worker stands, as others ask about it from threads of their own: a picture that the
-worker's loop renews each second.
+"""URLs that wait: a snapshot by partition, renewed by the worker's loop each second and read from
+other threads; and, after the last commit, their number by reason.
 """
 
 from __future__ import annotations
