@@ -22,7 +22,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from lycosa.core.records import Exchange, Page
-from lycosa.crawl.documents.pool import DocumentLimits, DocumentPool
+from lycosa.crawl.documents.pool import DocumentPool
+from lycosa.crawl.documents.wire import DocumentLimits
 from lycosa.page.documents.kinds import kind_of
 from lycosa.page.documents.parse import parse_document
 

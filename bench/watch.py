@@ -32,8 +32,8 @@ from bench.search_scale import prepare
 from lycosa.commands.crawling.crawl import CrawlOrder, crawl
 from lycosa.config.settings import Collection, Config
 from lycosa.core.records import Visit
-from lycosa.crawl.processing.page_matcher import PatternMatch
 from lycosa.crawl.session import session
+from lycosa.crawl.state.events import PatternMatch
 from lycosa.find.find import find_stored
 from lycosa.matching.page_watcher import Watcher
 from lycosa.page.parse import parse_page

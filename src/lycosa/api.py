@@ -136,7 +136,7 @@ class OpenWorkspace:
             WorkError: the disk is full, the archive or the log is damaged.
         """
         from lycosa.commands.crawling.crawl import CrawlOrder, crawl
-        from lycosa.crawl.session.seeds import read_seeds
+        from lycosa.crawl.session.planning import read_seeds
         from lycosa.crawl.session.workspace_config import called_collection, read_config
         from lycosa.crawl.worker import Limits
 

@@ -126,7 +126,7 @@ class Cluster:
                 p
                 for worker in self.workers.values()
                 for p in worker.holds
-                if worker.lease.allows(p)
+                if worker.lease.holds and p in worker.lease.answer.partitions
             ]
             assert len(held) == len(set(held)), "two workers may fetch from one partition"
 

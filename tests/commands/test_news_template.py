@@ -21,8 +21,7 @@ from lycosa.commands.crawling.news27 import LANGUAGES, SITES
 from lycosa.commands.crawling.news_template import news_template, seeds_of
 from lycosa.config.reading import parse_config
 from lycosa.core.errors import ConfigError
-from lycosa.crawl.session.planning import make_plan
-from lycosa.crawl.session.seeds import read_seeds
+from lycosa.crawl.session.planning import make_plan, read_seeds
 from lycosa.crawl.session.session import SessionOptions, open_session
 from lycosa.store.tables.live import LiveTables
 from lycosa.store.workspace import Workspace

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import polars as pl
 import pytest
@@ -14,8 +16,10 @@ import pytest
 from lycosa.commands.crawling.crawl import CrawlOrder, crawl
 from lycosa.config.reading import parse_config
 from lycosa.config.settings import Collection
+from lycosa.core.errors import WorkError
 from lycosa.crawl.state.progress import Progress
 from lycosa.crawl.worker import Limits, Worker
+from lycosa.store.log.claim import Claim
 from lycosa.store.tables.live import LiveTables
 from lycosa.store.workspace import Workspace
 from tests.servers.nginx import Nginx, Server, nginx
@@ -30,6 +34,11 @@ class SmallWeb:
     def url(self, path: str = "/", host: int = 1) -> str:
         return f"http://127.0.3.{host}:{self.server.port}{path}"
 
+    def write(self, files: Mapping[str, str], host: int = 1) -> None:
+        """Write files of a host while it is served."""
+        for path, content in files.items():
+            (self.server.servers[host - 1].root / path).write_text(content)
+
     def asked(self, mark: int = 0) -> list[str]:
         """Paths asked for, in order, robots.txt left out."""
         return [
@@ -38,6 +47,24 @@ class SmallWeb:
 
 
 ServeWeb = Callable[..., SmallWeb]
+
+
+@contextmanager
+def full_disk(monkeypatch: pytest.MonkeyPatch, *, commits: int = 0) -> Iterator[None]:
+    """Let commits fail after so many, and expect the crawl to end with that: the archive is whole,
+    as after a kill.
+    """
+    commit, left = Claim.commit, iter(range(commits))
+
+    def fail(claim: Claim, *positional: Any, **named: Any) -> int:
+        if next(left, None) is not None:
+            return commit(claim, *positional, **named)
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as broken:
+        broken.setattr(Claim, "commit", fail)
+        with pytest.raises(WorkError, match=r"could not be committed.*No space left"):
+            yield
 
 
 def page(*links: str, text: str = "", head: str = "") -> str:

@@ -71,12 +71,13 @@ class Crew:
                 partitions=partitions,
                 worker=name,
                 lease=lease,
-                granted=granted,
             ),
             command="test",
             clock=self.clock,
         )
         self.members[name] = session
+        if granted is not None:
+            session.worker.quota.grant(granted)
         session.take_up()
         return session
 

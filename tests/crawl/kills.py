@@ -160,13 +160,7 @@ def assert_nothing_lost(crawl: KilledCrawl, server: Nginx, expected: dict[str, i
     assert archived == Counter(expected.keys())
     status = run_json(crawl.workspace, "status", "--json")
     assert status["index"]["documents"] == sum(row["may_index"] is True for row in pages)
-    checked = subprocess.run(
-        [str(LYCOSA), "-w", str(crawl.workspace), "check", "--deep"],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert checked.returncode == 0, checked.stdout + checked.stderr
+    lycosa(crawl.workspace, "check", "--deep")
 
 
 def ask(workspace: Path, query: str) -> list[dict[str, object]]:
@@ -176,13 +170,22 @@ def ask(workspace: Path, query: str) -> list[dict[str, object]]:
     return rows
 
 
+def lycosa(workspace: Path, *arguments: str) -> str:
+    """Run a command that succeeds; returns its output."""
+    result = subprocess.run(
+        [str(LYCOSA), "-w", str(workspace), *arguments],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=300,
+    )
+    assert result.returncode == 0, result.stdout + result.stderr
+    return result.stdout
+
+
 def run_json(workspace: Path, *arguments: str) -> dict[str, dict[str, object]]:
     """A command's JSON."""
-    result = subprocess.run(
-        [str(LYCOSA), "-w", str(workspace), *arguments], capture_output=True, text=True, check=False
-    )
-    assert result.returncode == 0, result.stderr
-    document: dict[str, dict[str, object]] = json.loads(result.stdout)
+    document: dict[str, dict[str, object]] = json.loads(lycosa(workspace, *arguments))
     return document
 
 

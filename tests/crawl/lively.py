@@ -27,7 +27,15 @@ from lycosa.crawl.admission.inbox import submission
 from lycosa.graph.generation import current_duplicates
 from lycosa.store.workspace import Workspace
 from tests.crawl.conftest import page
-from tests.crawl.kills import LOG_SETTLES_S, LYCOSA, RUN_LIMIT_S, ask, await_request, run_json
+from tests.crawl.kills import (
+    LOG_SETTLES_S,
+    LYCOSA,
+    RUN_LIMIT_S,
+    ask,
+    await_request,
+    lycosa,
+    run_json,
+)
 from tests.servers.nginx import Nginx, Server
 
 ADDRESSES = ("127.0.3.41", "127.0.3.42")
@@ -354,10 +362,4 @@ def assert_nothing_lost(crawl: LivelyCrawl) -> None:
         .iter_rows()
     )
     assert indexed == len(shown - copies), (indexed, len(shown), len(copies))
-    checked = subprocess.run(
-        [str(LYCOSA), "-w", str(crawl.workspace), "check", "--deep"],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert checked.returncode == 0, checked.stdout + checked.stderr
+    lycosa(crawl.workspace, "check", "--deep")

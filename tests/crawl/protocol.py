@@ -434,7 +434,7 @@ class WorkerProcess(Process):
                 not self.world.budget
                 or self.added + len(self.flying) < self.lease.granted(self.claim.entry)["default"]  # type: ignore[union-attr]
             )
-            if self.ready and room and self.lease.allows(partition):
+            if self.ready and room and may_fetch(self.lease, partition):
                 self.world.check_start(self, partition)
                 self.flying.add(page)
 
@@ -515,6 +515,10 @@ class WorkerProcess(Process):
                     self.commit()
         except ClaimLost:
             self.drop()
+
+
+def may_fetch(lease: Lease, partition: int) -> bool:
+    return lease.holds and partition in lease.answer.partitions
 
 
 def world_partition(world: World, page: int) -> int:
@@ -636,7 +640,7 @@ class World:
     def check(self) -> None:
         """Politeness: at no moment may two fetch from one partition."""
         for partition in range(PARTITIONS):
-            allowed = [worker.name for worker in self.workers if worker.lease.allows(partition)]
+            allowed = [worker.name for worker in self.workers if may_fetch(worker.lease, partition)]
             if len(allowed) > 1:
                 raise Violation(
                     f"{' and '.join(allowed)} may both fetch from partition {partition}"
@@ -646,7 +650,7 @@ class World:
         self.starts += 1
         for other in self.workers:
             if other is not worker and (
-                other.lease.allows(partition)
+                may_fetch(other.lease, partition)
                 or any(
                     world_partition(self, page) == partition
                     for page in other.flying

@@ -64,7 +64,7 @@ def work(
             parse_config("", overrides=(*QUICK, *settings)),
             [Job(chosen, tuple(seeds)) for chosen, seeds in jobs],
             SessionOptions(
-                limits=limits,
+                limits=limits or Limits(),
                 tick=lambda: tick(sessions[0]) if tick else None,
                 plugins=plugins,
             ),

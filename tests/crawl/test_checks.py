@@ -9,7 +9,7 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 from lycosa.core.records import HostRow, UrlId, UrlRow
-from lycosa.crawl.policy.availability_checks import CheckPace
+from lycosa.crawl.policy.host_delay import CheckPace
 from lycosa.crawl.state.crawl_state import CrawlState
 from lycosa.frontier.politeness.clocks import ClockRules, Clocks
 from lycosa.frontier.scheduler.frontier import Frontier

@@ -4,7 +4,6 @@ resuming.
 
 from __future__ import annotations
 
-import errno
 import itertools
 import threading
 from collections import Counter
@@ -12,12 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from lycosa.core.errors import OwnedError, UsageError, WorkError
+from lycosa.core.errors import OwnedError, UsageError
 from lycosa.crawl.worker import Worker
-from lycosa.store.log.claim import Claim
 from lycosa.store.verify.check import verify
 from lycosa.store.workspace import Workspace
-from tests.crawl.conftest import Crawled, RunCrawl, ServeWeb, page
+from tests.crawl.conftest import Crawled, RunCrawl, ServeWeb, SmallWeb, full_disk, page
 
 
 def assert_counts_add_up(crawled: Crawled) -> None:
@@ -94,22 +92,27 @@ def test_a_narrower_call_stops_what_waits_and_a_wider_one_takes_it_up(
     assert_counts_add_up(wide)
 
 
+def serve_two_ways(serve: ServeWeb) -> SmallWeb:
+    """Host 1 reaches host 2's page by a long way at once; the short way leads over a slow page."""
+    web = serve({}, {}, extra=["location /short.html { limit_rate 4k; }", ""])
+    target = web.url("/t.html", host=2)
+    web.write(
+        {
+            "index.html": page("/short.html", "/l1.html"),
+            "short.html": page(target, text="x" * 2_000),
+            "l1.html": page("/l2.html"),
+            "l2.html": page(target),
+        }
+    )
+    far = {"t.html": page("/u.html"), "u.html": page("/v.html"), "v.html": page()}
+    web.write(far, host=2)
+    return web
+
+
 def test_depth_is_exact_although_a_slow_host_finds_the_short_way_last(
     serve: ServeWeb, run: RunCrawl
 ) -> None:
-    """Host 1 reaches host 2's page by a long way at once; the short way leads over a slow page."""
-    slow = "location /short.html { limit_rate 4k; }"
-    web = serve({}, {}, extra=[slow, ""])
-    target = web.url("/t.html", host=2)
-    root = web.server.servers[0].root
-    (root / "index.html").write_text(page("/short.html", "/l1.html"))
-    (root / "short.html").write_text(page(target, text="x" * 2_000))
-    (root / "l1.html").write_text(page("/l2.html"))
-    (root / "l2.html").write_text(page(target))
-    other = web.server.servers[1].root
-    (other / "t.html").write_text(page("/u.html"))
-    (other / "u.html").write_text(page("/v.html"))
-    (other / "v.html").write_text(page())
+    web = serve_two_ways(serve)
     crawled = run(
         web.url(), web.url("/named.html", host=2), scope="any", depth=4, connections_per_host=4
     )
@@ -397,7 +400,8 @@ def test_a_disk_that_fills_during_a_commit_loses_nothing(
 ) -> None:
     web = serve(CHAIN)
 
-    _stop_with_everything_uncommitted(run, monkeypatch, web.url())
+    with full_disk(monkeypatch):
+        run(web.url())
     mark = web.server.mark()
     again = run(web.url())
     assert web.asked(mark) == []
@@ -406,25 +410,12 @@ def test_a_disk_that_fills_during_a_commit_loses_nothing(
     assert_counts_add_up(again)
 
 
-def _stop_with_everything_uncommitted(
-    run: RunCrawl, monkeypatch: pytest.MonkeyPatch, *seeds: str, **how: object
-) -> None:
-    """A crawl that ends as a killed one does: the archive is whole, nothing is committed."""
-
-    def full(*_: object, **__: object) -> int:
-        raise OSError(errno.ENOSPC, "No space left on device")
-
-    with monkeypatch.context() as broken:
-        broken.setattr(Claim, "commit", full)
-        with pytest.raises(WorkError, match=r"could not be committed.*No space left"):
-            run(*seeds, **how)
-
-
 def test_replay_leaves_another_collections_exchanges_to_it(
     serve: ServeWeb, run: RunCrawl, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     web = serve(CHAIN)
-    _stop_with_everything_uncommitted(run, monkeypatch, web.url(), name="first")
+    with full_disk(monkeypatch):
+        run(web.url(), name="first")
     other = run(web.url(), name="second", depth=0)
     assert other.progress.replayed == 0
     assert other.count("pages", collection="second") == 1
@@ -436,21 +427,12 @@ def test_replay_leaves_another_collections_exchanges_to_it(
 
 
 def test_a_depth_that_fell_is_walked_again_by_the_next_call(
-    serve: ServeWeb, run: RunCrawl, monkeypatch: pytest.MonkeyPatch
+    serve: ServeWeb, run: RunCrawl, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     """The page is visited by the long way first; the short way is found, and the process ends
     before it walks again.
     """
-    slow = "location /short.html { limit_rate 4k; }"
-    web = serve({}, {}, extra=[slow, ""])
-    root, other = web.server.servers[0].root, web.server.servers[1].root
-    (root / "index.html").write_text(page("/short.html", "/l1.html"))
-    (root / "short.html").write_text(page(web.url("/t.html", host=2), text="x" * 2_000))
-    (root / "l1.html").write_text(page("/l2.html"))
-    (root / "l2.html").write_text(page(web.url("/t.html", host=2)))
-    (other / "t.html").write_text(page("/u.html"))
-    (other / "u.html").write_text(page("/v.html"))
-    (other / "v.html").write_text(page())
+    web = serve_two_ways(serve)
 
     class Ended(Exception):
         pass
@@ -463,7 +445,7 @@ def test_a_depth_that_fell_is_walked_again_by_the_next_call(
         broken.setattr("lycosa.crawl.session.session.find_again", end)
         with pytest.raises(Ended):
             run(web.url(), web.url("/named.html", host=2), **how)
-    assert "/v.html" not in Crawled(root.parent / "workspace", None).pages()  # type: ignore[arg-type]
+    assert "/v.html" not in Crawled(tmp_path / "workspace", None).pages()  # type: ignore[arg-type]
     crawled = run(**how)
     assert {"/t.html": 2, "/u.html": 3, "/v.html": 4}.items() <= crawled.depths().items()
     assert "/v.html" in crawled.pages()

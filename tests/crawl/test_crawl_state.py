@@ -23,17 +23,21 @@ from lycosa.store.verify.check import verify
 from lycosa.store.workspace import Workspace
 
 
-@pytest.fixture
-def crawl(tmp_path: Path) -> Iterator[CrawlState]:
-    workspace = Workspace.create(str(tmp_path / "workspace"), 4)
-    job = Job(Collection.model_validate({"delay": 0, "courtesy_factor": 0.0}), ("http://h/",))
-    made = CrawlState(
+def state_of(folder: Path, **settings: object) -> CrawlState:
+    workspace = Workspace.create(str(folder / "workspace"), 4)
+    job = Job(Collection.model_validate({"delay": 0, **settings}), ("http://h/",))
+    return CrawlState(
         workspace.claim("test"),
         Config(),
         [job],
         ManualClock(),
         CrawlPlace(workspace.domains, HeldPartitions(workspace.partitions)),
     )
+
+
+@pytest.fixture
+def crawl(tmp_path: Path) -> Iterator[CrawlState]:
+    made = state_of(tmp_path, courtesy_factor=0.0)
     yield made
     made.close()
 
@@ -133,18 +137,9 @@ def test_what_we_interrupted_counts_for_its_host_whatever_it_was(crawl: CrawlSta
 
 def test_a_page_that_somebody_asks_for_comes_before_those_that_are_due(tmp_path: Path) -> None:
     """One that a link or a list makes due stands behind those that have been due for longer."""
-    clock = ManualClock()
-    workspace = Workspace.create(str(tmp_path / "workspace"), 4)
-    job = Job(
-        Collection.model_validate({"delay": 0, "recrawl": "age", "max_age": "1m"}), ("http://h/",)
-    )
-    made = CrawlState(
-        workspace.claim("test"),
-        Config(),
-        [job],
-        clock,
-        CrawlPlace(workspace.domains, HeldPartitions(workspace.partitions)),
-    )
+    made = state_of(tmp_path, recrawl="age", max_age="1m")
+    clock = made.clock
+    assert isinstance(clock, ManualClock)
     rows = [admit(made, f"http://h/{number}", number) for number in range(4)]
     for row in rows:
         assert made.frontier.active.remove("default", row.id.host_key, row.key) is row

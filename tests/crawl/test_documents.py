@@ -9,24 +9,22 @@ import json
 import os
 import random
 import resource
-import subprocess
-import sys
+import time
 from collections.abc import Callable, Iterator
-from contextlib import closing, suppress
+from contextlib import closing
 from pathlib import Path
 
-import psutil
 import pytest
 from bench.documents import fuzz
 
 from lycosa.core.records import Exchange
 from lycosa.crawl.documents import pool as document_pool
-from lycosa.crawl.documents.pool import DocumentLimits, DocumentPool
-from lycosa.crawl.documents.queue import DocumentQueue
+from lycosa.crawl.documents.pool import DocumentPool
 from lycosa.crawl.documents.wire import (
     CLOCK_SHARE,
     MAX_REPLY,
     BadReply,
+    DocumentLimits,
     decode_reply,
     encode_reply,
 )
@@ -34,6 +32,7 @@ from lycosa.crawl.processing.page_reader import Reader
 from lycosa.http.decode import parse_head
 from lycosa.page.documents.kinds import kind_of
 from lycosa.page.documents.parse import parse_document
+from tests.crawl.kills import lycosa
 from tests.page.made import MADE, docx, pdf
 from tests.servers.nginx import Server, nginx
 
@@ -102,6 +101,9 @@ def test_a_child_that_is_killed_costs_its_document_only(pool: DocumentPool) -> N
     pool.read(_exchange(docx()))
     pool.begin(_exchange(LONG, url="http://h/long"))
     pool.begin(_exchange(docx(), url="http://h/next"))
+    while pool._idle:  # it has not received the first document yet
+        time.sleep(0.01)
+    time.sleep(0.2)
     pool._children[0].process.kill()
     ended = {}
     while pool.pending:
@@ -122,14 +124,15 @@ def test_what_is_given_up_comes_back(pool: DocumentPool) -> None:
 def test_bodies_that_wait_need_no_memory(
     pool: DocumentPool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(document_pool, "_BODIES_HELD", 0)
+    monkeypatch.setattr(document_pool, "_MAX_HELD_BYTES", 0)
     documents = {
         f"http://h/{number}": docx(f"<w:p><w:r><w:t>number {number}</w:t></w:r></w:p>")
         for number in range(5)
     }
     for url, body in documents.items():
         pool.begin(_exchange(body, url=url), lambda body=body: body)  # type: ignore[misc]
-    assert sum(bool(waiting.exchange.body) for waiting in pool._waiting) == 0
+    # at most the one that is being parsed has its body
+    assert sum(bool(each.exchange.body) for each in pool._pending.values()) <= 1
     ended = {}
     while pool.pending:
         ended.update(
@@ -165,19 +168,18 @@ def test_a_reply_that_is_no_page_is_refused() -> None:
 
 
 def test_a_document_in_a_coded_page_is_seen_by_its_first_bytes(pool: DocumentPool) -> None:
-    documents = DocumentQueue(pool.limits)
     for payload in (docx(), pdf(b"They hunt at night.")):
         for head, body in (
             (b"Content-Encoding: gzip\r\n", gzip.compress(payload)),
             (b"Transfer-Encoding: chunked\r\n", b"%x\r\n%s\r\n0\r\n\r\n" % (len(payload), payload)),
         ):
-            assert documents.wants(
+            assert pool.wants(
                 _exchange(
                     body, head=b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n" + head + b"\r\n"
                 )
             )
     page = gzip.compress(b"<title>PK and %PDF are no documents</title>" * 1_000)
-    assert not documents.wants(
+    assert not pool.wants(
         _exchange(page, head=b"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\n\r\n")
     )
 
@@ -188,19 +190,16 @@ def test_a_document_in_a_coded_page_is_seen_by_its_first_bytes(pool: DocumentPoo
 )
 def test_bytes_decide_whatever_the_server_says(pool: DocumentPool, content_type: str) -> None:
     head = f"HTTP/1.1 200 OK\r\nContent-Type: {content_type}\r\n\r\n".encode()
-    with closing(DocumentQueue(pool.limits)) as documents:
-        documents.pool = pool
-        reader = Reader(1 << 24, "lycosa", documents)
-        page = reader(_exchange(pdf(b"They hunt at night."), head=head), parse_head(head)).page
-        assert page is not None
-        assert page.text == "They hunt at night."
-        html = b"<!doctype html><title>No such file</title><p>Sorry."
-        assert not documents.wants(_exchange(html, head=head))
-        documents.pool = DocumentPool(pool.limits)
+    reader = Reader(1 << 24, "lycosa", pool)
+    page = reader(_exchange(pdf(b"They hunt at night."), head=head), parse_head(head)).page
+    assert page is not None
+    assert page.text == "They hunt at night."
+    html = b"<!doctype html><title>No such file</title><p>Sorry."
+    assert not pool.wants(_exchange(html, head=head))
 
 
 def test_where_documents_are_not_to_be_read_no_process_starts() -> None:
-    with closing(DocumentQueue(DocumentLimits(processes=0))) as documents:
+    with closing(DocumentPool(DocumentLimits(processes=0))) as documents:
         body, head = (
             pdf(b"They hunt at night."),
             b"HTTP/1.1 200 OK\r\nContent-Type: application/pdf\r\n\r\n",
@@ -209,7 +208,7 @@ def test_where_documents_are_not_to_be_read_no_process_starts() -> None:
             Reader(1 << 24, "lycosa", documents)(_exchange(body, head=head), parse_head(head)).page
             is None
         )
-        assert not documents.pool._children
+        assert not documents._children
 
 
 def _damaged(payload: bytes, chance: random.Random) -> bytes:
@@ -280,30 +279,14 @@ def test_a_word_inside_each_kind_is_found(tmp_path: Path) -> None:
     )
     with nginx([Server("127.0.0.1", root)]) as served:
         limits = ["--set", "crawl.document_timeout=1s", "--set", "crawl.patience=1s"]
-        _lycosa(workspace, "crawl", f"http://127.0.0.1:{served.port}/", "--delay", "0s", *limits)
-    hits = json.loads(_lycosa(workspace, "search", "hunt night", "--copies", "--json", "-n", "50"))[
+        lycosa(workspace, "crawl", f"http://127.0.0.1:{served.port}/", "--delay", "0s", *limits)
+    hits = json.loads(lycosa(workspace, "search", "hunt night", "--copies", "--json", "-n", "50"))[
         "hits"
     ]
     assert {hit["url"].rpartition("/")[2] for hit in hits} == {
         name for name in names if name != "hostile.docx"
     }
-    rows = json.loads(_lycosa(workspace, "sql", "select url, faults from pages", "--json"))
+    rows = json.loads(lycosa(workspace, "sql", "select url, faults from pages", "--json"))
     faults = {row["url"].rpartition("/")[2]: row["faults"] for row in rows}
     assert faults["hostile.docx"] == ["document_timeout"]
     assert all(not each for name, each in faults.items() if name != "hostile.docx")
-
-
-def _lycosa(workspace: Path, *arguments: str) -> str:
-    command = [sys.executable, "-m", "lycosa.cli.main", "-w", str(workspace), *arguments]
-    said = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
-    assert said.returncode == 0, said.stderr
-    return said.stdout
-
-
-def test_a_child_may_start_no_processes(pool: DocumentPool) -> None:
-    pool.read(_exchange(docx()))
-    limits = []
-    for child in psutil.Process().children(recursive=True):
-        with suppress(psutil.NoSuchProcess):  # one of another test that ends meanwhile
-            limits.append(child.rlimit(psutil.RLIMIT_NPROC))
-    assert (0, 0) in limits

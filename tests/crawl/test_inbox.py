@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime, timedelta
@@ -11,15 +10,13 @@ from pathlib import Path
 import pytest
 
 from lycosa.core.clock import SystemClock
-from lycosa.core.errors import WorkError
 from lycosa.core.records import UrlId, UrlRow
 from lycosa.crawl.admission import inbox
 from lycosa.crawl.admission.inbox import submission
 from lycosa.crawl.session.session import CrawlSession
 from lycosa.crawl.worker import Limits
 from lycosa.frontier.scheduler.heads import Heads
-from lycosa.store.log.claim import Claim
-from tests.crawl.conftest import Crawled, RunCrawl, ServeWeb, page, path_of
+from tests.crawl.conftest import Crawled, RunCrawl, ServeWeb, full_disk, page, path_of
 from tests.crawl.sessions import collection, work
 
 SITE = {
@@ -171,13 +168,8 @@ def test_what_was_fetched_and_not_committed_is_taken_up(
     work(tmp_path / "w", jobs)
     file = send(tmp_path / "w", "1", web.url("/alone.html"), web.url("/a.html"))
 
-    def full(*_: object, **__: object) -> int:
-        raise OSError(errno.ENOSPC, "No space left on device")
-
-    with monkeypatch.context() as broken:
-        broken.setattr(Claim, "commit", full)
-        with pytest.raises(WorkError):
-            work(tmp_path / "w", jobs)
+    with full_disk(monkeypatch):
+        work(tmp_path / "w", jobs)
     assert file.exists()
     mark = web.server.mark()
     crawled = work(tmp_path / "w", jobs)

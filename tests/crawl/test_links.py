@@ -25,7 +25,7 @@ class Gate(AdmissionListener):
         """`screened`: with the screen of the product."""
         collection = Collection.model_validate(settings)
         self.rows: dict[str, UrlRow] = {}
-        self.risen: list[tuple[str, int]] = []
+        self.decreased: list[tuple[str, int]] = []
         self.gate = LinkGate(
             collection,
             Admission(collection, ["http://h/"], DOMAINS),
@@ -48,7 +48,7 @@ class Gate(AdmissionListener):
         self.rows[row.id.url] = row
 
     def depth_decreased(self, collection: str, identity: UrlId, depth: int) -> None:
-        self.risen.append((identity.url, depth))
+        self.decreased.append((identity.url, depth))
 
     def follow(self, *links: Link, depth: int = 0) -> None:
         self.source.depth = depth
@@ -75,20 +75,14 @@ def test_new_links_in_scope_are_admitted_once_and_the_rest_is_counted() -> None:
     assert dict(gate.gate.take_refused()) == {}
 
 
-@pytest.mark.parametrize(
-    "kind", ["a", "area", "frame", "iframe", "canonical", "alternate", "refresh", "redirect"]
-)
-def test_followed_kinds(kind: str) -> None:
-    gate = Gate()
-    gate.follow(link("http://h/x", kind))
-    assert gate.urls == ["http://h/", "http://h/x"]
+FOLLOWED = ["a", "area", "frame", "iframe", "canonical", "alternate", "refresh", "redirect"]
 
 
-@pytest.mark.parametrize("kind", ["image", "requisite", "feed", "sitemap"])
-def test_kinds_that_are_only_stored(kind: str) -> None:
+@pytest.mark.parametrize("kind", [*FOLLOWED, "image", "requisite", "feed", "sitemap"])
+def test_kinds_that_are_followed_and_kinds_that_are_only_stored(kind: str) -> None:
     gate = Gate()
     gate.follow(link("http://h/x", kind))
-    assert gate.urls == ["http://h/"]
+    assert gate.urls == ["http://h/", *(["http://h/x"] if kind in FOLLOWED else [])]
 
 
 def test_depth_limit_is_not_remembered_against_a_shorter_way() -> None:
@@ -104,10 +98,10 @@ def test_a_shorter_way_to_a_known_url_is_reported_once() -> None:
     gate = Gate()
     gate.follow(link("http://h/x"), depth=4)
     gate.follow(link("http://h/x"), depth=1)
-    assert gate.risen == [("http://h/x", 2)]
+    assert gate.decreased == [("http://h/x", 2)]
     gate.follow(link("http://h/x"), depth=3)  # a longer way changes nothing
     gate.follow(link("http://h/x"), depth=1)
-    assert gate.risen == [("http://h/x", 2)]
+    assert gate.decreased == [("http://h/x", 2)]
 
 
 def test_a_redirect_keeps_depth_and_remembers_where_it_began() -> None:

@@ -4,7 +4,6 @@ killed and taken up like the web.
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 import subprocess
@@ -17,7 +16,7 @@ from urllib.parse import quote
 from fastwarc.warc import ArchiveIterator, WarcRecordType
 from warcio.archiveiterator import ArchiveIterator as WarcioIterator
 
-from tests.crawl.kills import LYCOSA, run_json
+from tests.crawl.kills import LYCOSA, lycosa, run_json
 from tests.crawl.sessions import LaterClock, collection, select, work
 from tests.crawl.test_unparsed import _await
 from tests.page.made import docx, pdf
@@ -30,21 +29,9 @@ _QUICK = ("crawl.patience=500ms", "crawl.commit_interval=500ms", "fetch.retry_wa
 _DAY_MS = 86_400_000
 
 
-def _command(workspace: Path, *arguments: str, settings: tuple[str, ...] = ()) -> list[str]:
+def _arguments(url: str, *settings: str) -> list[str]:
     overrides = [part for setting in (*_QUICK, *settings) for part in ("--set", setting)]
-    return [str(LYCOSA), "-w", str(workspace), *overrides, *arguments]
-
-
-def _crawl(
-    workspace: Path, *urls: str, settings: tuple[str, ...] = (), more: tuple[str, ...] = ()
-) -> dict[str, object]:
-    command = _command(
-        workspace, "crawl", *urls, "--delay", "0s", "--quiet", "--json", *more, settings=settings
-    )
-    said = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
-    assert said.returncode == 0, said.stderr
-    summary: dict[str, object] = json.loads(said.stdout)
-    return summary
+    return [*overrides, "crawl", url, "--delay", "0s", "--quiet", "--json"]
 
 
 def _lay(root: Path) -> None:
@@ -103,8 +90,8 @@ def test_an_ftp_server_is_crawled_whole(tmp_path: Path) -> None:
     root, workspace = tmp_path / "root", tmp_path / "workspace"
     _lay(root)
     with _served(root) as (origin, log):
-        summary = _crawl(workspace, origin)
-        assert summary["ended"] == "finished"
+        summary = run_json(workspace, *_arguments(origin))
+        assert str(summary["ended"]) == "finished"
         expected = _walk(root, origin)
         asked = Counter(f"{origin}{path}" for path in ftp_log(log, root))
     visits = select(
@@ -153,13 +140,7 @@ def _assert_archive(workspace: Path, expected: set[str]) -> None:
                         == record.content_stream().read()
                     )
     assert {url for url in read if not url.endswith("robots.txt")} == expected
-    checked = subprocess.run(
-        [str(LYCOSA), "-w", str(workspace), "check", "--deep"],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert checked.returncode == 0, checked.stdout + checked.stderr
+    lycosa(workspace, "check", "--deep")
 
 
 def test_a_folder_and_below_with_its_robots(tmp_path: Path) -> None:
@@ -214,13 +195,7 @@ def test_files_that_did_not_change_are_not_sent_again(tmp_path: Path) -> None:
         ("pub/same.txt", 200, True),
         ("pub/same.txt", 304, False),
     ]
-    checked = subprocess.run(
-        [str(LYCOSA), "-w", str(workspace), "check", "--deep"],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert checked.returncode == 0, checked.stdout + checked.stderr
+    lycosa(workspace, "check", "--deep")
 
 
 def test_kill_nine_and_reparse(tmp_path: Path) -> None:
@@ -228,20 +203,17 @@ def test_kill_nine_and_reparse(tmp_path: Path) -> None:
     _lay(root)
     with _served(root) as (origin, log):
         process = subprocess.Popen(
-            _command(
-                workspace,
-                "crawl",
-                origin,
-                "--delay",
-                "0s",
-                "--quiet",
-                settings=("crawl.document_timeout=300s",),
-            )
+            [
+                str(LYCOSA),
+                "-w",
+                str(workspace),
+                *_arguments(origin, "crawl.document_timeout=300s"),
+            ]
         )
         _await(lambda: len(ftp_log(log, root)) > 30, process)
         process.send_signal(signal.SIGKILL)
         process.wait()
-        _crawl(workspace, origin)
+        run_json(workspace, *_arguments(origin))
         asked = Counter(ftp_log(log, root))
         expected = _walk(root, origin)
     assert {path for path, number in asked.items() if number > 2} == set()

@@ -8,6 +8,7 @@ import sys
 import threading
 import time
 from collections import Counter
+from collections.abc import Callable
 from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -40,6 +41,9 @@ WORDS = (
 )
 
 
+Answer = tuple[int, list[tuple[str, str]], str]
+
+
 @dataclass
 class Scripted:
     """`/` is a shell; the script at `/app.js` asks `/api/N.json` for its words and links.
@@ -51,6 +55,8 @@ class Scripted:
     elsewhere: str = ""
     port: int = 0
     asked: list[Asked] = field(default_factory=list)
+    # path -> what is called instead; None: the usual answer
+    overrides: dict[str, Callable[[], Answer | None]] = field(default_factory=dict)
 
     def url(self, path: str = "/") -> str:
         return f"http://127.0.0.1:{self.port}{path}"
@@ -58,8 +64,14 @@ class Scripted:
     def paths(self) -> list[str]:
         return [each.path for each in self.asked]
 
-    def answer(self, asked: Asked) -> tuple[int, list[tuple[str, str]], str]:
+    def serve(self, path: str, content_type: str, content: str) -> None:
+        self.overrides[path] = lambda: (200, [("Content-Type", content_type)], content)
+
+    def answer(self, asked: Asked) -> Answer:
         path = asked.path
+        override = self.overrides.get(path, lambda: None)()
+        if override is not None:
+            return override
         if path == "/robots.txt":
             return (
                 (200, [("Content-Type", "text/plain")], self.robots)
@@ -255,14 +267,7 @@ def test_a_named_site_gives_its_script(run: RunCrawl) -> None:
 
 def test_a_page_that_hangs_is_read_as_it_was_sent(run: RunCrawl) -> None:
     with members(Scripted(pages=1)) as site:
-        answer = site.answer
-
-        def hostile(asked: Asked) -> tuple[int, list[tuple[str, str]], str]:
-            if asked.path == "/app.js":
-                return 200, [("Content-Type", "text/javascript")], "for (;;) {}"
-            return answer(asked)
-
-        site.answer = hostile  # type: ignore[method-assign]
+        site.serve("/app.js", "text/javascript", "for (;;) {}")
         crawled = run(
             site.url(), site.url("/plain"), render="always", settings=("render.timeout=1s",)
         )
@@ -335,14 +340,12 @@ def test_learning(share: float, rendered_at_least: int, rendered_at_most: int) -
 def test_a_kill_while_a_page_is_in_the_browser_costs_the_rendering_alone(tmp_path: Path) -> None:
     """What has come is archived: it is read as it was sent, and nothing is asked for twice."""
     with members(Scripted(pages=1)) as site:
-        answer, killed = site.answer, threading.Event()
+        killed = threading.Event()
 
-        def slow(asked: Asked) -> tuple[int, list[tuple[str, str]], str]:
-            if asked.path == "/api/0.json":
-                killed.wait(60)
-            return answer(asked)
+        def wait_for_kill() -> None:
+            killed.wait(60)
 
-        site.answer = slow  # type: ignore[method-assign]
+        site.overrides["/api/0.json"] = wait_for_kill
         command: list[str | Path] = [
             Path(sys.executable).with_name("lycosa"),
             "-w",
@@ -379,21 +382,13 @@ def test_hostile_pages_in_a_crawl(run: RunCrawl) -> None:
     """
     names = {f"/h{number}": markup for number, markup in enumerate(HOSTILE.values())}
     with members(Scripted(pages=1)) as site:
-        answer = site.answer
-
-        def hostile(asked: Asked) -> tuple[int, list[tuple[str, str]], str]:
-            if asked.path == "/index":
-                links = "".join(f"<a href={path}>{path}</a>" for path in [*names, "/"])
-                return 200, [("Content-Type", "text/html")], f"<title>index</title>{links}"
-            if asked.path in names:
-                return (
-                    200,
-                    [("Content-Type", "text/html")],
-                    f"<!doctype html><title>{asked.path}</title><body>{names[asked.path]}</body>",
-                )
-            return answer(asked)
-
-        site.answer = hostile  # type: ignore[method-assign]
+        links = "".join(f"<a href={path}>{path}</a>" for path in [*names, "/"])
+        pages = {"/index": f"<title>index</title>{links}"} | {
+            path: f"<!doctype html><title>{path}</title><body>{markup}</body>"
+            for path, markup in names.items()
+        }
+        for path, content in pages.items():
+            site.serve(path, "text/html", content)
         crawled = run(
             site.url("/index"),
             render="always",

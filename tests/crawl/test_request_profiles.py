@@ -23,6 +23,11 @@ from tests.servers.members import PASSWORD, USER, Members, members
 LOGIN = {"fields": {"user": USER}, "password_field": "pass", "password_env": "LYCOSA_TEST_PASSWORD"}
 
 
+@pytest.fixture(autouse=True)
+def _password(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LYCOSA_TEST_PASSWORD", PASSWORD)
+
+
 def titles(crawled: Crawled) -> list[str]:
     return sorted(str(row["title"]) for row in crawled.rows("pages"))
 
@@ -70,10 +75,7 @@ def test_cookies_are_kept_if_asked_for(run: RunCrawl) -> None:
     assert b"\nCookie: seen" not in everything_on_disk(crawled.root)
 
 
-def test_basic_credentials_go_where_they_belong(
-    run: RunCrawl, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("LYCOSA_TEST_PASSWORD", PASSWORD)
+def test_basic_credentials_go_where_they_belong(run: RunCrawl) -> None:
     with members(Members()) as site:
         auth = [{"url": site.url("/basic"), "user": USER, "password_env": "LYCOSA_TEST_PASSWORD"}]
         crawled = run(site.url(), depth=1, auth=auth)
@@ -94,10 +96,7 @@ def test_without_its_password_nothing_begins(run: RunCrawl, tmp_path: Path) -> N
     assert not list((tmp_path / "workspace").glob("data/*"))
 
 
-def test_a_form_is_sent_once_and_its_session_kept(
-    run: RunCrawl, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("LYCOSA_TEST_PASSWORD", PASSWORD)
+def test_a_form_is_sent_once_and_its_session_kept(run: RunCrawl) -> None:
     with members(Members()) as site:
         crawled = run(
             site.url(), depth=1, login=[{"url": site.url("/login"), **LOGIN, "success": "welcome"}]
@@ -128,8 +127,7 @@ def test_a_form_is_sent_once_and_its_session_kept(
     )
 
 
-def test_who_is_logged_out_logs_in_again(run: RunCrawl, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("LYCOSA_TEST_PASSWORD", PASSWORD)
+def test_who_is_logged_out_logs_in_again(run: RunCrawl) -> None:
     with members(Members(pages_a_session=2)) as site:
         crawled = run(site.url(), depth=1, login=[{"url": site.url("/login"), **LOGIN}])
     assert sum(title.startswith("club") for title in titles(crawled)) == 4
@@ -138,45 +136,38 @@ def test_who_is_logged_out_logs_in_again(run: RunCrawl, monkeypatch: pytest.Monk
     assert crawled.progress.errors["logged_out"] == 1
 
 
-def test_a_wrong_password_is_sent_once(run: RunCrawl, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("LYCOSA_TEST_PASSWORD", "wrong")
-    with members(Members()) as site:
+@pytest.mark.parametrize(
+    ("password", "robots", "requests", "failures"),
+    [
+        ("wrong", "", ["GET /robots.txt", "GET /login", "POST /login"], 1),
+        (PASSWORD, "User-agent: *\nDisallow: /login", ["GET /robots.txt"], 1),
+    ],
+)
+def test_a_login_that_cannot_work_is_tried_once_and_a_forbidden_form_never(
+    run: RunCrawl,
+    monkeypatch: pytest.MonkeyPatch,
+    password: str,
+    robots: str,
+    requests: list[str],
+    failures: int,
+) -> None:
+    monkeypatch.setenv("LYCOSA_TEST_PASSWORD", password)
+    with members(Members(robots=robots) if robots else Members()) as site:
         crawled = run(
             site.url(),
             depth=1,
             login=[{"url": site.url("/login"), **LOGIN}],
             settings=("crawl.patience=1s",),
         )
-    assert [(each.method, each.path) for each in site.asked] == [
-        ("GET", "/robots.txt"),
-        ("GET", "/login"),
-        ("POST", "/login"),
-    ]
-    assert crawled.progress.errors["login_failed"] == 1
+    assert [f"{each.method} {each.path}" for each in site.asked] == requests
+    assert crawled.progress.errors["login_failed"] == failures
     assert crawled.count("urls", state="known") == 1
 
 
-def test_a_form_that_robots_forbid_is_not_asked_for(
-    run: RunCrawl, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("LYCOSA_TEST_PASSWORD", PASSWORD)
-    with members(Members(robots="User-agent: *\nDisallow: /login")) as site:
-        run(
-            site.url(),
-            depth=1,
-            login=[{"url": site.url("/login"), **LOGIN}],
-            settings=("crawl.patience=1s",),
-        )
-    assert [each.path for each in site.asked] == ["/robots.txt"]
-
-
-def test_collections_of_other_manners_fetch_apart(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_collections_of_other_request_profiles_fetch_apart(tmp_path: Path) -> None:
     """Two that say the same share one request; one with another language, or with a password, makes
     its own.
     """
-    monkeypatch.setenv("LYCOSA_TEST_PASSWORD", PASSWORD)
     with members(Members()) as site:
         auth = [{"url": site.url("/basic"), "user": USER, "password_env": "LYCOSA_TEST_PASSWORD"}]
         seeds = [site.url()]

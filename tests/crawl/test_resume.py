@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import errno
 from collections import Counter
 from pathlib import Path
 
 import pytest
 
-from lycosa.core.errors import WorkError
 from lycosa.crawl.worker import Limits
-from lycosa.store.log.claim import Claim
-from tests.crawl.conftest import RunCrawl, ServeWeb, page
+from tests.crawl.conftest import RunCrawl, ServeWeb, full_disk, page
 from tests.crawl.sessions import LaterClock, collection, work
 from tests.crawl.test_crawl import assert_counts_add_up
 
@@ -37,11 +34,14 @@ def test_more_waits_than_memory_may_hold_and_all_is_fetched(serve: ServeWeb, run
 def test_more_hosts_than_places(serve: ServeWeb, run: RunCrawl) -> None:
     """One place: each host's pages link to the next host."""
     web = serve(*({} for _ in range(6)))
-    for number, server in enumerate(web.server.servers, 1):
-        (server.root / "index.html").write_text(page("/a.html", text=f"home {number}"))
+    for number in range(1, 7):
         following = [web.url(host=number + 1)] if number < 6 else []
-        (server.root / "a.html").write_text(page("/b.html", *following, text=f"a {number}"))
-        (server.root / "b.html").write_text(page(text=f"b {number}"))
+        site = {
+            "index.html": page("/a.html", text=f"home {number}"),
+            "a.html": page("/b.html", *following, text=f"a {number}"),
+            "b.html": page(text=f"b {number}"),
+        }
+        web.write(site, number)
     crawled = run(
         *(web.url("/robots.txt", host=number) for number in range(1, 7)),
         web.url(),
@@ -96,13 +96,8 @@ def test_an_answer_that_said_unchanged_is_replayed_only_for_who_holds_the_page(
     chosen = collection("one", recrawl="age", max_age="1d")
     work(tmp_path / "w", [(chosen, [web.url()])])
 
-    def full(*_: object, **__: object) -> int:
-        raise OSError(errno.ENOSPC, "No space left on device")
-
-    with monkeypatch.context() as broken:
-        broken.setattr(Claim, "commit", full)
-        with pytest.raises(WorkError):
-            work(tmp_path / "w", [(chosen, [web.url()])], clock=LaterClock(2 * DAY_MS))
+    with full_disk(monkeypatch):
+        work(tmp_path / "w", [(chosen, [web.url()])], clock=LaterClock(2 * DAY_MS))
     both = [(chosen, [web.url()]), (collection("two"), [web.url()])]
     crawled = work(tmp_path / "w", both, clock=LaterClock(2 * DAY_MS))
     assert Counter(str(row["collection"]) for row in crawled.rows("pages")) == Counter(
@@ -129,21 +124,10 @@ def test_a_robots_txt_behind_a_redirect_is_taken_up_and_not_asked_for_again(
     )
     jobs = [(collection("default"), [web.url(), other.url("/there.txt", host=2)])]
 
-    commit = Claim.commit
-    commits: list[object] = []
-
-    def full(claim: Claim, *given: object, **how: object) -> int:
-        commits.append(given)
-        if len(commits) == 1:
-            return commit(claim, *given, **how)  # type: ignore[arg-type]
-        raise OSError(errno.ENOSPC, "No space left on device")
-
     one_by_one = ("fetch.connections=1", "crawl.commit_pages=1")
     work(tmp_path / "w", jobs, limits=Limits(max_pages=0))
-    with monkeypatch.context() as broken:
-        broken.setattr(Claim, "commit", full)
-        with pytest.raises(WorkError):
-            work(tmp_path / "w", jobs, settings=one_by_one)
+    with full_disk(monkeypatch, commits=1):
+        work(tmp_path / "w", jobs, settings=one_by_one)
     mark = web.server.mark()
     crawled = work(tmp_path / "w", jobs)
     assert "/robots.txt" not in [

@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -38,7 +39,7 @@ def test_a_child_reads_as_this_process_does() -> None:
     reader = Reader(1 << 20, "lycosa")
     exchange = _exchange(page("/a", text="Some words to be read in a child.").encode())
     headers = parse_head(exchange.response_head)
-    with ChildReader(reader) as child:
+    with closing(ChildReader(reader)) as child:
         assert child(exchange, headers) == reader(exchange, headers)
 
 
@@ -79,7 +80,7 @@ def _environment() -> dict[str, str]:
 
 def test_a_child_that_dies_of_something_else_costs_nothing() -> None:
     exchange = _exchange(page(text="Harmless.").encode())
-    with ChildReader(Reader(1 << 20, "lycosa")) as child:
+    with closing(ChildReader(Reader(1 << 20, "lycosa"))) as child:
         child._child.kill()
         child._child.join()
         understood = child(exchange, parse_head(exchange.response_head))
@@ -89,7 +90,7 @@ def test_a_child_that_dies_of_something_else_costs_nothing() -> None:
 @pytest.mark.parametrize("size", [0, 5_000_000])
 def test_a_child_takes_answers_of_any_size(size: int) -> None:
     exchange = _exchange(b"<p>word " * (size // 8) + b"<p>end")
-    with ChildReader(Reader(1 << 24, "lycosa")) as child:
+    with closing(ChildReader(Reader(1 << 24, "lycosa"))) as child:
         understood = child(exchange, parse_head(exchange.response_head))
     assert understood.page is not None
     assert understood.page.text.endswith("end")

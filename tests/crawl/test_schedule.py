@@ -11,7 +11,6 @@ import subprocess
 import time
 from collections import defaultdict
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import polars as pl
@@ -22,8 +21,7 @@ from lycosa.config.reading import parse_config
 from lycosa.config.settings import Collection
 from lycosa.core.clock import ManualClock, SystemClock
 from lycosa.core.records import FOLLOWED_KINDS, UrlState
-from lycosa.crawl.recrawl.ranking import CHANGED, Solved, rank
-from lycosa.crawl.recrawl.ranking_process import RankerProcess
+from lycosa.crawl.recrawl.ranking import CHANGED, FOLDER, Ranker, Solved, rank
 from lycosa.crawl.state.assignment import recrawl_rules
 from lycosa.frontier.hosts.directory import HostDirectory
 from lycosa.frontier.politeness.clocks import ClockRules, Clocks
@@ -119,25 +117,24 @@ def test_the_threshold_spends_the_budget(serve: ServeWeb, run: RunCrawl) -> None
     assert (empty.pages, empty.changed) == (0, 0)
 
 
-def test_a_process_of_its_own_finds_the_same(
-    serve: ServeWeb, run: RunCrawl, tmp_path: Path
-) -> None:
+def test_a_process_of_its_own_finds_the_same(serve: ServeWeb, run: RunCrawl) -> None:
     web = serve({"/index.html": page("/1.html"), "/1.html": page()})
     crawled = run(web.url())
     solved, _ = ranked(crawled, recrawl_rules(FRESH))
-    ranker = RankerProcess(str(crawled.root), str(tmp_path))
+    ranker = Ranker(Workspace.open(str(crawled.root)), SystemClock())
     ranker.start("default", recrawl_rules(FRESH))
     deadline = time.monotonic() + 60
-    while (found := ranker.take()) is None and ranker.busy and time.monotonic() < deadline:
+    while (result := ranker.take()) is None and ranker.busy and time.monotonic() < deadline:
         time.sleep(0.05)
-    assert found is not None
-    with found.changes as changes:
+    assert result is not None
+    with result.changes as changes:
         assert len(changes.read()) == solved.changed * CHANGED.itemsize
-    assert (found.collection, found.solved) == ("default", solved)
+    assert (result.collection, result.solved) == ("default", solved)
     ranker.start("default", recrawl_rules(FRESH))
     ranker.close()
     assert not ranker.busy
-    assert not list(tmp_path.glob("ranking*"))
+    folder = crawled.root / FOLDER / "default"
+    assert [path.name for path in folder.iterdir() if path.name[0] != "."] == ["00000001"]
 
 
 def test_upkeep_merges_in_a_job(serve: ServeWeb, run: RunCrawl) -> None:

@@ -12,8 +12,8 @@ from lycosa.config.collection import ADMISSION_SETTINGS, OTHER_SETTINGS, Collect
 from lycosa.config.reading import parse_config
 from lycosa.core.clock import SystemClock
 from lycosa.core.errors import ClaimLost, ConfigError, UrlError, UsageError
-from lycosa.crawl.session.seeds import seeds_of
-from lycosa.crawl.session.session import REPARSED, look_again, open_session
+from lycosa.crawl.session.planning import seeds_of
+from lycosa.crawl.session.session import REPARSED, CrawlSession, look_again, open_session
 from lycosa.crawl.state.task import Job
 from lycosa.store.verify.check import verify
 from lycosa.store.workspace import Workspace
@@ -68,19 +68,22 @@ def test_a_depth_limit_and_a_newer_parser_always_do() -> None:
     assert look_again(settings | {REPARSED: 1}, settings)
 
 
+def open_one(workspace: Workspace, seed: str, *settings: str) -> CrawlSession:
+    return open_session(
+        workspace,
+        parse_config("", overrides=settings),
+        [Job(collection("default"), (seed,))],
+        command="test",
+        clock=SystemClock(),
+    )
+
+
 def test_a_wrong_exclusion_list_claims_nothing(tmp_path: Path) -> None:
     rules = tmp_path / "never.txt"
     rules.write_text("hots example.org\n")
     workspace = Workspace.open_or_create(str(tmp_path / "w"))
-    config = parse_config("", overrides=(f"crawl.exclusions={rules}",))
     with pytest.raises(ConfigError):
-        open_session(
-            workspace,
-            config,
-            [Job(collection("default"), ("http://127.0.0.1:1/",))],
-            command="test",
-            clock=SystemClock(),
-        )
+        open_one(workspace, "http://127.0.0.1:1/", f"crawl.exclusions={rules}")
     assert workspace.state().head == 0
 
 
@@ -101,10 +104,9 @@ def test_what_an_outranked_session_fetched_meanwhile_is_kept_and_changes_nothing
 ) -> None:
     web = serve({"/index.html": page("/a.html"), "/a.html": page(text="old")})
     workspace = Workspace.open_or_create(str(tmp_path / "w"))
-    jobs = [Job(collection("default"), (web.url(),))]
-    first = open_session(workspace, parse_config(""), jobs, command="test", clock=SystemClock())
+    first = open_one(workspace, web.url())
     first.take_up()
-    second = open_session(workspace, parse_config(""), jobs, command="test", clock=SystemClock())
+    second = open_one(workspace, web.url())
     second.take_up()
     with pytest.raises(ClaimLost):
         first.worker.run()
@@ -129,10 +131,9 @@ def test_a_second_session_outranks_the_first(serve: ServeWeb, tmp_path: Path) ->
     """
     web = serve({"/index.html": page("/a.html"), "/a.html": page()})
     workspace = Workspace.open_or_create(str(tmp_path / "w"))
-    jobs = [Job(collection("default"), (web.url(),))]
-    first = open_session(workspace, parse_config(""), jobs, command="test", clock=SystemClock())
+    first = open_one(workspace, web.url())
     first.take_up()
-    second = open_session(workspace, parse_config(""), jobs, command="test", clock=SystemClock())
+    second = open_one(workspace, web.url())
     with pytest.raises(ClaimLost):
         first.worker.run()
     first.close()

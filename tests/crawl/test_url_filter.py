@@ -298,13 +298,11 @@ def test_server_first_takes_a_page_of_every_host_before_a_second_of_any(
     serve: ServeWeb, run: RunCrawl
 ) -> None:
     web = serve(*({} for _ in range(5)))
-    for number, server in enumerate(web.server.servers, 1):
-        links = [f"/{step}.html" for step in range(4)] + (
-            [web.url(host=number + 1)] if number < 5 else []
-        )
-        (server.root / "index.html").write_text(page(*links))
-        for step in range(4):
-            (server.root / f"{step}.html").write_text(page(text=f"{number} {step}"))
+    for number in range(1, 6):
+        following = [web.url(host=number + 1)] if number < 5 else []
+        links = [*(f"/{step}.html" for step in range(4)), *following]
+        leaves = {f"{step}.html": page(text=f"{number} {step}") for step in range(4)}
+        web.write({"index.html": page(*links), **leaves}, number)
     # so that their addresses may be dialled
     named = [web.url("/robots.txt", host=number) for number in range(2, 6)]
     crawled: Crawled = run(

@@ -15,7 +15,7 @@ from itertools import count
 from lycosa.config.monitor import Monitor
 from lycosa.core.clock import ManualClock
 from lycosa.core.records import Exchange, UrlId, Visit, VisitKind
-from lycosa.crawl.policy.availability_checks import CheckPace
+from lycosa.crawl.policy.host_delay import CheckPace
 from lycosa.fetch.check import Check, CheckRunner
 from lycosa.notify.outbox import Outbox
 from lycosa.notify.transports import Notice

@@ -15,7 +15,7 @@ from lycosa.captures.captures import Capture, CaptureHistory, NoVersion, capture
 from lycosa.config.settings import Config
 from lycosa.core.errors import ArchiveError
 from lycosa.core.records import Exchange, VisitKind
-from lycosa.crawl.documents.queue import DocumentQueue, document_limits
+from lycosa.crawl.documents.pool import DocumentPool, document_limits
 from lycosa.crawl.processing.page_reader import Reader
 from lycosa.fetch.robots_txt import product_token
 from lycosa.http.decode import decode_with, parse_head
@@ -109,7 +109,7 @@ class Versions:
     def __init__(self, root: str, config: Config) -> None:
         self.history = CaptureHistory(root)
         self._max_decoded = config.fetch.max_decoded
-        self._documents = DocumentQueue(
+        self._documents = DocumentPool(
             replace(document_limits(config), processes=min(1, config.crawl.documents))
         )
         self._reader = Reader(

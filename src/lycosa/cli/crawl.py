@@ -34,7 +34,7 @@ from lycosa.processes.terminal import escape_output, raw
 if TYPE_CHECKING:
     from lycosa.commands.crawling.crawl import CrawlOrder, Stoppable
     from lycosa.config.settings import Config
-    from lycosa.crawl.session.seeds import read_seeds
+    from lycosa.crawl.session.planning import read_seeds
     from lycosa.crawl.state.progress import Progress
 
 
@@ -201,7 +201,7 @@ def _together(
 
 
 def _seeds(urls: list[str], file: str) -> tuple[str, ...]:
-    from lycosa.crawl.session.seeds import read_seeds
+    from lycosa.crawl.session.planning import read_seeds
 
     typed = [*urls, *(read_seeds(file) if file else ())]
     return tuple(map(with_scheme, typed))

@@ -57,7 +57,7 @@ def command(
 
     from lycosa.commands.crawling.import_archives import import_files
     from lycosa.crawl.recovery.import_archives import Imported
-    from lycosa.crawl.session.seeds import read_seeds
+    from lycosa.crawl.session.planning import read_seeds
     from lycosa.url.normalise import typed_url
 
     root = workspace_root(context, workspace)

@@ -27,7 +27,7 @@ from lycosa.core.clock import Clock
 from lycosa.core.records import UrlId
 from lycosa.crawl.admission.link_gate import AdmissionListener, LinkGate
 from lycosa.crawl.session.session import CrawlSession
-from lycosa.crawl.session.walking import Reached, Walk, WalkStart, followed_links
+from lycosa.crawl.session.walking import Reached, Walk, WalkStart, nearest_links
 from lycosa.crawl.state.task import Job
 from lycosa.frontier.scheduler.reach import Keys, Reach
 from lycosa.frontier.seen.seen_urls import SeenUrls
@@ -189,7 +189,7 @@ class Walker:
             {"url_key": sources, "distance": distances},
             schema={"url_key": pl.UInt64, "distance": pl.Int64},
         )
-        for links in followed_links(self._tables, self._collection, levels):
+        for links in nearest_links(self._tables, self._collection, levels):
             for target, is_redirect, source_key, source in links.iter_rows():
                 for identity in self._gate.extend(source_key, (target,), 0 if is_redirect else 1):
                     self._next.add(identity.url_key)

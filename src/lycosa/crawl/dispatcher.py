@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable
+from functools import partial
 from typing import assert_never
 
 from lycosa.config.settings import Config
@@ -15,7 +16,7 @@ from lycosa.core.clock import Clock
 from lycosa.core.errors import Exclusion, FetchError
 from lycosa.core.records import Exchange, VisitKind
 from lycosa.crawl.admission.discovery import KINDS
-from lycosa.crawl.documents.queue import MAX_UNPARSED, DocumentFetcher
+from lycosa.crawl.fetch_pipeline import MAX_UNPARSED, FetchPipeline
 from lycosa.crawl.policy.fetch_decision import (
     Decision,
     Defer,
@@ -29,11 +30,9 @@ from lycosa.crawl.policy.fetch_decision import (
 from lycosa.crawl.policy.lease_quota import LeaseQuota
 from lycosa.crawl.policy.login import LoginManager
 from lycosa.crawl.policy.operations import Operations
-from lycosa.crawl.policy.prerequisites import Prerequisites
-from lycosa.crawl.policy.request_builder import RequestBuilder
-from lycosa.crawl.policy.request_profiles import RequestProfiles
+from lycosa.crawl.policy.request_profiles import RequestBuilder, RequestProfiles
+from lycosa.crawl.processing.prerequisites import Prerequisites
 from lycosa.crawl.processing.response_processor import ResponseProcessor
-from lycosa.crawl.rendering.fetcher import RenderFetcher
 from lycosa.crawl.rendering.rendering import Renders
 from lycosa.crawl.state.crawl_state import CrawlState
 from lycosa.crawl.state.task import Task
@@ -69,14 +68,18 @@ class Dispatcher:
         self._max_pages = max_pages
         self._connections = config.fetch.connections
         self._prerequisites = Prerequisites(crawl)
-        documents = DocumentFetcher(fetcher, processor.documents, self._archive_document)
         self._renders: Renders | None = None
-        self.fetcher: DocumentFetcher | RenderFetcher = documents
         if any(each.collection.render != "never" for each in crawl.assignments.values()):
             self._renders = Renders(
-                crawl, config, processor.parse, self._archive_page, self._prerequisites.look_again
+                crawl,
+                config,
+                processor.parse,
+                partial(self._archive_early, to_render=True),
+                self._prerequisites.look_again,
             )
-            self.fetcher = RenderFetcher(documents, self._renders)
+        self.fetcher = FetchPipeline(
+            fetcher, processor.documents, self._archive_early, self._renders
+        )
         collections = {name: each.collection for name, each in crawl.assignments.items()}
         profiles = RequestProfiles(
             collections, crawl.domains, clock, os.environ, plugins=crawl.plugins
@@ -250,23 +253,20 @@ class Dispatcher:
 
     def _continue_login(self, exchange: Exchange, task: Task) -> None:
         """Queue the next step of a login, or release the host."""
-        following = self._logins.answered(exchange, task)
+        following = self._logins.of(task).process(exchange, task)
         if following is not None:
             self._crawl.prerequisites.append(following)
         else:
             self._crawl.frontier.release(task.identity.host_key)
 
-    def _archive_document(self, exchange: Exchange) -> Callable[[], bytes] | None:
-        """Archive a document. `finish` gets it again when it is parsed."""
+    def _archive_early(
+        self, exchange: Exchange, *, to_render: bool = False
+    ) -> Callable[[], bytes] | None:
+        """Archive a document that is to be parsed, or a page that is to be rendered. `finish` gets
+        it again when it is.
+        """
         assert isinstance(exchange.token, Task)
         self._requests.process_response(exchange, exchange.token)
-        return None if exchange.error else self._processor.set_aside(exchange, exchange.token)
-
-    def _archive_page(self, exchange: Exchange) -> bool:
-        """Archive a page that is to be rendered. `finish` gets it again when it is."""
-        assert isinstance(exchange.token, Task)
-        self._requests.process_response(exchange, exchange.token)
-        return (
-            not exchange.error
-            and self._processor.set_aside(exchange, exchange.token, to_render=True) is not None
-        )
+        if exchange.error:
+            return None
+        return self._processor.set_aside(exchange, exchange.token, to_render=to_render)

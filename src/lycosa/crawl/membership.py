@@ -10,8 +10,8 @@ What a worker must keep, so that no partition is ever fetched by two (the rest i
 - It acts by the answer to the ping that it sent last, of those that were answered; one to an
   earlier ping that comes later is passed over (`Lease.answered` does that). A ping's `heard`,
   `partitions`, `granted` and `added` are read together, after that.
-- An exchange starts only where `Lease.allows` its partition; a claim is made only for what
-  `Lease.wanted` says, while it holds.
+- An exchange starts only while the lease holds, in a partition that its answer names; a claim is
+  made only for `Lease.assigned_partitions`.
 - `Ping.partitions` names what it holds and what it is about to claim, from before the claim is
   written until after the release.
 - Grants are of one claim: under a new claim `Lease.granted` is 0 until an answer names that claim.
@@ -120,10 +120,6 @@ class Lease:
         aborted.
         """
         return self._clock.monotonic_ms() < self._until
-
-    def allows(self, partition: int) -> bool:
-        """Whether an exchange may start now in that partition."""
-        return self.holds and partition in self._answer.partitions
 
     @property
     def answer(self) -> PingReply:

@@ -13,14 +13,14 @@ from lycosa.core.clock import Clock
 from lycosa.core.records import Exchange, UrlState
 from lycosa.crawl.dispatcher import Dispatcher
 from lycosa.crawl.membership import Lease
-from lycosa.crawl.policy.availability_checks import AvailabilityChecks
+from lycosa.crawl.policy.host_delay import AvailabilityChecks
 from lycosa.crawl.policy.lease_quota import LeaseQuota
 from lycosa.crawl.policy.operations import Operations
 from lycosa.crawl.processing.response_processor import ResponseProcessor
 from lycosa.crawl.state.committing import Commits
 from lycosa.crawl.state.crawl_state import CrawlState
-from lycosa.crawl.state.idleness import IdlenessTracker
 from lycosa.crawl.state.progress import Progress
+from lycosa.crawl.state.waiting import IdlenessTracker
 from lycosa.fetch.fetcher import Fetcher
 from lycosa.processes.stopping import StopFlag
 
@@ -214,9 +214,12 @@ class Worker:
             or not crawl.buffer.batch.empty
             or (due is not None and due <= now + self._patience_ms)
             or any(each.depth_decreased for each in crawl.assignments.values())
-            or crawl.events.may_become_due()
+            or self._may_become_due()
         )
         self._idleness.renew(idle=not busy, head=read_to)
+
+    def _may_become_due(self) -> bool:
+        return any(each.may_become_due() for each in reversed(self.crawl.listeners))
 
     def stop(self) -> None:
         """End soon (from a signal handler or another thread): finish what is in flight, commit,
@@ -243,9 +246,7 @@ class Worker:
             due is None or due > now + min(self._patience_ms, _PATIENCE_WITHOUT_PAGES_MS)
         ):
             return "finished"  # no host answers
-        if (
-            due is not None and due <= now + self._patience_ms
-        ) or self.crawl.events.may_become_due():
+        if (due is not None and due <= now + self._patience_ms) or self._may_become_due():
             return ""
         return "finished"
 

@@ -76,7 +76,7 @@ def add_commands(app: typer.Typer) -> None:
 
 @_spec
 def page_matcher(storage: Any, clock: Clock) -> Any:
-    """Return a `lycosa.crawl.processing.page_matcher.PageMatcher` for a crawl session."""
+    """Return a `lycosa.crawl.state.events.PageMatcher` for a crawl session."""
 
 
 @_spec

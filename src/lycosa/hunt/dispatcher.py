@@ -179,12 +179,12 @@ class HuntDispatcher(CrawlListener):
         self._handed_out = HandedOut()
         self._waiting: dict[str, tuple[str, UrlRow]] = {}  # host -> queued URL, its row
         self._queued: dict[int, tuple[str, str]] = {}  # URL key -> queued URL, host
-        crawl.scheduler.agenda.only = self._handed_out
+        crawl.scheduler.agenda.restrict_to(self._handed_out)
 
     def begin(self) -> None:
         """Start, after the session has loaded its state: nothing of that is due."""
         self._crawl.scheduler.parked.clear_due()
-        self._crawl.events.add(self)
+        self._crawl.listeners.append(self)
         self.dispatch()
 
     def may_become_due(self) -> bool:

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 
 from lycosa.core.clock import Clock
 from lycosa.core.records import Visit
-from lycosa.crawl.processing.page_matcher import PatternMatch
+from lycosa.crawl.state.events import PatternMatch
 from lycosa.matching.normalise import Folding
 from lycosa.matching.orders import SearchOrder, read_orders
 from lycosa.matching.patterns import PatternSet

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from lycosa.core.clock import Clock
 from lycosa.core.errors import WorkspaceError
 from lycosa.crawl.policy.operations import OperationType
-from lycosa.crawl.processing.page_matcher import PatternMatch
+from lycosa.crawl.state.events import PatternMatch
 from lycosa.hooks.specs import hook
 from lycosa.matching.orders import SearchOrder, read_order
 from lycosa.matching.page_watcher import PatternGroup, Watcher, match_of

@@ -17,7 +17,7 @@ import polars as pl
 from lycosa.config.settings import Config
 from lycosa.core.errors import ArchiveError
 from lycosa.core.records import UrlState, VisitKind
-from lycosa.crawl.documents.queue import DocumentQueue, document_limits
+from lycosa.crawl.documents.pool import DocumentPool, document_limits
 from lycosa.crawl.processing.page_reader import FAULT_RENDERED, ParseFunction, Reader
 from lycosa.fetch.robots_txt import product_token
 from lycosa.http.decode import parse_head
@@ -67,7 +67,7 @@ def changes_of(
     """
     name = site_name(site) if site else None
     workspace = Workspace.open(root)
-    with closing(DocumentQueue(document_limits(config))) as documents:
+    with closing(DocumentPool(document_limits(config))) as documents:
         reader = Reader(config.fetch.max_decoded, product_token(config.fetch.user_agent), documents)
         texts = _ArchivedTexts(workspace, reader) if differences else None
         return read_live(root, lambda tables: list(_changes(tables, since, name, texts)))

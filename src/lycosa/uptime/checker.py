@@ -16,9 +16,8 @@ from lycosa.config.monitor import Monitor
 from lycosa.core.clock import Clock, ClockStep
 from lycosa.core.errors import FetchError
 from lycosa.core.records import CHECKS, Exchange, UrlId, Visit, VisitKind
-from lycosa.crawl.policy.availability_checks import CheckPace
-from lycosa.crawl.state.task import Task
-from lycosa.crawl.state.visit_rows import build_visit
+from lycosa.crawl.policy.host_delay import CheckPace
+from lycosa.crawl.state.task import Task, build_visit
 from lycosa.fetch.check import Check, CheckRunner
 from lycosa.http.decode import parse_head
 from lycosa.uptime.notifications import OutageNotifier

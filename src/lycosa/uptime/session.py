@@ -13,7 +13,7 @@ import polars as pl
 from lycosa.config.monitor import Monitor
 from lycosa.config.settings import Config
 from lycosa.core.clock import Clock
-from lycosa.crawl.policy.availability_checks import CheckPace
+from lycosa.crawl.policy.host_delay import CheckPace
 from lycosa.crawl.state.crawl_state import CrawlState
 from lycosa.crawl.worker import Worker
 from lycosa.fetch.check import CheckRunner

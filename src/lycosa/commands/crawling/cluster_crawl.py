@@ -20,7 +20,7 @@ from lycosa.config.settings import Collection
 from lycosa.core.clock import Clock, SystemClock
 from lycosa.core.errors import LycosaError, UsageError
 from lycosa.crawl.session.pausing import require_not_paused
-from lycosa.crawl.session.seeds import check_seeds, seeds_of
+from lycosa.crawl.session.planning import check_seeds, seeds_of
 from lycosa.crawl.session.walking import recorded, start_of
 from lycosa.crawl.session.worker_status import added
 from lycosa.crawl.state.progress import Progress

@@ -12,14 +12,13 @@ from typing import Protocol
 from lycosa.config.settings import Collection, Config
 from lycosa.core.clock import Clock, SystemClock
 from lycosa.core.errors import UsageError
-from lycosa.crawl.session.only_site import OnlySite, wake_site
 from lycosa.crawl.session.pausing import PauseFollower, require_not_paused
-from lycosa.crawl.session.seeds import check_seeds, seeds_of
+from lycosa.crawl.session.planning import check_seeds, seeds_of
 from lycosa.crawl.session.session import CrawlSession, SessionOptions, open_session
-from lycosa.crawl.session.walking import Walk, recorded, start_of
-from lycosa.crawl.state.deferred import left_for_later
+from lycosa.crawl.session.walking import OnlySite, Walk, recorded, start_of, wake_site
 from lycosa.crawl.state.progress import Progress
 from lycosa.crawl.state.task import Job
+from lycosa.crawl.state.waiting import left_for_later
 from lycosa.crawl.worker import Limits, Observer, Worker
 from lycosa.fetch.fetcher import Fetcher
 from lycosa.hooks.services import CrawlServices
@@ -132,7 +131,7 @@ def crawl(
             follower = IndexFollower(order.root, order.config.index, clock) if order.index else None
             services.start()
             if order.site is not None:
-                session.crawl.scheduler.agenda.only = OnlySite(order.site)
+                session.crawl.scheduler.agenda.restrict_to(OnlySite(order.site))
             progress = _work(
                 session,
                 started,

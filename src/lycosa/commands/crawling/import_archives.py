@@ -13,7 +13,7 @@ from lycosa.config.settings import Collection, Config
 from lycosa.core.clock import Clock, SystemClock
 from lycosa.core.errors import ArchiveError, UsageError
 from lycosa.crawl.recovery.import_archives import Imported, Importer
-from lycosa.crawl.session.seeds import seeds_of
+from lycosa.crawl.session.planning import seeds_of
 from lycosa.crawl.session.session import CrawlSession, SessionOptions, open_session
 from lycosa.crawl.state.task import Job
 from lycosa.index.follower import IndexFollower

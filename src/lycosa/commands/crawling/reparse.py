@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import closing
 
 from lycosa.config.settings import Config
-from lycosa.crawl.documents.queue import DocumentQueue, document_limits
+from lycosa.crawl.documents.pool import DocumentPool, document_limits
 from lycosa.crawl.processing.page_reader import Reader
 from lycosa.crawl.recovery.reparse import Reparsed, reparse
 from lycosa.crawl.session.session import REPARSED
@@ -30,7 +30,7 @@ def reparse_workspace(
             name: {**values, REPARSED: True} for name, values in workspace.state().settings.items()
         }
         claim = workspace.claim(worker, settings=settings)
-        with closing(DocumentQueue(document_limits(config))) as documents:
+        with closing(DocumentPool(document_limits(config))) as documents:
             reader = Reader(
                 config.fetch.max_decoded, product_token(config.fetch.user_agent), documents
             )

@@ -156,7 +156,7 @@ def collection_facts(crawl: StoredCrawl, name: str, url: str) -> dict[str, Any]:
     }
     limit = collection.depth
     return {
-        "scope_says": assignment.gate.explain(url),
+        "scope_says": assignment.gate.admission.explain(url),
         "depth_limit": Message("no_limit", "no limit") if limit is None else str(limit),
         "settings": {key: plain[key] for key in _SETTINGS if key in plain} | counts,
     }
@@ -315,7 +315,7 @@ def _refusal(crawl: StoredCrawl, name: str, reason: str, links: int) -> str:
     """A refusal of the gate, with what it is about."""
     assignment = crawl.assignments[name]
     if reason in (Refusal.SCHEME, Refusal.TOO_LONG, Refusal.SCOPE, Refusal.PATTERN):
-        scope = assignment.gate.explain(crawl.url)
+        scope = assignment.gate.admission.explain(crawl.url)
         return scope if scope.startswith("refused") else _refused(reason)
     if reason == Refusal.NOFOLLOW:
         return Message(

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from lycosa.cluster.engine import Engine
 from lycosa.config.settings import Config
 from lycosa.core.errors import WorkError
-from lycosa.crawl.documents.queue import DocumentQueue, document_limits
+from lycosa.crawl.documents.pool import DocumentPool, document_limits
 from lycosa.crawl.processing.page_reader import Reader
 from lycosa.export.library.editions import LibrarySelection
 from lycosa.export.library.formats import FORMATS
@@ -46,7 +46,7 @@ def export_task(task: LibraryTask) -> LibraryReport:
     config = task.config
     try:
         # older versions are read from the archive
-        with closing(DocumentQueue(document_limits(config))) as documents:
+        with closing(DocumentPool(document_limits(config))) as documents:
             reader = Reader(
                 config.fetch.max_decoded, product_token(config.fetch.user_agent), documents
             )

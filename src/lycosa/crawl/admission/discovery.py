@@ -171,10 +171,6 @@ class Discovery:
                 row.collection, identity, row.operation, row.referrer, row.depth, row.redirects + 1
             )
 
-    def receive(self, name: str, identity: UrlId, operation: str, way: Way, depth: int) -> bool:
-        """Admit a sitemap or feed that another worker found: whether it is new."""
-        return self.admit(name, identity, operation, way.referrer, depth, way.redirects)
-
     def _follow_index(self, row: UrlRow, sitemaps: list[str]) -> None:
         """Admit the sitemaps that an index names; however it goes on, their number ends."""
         gate = self._crawl.assignments[row.collection].gate

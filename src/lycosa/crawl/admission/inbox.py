@@ -9,12 +9,13 @@ if it was last visited before it was submitted.
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterable, Sequence
+from collections import defaultdict
+from collections.abc import Iterable
 from contextlib import suppress
 from datetime import UTC, datetime
-from typing import NamedTuple
+from typing import Any
 
+from pydantic import BaseModel, ConfigDict
 from xxhash import xxh3_64_intdigest
 
 from lycosa.core.errors import UrlError
@@ -33,28 +34,34 @@ SETTLED_MS = 5_000
 given up.
 """
 
-_LOOKED_UP = 1_000  # URLs at once
+_BATCH_URLS = 1_000  # per look into the tables
 _SECOND_MS = 999  # a time that is written in whole seconds may be so much later
 
 
-class Submission(NamedTuple):
-    """What a file asks for. `submitted_at` in ms since 1970, the latest that the text may mean;
-    `operation`: what is to be done with the pages, and those that they lead to
+class Submission(BaseModel):
+    """An inbox file. `operation`: what is to be done with the pages, and those that they lead to
     (`lycosa.crawl.policy.operations`); empty: they are fetched.
     """
 
+    model_config = ConfigDict(strict=True)
+
     collection: str
     urls: tuple[str, ...]
-    submitted_at: int
-    operation: str = ""
+    submitted_at: Any = None
+    operation: str | None = None
+
+    def at_ms(self, now_ms: int) -> int:
+        """Return when it was submitted (ms since 1970), at the latest that the text may mean."""
+        try:
+            at = datetime.fromisoformat(str(self.submitted_at))
+            at_ms = round((at if at.tzinfo else at.replace(tzinfo=UTC)).timestamp() * 1000)
+        except (ValueError, OverflowError):
+            return now_ms
+        return min(at_ms + (0 if at.microsecond else _SECOND_MS), now_ms)
 
 
-class RepeatedSubmission(NamedTuple):
-    """A URL that was submitted and is known. `submitted_at` as of `Submission`."""
-
-    collection: str
-    identity: UrlId
-    submitted_at: int
+Renewals = dict[str, dict[UrlId, int]]
+"""Known URLs that were submitted again, by collection, and when (as of `Submission`)."""
 
 
 class Inbox:
@@ -88,7 +95,7 @@ class Inbox:
         are counted as refused.
         """
         applied = 0
-        renewals: list[RepeatedSubmission] = []
+        renewals: Renewals = defaultdict(dict)
         waiting = self._claim.inbox()
         self._settled.intersection_update(waiting)
         for name in self._own(waiting):
@@ -125,29 +132,9 @@ class Inbox:
         try:
             if (self._storage.size(path) or 0) > MAX_FILE_BYTES:
                 return None
-            document = json.loads(self._storage.read(path) or b"")
-            collection, urls = document["collection"], document["urls"]
-            if (
-                not isinstance(collection, str)
-                or not isinstance(urls, list)
-                or not all(isinstance(url, str) for url in urls)
-            ):
-                return None
-            operation = str(document.get("operation") or "")
-            return Submission(
-                collection, tuple(urls), self._time(document.get("submitted_at")), operation
-            )
-        except (OSError, ValueError, KeyError, TypeError, RecursionError):
+            return Submission.model_validate_json(self._storage.read(path) or b"")
+        except (OSError, ValueError):
             return None
-
-    def _time(self, text: object) -> int:
-        now_ms = self._crawl.clock.now_ms()
-        try:
-            at = datetime.fromisoformat(str(text))
-            at_ms = round((at if at.tzinfo else at.replace(tzinfo=UTC)).timestamp() * 1000)
-        except (ValueError, OverflowError):
-            return now_ms
-        return min(at_ms + (0 if at.microsecond else _SECOND_MS), now_ms)
 
     def _is_young(self, name: str) -> bool:
         modified_at = self._storage.modified_at(f"{INBOX}/{name}")
@@ -155,13 +142,13 @@ class Inbox:
             modified_at is not None and 0 <= self._crawl.clock.now_ms() - modified_at < SETTLED_MS
         )
 
-    def _submit(self, submission: Submission, renewals: list[RepeatedSubmission]) -> int:
+    def _submit(self, submission: Submission, renewals: Renewals) -> int:
         """Admit what is new, hand on what is another worker's, and note in `renewals` what was
         there.
         """
         crawl = self._crawl
         gate = crawl.assignments[submission.collection].gate
-        applied = 0
+        applied, submitted_at = 0, submission.at_ms(crawl.clock.now_ms())
         for url in submission.urls:
             before = gate.admitted_count
             try:
@@ -175,45 +162,31 @@ class Inbox:
                 )
                 continue
             if gate.remote_links is not None and not gate.holds(identity):
-                way = Way(kind=INBOX_LINK, first_seen_at=submission.submitted_at)
+                way = Way(kind=INBOX_LINK, first_seen_at=submitted_at)
                 gate.remote_links.send(identity, 0, crawl.clock.now_ms(), way)
             elif gate.admitted_count == before:
-                renewals.append(
-                    RepeatedSubmission(submission.collection, identity, submission.submitted_at)
-                )
+                again = renewals[submission.collection]
+                again[identity] = max(submitted_at, again.get(identity, 0))
                 continue
             applied += 1
         return applied
 
     def renew(self, collection: str, identity: UrlId, submitted_at: int) -> bool:
-        """A known URL was submitted: it is due, unless that says nothing new. Whether it is."""
-        return self._renew([RepeatedSubmission(collection, identity, submitted_at)]) > 0
-
-    def _renew(self, renewals: Sequence[RepeatedSubmission]) -> int:
-        """As `renew`, for many: a look into the tables costs hardly more for a thousand URLs than
-        for one. How many are due.
+        """Make a known URL that was submitted due, unless that is old news; returns whether it
+        is.
         """
-        crawl = self._crawl
+        return self._renew({collection: {identity: submitted_at}}) > 0
+
+    def _renew(self, renewals: Renewals) -> int:
+        """As `renew`, for many; returns how many are due."""
         renewed = 0
-        for start in range(0, len(renewals), _LOOKED_UP):
-            part = renewals[start : start + _LOOKED_UP]
-            away = [
-                each.identity
-                for each in part
-                if crawl.urls.find(each.collection, each.identity) is None
-            ]
-            stored = {
-                (row.collection, row.id.url_key): row
-                for row in crawl.scheduler.heads.stored(away)
-                if not row.operation
-            }
-            for collection, identity, submitted_at in part:
-                row = crawl.urls.find(collection, identity) or stored.get(
-                    (collection, identity.url_key)
-                )
-                if row is not None and self._is_new(row, submitted_at):
-                    crawl.urls.make_due(row)
-                    renewed += 1
+        for collection, submitted in renewals.items():
+            for start in range(0, len(submitted), _BATCH_URLS):
+                batch = list(submitted)[start : start + _BATCH_URLS]
+                for row in self._crawl.urls.find_all(collection, batch):
+                    if self._is_new(row, submitted.get(row.id, 0)):
+                        self._crawl.urls.make_due(row)
+                        renewed += 1
         return renewed
 
     def _is_new(self, row: UrlRow, submitted_at: int) -> bool:
@@ -234,10 +207,10 @@ def submission(
     collection: str, urls: Iterable[str], submitted_at: str, operation: str = ""
 ) -> bytes:
     """The content of an inbox file."""
-    document = {
-        "collection": collection,
-        "urls": list(urls),
-        "submitted_at": submitted_at,
-        "operation": operation,
-    }
-    return (json.dumps(document, ensure_ascii=False) + "\n").encode()
+    document = Submission(
+        collection=collection,
+        urls=tuple(urls),
+        submitted_at=submitted_at,
+        operation=operation,
+    )
+    return (document.model_dump_json() + "\n").encode()

@@ -64,7 +64,7 @@ class LinkGate:
     ) -> None:
         self._collection = collection
         self._rules = Rules(collection)
-        self._admission = admission
+        self.admission = admission
         self._identifier = identifier
         self._seen = seen
         self._listener = listener
@@ -101,7 +101,7 @@ class LinkGate:
             UrlError: it cannot be used.
         """
         identity = self._identifier.identify(self._rules.apply(normalise(url)))
-        reason = self._admission.refuse(identity.url)
+        reason = self.admission.refuse(identity.url)
         if reason is not None and reason is not Refusal.PATTERN:
             raise UrlError(reason, url)
         refusal = self._enter(identity, 0, now_ms, _NAMED) if self.holds(identity) else None
@@ -125,9 +125,7 @@ class LinkGate:
         """Admit what the links of a visited page lead to, one deeper than the page."""
         if self._reach is not None:
             links = list(links)
-            self.extend(
-                source.id.url_key, (link.target for link in links if self._is_followed(link)), 1
-            )
+            self.extend(source.id.url_key, self.followed(links), 1)
         verdicts = self._verdicts
         depth = source.depth + 1
         respect_nofollow = self._collection.respect_nofollow
@@ -166,7 +164,7 @@ class LinkGate:
         if len(self._verdicts) >= _CACHED_LINKS:
             self._verdicts.clear()
         url = self._rules.apply(target)
-        refusal: str | None = self._admission.refuse(url)
+        refusal: str | None = self.admission.refuse(url)
         if refusal is None:
             if self.depth_limit is not None and depth > self.depth_limit:
                 # not cached: another page may lead there at less depth
@@ -184,7 +182,7 @@ class LinkGate:
         """Admit a URL that another worker found, under today's settings of this one; the reason why
         not, or "".
         """
-        refusal: str | None = self._admission.refuse(identity.url)
+        refusal: str | None = self.admission.refuse(identity.url)
         if refusal is Refusal.PATTERN and way.kind == INBOX_LINK:
             refusal = None
         if refusal is None and self.depth_limit is not None and depth > self.depth_limit:
@@ -207,7 +205,7 @@ class LinkGate:
             url = self._rules.apply(target)
             # A session id is left out of a new link, and stands in what an older call admitted.
             for form in {url, without_session(url)} if self._collection.traps else (url,):
-                if self._admission.refuse(form) is None:
+                if self.admission.refuse(form) is None:
                     identity = self._identifier.identify(form)
                     if self._reach.put(identity.url_key, distance + step):
                         admitted.append(identity)
@@ -216,33 +214,22 @@ class LinkGate:
                                 self._reach.wake(identity.host_key)
         return admitted
 
-    def _is_followed(self, link: Link) -> bool:
-        return link.kind in _FOLLOWED and not (
-            self._collection.respect_nofollow and "nofollow" in link.rel
-        )
+    def followed(self, links: Iterable[Link]) -> Iterator[str]:
+        """Yield the targets of the links that a crawl follows from a page."""
+        heeds = self._collection.respect_nofollow
+        for target, _, rel, kind, _ in links:
+            if kind in _FOLLOWED and not (heeds and rel and "nofollow" in rel):
+                yield target
 
     def takes(self, url: str) -> bool:
         """Whether a normalised URL lies in the collection's scope (nothing is counted)."""
-        return self._admission.refuse(url) in (None, Refusal.PATTERN)
-
-    def explain(self, url: str) -> str:
-        """Return one line for people: what admits or refuses a normalised URL."""
-        return self._admission.explain(url)
+        return self.admission.refuse(url) in (None, Refusal.PATTERN)
 
     def written(self, target: str) -> str:
         """A normalised link as the collection's rules write it; "" if it was refused, and that is
         remembered.
         """
         return "" if isinstance(self._verdicts.get(target), str) else self._rules.apply(target)
-
-    @property
-    def named_hosts(self) -> int:
-        """How many hosts the seeds have."""
-        return self._admission.named_hosts
-
-    def is_named(self, url: str) -> bool:
-        """Whether a URL that was taken lies on a host that the operator named."""
-        return self._admission.is_named(url)
 
     def identify(self, url: str) -> UrlId:
         """The identity of a URL as this collection writes it.
@@ -294,7 +281,7 @@ class LinkGate:
         """Whether today's configuration would still admit a row (a narrower second call stops what
         an older one let in).
         """
-        refusal = self._admission.refuse(row.id.url)
+        refusal = self.admission.refuse(row.id.url)
         if refusal is Refusal.PATTERN and row.depth == 0:
             refusal = None  # a seed
         if refusal is None and self.depth_limit is not None and row.depth > self.depth_limit:
@@ -330,7 +317,7 @@ class LinkGate:
     ) -> str | None:
         """The page is to be had under another URL: count why, and take that one."""
         self.refused[reason] += 1
-        return self._admission.refuse(instead) or self._enter(
+        return self.admission.refuse(instead) or self._enter(
             self._identifier.identify(instead), depth, now_ms, way
         )
 
@@ -353,8 +340,3 @@ class LinkGate:
 def _leads_back(instead: str, way: Way) -> bool:
     """A page that redirects to itself with a session has no other URL."""
     return way.redirects > 0 and instead == way.referrer
-
-
-def redirect_link(location: str) -> Link:
-    """The link that a redirect is, as it stands in `links`."""
-    return Link(location, "", "", LinkKind.REDIRECT, 0)

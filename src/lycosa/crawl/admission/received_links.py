@@ -164,7 +164,9 @@ class ReceivedLinks(CrawlListener):
             priority,
         )
         if operation:
-            self._discovery.receive(collection, identity, operation, way, depth)
+            self._discovery.admit(
+                collection, identity, operation, way.referrer, depth, way.redirects
+            )
             return
         is_recorded = assignment.knows(identity)
         if assignment.gate.receive(identity, depth, self._crawl.clock.now_ms(), way):

@@ -9,9 +9,10 @@ turn out wrong.
 from __future__ import annotations
 
 import re
-from collections import OrderedDict
 from datetime import UTC, date, datetime
 from typing import NamedTuple
+
+from cachetools import LRUCache
 
 from lycosa.config.settings import Collection
 from lycosa.core.clock import Clock
@@ -174,7 +175,7 @@ class HostTraps:
     """What the pages of each host said, and which of its parts are held back for it."""
 
     def __init__(self) -> None:
-        self._books: OrderedDict[int, PrefixBook] = OrderedDict()
+        self._books: LRUCache[int, PrefixBook] = LRUCache(_BOOKS)
 
     def holds(self, host: HostRow, url: str) -> str:
         """The rule by which a URL is to be put off, or ""."""
@@ -217,10 +218,6 @@ class HostTraps:
         book = self._books.get(host.host_key)
         if book is None:
             book = self._books[host.host_key] = PrefixBook.from_counters(host.traps)
-            if len(self._books) > _BOOKS:
-                self._books.popitem(last=False)
-        else:
-            self._books.move_to_end(host.host_key)
         return book
 
 

@@ -1,73 +1,77 @@
-"""Processes that read documents, so that a hostile file costs that file only.
+"""Processes that parse documents, so that a hostile file costs that file only.
 
-A job is two memory files whose descriptors are handed to a child, so nobody waits for the other to
-take or send a large answer. A child that takes too long, dies, or says what is no page is replaced;
-its document becomes a page without text and with a fault.
+Each process is driven by a thread: it sends one document and waits for the reply. A child that
+takes too long, dies, or replies with something else than a page is replaced; its document becomes a
+page without text and with a fault.
 """
 
 from __future__ import annotations
 
 import os
-import selectors
 import signal
-import socket
 import subprocess
 import sys
+import threading
 import time
-from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import replace
+from multiprocessing import Pipe
+from queue import Empty, SimpleQueue
 from typing import NamedTuple
 
+from lycosa.config.settings import Config
 from lycosa.core.records import Exchange, Page
 from lycosa.crawl.documents.wire import (
     CLOCK_SHARE,
-    DONE,
     MAX_REPLY,
     READY,
     BadReply,
-    ParseRequest,
+    DocumentLimits,
     decode_reply,
-    read_all,
-    write_all,
 )
 from lycosa.crawl.processing.page_reader import ParsedExchange
+from lycosa.fetch.robots_txt import product_token
+from lycosa.http.decode import decode_with, parse_head
+from lycosa.page.documents.kinds import begins_as_document, kind_of
 from lycosa.page.documents.sink import FAULT_BROKEN, FAULT_MEMORY, FAULT_TIMEOUT
 
 # then a new one: libraries leak, and what an earlier file did to the process ends with it
-_DOCUMENTS_A_CHILD = 500
-_STARTS = 3  # of children that die before they are ready, after which a document is given up
+_DOCUMENTS_PER_CHILD = 500
+_MAX_STARTS = 3  # of children that die before they are ready, after which a document is given up
 _IDLE_S = 60.0  # a child holds some 100 MB
 # bytes of waiting documents that are held in memory; others are loaded again when it is their turn
-_BODIES_HELD = 64 * 2**20
+_MAX_HELD_BYTES = 64 * 2**20
 _START_S = 120.0  # to start a child, on a machine with other work
-_FAULT_OF: dict[int, str] = {
+_PEEK_BYTES = 2_048  # of a coded body: enough for the first bytes of what is in it
+_PEEK_DECODED = 1_024
+_FAULT_OF_SIGNAL: dict[int, str] = {
     int(signal.SIGXCPU): FAULT_TIMEOUT,
     int(signal.SIGALRM): FAULT_TIMEOUT,
     int(signal.SIGABRT): FAULT_MEMORY,
 }
-"""What a child that died of a signal died of. Libraries in C++ and Rust abort when there is no
+"""The cause of a child's death by its signal. Libraries in C++ and Rust abort when there is no
 memory left.
 """
 
-_LIMITED = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "RAYON_NUM_THREADS", "POLARS_MAX_THREADS")
+_THREADS = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "RAYON_NUM_THREADS", "POLARS_MAX_THREADS")
 
 
-@dataclass(slots=True, frozen=True)
-class DocumentLimits:
-    """How documents are read. `processes`: at once; 0: none are read. `timeout_ms`: of CPU time;
-    `CLOCK_SHARE` times that by the clock.
-    """
-
-    processes: int = 2
-    timeout_ms: int = 20_000
-    memory: int = 2**30  # bytes of address space
-    max_decoded: int = 40 * 2**20
-    product_token: str = "lycosa"
+def document_limits(config: Config) -> DocumentLimits:
+    """Return the limits that the configuration sets."""
+    crawl, fetch = config.crawl, config.fetch
+    return DocumentLimits(
+        crawl.documents,
+        crawl.document_timeout,
+        crawl.document_memory,
+        fetch.max_decoded,
+        product_token(fetch.user_agent),
+    )
 
 
 class PendingDocument(NamedTuple):
-    """A document to be read. `load`: gives its body again, so that it need not stay in memory;
+    """A document to be parsed. `load` returns its body again, so that it need not stay in memory;
     None: it stays.
     """
 
@@ -75,264 +79,240 @@ class PendingDocument(NamedTuple):
     load: Callable[[], bytes] | None = None
 
 
-@dataclass(slots=True)
 class _Child:
-    process: subprocess.Popen[bytes]
-    channel: socket.socket
-    ready: bool = False
-    waiting: PendingDocument | None = None
-    reply_file: int = -1
-    deadline: float = 0.0  # monotonic seconds
-    served: int = 0
+    """One process. Its methods raise OSError or EOFError when it died."""
 
-    def become_ready(self) -> None:
-        """The process has started."""
-        self.ready = True
+    def __init__(self, limits: DocumentLimits) -> None:
+        self._pipe, theirs = Pipe()
+        self._seconds = CLOCK_SHARE * limits.timeout_ms / 1000 + 2
+        self._limits = limits
+        self._parsed = 0
+        self._timer: threading.Timer | None = None
+        self.timed_out = False
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "lycosa.crawl.documents.child", str(theirs.fileno())],
+            pass_fds=[theirs.fileno()],
+            env={
+                **os.environ,
+                **dict.fromkeys(_THREADS, "1"),
+                "PYTHONPATH": os.pathsep.join(path for path in sys.path if path),
+            },
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+        theirs.close()
 
-    def begin(self, document: PendingDocument, reply_file: int, deadline: float) -> None:
-        """The child reads a document."""
-        self.waiting, self.reply_file, self.deadline = document, reply_file, deadline
+    def wait_until_ready(self) -> None:
+        self._pipe.send(self._limits)
+        if not self._pipe.poll(_START_S) or self._pipe.recv_bytes(len(READY)) != READY:
+            raise EOFError
 
-    def end(self) -> None:
-        """The child reads nothing any more."""
-        if self.reply_file >= 0:
-            os.close(self.reply_file)
-        self.waiting, self.reply_file = None, -1
+    def send(self, exchange: Exchange) -> None:
+        """Send a document: of the exchange only what parsing needs."""
+        self._timer = threading.Timer(self._seconds, self._time_out)
+        self._timer.start()
+        self._pipe.send(
+            Exchange(
+                exchange.url,
+                "page",
+                0,
+                0,
+                response_head=exchange.response_head,
+                body=exchange.body,
+                status=200,
+                truncated=exchange.truncated,
+            )
+        )
 
-    def count(self) -> None:
-        """A document was read."""
-        self.served += 1
+    def receive(self) -> ParsedExchange:
+        """Wait for the page. Raises BadReply too."""
+        reply = self._pipe.recv_bytes(MAX_REPLY)
+        self._cancel_timer()
+        self._parsed += 1
+        return ParsedExchange(*decode_reply(reply))
+
+    @property
+    def worn_out(self) -> bool:
+        return self._parsed >= _DOCUMENTS_PER_CHILD
+
+    def _time_out(self) -> None:
+        self.timed_out = True
+        self.process.kill()
+
+    def _cancel_timer(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+
+    def kill(self) -> int:
+        """Kill the process, and return the signal that it died of."""
+        self.process.kill()
+        return max(-self.process.wait(), 0)
+
+    def close(self) -> str:
+        """Kill the process, and return the fault of a document that it died of."""
+        died_of = self.kill()
+        self._cancel_timer()
+        self._pipe.close()
+        return FAULT_TIMEOUT if self.timed_out else _FAULT_OF_SIGNAL.get(died_of, FAULT_BROKEN)
 
 
-@dataclass(slots=True)
 class DocumentPool:
-    """Reads documents beside this process. Children start with the first document. Not
-    thread-safe.
+    """Parses documents in other processes, which start with the first document. Its methods are for
+    one thread. Pickled, it is its limits: each process has children of its own.
     """
 
-    limits: DocumentLimits
-    _waiting: deque[PendingDocument] = field(default_factory=deque)
-    _held: int = 0  # bytes of bodies in `_waiting`
-    _children: list[_Child] = field(default_factory=list)
-    _ended: list[tuple[Exchange, ParsedExchange]] = field(default_factory=list)
-    _failed_starts: int = 0
-    _busy_at: float = 0.0
-    _selector: selectors.BaseSelector | None = None
+    def __init__(self, limits: DocumentLimits) -> None:
+        self.limits = limits
+        self._threads: ThreadPoolExecutor | None = None
+        self._pending: dict[Future[ParsedExchange], PendingDocument] = {}
+        self._ended: SimpleQueue[Future[ParsedExchange]] = SimpleQueue()
+        self._children: list[_Child] = []
+        self._idle: list[_Child] = []
+        self._stopping = False
+        self._busy_at = 0.0
+        # by the exchange's id: what the last `wait` returned
+        self._latest: dict[int, tuple[Exchange, ParsedExchange]] = {}
+
+    def __reduce__(self) -> tuple[type[DocumentPool], tuple[DocumentLimits]]:
+        return DocumentPool, (self.limits,)
 
     @property
     def pending(self) -> int:
-        """Documents begun and not handed back."""
-        return (
-            len(self._waiting)
-            + len(self._ended)
-            + sum(child.waiting is not None for child in self._children)
-        )
+        """How many documents were begun and not returned by `wait`."""
+        return len(self._pending)
+
+    def wants(self, exchange: Exchange) -> bool:
+        """Return whether a response is a document, by its bytes. Hot path: every page."""
+        body = exchange.body
+        if not self.limits.processes or not body:
+            return False
+        headers = parse_head(exchange.response_head)
+        if headers.get("content-encoding") or headers.get("transfer-encoding"):
+            start = decode_with(replace(exchange, body=body[:_PEEK_BYTES]), headers, _PEEK_DECODED)
+            if not begins_as_document(start.payload):
+                return False  # nearly all pages: not worth unpacking twice
+            body = decode_with(exchange, headers, self.limits.max_decoded).payload
+        return kind_of(body) is not None
 
     def begin(self, exchange: Exchange, load: Callable[[], bytes] | None = None) -> None:
-        """Have a document read; what becomes of it comes from `wait`, body and all. Where many wait
-        and `load` gives its body again, it is left without one until it is its turn.
+        """Have a document parsed; `wait` returns it. Where many wait and `load` returns its body
+        again, it is left without one until it is its turn.
         """
-        if load is not None and self._held + len(exchange.body) > _BODIES_HELD:
+        held = sum(len(document.exchange.body) for document in self._pending.values())
+        if load is not None and held + len(exchange.body) > _MAX_HELD_BYTES:
             exchange.drop_body()
-        self._waiting.append(PendingDocument(exchange, load))
-        self._held += len(exchange.body)
-        self._busy_at = time.monotonic()
-        self._serve()
+        self._submit(PendingDocument(exchange, load))
 
     def wait(self, timeout_ms: int) -> list[tuple[Exchange, ParsedExchange]]:
-        """What has been read, waiting for the first one at most `timeout_ms`."""
-        until = time.monotonic() + timeout_ms / 1000
-        while True:
-            now = time.monotonic()
-            busy = [
-                child.deadline
-                for child in self._children
-                if child.waiting is not None or not child.ready
-            ]
-            if self._selector is not None and not self._ended:
-                for key, _ in self._selector.select(max(0.0, min([until, *busy]) - now)):
-                    self._receive(key.data)
-            now = time.monotonic()
-            for child in [
-                each
-                for each in self._children
-                if each.deadline < now and (each.waiting is not None or not each.ready)
-            ]:
-                self._lose(child, FAULT_TIMEOUT)
-            self._serve()
-            if self._ended or now >= until or not self.pending:
-                ended, self._ended = self._ended, []
-                return ended
+        """Return what has been parsed, waiting for the first one at most `timeout_ms`."""
+        ended = []
+        timeout_s = timeout_ms / 1000
+        with suppress(Empty):
+            while self._pending:
+                future = self._ended.get(timeout=timeout_s)
+                document = self._pending.pop(future, None)
+                if document is not None:
+                    ended.append((document.exchange, future.result()))
+                    timeout_s = 0
+        self._latest = {id(exchange): (exchange, parsed) for exchange, parsed in ended}
+        return ended
 
     def read(self, exchange: Exchange) -> ParsedExchange:
-        """Read one document and wait for it; others that are under way go on."""
-        self.begin(exchange)
-        others: list[tuple[Exchange, ParsedExchange]] = []
-        while True:
-            for ended, parsed in self.wait(1_000):
-                if ended is exchange:
-                    self._ended = others + self._ended
-                    return parsed
-                others.append((ended, parsed))
+        """Return a document's page: as the last `wait` returned it, or parsed now. Where no process
+        may parse, there is none.
+        """
+        if not self.limits.processes:
+            return ParsedExchange(None)
+        if id(exchange) in self._latest:
+            return self._latest[id(exchange)][1]
+        future = self._submit(PendingDocument(exchange))
+        try:
+            return future.result()
+        finally:
+            del self._pending[future]
 
     def rest(self) -> None:
         """End children that have had nothing to do for a while."""
-        if self._children and not self.pending and time.monotonic() - self._busy_at > _IDLE_S:
+        if self._children and not self._pending and time.monotonic() - self._busy_at > _IDLE_S:
             self.close()
 
     def stop(self) -> list[PendingDocument]:
-        """Give up what is not yet read, and hand it back."""
-        busy = [child for child in self._children if child.waiting is not None]
-        abandoned = [
-            *(child.waiting for child in busy if child.waiting is not None),
-            *self._waiting,
-        ]
-        self._waiting.clear()
-        self._held = 0
-        for child in busy:
+        """Give up what `wait` has not returned yet, and return it."""
+        abandoned = list(self._pending.values())
+        self._pending.clear()
+        self._latest = {}
+        if self._threads is not None:
+            self._stopping = True
+            for child in list(self._children):
+                child.kill()
+            self._threads.shutdown(wait=True, cancel_futures=True)
+            self._threads, self._stopping = None, False
+        for child in list(self._children):
             self._end(child)
         return abandoned
 
     def close(self) -> None:
         """End the children. The pool can be used again afterwards."""
-        self._waiting.clear()
-        self._held = 0
-        self._ended.clear()
-        for child in list(self._children):
-            self._end(child)
-        if self._selector is not None:
-            self._selector.close()
-            self._selector = None
+        self.stop()
 
-    def _serve(self) -> None:
-        """Give waiting documents to children that are free; start children while there are too
-        few.
-        """
-        for child in self._children:
-            if not self._waiting:
-                return
-            if child.ready and child.waiting is None:
-                self._give(child, self._take())
-        starting = sum(not child.ready for child in self._children)
-        while len(self._children) < max(self.limits.processes, 1) and starting < len(self._waiting):
-            self._start()
-            starting += 1
+    def _submit(self, document: PendingDocument) -> Future[ParsedExchange]:
+        if self._threads is None:
+            self._threads = ThreadPoolExecutor(max(self.limits.processes, 1), "documents")
+        self._busy_at = time.monotonic()
+        future = self._threads.submit(self._parse, document)
+        self._pending[future] = document
+        future.add_done_callback(self._ended.put)
+        return future
 
-    def _take(self) -> PendingDocument:
-        """The document whose turn it is, with its body."""
-        waiting = self._waiting.popleft()
-        self._held -= len(waiting.exchange.body)
-        if waiting.load is not None and not waiting.exchange.body:
-            waiting.exchange.restore_body(waiting.load())
-        return waiting
+    # -- in a thread
+    # ------------------------------------------------------------
 
-    def _start(self) -> None:
-        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        limits = self.limits
-        command = [
-            sys.executable,
-            "-m",
-            "lycosa.crawl.documents.child",
-            str(theirs.fileno()),
-            str(limits.memory),
-            str(limits.timeout_ms / 1000),
-        ]
-        environment = {
-            **os.environ,
-            **dict.fromkeys(_LIMITED, "1"),
-            "PYTHONPATH": os.pathsep.join(path for path in sys.path if path),
-        }
-        process = subprocess.Popen(
-            command, pass_fds=[theirs.fileno()], env=environment,
-            stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-        )  # fmt: skip
-        theirs.close()
-        child = _Child(process, ours, deadline=time.monotonic() + _START_S)
+    def _parse(self, document: PendingDocument) -> ParsedExchange:
+        exchange, fault = document.exchange, FAULT_BROKEN
+        for _ in range(_MAX_STARTS):
+            if self._stopping:
+                break
+            child = self._idle.pop() if self._idle else self._start()
+            if child is None:
+                continue
+            if document.load is not None and not exchange.body:
+                exchange.restore_body(document.load())
+            try:
+                child.send(exchange)
+            except OSError:  # it died while it was idle
+                self._end(child)
+                continue
+            try:
+                parsed = child.receive()
+            except BadReply:
+                self._end(child)
+                break
+            except (OSError, EOFError):
+                fault = self._end(child)
+                break
+            if child.worn_out:
+                self._end(child)
+            else:
+                self._idle.append(child)
+            return parsed
+        return ParsedExchange(Page(size=len(exchange.body), faults=[fault]))
+
+    def _start(self) -> _Child | None:
+        """Start a child. None: it died."""
+        child = _Child(self.limits)
         self._children.append(child)
-        if self._selector is None:
-            self._selector = selectors.DefaultSelector()
-        self._selector.register(ours, selectors.EVENT_READ, child)
-
-    def _give(self, child: _Child, waiting: PendingDocument) -> None:
-        limits, exchange = self.limits, waiting.exchange
-        order = ParseRequest(
-            exchange.url,
-            exchange.response_head.decode("latin-1"),
-            exchange.truncated,
-            limits.max_decoded,
-            limits.product_token,
-        ).encode()
-        body_file = os.memfd_create("document")
-        deadline = time.monotonic() + CLOCK_SHARE * limits.timeout_ms / 1000 + 2
-        child.begin(waiting, os.memfd_create("page"), deadline)
-        write_all(body_file, order + exchange.body)
+        if self._stopping:  # `stop` may not have seen it
+            child.kill()
         try:
-            socket.send_fds(
-                child.channel, [str(len(order)).encode()], [body_file, child.reply_file]
-            )
-        except OSError:  # it died while it had nothing to do
+            child.wait_until_ready()
+        except (OSError, EOFError):
             self._end(child)
-            self._waiting.appendleft(waiting)
-            self._held += len(exchange.body)
-        finally:
-            os.close(body_file)
+            return None
+        return child
 
-    def _receive(self, child: _Child) -> None:
-        """A child has said something, or died."""
-        try:
-            message = child.channel.recv(16)
-        except OSError:
-            message = b""
-        if message == READY:
-            child.become_ready()
-            self._failed_starts = 0
-        elif message == DONE and child.waiting is not None:
-            self._done(child)
-        else:
-            self._lose(child, "")
-
-    def _done(self, child: _Child) -> None:
-        assert child.waiting is not None
-        try:
-            size = os.fstat(child.reply_file).st_size
-            page, error, truncated = decode_reply(read_all(child.reply_file, min(size, MAX_REPLY)))
-        except BadReply:
-            self._lose(child, FAULT_BROKEN)
-            return
-        self._ended.append((child.waiting.exchange, ParsedExchange(page, error, truncated)))
-        child.end()
-        child.count()
-        if child.served >= _DOCUMENTS_A_CHILD:
-            self._end(child)
-
-    def _lose(self, child: _Child, fault: str) -> None:
-        """End a child; its document is a page with a fault. `fault`: "" asks how the child died."""
-        waiting = child.waiting
-        died_of = self._end(child)
-        if waiting is None:
-            self._failed_starts += not child.ready
-            if self._failed_starts < _STARTS or not self._waiting:
-                return
-            waiting, self._failed_starts = self._take(), 0  # else it would be tried for ever
-        exchange = waiting.exchange
-        self._ended.append(
-            (
-                exchange,
-                ParsedExchange(
-                    Page(
-                        size=len(exchange.body),
-                        faults=[fault or _FAULT_OF.get(died_of, FAULT_BROKEN)],
-                    )
-                ),
-            )
-        )
-
-    def _end(self, child: _Child) -> int:
-        """Kill a child and wait for it; gives the signal that it died of."""
+    def _end(self, child: _Child) -> str:
         self._children.remove(child)
-        if self._selector is not None:
-            self._selector.unregister(child.channel)
-        child.channel.close()
-        child.end()
-        child.process.kill()
-        return max(-child.process.wait(), 0)
+        with suppress(ValueError):
+            self._idle.remove(child)
+        return child.close()

@@ -11,7 +11,6 @@ from __future__ import annotations
 import multiprocessing
 from dataclasses import replace
 from multiprocessing.connection import Connection
-from types import TracebackType
 
 from lycosa.core.errors import FetchError
 from lycosa.core.records import Exchange
@@ -79,14 +78,3 @@ class ChildReader:
         self._pipe.close()
         self._child.kill()
         self._child.join()
-
-    def __enter__(self) -> ChildReader:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()

@@ -243,7 +243,7 @@ class UrlRules:
             if row.operation or row.visited_at or not assignment.collection.traps:
                 continue
             rule = state.traps.holds(state.hosts.row(row.id.host_key), row.id.url)
-            if rule and assignment.doubts() and assignment.gate.is_named(row.id.url):
+            if rule and assignment.doubts() and assignment.gate.admission.is_named(row.id.url):
                 state.count_suspect(assignment)
             elif rule:
                 decisions.append(PutOff((row,), f"trap_{rule}", rule))
@@ -313,7 +313,7 @@ class FetchRules(UrlRules):
         login = self._logins.due(rows, url_origin(rows[0].id.url))
         if login is None:
             return ()
-        task = self._logins.begin(login)
+        task = login.begin()
         if task is not None:
             return (Defer(rows, prerequisite=task),)
         now = self._crawl.clock.monotonic_ms()

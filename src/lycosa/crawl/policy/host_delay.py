@@ -1,8 +1,10 @@
-"""How long a host is left alone after an exchange, by all that asks for a pause."""
+"""Pauses of hosts: after an exchange, and between availability checks and the crawl's fetches."""
 
 from __future__ import annotations
 
-from lycosa.core.records import Exchange
+from typing import Protocol
+
+from lycosa.core.records import Exchange, UrlId
 from lycosa.crawl.policy.outcome import Judgement
 from lycosa.crawl.state.crawl_state import CrawlState
 from lycosa.crawl.state.task import Task
@@ -16,6 +18,7 @@ from lycosa.frontier.politeness.delay import (
     transfer_ms,
     usual_ms,
 )
+from lycosa.frontier.politeness.domain_clock import BUSY
 from lycosa.frontier.politeness.latency import slow_down
 from lycosa.frontier.scheduler.queue import HostQueue
 
@@ -82,18 +85,82 @@ class HostRest:
                 self._clock.now_ms() + clocks.domain_rests_until(host.registrable_domain) - now,
             )
 
-    def rest(self, queue: HostQueue, pause: int) -> None:
-        """Leave the host alone for that long, once."""
+    def rest(self, queue: HostQueue, pause: int, *, lasting: bool = False) -> None:
+        """Leave the host alone for that long: once, or `lasting`: after every fetch."""
         host = queue.row
-        host.defer_until(self._clock.now_ms() + pause)
+        host.defer_until(self._clock.now_ms() + pause, delay_ms=pause if lasting else 0)
         now = self._clock.monotonic_ms()
         self._crawl.frontier.delay(host.host_key, now, now + pause)
 
-    def heed(self, queue: HostQueue, pause: int) -> None:
-        """The host's robots.txt, which another host answered, asks for a pause: it holds from the
-        redirect on that led there.
+
+LOOK_AGAIN_MS = 100
+"""So soon is looked again at a host that is busy."""
+
+
+class AvailabilityChecks(Protocol):
+    """Who makes checks. Called by the worker's own thread."""
+
+    def turn(self, now: int, *, may_start: bool) -> None:
+        """Take in what was found, and start what is due if anything may be fetched now (monotonic
+        ms). Called at every turn of the loop, five times a second at least; must not wait.
         """
-        host = queue.row
-        host.defer_until(self._clock.now_ms() + pause, delay_ms=pause)
-        now = self._clock.monotonic_ms()
-        self._crawl.frontier.delay(host.host_key, now, now + pause)
+        ...
+
+
+class CheckPace:
+    """When a check may ask a host, and its booking on the clocks of the crawl.
+
+    Neither holds the other up for more than a pause: if the host is busy with one slow answer for
+    that long, a check is made beside it; and after a check of a host where the crawl has something
+    to ask, the crawl comes first.
+    """
+
+    def __init__(self, crawl: CrawlState) -> None:
+        self._crawl = crawl
+
+    def pause_ms(self, identity: UrlId, least_ms: int) -> int:
+        """How long after a check the next one of the host waits: at least `least_ms`, and what the
+        crawl waits there.
+        """
+        queue = self._crawl.frontier.hosts.get(identity.host_key)
+        if queue is None:
+            return least_ms
+        pause = max(least_ms, self._crawls_pause_ms(identity, least_ms))
+        return 2 * pause if queue.size else pause
+
+    def ready_at(self, identity: UrlId, now: int, waited_ms: int, pause_ms: int) -> int:
+        """When a check that is due since `waited_ms` may be made, or when to ask again; at most
+        `now`: it may be made now.
+        """
+        at = self._crawl.frontier.clocks.check_at(identity.host_key, self._domain(identity))
+        if at <= now or waited_ms >= pause_ms:
+            return now
+        return min(now + LOOK_AGAIN_MS if at == BUSY else at, now + pause_ms - waited_ms)
+
+    def start(self, identity: UrlId, now: int) -> bool:
+        """Book a check on its host; what is returned is for `finish`."""
+        return self._crawl.frontier.start_unqueued(identity.host_key, self._domain(identity), now)
+
+    def finish(self, identity: UrlId, now: int, least_ms: int, *, queued: bool) -> None:
+        """A check that was booked has ended: the crawl waits as after a fetch of its own, where it
+        does not know the host `least_ms`.
+        """
+        pause = self._crawls_pause_ms(identity, least_ms)
+        self._crawl.frontier.finish_unqueued(
+            identity.host_key, self._domain(identity), now, pause, queued=queued
+        )
+
+    def _crawls_pause_ms(self, identity: UrlId, least_ms: int) -> int:
+        queue = self._crawl.frontier.hosts.get(identity.host_key)
+        if queue is None:
+            return least_ms
+        assignments = self._crawl.assignments
+        return max(
+            [
+                queue.row.delay_ms,
+                *(assignments[name].pace.delay_ms for name in queue.heads if name in assignments),
+            ]
+        )
+
+    def _domain(self, identity: UrlId) -> str:
+        return self._crawl.domains.registrable(identity.host)

@@ -20,15 +20,13 @@ from contextlib import suppress
 from typing import Protocol
 
 from lycosa.core.errors import Exclusion
-from lycosa.core.records import FOLLOWED_KINDS, Link, Page, UrlId, UrlRow, UrlState, Visit
+from lycosa.core.records import Link, Page, UrlId, UrlRow, UrlState, Visit
 from lycosa.crawl.admission.discovery import Discovery
 from lycosa.crawl.admission.remote_links import Way
-from lycosa.crawl.processing.page_matcher import PatternMatch
 from lycosa.crawl.recovery.stored_pages import StoredPages
 from lycosa.crawl.state.crawl_state import CrawlState
-from lycosa.crawl.state.events import CrawlListener
+from lycosa.crawl.state.events import CrawlListener, PatternMatch
 
-_FOLLOWED = frozenset(kind.value for kind in FOLLOWED_KINDS)
 _EXCLUSIONS = frozenset(reason.value for reason in Exclusion)
 # rows of a host that are served together: each reading of the tables costs some .1 s
 _AT_ONCE = 200
@@ -76,7 +74,7 @@ class Operations(CrawlListener):
         stored: StoredPages,
         types: Mapping[str, OperationType],
     ) -> None:
-        crawl.events.add(self)
+        crawl.listeners.append(self)
         self._crawl = crawl
         self._discovery = discovery
         self._stored = stored
@@ -220,18 +218,8 @@ class Operations(CrawlListener):
 
     def _rows_of_pages(self, collection: str, rows: Iterable[UrlRow]) -> dict[int, UrlRow]:
         """The pages' own rows, by URL key."""
-        page_rows: dict[int, UrlRow] = {}
-        missing = []
-        for row in rows:
-            page = self._crawl.urls.find(collection, row.id)
-            if page is None:
-                missing.append(row.id)
-            else:
-                page_rows[row.id.url_key] = page
-        for page in self._crawl.scheduler.heads.stored(missing):
-            if (page.collection, page.operation) == (collection, ""):
-                page_rows[page.id.url_key] = page
-        return page_rows
+        pages = self._crawl.urls.find_all(collection, [row.id for row in rows])
+        return {page.id.url_key: page for page in pages}
 
     def _remember(self, row: UrlRow, visit: Visit, page: Page) -> None:
         """Keep a page until the tables show it: other rows may come to it before."""
@@ -269,13 +257,8 @@ class Operations(CrawlListener):
         """Note what a page holds, and pass the operation on."""
         for match in work.look(text):
             self._crawl.buffer.batch.add_match(visit, match)
-        heeds = self._crawl.assignments[row.collection].collection.respect_nofollow
-        targets = (
-            link.target
-            for link in links
-            if link.kind in _FOLLOWED and not (heeds and link.rel and "nofollow" in link.rel)
-        )
-        self._inherit(row, work, targets)
+        gate = self._crawl.assignments[row.collection].gate
+        self._inherit(row, work, gate.followed(links))
         row.record_visit(visit.fetched_at)
         self._end(row, UrlState.VISITED)
 

@@ -1,5 +1,5 @@
-"""What an exchange means for its URL and its host: one pure function over status, error and
-headers.
+"""What an exchange means for its URL and its host: pure functions over status, error and headers;
+and conditional requests.
 """
 
 from __future__ import annotations
@@ -7,8 +7,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
+from lycosa.archive.warc.writer import RevisitTarget, payload_digest
 from lycosa.core.errors import RETRY_STATUSES, Exclusion, FetchError
-from lycosa.core.records import Exchange
+from lycosa.core.records import Exchange, UrlRow
 from lycosa.frontier.politeness.delay import retry_after_ms
 from lycosa.http.decode import Headers
 
@@ -105,3 +106,38 @@ def judge(exchange: Exchange, headers: Headers, *, now_ms: int, last_attempt: bo
     if 400 <= status < 500:
         return Judgement(FetchOutcome.GONE, reason)
     return Judgement(FetchOutcome.LATER, reason)
+
+
+def revisit_target(
+    exchange: Exchange, verdict: Judgement, rows: tuple[UrlRow, ...]
+) -> RevisitTarget | None:
+    """The earlier capture of this URL whose payload the answer is, by status 304 or by its digest;
+    None: it is another.
+    """
+    for row in rows:
+        if not row.record_id or exchange.rendered:
+            continue
+        if exchange.status == 304 or (
+            verdict.outcome is FetchOutcome.PAGE
+            and not exchange.error
+            and not exchange.truncated
+            and payload_digest(exchange) == row.digest
+        ):
+            return RevisitTarget(row.id.url, row.captured_at, row.record_id, row.digest)
+    return None
+
+
+def conditions(rows: tuple[UrlRow, ...]) -> tuple[tuple[str, str], ...]:
+    """The header fields that ask for a page only if it changed (RFC 9110 section 13.1): ETag, else
+    Last-Modified.
+
+    Only where every collection that wants the page holds what the server would leave out.
+    """
+    if not rows or not all(row.record_id for row in rows):
+        return ()
+    row = rows[0]
+    if any(other.etag != row.etag or other.last_modified != row.last_modified for other in rows):
+        return ()
+    if row.etag:
+        return (("If-None-Match", row.etag),)
+    return (("If-Modified-Since", row.last_modified),) if row.last_modified else ()

@@ -9,11 +9,12 @@ those of domains are made once, at a resume.
 from __future__ import annotations
 
 import math
-from collections import Counter, OrderedDict
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
 import numpy as np
 import polars as pl
+from cachetools import LRUCache
 
 from lycosa.config.settings import Collection
 from lycosa.core.records import HostRow, UrlRow
@@ -59,7 +60,7 @@ class PageBudgets:
         }
         self._row_readers = row_readers
         self._pending = pending
-        self._hosts: OrderedDict[int, dict[str, Counter[str]]] = OrderedDict()
+        self._hosts: LRUCache[int, dict[str, Counter[str]]] = LRUCache(_HOSTS)
         self._domains: dict[str, Counter[str]] = {name: Counter() for name in self._by_domain}
 
     def load(self) -> None:
@@ -159,7 +160,6 @@ class PageBudgets:
     def _counts(self, host: HostRow) -> Mapping[str, Counter[str]]:
         counts = self._hosts.get(host.host_key)
         if counts is not None:
-            self._hosts.move_to_end(host.host_key)
             return counts
         counts = {name: Counter() for name in self._by_host}
         fresh = {
@@ -181,6 +181,4 @@ class PageBudgets:
             if row.collection in counts and is_held(row):
                 counts[row.collection][first_segment(row.id.url)] += 1
         self._hosts[host.host_key] = counts
-        if len(self._hosts) > _HOSTS:
-            self._hosts.popitem(last=False)
         return counts

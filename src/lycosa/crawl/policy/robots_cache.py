@@ -7,9 +7,10 @@ asked for again after `UNREACHABLE_TTL_MS`.
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Iterable
 from dataclasses import dataclass
+
+from cachetools import LRUCache
 
 from lycosa.core.records import Exchange, RobotsEntry
 from lycosa.fetch.robots_txt import MAX_ROBOTS_BYTES, Robots, cache_ms, robots_text, robots_verdict
@@ -36,7 +37,7 @@ class _ParsedRobots:
     reachable: bool
     fetched_at: int
     expires_at: int
-    cost: int
+    cost: int  # bytes
 
 
 def holds_now(entry: RobotsEntry | _ParsedRobots, now_ms: int) -> bool:
@@ -53,8 +54,9 @@ class RobotsCache:
 
     def __init__(self, user_agent: str) -> None:
         self._user_agent = user_agent
-        self._entries: OrderedDict[str, _ParsedRobots] = OrderedDict()
-        self._cost = 0
+        self._entries: LRUCache[str, _ParsedRobots] = LRUCache(
+            _PARSED_BYTES, getsizeof=lambda parsed: parsed.cost
+        )
 
     def is_current(self, origin: str, now_ms: int) -> bool:
         entry = self._entries.get(origin)
@@ -69,9 +71,7 @@ class RobotsCache:
 
     def allowed(self, url: str, origin: str) -> bool:
         """Whether the file of a known origin lets us fetch the URL."""
-        entry = self._entries[origin]
-        self._entries.move_to_end(origin)
-        return entry.robots.allowed(url)
+        return self._entries[origin].robots.allowed(url)
 
     def sitemaps(self, origin: str) -> list[str]:
         """What a known origin's file names as sitemaps, as written."""
@@ -93,13 +93,9 @@ class RobotsCache:
             return True
         for entry in entries:
             if entry.origin == origin and holds_now(entry, now_ms):
-                self._put(entry)
+                self.load(entry)
                 return True
         return False
-
-    def load(self, entry: RobotsEntry) -> None:
-        """Take what the store holds of an origin."""
-        self._put(entry)
 
     def received(self, origin: str, exchange: Exchange) -> RobotsEntry:
         """The last exchange for an origin's robots.txt (redirects followed): parse it and give the
@@ -120,10 +116,11 @@ class RobotsCache:
                 payload = decode_body(exchange, MAX_ROBOTS_BYTES).payload
                 body = robots_text(payload)
         entry = RobotsEntry(origin, status, at, at + lifetime, body)
-        self._put(entry)
+        self.load(entry)
         return entry
 
-    def _put(self, entry: RobotsEntry) -> None:
+    def load(self, entry: RobotsEntry) -> None:
+        """Load a stored file of an origin."""
         verdict = robots_verdict(entry.status, "" if entry.status else "no answer")
         if verdict == "parse":
             robots = Robots(entry.body, self._user_agent, entry.origin)
@@ -131,16 +128,10 @@ class RobotsCache:
             robots = Robots.everything()
         else:
             robots = Robots.nothing()
-        old = self._entries.pop(entry.origin, None)
-        parsed = _ParsedRobots(
+        self._entries[entry.origin] = _ParsedRobots(
             robots,
             verdict != "deny_all",
             entry.fetched_at,
             entry.expires_at,
             len(entry.body) * _BYTES_A_BYTE + _OVERHEAD_BYTES,
         )
-        self._entries[entry.origin] = parsed
-        self._cost += parsed.cost - (old.cost if old else 0)
-        while self._cost > _PARSED_BYTES and len(self._entries) > 1:
-            _, dropped = self._entries.popitem(last=False)
-            self._cost -= dropped.cost

@@ -1,4 +1,5 @@
-"""From a fetched answer to a `Page`: decode, see whether it is something we read, parse.
+"""From a response to a `Page`: decode, check the media type, parse; with the style sheets that a
+page needs, and marks that name the page which a hanging worker parses.
 
 Shared by the crawl, by replay, by `reparse` and by the commands that look at one page, so that all
 give the same result.
@@ -6,15 +7,21 @@ give the same result.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import chain
+from multiprocessing.sharedctypes import RawArray, RawValue
 from typing import Protocol
 
 from lycosa.archive.warc.record import RENDERED_TYPE
-from lycosa.core.records import Exchange, Link, Page
+from lycosa.core.errors import Refusal
+from lycosa.core.records import Exchange, Link, LinkKind, Page
 from lycosa.http.decode import Headers, decode_with
 from lycosa.page.documents.kinds import kind_of
+from lycosa.page.html import style
 from lycosa.page.parse import parse_page, understands
+from lycosa.url.indexable import unindexable_type
+from lycosa.url.normalise import LinkResolver
 
 FAULT_RENDERED = "rendered"
 """In `pages.faults`: the page was read as it stood in a browser after its scripts had run."""
@@ -38,7 +45,7 @@ ParseFunction = Callable[[Exchange, Headers], ParsedExchange]
 
 class ReadsDocuments(Protocol):
     """Whoever reads PDF, office files and the like
-    (`lycosa.crawl.documents.queue.Documents`).
+    (`lycosa.crawl.documents.pool.DocumentPool`).
     """
 
     def wants(self, exchange: Exchange) -> bool:
@@ -94,3 +101,116 @@ class Reader:
             product_token=self.product_token,
             content_language=headers.get("content-language") or "",
         )
+
+
+_MAX_LINKS = 5_000
+
+
+def understand_requisites(
+    exchange: Exchange,
+    headers: Headers,
+    parse: ParseFunction,
+    media_types: Sequence[str],
+    max_decoded: int,
+) -> ParsedExchange:
+    """Understand an answer with the URLs that its styles name. What none of `media_types` names
+    becomes no page.
+    """
+    content_type = headers.get("content-type") or ""
+    media_type = content_type.partition(";")[0].strip().lower()
+    if media_type == "text/css":
+        body = decode_with(exchange, headers, max_decoded)
+        return ParsedExchange(
+            None,
+            truncated=body.truncated,
+            links=_links(exchange.url, style.urls(style.text_of(body.payload)), 0),
+        )
+    if unindexable_type(content_type, media_types):
+        return ParsedExchange(None)
+    parsed = parse(exchange, headers)
+    page = parsed.page
+    if page is not None and "html" in media_type:
+        body = decode_with(exchange, headers, max_decoded)
+        urls = chain(style.html_urls(body.payload), style.image_sets(body.payload))
+        page.links.extend(_links(exchange.url, urls, len(page.links)))
+    return parsed
+
+
+def _links(base: str, urls: Iterable[str], position: int) -> list[Link]:
+    resolver = LinkResolver(base)
+    targets: dict[str, None] = {}
+    for url in urls:
+        target = resolver.resolve(url)
+        if not isinstance(target, Refusal):
+            targets[target] = None
+        if len(targets) == _MAX_LINKS:
+            break
+    return [
+        Link(target, "", "", LinkKind.REQUISITE.value, position + number)
+        for number, target in enumerate(targets)
+    ]
+
+
+MAX_PAGE_MS = 180_000
+"""A worker that reads one page for so long hangs, and is killed: the slowest page of the hostile
+server takes under 5 s.
+"""
+
+_MARK_BYTES = 2_048
+
+
+class PageMark:
+    """Which page is being parsed, in memory that parent and child share: what a killed process can
+    still tell.
+    """
+
+    def __init__(self) -> None:
+        self._text = RawArray("c", _MARK_BYTES)
+        self._number = RawValue("Q")
+
+    def set(self, url: str) -> None:
+        self._number.value += 1
+        self._text.value = url.encode()[: _MARK_BYTES - 1]
+
+    @property
+    def number(self) -> int:
+        """Changes with every page that is begun or done."""
+        number: int = self._number.value
+        return number
+
+    @property
+    def url(self) -> str:
+        text: bytes = self._text.value
+        return text.decode(errors="replace")
+
+
+class _Unmarked:
+    """Reads documents without a mark: that has time limits of its own, and waits for other
+    processes.
+    """
+
+    def __init__(self, documents: ReadsDocuments, mark: PageMark) -> None:
+        self._documents = documents
+        self._mark = mark
+
+    def wants(self, exchange: Exchange) -> bool:
+        return self._documents.wants(exchange)
+
+    def read(self, exchange: Exchange) -> ParsedExchange:
+        self._mark.set("")
+        return self._documents.read(exchange)
+
+
+class MarkingReader:
+    """Reads as `reader` does, and leaves a mark while it does so, but for documents."""
+
+    def __init__(self, reader: Reader, mark: PageMark) -> None:
+        documents = None if reader.documents is None else _Unmarked(reader.documents, mark)
+        self._reader = replace(reader, documents=documents)
+        self._mark = mark
+
+    def __call__(self, exchange: Exchange, headers: Headers) -> ParsedExchange:
+        self._mark.set(exchange.url)
+        parsed = self._reader(exchange, headers)
+        self._mark.set("")
+        return parsed

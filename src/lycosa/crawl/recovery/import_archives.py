@@ -9,12 +9,13 @@ pages themselves only if the call wants it.
 
 from __future__ import annotations
 
-from collections import Counter, OrderedDict
+from collections import Counter
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass, field
 
 import polars as pl
+from cachetools import FIFOCache
 
 from lycosa.archive.import_formats import ImportedCapture, Original
 from lycosa.archive.warc.metadata import Revisited
@@ -25,8 +26,7 @@ from lycosa.crawl.admission.discovery import KINDS
 from lycosa.crawl.admission.remote_links import Way
 from lycosa.crawl.policy.outcome import REDIRECTS
 from lycosa.crawl.processing.response_processor import Replayed, ResponseProcessor
-from lycosa.crawl.state.task import Task
-from lycosa.crawl.state.visit_rows import build_visit
+from lycosa.crawl.state.task import Task, build_visit
 from lycosa.fetch.robots_txt import robots_url
 from lycosa.http.decode import parse_head
 from lycosa.store.tables.live import LiveTables
@@ -107,9 +107,9 @@ class Importer:
         self._tables, self._locate = tables, locate
         self._commit_if_due, self._commit_now = commit_if_due, commit_now
         self._in_scope = in_scope
-        self._recent: OrderedDict[str, None] = OrderedDict()
+        self._recent: FIFOCache[str, bool] = FIFOCache(_RECENT_IDS)
         # where a redirect outside the scope leads
-        self._redirected: OrderedDict[str, Way] = OrderedDict()
+        self._redirected: FIFOCache[str, Way] = FIFOCache(_REDIRECTS_KEPT)
         self._deferred: list[ImportedCapture] = []
 
     def take(self, captures: Iterable[ImportedCapture]) -> None:
@@ -191,15 +191,8 @@ class Importer:
             .join(record_ids, on="record_id", how="semi")
             .collect()["record_id"]
         )
-        stored = self._crawl.scheduler.heads.stored([identity for _, identity in usable])
-        return _StoredRows(
-            frozenset(committed),
-            {
-                row.key: row
-                for row in stored
-                if row.collection == self._collection and not row.operation
-            },
-        )
+        rows = self._crawl.urls.find_all(self._collection, [identity for _, identity in usable])
+        return _StoredRows(frozenset(committed), {row.key: row for row in rows})
 
     # -- one capture
     # ------------------------------------------------------------
@@ -226,9 +219,7 @@ class Importer:
         stored: _StoredRows,
         revisit_of: Revisited | None,
     ) -> None:
-        self._recent[capture.record_id] = None
-        if len(self._recent) > _RECENT_IDS:
-            self._recent.popitem(last=False)
+        self._recent[capture.record_id] = True
         exchange = capture.exchange(identity.url, kind)
         visit = self._visit(capture, identity)
         replayed = Replayed(visit, revisit_of)
@@ -297,16 +288,8 @@ class Importer:
         row = self._crawl.urls.find(self._collection, identity) or chunk_rows.rows.get(
             identity.url_key
         )
-        if row is None:  # it was found and committed since this chunk began
-            stored = self._crawl.scheduler.heads.stored([identity])
-            row = next(
-                (
-                    each
-                    for each in stored
-                    if (each.collection, each.operation) == (self._collection, "")
-                ),
-                None,
-            )
+        if row is None:  # it was admitted and committed since this chunk began
+            row = next(iter(self._crawl.urls.find_all(self._collection, [identity])), None)
         return row
 
     def _note_redirect(self, row: UrlRow, target: str) -> None:
@@ -317,8 +300,6 @@ class Importer:
             self._redirected[target] = Way(
                 row.id.url, row.redirects + 1, row.redirect_from or row.id.url
             )
-            if len(self._redirected) > _REDIRECTS_KEPT:
-                self._redirected.popitem(last=False)
 
     # -- revisits
     # ------------------------------------------------------------

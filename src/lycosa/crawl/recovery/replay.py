@@ -10,9 +10,7 @@ record ids; today's scope and robots apply; the commit names the orphans used.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 
 import polars as pl
 import polars.selectors as cs
@@ -33,19 +31,6 @@ _BESIDE = (VisitKind.LOGIN, VisitKind.REQUISITE)  # exchanges that no row of `ur
 _WAITING = (UrlState.KNOWN, UrlState.VISITED, UrlState.GONE)
 
 
-@dataclass(slots=True)
-class ReplayReport:
-    """How many exchanges were found in orphaned WARCs, and what became of them."""
-
-    exchanges: int = 0
-    processed: int = 0
-    already_committed: int = 0
-    not_admitted: int = 0  # out of today's scope, or no longer known
-    others: int = 0  # of partitions that are not held
-    # stretches that could not be read: a power cut left them; what they held is fetched again
-    damaged: int = 0
-
-
 def replay(
     processor: ResponseProcessor,
     orphans: Iterable[OrphanArchive],
@@ -53,7 +38,7 @@ def replay(
     locate: Callable[[str], str],
     commit_if_due: Callable[[], None],
     every: LiveTables | None = None,
-) -> ReplayReport:
+) -> None:
     """Absorb what orphaned WARCs hold. What cannot be read is passed over; ids that were seen
     already are skipped.
 
@@ -66,7 +51,6 @@ def replay(
     """
     crawl = processor.crawl
     every = every or tables
-    counts: Counter[str] = Counter()
     seen: set[str] = set()
     for orphan in orphans:
         foreign = False
@@ -76,7 +60,6 @@ def replay(
         for stored in read_exchanges(
             locate(orphan.path), relative_path=orphan.path, on_damage=damages.append
         ):
-            counts["exchanges"] += 1
             if (
                 stored.visit.collection not in crawl.assignments
                 and stored.visit.kind != VisitKind.CHECK
@@ -85,26 +68,19 @@ def replay(
                 foreign = True
                 continue
             if not crawl.held_partitions.holds(_partition(crawl, stored)):
-                counts["others"] += 1
                 if stored.visit.kind != VisitKind.CHECK:
                     processor.overhear(stored.exchange, stored.visit)
                 continue
             if stored.visit.record_id in seen:
-                counts["already_committed"] += 1
                 continue
             seen.add(stored.visit.record_id)
             if _absorb(processor, stored, stored_rows):
-                counts["processed"] += 1
+                crawl.progress.add_replayed(1)
                 commit_if_due()
-            else:
-                counts["not_admitted"] += 1
-        counts["damaged"] += len(damages)
         if damages:
             crawl.progress.damaged[orphan.path] += len(damages)
         if not foreign:
-            crawl.buffer.used(orphan.path)
-    crawl.progress.add_replayed(counts["processed"])
-    return ReplayReport(**counts)
+            crawl.buffer.batch.orphans_used.append(orphan.path)
 
 
 class _Stored:
@@ -148,15 +124,8 @@ class _Stored:
             row = self._crawl.urls.find(name, identity, operation) or self._rows.get(
                 (name, operation_key(identity.url_key, operation))
             )
-            if row is None:  # it was found and committed since this replay began
-                row = next(
-                    (
-                        each
-                        for each in self._crawl.scheduler.heads.stored([identity])
-                        if (each.collection, each.operation) == (name, operation)
-                    ),
-                    None,
-                )
+            if row is None:  # it was admitted and committed since this replay began
+                row = next(iter(self._crawl.urls.find_all(name, [identity], operation)), None)
             if row is not None:
                 rows[name] = row
         return rows

@@ -14,12 +14,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from typing import BinaryIO, NamedTuple, Protocol
+from typing import BinaryIO
 
 import numpy as np
 
 from lycosa.core.records import UrlId, UrlRow, UrlState
-from lycosa.crawl.recrawl.ranking import CHANGED, Solved
+from lycosa.crawl.recrawl.ranking import CHANGED, Ranker, RankingResult
 from lycosa.crawl.state.crawl_state import CrawlState
 from lycosa.crawl.state.events import CrawlListener
 from lycosa.frontier.recrawl.change_rate import DAY_MS
@@ -38,35 +38,6 @@ _STEER_MS = 9 * DAY_MS // 10  # a day of which less is known says little
 _LOOK_UP_MS = 5_000
 _MAX_LINKED = 20_000
 _MAX_YOUNG = 200_000
-
-
-class RankingResult(NamedTuple):
-    """What a ranker found; `changes` stands at its start, and is closed by the taker."""
-
-    collection: str
-    solved: Solved
-    changes: BinaryIO
-
-
-class Ranker(Protocol):
-    """Ranks one collection at a time: in this process, or in one of its own."""
-
-    def start(self, collection: str, rules: RecrawlRules) -> None:
-        """Begin. Called only when nothing is under way."""
-        ...
-
-    def take(self) -> RankingResult | None:
-        """What was found, once; None while it is under way, when nothing is, and when it failed."""
-        ...
-
-    @property
-    def busy(self) -> bool:
-        """Whether a ranking is under way."""
-        ...
-
-    def close(self) -> None:
-        """End what is under way."""
-        ...
 
 
 @dataclass(slots=True)
@@ -118,7 +89,7 @@ class RecrawlSchedule(CrawlListener):
         self._ranking = False
         self._next_look_up = 0
         self._counts_links = False
-        crawl.events.add(self)
+        crawl.listeners.append(self)
         for name in crawl.assignments:
             rules = crawl.scheduler.agenda.rules.get(name)
             if rules is not None and rules.policy is Policy.FRESH:
@@ -290,18 +261,10 @@ class RecrawlSchedule(CrawlListener):
         any.
         """
         linked = self._linked[collection]
-        missing = []
         queued = False
-        for identity in linked.identities.values():
-            row = self._crawl.urls.find(collection, identity)
-            if row is None:
-                missing.append(identity)
-            else:
-                queued |= self._judge(linked, row, waiting=self._waits(row))
+        for row in self._crawl.urls.find_all(collection, linked.identities.values()):
+            queued |= self._judge(linked, row, waiting=self._waits(row))
         linked.identities.clear()
-        for row in self._crawl.scheduler.heads.stored(missing):
-            if row.collection == collection and not row.operation:
-                queued |= self._judge(linked, row, waiting=False)
         return queued
 
     def _judge(self, linked: _Linked, row: UrlRow, *, waiting: bool) -> bool:

@@ -9,9 +9,10 @@ links, the two things that a crawl wants of it.
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from dataclasses import dataclass
 from enum import Enum
+
+from cachetools import LRUCache
 
 from lycosa.core.records import Page
 
@@ -25,7 +26,7 @@ _WEIGHT = 0.3  # of the latest sample
 _CHECK_PAYING = 10  # of the pages rendered, every tenth is compared
 _CHECK_PLAIN = 20  # of the others every twentieth is rendered; ever fewer while nothing comes of it
 _MAX_SPARING = 16
-_MOST_HOSTS = 10_000
+_MAX_HOSTS = 10_000
 
 SHELL_CHARACTERS = 200
 """Main text below which a page is a shell."""
@@ -82,14 +83,11 @@ class RenderLearner:
     """Remembers hosts, those asked for last."""
 
     def __init__(self) -> None:
-        self._hosts: OrderedDict[tuple[str, bool], _Host] = OrderedDict()
+        self._hosts: LRUCache[tuple[str, bool], _Host] = LRUCache(_MAX_HOSTS)
 
     def plan(self, host: str, *, shell: bool) -> RenderPlan:
         """What to do with the next page of a host that has scripts."""
         stats = self._hosts.setdefault((host, shell), _Host())
-        self._hosts.move_to_end((host, shell))
-        if len(self._hosts) > _MOST_HOSTS:
-            self._hosts.popitem(last=False)
         stats.count_page()
         if stats.samples < FIRST_SAMPLES:
             return RenderPlan.COMPARE

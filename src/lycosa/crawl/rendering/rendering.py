@@ -1,10 +1,10 @@
-"""Rendering in a crawl: a page that scripts may add to goes through a browser before it is
-understood.
+"""Rendering in a crawl: a page with scripts passes through a browser before it is parsed.
 
-Its exchange is archived when it comes (`Absorber.set_aside`), like a document's, and its host is
-then free: what the page loads are fetches of their own, each by its host's clock. When the browser
-is done the exchange is absorbed with the document that the scripts left; when that fails, without.
-A kill meanwhile costs the rendering and nothing else: replay reads the page as it was sent.
+Its exchange is archived when it arrives (`ResponseProcessor.set_aside`), like a document's, and its
+host is then free: what the page loads are requests of their own, each by its host's clock, by
+robots.txt and the exclusions, archived. When the browser is done the exchange is processed with the
+rendered document; when that fails, without. A kill meanwhile costs the rendering and nothing else:
+replay reads the page as it was sent.
 """
 
 from __future__ import annotations
@@ -12,18 +12,16 @@ from __future__ import annotations
 import re
 from collections import deque
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, replace
+from enum import Enum
 
-from lycosa.config.settings import Config
+from cachetools import TTLCache
+
+from lycosa.config.settings import Collection, Config
 from lycosa.core.errors import Refusal
-from lycosa.core.records import Exchange, Page, VisitKind
+from lycosa.core.records import Exchange, Page, UrlId, VisitKind
 from lycosa.crawl.processing.page_reader import ParseFunction
-from lycosa.crawl.processing.requisite_rules import (
-    Head,
-    RequisiteDecision,
-    RequisiteRules,
-    ScriptCache,
-)
 from lycosa.crawl.rendering.learning import RenderLearner, RenderPlan, gains, is_shell
 from lycosa.crawl.state.crawl_state import CrawlState
 from lycosa.crawl.state.task import Task
@@ -34,6 +32,58 @@ from lycosa.fetch.browser.records import BrowserLimits, RenderJob
 from lycosa.http.decode import Headers, decode_with, parse_head
 from lycosa.url.normalise import LinkResolver
 from lycosa.url.scope import url_origin
+
+KEEP_MS = 3_600_000
+"""How long a script is given to further pages without asking for it again."""
+
+_MAX_BYTES = 32 * 2**20
+
+Head = list[tuple[str, str]]
+
+
+class RequisiteDecision(Enum):
+    """Whether something may be fetched."""
+
+    YES = "yes"
+    NO = "no"
+    ASK_ROBOTS = "ask robots"  # nobody has asked for its robots.txt yet, and it may be done now
+    WAIT = "wait"
+
+
+class RequisiteRules:
+    """The rules of one collection."""
+
+    def __init__(self, crawl: CrawlState, collection: Collection) -> None:
+        self._crawl = crawl
+        self._deny = tuple(re.compile(pattern) for pattern in collection.deny)
+        self._hosts = frozenset(host.lower().strip(".") for host in collection.render_hosts)
+
+    def judge(self, identity: UrlId, page_host: str) -> RequisiteDecision:
+        """Whether a page of `page_host` may have a URL fetched now. Makes the URL's host active."""
+        crawl = self._crawl
+        url, origin = identity.url, url_origin(identity.url)
+        if (
+            not self._near(identity.host, page_host)
+            or not crawl.held_partitions.holds(identity.partition)
+            or origin in crawl.refused_origins
+            or crawl.excluded(url)
+            or any(pattern.search(url) for pattern in self._deny)
+        ):
+            return RequisiteDecision.NO
+        queue = crawl.hosts.queue(identity)
+        if not crawl.hosts.has_current_robots(origin, identity.host_key, crawl.clock.now_ms()):
+            return RequisiteDecision.WAIT if queue.held else RequisiteDecision.ASK_ROBOTS
+        if not crawl.robots.reachable(origin) or not crawl.robots.allowed(url, origin):
+            return RequisiteDecision.NO
+        return RequisiteDecision.YES
+
+    def _near(self, host: str, page_host: str) -> bool:
+        registrable = self._crawl.domains.registrable
+        if registrable(host) == registrable(page_host):
+            return True
+        labels = host.split(".")
+        return any(".".join(labels[start:]) in self._hosts for start in range(len(labels)))
+
 
 _WAITING_A_PAGE = 8  # pages that wait for each place in the browser, before no more are fetched
 _LOOK_AGAIN_MS = 100
@@ -65,10 +115,10 @@ class Renders:
         crawl: CrawlState,
         config: Config,
         parse: ParseFunction,
-        set_aside: Callable[[Exchange], bool],
+        archive: Callable[[Exchange], object | None],
         look_again: Callable[[], None],
     ) -> None:
-        """`set_aside` archives a page and frees its host; False: it is not to be rendered.
+        """`archive` archives a page and frees its host; None: it is not to be rendered.
         `look_again`: there is something urgent.
 
         Raises:
@@ -86,7 +136,7 @@ class Renders:
         self._crawl = crawl
         self._config = config
         self._parse = parse
-        self._set_aside = set_aside
+        self._archive = archive
         self._look_again = look_again
         self._learner = RenderLearner()
         collections = {name: each.collection for name, each in crawl.assignments.items()}
@@ -99,7 +149,13 @@ class Renders:
             for name, each in collections.items()
             if each.render != "never"
         }
-        self._cache = ScriptCache()
+        # scripts by collection and URL
+        self._scripts: TTLCache[tuple[str, str], tuple[int, Head, bytes]] = TTLCache(
+            _MAX_BYTES,
+            KEEP_MS,
+            timer=crawl.clock.monotonic_ms,
+            getsizeof=lambda script: len(script[2]),
+        )
         # (look again at, …): what may not be asked for yet
         self._requests: deque[tuple[int, ResourceRequest]] = deque()
         self._awaited: dict[tuple[str, str], list[ResourceRequest]] = {}  # by collection and URL
@@ -163,7 +219,7 @@ class Renders:
                 return False
             compare = plan is RenderPlan.COMPARE
             page = replace(page, plain=plain if compare else None, shell=shell, compare=compare)
-        if not self._set_aside(exchange):
+        if self._archive(exchange) is None:
             return False
         self._begin(page)
         return True
@@ -186,7 +242,8 @@ class Renders:
             and any(each.kind == "Script" for each in requests)
             and "no-store" not in headers.tokens("cache-control")
         ):
-            self._cache.put(key, self._crawl.clock.monotonic_ms(), exchange.status, head, payload)
+            with suppress(ValueError):  # larger than the cache
+                self._scripts[key] = exchange.status, head, payload
         for each in requests:
             self._browser.give(each, exchange.status, head, payload)
 
@@ -238,7 +295,7 @@ class Renders:
             self._browser.refuse(request)
             return
         key = (page.collection, target)
-        cached = self._cache.get(key, now)
+        cached = self._scripts.get(key)
         if cached is not None:
             self._browser.give(request, *cached)
             return

@@ -6,34 +6,32 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from contextlib import nullcontext
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from lycosa.config.collection import ADMISSION_SETTINGS
 from lycosa.config.settings import Config
-from lycosa.core.clock import Clock, SystemClock
+from lycosa.core.clock import Clock
 from lycosa.crawl.admission.discovery import Discovery
 from lycosa.crawl.admission.inbox import Inbox
 from lycosa.crawl.admission.received_links import ReceivedLinks
 from lycosa.crawl.admission.url_filter import ExclusionCheck
-from lycosa.crawl.membership import Lease
 from lycosa.crawl.policy.operations import Operations
 from lycosa.crawl.policy.request_profiles import require_secrets
-from lycosa.crawl.processing.link_walk import find_again
 from lycosa.crawl.processing.page_reader import ParseFunction, Reader
 from lycosa.crawl.processing.response_processor import ResponseProcessor
 from lycosa.crawl.recovery.replay import replay
-from lycosa.crawl.recovery.resume import load, reconsider
+from lycosa.crawl.recovery.resume import find_again, load, reconsider
 from lycosa.crawl.recovery.stored_pages import StoredPages
-from lycosa.crawl.recrawl.ranking_process import RankerHere, RankerProcess
-from lycosa.crawl.recrawl.ranking_shared import RankerAmong
-from lycosa.crawl.recrawl.schedule import Ranker, RecrawlSchedule
+from lycosa.crawl.recrawl.ranking import Ranker
+from lycosa.crawl.recrawl.schedule import RecrawlSchedule
 from lycosa.crawl.session.single_fetch import fetching_of, named_pair
 from lycosa.crawl.state.crawl_state import CrawlPlace, CrawlState
 from lycosa.crawl.state.held_partitions import HeldPartitions, HeldTables
 from lycosa.crawl.state.task import Job
-from lycosa.crawl.worker import Limits, Observer, Worker, WorkerOptions
+from lycosa.crawl.worker import Worker, WorkerOptions
 from lycosa.fetch.browser.process import find_browser
 from lycosa.fetch.client import CurlFetcher
 from lycosa.fetch.fetcher import Fetcher
@@ -159,55 +157,34 @@ class CrawlSession:
         if not orphans:
             return
         processor = self.worker.processor
-        every = LiveTables(self.workspace, self.claim.state)
-        if self.claim.failed_before < CLAIMS_BEFORE_SANDBOX:
+        in_a_child = self.claim.failed_before >= CLAIMS_BEFORE_SANDBOX
+        with processor.parsing_in_a_child() if in_a_child else nullcontext():
             replay(
                 processor,
                 orphans,
                 self.tables,
                 self.workspace.path,
                 self.worker.commit_if_due,
-                every,
-            )
-            return
-        with processor.parsing_in_a_child():
-            replay(
-                processor,
-                orphans,
-                self.tables,
-                self.workspace.path,
-                self.worker.commit_if_due,
-                every,
+                LiveTables(self.workspace, self.claim.state),
             )
 
 
 @dataclass(slots=True, frozen=True)
-class SessionOptions:
+class SessionOptions(WorkerOptions):
     """How a session differs from a crawl of one worker that ends when nothing is due.
 
     `partitions`: None claims all. Where it is given other workers may hold the rest: this one
     passes on the URLs it discovers there, and reads what they discovered for it; it runs
     `forever`, because only all of them together know when a crawl has ended (`Worker.idle`).
     `worker`: its name in the log. `lease`: it fetches only while that holds, and adds no more pages
-    than its answers grant. `granted`: without a lease, how many pages this claim may add by
-    collection, instead of their budgets (`LeaseQuota.grant` raises it); a collection that is
-    missing has none. `plugins`: instead of the features and the
-    installed plug-ins. `wrap_reader`: makes the parser of pages from
-    the usual one. `fetcher`: instead of the one that the settings describe. `observer`, `committed`
-    and `tick`: see `WorkerOptions`.
+    than its answers grant. `plugins`: instead of the features and the installed plug-ins.
+    `wrap_reader`: makes the parser of pages from the usual one. `fetcher`: instead of the one that
+    the settings describe.
     """
 
-    limits: Limits | None = None
-    forever: bool = False
-    observer: Observer | None = None
-    committed: Callable[[int], None] | None = None
-    tick: Callable[[], None] | None = None
     fetcher: Fetcher | None = None
-    longest_wait_ms: int = 200
     partitions: Iterable[int] | None = None
     worker: str = ""
-    lease: Lease | None = None
-    granted: Mapping[str, int] | None = None
     plugins: Plugins | None = None
     wrap_reader: Callable[[Reader], ParseFunction] | None = None
 
@@ -280,10 +257,11 @@ def _compose(
     """Build the worker and what feeds it."""
     storage, clock = workspace.storage, crawl.clock
     shared = options.partitions is not None
+    rank_interval = crawl.config.run.rank_interval
     schedule = RecrawlSchedule(
         crawl,
-        _ranker(workspace, crawl.config, clock, options.worker if shared else None),
-        crawl.config.run.rank_interval,
+        Ranker(workspace, clock, options.worker if shared else None, rank_interval // 2),
+        rank_interval,
     )
     matcher = next(iter(crawl.plugins.call("page_matcher", storage=storage, clock=clock)), None)
 
@@ -312,14 +290,18 @@ def _compose(
         operations,
         fetcher,
         clock,
-        _worker_options(options, ticks, committed, (lambda: session.follow()) if shared else None),
+        replace(
+            options,
+            tick=ticks,
+            committed=committed,
+            forever=options.forever or shared,
+            follow=(lambda: session.follow()) if shared else None,
+        ),
     )
-    if options.lease is None and options.granted is not None:
-        worker.quota.grant(options.granted)
     tables = HeldTables(workspace, claim.state, crawl.held_partitions)
     inbox = Inbox(claim, storage, crawl, operations)
     received_links = ReceivedLinks(crawl, discovery, inbox, claim, storage)
-    crawl.events.add(received_links)
+    crawl.listeners.append(received_links)
     session = CrawlSession(
         workspace,
         claim,
@@ -333,24 +315,6 @@ def _compose(
         received_links,
     )
     return session
-
-
-def _worker_options(
-    options: SessionOptions,
-    tick: Callable[[], None],
-    committed: Callable[[int], None],
-    follow: Callable[[], int] | None,
-) -> WorkerOptions:
-    return WorkerOptions(
-        limits=options.limits or Limits(),
-        forever=options.forever or options.partitions is not None,
-        observer=options.observer,
-        committed=committed,
-        tick=tick,
-        longest_wait_ms=options.longest_wait_ms,
-        lease=options.lease,
-        follow=follow,
-    )
 
 
 def _settings_of(
@@ -370,23 +334,6 @@ def _settings_of(
             same = before is not None and not _shape_differs(before, chosen)
             chosen[SINCE] = before.get(SINCE, 0) if before is not None and same else state.head
     return settings
-
-
-def _ranker(workspace: Workspace, config: Config, clock: Clock, among: str | None) -> Ranker:
-    """Who computes ranks: another process in real time. `among`: the name of this worker, where
-    several agree on one of them.
-    """
-    in_real_time = isinstance(clock, SystemClock)
-    ranker: Ranker = (
-        RankerProcess(workspace.root, workspace.storage.scratch_dir())
-        if in_real_time
-        else RankerHere(workspace)
-    )
-    return (
-        RankerAmong(workspace.storage, ranker, among, config.run.rank_interval // 2, clock)
-        if among is not None
-        else ranker
-    )
 
 
 def _changed(

@@ -13,8 +13,8 @@ from lycosa.config.settings import FetchSettings
 from lycosa.core.clock import SystemClock
 from lycosa.core.errors import Exclusion, Refusal, UsageError, WorkError
 from lycosa.core.records import Exchange, Page, Request, RobotsEntry, VisitKind
-from lycosa.crawl.documents.pool import DocumentLimits
-from lycosa.crawl.documents.queue import DocumentQueue
+from lycosa.crawl.documents.pool import DocumentPool
+from lycosa.crawl.documents.wire import DocumentLimits
 from lycosa.crawl.policy.outcome import REDIRECTS
 from lycosa.crawl.policy.robots_cache import MAX_HOPS, RobotsCache
 from lycosa.crawl.processing.page_reader import Reader
@@ -100,14 +100,6 @@ class OneOff:
         self.robots_problem = f"{exchange.error}: {exchange.error_text}" if exchange.error else ""
         return self._robots.received(origin, exchange)
 
-    def page(self, exchange: Exchange) -> Page:
-        """What the crawl would understand of an answer.
-
-        Raises:
-            WorkError: it is of a media type that is not read.
-        """
-        return read_page(exchange, self._settings)
-
     def _exchange(self, url: str, kind: VisitKind) -> Exchange:
         self._fetcher.start(Request(url, kind))
         while not (ended := self._fetcher.wait(200)):
@@ -124,7 +116,7 @@ def read_page(exchange: Exchange, settings: FetchSettings, source: str = "") -> 
     headers = parse_head(exchange.response_head)
     token = product_token(settings.user_agent)
     with closing(
-        DocumentQueue(DocumentLimits(max_decoded=settings.max_decoded, product_token=token))
+        DocumentPool(DocumentLimits(max_decoded=settings.max_decoded, product_token=token))
     ) as documents:
         parsed = Reader(settings.max_decoded, token, documents)(exchange, headers)
     if parsed.page is None:

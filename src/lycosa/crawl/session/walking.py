@@ -16,11 +16,12 @@ import polars as pl
 
 from lycosa.config.settings import Collection
 from lycosa.core.errors import Exclusion, UsageError
-from lycosa.core.records import FOLLOWED_KINDS, LinkKind, UrlId, UrlRow, UrlState
+from lycosa.core.records import LinkKind, UrlId, UrlRow, UrlState
 from lycosa.crawl.admission.remote_links import Way
-from lycosa.crawl.recovery.resume import stored_rows
+from lycosa.crawl.recovery.resume import followed_links, stored_rows
 from lycosa.crawl.session.session import CrawlSession
 from lycosa.crawl.state.assignment import Assignment
+from lycosa.crawl.state.crawl_state import CrawlState
 from lycosa.frontier.scheduler.queue import CollectionOrder
 from lycosa.frontier.scheduler.reach import Keys, Reach, Unvisited
 from lycosa.store.tables.live import LiveTables
@@ -28,6 +29,7 @@ from lycosa.store.workspace import Workspace
 from lycosa.url.keys import Identifier
 from lycosa.url.normalise import normalise, typed_url
 from lycosa.url.rules import Rules
+from lycosa.url.site_name import SiteScope
 
 UNVISITED = "unvisited"
 """Instead of a URL: from every known URL that was never visited."""
@@ -185,7 +187,7 @@ class Walk:
             {"url_key": sources, "distance": distance},
             schema={"url_key": pl.UInt64, "distance": pl.Int64},
         )
-        for links in followed_links(self._session.tables, assignment.collection, levels):
+        for links in nearest_links(self._session.tables, assignment.collection, levels):
             for target, is_redirect, source_key, source in links.iter_rows():
                 for identity in assignment.gate.extend(
                     source_key, (target,), 0 if is_redirect else 1
@@ -227,26 +229,20 @@ class Walk:
         )
 
 
-def followed_links(
+def nearest_links(
     tables: LiveTables, collection: Collection, sources: pl.DataFrame
 ) -> Iterator[pl.DataFrame]:
-    """The stored links of some URLs (url_key, distance) that a crawl follows: target, is_redirect,
-    url_key, source. In each frame a target stands once, with the source by which it is nearest.
+    """Yield the stored links of some URLs (url_key, distance) that a crawl follows: target,
+    is_redirect, url_key, source. In each frame a target occurs once, with its nearest source.
     """
-    closed = tables.scan("pages").filter(~pl.col("may_follow")).select("url_key").collect()
-    for frame in tables.batches("links", ("url_key", "source", "target", "kind", "rel")):
-        links = frame.join(sources, on="url_key").join(closed, on="url_key", how="anti")
-        links = links.filter(pl.col("kind").is_in([kind.value for kind in FOLLOWED_KINDS]))
-        if collection.respect_nofollow:
-            links = links.filter(~pl.col("rel").str.contains("nofollow", literal=True))
-        if links.height:
-            is_redirect = pl.col("kind") == LinkKind.REDIRECT.value
-            nearest = links.with_columns(is_redirect=is_redirect).sort(
-                pl.col("distance") - is_redirect.cast(pl.Int64), maintain_order=True
-            )
-            yield nearest.unique("target", keep="first", maintain_order=True).select(
-                "target", "is_redirect", "url_key", "source"
-            )
+    for links in followed_links(tables, collection, sources):
+        is_redirect = pl.col("kind") == LinkKind.REDIRECT.value
+        nearest = links.with_columns(is_redirect=is_redirect).sort(
+            pl.col("distance") - is_redirect.cast(pl.Int64), maintain_order=True
+        )
+        yield nearest.unique("target", keep="first", maintain_order=True).select(
+            "target", "is_redirect", "url_key", "source"
+        )
 
 
 def _is_recorded(assignment: Assignment, identity: UrlId) -> bool:
@@ -254,3 +250,24 @@ def _is_recorded(assignment: Assignment, identity: UrlId) -> bool:
         return assignment.seen.depth(identity) is not None
     except KeyError:
         return True  # another URL has its key: it is never admitted
+
+
+class OnlySite(Unvisited):
+    """Every URL of a site that is due, operations and pages to be fetched again among them, and
+    nothing else.
+    """
+
+    def __init__(self, site: SiteScope) -> None:
+        self._site = site
+
+    def admits(self, row: UrlRow) -> bool:
+        return self._site.takes(row.id.url)
+
+    def condition(self) -> pl.Expr:
+        return self._site.holds()
+
+
+def wake_site(crawl: CrawlState, site: SiteScope) -> None:
+    """Let everything rest but the site's host. After the session has taken up what is stored."""
+    crawl.scheduler.parked.clear_due()
+    crawl.scheduler.reached(crawl.identifier.identify(site.start).host_key)

@@ -1,4 +1,4 @@
 """What a worker knows of its crawl: URL store, host registry, uncommitted rows.
 
-`CrawlState` composes them. Components tell each other of events through `CrawlEvents`.
+`CrawlState` composes them. Components tell each other of events through `CrawlListener`.
 """

@@ -5,12 +5,17 @@ looks again.
 from __future__ import annotations
 
 import math
+from collections import deque
 from dataclasses import dataclass, field, replace
 
 from lycosa.config.settings import Collection
-from lycosa.core.records import UrlId
+from lycosa.core.clock import Clock
+from lycosa.core.records import UrlId, UrlRow
 from lycosa.crawl.admission.link_gate import LinkGate
 from lycosa.crawl.admission.url_filter import FREE_SUSPECTS, free_suspects
+from lycosa.crawl.state.events import CrawlListeners
+from lycosa.crawl.state.progress import Progress
+from lycosa.crawl.state.task import Task
 from lycosa.frontier.politeness.delay import DelayRules
 from lycosa.frontier.recrawl.change_rate import DEFAULT_PRIOR, RatePrior
 from lycosa.frontier.recrawl.due import Policy, RecrawlRules
@@ -67,7 +72,9 @@ class Assignment:
 
     def doubts(self) -> bool:
         """Whether one more URL that looks like a trap may be fetched on a host that was named."""
-        return self.suspects < free_suspects(self.gate.named_hosts, self.pages, self.free_suspects)
+        return self.suspects < free_suspects(
+            self.gate.admission.named_hosts, self.pages, self.free_suspects
+        )
 
     def knows(self, identity: UrlId) -> bool:
         """Whether a URL is known; one whose key another URL has is not."""
@@ -94,3 +101,17 @@ def recrawl_rules(
         threshold=threshold or math.inf,
     )
     return replace(rules, default_rate=default_rate) if default_rate > 0 else rules
+
+
+@dataclass(slots=True, frozen=True)
+class CrawlData:
+    """`prerequisites`: what has to be fetched before the pages of its host (robots.txt, logins).
+    `in_flight`: rows of URLs that are being fetched, by row key. `assignments`: by collection.
+    """
+
+    clock: Clock
+    progress: Progress
+    listeners: CrawlListeners = field(default_factory=list)
+    prerequisites: deque[Task] = field(default_factory=deque)
+    in_flight: dict[int, tuple[UrlRow, ...]] = field(default_factory=dict)
+    assignments: dict[str, Assignment] = field(default_factory=dict)

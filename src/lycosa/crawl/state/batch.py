@@ -1,21 +1,24 @@
-"""What the next commit will hold: one open WARC and the rows of its exchanges.
+"""What is not committed yet: the batch of the next commit, the one being written, and documents
+that are archived and not parsed.
 
-A batch is cut by taking the next one; the exchanges of a batch are exactly those of its WARC. Where
-all of them are checks of availability the WARC is a journal and no more: what it holds stands in
-the tables, and it goes once these are committed.
+A batch is one open WARC and the rows of its exchanges, which are exactly those of its WARC. Where
+all of them are availability checks the WARC is only a journal: the tables hold its content, and it
+is deleted once they are committed.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from lycosa.archive.cdxj import write_cdxj
+from lycosa.archive.warc.reader import read_response
 from lycosa.archive.warc.writer import RevisitTarget, WarcWriter
 from lycosa.core.records import Exchange, HostRow, Link, Page, UrlRow, Visit
-from lycosa.crawl.processing.page_matcher import PatternMatch
+from lycosa.crawl.state.events import CrawlListeners, PatternMatch
 from lycosa.store.log.archive_files import CDXJ_NAME, WARC_NAME
 from lycosa.store.log.claim import Claim, DataFolder
 from lycosa.store.log.transaction import CommitContents
@@ -139,12 +142,8 @@ class Batch:
         )
         self.counters["matches"] += 1
 
-    def add_redirect(self, visit: Visit, link: Link) -> None:
-        """A redirect is a link of its source, though its source has no page."""
-        self._buffers.links.add_links(visit, [link])
-
     def add_links(self, visit: Visit, links: list[Link]) -> None:
-        """Links of what is no page: a style sheet's."""
+        """Add links of a response that has no page: of a redirect, of a style sheet."""
         self._buffers.links.add_links(visit, links)
 
     def add_remote_url(self, row: Row) -> None:
@@ -264,3 +263,172 @@ class Batch:
         if self._folder is None:
             self._folder = self._claim.next_folder()
         return self._folder
+
+
+class CommitBuffer:
+    """`batch` is what the next commit will hold, `cut` what the commit that is being written
+    holds. Rows here override what the tables return.
+    """
+
+    def __init__(self, claim: Claim, info: dict[str, str], listeners: CrawlListeners) -> None:
+        self._claim = claim
+        self._info = info
+        self._listeners = listeners
+        self.claim_number, self.claimed_partitions = claim.entry, claim.partitions
+        self.batch = Batch(claim, info)
+        self.cut: Batch | None = None
+        self.cuts = 0  # how many batches were cut
+        self.unparsed = UnparsedDocuments(claim, info)
+
+    def next_batch(self) -> Batch:
+        """Close the books of the current batch, rows as they are now, and begin another. Returns
+        the one that was cut.
+
+        Call `committed` when its commit is written.
+        """
+        for listener in self._listeners:
+            listener.before_commit()
+        batch = self.batch
+        if not batch.empty:
+            self.batch = Batch(self._claim, self._info)
+            self.cut = batch
+            self.cuts += 1
+            self.unparsed.seal()
+            applied: dict[int, int] = {}
+            for listener in self._listeners:
+                applied.update(listener.applied_entries())
+            batch.cut(applied)
+        return batch
+
+    def committed(self) -> None:
+        """The batch that was cut last stands in the tables: they show it from now on."""
+        self.cut = None
+        self.unparsed.committed(self.cuts)
+        self._report_log()
+
+    def follow_log(self) -> None:
+        """Read on in the log, while no commit is being written: an idle worker must know of merges
+        before what they replaced is deleted.
+
+        Raises:
+            ClaimLost: somebody else holds the partitions.
+        """
+        before = self._claim.state.head
+        self._claim.check()
+        if self._claim.state.head != before:
+            self._report_log()
+
+    def _report_log(self) -> None:
+        for listener in self._listeners:
+            listener.log_advanced(self._claim.state)
+
+    def pending_urls(self, host_key: int) -> Iterator[UrlRow]:
+        """The rows of a host's URLs that the tables do not show yet; of two versions the newer
+        comes last.
+        """
+        if self.cut is not None:
+            yield from self.cut.urls_of(host_key)
+        yield from self.batch.urls_of(host_key)
+
+    def pending_in_collection(self, row: UrlRow, collection: str) -> UrlRow | None:
+        """The row that a URL has in another collection, if the tables do not show it yet."""
+        for batch in (self.batch, self.cut):
+            other = (
+                batch.url(row.id.host_key, collection, row.operation, row.id.url_key)
+                if batch is not None
+                else None
+            )
+            if other is not None:
+                return other
+        return None
+
+    def pending_host(self, host_key: int) -> HostRow | None:
+        """The row of a host, if the tables do not show it yet."""
+        row = self.batch.host(host_key)
+        return row if row is not None or self.cut is None else self.cut.host(host_key)
+
+
+@dataclass(slots=True)
+class _File:
+    folder: DataFolder
+    warc: WarcWriter
+    unparsed: set[str] = field(default_factory=set)  # record ids
+    last_cut: int = 0  # the batch that the last of the others went into
+
+    def moved(self, record_id: str, cut: int) -> None:
+        self.unparsed.discard(record_id)
+        self.last_cut = cut
+
+
+class UnparsedDocuments:
+    """WARC files of documents that are archived and not parsed. Not thread-safe.
+
+    A document goes into such a file the moment it arrives, so that kill -9 loses none; the file
+    belongs to no commit. When it is parsed, its exchange is copied, record id and all, into the
+    batch that holds its page, so no commit waits for a slow document. A file is removed when
+    everything in it is committed elsewhere; until then it is an orphan for the next owner to
+    replay. Its folder's number sorts it behind the batches of its claim, for the page that names a
+    document comes first.
+    """
+
+    def __init__(self, claim: Claim, info: Mapping[str, str]) -> None:
+        self._claim = claim
+        self._info = info
+        self._open: _File | None = None
+        self._files: list[_File] = []
+        self._of: dict[str, tuple[_File, int, int]] = {}  # record id -> file, offset, length
+
+    def __len__(self) -> int:
+        return len(self._of)
+
+    def archive(self, exchange: Exchange, visit: Visit) -> None:
+        """Append a document; when this returns it survives kill -9. Fills the visit's archive
+        fields.
+
+        Raises:
+            WorkError: the disk does not take it.
+        """
+        file = self._open
+        if file is None:
+            folder = self._claim.next_folder(unparsed=True)
+            warc = WarcWriter(
+                Path(folder.absolute) / Path(folder.warc).name,
+                relative_path=folder.warc,
+                info=self._info,
+            )
+            file = self._open = _File(folder, warc)
+            self._files.append(file)
+        file.warc.append(exchange, visit)
+        file.unparsed.add(visit.record_id)
+        self._of[visit.record_id] = (file, visit.warc_offset, visit.warc_length)
+
+    def body(self, record_id: str) -> bytes:
+        """The body of a document that waits, from its file."""
+        file, offset, length = self._of[record_id]
+        return read_response(file.warc.path, offset, length).body
+
+    def moved(self, record_id: str, cut: int) -> None:
+        """A document was read, and stands in a batch: the one that is cut as number `cut`."""
+        file, _, _ = self._of.pop(record_id)
+        file.moved(record_id, cut)
+
+    def seal(self) -> None:
+        """What comes from now on goes into another file, so that this one can come to its end."""
+        if self._open is not None:
+            self._open.warc.close(sync=False)
+            self._open = None
+
+    def committed(self, cut: int) -> None:
+        """The batches up to this number are committed: files that hold nothing else are removed."""
+        done = [file for file in self._files if not file.unparsed and file.last_cut <= cut]
+        for file in done:
+            if file is self._open:
+                self.seal()
+            self._claim.discard(file.folder)
+        self._files = [file for file in self._files if file not in done]
+
+    def abandon(self) -> None:
+        """Leave what is not committed for replay."""
+        if self._open is not None:
+            self._open.warc.close(sync=True)
+            self._open = None

@@ -14,15 +14,13 @@ from lycosa.crawl.admission.remote_links import RemoteLinks
 from lycosa.crawl.admission.url_filter import ExclusionCheck, HostTraps, UrlFilter
 from lycosa.crawl.policy.page_budgets import PageBudgets
 from lycosa.crawl.policy.robots_cache import RobotsCache
-from lycosa.crawl.state.assignment import Assignment, recrawl_rules
-from lycosa.crawl.state.commit_buffer import CommitBuffer
-from lycosa.crawl.state.crawl_data import CrawlData
+from lycosa.crawl.state.assignment import Assignment, CrawlData, recrawl_rules
+from lycosa.crawl.state.batch import CommitBuffer
 from lycosa.crawl.state.events import CrawlListener
 from lycosa.crawl.state.held_partitions import HeldPartitions
-from lycosa.crawl.state.host_registry import HostRegistry
 from lycosa.crawl.state.progress import Progress
 from lycosa.crawl.state.task import Job
-from lycosa.crawl.state.url_store import UrlStore, is_in_flight, recorded_depth
+from lycosa.crawl.state.url_store import HostRegistry, UrlStore, is_in_flight, recorded_depth
 from lycosa.frontier.hosts.directory import HostDirectory
 from lycosa.frontier.politeness.clocks import ClockRules, Clocks
 from lycosa.frontier.politeness.delay import DelayRules
@@ -86,10 +84,10 @@ class CrawlState(CrawlListener):
         self.prerequisites = data.prerequisites
         self.in_flight = data.in_flight
         self.assignments = data.assignments
-        self.events = data.events
+        self.listeners = data.listeners
         self.refused_origins: set[str] = set()  # the address guard refused to connect to them
         self.buffer = buffer = CommitBuffer(
-            claim, crawl_info(config.fetch.user_agent, config.fetch.contact, names), data.events
+            claim, crawl_info(config.fetch.user_agent, config.fetch.contact, names), data.listeners
         )
         self.scheduler = _make_scheduler(claim, config, jobs, data, buffer, HostDirectory(folder))
         self.frontier = self.scheduler.frontier
@@ -106,7 +104,7 @@ class CrawlState(CrawlListener):
         )
         for job in jobs:
             self.assignments[job.collection.name] = self._assignment(job, folder)
-        self.events.add(self)
+        self.listeners.append(self)
 
     def drop_prerequisites(self, origin: str) -> None:
         """Remove the waiting requests that belong to an origin's robots.txt or login."""
@@ -123,7 +121,7 @@ class CrawlState(CrawlListener):
 
     def count_suspect(self, assignment: Assignment) -> None:
         """A URL that looks like a trap is fetched all the same."""
-        assignment.suspects += 1
+        assignment.count_suspect()
         self.buffer.batch.counters[f"suspects.{assignment.name}"] += 1
 
     def log_advanced(self, state: LogState) -> None:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
 
 from lycosa.core.records import Page, UrlId, UrlRow, Visit
 from lycosa.store.log.state import LogState
 
 
 class CrawlListener:
-    """Base of what `CrawlEvents.add` takes; every method does nothing."""
+    """Takes part in a crawl; every method of this base does nothing."""
 
     def before_commit(self) -> None:
         """A batch is about to be cut: add what belongs into it."""
@@ -34,36 +36,39 @@ class CrawlListener:
         return {}
 
 
-class CrawlEvents:
-    """The listeners of one session, in the order in which they were added."""
+CrawlListeners = list[CrawlListener]
+"""The listeners of one session, in the order in which they were added."""
 
-    def __init__(self) -> None:
-        self._listeners: list[CrawlListener] = []
 
-    def add(self, listener: CrawlListener) -> None:
-        self._listeners.append(listener)
+@dataclass(slots=True, frozen=True)
+class PatternMatch:
+    """A text that somebody looks for, in a page. `watch`: whose it is; `positions`: character
+    offsets in the page's text, the first ones of `count`; `context`: what stands around the first.
+    """
 
-    def before_commit(self) -> None:
-        for listener in self._listeners:
-            listener.before_commit()
+    watch: str
+    text: str
+    positions: Sequence[int]
+    count: int
+    context: str
 
-    def log_advanced(self, state: LogState) -> None:
-        for listener in self._listeners:
-            listener.log_advanced(state)
 
-    def may_become_due(self) -> bool:
-        return any(listener.may_become_due() for listener in reversed(self._listeners))
+class PageMatcher(Protocol):
+    """Shown every page that is new, or says something else than at its last visit. Its matches
+    stand in the page's own commit.
+    """
 
-    def row_processed(self, row: UrlRow, visit: Visit, page: Page | None) -> None:
-        for listener in self._listeners:
-            listener.row_processed(row, visit, page)
+    def look(self, visit: Visit, text: str) -> bool:
+        """A page's text; `visit` is that of one collection: where several wanted the page it is
+        shown for each. True if it wants to be asked for what it has found now; before a commit is
+        cut it is asked in any case.
+        """
+        ...
 
-    def seen_url_linked(self, collection: str, identity: UrlId) -> None:
-        for listener in self._listeners:
-            listener.seen_url_linked(collection, identity)
+    def take_matches(self) -> Iterable[tuple[Visit, PatternMatch]]:
+        """What stands in the pages that were shown since this was asked last."""
+        ...
 
-    def applied_entries(self) -> dict[int, int]:
-        applied: dict[int, int] = {}
-        for listener in self._listeners:
-            applied.update(listener.applied_entries())
-        return applied
+    def refresh(self) -> None:
+        """Called each second: take in what is looked for by now."""
+        ...

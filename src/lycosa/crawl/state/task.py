@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from lycosa.config.settings import Collection
-from lycosa.core.records import UrlId, UrlRow, VisitKind
+from lycosa.core.records import Exchange, UrlId, UrlRow, Visit, VisitKind
+from lycosa.http.decode import Headers
 
 
 @dataclass(slots=True)
@@ -36,3 +37,56 @@ class Job:
 
     collection: Collection
     seeds: tuple[str, ...]
+
+
+_HEADER_LIMIT = 1_000
+"""Characters kept of a header that goes into a table: a server may send anything."""
+
+
+def media_type(content_type: str) -> str:
+    """`Text/HTML; charset=x` -> `text/html`."""
+    return content_type.partition(";")[0].strip().lower()[:_HEADER_LIMIT]
+
+
+def build_visit(
+    exchange: Exchange,
+    headers: Headers,
+    task: Task,
+    collection: str,
+    record_id: str = "",
+) -> Visit:
+    """Build the row of an exchange; archive and parser add to it.
+
+    A robots.txt has its origin as referrer and its redirect hops as depth, for replay. `record_id`:
+    of a record that exists already.
+    """
+    identity, row = task.identity, task.rows[0] if task.rows else None
+
+    def header(name: str) -> str:
+        return (headers.get(name) or "")[:_HEADER_LIMIT]
+
+    return Visit(
+        url=identity.url,
+        host=identity.host,
+        partition=identity.partition,
+        host_key=identity.host_key,
+        url_key=identity.url_key,
+        kind=exchange.kind,
+        collection=collection,
+        depth=row.depth if row else task.hop,
+        fetched_at=exchange.started_at,
+        duration_ms=exchange.duration_ms,
+        ip=exchange.ip,
+        protocol=exchange.protocol,
+        http_status=exchange.status,
+        error=exchange.error,
+        content_type=media_type(header("content-type")),
+        content_length=len(exchange.body),
+        server=header("server"),
+        etag=header("etag"),
+        last_modified=header("last-modified"),
+        referrer=row.referrer if row else task.origin,
+        attempt=task.attempt,
+        truncated=exchange.truncated,
+        record_id=record_id,
+    )

@@ -1,23 +1,95 @@
-"""The URLs of a crawl: every change of a URL's state, and where it is queued."""
+"""The hosts and URLs of a crawl: every change of a row, and where a URL is queued."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
+from lycosa.core.clock import Clock
 from lycosa.core.errors import Exclusion
-from lycosa.core.records import UrlId, UrlRow, UrlState, operation_key
+from lycosa.core.records import HostRow, UrlId, UrlRow, UrlState, VisitKind, operation_key
 from lycosa.crawl.admission.link_gate import AdmissionListener
-from lycosa.crawl.admission.url_filter import PUT_OFF_MS
+from lycosa.crawl.admission.url_filter import PUT_OFF_MS, HostTraps
 from lycosa.crawl.policy.page_budgets import PageBudgets
-from lycosa.crawl.state.assignment import Assignment
-from lycosa.crawl.state.commit_buffer import CommitBuffer
-from lycosa.crawl.state.crawl_data import CrawlData
-from lycosa.crawl.state.host_registry import HostRegistry, claim_trust
+from lycosa.crawl.policy.robots_cache import RobotsCache
+from lycosa.crawl.state.assignment import Assignment, CrawlData
+from lycosa.crawl.state.batch import CommitBuffer
 from lycosa.crawl.state.task import Task
+from lycosa.fetch.robots_txt import robots_url
 from lycosa.frontier.politeness.delay import DOMAIN_CAP_MS
-from lycosa.frontier.recrawl.change_rate import claim_weight, silence_weight
+from lycosa.frontier.recrawl.change_rate import ClaimTrust, claim_weight, silence_weight
+from lycosa.frontier.scheduler.queue import HostQueue
 from lycosa.frontier.scheduler.scheduler import Scheduler
+from lycosa.url.keys import Identifier
 from lycosa.url.scope import url_origin
+
+
+class HostRegistry:
+    """Activates hosts, and keeps what is known of each. Changed rows go into the buffer."""
+
+    def __init__(
+        self,
+        buffer: CommitBuffer,
+        scheduler: Scheduler,
+        robots: RobotsCache,
+        traps: HostTraps,
+        identifier: Identifier,
+        clock: Clock,
+    ) -> None:
+        self._buffer = buffer
+        self._frontier = scheduler.frontier
+        self._scheduler = scheduler
+        self._robots = robots
+        self._traps = traps
+        self._identifier = identifier
+        self._clock = clock
+
+    def queue(self, identity: UrlId) -> HostQueue:
+        """The host of a URL, made active; a host that was not known is known from now on."""
+        queue = self._frontier.hosts.get(identity.host_key) or self._scheduler.open(
+            identity.host_key
+        )
+        return queue or self._scheduler.parked.new_host(self.add(identity))
+
+    def add(self, identity: UrlId) -> HostRow:
+        """Make the row of a host that was not known."""
+        domain = self._identifier.domains.registrable(identity.host)
+        row = HostRow(
+            identity.host, identity.partition, identity.host_key, domain, self._clock.now_ms()
+        )
+        self._buffer.batch.change_host(row)
+        return row
+
+    def has_current_robots(self, origin: str, host_key: int, now_ms: int) -> bool:
+        return self._robots.load_current(self.row(host_key).robots, origin, now_ms)
+
+    def row(self, host_key: int) -> HostRow:
+        """Return the row of an active host."""
+        return self._frontier.hosts[host_key].row
+
+    def crawl_delay_ms(self, origin: str, host: HostRow) -> int:
+        """What the origin's robots.txt asks for. It stands in the host's row when it is not at
+        hand: after a resume, or pushed out.
+        """
+        if not self._robots.holds(origin):
+            for entry in host.robots:
+                if entry.origin == origin:
+                    self._robots.load(entry)
+        return self._robots.crawl_delay_ms(origin)
+
+    def robots_task(self, origin: str) -> Task:
+        return Task(self._identifier.identify(robots_url(origin)), (), origin, VisitKind.ROBOTS)
+
+    def count_trap(self, row: UrlRow, rule: str) -> None:
+        """Count a URL that was put off because a trap rule suspects it."""
+        host = self.queue(row.id).row
+        self._traps.count(host, rule)
+        self._buffer.batch.change_host(host)
+
+
+def claim_trust(host: HostRow) -> ClaimTrust:
+    """Return how often the host's sitemaps and feeds proved right."""
+    return ClaimTrust(host.claims_right, host.claims_wrong, host.claims_missed)
+
 
 NOTABLE_CLAIM = 0.05
 """A row is written when the weight of its sitemap or feed entry changed by more."""
@@ -44,7 +116,7 @@ class UrlStore(AdmissionListener):
         self._in_flight = data.in_flight
         self._prerequisites = data.prerequisites
         self._progress = data.progress
-        self._events = data.events
+        self._listeners = data.listeners
         self._clock = data.clock
         self._buffer = buffer
         self._hosts = hosts
@@ -108,6 +180,25 @@ class UrlStore(AdmissionListener):
                 return row
         return None
 
+    def find_all(
+        self, collection: str, identities: Iterable[UrlId], operation: str = ""
+    ) -> list[UrlRow]:
+        """Return the rows of URLs as they are now, wherever they are. A look into the tables costs
+        hardly more for a thousand URLs than for one.
+        """
+        rows, missing = [], []
+        for identity in identities:
+            row = self.find(collection, identity, operation)
+            if row is None:
+                missing.append(identity)
+            else:
+                rows.append(row)
+        stored = self._scheduler.heads.stored(missing)
+        rows += [
+            row for row in stored if (row.collection, row.operation) == (collection, operation)
+        ]
+        return rows
+
     def put_off(self, row: UrlRow, reason: str) -> None:
         """A URL is not fetched now; it stays known, with the reason, and is looked at again in some
         days.
@@ -146,15 +237,8 @@ class UrlStore(AdmissionListener):
         assignment = self._assignments[collection]
         if assignment.collection.recrawl == "never" or not claims:
             return
-        missing = []
-        for identity, changed_at in claims.items():
-            row = self.find(collection, identity)
-            if row is None:
-                missing.append(identity)
-            elif row.state == UrlState.VISITED:
-                self._heed(row, changed_at)
-        for row in self._scheduler.heads.stored(missing):
-            if (row.collection, row.operation, row.state) == (collection, "", UrlState.VISITED):
+        for row in self.find_all(collection, claims):
+            if row.state == UrlState.VISITED:
                 self._heed(row, claims.get(row.id, 0))
 
     def _heed(self, row: UrlRow, changed_at: int) -> None:
@@ -243,7 +327,8 @@ class UrlStore(AdmissionListener):
 
     def linked(self, collection: str, identity: UrlId, source: str) -> None:
         if source:  # a seed that is named again is no link
-            self._events.seen_url_linked(collection, identity)
+            for listener in self._listeners:
+                listener.seen_url_linked(collection, identity)
 
     def seed(self, name: str, seeds: Iterable[str]) -> None:
         """Admit what the operator named.

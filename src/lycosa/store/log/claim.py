@@ -140,7 +140,7 @@ class Claim:
         """Create the folder for the next commit. An uncommitted folder leaves an orphan WARC file.
 
         `unparsed`: for exchanges that are archived but not parsed yet; it is never committed
-        (`lycosa.crawl.recovery.unparsed`).
+        (`lycosa.crawl.state.batch`).
         """
         if unparsed:
             number = self._unparsed_folders = self._unparsed_folders + 1

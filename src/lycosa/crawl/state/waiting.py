@@ -1,17 +1,22 @@
-"""How a worker stands, as others ask about it from threads of their own: a picture that the
-worker's loop renews each second.
+"""URLs that wait: a snapshot by partition, renewed by the worker's loop each second and read from
+other threads; and, after the last commit, their number by reason.
 """
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 import numpy as np
+import polars as pl
 
+from lycosa.core.records import UrlState
 from lycosa.crawl.state.crawl_state import CrawlState
 from lycosa.crawl.state.held_partitions import HeldPartitions
 from lycosa.frontier.hosts.directory import HostDirectory
 from lycosa.frontier.scheduler.frontier import Frontier
+from lycosa.store.tables.live import LiveTables
 
 # what waits is counted so often, and takes at most that part of the time
 _COUNT_MS, _COUNT_SHARE = 1_000, 50
@@ -62,3 +67,37 @@ def waiting_by_partition(
         counts[queue.row.partition] += queue.row.known
     held = range(held_partitions.total) if held_partitions.held is None else held_partitions.held
     return {partition: int(counts[partition]) for partition in held if counts[partition]}
+
+
+def left_for_later(
+    crawl: CrawlState, tables: LiveTables, collections: Iterable[str]
+) -> Counter[str]:
+    """How many known URLs wait, by reason: the last failure, `robots_unreachable`, `host_paused`,
+    `not_reached`.
+    """
+    waiting = (
+        tables.scan("urls")
+        .filter((pl.col("state") == UrlState.KNOWN) & pl.col("collection").is_in(list(collections)))
+        .with_columns(origin=pl.col("url").str.extract(r"^([a-z]+://[^/]+)"))
+        .group_by("host_key", "origin", "reason")
+        .len()
+        .collect()
+    )
+    now, now_ms = crawl.clock.monotonic_ms(), crawl.clock.now_ms()
+    patience = crawl.config.crawl.patience
+    later: Counter[str] = Counter()
+    for host_key, origin, reason, number in waiting.iter_rows():
+        if (
+            not reason
+            and crawl.robots.is_current(origin, now_ms)
+            and not crawl.robots.reachable(origin)
+        ):
+            reason = "robots_unreachable"
+        if (
+            not reason
+            and host_key in crawl.frontier.hosts
+            and crawl.frontier.clocks.host_ready_at(host_key) > now + patience
+        ):
+            reason = "host_paused"
+        later[reason or "not_reached"] += number
+    return later

@@ -1,0 +1,162 @@
+"""What responses pass through between the network and the worker: parsing of documents, rendering.
+
+A document is archived when it arrives and passed to the pool of parsers; a page that is to be
+rendered, to the browser. The worker receives its exchange when that is done. Nothing waits
+meanwhile: its host is fetched from, commits proceed without it, and what a kill leaves is read from
+the archive by the next worker. Where very many documents wait, nothing new is fetched.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+from lycosa.core.records import Exchange, Request, VisitKind
+from lycosa.crawl.documents.pool import DocumentPool, PendingDocument
+from lycosa.crawl.rendering.rendering import Renders
+from lycosa.fetch.fetcher import Fetcher
+from lycosa.processes.stopping import StopFlag
+
+MAX_UNPARSED = 1_000
+"""Documents that may wait before nothing new is fetched: they are on the disk twice meanwhile, at
+most 10 GB at the default limits.
+"""
+
+_SLICE_MS = (
+    10  # how long to wait for the network alone while documents or pages are being worked on
+)
+
+
+class FetchPipeline:
+    """A fetcher that returns documents when they are parsed, and pages when they are rendered.
+
+    `archive_document` archives a document, and returns a way to its body; None: it need not be
+    parsed, and is passed on like any other response.
+    """
+
+    def __init__(
+        self,
+        fetcher: Fetcher,
+        documents: DocumentPool,
+        archive_document: Callable[[Exchange], Callable[[], bytes] | None],
+        renders: Renders | None,
+    ) -> None:
+        self._fetcher = fetcher
+        self._documents = documents
+        self._archive_document = archive_document
+        self._renders = renders
+        self._left: list[PendingDocument] = []
+        self._requisites: list[Exchange] = []  # passed to the browser when they are archived
+
+    @property
+    def active(self) -> int:
+        """Exchanges that were started and not yet returned."""
+        rendering = self._renders.pending if self._renders is not None else 0
+        return self._fetcher.active + self.unparsed + rendering
+
+    @property
+    def fetching(self) -> int:
+        """How many of them are on the network."""
+        return self._fetcher.active
+
+    @property
+    def unparsed(self) -> int:
+        """How many of them are documents that have arrived and are not parsed."""
+        return self._documents.pending + len(self._left)
+
+    def start(self, request: Request) -> None:
+        """Begin an exchange."""
+        self._fetcher.start(request)
+
+    def wait(self, timeout_ms: int) -> list[Exchange]:
+        """Return what has finished, waiting for the first one at most `timeout_ms`; less if a page
+        in the browser requests something.
+        """
+        for document in self._left:
+            self._documents.begin(*document)
+        self._left = []
+        self._documents.rest()
+        self._pass_on_requisites()
+        finished: list[Exchange] = []
+        left_ms = timeout_ms
+        while True:
+            left_ms -= self._wait_once(left_ms, finished)
+            if self._rendered(finished) or finished or left_ms <= 0 or not self.active:
+                return finished
+
+    def _wait_once(self, left_ms: int, finished: list[Exchange]) -> int:
+        """Wait for the network, the parsers or the browser; returns how long at most."""
+        rendering = self._renders is not None and self._renders.pending > 0
+        on_network = self._fetcher.active > 0
+        working = rendering or (on_network and self._documents.pending > 0)
+        slice_ms = min(left_ms, _SLICE_MS) if working else left_ms
+        if on_network:
+            finished += [
+                exchange for exchange in self._fetcher.wait(slice_ms) if not self._divert(exchange)
+            ]
+        elif rendering and not self._documents.pending:
+            time.sleep(slice_ms / 1000)
+        parsed = self._documents.wait(0 if on_network else slice_ms)
+        finished += [exchange for exchange, _ in parsed]
+        return slice_ms
+
+    def _divert(self, exchange: Exchange) -> bool:
+        """Pass a document to the parsers, or a page to the browser. False: it is neither."""
+        if _is_whole_page(exchange) and self._documents.wants(exchange):
+            load = self._archive_document(exchange)
+            if load is not None:
+                self._documents.begin(exchange, load)
+                return True
+        if self._renders is None:
+            return False
+        if exchange.kind == VisitKind.REQUISITE:
+            self._requisites.append(exchange)
+        return self._renders.takes(exchange)
+
+    def _rendered(self, finished: list[Exchange]) -> bool:
+        """Add the pages that are rendered. True: the browser has new requests."""
+        if self._renders is None:
+            return False
+        before = len(self._renders.prerequisites)
+        finished += self._renders.pump()
+        return len(self._renders.prerequisites) != before
+
+    def _pass_on_requisites(self) -> None:
+        if self._renders is not None:
+            for exchange in self._requisites:
+                self._renders.record_response(exchange)
+        self._requisites.clear()
+
+    def sleep(self, timeout_ms: int, wake: StopFlag) -> None:
+        """Let time pass while nothing is active, at most until `wake` is set."""
+        if self._renders is not None:
+            self._renders.pump()
+        self._documents.rest()
+        self._fetcher.sleep(timeout_ms, wake)
+
+    def stop(self) -> None:
+        """End what is on the network; documents and pages that have arrived are worked on."""
+        self._fetcher.stop()
+
+    def leave(self) -> None:
+        """Parse and render no more: what has arrived stays in the archive, for the next `wait` or
+        for the next worker.
+        """
+        self._left += self._documents.stop()
+        if self._renders is not None:
+            self._renders.leave()
+
+    def close(self) -> None:
+        """Close connections, end the children and the browser."""
+        if self._renders is not None:
+            self._renders.close()
+        self._fetcher.close()
+        self._documents.close()
+
+
+def _is_whole_page(exchange: Exchange) -> bool:
+    return (
+        exchange.kind == VisitKind.PAGE
+        and 200 <= exchange.status < 301
+        and exchange.truncated != "unspecified"
+    )
