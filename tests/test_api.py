@@ -61,7 +61,7 @@ def test_every_example_of_the_page_runs(
     assert "'en'" in said[4]
     assert "is not a workspace" in said[-1]
     assert names["frame"]["title"].to_list() == ["The home of <script> & moths", "Compound eyes"]
-    assert names["status"]["pages"] == 2
+    assert names["status"].pages == 2
 
 
 def test_searching_loads_nothing_that_reads_tables(root: Path) -> None:

@@ -7,7 +7,7 @@ load the table libraries.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from lycosa.core.errors import UsageError
@@ -27,6 +27,7 @@ from lycosa.search.ranking.feedback import MODES
 if TYPE_CHECKING:
     import polars as pl
 
+    from lycosa.commands.models import WorkspaceStatus
     from lycosa.crawl.session.submission import Submitted
     from lycosa.crawl.state.progress import Progress
     from lycosa.graph.generation import GraphInfo
@@ -172,7 +173,7 @@ class OpenWorkspace:
             self.root, read_config(self.root, self.settings), texts("urls", urls), collection
         )
 
-    def status(self) -> Mapping[str, object]:
+    def status(self) -> WorkspaceStatus:
         """Return the counts of the workspace, as printed by `lycosa status --json`.
 
         Raises:

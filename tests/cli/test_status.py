@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping
 from datetime import datetime
 from pathlib import Path
-from typing import Any
 
 import polars as pl
 
 from lycosa.cluster.status import FILE as CLUSTER
 from lycosa.commands.inspection.status import _traps, workspace_status
+from lycosa.commands.models import CollectionStatus, TrapCount, WorkspaceStatus
 from lycosa.core.clock import ManualClock, SystemClock
 from lycosa.core.units import format_time
 from lycosa.crawl.session.worker_status import write_live
@@ -22,10 +21,9 @@ from tests.cli.conftest import Lycosa
 FOREVER = ("--delay", "0", "--set", "crawl.patience=3s")
 
 
-def _only(status: Mapping[str, Any]) -> Mapping[str, Any]:
-    (collection,) = status["collections"]
-    found: Mapping[str, Any] = collection
-    return found
+def _only(status: WorkspaceStatus) -> CollectionStatus:
+    (collection,) = status.collections
+    return collection
 
 
 def test_what_waits_and_why(lycosa: Lycosa, here: Lycosa, site: str, tmp_path: Path) -> None:
@@ -37,16 +35,16 @@ def test_what_waits_and_why(lycosa: Lycosa, here: Lycosa, site: str, tmp_path: P
         str(here("-w", root, "status", "--json").json["last_visit"])
     ).timestamp()
     at_once = workspace_status(root, ManualClock(round(last_visit * 1000) + 100))
-    assert at_once["waiting"] == {"host_paused": 3}
+    assert at_once.waiting == {"host_paused": 3}
     collection = _only(at_once)
-    assert (collection["recrawl"], collection["strategy"], collection["open_now"]) == (
+    assert (collection.recrawl, collection.strategy, collection.open_now) == (
         "age",
         "breadth-first",
         True,
     )
     then = workspace_status(root, ManualClock(round(last_visit * 1000) + 2 * 3_600_000))
-    assert then["waiting"] == {"due": 3}
-    assert (_only(then)["due_again"], collection["due_again"]) == (1, 0)
+    assert then.waiting == {"due": 3}
+    assert (_only(then).due_again, collection.due_again) == (1, 0)
 
 
 def test_hours_and_pauses_of_collections(
@@ -65,8 +63,8 @@ def test_hours_and_pauses_of_collections(
         "collection.max_pages=10",
     )
     night, noon = (ManualClock(hour * 3_600_000) for hour in (23, 12))
-    assert _only(workspace_status(root, night))["open_now"] is True
-    assert _only(workspace_status(root, noon))["open_now"] is False
+    assert _only(workspace_status(root, night)).open_now is True
+    assert _only(workspace_status(root, noon)).open_now is False
     assert "only 22:00-06:00 UTC" in here("-w", root, "status").out
 
 
@@ -103,8 +101,8 @@ def test_traps_are_counted_by_rule() -> None:
     ]
     frame = pl.DataFrame(rows, schema=["name", "len", "count"], orient="row")
     assert _traps(frame) == [
-        {"rule": "calendar", "urls": 30, "parts": 0},
-        {"rule": "near_identical", "urls": 4, "parts": 2},
+        TrapCount("calendar", 30, 0),
+        TrapCount("near_identical", 4, 2),
     ]
 
 

@@ -209,7 +209,7 @@ class Stored:
 
     def explained(self, url: str) -> dict[str, Any]:
         facts = explain_url(str(self.root), self.config, url, self.clock)
-        entries: Any = facts["collections"]
+        entries: Any = facts.collections
         assert len(entries) == 1
         return dict(entries[0])
 

@@ -159,7 +159,7 @@ def test_hosts_are_counted_by_day_and_software(workspace: Workspace) -> None:
     table = hosts_of(workspace, 2)
     assert [host.host for host in table.hosts] == ["h4.example", "h3.example"]
     assert table.total == 5
-    assert list(table.found.values()) == [2, 2, 1]
+    assert list(table.new_by_day.values()) == [2, 2, 1]
     assert table.servers == {"apache": 2, "nginx": 2, "": 1}
 
 

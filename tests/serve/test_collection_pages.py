@@ -83,11 +83,11 @@ def test_the_same_as_json(client: Client, workspace: str) -> None:
     status = workspace_status(workspace)
     found = client.get("/api/v1/collections/default").json()
     assert (found["pages"], found["fetches"], found["languages"]) == (
-        status["pages"],
-        status["visits"],
-        status["languages"],
+        status.pages,
+        status.visits,
+        status.languages,
     )
-    assert found["statuses"] == status["statuses"]
+    assert found["statuses"] == status.statuses
     assert sum(host["pages"] for host in found["hosts"]) == found["pages"]
     assert found["settings"]["delay"] == "0s"
     assert not {"auth", "login"} & found["settings"].keys()

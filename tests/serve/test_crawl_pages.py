@@ -62,9 +62,9 @@ def test_the_overview_says_what_the_tables_say(client: Client, workspace: str) -
     answer = client.get("/crawl")
     page = Document(answer.text)
     assert answer.status_code == 200
-    assert f"{status['visits']:,}" in page.text("dd")
+    assert f"{status.visits:,}" in page.text("dd")
     assert page.text("h2")[:3] == ["Current activity", "Fetches over time", "Collections"]
-    assert {host["host"] for host in status["hosts"]["largest"]} <= set(page.text("a"))  # type: ignore[index]
+    assert {host.host for host in status.hosts.largest} <= set(page.text("a"))
     assert "No crawl is running" in answer.text
     assert page.all("form")
     assert "/crawl/add" not in answer.text, "a form that only those with a token may send"

@@ -106,10 +106,10 @@ def test_every_statistic_is_there_and_drawn(client: Client, copy: str) -> None:
         set(page.text("h3"))
     )
     hosts = hosts_of(workspace)
-    assert {f"{day.isoformat()}: {number}" for day, number in hosts.found.items()} <= set(
+    assert {f"{day.isoformat()}: {number}" for day, number in hosts.new_by_day.items()} <= set(
         page.text("li")
     )
-    assert {f"{day.isoformat()}: {number}" for day, number in hosts.found.items()} <= set(
+    assert {f"{day.isoformat()}: {number}" for day, number in hosts.new_by_day.items()} <= set(
         page.text("title")
     ), "the picture"
     assert set(hosts.servers) <= set(page.text("th"))

@@ -40,11 +40,13 @@ def command(
     json_output: JsonOption = False,
 ) -> None:
     """Exclude sites permanently from crawling and search."""
+    from dataclasses import asdict
+
     from lycosa.commands.maintenance.exclude import exclude_and_purge
 
     root = workspace_root(context, workspace)
-    report = exclude_and_purge(
-        root, load_config(context, root, overrides), rules or [], remove=purge
+    report = asdict(
+        exclude_and_purge(root, load_config(context, root, overrides), rules or [], remove=purge)
     )
     if json_output:
         print_json(report)

@@ -28,10 +28,12 @@ def command(
     json_output: JsonOption = False,
 ) -> None:
     """Show the state of a URL and why it was or was not fetched."""
+    from dataclasses import asdict
+
     from lycosa.commands.inspection.explain import explain_url
 
     root = workspace_root(context, workspace)
-    facts = explain_url(root, load_config(context, root, overrides), url)
+    facts = asdict(explain_url(root, load_config(context, root, overrides), url))
     if json_output:
         print_json(facts)
         return

@@ -54,9 +54,11 @@ def command(
         raise UsageError(
             "--sites and --csv require --by: add --by language, collection, type or host"
         )
+    from dataclasses import asdict
+
     from lycosa.commands.inspection.status import workspace_status
 
-    status = workspace_status(root)
+    status = asdict(workspace_status(root))
     if json_output:
         print_json(status)
         return

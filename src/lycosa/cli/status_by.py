@@ -15,7 +15,7 @@ from lycosa.core.errors import UsageError, WorkError
 from lycosa.core.units import format_size, number_of
 
 if TYPE_CHECKING:
-    from lycosa.commands.inspection.status_by import Group, Groups, HostTable
+    from lycosa.commands.models import GroupRow, GroupTable, HostTable
 
 _ATTEMPTS = 3
 _DAYS_SHOWN = 14
@@ -60,22 +60,22 @@ def print_table(
                 ) from None
 
 
-def _print_groups(table: Groups, as_json: bool, as_csv: bool, *, sites: bool) -> None:
+def _print_groups(table: GroupTable, as_json: bool, as_csv: bool, *, sites: bool) -> None:
     if as_json:
         print_json(asdict(table))
         return
     if as_csv:
-        from lycosa.commands.inspection.status_by import Group, Site
+        from lycosa.commands.models import GroupHost, GroupRow
 
         if sites:
             _csv(
-                [field.name for field in fields(Site)],
+                [field.name for field in fields(GroupHost)],
                 (asdict(site).values() for site in table.sites),
                 table.by,
             )
         else:
             _csv(
-                [field.name for field in fields(Group)],
+                [field.name for field in fields(GroupRow)],
                 (asdict(row).values() for row in table.rows),
                 table.by,
             )
@@ -94,7 +94,7 @@ def _print_groups(table: Groups, as_json: bool, as_csv: bool, *, sites: bool) ->
             )
 
 
-def _cells(row: Group) -> tuple[str, ...]:
+def _cells(row: GroupRow) -> tuple[str, ...]:
     period = f"{row.first:%Y-%m-%d} to {row.newest:%Y-%m-%d}" if row.first and row.newest else ""
     newest = f"{row.newest:%Y-%m-%d %H:%M}" if row.newest else ""
     means = (f"{row.pages_a_day:,.1f}", format_size(row.bytes_a_day))
@@ -112,14 +112,16 @@ def _cells(row: Group) -> tuple[str, ...]:
 def _print_hosts(table: HostTable, as_json: bool, as_csv: bool) -> None:
     if as_json:
         document = asdict(table)
-        document["found"] = {day.isoformat(): number for day, number in table.found.items()}
+        document["new_by_day"] = {
+            day.isoformat(): number for day, number in table.new_by_day.items()
+        }
         print_json(document)
         return
     if as_csv:
-        from lycosa.commands.inspection.status_by import HostLine
+        from lycosa.commands.models import HostSummary
 
         _csv(
-            [field.name for field in fields(HostLine)],
+            [field.name for field in fields(HostSummary)],
             (asdict(host).values() for host in table.hosts),
             "host",
         )
@@ -139,7 +141,7 @@ def _print_hosts(table: HostTable, as_json: bool, as_csv: bool) -> None:
         )
     _aligned(rows)
     print(f"\n{number_of(table.total, 'host')}")
-    latest = list(table.found.items())[-_DAYS_SHOWN:]
+    latest = list(table.new_by_day.items())[-_DAYS_SHOWN:]
     print(
         "hosts discovered per day: "
         + ", ".join(f"{day.isoformat()} {number:,}" for day, number in latest)

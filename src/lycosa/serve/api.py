@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Annotated, Any, Literal
 
@@ -178,7 +178,7 @@ class Answer(BaseModel):
     )
 
 
-def create_router(source: Source, status: Callable[[], Mapping[str, object]]) -> APIRouter:
+def create_router(source: Source, status: Callable[[], Any]) -> APIRouter:
     """The routes of version 1."""
     router = APIRouter(prefix="/api/v1")
 
@@ -281,9 +281,9 @@ def create_router(source: Source, status: Callable[[], Mapping[str, object]]) ->
         return answer(source.search(request))
 
     @router.get("/status", responses={503: ERRORS[503]}, tags=["workspace"])
-    def workspace_status() -> dict[str, Any]:
+    def workspace_status() -> Any:
         """Return the counts of the workspace, as printed by `lycosa status --json`."""
-        return dict(status())
+        return status()
 
     return router
 

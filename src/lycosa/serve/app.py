@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from pathlib import Path
+from typing import Any
 
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
@@ -62,7 +63,7 @@ _STATIC = Path(__file__).parent / "static"
 
 def create_app(
     root: str,
-    status: Callable[[], Mapping[str, object]],
+    status: Callable[[], Any],
     hosts: Iterable[str] | None = None,
     source: Source | None = None,
     limits: ServeSettings | None = None,

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Query
@@ -99,8 +100,8 @@ def create_changes(root: str, access: Access) -> APIRouter:
         """Exclude sites permanently from crawling and search."""
         report = exclude_and_purge(root, read_config(root), new.rules, remove=new.purge)
         return Excluded(
-            rules=sorted(report["rules"]),
-            pending=[f"{where}: {why}" for where, why in report["pending"]],
+            rules=sorted(report.rules),
+            pending=[f"{where}: {why}" for where, why in report.pending],
         )
 
     @router.post("/collections/{name}/pause", responses=errors)
@@ -136,6 +137,6 @@ def create_changes(root: str, access: Access) -> APIRouter:
         """Return the state of a URL and why it was or was not fetched, as printed by `lycosa
         explain --json`.
         """
-        return dict(explain_url(root, read_config(root), url))
+        return asdict(explain_url(root, read_config(root), url))
 
     return router

@@ -12,8 +12,9 @@ from starlette.exceptions import HTTPException
 from starlette.responses import HTMLResponse
 
 from lycosa.captures.history import History, visits_over_time
-from lycosa.commands.inspection.collection_facts import CollectionFacts, collection_facts
-from lycosa.commands.maintenance.collections import Listed, list_collections
+from lycosa.commands.inspection.collection_facts import collection_facts
+from lycosa.commands.maintenance.collections import list_collections
+from lycosa.commands.models import CollectionFacts, CollectionSummary
 from lycosa.core.units import format_time
 from lycosa.crawl.session.pausing import paused
 from lycosa.crawl.session.workspace_config import read_config
@@ -114,7 +115,7 @@ def create_collection_pages(root: str, frame: Frame) -> APIRouter:
     facts = Kept[str, CollectionFacts | None](
         lambda name: collection_facts(root, read_config(root), name), _FACTS_S
     )
-    lines = Kept[str, list[Listed]](
+    lines = Kept[str, list[CollectionSummary]](
         lambda _: list_collections(Workspace.open(root), read_config(root)), _LIST_S
     )
     history = Kept[str, History](lambda name: visits_over_time(root, collection=name), _HISTORY_S)

@@ -5,6 +5,7 @@ pausing, excluding.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import asdict
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Query, Request
@@ -17,6 +18,7 @@ from lycosa.commands.inspection.explain import explain_url
 from lycosa.commands.inspection.explain_state import explain_reason
 from lycosa.commands.inspection.hosts import host_facts, list_hosts
 from lycosa.commands.maintenance.exclude import exclude_and_purge, pages_named
+from lycosa.commands.models import WorkspaceStatus
 from lycosa.core.errors import UsageError
 from lycosa.crawl.session.pausing import paused, set_paused
 from lycosa.crawl.session.submission import submit
@@ -53,11 +55,11 @@ SAID = {
 
 
 def create_crawl_pages(
-    root: str, frame: Frame, access: Access, status: Callable[[], Mapping[str, object]]
+    root: str, frame: Frame, access: Access, status: Callable[[], Any]
 ) -> APIRouter:
     """The routes under /crawl. `status` gives the workspace's counts."""
     router = APIRouter(include_in_schema=False)
-    now = Kept[str, Mapping[str, Any]](lambda _: status(), _STATUS_S)
+    now = Kept[str, WorkspaceStatus](lambda _: status(), _STATUS_S)
     history = Kept[str, History](lambda host: visits_over_time(root, host=host), _HISTORY_S)
 
     @router.get("/crawl", response_class=HTMLResponse)
@@ -65,20 +67,20 @@ def create_crawl_pages(
         known = now.get("")
         words = frame.words(request)
         over_time = history.get("")
-        index = known["index"]
+        index = known.index
         return frame.page(
             request,
             "crawl.html",
             status=known,
-            lag=known["log_entry"] - index["log_entry"] if index else known["log_entry"],
+            lag=known.log_entry - index.log_entry if index else known.log_entry,
             paused=paused(open_storage(root)),
             history=over_time,
             columns=time_columns(over_time, words),
             counts=[
-                (words.t("HTTP status"), *most_of(statuses(known["statuses"], words))),
-                (words.t("Errors"), *most_of(known["errors"])),
-                (words.t("Languages"), *most_of(known["languages"])),
-                (words.t("Refused links"), *most_of(known["refused_links"])),
+                (words.t("HTTP status"), *most_of(statuses(known.statuses, words))),
+                (words.t("Errors"), *most_of(known.errors)),
+                (words.t("Languages"), *most_of(known.languages)),
+                (words.t("Refused links"), *most_of(known.refused_links)),
             ],
             said=words.t(SAID[said]) if said in SAID else "",
         )
@@ -124,7 +126,7 @@ def create_crawl_pages(
     ) -> HTMLResponse:
         parts: list[tuple[str, object]] = []
         if url.strip():
-            facts = explain_url(root, read_config(root), url.strip())
+            facts = asdict(explain_url(root, read_config(root), url.strip()))
             words = frame.words(request)
             own = {name: facts[name] for name in ("url", "host", "partition", "url_key")}
             parts = [

@@ -13,10 +13,11 @@ from pathlib import Path
 
 import polars as pl
 
-from lycosa.commands.inspection.collection_facts import Holdings, holdings
-from lycosa.commands.inspection.status_by import By, Groups, HostTable, groups_of, hosts_of
+from lycosa.commands.inspection.collection_facts import holdings
+from lycosa.commands.inspection.status_by import By, groups_of, hosts_of
 from lycosa.commands.maintenance.export import LibraryTask, export_task
 from lycosa.commands.maintenance.libraries import library_languages
+from lycosa.commands.models import CollectionHoldings, GroupTable, HostTable
 from lycosa.crawl.session.workspace_config import read_config
 from lycosa.export.library.day_writer import INDEX
 from lycosa.export.library.editions import LibrarySelection
@@ -56,15 +57,15 @@ class Library:
         self._root = root
         self._folder = folder
         self._making = threading.Lock()
-        self._groups = Kept[tuple[By, bool], Groups](self._count, _KEPT_S)
+        self._groups = Kept[tuple[By, bool], GroupTable](self._count, _KEPT_S)
         self._hosts = Kept[str, HostTable](
             lambda _: hosts_of(Workspace.open(root), most=1), _KEPT_S
         )
         self._days = Kept[tuple[str, str], Mapping[LibraryDay, DaySize]](self._count_days, _KEPT_S)
         self._documents = Kept[tuple[str, date, str], pl.DataFrame](self._list, _KEPT_S, most=8)
-        self._holdings = Kept[str, Holdings](lambda name: holdings(root, name), _KEPT_S)
+        self._holdings = Kept[str, CollectionHoldings](lambda name: holdings(root, name), _KEPT_S)
 
-    def groups(self, by: By, *, sites: bool = False) -> Groups:
+    def groups(self, by: By, *, sites: bool = False) -> GroupTable:
         """The table by language, collection or type; that by language has the sites in any case."""
         return self._groups.get((by, sites or by == "language"))
 
@@ -82,7 +83,7 @@ class Library:
         """The documents of a day; columns as `library_documents` has them."""
         return self._documents.get((language, day, collection))
 
-    def holdings(self, collection: str) -> Holdings:
+    def holdings(self, collection: str) -> CollectionHoldings:
         """What is stored of a collection."""
         return self._holdings.get(collection)
 
@@ -148,7 +149,7 @@ class Library:
     def _languages(self, workspace: Workspace) -> Mapping[str, str]:
         return library_languages(read_config(self._root), workspace.state())
 
-    def _count(self, wanted: tuple[By, bool]) -> Groups:
+    def _count(self, wanted: tuple[By, bool]) -> GroupTable:
         by, sites = wanted
         return groups_of(Workspace.open(self._root), by, read_config(self._root), sites=sites)
 

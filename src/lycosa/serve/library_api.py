@@ -218,7 +218,7 @@ def create_library_api(root: str, access: Access, library: Library) -> APIRouter
         """
         found = library.hosts()
         return HostStatistics(
-            total=found.total, found=dict(found.found), servers=dict(found.servers)
+            total=found.total, found=dict(found.new_by_day), servers=dict(found.servers)
         )
 
     @router.get("/collections/{name}", responses=errors)

@@ -48,7 +48,7 @@ def create_library_pages(root: str, frame: Frame, access: Access, library: Libra
             collections=library.groups("collection"),
             types=replace(types, rows=types.rows[:_MAX_TYPES]),
             hosts=hosts,
-            found=_by_day(hosts.found.items(), frame.words(request)),
+            found=_by_day(hosts.new_by_day.items(), frame.words(request)),
             servers=list(hosts.servers.items())[:_MAX_SERVERS],
         )
 

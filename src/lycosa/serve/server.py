@@ -9,7 +9,8 @@ import os
 import resource
 import socket
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
+from typing import Any
 
 import uvicorn
 from starlette.types import ASGIApp, Message, Scope
@@ -44,7 +45,7 @@ def run_server(
     host: str,
     port: int,
     *,
-    status: Callable[[], Mapping[str, object]],
+    status: Callable[[], Any],
     announce: Callable[[str], None] = print,
     source: Source | None = None,
     limits: ServeSettings | None = None,

@@ -5,8 +5,6 @@ crawled by.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from datetime import datetime
 from typing import Any
 
 import polars as pl
@@ -20,6 +18,7 @@ from lycosa.commands.inspection.status import (
     waiting_for,
 )
 from lycosa.commands.maintenance.libraries import library_languages
+from lycosa.commands.models import CollectionFacts, CollectionHoldings
 from lycosa.config.settings import Collection, Config
 from lycosa.core.clock import Clock, SystemClock
 from lycosa.core.records import UrlState, VisitKind
@@ -28,61 +27,10 @@ from lycosa.store.tables.live import LiveTables
 from lycosa.store.workspace import Workspace
 
 _QUEUE = ("url", "operation", "depth", "priority", "not_before", "reason")
-_UNTOLD = ("name", "seeds", "auth", "login")
+_OMITTED = ("name", "seeds", "auth", "login")
 """Omitted settings: credentials name users, and seeds, which may come from files, are reported
 separately.
 """
-
-
-@dataclass(slots=True, frozen=True)
-class CollectionFacts:
-    """One collection. Counts are of URLs (`states`, `waiting` by what they wait for), of live pages
-    (`pages`, `languages`) and of fetches (`statuses`, `errors`); `bytes` were transferred. `hosts`
-    are rows `host`, `pages`, `known`, those with the most pages first, of `host_count`; `queue` the
-    first that wait, in the tables' order.
-
-    `settings` are those of the last crawl (before the first those of lycosa.toml), durations as
-    text; `changed` names those that are not as by default, `pending` those that lycosa.toml has
-    otherwise now. `schedule` is as in `lycosa status`; `paused`: `by` and `at`, if people paused it
-    here.
-    """
-
-    name: str
-    language: str
-    configured: bool
-    paused: Mapping[str, str] | None
-    states: Mapping[str, int]
-    waiting: Mapping[str, int]
-    pages: int
-    newest: datetime | None
-    languages: Mapping[str, int]
-    fetches: int
-    bytes: int
-    first_fetch: datetime | None
-    last_fetch: datetime | None
-    statuses: Mapping[str, int]
-    errors: Mapping[str, int]
-    host_count: int
-    hosts: list[dict[str, Any]]
-    queue: list[dict[str, Any]]
-    schedule: Mapping[str, Any]
-    seeds: list[str]
-    settings: Mapping[str, Any]
-    changed: list[str]
-    pending: list[str]
-
-
-@dataclass(slots=True, frozen=True)
-class Holdings:
-    """What a collection has stored. `captures`: exchanges in the archive, of `archived_bytes` there
-    without requests and metadata; `links`: in its live pages.
-    """
-
-    captures: int
-    archived_bytes: int
-    waiting: int
-    pages: int
-    links: int
 
 
 def collection_facts(
@@ -153,8 +101,8 @@ def collection_facts(
     if configured is None and last is None and not (pages_held or states.height):
         return None
     fetches, transferred, first_fetch, last_fetch = fetched.row(0)
-    settings = _told(collection)
-    written = settings if configured is None else _told(configured)
+    settings = _plain(collection)
+    written = settings if configured is None else _plain(configured)
     return CollectionFacts(
         name,
         library_languages(config, state).get(name, ""),
@@ -177,12 +125,12 @@ def collection_facts(
         schedule_facts(collection, dict(again.iter_rows()).get(name), now_ms),
         list(collection.seeds),
         settings,
-        _differing(settings, _told(Collection())),
+        _differing(settings, _plain(Collection())),
         _differing(settings, written),
     )
 
 
-def holdings(root: str, name: str) -> Holdings:
+def holdings(root: str, name: str) -> CollectionHoldings:
     """What is stored of a collection; zeros for one that is not known. Raises as
     `collection_facts`.
     """
@@ -203,15 +151,17 @@ def holdings(root: str, name: str) -> Holdings:
         ]
     )
     number, size = captures.row(0)
-    return Holdings(number, size or 0, int(waits.item()), int(held.item()), int(links.item()))
+    return CollectionHoldings(
+        number, size or 0, int(waits.item()), int(held.item()), int(links.item())
+    )
 
 
-def _told(collection: Collection) -> dict[str, Any]:
+def _plain(collection: Collection) -> dict[str, Any]:
     """The settings as they are written."""
     return {
         name: value
         for name, value in collection.model_dump(mode="json").items()
-        if name not in _UNTOLD
+        if name not in _OMITTED
     }
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 import polars as pl
@@ -10,6 +9,7 @@ import polars as pl
 from lycosa.commands.inspection.explain_host import clock_facts, robots_facts
 from lycosa.commands.inspection.explain_state import row_facts, unknown_facts
 from lycosa.commands.inspection.explain_verdict import StoredCrawl
+from lycosa.commands.models import Inlinks, UrlExplanation
 from lycosa.config.credentials import without_user
 from lycosa.config.settings import Config
 from lycosa.core.clock import Clock, SystemClock
@@ -21,7 +21,7 @@ from lycosa.store.tables.live import LiveTables
 from lycosa.store.workspace import Workspace
 from lycosa.url.normalise import typed_url
 
-_MOST = 10
+_MAX_ROWS = 10
 _VISIT = (
     *(
         "kind",
@@ -52,11 +52,8 @@ _PAGE = (
 )
 
 
-def explain_url(
-    root: str, config: Config, url: str, clock: Clock | None = None
-) -> Mapping[str, object]:
-    """Identity, state, schedule, scope, exclusion, robots, host clock, visits, page, referrers and
-    duplicates of a URL.
+def explain_url(root: str, config: Config, url: str, clock: Clock | None = None) -> UrlExplanation:
+    """Explain the state of a URL.
 
     Raises:
         UrlError: it cannot be parsed as a URL at all.
@@ -74,21 +71,21 @@ def explain_url(
         here & (pl.col("url") == crawl.url) & (pl.col("kind") != VisitKind.CHECK.value)
     )
     robots, collections, host_clock = _crawl_facts(crawl)
-    return {
-        "url": crawl.url,
-        "given": without_user(url),
-        "host": identity.host,
-        "partition": identity.partition,
-        "url_key": f"{identity.url_key:016x}",
-        "exclusion": _exclusion(identity, crawl.excluded, crawl.log),
-        "collections": collections,
-        "robots": robots,
-        "host_clock": host_clock,
-        "visits": visits.sort("fetched_at").select(_VISIT).tail(_MOST).collect().to_dicts(),
-        "page": page.select(_PAGE).to_dicts(),
-        "referrers": {"total": referrers.height, "first": referrers.head(_MOST).to_dicts()},
-        "same_text": _same_text(tables, page, crawl.url),
-    }
+    return UrlExplanation(
+        url=crawl.url,
+        given=without_user(url),
+        host=identity.host,
+        partition=identity.partition,
+        url_key=f"{identity.url_key:016x}",
+        exclusion=_exclusion(identity, crawl.excluded, crawl.log),
+        collections=collections,
+        robots=robots,
+        host_clock=host_clock,
+        visits=visits.sort("fetched_at").select(_VISIT).tail(_MAX_ROWS).collect().to_dicts(),
+        page=page.select(_PAGE).to_dicts(),
+        referrers=Inlinks(referrers.height, referrers.head(_MAX_ROWS).to_dicts()),
+        same_text=_same_text(tables, page, crawl.url),
+    )
 
 
 def _crawl_facts(
@@ -155,4 +152,4 @@ def _same_text(tables: LiveTables, page: pl.DataFrame, url: str) -> list[str]:
     same = tables.scan("pages").filter(
         (pl.col("text_digest") == page["text_digest"][0]) & (pl.col("url") != url)
     )
-    return sorted(same.select("url").head(_MOST).collect()["url"].to_list())
+    return sorted(same.select("url").head(_MAX_ROWS).collect()["url"].to_list())

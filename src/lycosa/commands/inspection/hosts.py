@@ -4,11 +4,11 @@ fetched last.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import polars as pl
 
+from lycosa.commands.models import HostFacts
 from lycosa.core.records import UrlState
 from lycosa.store.tables.live import LiveTables
 from lycosa.store.workspace import Workspace
@@ -40,18 +40,6 @@ _VISIT = (
     "content_type",
     "content_length",
 )
-
-
-@dataclass(slots=True, frozen=True)
-class HostFacts:
-    """One host. `row` is that of the table `hosts`; `waiting` counts what waits there, of which
-    `queue` has the first in the tables' order; `visits` are the last ones, the newest first.
-    """
-
-    row: dict[str, Any]
-    waiting: int
-    queue: list[dict[str, Any]]
-    visits: list[dict[str, Any]]
 
 
 def list_hosts(

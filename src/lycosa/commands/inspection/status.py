@@ -1,9 +1,8 @@
-"""`status`: what a workspace holds, as plain data. Read from the log and the live tables; nothing
-is locked.
-"""
+"""`status`: counts of a workspace, from the log and the live tables."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
@@ -11,6 +10,17 @@ import polars as pl
 
 from lycosa.cluster.status import cluster_status
 from lycosa.commands.inspection.explain_verdict import stored_collection
+from lycosa.commands.models import (
+    CollectionStatus,
+    HostStatus,
+    IndexStatus,
+    LargestHosts,
+    OperationCount,
+    ReasonCount,
+    RunningProcess,
+    TrapCount,
+    WorkspaceStatus,
+)
 from lycosa.config.settings import Collection
 from lycosa.core.clock import Clock, SystemClock
 from lycosa.core.errors import UsageError
@@ -23,19 +33,13 @@ from lycosa.index.shards.shards import current_generation
 from lycosa.store.tables.live import LiveTables
 from lycosa.store.workspace import Workspace
 
-_MOST_HOSTS = 20
+_MAX_HOSTS = 20
 _STOPPED = "stopped:"
-_FROM_SCHEDULE = ("strategy", "priority", "recrawl", "schedule", "paused", "max_pages")
+_SCHEDULE = ("strategy", "priority", "recrawl", "schedule", "paused", "max_pages")
 
 
-def workspace_status(root: str, clock: Clock | None = None) -> Mapping[str, object]:
-    """Counts by state, collection, host, language and error; what waits and why; who crawls; how
-    far the index is.
-
-    `waiting` counts known URLs by what they wait for: `due` (nothing but their turn),
-    `host_paused`, or the reason of their row. `live` is what a running daemon says of itself, None
-    without one. `cluster` is what a cluster's coordinator said last (`silent`: long ago), None if
-    there never was one.
+def workspace_status(root: str, clock: Clock | None = None) -> WorkspaceStatus:
+    """Return the counts of a workspace and the state of its crawl, without a lock.
 
     Raises:
         WorkspaceError: there is no workspace, or it is damaged.
@@ -46,72 +50,59 @@ def workspace_status(root: str, clock: Clock | None = None) -> Mapping[str, obje
     collections = {
         name: stored_collection(name, settings) for name, settings in state.settings.items()
     }
-    asked = _questions(LiveTables(workspace, state), collections, now_ms)
-    found = dict(zip(asked, pl.collect_all(list(asked.values())), strict=True))
-    facts = found["visit_facts"].row(0, named=True)
-    due_again = dict(found["due_again"].iter_rows())
+    queries = _queries(LiveTables(workspace, state), collections, now_ms)
+    answers = dict(zip(queries, pl.collect_all(list(queries.values())), strict=True))
+    visits = answers["visit_facts"].row(0, named=True)
+    due_again = dict(answers["due_again"].iter_rows())
+    schedules = {
+        name: schedule_facts(collection, due_again.get(name), now_ms)
+        for name, collection in collections.items()
+    }
     refused = {
         name.removeprefix("refused."): number
         for name, number in sorted(state.counters.items())
         if name.startswith("refused.")
     }
-    return {
-        "workspace": workspace.root,
-        "running": _owner(workspace),
-        "log_entry": state.head,
-        "urls": {"total": int(found["states"]["number"].sum()), **pairs_of(found["states"])},
-        "reasons": [
-            {"state": kind, "reason": reason, "urls": number}
-            for kind, reason, number in found["reasons"].iter_rows()
-        ],
-        "waiting": pairs_of(found["waiting"]),
-        "operations": [
-            {"operation": kind, "state": kept, "urls": number}
-            for kind, kept, number in found["operations"].iter_rows()
-        ],
-        "traps": _traps(found["traps"]),
-        "collections": [
-            entry
-            | schedule_facts(
-                collections.get(str(entry["collection"])),
-                due_again.get(str(entry["collection"])),
-                now_ms,
-            )
-            for entry in _collections(found["collections"], found["page_facts"])
-        ],
-        "exclusions": sorted(state.exclusions.rules),
-        "live": live_status(root),
-        "cluster": cluster_status(root, clock),
-        "pages": int(found["page_facts"]["pages"].sum()),
-        "languages": pairs_of(found["languages"]),
-        "visits": facts["visits"],
-        "bytes": facts["bytes"] or 0,
-        "first_visit": facts["first"],
-        "last_visit": facts["last"],
-        "pages_per_second": _rate(facts),
-        "statuses": pairs_of(found["statuses"]),
-        "errors": pairs_of(found["errors"]),
-        "refused_links": refused,
-        "hosts": {
-            "total": found["hosts"].height,
-            "largest": found["hosts"]
-            .sort("pages", "known", descending=True)
-            .head(_MOST_HOSTS)
-            .to_dicts(),
-        },
-        "index": _index(root),
-        "settings": state.settings,
-    }
+    hosts = answers["hosts"].sort("pages", "known", descending=True).head(_MAX_HOSTS)
+    return WorkspaceStatus(
+        workspace=workspace.root,
+        running=_owner(workspace),
+        log_entry=state.head,
+        urls={"total": int(answers["states"]["number"].sum()), **pairs_of(answers["states"])},
+        reasons=[ReasonCount(*row) for row in answers["reasons"].iter_rows()],
+        waiting=pairs_of(answers["waiting"]),
+        operations=[OperationCount(*row) for row in answers["operations"].iter_rows()],
+        traps=_traps(answers["traps"]),
+        collections=_collections(answers["collections"], answers["page_facts"], schedules),
+        exclusions=sorted(state.exclusions.rules),
+        live=live_status(root),
+        cluster=cluster_status(root, clock),
+        pages=int(answers["page_facts"]["pages"].sum()),
+        languages=pairs_of(answers["languages"]),
+        visits=visits["visits"],
+        bytes=visits["bytes"] or 0,
+        first_visit=visits["first"],
+        last_visit=visits["last"],
+        pages_per_second=_rate(visits),
+        statuses=pairs_of(answers["statuses"]),
+        errors=pairs_of(answers["errors"]),
+        refused_links=refused,
+        hosts=LargestHosts(
+            answers["hosts"].height, [HostStatus(**row) for row in hosts.to_dicts()]
+        ),
+        index=_index(root),
+        settings=state.settings,
+    )
 
 
-def _questions(
+def _queries(
     tables: LiveTables, collections: Mapping[str, Collection], now_ms: int
 ) -> dict[str, pl.LazyFrame]:
-    """What is asked of the tables, all at once."""
+    """Return the queries of the tables; they run together."""
     rows, pages, visits, hosts = (
         tables.scan(name) for name in ("urls", "pages", "visits", "hosts")
     )
-    # `lycosa uptime` tells of those
+    # `lycosa monitor` reports checks
     visits = visits.filter(pl.col("kind") != VisitKind.CHECK.value)
     urls = rows.filter(pl.col("operation") == "")
     return {
@@ -154,29 +145,18 @@ def _questions(
     }
 
 
-def _owner(workspace: Workspace) -> dict[str, object] | None:
+def _owner(workspace: Workspace) -> RunningProcess | None:
     owner = workspace.owner()
-    return (
-        None
-        if owner is None
-        else {
-            "pid": owner.pid,
-            "host": owner.host,
-            "since": owner.started_at,
-            "command": owner.command,
-        }
-    )
+    if owner is None:
+        return None
+    return RunningProcess(owner.pid, owner.host, owner.started_at, owner.command)
 
 
-def _index(root: str) -> dict[str, object] | None:
+def _index(root: str) -> IndexStatus | None:
     newest = current_generation(root)
     if newest is None:
         return None
-    return {
-        "generation": newest.generation,
-        "documents": newest.documents,
-        "log_entry": newest.log_entry,
-    }
+    return IndexStatus(newest.generation, newest.documents, newest.log_entry)
 
 
 def counted(rows: pl.LazyFrame, *columns: str) -> pl.LazyFrame:
@@ -238,43 +218,40 @@ def due_again_of(
     return counted(visited.filter(due <= now_ms), "collection")
 
 
-def _traps(counters: pl.DataFrame) -> list[dict[str, object]]:
-    """By rule: URLs that were not fetched, and parts of hosts that are stopped (counters are per
-    host, `stopped:RULE:PART` for a part).
-    """
-    rules: dict[str, dict[str, int]] = {}
+def _traps(counters: pl.DataFrame) -> list[TrapCount]:
+    """Return the counts by rule. Counters are per host, `stopped:RULE:PART` for a part of one."""
+    urls: Counter[str] = Counter()
+    parts: Counter[str] = Counter()
     for name, hosts, count in counters.iter_rows():
-        stopped = name.startswith(_STOPPED)
-        rule = name.removeprefix(_STOPPED).partition(":")[0] if stopped else name
-        entry = rules.setdefault(rule, {"urls": 0, "parts": 0})
-        entry["parts" if stopped else "urls"] += hosts if stopped else count
-    return [{"rule": rule, **entry} for rule, entry in sorted(rules.items())]
+        if name.startswith(_STOPPED):
+            parts[name.removeprefix(_STOPPED).partition(":")[0]] += hosts
+        else:
+            urls[name] += count
+    return [TrapCount(rule, urls[rule], parts[rule]) for rule in sorted({*urls, *parts})]
 
 
-def schedule_facts(
-    collection: Collection | None, due_again: int | None, now_ms: int
-) -> dict[str, object]:
-    """What the settings of the last crawl say of order, recrawl and hours."""
-    if collection is None:
-        return {}
+def schedule_facts(collection: Collection, due_again: int | None, now_ms: int) -> dict[str, Any]:
+    """Return order, recrawl and hours of a collection by the settings of its last crawl."""
     plain = collection.model_dump(mode="json")
     try:
         open_now = parse_hours(collection.schedule).open_at(now_ms)
     except UsageError:
         open_now = False
     return {
-        **{name: plain[name] for name in _FROM_SCHEDULE},
+        **{name: plain[name] for name in _SCHEDULE},
         "open_now": open_now and not collection.paused,
         "due_again": due_again or 0,
     }
 
 
-def _collections(states: pl.DataFrame, pages: pl.DataFrame) -> list[dict[str, object]]:
-    collections: dict[str, dict[str, object]] = {}
+def _collections(
+    states: pl.DataFrame, pages: pl.DataFrame, schedules: Mapping[str, Mapping[str, Any]]
+) -> list[CollectionStatus]:
+    facts: dict[str, dict[str, Any]] = {}
     for name, state, number in states.iter_rows():
-        collections.setdefault(name, {"collection": name, "pages": 0, "newest": None})[state] = (
-            number
-        )
+        facts.setdefault(name, {})[state] = number
     for name, number, newest in pages.iter_rows():
-        collections.setdefault(name, {"collection": name}).update(pages=number, newest=newest)
-    return sorted(collections.values(), key=lambda entry: str(entry["collection"]))
+        facts.setdefault(name, {}).update(pages=number, newest=newest)
+    return [
+        CollectionStatus(name, **facts[name], **schedules.get(name, {})) for name in sorted(facts)
+    ]

@@ -8,14 +8,14 @@ the page visits that brought a whole answer (2xx, no redirect), of pages that ar
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
-from datetime import date, datetime
+from datetime import datetime
 from typing import Literal
 
 import polars as pl
 
 from lycosa.commands.inspection.tally import Tally
 from lycosa.commands.maintenance.libraries import library_languages
+from lycosa.commands.models import GroupHost, GroupRow, GroupTable, HostSummary, HostTable
 from lycosa.config.settings import Config
 from lycosa.core.records import VisitKind
 from lycosa.export.bulk.join import side_by_side
@@ -55,79 +55,7 @@ _FRAME_BYTES = 12 * 2**20
 _READ = [VisitKind.PAGE.value, VisitKind.DOCUMENT.value]
 
 
-@dataclass(slots=True, frozen=True)
-class Group:
-    """One row of the table. Sizes in bytes: `bytes` of the live pages decoded, `fetched_bytes` of
-    the bodies as transferred.
-
-    `first` and `newest` are of the first and the last fetch; the means are over the calendar days
-    (UTC) from one to the other.
-    """
-
-    name: str
-    pages: int
-    sites: int
-    bytes: int
-    first: datetime | None
-    newest: datetime | None
-    days: int
-    fetched: int
-    fetched_bytes: int
-    pages_a_day: float
-    bytes_a_day: float
-
-
-@dataclass(slots=True, frozen=True)
-class Site:
-    """One host in a group."""
-
-    name: str
-    host: str
-    pages: int
-    bytes: int
-    newest: datetime
-
-
-@dataclass(slots=True, frozen=True)
-class HostLine:
-    """One host of the workspace."""
-
-    host: str
-    registrable_domain: str
-    server: str
-    pages: int
-    known: int
-    visited: int
-    bytes: int
-    first_seen_at: datetime | None
-    last_visit_at: datetime | None
-
-
-@dataclass(slots=True, frozen=True)
-class Groups:
-    """A table by language, collection or type: its rows, the sum of all, and the sites if they were
-    asked for.
-    """
-
-    by: str
-    rows: list[Group]
-    total: Group
-    sites: list[Site] = field(default_factory=list)
-
-
-@dataclass(slots=True, frozen=True)
-class HostTable:
-    """A table by host: the hosts with the most pages first, how many were found on which day, and
-    what software they say they run.
-    """
-
-    hosts: list[HostLine]
-    total: int
-    found: Mapping[date, int]
-    servers: Mapping[str, int]
-
-
-def groups_of(workspace: Workspace, by: By, config: Config, *, sites: bool = False) -> Groups:
+def groups_of(workspace: Workspace, by: By, config: Config, *, sites: bool = False) -> GroupTable:
     """The table by language, collection or type.
 
     Of a type, `pages` are live pages of that type; answers of it that are no page count as fetched.
@@ -174,7 +102,7 @@ def hosts_of(workspace: Workspace, most: int | None = None) -> HostTable:
         [order if most is None else order.head(most), days, servers, rows.select(pl.len())]
     )
     return HostTable(
-        [HostLine(*row) for row in chosen.iter_rows()],
+        [HostSummary(*row) for row in chosen.iter_rows()],
         int(total.item()),
         {day: number for day, number in found.iter_rows() if day is not None},
         dict(software.iter_rows()),
@@ -241,7 +169,7 @@ def _fetched(pages: pl.DataFrame, visits: pl.DataFrame, by: By) -> pl.DataFrame:
 
 def _table(
     by: By, held: pl.DataFrame | None, fetched: pl.DataFrame | None, *, sites: bool
-) -> Groups:
+) -> GroupTable:
     pages = (
         {}
         if held is None
@@ -255,11 +183,11 @@ def _table(
     if sites and held is not None:
         shown = held.sort(["name", "pages", "host"], descending=[False, True, False])
         listed = [
-            Site(*row)
+            GroupHost(*row)
             for row in shown.select("name", "host", "pages", "bytes", "newest").iter_rows()
         ]
     rows.sort(key=lambda row: (-row.pages, -row.fetched, row.name))
-    return Groups(by, rows, _group("", everything, every_visit), listed)
+    return GroupTable(by, rows, _group("", everything, every_visit), listed)
 
 
 _SUMMED = (
@@ -277,7 +205,7 @@ _VISITED = (
 )
 
 
-def _group(name: str, pages: Mapping[str, object], visits: Mapping[str, object]) -> Group:
+def _group(name: str, pages: Mapping[str, object], visits: Mapping[str, object]) -> GroupRow:
     times = [
         at
         for row in (pages, visits)
@@ -290,7 +218,7 @@ def _group(name: str, pages: Mapping[str, object], visits: Mapping[str, object])
     )
     fetched, size = _number(visits, "fetched"), _number(visits, "fetched_bytes")
     per_day = max(days, 1)
-    return Group(
+    return GroupRow(
         name,
         _number(pages, "pages"),
         _number(pages, "sites"),

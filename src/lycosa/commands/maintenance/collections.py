@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 
 import polars as pl
 
 from lycosa.commands.inspection.status_by import groups_of
 from lycosa.commands.maintenance.libraries import library_languages
+from lycosa.commands.models import CollectionSummary
 from lycosa.config.settings import Config
 from lycosa.core.errors import UsageError
 from lycosa.crawl.session.pausing import paused
@@ -27,26 +26,7 @@ from lycosa.store.tables.live import LiveTables
 from lycosa.store.workspace import Workspace
 
 
-@dataclass(slots=True, frozen=True)
-class Listed:
-    """One collection. `urls` by state; `bytes` of its pages; `on_disk`: bytes of base files that
-    are its alone; `pages_ever`: what its budget counts; `paused`: `collection pause`, its page or
-    the API paused it.
-    """
-
-    name: str
-    language: str
-    configured: bool
-    pages: int
-    sites: int
-    bytes: int
-    urls: Mapping[str, int]
-    pages_ever: int
-    on_disk: int
-    paused: bool
-
-
-def list_collections(workspace: Workspace, config: Config) -> list[Listed]:
+def list_collections(workspace: Workspace, config: Config) -> list[CollectionSummary]:
     """The collections that are configured or hold something, by name."""
     state = workspace.state()
     languages = library_languages(config, state)
@@ -79,7 +59,7 @@ def list_collections(workspace: Workspace, config: Config) -> list[Listed]:
         resting = name in paused_by_people
         ever = state.counters[f"pages.{name}"]
         found.append(
-            Listed(
+            CollectionSummary(
                 name,
                 languages.get(name, ""),
                 name in configured,

@@ -4,11 +4,11 @@ from the search index.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 import polars as pl
 
+from lycosa.commands.models import ExclusionReport
 from lycosa.config.settings import Config
 from lycosa.core.errors import OwnedError, UsageError
 from lycosa.graph.generation import make_anew
@@ -24,7 +24,7 @@ from lycosa.watch.delivery import empty_outboxes
 
 def exclude_and_purge(
     root: str, config: Config, rules: Sequence[str], *, remove: bool
-) -> Mapping[str, Any]:
+) -> ExclusionReport:
     """Exclude what `rules` name; with `remove` also delete what the workspace holds of all that is
     excluded.
 
@@ -58,17 +58,17 @@ def exclude_and_purge(
         forget_excluded(workspace)
         make_anew(workspace, index_analysis(root))
     documents = _drop_from_index(root, config, pending)
-    return {
-        "rules": workspace.state().exclusions.rules,
-        "exclusion": report.exclusion,
-        "purged": remove,
-        "rows": dict(report.rows),
-        "records": report.records,
-        "archives": report.archives,
-        "bytes_deleted": report.bytes_deleted,
-        "documents": documents,
-        "pending": pending,
-    }
+    return ExclusionReport(
+        rules=sorted(workspace.state().exclusions.rules),
+        exclusion=report.exclusion,
+        purged=remove,
+        rows=dict(report.rows),
+        records=report.records,
+        archives=report.archives,
+        bytes_deleted=report.bytes_deleted,
+        documents=documents,
+        pending=pending,
+    )
 
 
 def pages_named(root: str, rule: str) -> int:
