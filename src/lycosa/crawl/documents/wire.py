@@ -118,6 +118,7 @@ def _check(page: Page) -> None:
         "text",
         "language",
         "declared_language",
+        "page_type",
         "charset",
     ):
         _as(str, getattr(page, name)).encode()

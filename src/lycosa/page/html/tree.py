@@ -58,4 +58,4 @@ AWAY_TAGS: Final = _ids("nav aside footer form menu dialog button")
 # nothing of interest in them
 UNSEEN: Final = _ids("style template select textarea datalist noframes noembed")
 # their text is not shown, their links are links
-UNSEEN_BUT_LINKED: Final = _ids("noscript svg audio video")
+UNSEEN_BUT_LINKED: Final = _ids("svg audio video")

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from lycosa.core.records import LinkKind
-from lycosa.page.html.blocks import BlockWalker, text_size
+from lycosa.page.html.blocks import BlockWalker, MarkedNodes, text_size
 from lycosa.page.html.head import read_image, read_special
 from lycosa.page.html.lines import (
     anchor_text,
@@ -40,22 +40,16 @@ _A = LinkKind.A.value
 _OPEN = (_A, "", "", "")  # holds the place of a link until its anchor is complete
 
 
-def walk(
-    root: Node, unseen: frozenset[int] = frozenset(), linked: frozenset[int] = frozenset()
-) -> PageParts:
+def walk(root: Node, marked: MarkedNodes) -> PageParts:
     """Visit everything under `root` once. Never raises, takes time in proportion to the tree.
 
     Hot path (bench/extract.py guards it): text and inline elements, the most frequent nodes, are
     handled without a call.
-
-    Args:
-        unseen: addresses (`mem_id`) of the elements that an attribute hides. Only regions, items,
-            headings and spans are hidden.
-        linked: addresses of the listings with links or images in them.
+    Of the hidden elements, only regions, items, headings and spans are left out.
     """
-    walker = PageWalker(unseen, linked)
+    walker = PageWalker(marked)
     pieces, ends = walker.pieces, walker.ends
-    start_of = (_STARTS if unseen else _STARTS_NOTHING_HIDDEN).get
+    start_of = (_STARTS if marked.hidden else _STARTS_NOTHING_HIDDEN).get
     stack: list[Node] = []
     node = root
     while True:
@@ -198,6 +192,7 @@ _STARTS: Mapping[int, _Start] = (
         TAG["wbr"]: PageWalker.skip,
         TAG["img"]: PageWalker.start_image,
         TAG["pre"]: PageWalker.start_listing,
+        TAG["noscript"]: PageWalker.start_noscript,
     }
 )
 """Visitors by tag; an element that is not listed is inline and has none."""
