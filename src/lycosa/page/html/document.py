@@ -39,11 +39,9 @@ def read_html(
 
 
 def _read(data: bytes, xml: bool) -> PageParts:
-    if xml:
-        data = _SELF_CLOSED.sub(rb"<\1\2></\1>", data)
-    tree, faults = parse_html(data)
+    tree, faults = parse_html(self_closed(data) if xml else data)
     root = tree.root
-    parts = walk(root, _marked(root)) if root is not None else PageParts()
+    parts = walk(root, mark_nodes(root)) if root is not None else PageParts()
     if root is not None:
         attributes = root.attributes
         parts.set_language(attributes.get("lang") or attributes.get("xml:lang") or "")
@@ -51,14 +49,19 @@ def _read(data: bytes, xml: bool) -> PageParts:
     return parts
 
 
-def _marked(root: Node) -> MarkedNodes:
+def self_closed(data: bytes) -> bytes:
+    """Return XHTML with end tags for the elements that close themselves."""
+    return _SELF_CLOSED.sub(rb"<\1\2></\1>", data)
+
+
+def mark_nodes(root: Node) -> MarkedNodes:
     """Find what the walk cannot see from a tag. These nodes are few: one query for all of them
     spares the walk reading attributes.
     """
     hidden: list[int] = []
     linked: list[int] = []
     noscript_length = 0
-    for node in root.css('[hidden],[style*="display" i],pre:has(a,img),noscript'):
+    for node in root.css('[hidden],[style*="display" i],pre:has(a,img,br),noscript'):
         if node.tag_id == _PRE:
             linked.append(node.mem_id)
         elif node.tag_id == _NOSCRIPT:

@@ -20,6 +20,7 @@ probability from `block_features`, and the blocks with the highest expected F1 a
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -66,8 +67,25 @@ class MainText:
 
 def main_text(parts: PageParts, url: str = "") -> MainText:
     """Select the main text of a page. `url` is a feature of the page type. Hot path."""
+    selection = main_ranges(parts, url)
+    lines = parts.lines
+    selected: list[str] = []
+    for first, last in selection.ranges:
+        selected += lines[first:last]
+    return MainText("\n".join(selected), selection.page_type)
+
+
+class Selection(NamedTuple):
+    """Ranges of lines, one for each selected block, and the type of the page."""
+
+    ranges: list[tuple[int, int]]
+    page_type: str
+
+
+def main_ranges(parts: PageParts, url: str = "") -> Selection:
+    """Select the blocks of the main text."""
     if all(block[5] == ALT for block in parts.blocks):
-        return MainText()
+        return Selection([], "")
     scale = letters_worth(parts.lines)
     ranges = rule_ranges(parts, scale)
     model = content_model()
@@ -88,11 +106,7 @@ def main_text(parts: PageParts, url: str = "") -> MainText:
             ranges = [
                 block[:2] for block, keep in zip(shape.blocks, chosen.tolist(), strict=True) if keep
             ]
-    lines = parts.lines
-    selected: list[str] = []
-    for first, last in ranges:
-        selected += lines[first:last]
-    return MainText("\n".join(selected), page_type)
+    return Selection(ranges, page_type)
 
 
 def _coverage(parts: PageParts, ranges: list[tuple[int, int]]) -> tuple[int, float]:

@@ -40,9 +40,11 @@ _SPECIAL = """
     a area base br frame iframe img link meta noscript pre script style template title time wbr
     svg select textarea datalist noframes noembed audio video
 """
+_MARKUP = "b code del em i input kbd math s samp span strong tt"
 _parser, _ = parse_html("")
 TAG: Final = {
-    name: _parser.create_node(name).tag_id for name in f"{_BLOCKS} {_CELLS} {_SPECIAL} span".split()
+    name: _parser.create_node(name).tag_id
+    for name in f"{_BLOCKS} {_CELLS} {_SPECIAL} {_MARKUP}".split()
 }
 """Name -> tag id of lexbor; the numbers change between its releases."""
 

@@ -49,7 +49,7 @@ def walk(root: Node, marked: MarkedNodes) -> PageParts:
     """
     walker = PageWalker(marked)
     pieces, ends = walker.pieces, walker.ends
-    start_of = (_STARTS if marked.hidden else _STARTS_NOTHING_HIDDEN).get
+    start_of = (STARTS if marked.hidden else _STARTS_NOTHING_HIDDEN).get
     stack: list[Node] = []
     node = root
     while True:
@@ -99,14 +99,20 @@ class PageWalker(BlockWalker):
             text is not None
             and text.next is None
             and text.tag_id != TEXT
-            and (_STARTS if self.unseen else _STARTS_NOTHING_HIDDEN).get(text.tag_id) is None
+            and (STARTS if self.unseen else _STARTS_NOTHING_HIDDEN).get(text.tag_id) is None
         ):
             text = text.first_child
         if text is None or (text.tag_id == TEXT and text.next is None):
             self.read_simple_link(attributes, text)
             return None
+        self.ends.append((node, PageWalker.end_link, self.open_link(attributes)))
+        return child
+
+    def open_link(
+        self, attributes: dict[str, str | None]
+    ) -> tuple[int, dict[str, str | None], int, str, list[str]]:
+        """Begin a link; returns what `end_link` needs."""
         saved = len(self.links), attributes, self.link_first, self.link_alt, self.carried
-        self.ends.append((node, PageWalker.end_link, saved))
         self.links.append(_OPEN)
         self.link_first = len(self.pieces)
         if not self.in_links:
@@ -114,7 +120,7 @@ class PageWalker(BlockWalker):
         self.link_alt = ""
         self.carried = []
         self.in_links += 1
-        return child
+        return saved
 
     def read_simple_link(self, attributes: dict[str, str | None], text_node: Node | None) -> None:
         href = attributes.get("href") or ""
@@ -173,7 +179,7 @@ class PageWalker(BlockWalker):
 _Start = Callable[[PageWalker, Node, int, Node | None], Node | None]
 """Begins an element with its tag and first child; returns the child if it is to be visited."""
 
-_STARTS: Mapping[int, _Start] = (
+STARTS: Mapping[int, _Start] = (
     dict.fromkeys(SPECIAL, PageWalker.start_special)
     | dict.fromkeys(BLOCKS, PageWalker.start_block)
     | dict.fromkeys(AWAY_TAGS, PageWalker.start_away)
@@ -197,5 +203,5 @@ _STARTS: Mapping[int, _Start] = (
 )
 """Visitors by tag; an element that is not listed is inline and has none."""
 _STARTS_NOTHING_HIDDEN = {
-    tag: start for tag, start in _STARTS.items() if start is not PageWalker.start_span
+    tag: start for tag, start in STARTS.items() if start is not PageWalker.start_span
 }
