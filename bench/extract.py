@@ -1,18 +1,23 @@
-"""Main text on article-extraction: quality and cost of the extractor, beside others.
+"""Main text of marked pages: quality by type of page and CPU, compared with other extractors.
 
-    .venv/bin/python -m bench.extract [--json] [--only lycosa|tags|resiliparse|trafilatura]
+    python -m bench.extract [--json] [--only lycosa|tags|resiliparse|trafilatura]
 
-Quality is the measure of the data's authors (scrapinghub/article-extraction-benchmark): tokens
-`\\w+`, multisets of 4-token shingles per page, true and false counts normalised to 1 a page,
-precision and recall averaged over pages, F1 of the averages. The extractor was tuned on one half of
-the pages (`tuned`); the other (`held`) was looked at only as a figure. Cost is CPU milliseconds a
-page, cold: each way in a process of its own, every page once; bytes in, text out.
+Two data sets of ../shared/data, each in two halves. The development half was used to train and
+tune; the reported half was only measured.
+
+- `wcxb`: seven types of pages. F1 of the words (multisets, lower case) of each page, then the mean.
+- `article-extraction`: the measure of its authors (scrapinghub/article-extraction-benchmark):
+  multisets of 4-token shingles, true and false counts normalised to 1 for each page, precision and
+  recall averaged over pages, F1 of the averages.
+
+CPU is in milliseconds per page, from bytes to text; each extractor has a process of its own.
 """
 
 from __future__ import annotations
 
 import argparse
 import gzip
+import hashlib
 import importlib
 import json
 import re
@@ -20,21 +25,35 @@ import statistics
 import subprocess
 import sys
 import time
-from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections import Counter, defaultdict
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from selectolax.lexbor import LexborHTMLParser
 
+from bench.measure import table
 from lycosa.page.encoding import decode
 from lycosa.page.html.document import read_html
 from lycosa.page.html.main_text import main_text
 
-DATA = Path(__file__).resolve().parents[2] / "shared" / "data" / "article-extraction"
+DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
 SHINGLE = 4
+EXTRACTORS = ("lycosa", "tags", "resiliparse", "trafilatura")
+ARTICLES = "article-extraction"
 _TOKEN = re.compile(r"\w+")
-WAYS = ("lycosa", "tags", "resiliparse", "trafilatura")
+
+
+@dataclass(slots=True, frozen=True)
+class MarkedPage:
+    """A page with the main text that a person marked. `type`: as `lycosa.page.html.page_type`."""
+
+    url: str
+    type: str
+    payload: bytes
+    text: str
+    is_development: bool
 
 
 @dataclass(slots=True, frozen=True)
@@ -46,15 +65,45 @@ class Quality:
     recall: float
 
 
-@dataclass(slots=True, frozen=True)
-class Result:
-    """One way of extracting, measured. `milliseconds`: CPU a page."""
+def load_wcxb() -> list[MarkedPage]:
+    """The pages of `wcxb` that have a text. By type, every second one is of the development half,
+    in the order of the SHA-1 of their numbers.
+    """
+    with gzip.open(DATA / "wcxb" / "truth.jsonl.gz", "rt", encoding="utf-8") as lines:
+        records = [record for record in map(json.loads, lines) if record["text"].strip()]
+    records.sort(key=lambda record: hashlib.sha1(record["file"].encode()).hexdigest())
+    seen: Counter[str] = Counter()
+    pages = []
+    for record in records:
+        payload = gzip.decompress((DATA / "wcxb/html" / f"{record['file']}.html.gz").read_bytes())
+        development = seen[record["type"]] % 2 == 0
+        seen[record["type"]] += 1
+        pages.append(
+            MarkedPage(record["url"] or "", record["type"], payload, record["text"], development)
+        )
+    return pages
 
-    way: str
-    milliseconds: float
-    all: Quality
-    tuned: Quality
-    held: Quality
+
+def load_articles() -> list[MarkedPage]:
+    """The pages of `article-extraction`; their names are SHA-256 in hexadecimal."""
+    records = json.loads((DATA / ARTICLES / "ground-truth.json").read_text(encoding="utf-8"))
+    return [
+        MarkedPage(
+            "",
+            "article",
+            gzip.decompress((DATA / ARTICLES / "html" / f"{name}.html.gz").read_bytes()),
+            record.get("articleBody") or "",
+            int(name[:8], 16) % 2 == 0,
+        )
+        for name, record in sorted(records.items())
+    ]
+
+
+def word_f1(true: str, predicted: str) -> float:
+    """F1 of the words of two texts, as multisets."""
+    expected, actual = (Counter(_TOKEN.findall(text.lower())) for text in (true, predicted))
+    total = expected.total() + actual.total()
+    return 2 * (expected & actual).total() / total if total else 1.0
 
 
 def shingles(text: str) -> Counter[tuple[str, ...]]:
@@ -71,8 +120,12 @@ def matching(true: str, predicted: str) -> tuple[float, float, float]:
     """True positives, false positives, false negatives of one page, their sum normalised to 1 (or
     all 0).
     """
-    wanted, given = shingles(true), shingles(predicted)
-    counts = ((wanted & given).total(), (given - wanted).total(), (wanted - given).total())
+    expected, actual = shingles(true), shingles(predicted)
+    counts = (
+        (expected & actual).total(),
+        (actual - expected).total(),
+        (expected - actual).total(),
+    )
     total = sum(counts)
     return (counts[0] / total, counts[1] / total, counts[2] / total) if total else (0.0, 0.0, 0.0)
 
@@ -90,26 +143,19 @@ def quality(matchings: Sequence[tuple[float, float, float]]) -> Quality:
     )
 
 
-def is_tuned(stem: str) -> bool:
-    """Whether a page belongs to the half that the extractor was tuned on. Stems are SHA-256 in
-    hexadecimal.
-    """
-    return int(stem[:8], 16) % 2 == 0
+def lycosa(payload: bytes, url: str = "") -> str:
+    """Our extractor: decode, parse, walk, select."""
+    return main_text(read_html(payload)[0], url).text
 
 
-def lycosa(payload: bytes) -> str:
-    """Our extractor: decode, parse, walk, choose."""
-    return main_text(read_html(payload)[0])
-
-
-def stripped_tags(payload: bytes) -> str:
+def stripped_tags(payload: bytes, url: str = "") -> str:
     """The same decoding and parser, and all text that is no script or style."""
     tree = LexborHTMLParser(decode(payload).data)
     tree.strip_tags(["script", "style", "template", "noscript"])
     return tree.body.text(separator=" ") if tree.body else ""
 
 
-def _way(name: str) -> Callable[[bytes], str] | None:
+def _extractor(name: str) -> Callable[[bytes, str], str] | None:
     if name == "lycosa":
         return lycosa
     if name == "tags":
@@ -118,100 +164,73 @@ def _way(name: str) -> Callable[[bytes], str] | None:
         if name == "resiliparse":
             extract = importlib.import_module("resiliparse.extract.html2text").extract_plain_text
             tree = importlib.import_module("resiliparse.parse.html").HTMLTree
-            return lambda payload: str(
+            return lambda payload, _: str(
                 extract(tree.parse_from_bytes(payload, "utf-8"), main_content=True)
             )
         extract = importlib.import_module("trafilatura").extract
-        return lambda payload: extract(payload, include_comments=False) or ""
+        return lambda payload, _: extract(payload) or ""
     except ImportError:
         return None
 
 
-def measure(name: str) -> Result | None:
-    """Run one way over all pages in this process; None if it is not installed."""
-    way = _way(name)
-    if way is None:
+def measure(name: str) -> dict[str, Any] | None:
+    """Run one extractor over all pages in this process; None if it is not installed.
+
+    Returns `cpu_ms`, and F1 by data set and half, such as `reported forum`.
+    """
+    extract = _extractor(name)
+    if extract is None:
         return None
-    truth = load_truth()
-    pages = load_pages(truth)
-    started = time.process_time()
-    texts = {stem: way(payload) for stem, payload in pages.items()}
-    milliseconds = (time.process_time() - started) / len(pages) * 1000
-    return judged(name, milliseconds, truth, texts)
-
-
-def judged(
-    name: str, milliseconds: float, truth: Mapping[str, str], texts: Mapping[str, str]
-) -> Result:
-    """Quality over all pages and both halves."""
-    matchings = {stem: matching(truth[stem], text) for stem, text in texts.items()}
-    return Result(
-        name,
-        milliseconds,
-        quality(list(matchings.values())),
-        quality([counts for stem, counts in matchings.items() if is_tuned(stem)]),
-        quality([counts for stem, counts in matchings.items() if not is_tuned(stem)]),
+    scores: dict[str, list[float]] = defaultdict(list)
+    matchings: dict[str, list[tuple[float, float, float]]] = defaultdict(list)
+    pages, articles = load_wcxb(), load_articles()
+    content_s = 0.0
+    for page in (*pages, *articles):
+        start = time.process_time()
+        text = extract(page.payload, page.url)
+        content_s += time.process_time() - start
+        half = "development" if page.is_development else "reported"
+        if page.url or page.type != "article":
+            for group in ("all", page.type):
+                scores[f"{half} {group}"].append(word_f1(page.text, text))
+        else:
+            matchings[f"{half} {ARTICLES}"].append(matching(page.text, text))
+    return (
+        {"cpu_ms": content_s * 1000 / (len(pages) + len(articles))}
+        | {group: statistics.mean(values) for group, values in sorted(scores.items())}
+        | {group: quality(values).f1 for group, values in matchings.items()}
     )
 
 
-def load_truth() -> dict[str, str]:
-    """Stem -> the text that a person marked as the article."""
-    records = json.loads((DATA / "ground-truth.json").read_text(encoding="utf-8"))
-    return {stem: record.get("articleBody") or "" for stem, record in records.items()}
-
-
-def load_pages(stems: Mapping[str, str]) -> dict[str, bytes]:
-    """Stem -> the page's bytes."""
-    return {
-        stem: gzip.decompress((DATA / "html" / f"{stem}.html.gz").read_bytes())
-        for stem in sorted(stems)
-    }
-
-
-def run(name: str) -> dict[str, object] | None:
-    """Measure one way in a fresh process; None if it is not installed."""
+def run(name: str) -> dict[str, Any] | None:
+    """Measure one extractor in a fresh process; None if it is not installed."""
     command = [sys.executable, "-m", "bench.extract", "--json", "--only", name]
     output = subprocess.run(
         command, check=True, capture_output=True, text=True, cwd=Path(__file__).resolve().parents[1]
     ).stdout
-    result: dict[str, object] | None = json.loads(output)
+    result: dict[str, Any] | None = json.loads(output)
     return result
 
 
 def main() -> None:
-    """Print one line a way, or JSON."""
+    """Print a table with a column for each extractor, or JSON."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--json", action="store_true")
-    parser.add_argument("--only", choices=WAYS)
+    parser.add_argument("--only", choices=EXTRACTORS)
     arguments = parser.parse_args()
     if arguments.only and arguments.json:
-        result = measure(arguments.only)
-        print(json.dumps(asdict(result) if result else None))
+        print(json.dumps(measure(arguments.only)))
         return
-    results = {name: run(name) for name in ([arguments.only] if arguments.only else WAYS)}
+    results = {name: run(name) for name in ([arguments.only] if arguments.only else EXTRACTORS)}
+    present = {name: result for name, result in results.items() if result}
     if arguments.json:
-        print(json.dumps(results))
+        print(json.dumps(present))
         return
-    print(f"{'':12} {'F1':>6} {'prec.':>6} {'recall':>6} {'tuned':>6} {'held':>6} {'ms/page':>8}")
-    for name, values in results.items():
-        print(_line(name, values))
-
-
-def _line(name: str, values: dict[str, object] | None) -> str:
-    if values is None:
-        return f"{name:12} not installed"
-    every, tuned, held = (values[part] for part in ("all", "tuned", "held"))
-    assert isinstance(every, dict)
-    assert isinstance(tuned, dict)
-    assert isinstance(held, dict)
-    figures = (every["f1"], every["precision"], every["recall"], tuned["f1"], held["f1"])
-    return (
-        f"{name:12} "
-        + " ".join(f"{figure:6.4f}" for figure in figures)
-        + f" {values['milliseconds']:8.2f}"
-    )
+    figures = dict.fromkeys(figure for result in present.values() for figure in result)
+    rows = [(figure, *(f"{each[figure]:.3f}" for each in present.values())) for figure in figures]
+    print(table(("F1", *present), rows))
 
 
 if __name__ == "__main__":

@@ -129,7 +129,8 @@ def built(
     )
     return (
         f'<!doctype html><html lang="{language}"><head><meta '
-        f'charset="utf-8"><title>{html.escape(article.title)}</title></head><body>'
+        'charset="utf-8"><meta property="og:type" content="article">'
+        f"<title>{html.escape(article.title)}</title></head><body>"
         f'<div id="top"><ul class="menu">{links(12)}</ul></div><div class="page"><div '
         f'class="left"><ul>{links(10)}</ul></div>'
         f'<div class="middle"><h1>{html.escape(article.title)}</h1><div '

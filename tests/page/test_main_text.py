@@ -22,29 +22,16 @@ MENU = "".join(f"<li><a href=/{number}>Menu entry number {number}</a>" for numbe
 
 
 def main_of(html: str) -> list[str]:
-    return main_text(read_html(html.encode())[0]).split("\n")
+    return main_text(read_html(html.encode())[0]).text.split("\n")
 
 
-def test_the_floor() -> None:
+def test_the_floors() -> None:
     if not extract.DATA.is_dir():
         pytest.skip(f"{extract.DATA} is not there")
     floors = tomllib.loads(FLOORS.read_text(encoding="utf-8"))["extract"]
     result = extract.measure("lycosa")
     assert result is not None
-    assert result.all.f1 >= floors["f1"]
-    assert min(result.tuned.f1, result.held.f1) >= floors["f1"] - 0.01, (
-        "one half is much worse than the other"
-    )
-
-
-@pytest.mark.prove
-def test_the_cost() -> None:
-    floors = tomllib.loads(FLOORS.read_text(encoding="utf-8"))["extract"]
-    results = [extract.run("lycosa") for _ in range(5)]
-    assert (
-        sorted(float(str(result["milliseconds"])) for result in results if result)[2]
-        <= floors["milliseconds"]
-    )
+    assert {name: result[name] for name in floors["f1"] if result[name] < floors["f1"][name]} == {}
 
 
 @pytest.mark.parametrize(
@@ -154,7 +141,7 @@ def _is_subsequence(part: list[str], whole: list[str]) -> bool:
 )
 def test_the_main_text_is_made_of_lines_of_the_text(parts: list[str]) -> None:
     found, _ = read_html("".join(parts).encode())
-    chosen = main_text(found)
+    chosen = main_text(found).text
     assert _is_subsequence(chosen.split("\n") if chosen else [], found.lines)
     assert not any(sign in line for line in found.lines for sign in "\n\r\0\1\2")
     if "<pre>" not in parts:
@@ -196,7 +183,7 @@ def test_documentation(page: str, within: str, without: str) -> None:
     if path is None:
         pytest.skip(f"{SITES / page} is not laid out (make_sites.sh)")
     found, _ = read_html(path.read_bytes())
-    lines = main_text(found).split("\n")
+    lines = main_text(found).text.split("\n")
     assert any(within in line for line in lines)
     assert not any(line.startswith(without) for line in lines)
     assert any(line.startswith(without) for line in found.lines)
@@ -213,4 +200,84 @@ def test_documentation_is_never_empty() -> None:
             for block in found.blocks
             if block[3] * 3 < block[2] and block[2] > 100
         )
-        assert prose == 0 or main_text(found), path
+        assert prose == 0 or main_text(found).text, path
+
+
+POSTS = "".join(
+    f"<div class=row><h4>user {number}</h4><p>{PROSE} Post {number}.</p></div>"
+    for number in range(8)
+)
+
+
+def test_noscript_is_read_where_the_page_shows_little_else() -> None:
+    shell = f"<body><div id=app></div><noscript><div>{POSTS}</div></noscript>"
+    assert f"{PROSE} Post 7." in main_of(shell)
+    notice = f"<body><p>{PROSE}</p>{POSTS}<noscript><p>{'Enable JavaScript. ' * 30}</p></noscript>"
+    assert not any("JavaScript" in line for line in read_html(notice.encode())[0].lines)
+
+
+@pytest.mark.parametrize(
+    "attributes",
+    [
+        'hidden id="S:0"',
+        'hidden role="tabpanel"',
+        'class="faq-answer" style="display:none"',
+        'class="accordion__content" hidden',
+    ],
+)
+def test_text_that_a_reader_can_unfold_is_visible(attributes: str) -> None:
+    page = f"<body><main><h2>Title</h2><div {attributes}><p>{PROSE}</p></div></main>"
+    assert PROSE in read_html(page.encode())[0].lines
+
+
+@pytest.mark.parametrize(
+    ("page_type", "url", "html"),
+    [
+        (
+            "forum",
+            "https://forum.example.org/t/a-question/12",
+            "<script type=application/ld+json>"
+            '{"@type": "DiscussionForumPosting"}</script><h1>A question</h1>' + POSTS,
+        ),
+        (
+            "article",
+            "https://news.example.org/news/2026/11/a-story.html",
+            '<meta property="og:type" content="article"><script type=application/ld+json>'
+            '{"@type": "NewsArticle"}</script><article><h1>A story</h1>'
+            + f"<p>{PROSE} {PROSE}</p>"
+            * 9,
+        ),
+    ],
+)
+def test_page_types(page_type: str, url: str, html: str) -> None:
+    found = main_text(read_html(html.encode())[0], url)
+    assert found.page_type == page_type
+    assert PROSE in found.text
+
+
+def test_page_types_of_marked_pages() -> None:
+    """Many pages could be filed under two types: 0.6 of seven types, 0.9 of articles and others."""
+    if not extract.DATA.is_dir():
+        pytest.skip(f"{extract.DATA} is not there")
+    pairs = [
+        (page.type, main_text(read_html(page.payload)[0], page.url).page_type)
+        for page in extract.load_wcxb()
+        if not page.is_development
+    ]
+    assert sum(true == found for true, found in pairs) >= 0.57 * len(pairs)
+    same = sum((true == "article") == (found == "article") for true, found in pairs)
+    assert same >= 0.88 * len(pairs)
+
+
+def test_all_posts_of_a_thread_are_main_text() -> None:
+    sidebar = f"<aside><ul>{MENU}</ul></aside>"
+    found = main_text(
+        read_html(f"<body>{sidebar}<h1>A question</h1>{POSTS}<footer>{MENU}</footer>".encode())[0],
+        "https://forum.example.org/t/a-question/12",
+    ).text
+    assert all(f"Post {number}." in found for number in range(8))
+    assert "Menu entry" not in found
+
+
+def test_a_page_without_text_has_no_type() -> None:
+    assert main_text(read_html(b"<img src=a.png alt=picture>")[0]).page_type == ""

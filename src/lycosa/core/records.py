@@ -136,6 +136,8 @@ class Page:
     declared_language: str = ""
     # 1; less if declaration, URL or title do not fit `language`: lycosa.text.identify
     language_share: float = 1.0
+    # article, collection, documentation, forum, listing, product or service; "" not HTML
+    page_type: str = ""
     charset: str = ""
     published_at: int | None = None
     canonical: str | None = None

@@ -22,9 +22,10 @@ its characters, how many of them stand in links, the block element around it (an
 image). Tuples and not records, as a page has hundreds.
 """
 
-FoundElement = tuple[int, int]
+FoundElement = tuple[int, int, int]
 """A block element: the one around it (an index into `elements`), its mark
-(`lycosa.page.html.region_classes`). List items, table rows and headings are not counted as such.
+(`lycosa.page.html.region_classes`), its tag id. List items, table rows and headings are not counted
+as such.
 """
 
 
@@ -38,7 +39,7 @@ class PageParts:
 
     lines: list[str] = field(default_factory=list)  # visible text, white space folded
     blocks: list[FoundBlock] = field(default_factory=list)
-    elements: list[FoundElement] = field(default_factory=lambda: [(0, 0)])
+    elements: list[FoundElement] = field(default_factory=lambda: [(0, 0, 0)])
     links: list[FoundLink] = field(default_factory=list)
     alternates: list[tuple[str, str]] = field(default_factory=list)  # hreflang, href
     headings: list[str] = field(default_factory=list)

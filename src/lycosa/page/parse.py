@@ -16,7 +16,7 @@ from lycosa.page.feeds import feed
 from lycosa.page.folder import LISTINGS, read_listing, without_end
 from lycosa.page.html.document import read_html
 from lycosa.page.html.links import first_target, header_links, refresh_target, resolve_links
-from lycosa.page.html.main_text import main_text
+from lycosa.page.html.main_text import MainText, main_text
 from lycosa.page.media import MediaFormat
 from lycosa.page.page_parts import PageParts, fold
 from lycosa.page.robots_directives import permission
@@ -134,7 +134,8 @@ def build_page(
 ) -> Page:
     """Return the page that the parts of a document make. `whole`: all of its text is main text."""
     meta, text = parts.meta, parts.text()
-    main = text if whole else main_text(parts)
+    selected = MainText(text) if whole else main_text(parts, source.url)
+    main = selected.text
     og_title = fold(meta.get("og:title", ""))
     title = (parts.title or og_title)[:_TITLE_LENGTH]
     description = fold(
@@ -153,6 +154,7 @@ def build_page(
         description=description,
         headings=parts.headings,
         main_text=main,
+        page_type=selected.page_type,
         text=text,
         language=language.language,
         language_score=language.score,

@@ -172,6 +172,7 @@ class PageAnswer(BaseModel):
     other_languages: list[str]
     declared_language: str
     language_share: float
+    page_type: str
     charset: str
     published_at: datetime | None
     fetched_at: datetime

@@ -7,6 +7,7 @@ A visitor begins an element and returns the child to visit; an end visitor ends 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 from lycosa.page.html.lines import (
@@ -31,6 +32,15 @@ _MARKS = frozenset((BREAK, CELL))  # pieces that are no text
 _End = Callable[[Any, Any], None]
 
 
+@dataclass(slots=True, frozen=True)
+class MarkedNodes:
+    """Elements that are found by one selector query before the walk, as addresses (`mem_id`)."""
+
+    hidden: frozenset[int] = frozenset()  # by an attribute
+    linked_listings: frozenset[int] = frozenset()  # `pre` with links or images
+    shows_noscript: bool = False  # most of the text is in `noscript` elements
+
+
 class BlockWalker:
     """The parts of the page, the open block and the open line; visitors change them."""
 
@@ -53,12 +63,14 @@ class BlockWalker:
         "links",
         "parts",
         "pieces",
+        "shows_noscript",
         "unseen",
     )
 
-    def __init__(self, unseen: frozenset[int], linked: frozenset[int]) -> None:
-        self.unseen = unseen
-        self.linked = linked
+    def __init__(self, marked: MarkedNodes) -> None:
+        self.unseen = marked.hidden
+        self.linked = marked.linked_listings
+        self.shows_noscript = marked.shows_noscript
         self.parts = parts = PageParts()
         self.links = parts.links
         self.elements = parts.elements
@@ -129,7 +141,7 @@ class BlockWalker:
                 return self.hide(node, child)
         if child is not None:
             self.element = len(self.elements)
-            self.elements.append((outer, mark or default))
+            self.elements.append((outer, mark or default, node.tag_id))
             self.ends.append((node, BlockWalker.end_block, outer))
         return child
 
@@ -153,7 +165,7 @@ class BlockWalker:
                 return self.hide(node, child)
         if child is not None:
             self.element = len(self.elements)
-            self.elements.append((outer, mark))
+            self.elements.append((outer, mark, tag))
             self.ends.append((node, BlockWalker.end_block, outer))
         return child
 
@@ -229,7 +241,7 @@ class BlockWalker:
             if child is not None:
                 self.ends.append((node, BlockWalker.end_block, self.element))
                 self.element = len(self.elements)
-                self.elements.append((self.ends[-1][2], mark))
+                self.elements.append((self.ends[-1][2], mark, tag))
             self.pieces.append(CELL)
             return child
         self.pieces.append(CELL)
@@ -252,6 +264,11 @@ class BlockWalker:
         return None
 
     def start_hidden(self, node: Node, tag: int, child: Node | None) -> Node | None:
+        return self.hide(node, child)
+
+    def start_noscript(self, node: Node, tag: int, child: Node | None) -> Node | None:
+        if self.shows_noscript:
+            return self.start_block(node, tag, child)
         return self.hide(node, child)
 
     def start_listing(self, node: Node, tag: int, child: Node | None) -> Node | None:

@@ -6,12 +6,14 @@ import re
 
 from lycosa.page.encoding import DecodedText, decode, is_assumed_utf_8
 from lycosa.page.encoding_labels import UTF_8
+from lycosa.page.html.blocks import MarkedNodes
 from lycosa.page.html.region_classes import is_hidden
 from lycosa.page.html.tree import TAG, Node, parse_html
 from lycosa.page.html.walk import walk
 from lycosa.page.page_parts import PageParts
 
-_PRE = TAG["pre"]
+_PRE, _NOSCRIPT = TAG["pre"], TAG["noscript"]
+MIN_NOSCRIPT = 400  # characters; notices such as "Please enable JavaScript" are shorter
 _SELF_CLOSED = re.compile(
     rb"<(?!(?:area|base|br|col|embed|hr|img|input|link|meta|source|track|wbr|frame|param)[\s/>])([A-Za-z][A-Za-z0-9]*)((?:\s[^<>]*)?)/>"
 )
@@ -37,11 +39,9 @@ def read_html(
 
 
 def _read(data: bytes, xml: bool) -> PageParts:
-    if xml:
-        data = _SELF_CLOSED.sub(rb"<\1\2></\1>", data)
-    tree, faults = parse_html(data)
+    tree, faults = parse_html(self_closed(data) if xml else data)
     root = tree.root
-    parts = walk(root, *_marked(root)) if root is not None else PageParts()
+    parts = walk(root, mark_nodes(root)) if root is not None else PageParts()
     if root is not None:
         attributes = root.attributes
         parts.set_language(attributes.get("lang") or attributes.get("xml:lang") or "")
@@ -49,16 +49,33 @@ def _read(data: bytes, xml: bool) -> PageParts:
     return parts
 
 
-def _marked(root: Node) -> tuple[frozenset[int], frozenset[int]]:
-    """The addresses of the elements that an attribute hides, and of the listings with links or
-    images in them: few, so asking for them all at once spares the walk reading attributes and
-    asking for each listing.
+def self_closed(data: bytes) -> bytes:
+    """Return XHTML with end tags for the elements that close themselves."""
+    return _SELF_CLOSED.sub(rb"<\1\2></\1>", data)
+
+
+def mark_nodes(root: Node) -> MarkedNodes:
+    """Find what the walk cannot see from a tag. These nodes are few: one query for all of them
+    spares the walk reading attributes.
     """
-    unseen: list[int] = []
+    hidden: list[int] = []
     linked: list[int] = []
-    for node in root.css('[hidden],[style*="display" i],pre:has(a,img)'):
+    noscript_length = 0
+    for node in root.css('[hidden],[style*="display" i],pre:has(a,img,br),noscript'):
         if node.tag_id == _PRE:
             linked.append(node.mem_id)
+        elif node.tag_id == _NOSCRIPT:
+            noscript_length += len(node.text())
         elif is_hidden(node.attributes):
-            unseen.append(node.mem_id)
-    return frozenset(unseen), frozenset(linked)
+            hidden.append(node.mem_id)
+    shows_noscript = noscript_length >= MIN_NOSCRIPT and _is_script_shell(root, noscript_length)
+    return MarkedNodes(frozenset(hidden), frozenset(linked), shows_noscript)
+
+
+def _is_script_shell(root: Node, noscript_length: int) -> bool:
+    """Whether a page shows little text unless its scripts run; `noscript` then has the content."""
+    body = root.css_first("body")
+    if body is None:
+        return False
+    scripts = sum(len(node.text()) for node in body.css("script,style,template"))
+    return 2 * noscript_length >= len(body.text()) - scripts

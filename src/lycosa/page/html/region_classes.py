@@ -22,7 +22,8 @@ _AWAY = """
     timestamp copyright disclaimer legal toolbar pagination pager paging recommended
     recommendations recommendation trending popular skip print banner masthead sphinxsidebar toc
     quickview headerlink toplang bottomlang dropdown search searchbox poll rating ratings credit
-    credits teaser teasers hidden invisible sr
+    credits teaser teasers hidden invisible sr review reviews filter filters facet facets refinement
+    refinements upsell upsells crosssell recently similar
 """
 _BODY = "articlebody storybody entrycontent postcontent articlecontent articletext"
 _NEVER = """
@@ -48,6 +49,8 @@ _AWAY_ROLES = frozenset(
         "toolbar",
     }
 )
+_STREAMED = re.compile(r"S:[0-9a-f]+")
+_UNFOLDS = re.compile(r"accordion|faq|\btab|collaps|toggle|answer|panel|expand")
 _CAPITAL = re.compile(r"([a-z])([A-Z])")
 _MAX_KNOWN = 20_000  # class and id strings remembered; a site has some hundred
 _CLASSES: dict[str, int] = {}
@@ -106,11 +109,16 @@ def mark_of_element(attributes: dict[str, str | None]) -> int:
 
 
 def is_hidden(attributes: dict[str, str | None]) -> bool:
-    """Whether an element says that it is not shown."""
-    if "hidden" in attributes:
-        return True
+    """Return whether an element is not shown and cannot be unfolded by the reader.
+
+    Tab panels, accordions and the parts that React streams (`<div hidden id="S:0">`) are content.
+    """
     style = attributes.get("style")
-    if style is None:
+    if "hidden" not in attributes and not (
+        style is not None and "display:none" in style.lower().replace(" ", "")
+    ):
         return False
-    style = style.lower()
-    return "display" in style and "display:none" in style.replace(" ", "")
+    identifier = attributes.get("id") or ""
+    if attributes.get("role") == "tabpanel" or _STREAMED.fullmatch(identifier):
+        return False
+    return not _UNFOLDS.search(f"{attributes.get('class') or ''} {identifier}".lower())

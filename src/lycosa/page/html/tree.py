@@ -40,9 +40,11 @@ _SPECIAL = """
     a area base br frame iframe img link meta noscript pre script style template title time wbr
     svg select textarea datalist noframes noembed audio video
 """
+_MARKUP = "b code del em i input kbd math s samp span strong tt"
 _parser, _ = parse_html("")
 TAG: Final = {
-    name: _parser.create_node(name).tag_id for name in f"{_BLOCKS} {_CELLS} {_SPECIAL} span".split()
+    name: _parser.create_node(name).tag_id
+    for name in f"{_BLOCKS} {_CELLS} {_SPECIAL} {_MARKUP}".split()
 }
 """Name -> tag id of lexbor; the numbers change between its releases."""
 
@@ -58,4 +60,4 @@ AWAY_TAGS: Final = _ids("nav aside footer form menu dialog button")
 # nothing of interest in them
 UNSEEN: Final = _ids("style template select textarea datalist noframes noembed")
 # their text is not shown, their links are links
-UNSEEN_BUT_LINKED: Final = _ids("noscript svg audio video")
+UNSEEN_BUT_LINKED: Final = _ids("svg audio video")

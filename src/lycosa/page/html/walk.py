@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from lycosa.core.records import LinkKind
-from lycosa.page.html.blocks import BlockWalker, text_size
+from lycosa.page.html.blocks import BlockWalker, MarkedNodes, text_size
 from lycosa.page.html.head import read_image, read_special
 from lycosa.page.html.lines import (
     anchor_text,
@@ -40,22 +40,16 @@ _A = LinkKind.A.value
 _OPEN = (_A, "", "", "")  # holds the place of a link until its anchor is complete
 
 
-def walk(
-    root: Node, unseen: frozenset[int] = frozenset(), linked: frozenset[int] = frozenset()
-) -> PageParts:
+def walk(root: Node, marked: MarkedNodes) -> PageParts:
     """Visit everything under `root` once. Never raises, takes time in proportion to the tree.
 
     Hot path (bench/extract.py guards it): text and inline elements, the most frequent nodes, are
     handled without a call.
-
-    Args:
-        unseen: addresses (`mem_id`) of the elements that an attribute hides. Only regions, items,
-            headings and spans are hidden.
-        linked: addresses of the listings with links or images in them.
+    Of the hidden elements, only regions, items, headings and spans are left out.
     """
-    walker = PageWalker(unseen, linked)
+    walker = PageWalker(marked)
     pieces, ends = walker.pieces, walker.ends
-    start_of = (_STARTS if unseen else _STARTS_NOTHING_HIDDEN).get
+    start_of = (STARTS if marked.hidden else _STARTS_NOTHING_HIDDEN).get
     stack: list[Node] = []
     node = root
     while True:
@@ -105,14 +99,20 @@ class PageWalker(BlockWalker):
             text is not None
             and text.next is None
             and text.tag_id != TEXT
-            and (_STARTS if self.unseen else _STARTS_NOTHING_HIDDEN).get(text.tag_id) is None
+            and (STARTS if self.unseen else _STARTS_NOTHING_HIDDEN).get(text.tag_id) is None
         ):
             text = text.first_child
         if text is None or (text.tag_id == TEXT and text.next is None):
             self.read_simple_link(attributes, text)
             return None
+        self.ends.append((node, PageWalker.end_link, self.open_link(attributes)))
+        return child
+
+    def open_link(
+        self, attributes: dict[str, str | None]
+    ) -> tuple[int, dict[str, str | None], int, str, list[str]]:
+        """Begin a link; returns what `end_link` needs."""
         saved = len(self.links), attributes, self.link_first, self.link_alt, self.carried
-        self.ends.append((node, PageWalker.end_link, saved))
         self.links.append(_OPEN)
         self.link_first = len(self.pieces)
         if not self.in_links:
@@ -120,7 +120,7 @@ class PageWalker(BlockWalker):
         self.link_alt = ""
         self.carried = []
         self.in_links += 1
-        return child
+        return saved
 
     def read_simple_link(self, attributes: dict[str, str | None], text_node: Node | None) -> None:
         href = attributes.get("href") or ""
@@ -179,7 +179,7 @@ class PageWalker(BlockWalker):
 _Start = Callable[[PageWalker, Node, int, Node | None], Node | None]
 """Begins an element with its tag and first child; returns the child if it is to be visited."""
 
-_STARTS: Mapping[int, _Start] = (
+STARTS: Mapping[int, _Start] = (
     dict.fromkeys(SPECIAL, PageWalker.start_special)
     | dict.fromkeys(BLOCKS, PageWalker.start_block)
     | dict.fromkeys(AWAY_TAGS, PageWalker.start_away)
@@ -198,9 +198,10 @@ _STARTS: Mapping[int, _Start] = (
         TAG["wbr"]: PageWalker.skip,
         TAG["img"]: PageWalker.start_image,
         TAG["pre"]: PageWalker.start_listing,
+        TAG["noscript"]: PageWalker.start_noscript,
     }
 )
 """Visitors by tag; an element that is not listed is inline and has none."""
 _STARTS_NOTHING_HIDDEN = {
-    tag: start for tag, start in _STARTS.items() if start is not PageWalker.start_span
+    tag: start for tag, start in STARTS.items() if start is not PageWalker.start_span
 }

@@ -55,6 +55,7 @@ def page_row(
         page.other_languages,
         page.declared_language,
         page.language_share,
+        page.page_type,
         page.charset,
         page.published_at,
         page.canonical,

@@ -125,6 +125,7 @@ language_score f64 confidence of the language, 0 to 1
 other_languages list[text] other languages in the text
 declared_language text code of the language that the page or its headers declare; empty: none
 language_share f64 1: declaration, URL and title fit the text; 0.75: the title fits; 0.5: none
+page_type text article, collection, documentation, forum, listing, product, service; empty: none
 charset text character encoding used for decoding
 published_at time? publication date that the page states
 canonical text? canonical URL that the page states

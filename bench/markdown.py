@@ -1,0 +1,305 @@
+"""Markdown by round trip: documents are rendered to pages of sites, and recovered from them.
+
+    python -m bench.markdown [DIR …] [--template NAME] [--show N]
+
+The documents are the Markdown descriptions of the installed Python packages, and the `.md` files
+below each DIR (such as /usr/share/doc/nodejs). Those with raw HTML are left out: their source has
+no plain form to compare with. Each is rendered by markdown-it into a template: documentation sites
+in the manner of MkDocs Material, Sphinx and Docusaurus, a blog in the manner of WordPress, and a
+news site. They add navigation, cookie note, sidebar, permalinks and footer.
+
+Blocks are compared by kind and text, as multisets: headings with their level, paragraphs, list
+items, table cells, listings (byte by byte) and links. Prints F1 by template and by kind, and CPU
+per page.
+"""
+
+from __future__ import annotations
+
+import argparse
+import html
+import random
+import re
+import statistics
+import time
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Sequence
+from importlib.metadata import distributions
+from pathlib import Path
+from urllib.parse import urljoin
+
+from markdown_it import MarkdownIt
+from markdown_it.token import Token
+
+from bench.measure import table
+from lycosa.page.html.markdown import page_markdown
+
+URL = "https://docs.example.org/guide/page/"
+MIN_LENGTH, MAX_LENGTH = 800, 60_000
+_HTML = re.compile(r"<[a-zA-Z/!](?!ttps?:)")
+_FRONT_MATTER = re.compile(r"\A---\n.*?\n---\n", re.DOTALL)
+_PARSER = MarkdownIt("commonmark", {"linkify": False}).enable(["table", "strikethrough"])
+
+Blocks = Counter[tuple[str, str]]
+
+
+def documents(folders: Sequence[Path]) -> list[str]:
+    """Markdown documents without raw HTML, in a fixed order."""
+    texts = {
+        str(each.metadata.json["description"])
+        for each in distributions()
+        if "markdown" in each.metadata.json.get("description_content_type", "")
+    }
+    for folder in folders:
+        texts |= {path.read_text(errors="replace") for path in folder.rglob("*.md")}
+    texts = {_FRONT_MATTER.sub("", text) for text in texts}
+    return sorted(
+        text
+        for text in texts
+        if MIN_LENGTH <= len(text) <= MAX_LENGTH
+        and not any(token.type.startswith("html") for token in _flat(_PARSER.parse(text)))
+    )
+
+
+def _flat(tokens: Sequence[Token]) -> Iterator[Token]:
+    for token in tokens:
+        yield token
+        yield from token.children or ()
+
+
+def blocks(text: str, base: str) -> Blocks:
+    """The blocks of a document: (kind, text)."""
+    found: Blocks = Counter()
+    kinds: list[str] = []
+    for token in _PARSER.parse(text):
+        if token.type in ("fence", "code_block"):
+            found["listing", token.content.strip("\n")] += 1
+        elif token.nesting == 1:
+            kinds.append(
+                f"heading {token.tag[1]}"
+                if token.tag[:1] == "h"
+                else token.type.removesuffix("_open")
+            )
+        elif token.nesting == -1:
+            kinds.pop()
+        elif token.type == "inline":
+            inner = [each for each in kinds if each not in ("blockquote", "thead", "tbody", "tr")]
+            kind = {"th": "cell", "td": "cell"}.get(inner[-1], inner[-1])
+            if kind == "paragraph" and "list_item" in inner:
+                kind = "item"
+            content = _plain(token, found, base)
+            if content:
+                found[kind, content] += 1
+    return found
+
+
+def _plain(token: Token, found: Blocks, base: str) -> str:
+    """The text of an inline token without markup; its links are counted."""
+    parts = []
+    for child in token.children or ():
+        if child.type in ("text", "code_inline"):
+            parts.append(child.content)
+        elif child.type in ("softbreak", "hardbreak"):
+            parts.append(" ")
+        elif child.type == "link_open":
+            target = urljoin(base, str(child.attrs["href"]))
+            found["link", re.sub(r"[^\w]+", " ", target).strip()] += 1
+    return " ".join("".join(parts).split())
+
+
+def _navigation(chance: random.Random, count: int) -> str:
+    words = [
+        "Overview",
+        "Install",
+        "Guide",
+        "Reference",
+        "Settings",
+        "Plugins",
+        "Community",
+        "Blog",
+        "Support",
+        "Roadmap",
+    ]
+    return "".join(
+        f'<li><a href="/{number}/">{chance.choice(words)} {number}</a></li>'
+        for number in range(count)
+    )
+
+
+def _permalinks(body: str, markup: str) -> str:
+    return re.sub(
+        r"<h([1-6])>(.*?)</h\1>",
+        lambda match: f'<h{match[1]} id="x">{match[2]}{markup}</h{match[1]}>',
+        body,
+        flags=re.DOTALL,
+    )
+
+
+def mkdocs_material(body: str, chance: random.Random) -> str:
+    content = _permalinks(body, '<a class="headerlink" href="#x" title="Permanent link">&para;</a>')
+    content = re.sub(
+        r'<pre><code( class="[^"]*")?>',
+        r'<div class="highlight"><pre><span></span><code\1>',
+        content,
+    ).replace("</code></pre>", "</code></pre></div>")
+    return (
+        f'<body><header class="md-header"><nav class="md-header__inner"><ul>{_navigation(chance, 5)}'
+        '</ul></nav></header><div class="md-container"><main class="md-main"><div class="md-sidebar '
+        f'md-sidebar--primary"><nav class="md-nav"><ul>{_navigation(chance, 30)}</ul></nav></div>'
+        '<div class="md-content"><article class="md-content__inner md-typeset">'
+        '<a href="/edit" title="Edit this page" class="md-content__button"><svg></svg></a>'
+        f'{content}</article></div></main><footer class="md-footer"><p>Made with Material for MkDocs'
+        '</p></footer></div><div class="md-consent"><p>We use cookies to recognise your repeated '
+        "visits and preferences, and to measure how our documentation works.</p></div></body>"
+    )
+
+
+def sphinx(body: str, chance: random.Random) -> str:
+    content = _permalinks(body, '<a class="headerlink" href="#x" title="Link">¶</a>')
+    content = re.sub(
+        r'<pre><code(?: class="language-(\w+)")?>(.*?)</code></pre>',
+        lambda match: (
+            f'<div class="highlight-{match[1] or "default"} notranslate"><div '
+            f'class="highlight"><pre><span></span>{match[2]}</pre></div></div>'
+        ),
+        content,
+        flags=re.DOTALL,
+    )
+    return (
+        f'<body><div class="related" role="navigation"><ul>{_navigation(chance, 4)}</ul></div>'
+        '<div class="document"><div class="documentwrapper"><div class="bodywrapper"><div '
+        f'class="body" role="main"><section id="a">{content}</section></div></div></div>'
+        '<div class="sphinxsidebar" role="navigation"><h3>Table of Contents</h3>'
+        f"<ul>{_navigation(chance, 20)}</ul><h3>This Page</h3><ul><li><a>Show Source</a></li></ul>"
+        '</div></div><div class="footer" role="contentinfo">&copy; Copyright 2026. Created using '
+        "Sphinx.</div></body>"
+    )
+
+
+def docusaurus(body: str, chance: random.Random) -> str:
+    content = _permalinks(body, '<a href="#x" class="hash-link" aria-label="Direct link">​</a>')
+    content = re.sub(
+        r'<pre><code(?: class="language-(\w+)")?>(.*?)</code></pre>',
+        lambda match: (
+            f'<div class="language-{match[1] or "text"} codeBlockContainer"><div '
+            f'class="codeBlockContent"><pre class="prism-code language-{match[1] or "text"}"><code>'
+            + "".join(
+                f'<span class="token-line">{line}<br></span>'
+                for line in match[2].rstrip("\n").split("\n")
+            )
+            + '</code></pre><div class="buttonGroup"><button type="button" aria-label="Copy code">Copy'
+            "</button></div></div></div>"
+        ),
+        content,
+        flags=re.DOTALL,
+    )
+    return (
+        f'<body><div id="__docusaurus"><nav class="navbar"><ul>{_navigation(chance, 6)}</ul></nav>'
+        '<div class="main-wrapper"><aside class="theme-doc-sidebar-container"><ul class="menu__list">'
+        f'{_navigation(chance, 40)}</ul></aside><main><article><nav class="breadcrumbs"><ul>'
+        f'<li><a href="/">Docs</a></li></ul></nav><div class="theme-doc-markdown markdown">{content}'
+        '</div><footer class="theme-doc-footer"><a href="/edit">Edit this page</a></footer></article>'
+        f'<nav class="pagination-nav"><a href="/n">Next Deployment</a></nav></main>'
+        f'<div class="table-of-contents"><ul>{_navigation(chance, 8)}</ul></div></div>'
+        '<footer class="footer"><p>Copyright 2026 Project, Inc. Built with Docusaurus.</p></footer>'
+        "</div></body>"
+    )
+
+
+def wordpress(body: str, chance: random.Random) -> str:
+    return (
+        f'<body class="single-post"><header id="masthead"><ul class="menu">{_navigation(chance, 8)}'
+        '</ul></header><div id="content" class="site-content"><div id="primary"><main id="main">'
+        '<article class="post hentry"><div class="entry-meta">Posted on <time datetime="2026-11-02">'
+        f'November 2, 2026</time> by <a href="/author/x">admin</a></div><div class="entry-content">'
+        f'{body}</div><div class="sharedaddy"><h3>Share this:</h3><ul><li><a href="#">Facebook</a>'
+        f'</li><li><a href="#">Twitter</a></li></ul></div></article><div id="comments" '
+        'class="comments-area"><h2>2 thoughts</h2><ol class="comment-list"><li class="comment"><p>'
+        "Thank you, that was very helpful for what we are building here.</p></li></ol></div></main>"
+        f'</div><aside id="secondary" class="widget-area"><section class="widget"><h2>Recent Posts'
+        f"</h2><ul>{_navigation(chance, 12)}</ul></section></aside></div><footer "
+        'id="colophon"><p>Proudly powered by WordPress</p></footer><div id="cookie-law-info-bar">'
+        "<span>This website uses cookies to improve your experience. We'll assume you're ok with "
+        'this. <a role="button">Accept</a></span></div></body>'
+    )
+
+
+def news(body: str, chance: random.Random) -> str:
+    teasers = "".join(
+        f'<div class="teaser"><h3><a href="/n/{number}">Another story of the day number {number}</a>'
+        "</h3><p>What happened next surprised everybody in the small town by the sea.</p></div>"
+        for number in range(6)
+    )
+    return (
+        '<head><meta property="og:type" content="article"></head><body><div id="top"><ul '
+        f'class="nav">{_navigation(chance, 12)}</ul></div><div class="wrap"><div class="story-body">'
+        f'{body}</div><div class="share-tools"><a href="#">Share</a></div><div class="related">'
+        f'<h2>More on this story</h2>{teasers}</div></div><div class="footer"><p>&copy; 2026 The '
+        'Daily Example. All rights reserved.</p></div><div class="cookie-consent">We and our partners '
+        "store and access information on a device, such as cookies.</div></body>"
+    )
+
+
+TEMPLATES = {
+    "mkdocs-material": mkdocs_material,
+    "sphinx": sphinx,
+    "docusaurus": docusaurus,
+    "wordpress": wordpress,
+    "news": news,
+}
+
+
+def page(document: str, template: str, chance: random.Random) -> bytes:
+    """The page that a site makes of a document."""
+    title = html.escape(document.strip().split("\n")[0].lstrip("# "))
+    body = TEMPLATES[template](_PARSER.render(document), chance)
+    return f"<!doctype html><html lang=en><title>{title}</title>{body}</html>".encode()
+
+
+def f1(true: Blocks, recovered: Blocks) -> float:
+    total = true.total() + recovered.total()
+    return 2 * (true & recovered).total() / total if total else 1.0
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("folders", nargs="*", type=Path)
+    parser.add_argument("--template", choices=TEMPLATES, action="append")
+    parser.add_argument("--show", type=int, default=0, help="print the worst documents")
+    options = parser.parse_args()
+    texts = documents(options.folders)
+    rows = []
+    for template in options.template or TEMPLATES:
+        chance = random.Random(template)
+        scores: list[tuple[float, str, str]] = []
+        by_kind: dict[str, list[Blocks]] = defaultdict(lambda: [Counter(), Counter()])
+        spent_s = 0.0
+        for text in texts:
+            payload = page(text, template, chance)
+            start = time.process_time()
+            result = page_markdown(payload, url=URL)
+            spent_s += time.process_time() - start
+            true, recovered = blocks(text, URL), blocks(result, URL)
+            scores.append((f1(true, recovered), text, result))
+            for side, found in enumerate((true, recovered)):
+                for (kind, content), count in found.items():
+                    by_kind[kind.split()[0]][side][kind, content] += count
+        scores.sort()
+        for score, text, result in scores[: options.show]:
+            true, recovered = blocks(text, URL), blocks(result, URL)
+            print(f"--- {template} {score:.3f} {text[:60]!r}")
+            print("  lost ", list((true - recovered).elements())[:6])
+            print("  added", list((recovered - true).elements())[:6])
+        figures = [f"{f1(*by_kind[kind]):.3f}" for kind in KINDS]
+        mean = statistics.mean(score for score, _, _ in scores)
+        rows.append((template, f"{mean:.3f}", *figures, f"{spent_s * 1000 / len(texts):.2f}"))
+    print(f"{len(texts)} documents\n")
+    print(table(("template", "F1, mean", *KINDS, "CPU ms per page"), rows))
+
+
+KINDS = ("heading", "paragraph", "item", "cell", "listing", "link")
+
+
+if __name__ == "__main__":
+    main()

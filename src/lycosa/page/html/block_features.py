@@ -1,0 +1,160 @@
+"""Numbers that describe the blocks of a page: what the model of the main text sees.
+
+None of them depends on a language or on the class names of one site: sizes, links, position, the
+prose around a block, tags, and how well the rules of `main_text` fit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lycosa.page.html.region_classes import AWAY, NEVER
+from lycosa.page.html.tree import HEADINGS, TAG
+from lycosa.page.page_parts import ALT, FoundBlock, FoundElement, PageParts
+
+Floats = NDArray[np.float64]
+
+PROSE_LENGTH = 30  # characters of Latin text from which a block counts as prose
+SENTENCE_ENDS = tuple('.!?…:;"”。！？」।؟')
+IN_MAIN, IN_ARTICLE, IN_FOOTER, IN_TABLE, IN_FORM, IN_EXCLUDED = (1 << bit for bit in range(6))
+"""Bits of `element_flags`."""
+
+_FLAGS = {
+    TAG["main"]: IN_MAIN,
+    TAG["article"]: IN_ARTICLE,
+    TAG["footer"]: IN_FOOTER,
+    TAG["table"]: IN_TABLE,
+    TAG["form"]: IN_FORM,
+}
+_WINDOW = 5  # neighbours on each side
+_MAX_REPEATED = 50.0
+_P, _LI, _H1 = TAG["p"], TAG["li"], TAG["h1"]
+_MARKS = 8  # more than there are region classes
+
+
+def element_flags(elements: Sequence[FoundElement]) -> list[int]:
+    """Return for each element the kinds of elements that it is in, itself included."""
+    flags = [0]
+    for parent, mark, tag in elements[1:]:
+        own = _FLAGS.get(tag, 0)
+        if mark in (AWAY, NEVER):
+            own |= IN_EXCLUDED
+        flags.append(flags[parent] | own)
+    return flags
+
+
+@dataclass(slots=True, frozen=True)
+class PageShape:
+    """A page as arrays. `blocks` leaves out the texts of images; sizes are in Latin letters."""
+
+    blocks: list[FoundBlock]
+    sizes: Floats
+    link_sizes: Floats
+    prose: Floats  # characters of prose in each block, 0 for blocks that are short or mostly links
+    in_rules: Floats  # 1 where the rules of `main_text` select the block
+    ends_sentence: Floats
+    elements: NDArray[np.intp]  # the element around each block
+    tags: NDArray[np.intp]  # the tag that began each block
+    parents: list[int]
+    kinds: NDArray[np.intp]  # tag and region class of each element as one number
+    flags: NDArray[np.intp]  # `element_flags` of the element around each block
+
+
+def page_shape(parts: PageParts, ranges: Sequence[tuple[int, int]], scale: float) -> PageShape:
+    """Return the arrays of a page. `ranges`: lines that the rules select; `scale`: Latin letters
+    that a character is worth.
+    """
+    blocks = [block for block in parts.blocks if block[5] != ALT]
+    firsts, lasts, sizes, link_sizes, elements, tags = np.array(blocks).T
+    sizes = sizes * scale
+    link_sizes = link_sizes * scale
+    is_prose = (sizes >= PROSE_LENGTH) & (link_sizes * 3 < sizes)
+    starts = {first for first, _ in ranges}
+    lines = parts.lines
+    parents, marks, element_tags = np.array(parts.elements).T
+    return PageShape(
+        blocks,
+        sizes,
+        link_sizes,
+        np.where(is_prose, sizes - link_sizes, 0.0),
+        np.array([first in starts for first in firsts.tolist()], float),
+        np.array([lines[last - 1].endswith(SENTENCE_ENDS) for last in lasts.tolist()], float),
+        elements,
+        tags,
+        parents.tolist(),
+        element_tags * _MARKS + marks,
+        np.array(element_flags(parts.elements))[elements],
+    )
+
+
+def _sums_within(values: Floats, elements: NDArray[np.intp], parents: Sequence[int]) -> Floats:
+    """Return the sum of a value of the blocks within each element."""
+    sums = np.bincount(elements, values, len(parents)).tolist()
+    for index in range(len(parents) - 1, 0, -1):
+        if value := sums[index]:
+            sums[parents[index]] += value
+    return np.array(sums)
+
+
+def block_features(shape: PageShape, page_type: Floats) -> dict[str, Floats | float]:
+    """Return the features by name: one value a block, or one number for the page.
+
+    Args:
+        page_type: probabilities in the order of `page_type.TYPES`.
+    """
+    count = len(shape.blocks)
+    sizes, elements, tags, flags = shape.sizes, shape.elements, shape.tags, shape.flags
+    article, collection, documentation, forum, listing, product, service = page_type.tolist()
+    text_within = _sums_within(sizes, elements, shape.parents)
+    prose_within = _sums_within(shape.prose, elements, shape.parents)
+    total, prose_total = max(float(text_within[0]), 1.0), max(float(prose_within[0]), 1.0)
+    around = np.array(shape.parents)[elements]
+    numbers = np.arange(count)
+    selected = np.flatnonzero(shape.in_rules)
+    between = np.ones(count)
+    if len(selected):
+        between[: selected[0]] = 0.0
+        between[selected[-1] + 1 :] = 0.0
+    first_headings = np.flatnonzero(tags == _H1)
+    excluded = flags & IN_EXCLUDED > 0
+    repeated = np.minimum(np.bincount(shape.kinds)[shape.kinds], _MAX_REPEATED)[elements]
+    cumulated = np.concatenate(([0.0], np.cumsum(shape.prose)))
+    low = np.maximum(numbers - _WINDOW, 0)
+    high = np.minimum(numbers + _WINDOW + 1, count)
+    prose_here, prose_around = prose_within[elements], prose_within[around]
+    fits_rules, fits_range = shape.in_rules * 2 - 1, between * 2 - 1
+    return {
+        "between": between,
+        "between_if_article": fits_range * article,
+        "between_unless_article": fits_range * (1 - article),
+        "in_rules_if_article": fits_rules * article,
+        "in_rules_if_documentation": fits_rules * documentation,
+        "in_rules_if_product": fits_rules * product,
+        "excluded_if_article": excluded * article,
+        "excluded_unless_article": excluded * (1 - article),
+        "size": np.log1p(sizes),
+        "ends_sentence": shape.ends_sentence,
+        "is_paragraph": (tags == _P).astype(float),
+        "is_item": (tags == _LI).astype(float),
+        "is_heading": np.isin(tags, tuple(HEADINGS)).astype(float),
+        "prose_of_element": prose_here / prose_total,
+        "prose_of_parent": prose_around / prose_total,
+        "density_of_element": prose_here / np.maximum(text_within[elements], 1.0),
+        "density_of_parent": prose_around / np.maximum(text_within[around], 1.0),
+        "prose_nearby": cumulated[high] - cumulated[low],
+        "after_heading": (numbers - (first_headings[0] if len(first_headings) else 0)) / count,
+        "position": np.cumsum(sizes) / total,
+        "repeated_if_list": repeated * (collection + listing),
+        "in_main": (flags & IN_MAIN > 0).astype(float),
+        "in_footer": (flags & IN_FOOTER > 0).astype(float),
+        "page_link_share": float(shape.link_sizes.sum()) / total,
+        "page_prose_share": prose_total / total,
+        "page_blocks": float(count),
+        "page_is_service": service,
+        "page_is_forum": forum,
+        "page_is_listing": listing,
+    }

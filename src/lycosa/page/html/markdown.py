@@ -1,0 +1,440 @@
+"""Markdown of a page: GitHub style, of the main text or of all visible text.
+
+Made from the blocks and the markup of `rich_walk`. Paragraphs are not wrapped; listings are byte by
+byte; tables with cells that span or hold several blocks become HTML or paragraphs.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from itertools import groupby
+
+from lycosa.core.errors import Refusal
+from lycosa.page.encoding import decode
+from lycosa.page.html.block_features import IN_EXCLUDED, element_flags
+from lycosa.page.html.document import mark_nodes, self_closed
+from lycosa.page.html.lines import BREAK, CELL
+from lycosa.page.html.main_text import main_ranges
+from lycosa.page.html.rich_walk import (
+    CELL_OF_ROW,
+    CHECKBOX,
+    CODE,
+    DELETED,
+    EMPHASIS,
+    IMAGE,
+    LINK,
+    LIST,
+    MATH,
+    ORDERED,
+    QUOTE,
+    STRONG,
+    TABLE,
+    Container,
+    Markup,
+    RichBlock,
+    RichWalker,
+    rich_walk,
+)
+from lycosa.page.html.tree import TAG, parse_html
+from lycosa.page.html.walk import PERMALINKS
+from lycosa.page.page_parts import ALT, PageParts, fold
+from lycosa.url.normalise import LinkResolver
+
+_LEVELS = {TAG[f"h{level}"]: level for level in range(1, 7)}
+_H1 = TAG["h1"]
+_SIGNS = {STRONG: "**", EMPHASIS: "*", DELETED: "~~"}
+_ESCAPED = re.compile(r"([\\`*_\[\]<])")
+_LINE_START = re.compile(r"^(\d*)(#{1,6}\s|[-+]\s|(?<=\d)[.)]\s|>|~~~|={3,}\s*$|-{3,}\s*$|\|)")
+MAX_GAP = 12  # unselected blocks between two selected ones that may belong to them
+MIN_SHARE = 0.5  # of an element's text that is main text, from which all of it becomes Markdown
+
+
+class MarkdownMode(StrEnum):
+    """What of a page becomes Markdown, and how its links are written."""
+
+    MAIN = "main"
+    FULL = "full"
+    CITATIONS = "citations"  # the main text; links are numbered references at the end
+
+
+@dataclass(slots=True)
+class _Writer:
+    """Resolves links, and numbers them in the mode `citations`."""
+
+    resolver: LinkResolver
+    numbered: bool
+    references: dict[str, int] = field(default_factory=dict)
+
+    def link(self, text: str, url: str) -> str:
+        target = self._target(url)
+        if not target or not text:
+            return text
+        if not self.numbered:
+            return f"[{text}]({target})"
+        number = self.references.setdefault(target, len(self.references) + 1)
+        return f"{text} [{number}]"
+
+    def image(self, text: str, url: str) -> str:
+        target = self._target(url)
+        return f"![{_escape(text)}]({target})" if target and not self.numbered else ""
+
+    def _target(self, url: str) -> str:
+        resolved = self.resolver.resolve(url.strip())
+        if isinstance(resolved, Refusal):
+            return ""
+        fragment = url.partition("#")[2]
+        return resolved.replace("(", "%28").replace(")", "%29") + (
+            f"#{fragment}" if fragment else ""
+        )
+
+
+def page_markdown(
+    payload: bytes,
+    *,
+    url: str,
+    content_type: str = "",
+    mode: MarkdownMode = MarkdownMode.MAIN,
+    xml: bool = False,
+) -> str:
+    """Return an HTML page as Markdown; "" if it has no text. Never raises on any bytes.
+
+    Args:
+        payload: the decoded body.
+        url: where it came from, normalised; links become absolute.
+        content_type: the Content-Type header, for its charset.
+        xml: the document is XHTML.
+    """
+    decoded = decode(payload, content_type)
+    tree, _ = parse_html(self_closed(decoded.data) if xml else decoded.data)
+    if tree.root is None:
+        return ""
+    walker = rich_walk(tree.root, mark_nodes(tree.root))
+    base = url
+    if walker.parts.base is not None:
+        resolved = LinkResolver(url).resolve(walker.parts.base)
+        base = url if isinstance(resolved, Refusal) else resolved
+    writer = _Writer(LinkResolver(base, decoded.charset or "utf-8"), mode is MarkdownMode.CITATIONS)
+    numbers = _selected(walker, url, mode)
+    chunks = _chunks(walker, numbers, writer)
+    if writer.references:
+        chunks.append(
+            "\n".join(f"[{number}]: {target}" for target, number in writer.references.items())
+        )
+    return "\n\n".join(chunks) + "\n" if chunks else ""
+
+
+def _selected(walker: RichWalker, url: str, mode: MarkdownMode) -> list[int]:
+    """Return the numbers of the blocks that become Markdown, in order.
+
+    The main text has no title and no lists of links. Markdown has them, where they are in the
+    element that holds the main text.
+    """
+    parts = walker.parts
+    visible = [number for number, block in enumerate(parts.blocks) if block[5] != ALT]
+    if mode is MarkdownMode.FULL or not visible:
+        return visible
+    starts = {first for first, _ in main_ranges(parts, url).ranges}
+    selected = {number for number in visible if parts.blocks[number][0] in starts}
+    if not selected:
+        return []
+    flags = element_flags(parts.elements)
+    own = [number for number in visible if not flags[parts.blocks[number][4]] & IN_EXCLUDED]
+    first, last = _extent(parts, selected)
+    inside = [number for number in own if first <= parts.blocks[number][4] < last]
+    if _size(parts, selected) >= MIN_SHARE * _size(parts, inside):
+        selected.update(inside)
+    else:
+        selected.update(_gaps(visible, selected, set(own)))
+    titles = [number for number in own if parts.blocks[number][5] == _H1]
+    if titles and not selected.intersection(titles):
+        selected.update([number for number in titles if number < min(selected)][-1:])
+    return sorted(selected)
+
+
+def _extent(parts: PageParts, numbers: Iterable[int]) -> tuple[int, int]:
+    """Return the innermost element around all blocks, and the number after its last descendant."""
+    elements = parts.elements
+    paths = []
+    for number in numbers:
+        path = [parts.blocks[number][4]]
+        while path[-1]:
+            path.append(elements[path[-1]][0])
+        paths.append(set(path))
+    top = max(set.intersection(*paths))
+    end = top + 1
+    while end < len(elements) and elements[end][0] >= top:
+        end += 1
+    return top, end
+
+
+def _size(parts: PageParts, numbers: Iterable[int]) -> int:
+    return sum(parts.blocks[number][2] for number in numbers)
+
+
+def _gaps(visible: Sequence[int], selected: set[int], allowed: set[int]) -> list[int]:
+    """Return the allowed blocks in short gaps between selected ones."""
+    gaps: list[int] = []
+    skipped: list[int] = []
+    seen = False
+    for number in visible:
+        if number in selected:
+            if seen and len(skipped) <= MAX_GAP:
+                gaps += skipped
+            skipped.clear()
+            seen = True
+        elif number in allowed:
+            skipped.append(number)
+    return gaps
+
+
+@dataclass(slots=True, frozen=True)
+class _Part:
+    """A block to be written: its markup and the level of a heading, or 0."""
+
+    block: RichBlock
+    level: int
+
+
+def _chunks(walker: RichWalker, numbers: Sequence[int], writer: _Writer) -> list[str]:
+    """Return the blocks as Markdown, one string a block, list or table."""
+    parts = []
+    blocks, rich = walker.parts.blocks, walker.rich
+    if not numbers:
+        return []
+    images = [
+        (number, block) for number, block in rich.images if numbers[0] <= number <= numbers[-1]
+    ]
+    for number in numbers:
+        while images and images[0][0] <= number:
+            parts.append(_Part(images.pop(0)[1], 0))
+        parts.append(_Part(rich.by_number[number], _LEVELS.get(blocks[number][5], 0)))
+    return _write(parts, None, writer)
+
+
+def _write(parts: Sequence[_Part], around: Container | None, writer: _Writer) -> list[str]:
+    """Write the blocks in a container, which is that of none of them or around all of them."""
+    chunks: list[str] = []
+    for container, group in groupby(parts, lambda part: _within(part.block.container, around)):
+        inside = list(group)
+        if container is None:
+            chunks += filter(None, (_paragraph(part, writer) for part in inside))
+        elif container.kind in (LIST, ORDERED):
+            chunks += _write_list(inside, container, writer)
+        elif container.kind == QUOTE:
+            quoted = "\n\n".join(_write(inside, container, writer))
+            chunks.append("\n".join(f"> {line}".rstrip() for line in quoted.split("\n")))
+        elif container.kind == TABLE:
+            chunks += _write_table(inside, container, writer)
+        else:
+            chunks += _write(inside, container, writer)
+    return chunks
+
+
+def _within(container: Container | None, around: Container | None) -> Container | None:
+    """Return the outermost container inside of another one; None if there is none."""
+    inner = None
+    while container is not around and container is not None:
+        inner, container = container, container.around
+    return inner
+
+
+def _write_list(parts: Sequence[_Part], container: Container, writer: _Writer) -> list[str]:
+    """Write a list: its items, indented by the width of their markers."""
+    items = []
+    for item, group in groupby(parts, lambda part: _within(part.block.container, container)):
+        chunks = _write(list(group), item or container, writer)
+        if not chunks:
+            continue
+        if item is None:
+            items += chunks
+            continue
+        marker = f"{item.number}. " if container.kind == ORDERED else "- "
+        indent = " " * len(marker)
+        text = chunks[0]
+        for chunk in chunks[1:]:
+            text += ("\n" if _LIST_START.match(chunk) else "\n\n") + chunk
+        lines = text.split("\n")
+        items.append(
+            "\n".join(
+                [marker + lines[0], *(f"{indent}{line}" if line else "" for line in lines[1:])]
+            )
+        )
+    return ["\n".join(items)] if items else []
+
+
+_LIST_START = re.compile(r"- |\d+\. ")
+
+
+def _write_table(parts: Sequence[_Part], table: Container, writer: _Writer) -> list[str]:
+    """Write a table; its cells as blocks if they hold more than text, or if it has one column."""
+    cells: dict[tuple[int, int], list[str]] = {}
+    headers: set[tuple[int, int]] = set()
+    outside: list[_Part] = []
+    for part in parts:
+        cell = part.block.container
+        while cell is not None and cell.around is not None and cell.around.around is not table:
+            cell = cell.around
+        if cell is None or cell.kind != CELL_OF_ROW or cell.around is None:
+            outside.append(part)
+            continue
+        if part.block.listing or part.level or part.block.container is not cell:
+            return _write_cells(parts, table, writer)
+        segments = _split(part.block.pieces)
+        row = cell.around.number
+        for column, segment in enumerate(segments, cell.number - len(segments) + 1):
+            if text := _inline(segment, writer, in_table=True):
+                cells.setdefault((row, max(column, 1)), []).append(text)
+        if cell.is_header:
+            headers.add((row, cell.number))
+    width = max((column for _, column in cells), default=0)
+    if width < 2:
+        return _write_cells(parts, table, writer)
+    rows = sorted({row for row, _ in cells})
+    lines = [
+        "| "
+        + " | ".join("<br>".join(cells.get((row, column), [])) for column in range(1, width + 1))
+        + " |"
+        for row in rows
+    ]
+    if not any(row == rows[0] for row, _ in headers):
+        lines.insert(0, "|" + "  |" * width)
+    lines.insert(1, "|" + " --- |" * width)
+    before = [text for part in outside if (text := _paragraph(part, writer))]
+    return [*before, "\n".join(lines)]
+
+
+def _write_cells(parts: Sequence[_Part], table: Container, writer: _Writer) -> list[str]:
+    """Write the cells of a table that serves the layout as blocks one after the other."""
+    chunks: list[str] = []
+    for part in parts:
+        inner = part.block.container
+        while inner is not None and inner.around is not table and inner.kind != CELL_OF_ROW:
+            inner = inner.around
+        if part.level or part.block.listing:
+            chunks += filter(None, [_paragraph(part, writer)])
+        else:
+            texts = (_inline(segment, writer) for segment in _split(part.block.pieces))
+            chunks += filter(None, texts)
+    return chunks
+
+
+def _split(pieces: Iterable[str]) -> list[list[str]]:
+    """Split the pieces of a row at the beginnings of cells."""
+    segments: list[list[str]] = [[]]
+    for piece in pieces:
+        if piece == CELL and type(piece) is not Markup:
+            segments.append([])
+        else:
+            segments[-1].append(piece)
+    return segments
+
+
+def _paragraph(part: _Part, writer: _Writer) -> str:
+    """Write one block that is in no list, quote or table, or is alone in it."""
+    if part.block.listing is not None:
+        return _fenced(*part.block.listing)
+    pieces = [" " if piece == CELL else piece for piece in part.block.pieces]
+    text = _inline(pieces, writer)
+    if part.level and text:
+        return f"{'#' * part.level} {' '.join(text.split())}"
+    return "\n".join(_LINE_START.sub(r"\1\\\2", line) for line in text.split("\n"))
+
+
+def _fenced(text: str, language: str) -> str:
+    text = text.strip("\n") if text.strip() else ""
+    longest = max((len(run) for run in re.findall(r"`{3,}", text)), default=2)
+    fence = "`" * (longest + 1)
+    return f"{fence}{language}\n{text}\n{fence}" if text else ""
+
+
+def _escape(text: str) -> str:
+    return _ESCAPED.sub(r"\\\1", text)
+
+
+def _inline(pieces: Iterable[str], writer: _Writer, in_table: bool = False) -> str:
+    """Return the text of a line with its markup."""
+    return _Inline(writer, in_table).write(pieces)
+
+
+class _Inline:
+    """Writes the pieces of one block. Markup that holds no text is left out."""
+
+    def __init__(self, writer: _Writer, in_table: bool) -> None:
+        self._writer = writer
+        self._in_table = in_table
+        self._open: list[tuple[Markup, list[str]]] = []
+        self._out: list[str] = []
+
+    def write(self, pieces: Iterable[str]) -> str:
+        for piece in pieces:
+            if type(piece) is Markup:
+                self._mark(piece)
+            elif piece == BREAK:
+                self._out.append("<br>" if self._in_table else "\n")
+            elif self._in_code():
+                self._out.append(piece)
+            else:
+                self._out.append(_escape(piece))
+        while self._open:
+            self._close(self._open[-1][0].kind)
+        lines = (fold(line) for line in "".join(self._out).split("\n"))
+        text = "\n".join(line for line in lines if line)
+        return text.replace("|", "\\|") if self._in_table else text.replace("\n", "  \n")
+
+    def _in_code(self) -> bool:
+        return any(markup.kind == CODE for markup, _ in self._open)
+
+    def _mark(self, markup: Markup) -> None:
+        if markup.kind == IMAGE:
+            self._out.append(self._writer.image(markup.text, markup.url))
+        elif markup.kind == CHECKBOX:
+            self._out.append(f"[{markup.text}] ")
+        elif markup.kind == MATH:
+            self._out.append(f"${markup.text}$")
+        elif markup.begins:
+            self._open.append((markup, self._out))
+            self._out = []
+        elif any(each.kind == markup.kind for each, _ in self._open):
+            self._close(markup.kind)
+
+    def _close(self, kind: str) -> None:
+        """End the innermost markup of a kind, and what was opened in it."""
+        while self._open:
+            markup, outer = self._open.pop()
+            text = "".join(self._out)
+            inner = text.strip()
+            before, after = (
+                (text[: len(text) - len(text.lstrip())], text[len(text.rstrip()) :])
+                if inner
+                else ("", text)
+            )
+            outer.append(before and " ")
+            outer.append(self._marked(markup, inner))
+            outer.append(after and (" " if "\n" not in after else after))
+            self._out = outer
+            if markup.kind == kind:
+                return
+
+    def _marked(self, markup: Markup, text: str) -> str:
+        if not text:
+            return ""
+        if markup.kind == LINK:
+            visible = text.replace("\\", "").strip("\u200b\ufeff")
+            if not visible or (visible in PERMALINKS and markup.url[:1] == "#"):
+                return ""
+            return self._writer.link(" ".join(text.split()), markup.url)
+        if markup.kind == CODE:
+            if self._in_code():
+                return text
+            text = fold(text)
+            longest = max((len(run) for run in re.findall("`+", text)), default=0)
+            fence = "`" * (longest + 1)
+            space = " " if text[:1] == "`" or text[-1:] == "`" else ""
+            return f"{fence}{space}{text}{space}{fence}"
+        if self._in_code() or any(each.kind == markup.kind for each, _ in self._open):
+            return text
+        sign = _SIGNS[markup.kind]
+        return f"{sign}{text}{sign}"

@@ -1,0 +1,146 @@
+"""The type of a page: article, collection, documentation, forum, listing, product or service.
+
+A logistic regression over metadata, the URL and the shape of the page. Its numbers are in
+`content_model.json`, made by `scripts/train_main_text.py`.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Sequence
+
+from lycosa.page.html.block_features import (
+    IN_ARTICLE,
+    IN_FORM,
+    IN_MAIN,
+    IN_TABLE,
+    SENTENCE_ENDS,
+    element_flags,
+)
+from lycosa.page.html.tree import HEADINGS, TAG
+from lycosa.page.page_parts import ALT, PageParts
+
+TYPES = ("article", "collection", "documentation", "forum", "listing", "product", "service")
+
+_SCHEMA_TYPE = re.compile(r'"@type"\s*:\s*(?:\[\s*)?"([A-Za-z]+)"')
+_ARTICLES = frozenset(
+    {
+        "AnalysisNewsArticle",
+        "Article",
+        "BlogPosting",
+        "NewsArticle",
+        "ReportageNewsArticle",
+        "TechArticle",
+        "WebArticle",
+    }
+)
+_PRODUCTS = frozenset({"Offer", "Product", "ProductGroup"})
+_FORUMS = frozenset({"DiscussionForumPosting", "QAPage", "Question"})
+_LISTS = frozenset({"CollectionPage", "ItemList", "SearchResultsPage"})
+_PRICE = re.compile(r"[$£¥₹]\s?\d")  # the euro sign may also follow the number
+_PRICE_LENGTH = 20_000  # characters of a page that are searched for prices
+_LINKED_DATA_LENGTH = 200_000
+_URLS = tuple(
+    re.compile(pattern)
+    for pattern in (
+        r"/(?:t|topics?|threads?|forums?|viewtopic|showthread|discussion|d|questions|comments|r)[/.?]",
+        r"/(?:products?|p|dp|item|itm|shop)[/.]",
+        r"/(?:collections?|categor(?:y|ies)|c|cat|browse|shop|store)(?:/|$|[.?])",
+        r"/(?:docs?|documentation|manual|reference|guide|api|help|wiki|learn)[/.]",
+        r"/(?:blog|news|articles?|story|stories|posts?|\d{4}/\d\d)[/]",
+        r"^https?://[^/]+/?$",
+        r"(?:services?|solutions?|pricing|features|about|platform)(?:/|$)",
+        r"^https?://(?:docs?|developer|help)\.",
+        r"^https?://(?:forums?|community|discuss|boards)\.",
+        r"^https?://(?:shop|store)\.",
+    )
+)
+_LI, _PRE, _H1 = TAG["li"], TAG["pre"], TAG["h1"]
+_REGIONS = (IN_TABLE, IN_ARTICLE, IN_MAIN, IN_FORM)
+
+
+def type_features(
+    parts: PageParts, ranges: Sequence[tuple[int, int]], scale: float, url: str
+) -> list[float]:
+    """Return the features of a page, in the order of the model's weights. Hot path.
+
+    Args:
+        ranges: lines that the rules of `main_text` select.
+        scale: Latin letters that a character is worth.
+    """
+    starts = {first for first, _ in ranges}
+    flags = element_flags(parts.elements)
+    lines = parts.lines
+    sizes: list[int] = []
+    linked = selected = sentences = items = headings = 0
+    within = [0, 0, 0, 0]
+    seen_tags: set[int] = set()
+    for first, last, size, link_size, element, tag in parts.blocks:
+        if tag == ALT:
+            continue
+        sizes.append(size)
+        seen_tags.add(tag)
+        linked += link_size
+        if first in starts:
+            selected += size
+        if lines[last - 1].endswith(SENTENCE_ENDS):
+            sentences += size
+        if tag == _LI:
+            items += 1
+        elif tag in HEADINGS:
+            headings += 1
+        if inside := flags[element]:
+            for place, flag in enumerate(_REGIONS):
+                if inside & flag:
+                    within[place] += size
+    count, total = len(sizes), max(sum(sizes), 1)
+    text = parts.text()[:_PRICE_LENGTH]
+    prices = len(_PRICE.findall(text)) + text.count("€")
+    url = url.lower()
+    return [
+        *_declarations(parts),
+        math.log1p(selected * scale),
+        selected / total,
+        linked / total,
+        math.log1p(count),
+        math.log1p(total * scale),
+        prices / count,
+        prices > 0,
+        items / count,
+        headings / count,
+        _PRE in seen_tags,
+        *(size / total for size in within),
+        _H1 in seen_tags,
+        math.log1p(sorted(sizes)[count // 2] * scale),
+        sentences / total,
+        *(pattern.search(url) is not None for pattern in _URLS),
+    ]
+
+
+def _declarations(parts: PageParts) -> tuple[bool, ...]:
+    """Return what the metadata of a page declares."""
+    declared = {
+        name
+        for data in parts.linked_data
+        for name in _SCHEMA_TYPE.findall(data[:_LINKED_DATA_LENGTH])
+    }
+    meta = parts.meta
+    kind = (meta.get("og:type") or "").lower()
+    is_article = not declared.isdisjoint(_ARTICLES)
+    tells_article = kind in ("article", "blog", "news") or any(
+        name.startswith("article:") for name in meta
+    )
+    is_product = not declared.isdisjoint(_PRODUCTS) or "product" in kind
+    is_forum = not declared.isdisjoint(_FORUMS)
+    return (
+        is_article,
+        tells_article,
+        is_product,
+        is_forum,
+        not declared.isdisjoint(_LISTS),
+        bool(parts.times) or any("publish" in name or "date" in name for name in meta),
+        parts.has_article,
+        "author" in meta,
+        (is_article or tells_article) and not is_product and not is_forum,
+    )

@@ -1,0 +1,138 @@
+"""Markdown of pages: each kind of block and markup, what is left out, and documents recovered from
+the pages of sites.
+"""
+
+from __future__ import annotations
+
+import random
+import re
+
+import pytest
+from bench.markdown import TEMPLATES, URL, blocks, documents, f1, page
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lycosa.page.html.document import read_html
+from lycosa.page.html.markdown import MarkdownMode, page_markdown
+
+BASE = "https://www.example.org/docs/page.html"
+PROSE = "This is a sentence of prose that is long enough to be taken for one, and it has no links."
+
+
+def markdown(html: str, mode: MarkdownMode = MarkdownMode.FULL) -> str:
+    return page_markdown(html.encode(), url=BASE, mode=mode)
+
+
+@pytest.mark.parametrize(
+    ("html", "expected"),
+    [
+        ("<h1>One</h1><h3>Two <b>bold</b></h3><p>Text", "# One\n\n### Two **bold**\n\nText"),
+        ("<p>a <b>b</b><i> c</i> <del>d</del>", "a **b** *c* ~~d~~"),
+        ("<p><b><b>x</b></b><strong></strong>", "**x**"),
+        ("<p><code>a`b</code> <kbd>x * y</kbd>", "``a`b`` `x * y`"),
+        ("<p>2 * 3_4 [x] &lt;b>", r"2 \* 3\_4 \[x\] \<b>"),
+        (
+            "<p># no heading</p><p>1. no item</p><p>- none",
+            "\\# no heading\n\n1\\. no item\n\n\\- none",
+        ),
+        ("<p>line<br>break", "line  \nbreak"),
+        (
+            '<p><a href="../a(1).html#b">the <code>link</code></a>',
+            "[the `link`](https://www.example.org/a%281%29.html#b)",
+        ),
+        ('<p><a href="javascript:x()">x</a> <a>y</a> <a href="#z"></a>', "x y"),
+        ('<h2>Title<a class="headerlink" href="#t">¶</a></h2>', "## Title"),
+        ('<h2>Title<a class="hash-link" href="#t">\u200b</a></h2>', "## Title"),
+        (
+            '<p>see <img src="a.png" alt="An [image]">',
+            r"see ![An \[image\]](https://www.example.org/docs/a.png)",
+        ),
+        ("<ul><li>a<ul><li>b</ul><li><p>c</p><p>d</p></ul>", "- a\n  - b\n- c\n\n  d"),
+        (
+            "<ol start=9><li>a<li>b<pre>x\n y</pre></ol>",
+            "9. a\n10. b\n\n    ```\n    x\n     y\n    ```",
+        ),
+        (
+            "<ul><li><input type=checkbox checked> done<li><input type=checkbox> open</ul>",
+            "- [x] done\n- [ ] open",
+        ),
+        ("<blockquote><p>a</p><ul><li>b</ul></blockquote>", "> a\n>\n> - b"),
+        (
+            "<table><tr><th>A<th>B<tr><td>1|2<td><b>x</b><br>y</table>",
+            "| A | B |\n| --- | --- |\n| 1\\|2 | **x**<br>y |",
+        ),
+        ("<table><tr><td>a<td>b</table>", "|  |  |\n| --- | --- |\n| a | b |"),
+        ("<table><tr><td><h2>Layout</h2><p>Text</p><td>Side</table>", "## Layout\n\nText\n\nSide"),
+        (
+            '<pre><code class="language-py">if x:\n    y()\n</code></pre>',
+            "```py\nif x:\n    y()\n```",
+        ),
+        ('<div class="highlight-sh"><pre>a <span>b</span></pre></div>', "```sh\na b\n```"),
+        ("<pre>```\nx\n```</pre>", "````\n```\nx\n```\n````"),
+        ("<pre><code><span>a<br></span><span>b</span></code></pre>", "```\na\nb\n```"),
+        (
+            '<p><math><mi>x</mi><annotation encoding="application/x-tex">x^2</annotation></math> y',
+            "$x^2$ y",
+        ),
+        ("<p>a <span hidden>b</span><script>c</script>", "a"),
+        ("", ""),
+    ],
+)
+def test_markup(html: str, expected: str) -> None:
+    assert markdown(html).rstrip("\n") == expected
+
+
+def test_the_main_text_and_its_title() -> None:
+    menu = "".join(f"<li><a href=/{number}>Menu entry {number}</a>" for number in range(20))
+    content = f"<h1>Title</h1><p>{PROSE}</p><h2>See also</h2><ul><li><a href=/x>Other</a></ul>"
+    html = (
+        f"<nav><ul>{menu}</ul></nav><main>{content}<p>{PROSE}</p></main>"
+        f"<footer><p>{PROSE} Imprint.</p></footer><div class=cookie-consent>{PROSE} Cookies.</div>"
+    )
+    found = markdown(html, MarkdownMode.MAIN)
+    assert found.startswith(
+        f"# Title\n\n{PROSE}\n\n## See also\n\n- [Other](https://www.example.org/x)"
+    )
+    assert not any(word in found for word in ("Menu", "Imprint", "Cookies"))
+    assert "Menu entry 7" in markdown(html, MarkdownMode.FULL)
+
+
+def test_links_as_numbered_references() -> None:
+    html = f"<p>{PROSE} <a href=/x>One</a> and <a href=/y>two</a>, <a href=/x>one</a>.</p>"
+    assert markdown(html, MarkdownMode.CITATIONS) == (
+        f"{PROSE} One [1] and two [2], one [1].\n\n"
+        "[1]: https://www.example.org/x\n[2]: https://www.example.org/y\n"
+    )
+
+
+def test_the_walk_with_markup_sees_the_same_text() -> None:
+    """Markdown without its markup is the visible text, on real pages."""
+    chance = random.Random(3)
+    for text in documents([])[:20]:
+        payload = page(text, "mkdocs-material", chance)
+        lines = read_html(payload)[0].lines
+        found = page_markdown(payload, url=URL, mode=MarkdownMode.FULL)
+        found = re.sub(r"\]\(\S*?\)", "]", found)
+        bare = "".join(letter for letter in found if letter.isalnum())
+        for line in lines:
+            words = "".join(letter for letter in line if letter.isalnum())
+            if "Material" not in line:
+                assert words in bare, line
+
+
+@pytest.mark.parametrize("template", TEMPLATES)
+def test_documents_are_recovered_from_pages(template: str) -> None:
+    chance = random.Random(template)
+    texts = documents([])
+    assert len(texts) >= 20
+    scores = [
+        f1(blocks(text, URL), blocks(page_markdown(page(text, template, chance), url=URL), URL))
+        for text in texts
+    ]
+    assert sum(scores) / len(scores) >= 0.95
+
+
+@given(st.text(st.sampled_from('<>/="abp tdrhuliove12\n&;#\0\ufdd0'), max_size=300))
+def test_any_bytes_give_markdown(html: str) -> None:
+    for mode in MarkdownMode:
+        markdown(html, mode)
