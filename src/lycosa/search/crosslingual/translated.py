@@ -172,7 +172,14 @@ class Translator:
         if not whole and len(parts) == 1:
             return TranslatedTerm(
                 surface,
-                tuple(best([self._translations(parts[0], other)[: MAX_TRANSLATIONS - len(typed)], typed])),
+                tuple(
+                    best(
+                        [
+                            self._translations(parts[0], other)[: MAX_TRANSLATIONS - len(typed)],
+                            typed,
+                        ]
+                    )
+                ),
             )
         translations = best(self._translations(key, other) for key in whole)
         weight = PART_WEIGHT if translations else 1.0
@@ -188,7 +195,9 @@ class Translator:
         ]
         parted = tuple(TranslatedTerm(part, tuple(listed)) for part, listed in lesser if listed)
         return TranslatedTerm(
-            surface, tuple(best([translations[: MAX_TRANSLATIONS - len(typed)], typed])), parts=parted
+            surface,
+            tuple(best([translations[: MAX_TRANSLATIONS - len(typed)], typed])),
+            parts=parted,
         )
 
     def _translations(self, key: str, other: Analyzer) -> list[Translation]:
