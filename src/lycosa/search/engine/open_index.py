@@ -1,7 +1,7 @@
-"""An open index: find pages, score them, and return hits and facets.
+"""Search an open index: find and score pages, and return hits and facets.
 
-It has one generation, or one per shard. A tantivy index is a list of segments and its statistics
-cover all of them, so shards on one machine are searched exactly as one index.
+It has one generation, or one per shard. A tantivy index is a list of segments with common
+statistics, so shards on one machine are searched exactly as one index.
 """
 
 from __future__ import annotations
@@ -74,16 +74,16 @@ from lycosa.text.korean import holds_hangul
 
 @dataclass(slots=True, frozen=True)
 class IndexMatches:
-    """How many pages match in all, and the first of them, the best first."""
+    """The number of matches, and the best of them."""
 
     total: int
     best: list[Ranked[Address]]
 
 
 class OpenIndex:
-    """One or several open generations; later publications do not affect it. Shared by threads.
+    """One or several open generations. Shared by threads.
 
-    `before`: the index open until now. Suggestion files that both have are reused.
+    `before`: the previous index, whose suggestion files are reused if they are the same.
 
     Raises:
         WorkspaceError: a generation cannot be opened.
@@ -132,9 +132,7 @@ class OpenIndex:
         )
 
     def hint(self, text: str) -> str:
-        """What is to be installed for the words of a query to be read as this index has them; ""
-        for nothing.
-        """
+        """Return which package a query needs to be analysed as the index was; "": none."""
         return self.missing if self.missing and holds_hangul(text) else ""
 
     @property
@@ -152,9 +150,7 @@ class OpenIndex:
         limit: int,
         everywhere: TermStatistics | None = None,
     ) -> IndexMatches:
-        """The first pages, so many as `limit`. With `everywhere`, scores are about those of all
-        indexes together.
-        """
+        """Return the best pages. With `everywhere`, scores are comparable to other indexes'."""
         query = self._query(question, stage, everywhere)
         limit_with_copies = limit
         while True:
@@ -167,12 +163,10 @@ class OpenIndex:
             own = len(matches.best) - len(others)
             if len(others) >= limit or len(matches.best) < limit_with_copies:
                 return IndexMatches(matches.total - own, others[:limit])
-            limit_with_copies = (
-                limit + 2 * own
-            )  # copies of the page itself took the place of others
+            limit_with_copies = limit + 2 * own  # replace the copies of the page
 
     def count(self, parsed: ParsedQuery, language: str) -> int:
-        """How many pages hold all words of a query; in a language, or (with "") in any."""
+        """Return the number of pages with all words of a query; `language` "": any."""
         question = SearchQuery(
             parsed,
             Filters(language, restrictions=parsed.restrictions),
@@ -205,7 +199,7 @@ class OpenIndex:
         folded: bool = True,
         now_ms: int = 0,
     ) -> PageListing[Address]:
-        """Search for an expression that was not typed; no page matches `excluded`."""
+        """Search for an expression; no result matches `excluded`."""
         query = without(
             self._builder().filtered(expression, filters),
             [to_query(leaf, self._schema) for leaf in excluded],
@@ -220,9 +214,7 @@ class OpenIndex:
     def pages_of(
         self, ids: Sequence[str], filters: Filters, languages: Collection[str]
     ) -> list[Ranked[Address]]:
-        """Those of the pages with these ids that are here, that the filters let through and that
-        are in one of the languages.
-        """
+        """Return the indexed pages with these ids that match the filters and languages."""
         builder = self._builder()
         pages: list[Ranked[Address]] = []
         for page in ids:
@@ -250,9 +242,7 @@ class OpenIndex:
         addresses: Sequence[Address],
         everywhere: TermStatistics,
     ) -> list[float]:
-        """The exact scores of pages that were found, as one index of all documents would have
-        them.
-        """
+        """Return the exact scores of matches under the statistics of all indexes."""
         return [
             explained.words * explained.prior * explained.freshness
             for explained in self._explain(question, stage, addresses, everywhere)
@@ -272,7 +262,7 @@ class OpenIndex:
     def facets(
         self, question: SearchQuery, stage: float, names: tuple[str, ...]
     ) -> dict[str, dict[str, int]]:
-        """All pages that match, counted."""
+        """Return the number of matches per facet value."""
         request = aggregation(names, question.now_ms)
         return counted_values(self._searcher.aggregate(self._query(question, stage, None), request))
 
@@ -283,7 +273,7 @@ class OpenIndex:
         ranked: Sequence[Ranked[Address]],
         everywhere: TermStatistics | None = None,
     ) -> list[Hit]:
-        """Pages with their snippets."""
+        """Return the hits of pages, with snippets."""
         explanations: Sequence[Explanation | None] = [None] * len(ranked)
         if question.explain and not question.by_date:
             term_statistics = (
@@ -382,8 +372,9 @@ class OpenIndex:
 
 
 def schema_of(generation: Generation) -> str:
-    """The fields of a generation, to tell whether two can be searched as one. Raises OSError,
-    ValueError, KeyError.
+    """Return the fields of a generation. Only generations with equal ones can be searched as one.
+
+    Raises OSError, ValueError, KeyError.
     """
     return json.dumps(json.loads((generation.path / META).read_bytes())["schema"], sort_keys=True)
 
@@ -414,5 +405,5 @@ def _hit(
 
 
 def prefixes_of(reading: Reading) -> tuple[str, ...]:
-    """The beginnings of words that a reading looks for."""
+    """Return the prefixes of a reading."""
     return tuple(word.prefix for word in reading.words() if word.prefix)

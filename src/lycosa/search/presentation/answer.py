@@ -1,5 +1,5 @@
-"""From a request to an answer, the same for one index and for many: parse once, all words first,
-then most of them, then snippets.
+"""Answer a search request from one index or several: parse the query, search its stages, and make
+snippets and facets.
 """
 
 from __future__ import annotations
@@ -50,20 +50,18 @@ from lycosa.text.function_words import QUESTION_MARKS
 Place = TypeVar("Place")
 
 RELAX_BELOW = 3
-"""With fewer pages than this that hold all words, pages that hold most of them are shown too."""
+"""If fewer pages than this contain all words, pages with most of them are shown too."""
 
 NOTHING_INDEXED = Message("nothing_indexed", "no page is indexed yet")
 HOUR_MS = 3_600_000
 
 
 class AnswerSource(Protocol[Place]):
-    """What answers: one opened index, or shards far away. A place is where it finds a page
-    again.
-    """
+    """An open index, or several as one. A place identifies a page in it."""
 
     @property
     def number(self) -> int:
-        """Of the generation that answers."""
+        """Number of its generation."""
         ...
 
     @property
@@ -75,13 +73,13 @@ class AnswerSource(Protocol[Place]):
     def page(
         self, question: SearchQuery, stage: float, offset: int, count: int
     ) -> PageListing[Place]:
-        """How many pages match in all, and so many from `offset` on, the best first."""
+        """Return the number of matches, and `count` of them from `offset` on, best first."""
         ...
 
     def facets(
         self, question: SearchQuery, stage: float, names: tuple[str, ...]
     ) -> Mapping[str, Mapping[str, int]]:
-        """All pages that match, counted."""
+        """Return the number of matches per facet value."""
         ...
 
     def hits(
@@ -89,7 +87,7 @@ class AnswerSource(Protocol[Place]):
     ) -> list[Hit]: ...
 
     def spelling_candidates(self, request: SpellingRequest) -> SpellingCandidates:
-        """What the pages hold of some words, and of words near by."""
+        """Return the indexed words that equal or resemble the requested ones."""
         ...
 
     def feedback_terms(self, pages: Sequence[Ranked[Place]]) -> list[PageTerms]:
@@ -97,14 +95,12 @@ class AnswerSource(Protocol[Place]):
         ...
 
     def likeness(self, url: str) -> Likeness | None:
-        """What pages like the one of a normalised URL are found by; None if it is not here."""
+        """Return what finds pages like the one at a normalised URL; None if it is not indexed."""
         ...
 
 
 def answer(source: AnswerSource[Place] | None, request: SearchRequest) -> SearchResults:
-    """Answer a query; whatever is typed, never an exception of ours. Without a source no page is
-    indexed yet.
-    """
+    """Answer a query. Every input is valid. Without a source no page is indexed yet."""
     started = time.perf_counter()
     parsed = parse_query(request.text)
     offset = max(0, min(request.offset, MAX_HITS))
@@ -185,9 +181,7 @@ def _question(
 def _with_feedback(
     source: AnswerSource[Place], question: SearchQuery, request: SearchRequest
 ) -> SearchQuery:
-    """The question with terms of the pages that it finds first, if it is a sentence and feedback is
-    wanted.
-    """
+    """Return the query with terms of its first results, if it is a sentence and feedback is on."""
     if (
         request.feedback == OFF
         or question.by_date
@@ -216,7 +210,7 @@ def _has_one_answer(source: AnswerSource[Place], question: SearchQuery, text: st
 
 
 def matching(source: AnswerSource[Place], parsed: ParsedQuery, request: SearchRequest) -> int:
-    """How many pages hold all words of a query, within what the request narrows it to."""
+    """Return how many pages contain all words of a query, within the filters of the request."""
     question = _question(source, parsed, replace(request, explain=False))
     return source.page(question, REQUIRE_ALL, 0, 1).total if holds_words(question) else 0
 
@@ -224,7 +218,7 @@ def matching(source: AnswerSource[Place], parsed: ParsedQuery, request: SearchRe
 def spelling_of(
     source: AnswerSource[Place], parsed: ParsedQuery, request: SearchRequest, total: int
 ) -> Spelling | None:
-    """Another spelling of a query of which `total` pages hold all words, if that is little."""
+    """Return another spelling of a query whose words few (`total`) pages contain."""
     if (
         not request.spelling
         or not parsed.required
@@ -254,9 +248,7 @@ def _answer(
     count: int,
     notes: list[str],
 ) -> tuple[int, int, list[Hit], dict[str, dict[str, int]]]:
-    """How many pages hold all words; how many are found in all; those of them that are shown;
-    facets.
-    """
+    """Return the number of pages with all words, that of all results, the hits, and the facets."""
     if not holds_words(question):
         notes.append(Message("no_word", "the query contains no word"))
         return 0, 0, [], {}
