@@ -251,7 +251,7 @@ def test_an_expansion_reaches_other_shards(searcher: Searcher) -> None:
     assert index is not None
     request = SearchRequest(TOPIC, language="en", feedback="on")
     question = answers._with_feedback(
-        index, answers._question(index, parse_query(TOPIC), request), request
+        index, answers._search_query(index, parse_query(TOPIC), request), request
     )
     assert question.expansion is not None
     sent = json.loads(QueryMessage.of(TOPIC, question).model_dump_json())

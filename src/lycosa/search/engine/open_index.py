@@ -145,21 +145,21 @@ class OpenIndex:
 
     def find(
         self,
-        question: SearchQuery,
+        query: SearchQuery,
         stage: float,
         limit: int,
         everywhere: TermStatistics | None = None,
     ) -> IndexMatches:
         """Return the best pages. With `everywhere`, scores are comparable to other indexes'."""
-        query = self._query(question, stage, everywhere)
+        compiled = self._query(query, stage, everywhere)
         limit_with_copies = limit
         while True:
             matches = self._search(
-                query, limit_with_copies, by_date=question.by_date, now_ms=question.now_ms
+                compiled, limit_with_copies, by_date=query.by_date, now_ms=query.now_ms
             )
-            if question.like is None or not question.like.group:
+            if query.like is None or not query.like.group:
                 return matches
-            others = [page for page in matches.best if page.group != question.like.group]
+            others = [page for page in matches.best if page.group != query.like.group]
             own = len(matches.best) - len(others)
             if len(others) >= limit or len(matches.best) < limit_with_copies:
                 return IndexMatches(matches.total - own, others[:limit])
@@ -167,14 +167,14 @@ class OpenIndex:
 
     def count(self, parsed: ParsedQuery, language: str) -> int:
         """Return the number of pages with all words of a query; `language` "": any."""
-        question = SearchQuery(
+        query = SearchQuery(
             parsed,
             Filters(language, restrictions=parsed.restrictions),
             (language,) if language else self.languages,
         )
-        if not holds_words(question):
+        if not holds_words(query):
             return 0
-        result: Any = self._searcher.search(self._query(question, REQUIRE_ALL, None), 1, count=True)
+        result: Any = self._searcher.search(self._query(query, REQUIRE_ALL, None), 1, count=True)
         return result.count or 0
 
     def spelling_candidates(self, request: SpellingRequest) -> SpellingCandidates:
@@ -237,7 +237,7 @@ class OpenIndex:
 
     def rescore(
         self,
-        question: SearchQuery,
+        query: SearchQuery,
         stage: float,
         addresses: Sequence[Address],
         everywhere: TermStatistics,
@@ -245,49 +245,47 @@ class OpenIndex:
         """Return the exact scores of matches under the statistics of all indexes."""
         return [
             explained.words * explained.prior * explained.freshness
-            for explained in self._explain(question, stage, addresses, everywhere)
+            for explained in self._explain(query, stage, addresses, everywhere)
         ]
 
     def page(
-        self, question: SearchQuery, stage: float, offset: int, count: int
+        self, query: SearchQuery, stage: float, offset: int, count: int
     ) -> PageListing[Address]:
         """See `answer.AnswerSource`: a search in this index alone."""
 
         def fetch(limit: int) -> tuple[int, list[Ranked[Address]]]:
-            matches = self.find(question, stage, limit)
+            matches = self.find(query, stage, limit)
             return matches.total, matches.best
 
-        return listing(fetch, offset, count, per_host=question.per_host, folded=question.folded)
+        return listing(fetch, offset, count, per_host=query.per_host, folded=query.folded)
 
     def facets(
-        self, question: SearchQuery, stage: float, names: tuple[str, ...]
+        self, query: SearchQuery, stage: float, names: tuple[str, ...]
     ) -> dict[str, dict[str, int]]:
         """Return the number of matches per facet value."""
-        request = aggregation(names, question.now_ms)
-        return counted_values(self._searcher.aggregate(self._query(question, stage, None), request))
+        request = aggregation(names, query.now_ms)
+        return counted_values(self._searcher.aggregate(self._query(query, stage, None), request))
 
     def hits(
         self,
-        question: SearchQuery,
+        query: SearchQuery,
         stage: float,
         ranked: Sequence[Ranked[Address]],
         everywhere: TermStatistics | None = None,
     ) -> list[Hit]:
         """Return the hits of pages, with snippets."""
         explanations: Sequence[Explanation | None] = [None] * len(ranked)
-        if question.explain and not question.by_date:
-            term_statistics = (
-                self.statistics.of_query(question) if everywhere is None else everywhere
-            )
+        if query.explain and not query.by_date:
+            term_statistics = self.statistics.of_query(query) if everywhere is None else everywhere
             explanations = self._explain(
-                question, stage, [page.place for page in ranked], term_statistics
+                query, stage, [page.place for page in ranked], term_statistics
             )
 
         def highlighter(language: str) -> Highlighter:
-            reading = read_by(question.parsed, self.analysis.of(language))
+            reading = read_by(query.parsed, self.analysis.of(language))
             return Highlighter(reading.analyzer, reading.units, prefixes_of(reading))
 
-        pages = [page._replace(score=0.0) for page in ranked] if question.by_date else ranked
+        pages = [page._replace(score=0.0) for page in ranked] if query.by_date else ranked
         return self._hits(pages, highlighter, explanations)
 
     def _hits(
@@ -307,10 +305,10 @@ class OpenIndex:
         return hits
 
     def _query(
-        self, question: SearchQuery, stage: float, everywhere: TermStatistics | None
+        self, query: SearchQuery, stage: float, everywhere: TermStatistics | None
     ) -> tantivy.Query:
-        readings = readings_of(question, self.analysis)
-        return self._builder(question, everywhere).build(question, readings, stage)
+        readings = readings_of(query, self.analysis)
+        return self._builder(query, everywhere).build(query, readings, stage)
 
     def _search(
         self, query: tantivy.Query, limit: int, *, by_date: bool, now_ms: int
@@ -339,13 +337,13 @@ class OpenIndex:
 
     def _explain(
         self,
-        question: SearchQuery,
+        query: SearchQuery,
         stage: float,
         addresses: Sequence[Address],
         everywhere: TermStatistics,
     ) -> list[Explanation]:
         builder = QueryBuilder(self._schema, everywhere, everywhere)
-        expression = builder.expression(question, readings_of(question, self.analysis), stage)
+        expression = builder.expression(query, readings_of(query, self.analysis), stage)
         places = [tantivy.DocAddress(*address) for address in addresses]
         priors, published = (self.pages.column(name, addresses) for name in (PRIOR, PUBLISHED))
         rescorer = Rescorer(self._schema, self._searcher, everywhere)
@@ -354,20 +352,20 @@ class OpenIndex:
             words = rescorer.score(expression, place) if expression is not None else 0.0
             parts = (
                 rescorer.parts(expression, place)
-                if expression is not None and question.explain
+                if expression is not None and query.explain
                 else ()
             )
             explanations.append(
-                Explanation(words, prior_of(weight), freshness(at, question.now_ms), parts)
+                Explanation(words, prior_of(weight), freshness(at, query.now_ms), parts)
             )
         return explanations
 
     def _builder(
-        self, question: SearchQuery | None = None, everywhere: TermStatistics | None = None
+        self, query: SearchQuery | None = None, everywhere: TermStatistics | None = None
     ) -> QueryBuilder:
-        if question is None or everywhere is None:
+        if query is None or everywhere is None:
             return QueryBuilder(self._schema, self.statistics, self.statistics)
-        here = self.statistics.of_query(question)
+        here = self.statistics.of_query(query)
         return QueryBuilder(self._schema, here, here if everywhere == here else everywhere)
 
 

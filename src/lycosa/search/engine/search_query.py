@@ -42,31 +42,31 @@ class SearchQuery:
 
 
 @functools.lru_cache(maxsize=256)
-def readings_of(question: SearchQuery, analysis: Analysis = Analysis()) -> list[Reading]:
+def readings_of(query: SearchQuery, analysis: Analysis = Analysis()) -> list[Reading]:
     """Return the readings of a query. Cached, because every step of a search needs them."""
-    return read(question.parsed, question.languages, analysis)
+    return read(query.parsed, query.languages, analysis)
 
 
-def holds_words(question: SearchQuery) -> bool:
+def holds_words(query: SearchQuery) -> bool:
     """Return whether there is anything to search for: a word, or filters alone."""
-    parsed, readings = question.parsed, readings_of(question)
-    if question.like is not None or any(
+    parsed, readings = query.parsed, readings_of(query)
+    if query.like is not None or any(
         reading.parts or (reading.excluded and not parsed.required) for reading in readings
     ):
         return True
     return not parsed.required and bool(parsed.restrictions)
 
 
-def parts_of(question: SearchQuery) -> int:
+def parts_of(query: SearchQuery) -> int:
     """Return the number of words and groups that the query requires."""
-    return max((len(reading.parts) for reading in readings_of(question)), default=0)
+    return max((len(reading.parts) for reading in readings_of(query)), default=0)
 
 
-def stages_of(question: SearchQuery) -> tuple[float, ...]:
+def stages_of(query: SearchQuery) -> tuple[float, ...]:
     """Return the stages, in order. A sentence has one: few pages contain most of its words."""
-    parts = parts_of(question)
-    if question.like is None and is_sentence(question.parsed, parts, readings_of(question)):
+    parts = parts_of(query)
+    if query.like is None and is_sentence(query.parsed, parts, readings_of(query)):
         return (SENTENCE,)
-    if parts < 2 or question.like is not None:
+    if parts < 2 or query.like is not None:
         return (REQUIRE_ALL,)
     return (REQUIRE_ALL, RELAX_SHARE, ANY)

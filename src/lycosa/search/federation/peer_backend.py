@@ -85,9 +85,9 @@ class PeerBackend:
         return self._same(message)
 
     def statistics(
-        self, text: str, question: SearchQuery, timeout_s: float
+        self, text: str, query: SearchQuery, timeout_s: float
     ) -> tuple[IndexDescription, TermStatistics]:
-        request = StatisticsRequest(question=QueryMessage.of(text, question))
+        request = StatisticsRequest(question=QueryMessage.of(text, query))
         with self._recording_failures():
             message = self._http.ask(
                 f"{PATH}/statistics", request, IndexStatisticsMessage, timeout_s
