@@ -25,9 +25,9 @@ def test_queries_over_five_thousand_pages(tmp_path: Path) -> None:
     with Indexer(root) as indexer:
         indexer.update()
     searcher = Searcher(root)
-    asked = queries(samples, 300)
-    latencies(lambda query: searcher.search(SearchRequest(query, HITS)), asked[:20])
-    _, cpu = latencies(lambda query: searcher.search(SearchRequest(query, HITS)), asked)
+    requests = queries(samples, 300)
+    latencies(lambda query: searcher.search(SearchRequest(query, HITS)), requests[:20])
+    _, cpu = latencies(lambda query: searcher.search(SearchRequest(query, HITS)), requests)
     assert quantile(cpu, 0.95) < P95_MS
     ranks = known_item(searcher, samples)
     assert ranks["title"] >= TITLE_RANK
