@@ -61,4 +61,4 @@ def _english(message: str, values: Mapping[str, Value]) -> str:
         return match[2 if number == 1 else 3].replace("#", f"{number:,}")
 
     chosen = _PLURAL.sub(plural, message)
-    return _VALUE.sub(lambda found: str(values[found[1]]), chosen)
+    return _VALUE.sub(lambda result: str(values[result[1]]), chosen)

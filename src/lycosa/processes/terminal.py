@@ -45,8 +45,8 @@ class EscapingStream:
     def __getattr__(self, name: str) -> Any:
         return getattr(self.raw, name)
 
-    def _written(self, found: re.Match[str]) -> str:
-        character = found[0]
+    def _written(self, result: re.Match[str]) -> str:
+        character = result[0]
         if character in _CODES:
             return _CODES[character] if self._colours else ""
         return f"\\x{ord(character):02x}" if character < "\u0100" else f"\\u{ord(character):04x}"

@@ -123,7 +123,7 @@ def _nodes(tables: LiveTables, name: SiteName) -> pl.DataFrame:
     urls = urls.select(
         "url", pl.col("state").cast(states), "reason", "referrer", "depth", "visited_at"
     )
-    known = (
+    states_of_urls = (
         urls.sort("state", "visited_at")
         .unique("url", keep="last")
         .with_columns(pl.col("state").cast(pl.String))
@@ -152,7 +152,7 @@ def _nodes(tables: LiveTables, name: SiteName) -> pl.DataFrame:
     )
     visits = tables.scan("visits").filter(here & ~pl.col("kind").is_in(_NO_ROWS)).select(columns)
     newest_visits = visits.sort("fetched_at", maintain_order=True).unique("url", keep="last")
-    joined = known.join(newest_pages, on="url", how="left").join(
+    joined = states_of_urls.join(newest_pages, on="url", how="left").join(
         newest_visits, on="url", how="left"
     )
     nodes = joined.sort("url").collect().with_columns(hash=pl.col("url").hash(), verdict=_verdict())
@@ -188,7 +188,7 @@ def _verdict() -> pl.Expr:
 
 
 def newest_answers(
-    tables: LiveTables, urls: pl.DataFrame, known: pl.DataFrame | None = None
+    tables: LiveTables, urls: pl.DataFrame, known_answers: pl.DataFrame | None = None
 ) -> pl.DataFrame:
     """Return hash, url, verdict, redirect_to of the fetched URLs and of their redirect targets.
 
@@ -196,7 +196,7 @@ def newest_answers(
         urls: hashes of URLs.
         known: answers that are known already; they come first and are not looked up again.
     """
-    answers = [pl.DataFrame(schema=_ANSWER) if known is None else known]
+    answers = [pl.DataFrame(schema=_ANSWER) if known_answers is None else known_answers]
     seen = answers[0].select("hash")
     for _ in range(MAX_HOPS):
         urls = urls.join(seen, on="hash", how="anti")

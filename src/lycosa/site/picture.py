@@ -231,9 +231,16 @@ def _cell(page: PageLine, x: int, y: int, broken: int, say: _Say) -> Iterator[st
         "{n, plural, one {# outgoing link} other {# outgoing links}}",
         n=page.out_links,
     )
-    told = [unquote(page.url), page.title, say(way), say(to_it), say(of_it), format_size(page.size)]
+    lines = [
+        unquote(page.url),
+        page.title,
+        say(way),
+        say(to_it),
+        say(of_it),
+        format_size(page.size),
+    ]
     if broken:
-        told.append(
+        lines.append(
             say(
                 Message(
                     "site-broken",
@@ -243,7 +250,7 @@ def _cell(page: PageLine, x: int, y: int, broken: int, say: _Say) -> Iterator[st
             )
         )
     yield (
-        f"<g><title>{_text(chr(10).join(filter(None, told)))}</title>"
+        f"<g><title>{_text(chr(10).join(filter(None, lines)))}</title>"
         f'<rect x="{x}" y="{y}" width="{_CELL_W - 2}" height="{_CELL_H - 2}" fill="{colour}"/>'
     )
     if broken:

@@ -175,10 +175,11 @@ def has_question_word(words: Sequence[str], language: str) -> bool:
     A question word can stand anywhere there, and may have been cut in up to three words. One of
     a single character, which often is part of another word, counts at the beginning and the end.
     """
-    known, joiner = question_words(language), "\u0f0b" if language == "bo" else ""
+    vocabulary = question_words(language)
+    joiner = "\u0f0b" if language == "bo" else ""
     for start in range(len(words)):
         for end in range(start + 1, min(start + _MOST_CUT, len(words)) + 1):
             text = joiner.join(words[start:end])
-            if text in known and (len(text) > 1 or start == 0 or end == len(words)):
+            if text in vocabulary and (len(text) > 1 or start == 0 or end == len(words)):
                 return True
     return False
