@@ -1,7 +1,6 @@
-"""Durations and sizes with their units: `10s`, `1.5h`, `64MiB`.
+"""Durations and sizes with units: `10s`, `1.5h`, `64MiB`.
 
-`format_duration` and `write_size` are exact, reading gives back what was written; `format_size`
-rounds, for people.
+`format_duration` and `write_size` are exact; `format_size` rounds.
 """
 
 from __future__ import annotations
@@ -34,7 +33,7 @@ _SIZES = {
 _SIZES_BY_LOWER = {unit.lower(): size for unit, size in _SIZES.items()}
 _PART = re.compile(r"([0-9]{1,30}(?:\.[0-9]{1,30})?)\s*([a-zA-Z]+)\s*")
 _LIMIT = 2**53
-"""Milliseconds (285,000 years) or bytes (8 PiB): what every reader of JSON still holds exactly."""
+"""Maximum of milliseconds (285,000 years) or bytes (8 PiB), exact in every JSON reader."""
 
 
 def parse_duration_ms(text: str) -> int:
@@ -67,9 +66,7 @@ def parse_duration_ms(text: str) -> int:
 
 
 def format_duration(milliseconds: float) -> str:
-    """90000 -> `"1m30s"`, 1500 -> `"1.5s"`: exact to the millisecond, `parse_duration_ms` reads it
-    back. Not for negatives.
-    """
+    """90000 -> `"1m30s"`, 1500 -> `"1.5s"`: exact to the millisecond, not negative."""
     rest = round(milliseconds)
     if rest < 1_000:
         return f"{rest}ms" if rest else "0s"
@@ -116,9 +113,9 @@ def write_size(size: int) -> str:
 
 
 def format_size(size: float) -> str:
-    """10485760 -> `"10MiB"`: binary units, at most one decimal, for people."""
+    """10485760 -> `"10MiB"`: rounded to at most one decimal."""
     for unit in ("B", "KiB", "MiB", "GiB"):
-        if size < 1023.5:  # what would round to 1024 is written in the next unit
+        if size < 1023.5:  # 1024 is written in the next unit
             return (
                 f"{size:.0f}{unit}"
                 if unit == "B" or size >= 100

@@ -1,4 +1,4 @@
-"""Start compaction, vacuum and ranking during a crawl, in separate processes, when due."""
+"""Start compaction, vacuum and ranking during a crawl, in separate processes."""
 
 from __future__ import annotations
 
