@@ -32,6 +32,10 @@ _SIZES = {
 }
 _SIZES_BY_LOWER = {unit.lower(): size for unit, size in _SIZES.items()}
 _PART = re.compile(r"([0-9]{1,30}(?:\.[0-9]{1,30})?)\s*([a-zA-Z]+)\s*")
+_DURATION = re.compile(
+    rf"(?:[0-9]{{1,30}}(?:\.[0-9]{{1,30}})?\s*(?:{'|'.join(_DURATION_MS)})\s*)+",
+    re.IGNORECASE | re.ASCII,
+)
 _LIMIT = 2**53
 """Maximum of milliseconds (285,000 years) or bytes (8 PiB), exact in every JSON reader."""
 
@@ -45,21 +49,12 @@ def parse_duration_ms(text: str) -> int:
     stripped = text.strip()
     if re.fullmatch(r"0+(\.0+)?", stripped):
         return 0
-    position, total = 0, Decimal(0)
-    while position < len(stripped):
-        match = _PART.match(stripped, position)
-        unit = _DURATION_MS.get(match[2].lower()) if match else None
-        if match is None or unit is None:
-            raise UsageError(
-                f"{text!r} is not a duration: write a number and a unit, as in "
-                "500ms, 10s, 5m, 2h, 1d"
-            )
-        total += Decimal(match[1]) * unit
-        position = match.end()
-    if not stripped:
+    if not _DURATION.fullmatch(stripped):
         raise UsageError(
-            "a duration is empty: write a number and a unit, as in 500ms, 10s, 5m, 2h, 1d"
+            f"{text!r} is not a duration: write a number and a unit, as in 500ms, 10s, 5m, 2h, 1d"
         )
+    parts = _PART.findall(stripped)
+    total = sum(Decimal(number) * _DURATION_MS[unit.lower()] for number, unit in parts)
     if total > _LIMIT:
         raise UsageError(f"{text!r} is too long for a duration")
     return round(total)
