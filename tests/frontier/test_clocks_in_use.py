@@ -110,12 +110,12 @@ class Simulation:
 
 def sites(domains: dict[str, int], pages: int, seed: int = 1) -> list[Site]:
     chance = random.Random(seed)
-    found: list[Site] = []
+    result: list[Site] = []
     for domain, hosts in domains.items():
         for _ in range(hosts):
             took = chance.choice((5, 20, 300))
-            found.append(Site(len(found) + 1, domain, pages, took, max(1_000, 10 * took)))
-    return found
+            result.append(Site(len(result) + 1, domain, pages, took, max(1_000, 10 * took)))
+    return result
 
 
 def check_log(log: list[Served], places: int) -> None:

@@ -103,6 +103,7 @@ _NOT_FOUND: Final = re.compile(
 )
 
 
+@lru_cache(maxsize=64)
 def titled_as_missing(title: str) -> bool:
     """Whether a title speaks of a page that is not there, in one of some 25 languages."""
     return _NOT_FOUND.search(title[:200]) is not None
