@@ -226,7 +226,7 @@ def wordpress(body: str, chance: random.Random) -> str:
 def news(body: str, chance: random.Random) -> str:
     teasers = "".join(
         f'<div class="teaser"><h3><a href="/n/{number}">Another story of the day number {number}</a>'
-        "</h3><p>What happened next surprised everybody in the small town by the sea.</p></div>"
+        "</h3><p>What happened next surprised people in the small town by the sea.</p></div>"
         for number in range(6)
     )
     return (

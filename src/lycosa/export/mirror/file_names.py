@@ -19,6 +19,7 @@ _EXTENSIONS = {
     "text/css": (".css",),
     "text/javascript": (".js", ".mjs"),
     "application/javascript": (".js", ".mjs"),
+    "text/markdown": (".md",),
     "text/plain": (".txt",),
     "text/xml": (".xml", ".rss", ".atom"),
     "application/xml": (".xml", ".rss", ".atom"),

@@ -126,6 +126,20 @@ def page_markdown(
     return "\n\n".join(chunks) + "\n" if chunks else ""
 
 
+def text_markdown(text: str, headings: Sequence[str]) -> str:
+    """Return the Markdown of a document that is not HTML: its lines as paragraphs, and those that
+    are the next heading as headings.
+    """
+    chunks = []
+    expected = list(reversed(headings))
+    for line in text.split("\n"):
+        if expected and line == expected[-1]:
+            chunks.append(f"## {expected.pop()}")
+        elif line.strip():
+            chunks.append(_line_as_text(_escape(line.strip())))
+    return "\n\n".join(chunks) + "\n" if chunks else ""
+
+
 def _selected(walker: RichWalker, url: str, mode: MarkdownMode) -> list[int]:
     """Return the numbers of the blocks that become Markdown, in order.
 
@@ -340,7 +354,12 @@ def _paragraph(part: _Part, writer: _Writer) -> str:
     text = _inline(pieces, writer)
     if part.level and text:
         return f"{'#' * part.level} {' '.join(text.split())}"
-    return "\n".join(_LINE_START.sub(r"\1\\\2", line) for line in text.split("\n"))
+    return "\n".join(map(_line_as_text, text.split("\n")))
+
+
+def _line_as_text(line: str) -> str:
+    """Return a line so that its first characters begin no heading, list, quote or table."""
+    return _LINE_START.sub(r"\1\\\2", line)
 
 
 def _fenced(text: str, language: str) -> str:

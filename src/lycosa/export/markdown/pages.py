@@ -1,0 +1,258 @@
+"""Export pages as Markdown: one file a page, or `llms.txt` and `llms-full.txt` of a site."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import NamedTuple
+from urllib.parse import urlsplit
+
+import polars as pl
+
+from lycosa.archive.warc.reader import read_rendered, read_response
+from lycosa.core.errors import ArchiveError, UsageError, WorkError
+from lycosa.core.records import Exchange, VisitKind
+from lycosa.export.mirror.file_names import file_names
+from lycosa.http.decode import decode_with, parse_head
+from lycosa.page.html.markdown import MarkdownMode, page_markdown, text_markdown
+from lycosa.page.media import MediaFormat, format_of
+from lycosa.store.tables.live import LiveTables
+from lycosa.store.workspace import Workspace
+from lycosa.url.site_name import site_name
+
+MEDIA_TYPE = "text/markdown"
+_DECODED_LIMIT = 1 << 28  # bytes
+_HTML = frozenset({MediaFormat.HTML, MediaFormat.XHTML})
+_COLUMNS = (
+    *("url", "title", "description", "language", "page_type", "published_at", "fetched_at"),
+    *("text_digest", "headings", "main_text", "text"),
+    *("content_type", "warc_file", "warc_offset", "warc_length"),
+)
+
+
+@dataclass(slots=True, frozen=True)
+class MarkdownReport:
+    """What was written. `unreadable`: URLs whose response is damaged or missing in the archive."""
+
+    folder: Path
+    pages: int
+    bytes: int
+    unreadable: list[str] = field(default_factory=list)
+
+
+class MarkdownPage(NamedTuple):
+    """A page and its Markdown. Times are in UTC."""
+
+    url: str
+    title: str
+    description: str
+    language: str
+    page_type: str
+    published_at: datetime | None
+    fetched_at: datetime
+    digest: str
+    markdown: str
+
+    def with_front_matter(self) -> str:
+        """Return a file: YAML front matter, then the Markdown. Strings are JSON, which is YAML."""
+        values = {
+            "url": self.url,
+            "title": self.title,
+            "type": self.page_type,
+            "language": self.language,
+            "published": _iso(self.published_at),
+            "fetched": _iso(self.fetched_at),
+            "digest": self.digest,
+        }
+        lines = [
+            f"{name}: {json.dumps(value, ensure_ascii=False)}"
+            for name, value in values.items()
+            if value
+        ]
+        return "---\n" + "\n".join(lines) + f"\n---\n\n{self.markdown}"
+
+
+def _iso(moment: datetime | None) -> str:
+    return "" if moment is None else moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def markdown_pages(
+    workspace: Workspace,
+    *,
+    site: str = "",
+    collection: str = "",
+    mode: MarkdownMode = MarkdownMode.MAIN,
+    unreadable: list[str] | None = None,
+) -> Iterator[MarkdownPage]:
+    """Yield the newest version of each page that robots directives allow to index, by archive
+    position.
+
+    Args:
+        site: a host, host:port or URL; "" all.
+        collection: pages of this collection only; "" all, each URL once.
+        unreadable: gets the URLs whose response cannot be read.
+
+    Raises:
+        UsageError: `site` is invalid, or there are no such pages.
+    """
+    empty = True
+    for row in _rows(workspace, site, collection):
+        empty = False
+        values = dict(zip(_COLUMNS, row, strict=True))
+        try:
+            text = _markdown(workspace, values, mode)
+        except (ArchiveError, FileNotFoundError):
+            if unreadable is not None:
+                unreadable.append(values["url"])
+            continue
+        if text:
+            yield MarkdownPage(
+                *(values[name] for name in _COLUMNS[:7]), f"xxh3:{values['text_digest']:016x}", text
+            )
+    if empty:
+        raise UsageError(
+            "there are no such pages: `lycosa status --by host` lists the hosts of the workspace"
+        )
+
+
+def _rows(workspace: Workspace, site: str, collection: str) -> Iterator[tuple[object, ...]]:
+    tables = LiveTables(workspace)
+    pages = tables.scan("pages").filter(pl.col("may_index"))
+    if collection:
+        pages = pages.filter(pl.col("collection") == collection)
+    if site:
+        pages = pages.filter(site_name(site).rows())
+    places = ("content_type", "warc_file", "warc_offset", "warc_length")
+    visits = tables.scan("visits").filter(pl.col("warc_file") != "")
+    rows = (
+        pages.sort("fetched_at")
+        .unique("url", keep="last")
+        .join(visits.select("record_id", *places).unique("record_id"), on="record_id")
+        .sort("warc_file", "warc_offset")
+        .select(_COLUMNS)
+    )
+    yield from rows.collect(engine="streaming").iter_rows()
+
+
+def _markdown(workspace: Workspace, page: dict[str, object], mode: MarkdownMode) -> str:
+    """Return the Markdown of a page. Raises ArchiveError: its record is damaged."""
+    path = workspace.path(str(page["warc_file"]))
+    offset, length = int(str(page["warc_offset"])), int(str(page["warc_length"]))
+    url, content_type = str(page["url"]), str(page["content_type"])
+    stored = read_response(path, offset, length)
+    exchange = Exchange(
+        url, VisitKind.PAGE, 0, 0, response_head=stored.head, body=stored.body, status=stored.status
+    )
+    payload = decode_with(exchange, parse_head(stored.head), _DECODED_LIMIT).payload
+    form = format_of(content_type, payload)
+    if form not in _HTML:
+        whole = mode is MarkdownMode.FULL or not page["main_text"]
+        headings = page["headings"]
+        assert isinstance(headings, list)
+        return text_markdown(str(page["text"] if whole else page["main_text"]), headings)
+    try:
+        rendered = read_rendered(path, offset + length)
+    except (ArchiveError, FileNotFoundError):
+        rendered = b""
+    if rendered:
+        return page_markdown(rendered, url=url, content_type="text/html; charset=utf-8", mode=mode)
+    is_xml = form is MediaFormat.XHTML
+    return page_markdown(payload, url=url, content_type=content_type, mode=mode, xml=is_xml)
+
+
+def export_markdown(
+    workspace: Workspace,
+    target: str | Path,
+    *,
+    site: str = "",
+    collection: str = "",
+    mode: MarkdownMode = MarkdownMode.MAIN,
+) -> MarkdownReport:
+    """Write each page to `target/HOST/PATH.md`, with front matter: URL, title, type, language,
+    dates, digest of the text. A file that would not change is left alone.
+
+    Raises:
+        UsageError: see `markdown_pages`.
+        WorkError: the folder cannot be written.
+    """
+    folder = Path(target)
+    count = size = 0
+    unreadable: list[str] = []
+    urls = LiveTables(workspace).scan("pages").select(pl.col("url").unique()).collect()["url"]
+    names = file_names((url, MEDIA_TYPE) for url in urls)
+    pages = markdown_pages(
+        workspace, site=site, collection=collection, mode=mode, unreadable=unreadable
+    )
+    try:
+        for page in pages:
+            data = page.with_front_matter().encode()
+            _write(folder / names[page.url], data)
+            count += 1
+            size += len(data)
+    except OSError as error:
+        raise WorkError(
+            f"{folder} cannot be written: {error.strerror}; run the same command again"
+        ) from error
+    return MarkdownReport(folder, count, size, unreadable)
+
+
+def export_llms(
+    workspace: Workspace, site: str, target: str | Path, *, collection: str = ""
+) -> MarkdownReport:
+    """Write `llms.txt` (an index of the pages of a site, llmstxt.org) and `llms-full.txt` (their
+    Markdown) into a folder.
+
+    Raises:
+        UsageError: see `markdown_pages`.
+        WorkError: the folder cannot be written.
+    """
+    folder = Path(target)
+    unreadable: list[str] = []
+    found = markdown_pages(workspace, site=site, collection=collection, unreadable=unreadable)
+    pages = sorted(found, key=lambda page: (_depth(page.url), page.url))
+    home = pages[0] if pages else None
+    title = (home.title if home else "") or site
+    sections: dict[str, list[str]] = {}
+    for page in pages:
+        note = f": {page.description}" if page.description else ""
+        label = (page.title or page.url).replace("[", "(").replace("]", ")")
+        sections.setdefault(_section(page.url), []).append(f"- [{label}]({page.url}){note}")
+    summary = f"\n> {home.description}\n" if home and home.description else ""
+    index = f"# {title}\n{summary}" + "".join(
+        f"\n## {name}\n\n" + "\n".join(lines) + "\n" for name, lines in sections.items()
+    )
+    full = "\n".join(
+        f"# {page.title or page.url}\n\nSource: {page.url}\n\n{page.markdown}" for page in pages
+    )
+    try:
+        _write(folder / "llms.txt", index.encode())
+        _write(folder / "llms-full.txt", full.encode())
+    except OSError as error:
+        raise WorkError(f"{folder} cannot be written: {error.strerror}") from error
+    return MarkdownReport(folder, len(pages), len(index.encode()) + len(full.encode()), unreadable)
+
+
+def _depth(url: str) -> int:
+    return urlsplit(url).path.rstrip("/").count("/")
+
+
+def _section(url: str) -> str:
+    """Return the name of a section: the first folder of the path."""
+    first, _, rest = urlsplit(url).path.lstrip("/").partition("/")
+    return first.replace("-", " ").replace("_", " ").title() if rest else "Pages"
+
+
+def _write(path: Path, data: bytes) -> None:
+    """Write a file completely or not at all, unless it has this content already."""
+    try:
+        if path.stat().st_size == len(data) and path.read_bytes() == data:
+            return
+    except FileNotFoundError:
+        path.parent.mkdir(parents=True, exist_ok=True)
+    part = path.with_name(".part~")
+    part.write_bytes(data)
+    os.replace(part, path)
