@@ -61,7 +61,7 @@ class History:
 
 def visits_over_time(root: str, most: int = 60, host: str = "", collection: str = "") -> History:
     """The visits of a workspace, or of one host or collection of it, in at most `most` steps.
-    Checks are left out (`lycosa uptime` tells of those).
+    Checks are left out (`lycosa monitor` tells of those).
 
     Raises:
         WorkspaceError: there is no workspace, or it is damaged.

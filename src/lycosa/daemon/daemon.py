@@ -100,7 +100,7 @@ def run(
     workspace = Workspace.open_or_create(order.root)
     if engine is not None and (monitors or plan.config.monitor):
         report(
-            "availability checks are not made with several workers: run `lycosa uptime watch` in "
+            "availability checks are not made with several workers: run `lycosa monitor run` in "
             "a separate workspace"
         )
     with workspace.own(COMMAND, clock) as owner:
