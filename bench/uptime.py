@@ -1,7 +1,7 @@
 """What checks of availability cost, and how soon outages are found: `python -m bench.uptime
 [--monitors N] [--seconds T] [--hosts H]`.
 
-A real nginx serves H loopback addresses, a fifth of them over TLS; `lycosa uptime watch`, a process
+A real nginx serves H loopback addresses, a fifth of them over TLS; `lycosa monitor run`, a process
 as a user starts it, checks N URLs there every 60 s. Five more servers go wrong half a minute after
 the start: one stops, one answers 500, one says something else, one shows an expired certificate,
 one takes too long. Printed: CPU-seconds of the process and of what it starts, from its first good
@@ -94,7 +94,7 @@ def run(folder: Path, stack: ExitStack, monitors: int, hosts: int, seconds: floa
     )
     (root / "lycosa.toml").write_text(f"[fetch]\nca_file = '{authority.certificate}'\n{settings}")
     process = subprocess.Popen(
-        [sys.executable, "-m", "lycosa.cli.main", "-w", str(root), "uptime", "watch"],
+        [sys.executable, "-m", "lycosa.cli.main", "-w", str(root), "monitor", "run"],
         stderr=subprocess.PIPE,
         text=True,
     )

@@ -196,7 +196,7 @@ def report_host(root: str, config: Config, target: str, clock: Clock | None = No
     reports = read_live(root, lambda tables: builder.build(tables, urls))
     if not (pages and pages.visits) and not any(each.last or each.watched for each in reports):
         raise UsageError(
-            f"no data about {name}: it is not monitored (`lycosa uptime add`) and "
+            f"no data about {name}: it is not monitored (`lycosa monitor add`) and "
             "was not visited in the last 30 days"
         )
     return UptimeReport(name=name, monitors=reports, pages=pages, live=live)
