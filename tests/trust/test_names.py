@@ -11,7 +11,7 @@ import pytest
 
 from lycosa.fetch import resolver as names
 from lycosa.fetch.guard import is_public
-from lycosa.fetch.resolver import Resolver, Resolution, is_name, look_up
+from lycosa.fetch.resolver import Resolution, Resolver, is_name, look_up
 from tests.fetch.fetching import fetch, open_fetcher
 
 
@@ -44,7 +44,7 @@ def test_each_has_a_thread_until_there_are_enough_and_closing_waits_for_none(
 ) -> None:
     go, begun = threading.Event(), threading.Semaphore(0)
 
-    def slow(place: names.Place) -> Resolution:
+    def slow(place: names.Endpoint) -> Resolution:
         begun.release()
         go.wait(30)
         return Resolution(place, (), "nobody")
@@ -58,7 +58,7 @@ def test_each_has_a_thread_until_there_are_enough_and_closing_waits_for_none(
     assert not begun.acquire(timeout=0.2)
     assert result.take() == []
     go.set()
-    assert {answer.place[0] for answer in accepted(result, 5)} == {
+    assert {answer.endpoint[0] for answer in accepted(result, 5)} == {
         f"name-{number}.test" for number in range(5)
     }
     go.clear()

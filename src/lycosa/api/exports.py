@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, BinaryIO
 from lycosa.commands.maintenance.export import LibraryOptions, export_pages, library_selection
 from lycosa.core.units import parse_size
 from lycosa.export.archives.wacz import WaczReport, export_wacz
-from lycosa.export.archives.warc import ExportReport, WarcSelection, export_warc
+from lycosa.export.archives.warc import WarcReport, WarcSelection, export_warc
 from lycosa.export.bulk.actions import BulkSelection
 from lycosa.export.bulk.bulk import BulkReport, export_jsonl
 from lycosa.export.library.library import LibraryReport
@@ -58,7 +58,7 @@ class Exports:
         since: int = 0,
         max_size: str = "1GB",
         responses_only: bool = False,
-    ) -> ExportReport:
+    ) -> WarcReport:
         """Export captures as WARC files with a CDXJ index."""
         return export_warc(
             Store.open(self._workspace.root),

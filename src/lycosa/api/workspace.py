@@ -62,7 +62,7 @@ if TYPE_CHECKING:
     from lycosa.search.engine.searcher import Searcher
     from lycosa.search.query.term_statistics import TermsReport
     from lycosa.site.changes import PageChange
-    from lycosa.site.links import FoundLink
+    from lycosa.site.links import StoredLink
     from lycosa.site.report import SiteReport
 
 DEFAULT_ROOT = "lycosa-data"
@@ -591,17 +591,16 @@ class Workspace:
 
     def site(self, site: str, *, slow: Duration = "1s", large_bytes: int = 1_000_000) -> SiteReport:
         """Audit a site: structure, broken links, redirects, duplicates, orphan pages."""
-        from lycosa.site.report import Thresholds
-        from lycosa.site.site_report import report_of
+        from lycosa.site.report import Thresholds, report_of
 
         thresholds = Thresholds(duration_ms("slow", slow) or 0, large_bytes)
         return report_of(self.root, site, thresholds, self.config())
 
     def links(
         self, *, to: str = "", source: str = "", broken: bool = False, site: str = ""
-    ) -> list[FoundLink]:
+    ) -> list[StoredLink]:
         """Return stored links: to a URL, from a page, both, or broken ones."""
-        from lycosa.site.site_report import links_of
+        from lycosa.site.links import links_of
 
         if not (to or source or broken):
             raise UsageError("choose --to URL, --from URL or --broken")
@@ -611,7 +610,7 @@ class Workspace:
         self, since: datetime, *, site: str = "", differences: bool = True
     ) -> list[PageChange]:
         """Return new, gone and changed pages since a time, with text differences."""
-        from lycosa.site.site_changes import changes_of
+        from lycosa.site.changes import changes_of
 
         return changes_of(self.root, self.config(), since, site, differences=differences)
 

@@ -134,7 +134,7 @@ def command(
 
 def _seeds(urls: list[str], file: str) -> list[str]:
     """Return the seeds: without a scheme https if the server speaks TLS there, else http."""
-    from lycosa.crawl.session.seeds import read_seeds
+    from lycosa.crawl.session.planning import read_seeds
     from lycosa.fetch.handle import speaks_tls
     from lycosa.url.normalise import typed_url
 

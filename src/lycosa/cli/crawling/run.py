@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gc
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated
 
 import typer
@@ -63,7 +63,7 @@ def command(
     """
     from lycosa.commands.engines import is_shared, open_engine
     from lycosa.daemon.daemon import RunOrder, run
-    from lycosa.daemon.metrics_port import MetricsPort
+    from lycosa.daemon.metrics_port import metrics_served
     from lycosa.processes.memory import steady_memory
 
     if not pages.serve and (pages.port is not None or pages.host):
@@ -73,10 +73,10 @@ def command(
     order = RunOrder(where.root, tuple(collections or ()), tuple(where.settings), engine.workers)
     with ExitStack() as stack:
         if pages.metrics_port is not None:
-            metrics = stack.enter_context(
-                MetricsPort(where.root, pages.metrics_port, pages.metrics_host)
+            address = stack.enter_context(
+                metrics_served(where.root, pages.metrics_port, pages.metrics_host)
             )
-            timed_note(f"serving metrics at {metrics.address}")
+            timed_note(f"serving metrics at {address}")
         if pages.serve:
             _serve(stack, where, pages)
         processes = None
@@ -84,7 +84,7 @@ def command(
             processes = stack.enter_context(
                 open_engine(engine.engine, engine.address, where.config(errors={}))
             )
-        run(order, timed_note, engine=processes)
+        run(replace(order, engine=processes), timed_note)
 
 
 def _serve(stack: ExitStack, where: InWorkspace, pages: PageOptions) -> None:

@@ -138,8 +138,8 @@ def _print_library(report: LibraryReport) -> None:
     for path in report.written:
         print(path)
     unread = ""
-    if report.unread:
-        unread = f", {number_of(report.unread, 'older version')} no longer in the archive"
+    if report.unreadable:
+        unread = f", {number_of(report.unreadable, 'older version')} no longer in the archive"
     print(
         f"{number_of(report.documents, 'document')} in {number_of(report.files, 'file')}, "
         f"{number_of(report.languages, 'language')}, "
@@ -168,7 +168,9 @@ def warc(
     elif not output.quiet:
         for path in report.files:
             print(path)
-        existing = f"; {number_of(report.kept, 'file')} already existed" if report.kept else ""
+        existing = (
+            f"; {number_of(report.existing, 'file')} already existed" if report.existing else ""
+        )
         print(
             f"{number_of(report.captures, 'capture')} in {number_of(len(report.files), 'file')}, "
             f"{format_size(report.bytes)}{existing}"

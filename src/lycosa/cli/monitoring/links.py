@@ -11,7 +11,7 @@ from lycosa.cli.output import note, print_json
 from lycosa.core.units import number_of
 
 if TYPE_CHECKING:
-    from lycosa.site.links import FoundLink
+    from lycosa.site.links import StoredLink
 
 _MAX_LINKS = 100
 
@@ -47,7 +47,7 @@ def command(
         raise typer.Exit(1)
 
 
-def _print_by_target(links: list[FoundLink]) -> None:
+def _print_by_target(links: list[StoredLink]) -> None:
     target = ""
     for link in sorted(links, key=lambda link: link.target):
         if link.target != target:
@@ -56,6 +56,6 @@ def _print_by_target(links: list[FoundLink]) -> None:
         print(f"  {link.source}  {link.kind} {link.anchor!r}")
 
 
-def _outcome(link: FoundLink) -> str:
+def _outcome(link: StoredLink) -> str:
     redirect = f"redirects to {link.end}" if link.end else ""
     return ", ".join(part for part in (redirect, link.answer) if part)

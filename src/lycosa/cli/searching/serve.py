@@ -97,9 +97,9 @@ def _source(
 ) -> Source | None:
     """Return where to search; None: in the index of the workspace."""
     from lycosa.commands.engines import open_engine
-    from lycosa.search.engine.replicas import ReplicaKeeper
     from lycosa.search.federation.federated_search import open_federated_search
-    from lycosa.search.federation.shards import Federation, ShardsBackend
+    from lycosa.search.federation.replica_supervisor import ReplicaSupervisor
+    from lycosa.search.federation.sharded_search import ShardedSearch
     from lycosa.serve.source import ShardsAndOthers, ShardSource
 
     is_federated = len(roots) > 1 or peers or config.search.peers or config.search.workspaces
@@ -111,14 +111,12 @@ def _source(
     engine = stack.enter_context(open_engine(shards.engine, shards.address, config))
     copy = shards.engine == "ray"
     keeper = stack.enter_context(
-        closing(ReplicaKeeper(engine, roots[0], shards.replicas, copy=copy, say=note))
+        closing(ReplicaSupervisor(engine, roots[0], shards.replicas, copy=copy, notify=note))
     )
-    replicas = stack.enter_context(closing(Federation(keeper.replicas)))
+    replicas = stack.enter_context(closing(ShardedSearch(keeper.replicas)))
     source: Source = ShardSource(replicas)
     if is_federated:
-        others = open_federated_search(
-            roots[1:], peers, config, whole=[ShardsBackend("", replicas)]
-        )
+        others = open_federated_search(roots[1:], peers, config, whole=[replicas])
         source = ShardsAndOthers(replicas, stack.enter_context(closing(others)))
     if not keeper.wait(READY_S):
         note("some shards are not ready; search results name the missing ones")

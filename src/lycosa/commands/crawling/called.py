@@ -14,13 +14,13 @@ from lycosa.commands.models import CrawlReport, FetchedPage
 from lycosa.config.settings import Collection, Config
 from lycosa.core.errors import UsageError
 from lycosa.core.records import Page, Visit
-from lycosa.crawl.session.seeds import read_seeds
+from lycosa.crawl.session.planning import read_seeds
 from lycosa.crawl.session.workspace_config import called_collection
 from lycosa.crawl.state.progress import Progress
 from lycosa.crawl.worker import Limits
 from lycosa.hooks.plugins import Plugins, plugins_with
 from lycosa.hooks.specs import hook
-from lycosa.url.site_scope import SiteScope
+from lycosa.url.site_name import SiteScope
 
 
 @dataclass(frozen=True)

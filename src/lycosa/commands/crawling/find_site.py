@@ -12,7 +12,7 @@ from lycosa.commands.models import FindReport
 from lycosa.crawl.state.progress import Progress
 from lycosa.find.find import Results, order_in_site
 from lycosa.matching.matches import StoredMatch
-from lycosa.url.site_scope import SiteScope
+from lycosa.url.site_name import SiteScope
 
 _POLL_S = 1.0
 _COUNT_EVERY = 3  # polls: counting the pages that are left reads a column

@@ -21,7 +21,7 @@ from lycosa.crawl.documents.pool import DocumentPool, document_limits
 from lycosa.crawl.processing.page_reader import Reader
 from lycosa.export.bulk.actions import BulkSelection
 from lycosa.export.bulk.bulk import BulkReport, Destination, export_bulk
-from lycosa.export.bulk.http import BulkClient, Patience, Waiting
+from lycosa.export.bulk.http import Backoff, BulkClient
 from lycosa.export.bulk.targets import OpenSearch, Quickwit, Target
 from lycosa.export.library.editions import LibrarySelection
 from lycosa.export.library.formats import FORMATS
@@ -158,13 +158,12 @@ def load_bulk(
         raise UsageError(f"--to {kind} requires --url, the address of the search cluster")
     if not 2**16 <= batch_bytes <= 2**28:
         raise UsageError("--batch must be between 64KiB and 256MiB")
-    patience = Patience()
-    waiting = Waiting(patience, report)
-    with closing(BulkClient(url, waiting, patience.timeout_s)) as client:
+    backoff = Backoff(report)
+    with closing(BulkClient(url, backoff)) as client:
         destination = Destination(kind, client.url, index, selection)
         target = kinds[kind](client, index)
         return export_bulk(
-            workspace, target, destination, waiting, batch_bytes=batch_bytes, again=again
+            workspace, target, destination, backoff, batch_bytes=batch_bytes, again=again
         )
 
 

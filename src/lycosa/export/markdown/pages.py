@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
 import polars as pl
@@ -100,9 +100,8 @@ def markdown_pages(
         UsageError: `site` is invalid, or there are no such pages.
     """
     empty = True
-    for row in _rows(workspace, site, collection):
+    for values in _rows(workspace, site, collection):
         empty = False
-        values = dict(zip(_COLUMNS, row, strict=True))
         try:
             text = _markdown(workspace, values, mode)
         except (ArchiveError, FileNotFoundError):
@@ -110,16 +109,16 @@ def markdown_pages(
                 unreadable.append(values["url"])
             continue
         if text:
-            yield MarkdownPage(
-                *(values[name] for name in _COLUMNS[:7]), f"xxh3:{values['text_digest']:016x}", text
-            )
+            facts = {name: values[name] for name in _COLUMNS[:7]}
+            digest = f"xxh3:{values['text_digest']:016x}"
+            yield MarkdownPage(**facts, digest=digest, markdown=text)
     if empty:
         raise UsageError(
             "there are no such pages: `lycosa status --by host` lists the hosts of the workspace"
         )
 
 
-def _rows(workspace: Workspace, site: str, collection: str) -> Iterator[tuple[object, ...]]:
+def _rows(workspace: Workspace, site: str, collection: str) -> Iterator[dict[str, Any]]:
     tables = LiveTables(workspace)
     pages = tables.scan("pages").filter(pl.col("may_index"))
     if collection:
@@ -135,14 +134,14 @@ def _rows(workspace: Workspace, site: str, collection: str) -> Iterator[tuple[ob
         .sort("warc_file", "warc_offset")
         .select(_COLUMNS)
     )
-    yield from rows.collect(engine="streaming").iter_rows()
+    yield from rows.collect(engine="streaming").iter_rows(named=True)
 
 
-def _markdown(workspace: Workspace, page: dict[str, object], mode: MarkdownMode) -> str:
+def _markdown(workspace: Workspace, page: dict[str, Any], mode: MarkdownMode) -> str:
     """Return the Markdown of a page. Raises ArchiveError: its record is damaged."""
-    path = workspace.path(str(page["warc_file"]))
-    offset, length = int(str(page["warc_offset"])), int(str(page["warc_length"]))
-    url, content_type = str(page["url"]), str(page["content_type"])
+    path = workspace.path(page["warc_file"])
+    offset, length = page["warc_offset"], page["warc_length"]
+    url, content_type = page["url"], page["content_type"]
     stored = read_response(path, offset, length)
     exchange = Exchange(
         url, VisitKind.PAGE, 0, 0, response_head=stored.head, body=stored.body, status=stored.status
@@ -151,9 +150,7 @@ def _markdown(workspace: Workspace, page: dict[str, object], mode: MarkdownMode)
     form = format_of(content_type, payload)
     if form not in _HTML:
         whole = mode is MarkdownMode.FULL or not page["main_text"]
-        headings = page["headings"]
-        assert isinstance(headings, list)
-        return text_markdown(str(page["text"] if whole else page["main_text"]), headings)
+        return text_markdown(page["text" if whole else "main_text"], page["headings"])
     try:
         rendered = read_rendered(path, offset + length)
     except (ArchiveError, FileNotFoundError):
