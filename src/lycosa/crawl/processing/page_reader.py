@@ -53,7 +53,7 @@ class ReadsDocuments(Protocol):
         ...
 
     def read(self, exchange: Exchange) -> ParsedExchange:
-        """What a document says; it may take seconds."""
+        """Parse a document; it may take seconds."""
         ...
 
 

@@ -52,7 +52,7 @@ class Resumed:
 
 
 @dataclass(slots=True, frozen=True)
-class HeldShelves(RowReaders):
+class HeldRowReaders(RowReaders):
     """The shelves of a worker that may hold some of the partitions."""
 
     held_partitions: HeldPartitions
@@ -69,7 +69,7 @@ def load(crawl: CrawlState, tables: LiveTables, path: Callable[[str], str]) -> R
     every host counts as fetched at this moment.
     """
     held_partitions = crawl.held_partitions
-    row_readers = HeldShelves(
+    row_readers = HeldRowReaders(
         HostRowReader("urls", path, held_partitions.held),
         HostRowReader("hosts", path, held_partitions.held),
         held_partitions,
@@ -140,7 +140,8 @@ def reconsider(crawl: CrawlState, tables: LiveTables, assignment: Assignment) ->
 
 
 def _put_off(reason: str) -> bool:
-    """Whether a URL waits for a budget or a trap rule: today's settings may say otherwise."""
+    """Return whether a URL is deferred by a budget or trap rule, which today's settings may
+    lift."""
     return reason.endswith("budget") or reason.startswith("trap_")
 
 
@@ -156,10 +157,10 @@ def stored_rows(tables: LiveTables, collection: str, states: tuple[str, ...]) ->
             yield url_record(row, hostname(row[3]))
 
 
-_LOWERED_AT_ONCE = 50_000
+_BATCH_KEYS = 50_000
 
 
-def find_again(
+def walk_links(
     crawl: CrawlState, tables: LiveTables, assignment: Assignment, *, every_link: bool
 ) -> int:
     """Admit what the stored links of the collection's known pages lead to, at the depth of today.
@@ -239,8 +240,8 @@ def _lower(
 ) -> None:
     """Write down the new depth of stored rows."""
     keys = list(lowered)
-    for start in range(0, len(keys), _LOWERED_AT_ONCE):
-        part = _key_frame(keys[start : start + _LOWERED_AT_ONCE]).lazy()
+    for start in range(0, len(keys), _BATCH_KEYS):
+        part = _key_frame(keys[start : start + _BATCH_KEYS]).lazy()
         rows = tables.scan("urls").filter(
             (pl.col("collection") == assignment.name) & (pl.col("operation") == "")
         )

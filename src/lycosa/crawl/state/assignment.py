@@ -1,5 +1,5 @@
-"""One collection as a worker works on it: what it takes, what it knows, how it paces and when it
-looks again.
+"""One collection of a worker: link gate, seen URLs, delays, page counts; and data that several
+parts of a crawl share.
 """
 
 from __future__ import annotations
