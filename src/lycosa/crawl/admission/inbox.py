@@ -42,7 +42,7 @@ class Submission(BaseModel):
     (`lycosa.crawl.policy.operations`); empty: they are fetched.
     """
 
-    model_config = ConfigDict(strict=True)
+    model_config = ConfigDict(strict=True, defer_build=True)
 
     collection: str
     urls: tuple[str, ...]

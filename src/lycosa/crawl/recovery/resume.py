@@ -203,7 +203,7 @@ def followed_links(
 
 def _walk(crawl: CrawlState, assignment: Assignment, links: pl.DataFrame) -> int:
     sources = links.select("source").unique()["source"].to_list()
-    depths = {source: _depth(crawl, assignment, source) for source in sources}
+    depths = {source: assignment.depth_of(crawl.identifier.identify(source)) for source in sources}
     source_depths = [(source, depth) for source, depth in depths.items() if depth is not None]
     frame = pl.DataFrame(
         source_depths, schema={"source": pl.String, "depth": pl.Int64}, orient="row"
@@ -226,13 +226,6 @@ def _walk(crawl: CrawlState, assignment: Assignment, links: pl.DataFrame) -> int
 
 def _key_frame(keys: Iterable[int]) -> pl.DataFrame:
     return pl.DataFrame({"url_key": list(keys)}, schema={"url_key": pl.UInt64})
-
-
-def _depth(crawl: CrawlState, assignment: Assignment, url: str) -> int | None:
-    try:
-        return assignment.seen.depth(crawl.identifier.identify(url))
-    except KeyError:
-        return None
 
 
 def _lower(

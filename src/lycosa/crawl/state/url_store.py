@@ -351,10 +351,7 @@ class UrlStore(AdmissionListener):
 
 def recorded_depth(assignments: Mapping[str, Assignment], row: UrlRow) -> int:
     """Return the least depth at which the collection knows the URL."""
-    try:
-        depth = assignments[row.collection].seen.depth(row.id)
-    except KeyError:
-        return row.depth
+    depth = assignments[row.collection].depth_of(row.id)
     return row.depth if depth is None else depth
 
 
