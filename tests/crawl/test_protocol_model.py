@@ -226,9 +226,11 @@ class Protocol(RuleBasedStateMachine):
                 WorkerProcess(world, f"worker-{len(world.processes)}", 0)
         else:
             raise Violation(f"the crawl came to no end; {sorted(world.visited())} were visited")
-        wanted = world.budget or PAGES
-        if len(world.visited()) != wanted:
-            raise Violation(f"the crawl ended with {len(world.visited())} pages, not {wanted}")
+        expected_pages = world.budget or PAGES
+        if len(world.visited()) != expected_pages:
+            raise Violation(
+                f"the crawl ended with {len(world.visited())} pages, not {expected_pages}"
+            )
 
 
 @pytest.fixture

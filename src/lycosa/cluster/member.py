@@ -25,7 +25,7 @@ from lycosa.core.errors import ClaimLost, LycosaError, UsageError
 from lycosa.core.system_errors import is_disk_full
 from lycosa.core.units import format_time
 from lycosa.crawl.membership import Lease, Ping, PingReply
-from lycosa.crawl.processing.page_reader import MAX_PAGE_MS, MarkingReader, PageMark
+from lycosa.crawl.processing.page_mark import MAX_PAGE_MS, MarkingReader, PageMark
 from lycosa.crawl.session.session import CrawlSession, SessionOptions, open_session
 from lycosa.crawl.session.worker_status import (
     CrawlPause,

@@ -19,7 +19,7 @@ from lycosa.config.settings import RunSettings
 from lycosa.core.clock import Clock
 from lycosa.core.errors import LycosaError, SettingsRefused, WorkError
 from lycosa.core.units import format_duration
-from lycosa.crawl.processing.page_reader import MAX_PAGE_MS
+from lycosa.crawl.processing.page_mark import MAX_PAGE_MS
 from lycosa.crawl.session.worker_status import WorkerStatus, continued
 from lycosa.crawl.state.progress import Progress
 from lycosa.processes.children import News
