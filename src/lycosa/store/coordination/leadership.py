@@ -316,7 +316,7 @@ def _decode(content: bytes | None) -> LeaderNote | None:
         document: Any = json.loads(content or b"null")
         if not isinstance(document, dict):
             return None
-        known = {field.name for field in fields(LeaderNote)}
-        return LeaderNote(**{key: value for key, value in document.items() if key in known})
+        names = {field.name for field in fields(LeaderNote)}
+        return LeaderNote(**{key: value for key, value in document.items() if key in names})
     except (ValueError, TypeError, RecursionError):
         return None

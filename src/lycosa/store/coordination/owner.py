@@ -165,12 +165,13 @@ def _note(storage: Storage) -> OwnerNote | None:
         document = json.loads(content) if content else None
     except (ValueError, RecursionError, PermissionError):
         return None
-    known = {field.name for field in fields(OwnerNote)}
-    if not isinstance(document, dict) or not {"pid", "host", "started_at", "command"} <= set(
-        document
-    ):
+    if not isinstance(document, dict):
         return None
-    return OwnerNote(**{key: value for key, value in document.items() if key in known})
+    names = {field.name for field in fields(OwnerNote)}
+    try:
+        return OwnerNote(**{key: value for key, value in document.items() if key in names})
+    except TypeError:  # a required field is missing
+        return None
 
 
 def _refusal(storage: Storage) -> str:
