@@ -15,7 +15,7 @@ from lycosa.cluster.coordinator import Coordinator, CoordinatorPlan
 from lycosa.config.settings import ClusterSettings
 from lycosa.core.clock import ManualClock
 from lycosa.crawl.membership import Lease, Ping
-from lycosa.store.coordination.leadership import Candidate, Timing
+from lycosa.store.coordination.leadership import LeaderCandidate, Timing
 from lycosa.store.log.claim import Claim
 from lycosa.store.workspace import Workspace
 
@@ -160,7 +160,7 @@ class Crawl:
 
     def __post_init__(self) -> None:
         self.clock = ManualClock()
-        leadership = Candidate(
+        leadership = LeaderCandidate(
             self.workspace.storage,
             "leader",
             "cluster",

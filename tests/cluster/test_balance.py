@@ -13,7 +13,7 @@ import pytest
 from lycosa.cluster.coordinator import Coordinator, CoordinatorPlan
 from lycosa.config.settings import ClusterSettings
 from lycosa.crawl.membership import Lease, Ping
-from lycosa.store.coordination.leadership import Candidate, Timing
+from lycosa.store.coordination.leadership import LeaderCandidate, Timing
 from lycosa.store.workspace import DEFAULT_PARTITIONS, Workspace
 from tests.cluster.balance import Balance, balance
 from tests.crawl.crew import Crew, job
@@ -47,7 +47,7 @@ class Steered:
     def __post_init__(self) -> None:
         workspace = self.crew.workspace()
         timing = Timing(SETTINGS.hold, SETTINGS.reassign)
-        self.leadership = Candidate(
+        self.leadership = LeaderCandidate(
             workspace.storage, "leader", "cluster", timing, self.clock
         ).look()
         assert self.leadership is not None

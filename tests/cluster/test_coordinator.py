@@ -14,7 +14,7 @@ from lycosa.cluster.quota_leases import PageBudget
 from lycosa.config.settings import ClusterSettings
 from lycosa.core.clock import ManualClock
 from lycosa.crawl.membership import Lease, Ping, PingReply
-from lycosa.store.coordination.leadership import Candidate, Leadership, Timing
+from lycosa.store.coordination.leadership import LeaderCandidate, Leadership, Timing
 from lycosa.store.log.claim import Claim
 from lycosa.store.log.transaction import CommitContents
 from lycosa.store.workspace import Workspace
@@ -94,7 +94,7 @@ class Cluster:
         self.lead()
 
     def lead(self, cluster: str = "c") -> None:
-        self.leadership = Candidate(
+        self.leadership = LeaderCandidate(
             self.workspace.storage,
             "leader",
             cluster,

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 from abc import abstractmethod
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import NamedTuple
 
 import xxhash
@@ -122,6 +124,25 @@ def file_digest(path: str) -> str:
         while chunk := file.read(_CHUNK):
             state.update(chunk)
     return state.hexdigest()
+
+
+@contextmanager
+def file_lock(path: str) -> Iterator[bool]:
+    """Lock a file during the block; yields False if another process has locked it."""
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    try:
+        yield try_lock(descriptor, fcntl.LOCK_EX)
+    finally:
+        os.close(descriptor)
+
+
+def try_lock(descriptor: int, mode: int) -> bool:
+    """Lock an open file with `fcntl.LOCK_EX` or `LOCK_SH`; return False if that would block."""
+    try:
+        fcntl.flock(descriptor, mode | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
 
 
 def sync_file(path: str, flags: int = 0) -> None:
