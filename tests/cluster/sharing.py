@@ -15,7 +15,7 @@ from lycosa.cluster.coordinator import Coordinator, CoordinatorPlan
 from lycosa.config.settings import ClusterSettings
 from lycosa.core.clock import Clock, ManualClock
 from lycosa.crawl.membership import Lease, Ping
-from lycosa.store.coordination.leadership import Candidate, Leadership, Timing
+from lycosa.store.coordination.leadership import LeaderCandidate, Leadership, Timing
 from lycosa.store.log.claim import Claim
 from lycosa.store.workspace import Workspace
 
@@ -60,7 +60,7 @@ def lead(
 ) -> tuple[Leadership, Coordinator]:
     """Lead the workspace at once, whoever led it before."""
     timing = Timing(settings.hold, settings.reassign)
-    leadership = Candidate(workspace.storage, "leader", "cluster", timing, clock).look()
+    leadership = LeaderCandidate(workspace.storage, "leader", "cluster", timing, clock).look()
     assert leadership is not None
     leadership.touch()
     state = workspace.state()

@@ -26,7 +26,7 @@ from lycosa.crawl.membership import Lease, Ping, PingReply
 from lycosa.store.compaction.compact import compact
 from lycosa.store.compaction.plan import CompactionSettings
 from lycosa.store.compaction.vacuum import vacuum
-from lycosa.store.coordination.leadership import Candidate, Leadership, Timing
+from lycosa.store.coordination.leadership import LeaderCandidate, Leadership, Timing
 from lycosa.store.log.claim import Claim, DataFolder
 from lycosa.store.log.entry import COMMIT, FOLDER, Entry, decode_entry
 from lycosa.store.log.log import Log
@@ -198,7 +198,7 @@ class CoordinatorProcess(Process):
 
     def __init__(self, world: World, name: str, cluster: str, percent: int) -> None:
         super().__init__(world, name, percent)
-        self._candidate = Candidate(
+        self._candidate = LeaderCandidate(
             self.storage, name, cluster, Timing(SETTINGS.hold, SETTINGS.reassign), self.clock
         )
         self.leadership: Leadership | None = None

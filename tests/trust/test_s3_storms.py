@@ -168,7 +168,7 @@ def test_a_success_that_contains_an_error_is_none(
         with pytest.raises(StorageError, match=location):
             storage.files.publish({path: 0})
     [published] = storage.files.publish({path: 0})
-    assert server.faults.said
+    assert server.faults.replaced
     assert (published.bytes, storage.size(path)) == (len(content), len(content))
     assert storage.files.digest(path) == published.digest
 

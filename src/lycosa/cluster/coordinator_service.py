@@ -23,7 +23,7 @@ from lycosa.core.errors import LycosaError
 from lycosa.core.units import format_time
 from lycosa.crawl.membership import Ping, PingReply
 from lycosa.processes.threads import OnError, start_thread
-from lycosa.store.coordination.leadership import Candidate, Leadership, Timing
+from lycosa.store.coordination.leadership import LeaderCandidate, Leadership, Timing
 from lycosa.store.coordination.owner import FOLDER
 from lycosa.store.workspace import Workspace
 
@@ -56,7 +56,7 @@ class CoordinatorService:
         self._workspace = Workspace.open(order.location)
         timing = Timing(order.settings.hold, order.settings.reassign)
         name = f"{order.engine or 'coordinator'}-{socket.gethostname()}-{os.getpid()}"
-        self._candidate = Candidate(
+        self._candidate = LeaderCandidate(
             self._workspace.storage, name, order.cluster, timing, self._clock
         )
         self._name = name

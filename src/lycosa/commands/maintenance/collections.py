@@ -125,8 +125,7 @@ def purge(root: str, name: str, config: Config) -> PurgeReport:
         try:
             orphans = claim.orphans()
             report = purge_collection(workspace, name)
-            for orphan in orphans:
-                report.pending.append((orphan.path, _ORPHAN))
+            report += PurgeReport(pending=tuple((orphan.path, _ORPHAN) for orphan in orphans))
             _clear_inbox(workspace, name)
             counters = workspace.state().counters
             used = {key: -counters[key] for key in (f"pages.{name}", f"suspects.{name}")}
