@@ -21,11 +21,11 @@ from fastapi import Depends, FastAPI
 from lycosa.commands.maintenance.tokens import OWNER, PREFIX, Tokens
 from lycosa.config.serving import ServeSettings
 from lycosa.core.errors import UsageError
-from lycosa.serve.access import COOKIE, GUESSES_A_MINUTE, Access
 from lycosa.serve.app import create_app
-from lycosa.serve.lanes import Lane, lane_of
-from lycosa.serve.login import own_path
-from lycosa.serve.rates import Rates, is_loopback, network_of
+from lycosa.serve.web.access import COOKIE, GUESSES_A_MINUTE, Access
+from lycosa.serve.web.concurrency import Lane, lane_of
+from lycosa.serve.web.login import own_path
+from lycosa.serve.web.rate_limits import Rates, is_loopback, network_of
 from lycosa.store.coordination.owner import own
 from lycosa.store.storage.storage import open_storage
 from lycosa.store.workspace import Workspace
@@ -246,7 +246,7 @@ def test_buckets() -> None:
 
 
 def test_buckets_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("lycosa.serve.rates.MAX_KEPT", 3)
+    monkeypatch.setattr("lycosa.serve.web.rate_limits.MAX_KEPT", 3)
     rates = Rates(1, 1, lambda: 0.0)
     for who in "abcd":
         assert rates.take(who) == 0

@@ -18,8 +18,8 @@ import pytest
 
 from lycosa.commands.maintenance.tokens import Tokens
 from lycosa.core.errors import WorkError
-from lycosa.serve import beside
-from lycosa.serve.beside import PagesBeside, Served
+from lycosa.serve import processes as beside
+from lycosa.serve.processes import PagesBeside, Served
 from lycosa.store.storage.storage import open_storage
 from lycosa.store.workspace import Workspace
 from tests.daemon.daemons import QUICK, RUN, collection, site

@@ -9,10 +9,10 @@ from contextlib import suppress
 import pytest
 from starlette.types import Message, Receive, Scope, Send
 
-from lycosa.serve import bodies
 from lycosa.serve.app import create_app
-from lycosa.serve.bodies import MAX_BODY_BYTES, BufferedBodies
-from lycosa.serve.lanes import AT_ONCE, Lane, Lanes
+from lycosa.serve.web import request_bodies as bodies
+from lycosa.serve.web.concurrency import AT_ONCE, Lane, Lanes
+from lycosa.serve.web.request_bodies import MAX_BODY_BYTES, BufferedBodies
 from tests.serve.client import Client
 
 

@@ -12,9 +12,9 @@ from lycosa.captures.history import STEPS_MS, visits_over_time
 from lycosa.commands.inspection.status import workspace_status
 from lycosa.commands.maintenance.tokens import Tokens
 from lycosa.crawl.session.pausing import paused
-from lycosa.serve.access import COOKIE
 from lycosa.serve.app import create_app
-from lycosa.serve.kept import Kept
+from lycosa.serve.web.access import COOKIE
+from lycosa.serve.web.ttl_cache import Kept
 from lycosa.store.storage.storage import open_storage
 from lycosa.store.tables.live import LiveTables
 from lycosa.store.workspace import Workspace

@@ -11,8 +11,8 @@ from urllib.parse import parse_qs, urlsplit
 from lxml import etree, html
 
 from lycosa.search.engine.searcher import Hit, SearchResults
-from lycosa.serve.feeds import atom, rss
-from lycosa.serve.present import Filters
+from lycosa.serve.search.feeds import atom, rss
+from lycosa.serve.search.views import Filters
 from tests.serve.client import Client
 
 ATOM = "{http://www.w3.org/2005/Atom}"

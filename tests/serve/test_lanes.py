@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from starlette.types import Message, Receive, Scope, Send
 
-from lycosa.serve.lanes import ANONYMOUS, AT_ONCE, Lane, Lanes, lane_of
-from lycosa.serve.source import SearchSource
+from lycosa.serve.search.sources import SearchSource
+from lycosa.serve.web.concurrency import ANONYMOUS, AT_ONCE, Lane, Lanes, lane_of
 
 
 class Works:
@@ -156,7 +156,7 @@ def test_anonymous_readers_leave_places_to_those_who_signed_in() -> None:
 
 
 def test_too_many_anonymous_requests_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("lycosa.serve.lanes.MAX_WAITING", 3)
+    monkeypatch.setattr("lycosa.serve.web.concurrency.MAX_WAITING", 3)
     sent: list[Message] = []
 
     async def receive() -> Message:

@@ -11,11 +11,8 @@ from hypothesis import strategies as st
 
 from lycosa.search.engine.searcher import Hit, SearchResults
 from lycosa.search.suggest.spelling import Spelling
-from lycosa.serve.frame import TEMPLATES
-from lycosa.serve.interface import interface
-from lycosa.serve.languages import direction, language_name
-from lycosa.serve.pages import languages_offered
-from lycosa.serve.present import (
+from lycosa.serve.search.pages import languages_offered
+from lycosa.serve.search.views import (
     Filters,
     facet_views,
     iso_day,
@@ -25,6 +22,9 @@ from lycosa.serve.present import (
     result_view,
     web_href,
 )
+from lycosa.serve.web.i18n import interface
+from lycosa.serve.web.languages import direction, language_name
+from lycosa.serve.web.rendering import TEMPLATES
 from tests.serve.pages import OUR_SCRIPTS, Document
 
 NOON = 1_772_539_200_000  # 2026-03-03T12:00:00Z

@@ -11,7 +11,7 @@ from lycosa.commands.maintenance.tokens import Tokens
 from lycosa.config.serving import ServeSettings
 from lycosa.core.errors import UsageError
 from lycosa.serve.app import create_app
-from lycosa.serve.proposals import AN_HOUR
+from lycosa.serve.crawl.proposals import AN_HOUR
 from lycosa.store.storage.storage import Storage, open_storage
 from lycosa.store.tables.live import LiveTables
 from lycosa.store.workspace import Workspace

@@ -8,8 +8,8 @@ from urllib.parse import parse_qs, quote, urlsplit
 
 import pytest
 
-from lycosa.serve.across_form import mended
-from lycosa.serve.advanced import built_query
+from lycosa.serve.search.advanced import built_query
+from lycosa.serve.search.translation_form import mended
 from tests.serve.browser import Browser
 from tests.serve.client import Client
 from tests.serve.pages import Document

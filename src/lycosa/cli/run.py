@@ -92,7 +92,7 @@ def command(
             served = stack.enter_context(MetricsPort(root, metrics_port, metrics_host))
             _say(f"serving metrics at {served.address}")
         if serve:
-            from lycosa.serve.beside import PagesBeside, Served
+            from lycosa.serve.processes import PagesBeside, Served
 
             settings = load_config(context, root, overrides, bad={}).serve
             pages = Served(

@@ -12,8 +12,8 @@ from lycosa.cli.common import SetOption, load_config, note, require_workspace, w
 
 if TYPE_CHECKING:
     from lycosa.cluster.engine import Engine
-    from lycosa.serve.beside import Served
-    from lycosa.serve.source import Source
+    from lycosa.serve.processes import Served
+    from lycosa.serve.search.sources import Source
 
 READY_S = 60.0
 """How long replicas may take to open their shards before the page is served without those that are
@@ -96,9 +96,9 @@ def command(
     from lycosa.search.engine.replicas import ReplicaKeeper
     from lycosa.search.federation.federated_search import open_federated_search
     from lycosa.search.federation.shards import Federation, ShardsBackend
-    from lycosa.serve.beside import Served
+    from lycosa.serve.processes import Served
+    from lycosa.serve.search.sources import ShardsAndOthers, ShardSource
     from lycosa.serve.server import run_server
-    from lycosa.serve.source import ShardsAndOthers, ShardSource
 
     gc.freeze()
     gc.set_threshold(50_000, 20, 100)
@@ -166,7 +166,7 @@ def _serve_by(processes: int, served: Served) -> None:
     import signal
 
     from lycosa.processes.stopping import StopFlag
-    from lycosa.serve.beside import PagesBeside
+    from lycosa.serve.processes import PagesBeside
 
     ended = StopFlag()
     for number in (signal.SIGINT, signal.SIGTERM):

@@ -20,44 +20,44 @@ from lycosa.core.messages import Message
 from lycosa.core.system_errors import refusal
 from lycosa.core.version import VERSION
 from lycosa.hunt.requests import HuntHistory, begin_hunt
-from lycosa.serve.access import Access
-from lycosa.serve.api import create_router
-from lycosa.serve.archived import Archived
-from lycosa.serve.bodies import BufferedBodies
-from lycosa.serve.cached import create_cached
-from lycosa.serve.changes_api import create_changes
-from lycosa.serve.collection_pages import create_collection_pages
-from lycosa.serve.crawl_pages import create_crawl_pages
-from lycosa.serve.feeds import create_feeds
-from lycosa.serve.frame import Frame
-from lycosa.serve.hunt_pages import create_hunt_pages
-from lycosa.serve.hunts import create_hunts
-from lycosa.serve.interface import message
-from lycosa.serve.lanes import Lanes
-from lycosa.serve.library import Library
-from lycosa.serve.library_api import create_library_api
-from lycosa.serve.library_pages import create_library_pages
-from lycosa.serve.login import create_login
-from lycosa.serve.metrics import create_metrics
-from lycosa.serve.pages import create_pages
-from lycosa.serve.peers import create_peers
-from lycosa.serve.problems import Fault, problem_response
-from lycosa.serve.proposals import create_proposals
-from lycosa.serve.proxies import TrustedProxies
-from lycosa.serve.rates import Limited
-from lycosa.serve.security import SECURITY_HEADERS, Guarded
-from lycosa.serve.site_pages import create_site_pages
-from lycosa.serve.source import SearchSource, Source
-from lycosa.serve.suggest import create_suggest
-from lycosa.serve.terms import create_terms
-from lycosa.serve.uptime import create_uptime
-from lycosa.serve.uptime_pages import create_uptime_pages
-from lycosa.serve.versions import create_versions
-from lycosa.serve.watch_pages import create_watch_pages
-from lycosa.serve.watches import create_watches
+from lycosa.serve.captures.archive import Archived
+from lycosa.serve.captures.cached import create_cached
+from lycosa.serve.captures.versions import create_versions
+from lycosa.serve.crawl.api import create_changes
+from lycosa.serve.crawl.collections import create_collection_pages
+from lycosa.serve.crawl.metrics import create_metrics
+from lycosa.serve.crawl.pages import create_crawl_pages
+from lycosa.serve.crawl.proposals import create_proposals
+from lycosa.serve.hunts.api import create_hunts
+from lycosa.serve.hunts.pages import create_hunt_pages
+from lycosa.serve.library.api import create_library_api
+from lycosa.serve.library.library import Library
+from lycosa.serve.library.pages import create_library_pages
+from lycosa.serve.search.api import create_router
+from lycosa.serve.search.feeds import create_feeds
+from lycosa.serve.search.pages import create_pages
+from lycosa.serve.search.peers import create_peers
+from lycosa.serve.search.sources import SearchSource, Source
+from lycosa.serve.search.suggest import create_suggest
+from lycosa.serve.search.terms import create_terms
+from lycosa.serve.sites.pages import create_site_pages
+from lycosa.serve.uptime.api import create_uptime
+from lycosa.serve.uptime.pages import create_uptime_pages
+from lycosa.serve.watches.api import create_watches
+from lycosa.serve.watches.pages import create_watch_pages
+from lycosa.serve.web.access import Access
+from lycosa.serve.web.concurrency import Lanes
+from lycosa.serve.web.i18n import message
+from lycosa.serve.web.login import create_login
+from lycosa.serve.web.problems import Fault, problem_response
+from lycosa.serve.web.proxies import TrustedProxies
+from lycosa.serve.web.rate_limits import Limited
+from lycosa.serve.web.rendering import Frame
+from lycosa.serve.web.request_bodies import BufferedBodies
+from lycosa.serve.web.security import SECURITY_HEADERS, Guarded
 from lycosa.store.storage.storage import open_storage
 
-_STATIC = Path(__file__).parent / "static"
+_STATIC = Path(__file__).parent / "web" / "static"
 
 
 def create_app(

@@ -18,12 +18,12 @@ from lycosa.config.serving import ServeSettings
 from lycosa.core.errors import UsageError, WorkError
 from lycosa.processes.memory import steady_memory
 from lycosa.serve.app import create_app
-from lycosa.serve.security import allowed_hosts
-from lycosa.serve.source import Source
+from lycosa.serve.search.sources import Source
+from lycosa.serve.web.security import allowed_hosts
 
 MAX_CONNECTIONS = 1_000
 """At most this many at once (uvicorn answers 503 to more), most of them idle: how many requests are
-worked at once `lycosa.serve.lanes` says. Each takes a file handle and some 20 KB.
+worked at once `lycosa.serve.web.concurrency` says. Each takes a file handle and some 20 KB.
 """
 
 _HANDLES = MAX_CONNECTIONS + 1_000  # index, sockets, what answers read
@@ -72,7 +72,7 @@ def run_server(
             log_level="warning",
             access_log=False,
             server_header=False,
-            proxy_headers=False,  # `lycosa.serve.proxies` reads them
+            proxy_headers=False,  # `lycosa.serve.web.proxies` reads them
             backlog=_BACKLOG,
             limit_concurrency=MAX_CONNECTIONS,
             timeout_keep_alive=_KEEP_ALIVE_S,

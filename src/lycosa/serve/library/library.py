@@ -1,0 +1,162 @@
+"""What the library's pages and API ask of a workspace, kept for a minute, and the files of its
+days.
+"""
+
+from __future__ import annotations
+
+import re
+import threading
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, date, datetime
+from pathlib import Path
+
+import polars as pl
+
+from lycosa.commands.inspection.collection_facts import Holdings, holdings
+from lycosa.commands.inspection.status_by import By, Groups, HostTable, groups_of, hosts_of
+from lycosa.commands.maintenance.export import LibraryTask, export_task
+from lycosa.commands.maintenance.libraries import library_languages
+from lycosa.crawl.session.workspace_config import read_config
+from lycosa.export.library.day_writer import INDEX
+from lycosa.export.library.editions import LibrarySelection
+from lycosa.export.library.formats import DEFAULT_FILE_BYTES, FORMATS
+from lycosa.export.library.library import Held, ShelfKey, library_days, library_documents
+from lycosa.serve.web.ttl_cache import Kept
+from lycosa.store.storage.storage import open_storage
+from lycosa.store.workspace import Workspace
+
+LANGUAGE = r"^[a-z]{2,3}$"
+COLLECTION = r"^([a-z0-9][a-z0-9_-]{0,63})?$"
+_KEPT_S = 60.0
+_FILE = re.compile(r"[a-z]{2,3}-\d{4}-\d{2}-\d{2}-\d{5}\.[a-z.]{2,12}")
+
+
+@dataclass(slots=True, frozen=True)
+class Offered:
+    """A file of a day, ready to be taken."""
+
+    kind: str
+    name: str
+    bytes: int
+    made_at: datetime
+
+
+class Library:
+    """A workspace's library. `folder`: where `lycosa export` writes libraries; empty: a place in
+    the workspace. Shared by threads.
+    """
+
+    def __init__(self, root: str, folder: str = "") -> None:
+        self._root = root
+        self._folder = folder
+        self._making = threading.Lock()
+        self._groups = Kept[tuple[By, bool], Groups](self._count, _KEPT_S)
+        self._hosts = Kept[str, HostTable](
+            lambda _: hosts_of(Workspace.open(root), most=1), _KEPT_S
+        )
+        self._days = Kept[tuple[str, str], Mapping[ShelfKey, Held]](self._count_days, _KEPT_S)
+        self._documents = Kept[tuple[str, date, str], pl.DataFrame](self._list, _KEPT_S, most=8)
+        self._holdings = Kept[str, Holdings](lambda name: holdings(root, name), _KEPT_S)
+
+    def groups(self, by: By, *, sites: bool = False) -> Groups:
+        """The table by language, collection or type; that by language has the sites in any case."""
+        return self._groups.get((by, sites or by == "language"))
+
+    def hosts(self) -> HostTable:
+        """How many hosts there are, were found on which day, and their software; the table itself
+        has one line.
+        """
+        return self._hosts.get("")
+
+    def days(self, language: str = "", collection: str = "") -> Mapping[ShelfKey, Held]:
+        """What stands on which shelf, of a language or a collection; empty: of all."""
+        return self._days.get((language, collection))
+
+    def documents(self, language: str, day: date, collection: str = "") -> pl.DataFrame:
+        """The documents of a day; columns as `library_documents` has them."""
+        return self._documents.get((language, day, collection))
+
+    def holdings(self, collection: str) -> Holdings:
+        """What is stored of a collection."""
+        return self._holdings.get(collection)
+
+    def files(self, language: str, day: date) -> list[Offered]:
+        """The files that an export has finished for a day."""
+        found = []
+        for kind in sorted(FORMATS):
+            place = self._place(kind, language, day)
+            if not (place / INDEX).is_file():
+                continue
+            for path in sorted(place.iterdir()):
+                if _FILE.fullmatch(path.name) and path.is_file():
+                    status = path.stat()
+                    found.append(
+                        Offered(
+                            kind,
+                            path.name,
+                            status.st_size,
+                            datetime.fromtimestamp(status.st_mtime, UTC),
+                        )
+                    )
+        return found
+
+    def path(self, language: str, day: date, kind: str, name: str) -> Path | None:
+        """The file of that name, if it is one of the day's."""
+        if not any((each.kind, each.name) == (kind, name) for each in self.files(language, day)):
+            return None
+        return self._place(kind, language, day) / name
+
+    def make(self, language: str, day: date, kind: str) -> bool:
+        """Write a day's files. False: others are being written now, here or by somebody's export.
+
+        Raises:
+            WorkError: they could not be written.
+        """
+        if not self._making.acquire(blocking=False):
+            return False
+        try:
+            config, state = read_config(self._root), Workspace.open(self._root).state()
+            chosen = LibrarySelection(language, since=day, until=day)
+            languages = library_languages(config, state)
+            export_task(
+                LibraryTask(
+                    self._root,
+                    str(self._home()),
+                    kind,
+                    chosen,
+                    config,
+                    languages,
+                    DEFAULT_FILE_BYTES,
+                )
+            )
+            return True
+        finally:
+            self._making.release()
+
+    def _home(self) -> Path:
+        return Path(self._folder or f"{open_storage(self._root).scratch_dir()}/library")
+
+    def _place(self, kind: str, language: str, day: date) -> Path:
+        return self._home() / kind / language / day.isoformat()
+
+    def _languages(self, workspace: Workspace) -> Mapping[str, str]:
+        return library_languages(read_config(self._root), workspace.state())
+
+    def _count(self, wanted: tuple[By, bool]) -> Groups:
+        by, sites = wanted
+        return groups_of(Workspace.open(self._root), by, read_config(self._root), sites=sites)
+
+    def _count_days(self, wanted: tuple[str, str]) -> Mapping[ShelfKey, Held]:
+        workspace = Workspace.open(self._root)
+        held = library_days(workspace, LibrarySelection(*wanted), self._languages(workspace))
+        return dict(
+            sorted(held.items(), key=lambda item: (item[0].day, item[0].language), reverse=True)
+        )
+
+    def _list(self, shelf: tuple[str, date, str]) -> pl.DataFrame:
+        language, day, collection = shelf
+        workspace = Workspace.open(self._root)
+        return library_documents(
+            workspace, LibrarySelection(language, collection, day, day), self._languages(workspace)
+        )
